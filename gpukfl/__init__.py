@@ -1,0 +1,2 @@
+"""x"""
+from gpukfl._memory import memory_budget

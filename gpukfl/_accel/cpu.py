@@ -1,0 +1,270 @@
+"""Numba twins for NumPy arrays; threads share the particles (or the rows), never an output.
+
+Every loop releases the GIL and runs in Python threads: no OpenMP or TBB runtime that would
+break in forked workers, and the split is fixed by the number of threads, so results repeat.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+from numba import njit
+
+_SERIAL_BELOW = 200_000  # elements; starting threads costs about what this many elements cost
+
+
+def n_threads() -> int:
+    """Threads to use: ``GPUKFL_NUM_THREADS``, or every core this process may run on."""
+    wanted = os.environ.get("GPUKFL_NUM_THREADS")
+    if wanted:
+        return max(1, int(wanted))
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def in_chunks(n_items: int, elements: int, body: Callable[[int, int, int], None], /) -> int:
+    """Call ``body(chunk, start, stop)`` over a fixed split of the items; return the chunks."""
+    chunks = 1 if elements < _SERIAL_BELOW else min(n_threads(), n_items)
+    if chunks <= 1:
+        body(0, 0, n_items)
+        return 1
+    edges = np.linspace(0, n_items, chunks + 1).astype(int).tolist()
+    with ThreadPoolExecutor(chunks) as pool:
+        list(pool.map(body, range(chunks), edges[:-1], edges[1:]))
+    return chunks
+
+
+def sort_rows(A: np.ndarray, /) -> tuple[np.ndarray, np.ndarray]:
+    """Sort each row of `A` (m, n): values and int32 order."""
+    values = np.empty_like(A, order="C")
+    order = np.empty(A.shape, dtype=np.int32)
+
+    def body(_: int, start: int, stop: int) -> None:
+        for j in range(start, stop):
+            permutation = np.argsort(A[j])
+            order[j] = permutation
+            np.take(A[j], permutation, out=values[j], mode="clip")
+
+    in_chunks(A.shape[0], A.size, body)
+    return values, order
+
+
+def ridge_sums(values: np.ndarray, order: np.ndarray, V: np.ndarray, /) -> np.ndarray:
+    """Twin of `gpukfl.linalg.ridge_sums`."""
+    total = np.empty(V.shape, dtype=np.float64)
+    for c in range(V.shape[1]):  # one column a pass: wider rows were measured to be no faster
+        total[:, c] = _ridge_sums_of_column(values, order, V[:, c])
+    return total
+
+
+def _ridge_sums_of_column(values: np.ndarray, order: np.ndarray, v: np.ndarray, /) -> np.ndarray:
+    m, n = order.shape
+    sums: dict[int, np.ndarray] = {}
+
+    def body(chunk: int, start: int, stop: int) -> None:
+        # A sample's value and its sum lie side by side, so that the random access of the
+        # gather also brings in the line that the scatter writes.
+        buffer = np.zeros((n, 2))
+        buffer[:, 0] = v
+        _ridge_sums(values, order, buffer, start, stop)
+        sums[chunk] = buffer[:, 1]
+
+    chunks = in_chunks(m, m * n, body)
+    return functools.reduce(np.add, [sums[chunk] for chunk in range(chunks)])
+
+
+@njit(nogil=True, cache=True)
+def _ridge_sums(values, order, buffer, start, stop):
+    for j in range(start, stop):
+        mass = 0.0
+        level = 0.0
+        last = np.float64(values[j, 0])
+        for k in range(order.shape[1]):
+            i = order[j, k]
+            here = np.float64(values[j, k])
+            level -= mass * (here - last)
+            buffer[i, 1] += level
+            mass += buffer[i, 0]
+            last = here
+
+
+def ridge_curves(values: np.ndarray, order: np.ndarray, V: np.ndarray, /) -> np.ndarray:
+    """Twin of `gpukfl.linalg.ridge_curves`."""
+    m, n = order.shape
+    out = np.empty((m, n, V.shape[1]))
+    in_chunks(m, m * n, lambda _, a, b: _ridge_curves(values, order, V, out, a, b))
+    return out
+
+
+@njit(nogil=True, cache=True)
+def _ridge_curves(values, order, V, out, start, stop):
+    t = V.shape[1]
+    mass = np.empty(t)
+    for j in range(start, stop):
+        mass[:] = 0.0
+        out[j, 0, :] = 0.0
+        for k in range(1, order.shape[1]):
+            gap = np.float64(values[j, k]) - np.float64(values[j, k - 1])
+            for c in range(t):
+                mass[c] += V[order[j, k - 1], c]
+                out[j, k, c] = out[j, k - 1, c] - mass[c] * gap
+
+
+def sign_products(values: np.ndarray, order: np.ndarray, Z: np.ndarray, /) -> np.ndarray:
+    """Twin of `gpukfl.linalg.sign_products`."""
+    m, n = order.shape
+    out = np.zeros((m, n), dtype=Z.dtype)
+    for c in range(Z.shape[1]):
+        z = Z[:, c].astype(np.float64)
+        in_chunks(m, m * n, functools.partial(_add_sign_products, values, order, z, out))
+    return out
+
+
+@njit(nogil=True, cache=True)
+def _add_sign_products(values, order, z, out, _, start, stop):
+    n = z.shape[0]
+    total = z.sum()
+    for j in range(start, stop):
+        below = 0.0
+        k = 0
+        while k < n:
+            ties = 0.0
+            end = k
+            while end < n and values[j, end] == values[j, k]:
+                ties += z[order[j, end]]
+                end += 1
+            for tie in range(k, end):
+                i = order[j, tie]
+                out[j, i] += z[i] * (2.0 * below + ties - total)
+            below += ties
+            k = end
+
+
+def absolute_differences(A: np.ndarray, /) -> np.ndarray:
+    """Twin of `gpukfl.linalg.absolute_differences`."""
+    n = A.shape[1]
+    out = np.zeros((n, n))
+    in_chunks(n, A.size * n // 2, lambda _, a, b: _absolute_differences(A, out, a, b))
+    return out
+
+
+@njit(nogil=True, cache=True)
+def _absolute_differences(A, out, start, stop):
+    for i in range(start, stop):
+        for j in range(A.shape[0]):
+            a = A[j, i]
+            for k in range(A.shape[1]):
+                out[i, k] += abs(A[j, k] - a)
+
+
+def bin_sums(codes: np.ndarray, shift: int, n_knots: int, V: np.ndarray, /) -> np.ndarray:
+    """Twin of `gpukfl.linalg.bin_sums`."""
+    m, n = codes.shape
+    out = np.zeros((V.shape[1], m, n_knots + 1))  # one knot more, for what never moves on
+    for c in range(V.shape[1]):
+        v = np.ascontiguousarray(V[:, c], dtype=np.float64)
+        body = functools.partial(_bin_sums, codes.view(np.uint32), np.uint32(shift), v, out[c])
+        in_chunks(m, m * n, body)
+    return np.moveaxis(out[:, :, :n_knots], 0, 2)
+
+
+@njit(nogil=True, cache=True)
+def _bin_sums(codes, shift, v, out, _, start, stop):
+    mask = np.uint32((1 << shift) - 1)
+    scale = 1.0 / (1 << shift)
+    for j in range(start, stop):
+        bins = out[j]
+        for i in range(codes.shape[1]):
+            code = codes[j, i]
+            cell = np.uint64(code >> shift)  # unsigned: no test for negative indices
+            moved = np.float64(np.int32(code & mask)) * scale * v[i]
+            bins[cell] += v[i] - moved
+            bins[cell + np.uint64(1)] += moved
+
+
+def interpolate_bins(codes: np.ndarray, shift: int, U: np.ndarray, /) -> np.ndarray:
+    """Twin of `gpukfl.linalg.interpolate_bins`."""
+    m, n = codes.shape
+    out = np.zeros((U.shape[2], n))
+    padded = np.concatenate([U, U[:, -1:, :]], axis=1)
+    for c in range(U.shape[2]):
+        u = np.ascontiguousarray(padded[:, :, c])
+        body = functools.partial(
+            _interpolate_bins, codes.view(np.uint32), np.uint32(shift), u, out[c]
+        )
+        in_chunks(n, m * n, body)
+    return out.T
+
+
+@njit(nogil=True, cache=True)
+def _interpolate_bins(codes, shift, u, out, _, start, stop):
+    mask = np.uint32((1 << shift) - 1)
+    scale = 1.0 / (1 << shift)
+    strip = 4096  # samples whose sums stay in cache while the particles pass
+    for first in range(start, stop, strip):
+        for j in range(codes.shape[0]):
+            knots = u[j]
+            for i in range(first, min(first + strip, stop)):
+                code = codes[j, i]
+                cell = np.uint64(code >> shift)
+                left = knots[cell]
+                share = np.float64(np.int32(code & mask)) * scale
+                out[i] += left + share * (knots[cell + np.uint64(1)] - left)
+
+
+def bin_products(codes: np.ndarray, shift: int, S: np.ndarray, Z: np.ndarray, /) -> np.ndarray:
+    """Twin of `gpukfl.linalg.bin_products`."""
+    m, n = codes.shape
+    out = np.zeros((m, n), dtype=Z.dtype)
+    padded = np.concatenate([S, S[:, -1:, :]], axis=1)
+    for c in range(Z.shape[1]):
+        z = np.ascontiguousarray(Z[:, c], dtype=np.float64)
+        slopes = np.ascontiguousarray(padded[:, :, c])
+        body = functools.partial(
+            _bin_products, codes.view(np.uint32), np.uint32(shift), slopes, z, out
+        )
+        in_chunks(m, m * n, body)
+    return out
+
+
+@njit(nogil=True, cache=True)
+def _bin_products(codes, shift, slopes, z, out, _, start, stop):
+    for j in range(start, stop):
+        for i in range(codes.shape[1]):
+            out[j, i] += z[i] * slopes[j, np.uint64(codes[j, i] >> shift)]
+
+
+def interpolate_knots(
+    A: np.ndarray, knots: np.ndarray, values: np.ndarray, /
+) -> np.ndarray:
+    """Twin of `gpukfl.linalg.interpolate_knots`."""
+    out = np.zeros((A.shape[1], values.shape[2]))
+    in_chunks(A.shape[1], A.size, lambda _, a, b: _interpolate_knots(A, knots, values, out, a, b))
+    return out
+
+
+@njit(nogil=True, cache=True)
+def _interpolate_knots(A, knots, values, out, start, stop):
+    q = knots.shape[1]
+    for j in range(A.shape[0]):
+        for i in range(start, stop):
+            a = A[j, i]
+            low, high = 0, q  # the last knot at or left of a is low
+            while high - low > 1:
+                middle = (low + high) // 2
+                if knots[j, middle] <= a:
+                    low = middle
+                else:
+                    high = middle
+            right = 0.0
+            if low < q - 1 and a > knots[j, low]:
+                right = (a - knots[j, low]) / (knots[j, low + 1] - knots[j, low])
+            up = min(low + 1, q - 1)
+            for c in range(values.shape[2]):
+                left = values[j, low, c]
+                out[i, c] += left + right * (values[j, up, c] - left)

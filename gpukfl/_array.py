@@ -1,0 +1,91 @@
+"""The door to array libraries: what an array is, where it lives, and how to put one beside it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import array_api_compat as compat
+import numpy as np
+
+Array = Any  # any array-API array: numpy.ndarray, cupy.ndarray, torch.Tensor, ...
+
+array_namespace = compat.array_namespace
+device_of = compat.device
+is_array = compat.is_array_api_obj
+
+
+def library_of(x: Array, /) -> str:
+    """Name of the library `x` belongs to, as a user would import it."""
+    if isinstance(x, (np.ndarray, np.generic)):
+        return "numpy"
+    return str(type(x).__module__).split(".")[0]
+
+
+def is_host(x: Array, /) -> bool:
+    """Whether `x` is a NumPy array, so that compiled CPU code may read it."""
+    return isinstance(x, np.ndarray)
+
+
+def is_cupy(x: Array, /) -> bool:
+    """Whether `x` is a CuPy array, so that CUDA kernels may read it."""
+    return bool(compat.is_cupy_array(x))
+
+
+def is_torch(x: Array, /) -> bool:
+    """Whether `x` is a torch tensor."""
+    return bool(compat.is_torch_array(x))
+
+
+def like(x: Array, /) -> dict[str, Any]:
+    """Creation keywords that place a new array beside `x`: its dtype and its device."""
+    return {"dtype": x.dtype, "device": device_of(x)}
+
+
+def double_like(x: Array, /) -> dict[str, Any]:
+    """Creation keywords for a float64 array on the device of `x`: what sums are kept in."""
+    return {"dtype": array_namespace(x).float64, "device": device_of(x)}
+
+
+def index_like(x: Array, /) -> dict[str, Any]:
+    """Creation keywords for an int64 index array on the device of `x`."""
+    return {"dtype": array_namespace(x).int64, "device": device_of(x)}
+
+
+def beside(host: np.ndarray, x: Array, /) -> Array:
+    """Copy a host array to the library, dtype and device of `x`."""
+    return array_namespace(x).asarray(host, **like(x))
+
+
+def epsilon(x: Array, /) -> float:
+    """Distance from 1 to the next number in the dtype of `x`."""
+    return float(array_namespace(x).finfo(x.dtype).eps)
+
+
+def to_host(x: Array, /) -> np.ndarray:
+    """Copy `x` to a NumPy array, from wherever it lives."""
+    if is_host(x):
+        return x
+    if is_cupy(x):
+        return x.get()
+    if is_torch(x):
+        return x.detach().cpu().numpy()
+    if compat.is_array_api_strict_namespace(array_namespace(x)):
+        x = compat.to_device(x, array_namespace(x).Device("CPU_DEVICE"))
+    return np.asarray(x)
+
+
+def sample_dot(u: Array, v: Array, /) -> Array:
+    """Inner products over the samples (axis 0), accumulated in float64."""
+    xp = array_namespace(u, v)
+    return xp.sum(u * v, axis=0, dtype=xp.float64)
+
+
+def sample_norm(u: Array, /) -> Array:
+    """Euclidean norms over the samples (axis 0), accumulated in float64."""
+    return array_namespace(u).sqrt(sample_dot(u, u))
+
+
+def as_columns(v: Array, /) -> Array:
+    """View (n,) as (n, 1); leave (n, t) as it is."""
+    xp = array_namespace(v)
+    return xp.reshape(v, (v.shape[0], 1)) if v.ndim == 1 else v

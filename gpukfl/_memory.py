@@ -1,0 +1,115 @@
+"""Memory: how much may be used where, and how work is cut into blocks that fit."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import warnings
+from collections.abc import Callable, Iterator
+
+import psutil
+
+from gpukfl._array import Array, device_of, is_cupy, is_torch
+
+# CuPy 14 computes silently wrong results beyond 2**31 elements, so no operand may reach it.
+MAX_ELEMENTS = 2**31 - 1
+_FRACTION = 0.5  # of what is free, the share one computation may plan for
+_budget: int | None = None
+
+
+@contextlib.contextmanager
+def memory_budget(n_bytes: int | None, /) -> Iterator[None]:
+    """Limit the temporary memory that computations inside the ``with`` block plan for.
+
+    Parameters
+    ----------
+    n_bytes : int or None
+        Bytes, positive. None restores the default: half of what is free on the device.
+
+    Raises
+    ------
+    ValueError
+        If `n_bytes` is not positive.
+
+    Examples
+    --------
+    >>> import gpukfl
+    >>> with gpukfl.memory_budget(2**30):
+    ...     pass
+    """
+    global _budget  # noqa: PLW0603
+    if n_bytes is not None and n_bytes <= 0:
+        msg = f"expected a positive number of bytes, got {n_bytes}"
+        raise ValueError(msg)
+    before, _budget = _budget, n_bytes
+    try:
+        yield
+    finally:
+        _budget = before
+
+
+def available_memory(x: Array, /) -> int:
+    """Bytes that temporaries beside `x` may take."""
+    if _budget is not None:
+        return _budget
+    return int(_FRACTION * _free_memory(x))
+
+
+def _free_memory(x: Array, /) -> int:
+    if is_cupy(x):
+        import cupy
+
+        return cupy.cuda.runtime.memGetInfo()[0] + cupy.get_default_memory_pool().free_bytes()
+    if is_torch(x) and device_of(x).type == "cuda":
+        import torch
+
+        return torch.cuda.mem_get_info(device_of(x))[0]
+    return psutil.virtual_memory().available
+
+
+def block_size(x: Array, /, *, bytes_each: int, elements_each: int, at_most: int) -> int:
+    """How many items fit in one block beside `x`, at least 1."""
+    fitting = min(
+        available_memory(x) // max(bytes_each, 1), MAX_ELEMENTS // max(elements_each, 1), at_most
+    )
+    return max(1, int(fitting))
+
+
+def for_blocks(n_items: int, size: int, body: Callable[[int, int], None], /) -> None:
+    """Call ``body(start, stop)`` over consecutive blocks; halve the block when memory runs out.
+
+    `body` must leave nothing half-changed when it raises, because the block is tried again.
+    """
+    start = 0
+    while start < n_items:
+        stop = min(start + size, n_items)
+        try:
+            body(start, stop)
+        except Exception as error:
+            if not _is_out_of_memory(error) or size == 1:
+                raise
+            size = max(1, size // 2)
+        else:
+            start = stop
+            continue
+        # Outside the handler, so that the traceback no longer holds the block's temporaries.
+        _release_memory()
+        warnings.warn(
+            f"out of memory: going on with blocks of {size} instead of {stop - start}",
+            ResourceWarning,
+            stacklevel=2,
+        )
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    return isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
+
+
+def _release_memory() -> None:
+    gc.collect()
+    import sys
+
+    if "cupy" in sys.modules:
+        sys.modules["cupy"].get_default_memory_pool().free_all_blocks()
+    if "torch" in sys.modules and sys.modules["torch"].cuda.is_available():
+        sys.modules["torch"].cuda.empty_cache()

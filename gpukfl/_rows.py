@@ -1,0 +1,61 @@
+"""Rows of a data matrix, wherever they are stored, brought to one place block by block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpukfl._array import Array, array_namespace, beside, library_of, like, to_host
+from gpukfl._memory import block_size
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """The rows ``(X - shift) / scale``, computed on the place of `reference` when asked for.
+
+    The source may be a NumPy memory map longer than memory, or an array of another library or
+    device; an array that is already in place and needs no scaling is sliced, not copied.
+    """
+
+    source: Array  # (n, d), any library
+    reference: Array  # an empty array of the place and dtype to compute on
+    shift: np.ndarray | None = None  # (d,) host
+    scale: np.ndarray | None = None  # (d,) host, without zeros
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of samples and of features."""
+        return self.source.shape
+
+    def block(self, start: int, stop: int, /) -> Array:
+        """Rows from start to stop, in place."""
+        xp = array_namespace(self.reference)
+        rows = self.source[start:stop, ...]
+        if library_of(rows) != library_of(self.reference):
+            rows = to_host(rows)
+        if isinstance(rows, np.memmap):
+            rows = np.asarray(rows)
+        placed = xp.asarray(rows, **like(self.reference))
+        if self.shift is not None:
+            placed = placed - beside(self.shift, self.reference)
+        if self.scale is not None:
+            placed = placed / beside(self.scale, self.reference)
+        return placed
+
+    def whole(self) -> Array:
+        """All rows at once."""
+        return self.block(0, self.shape[0])
+
+    def blocks(self, width: int = 0, /) -> Iterator[tuple[int, int, Array]]:
+        """Yield (start, stop, rows) in blocks that fit in memory beside `width` more columns."""
+        n, d = self.shape
+        columns = 3 * d + width
+        # 2**17 rows are enough to keep every library busy
+        size = block_size(
+            self.reference, bytes_each=8 * columns, elements_each=columns, at_most=min(n, 2**17)
+        )
+        for start in range(0, n, size):
+            stop = min(start + size, n)
+            yield start, stop, self.block(start, stop)

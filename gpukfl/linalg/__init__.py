@@ -1,0 +1,35 @@
+"""Linear algebra and sorted sums that the array-API standard lacks.
+
+Each function is written once in the array API; some hand over to a compiled twin in
+`gpukfl._accel` when the array's library has one.
+"""
+
+from gpukfl.linalg._bins import MAX_KNOTS, Positions, bin_products, bin_sums, interpolate_bins
+from gpukfl.linalg._factor import CholeskyFactor, map_singular_values, orthonormal_range
+from gpukfl.linalg._ridge_sums import (
+    SortedRows,
+    absolute_differences,
+    interpolate_knots,
+    ridge_curves,
+    ridge_sums,
+    sign_products,
+    sort_rows,
+)
+
+__all__ = [
+    "MAX_KNOTS",
+    "CholeskyFactor",
+    "Positions",
+    "SortedRows",
+    "absolute_differences",
+    "bin_products",
+    "bin_sums",
+    "interpolate_bins",
+    "interpolate_knots",
+    "map_singular_values",
+    "orthonormal_range",
+    "ridge_curves",
+    "ridge_sums",
+    "sign_products",
+    "sort_rows",
+]

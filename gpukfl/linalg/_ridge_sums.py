@@ -1,0 +1,214 @@
+r"""Sums over sorted projections: the primitives behind the Brownian kernel.
+
+For one particle with sorted projections :math:`a_1 \le \dots \le a_n` and weights v that sum
+to zero, :math:`u(x) = -\frac12 \sum_i v_i |x - a_i|` is piecewise linear with slope
+:math:`-C_k` between :math:`a_k` and :math:`a_{k+1}`, C the prefix sums of v. One sort and two
+prefix sums therefore give u at every sample.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpukfl._array import (
+    Array,
+    array_namespace,
+    double_like,
+    index_like,
+    is_cupy,
+    is_host,
+)
+from gpukfl._memory import block_size, for_blocks
+
+
+@dataclass(frozen=True, eq=False)
+class SortedRows:
+    """The rows of a matrix, sorted: ``values[j, k] = A[j, order[j, k]]``."""
+
+    values: Array  # (m, n), each row ascending
+    order: Array  # (m, n) integers
+    rank: Array | None  # (m, n) inverse permutations; None where compiled code scatters instead
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of rows, and their length."""
+        return self.values.shape
+
+
+def sort_rows(A: Array, /) -> SortedRows:
+    """Sort each row of `A` (m, n); O(m n log n)."""
+    if is_host(A):
+        from gpukfl._accel import cpu
+
+        values, order = cpu.sort_rows(A)
+        return SortedRows(values, order, None)
+    if is_cupy(A):
+        from gpukfl._accel import cuda
+
+        return SortedRows(*cuda.sort_rows(A))
+    return _sort_rows(A)
+
+
+def _sort_rows(A: Array, /) -> SortedRows:
+    xp = array_namespace(A)
+    order = xp.argsort(A, axis=1, stable=False)
+    return SortedRows(
+        xp.take_along_axis(A, order, axis=1), order, xp.argsort(order, axis=1, stable=False)
+    )
+
+
+def ridge_sums(rows: SortedRows, V: Array, /) -> Array:
+    r"""Sum the ridge functions of all rows at the samples.
+
+    .. math:: out_{ic} = \sum_j u_{jc}(a_{ji}), \quad
+              u_{jc}(x) = -\tfrac12 \sum_{i'} V_{i'c} |x - a_{ji'}| + \text{const}_{jc}
+
+    The constants make u vanish at the smallest projection. `V` (n, t) must sum to zero over
+    its rows (not checked). Returns float64 (n, t): the sums run over samples.
+    """
+    if rows.rank is None:
+        from gpukfl._accel import cpu
+
+        return cpu.ridge_sums(rows.values, rows.order, V)
+    if is_cupy(V):
+        from gpukfl._accel import cuda
+
+        return cuda.ridge_sums(rows.values, rows.order, rows.rank, V)
+    return _ridge_sums(rows, V)
+
+
+def _ridge_sums(rows: SortedRows, V: Array, /) -> Array:
+    xp = array_namespace(V)
+    m, n = rows.shape
+    rank = rows.rank
+    columns = []
+    for c in range(V.shape[1]):
+        total = xp.zeros((n,), **double_like(V))
+
+        def body(start: int, stop: int, c: int = c) -> None:
+            nonlocal total
+            block = SortedRows(rows.values[start:stop, :], rows.order[start:stop, :], None)
+            u = _curves(block, V[:, c])
+            total = total + xp.sum(xp.take_along_axis(u, rank[start:stop, :], axis=1), axis=0)
+
+        # values, C, steps, u, u at the samples: about eight arrays of 8 bytes a row element
+        for_blocks(m, block_size(V, bytes_each=64 * n, elements_each=n, at_most=m), body)
+        columns.append(total)
+    return xp.stack(columns, axis=1)
+
+
+def _curves(rows: SortedRows, v: Array, /) -> Array:
+    """u at the sorted projections, float64 (m, n), for one right-hand side (n,)."""
+    xp = array_namespace(v)
+    m, n = rows.shape
+    sorted_v = xp.reshape(xp.take(v, xp.reshape(rows.order, (-1,)), axis=0), (m, n))
+    mass = xp.cumulative_sum(sorted_v, axis=1, dtype=xp.float64)
+    values = xp.astype(rows.values, xp.float64)
+    steps = -mass[:, : n - 1] * (values[:, 1:] - values[:, : n - 1])
+    return xp.cumulative_sum(steps, axis=1, include_initial=True)
+
+
+def ridge_curves(rows: SortedRows, V: Array, /) -> Array:
+    """Give each row's u of `ridge_sums` at its own sorted projections: float64 (m, n, t)."""
+    if is_host(V) and rows.rank is None:
+        from gpukfl._accel import cpu
+
+        return cpu.ridge_curves(rows.values, rows.order, V)
+    xp = array_namespace(V)
+    return xp.stack([_curves(rows, V[:, c]) for c in range(V.shape[1])], axis=2)
+
+
+def sign_products(rows: SortedRows, Z: Array, /) -> Array:
+    r"""Give the samples' signed sums, times their own weights.
+
+    .. math:: out_{ji} = \sum_c Z_{ic} \sum_{i'} Z_{i'c}\, \mathrm{sign}(a_{ji} - a_{ji'})
+
+    with sign(0) = 0: tied projections cancel exactly. Returns (m, n) in the dtype of `Z`.
+    """
+    if rows.rank is None:
+        from gpukfl._accel import cpu
+
+        return cpu.sign_products(rows.values, rows.order, Z)
+    if is_cupy(Z):
+        from gpukfl._accel import cuda
+
+        return cuda.sign_products(rows.values, rows.order, rows.rank, Z)
+    return _sign_products(rows, Z)
+
+
+def _sign_products(rows: SortedRows, Z: Array, /) -> Array:
+    xp = array_namespace(Z)
+    m, n = rows.shape
+    products = []
+    for j in range(m):
+        values = rows.values[j, :]
+        # Sums strictly below and up to the end of each tie group
+        first = xp.searchsorted(values, values, side="left")
+        last = xp.searchsorted(values, values, side="right")
+        total = xp.zeros((n,), **double_like(Z))
+        for c in range(Z.shape[1]):
+            z = xp.take(Z[:, c], rows.order[j, :], axis=0)
+            mass = xp.cumulative_sum(z, axis=0, dtype=xp.float64, include_initial=True)
+            signed = xp.take(mass, first, axis=0) + xp.take(mass, last, axis=0) - mass[n]
+            total = total + xp.astype(z, xp.float64) * signed
+        products.append(xp.take(total, rows.rank[j, :], axis=0))
+    return xp.astype(xp.stack(products, axis=0), Z.dtype)
+
+
+def absolute_differences(A: Array, /) -> Array:
+    r"""Sum :math:`|a_{ji} - a_{ji'}|` over the rows j of `A` (m, n): (n, n), O(n² m)."""
+    if is_host(A):
+        from gpukfl._accel import cpu
+
+        return _cast(cpu.absolute_differences(A), A)
+    xp = array_namespace(A)
+    m, n = A.shape
+    total = xp.zeros((n, n), **double_like(A))
+
+    def body(start: int, stop: int) -> None:
+        nonlocal total
+        block = A[start:stop, :]
+        gaps = xp.abs(block[:, :, None] - block[:, None, :])
+        total = total + xp.sum(gaps, axis=0, dtype=xp.float64)
+
+    for_blocks(m, block_size(A, bytes_each=24 * n * n, elements_each=n * n, at_most=m), body)
+    return _cast(total, A)
+
+
+def _cast(x: Array, reference: Array, /) -> Array:
+    """Cast `x` to the dtype of `reference`."""
+    return array_namespace(x).astype(x, reference.dtype, copy=False)
+
+
+def interpolate_knots(A: Array, knots: Array, values: Array, /) -> Array:
+    """Sum piecewise-linear functions, one per row of `A`, constant beyond their end knots.
+
+    `A` (m, n) holds the points, `knots` (m, q) ascending positions, `values` (m, q, t) the
+    functions there. A repeated knot is a padding: the last of equal knots counts. Returns
+    float64 (n, t). O(n m log q).
+    """
+    if is_host(A):
+        from gpukfl._accel import cpu
+
+        return cpu.interpolate_knots(A, knots, values)
+    xp = array_namespace(A)
+    total = xp.zeros((A.shape[1], values.shape[2]), **double_like(A))
+    for j in range(A.shape[0]):
+        total = total + _interpolate(A[j, :], knots[j, :], values[j, ...])
+    return total
+
+
+def _interpolate(a: Array, knots: Array, values: Array, /) -> Array:
+    xp = array_namespace(a)
+    q = knots.shape[0]
+    right_of = xp.searchsorted(knots, a, side="right")
+    low = xp.clip(xp.astype(right_of, index_like(a)["dtype"]) - 1, min=0, max=q - 1)
+    high = xp.clip(low + 1, min=0, max=q - 1)
+    left_knot = xp.take(knots, low, axis=0)
+    gap = xp.take(knots, high, axis=0) - left_knot
+    flat = gap <= 0
+    share = xp.where(flat, xp.zeros_like(a), (a - left_knot) / xp.where(flat, gap + 1, gap))
+    share = xp.clip(share, min=0.0, max=1.0)[:, None]
+    left = xp.take(values, low, axis=0)
+    return left + share * (xp.take(values, high, axis=0) - left)
+

@@ -1,0 +1,44 @@
+"""What a linear operator is."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from gpukfl._array import Array, array_namespace, as_columns, like
+
+
+class LinearOperator(ABC):
+    """A symmetric n x n matrix that is known by its products."""
+
+    @property
+    @abstractmethod
+    def n_samples(self) -> int:
+        """Number of rows and columns."""
+
+    @abstractmethod
+    def _matmat(self, V: Array, /) -> Array:
+        """Product with (n, t), unchecked."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """``(n_samples, n_samples)``."""
+        return self.n_samples, self.n_samples
+
+    def __matmul__(self, V: Array, /) -> Array:
+        """Multiply with one vector (n,) or several (n, t).
+
+        Raises
+        ------
+        ValueError
+            If `V` has another number of rows or more than two axes.
+        """
+        if V.ndim not in (1, 2) or V.shape[0] != self.n_samples:
+            msg = f"expected ({self.n_samples},) or ({self.n_samples}, t), got {tuple(V.shape)}"
+            raise ValueError(msg)
+        product = self._matmat(as_columns(V))
+        return array_namespace(V).reshape(product, V.shape)
+
+    def dense(self, reference: Array, /) -> Array:
+        """Form the matrix beside `reference`, by products with unit vectors."""
+        xp = array_namespace(reference)
+        return self._matmat(xp.eye(self.n_samples, **like(reference)))

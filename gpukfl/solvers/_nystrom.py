@@ -1,0 +1,75 @@
+"""Randomised Nyström preconditioning."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpukfl._array import Array, array_namespace, beside, epsilon
+from gpukfl.linalg import CholeskyFactor, orthonormal_range
+
+
+@dataclass(frozen=True, eq=False)
+class NystromPreconditioner:
+    r"""Approximate inverse of :math:`A + \mu I` from a randomised Nyström approximation of A.
+
+    .. math:: P^{-1} = (\hat\lambda_r + \mu)\, U (\hat\Lambda + \mu)^{-1} U^\top + I - U U^\top
+
+    Notes
+    -----
+    Building costs one product with `rank` right-hand sides and O(n rank²); applying it
+    O(n rank). The condition number falls to about :math:`1 + \hat\lambda_r / \mu`.
+
+    References
+    ----------
+    .. [1] Frangella, Tropp and Udell, "Randomized Nyström Preconditioning", SIAM J. Matrix Anal.
+       Appl. 44(2), 2023, Algorithm 2.1 and eq. (1.3).
+    """
+
+    U: Array  # (n, rank), orthonormal columns
+    eigenvalues: Array  # (rank,), descending
+    shift: float
+
+    @classmethod
+    def of(
+        cls,
+        A: Callable[[Array], Array],
+        like_this: Array,
+        /,
+        *,
+        shift: float,
+        rank: int,
+        rng: np.random.RandomState,
+    ) -> NystromPreconditioner:
+        """Sketch A, a positive semidefinite operator on arrays like `like_this` (n, t).
+
+        The test matrix is drawn on the host, so that every place works with the same one.
+
+        Raises
+        ------
+        numpy.linalg.LinAlgError
+            If A is not positive semidefinite up to rounding.
+        """
+        xp = array_namespace(like_this)
+        n = like_this.shape[0]
+        test = beside(rng.standard_normal((n, min(rank, n))), like_this)
+        test = orthonormal_range(test)
+        sketch = A(test)
+        # A small multiple of the identity keeps the core positive definite; taken off again below.
+        jitter = epsilon(like_this) * float(xp.linalg.vector_norm(sketch)) + 1e-300
+        sketch = sketch + jitter * test
+        core = test.T @ sketch
+        B = CholeskyFactor.of((core + core.T) / 2).solve_lower(sketch.T)  # (rank, n)
+        squares, V = xp.linalg.eigh(B @ B.T)
+        squares, V = xp.flip(squares), xp.flip(V, axis=1)
+        roots = xp.sqrt(xp.clip(squares, min=jitter))
+        U = B.T @ (V / roots[None, :])
+        return cls(U, xp.clip(squares - jitter, min=0.0), shift)
+
+    def __call__(self, r: Array, /) -> Array:
+        """Apply to `r` (n, t)."""
+        smallest = self.eigenvalues[-1]
+        gains = (smallest + self.shift) / (self.eigenvalues + self.shift) - 1.0
+        return r + self.U @ (gains[:, None] * (self.U.T @ r))
