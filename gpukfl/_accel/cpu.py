@@ -162,6 +162,28 @@ def _absolute_differences(A, out, start, stop):
                 out[i, k] += abs(A[j, k] - a)
 
 
+def encode(
+    A: np.ndarray, low: np.ndarray, gap: np.ndarray, n_knots: int, shift: int, rounded: bool, /
+) -> np.ndarray:
+    """Twin of the generic form behind `gpukfl.linalg.Positions.of`."""
+    out = np.empty(A.shape, dtype=np.int32)
+    body = functools.partial(_encode, A, low, gap, n_knots - 1, shift, rounded, out)
+    in_chunks(A.shape[0], A.size, body)
+    return out
+
+
+@njit(nogil=True, cache=True)
+def _encode(A, low, gap, last, shift, rounded, out, _, start, stop):
+    cells = np.float64(1 << shift)
+    for j in range(start, stop):
+        first, step = low[j], gap[j]
+        for i in range(A.shape[1]):
+            p = min(max((np.float64(A[j, i]) - first) / step, 0.0), np.float64(last))
+            if rounded:
+                p = np.float64(np.int32(p))
+            out[j, i] = np.int32(p * cells)
+
+
 def bin_sums(codes: np.ndarray, shift: int, n_knots: int, V: np.ndarray, /) -> np.ndarray:
     """Twin of `gpukfl.linalg.bin_sums`."""
     m, n = codes.shape
@@ -224,24 +246,61 @@ def bin_products(codes: np.ndarray, shift: int, S: np.ndarray, Z: np.ndarray, /)
     padded = np.concatenate([S, S[:, -1:, :]], axis=1)
     for c in range(Z.shape[1]):
         z = np.ascontiguousarray(Z[:, c], dtype=np.float64)
-        slopes = np.ascontiguousarray(padded[:, :, c])
+        signed = np.ascontiguousarray(padded[:, :, c])
         body = functools.partial(
-            _bin_products, codes.view(np.uint32), np.uint32(shift), slopes, z, out
+            _bin_products, codes.view(np.uint32), np.uint32(shift), signed, z, out
         )
         in_chunks(m, m * n, body)
     return out
 
 
 @njit(nogil=True, cache=True)
-def _bin_products(codes, shift, slopes, z, out, _, start, stop):
+def _bin_products(codes, shift, s, z, out, _, start, stop):
+    mask = np.uint32((1 << shift) - 1)
+    scale = 1.0 / (1 << shift)
     for j in range(start, stop):
+        knots = s[j]
         for i in range(codes.shape[1]):
-            out[j, i] += z[i] * slopes[j, np.uint64(codes[j, i] >> shift)]
+            code = codes[j, i]
+            cell = np.uint64(code >> shift)
+            left = knots[cell]
+            share = np.float64(np.int32(code & mask)) * scale
+            out[j, i] += z[i] * (left + share * (knots[cell + np.uint64(1)] - left))
 
 
-def interpolate_knots(
-    A: np.ndarray, knots: np.ndarray, values: np.ndarray, /
+def pair_counts(
+    codes: np.ndarray, shift: int, n_knots: int, weights: np.ndarray | None, /
 ) -> np.ndarray:
+    """Twin of `gpukfl.linalg.pair_counts`."""
+    m, n = codes.shape
+    cells = (codes >> shift).astype(np.uint8 if n_knots <= 256 else np.uint32)
+    out = np.zeros((m, n_knots, m, n_knots))
+    first, second = np.triu_indices(m)
+    w = None if weights is None else np.ascontiguousarray(weights[:, 0], dtype=np.float64)
+    body = functools.partial(_pair_counts, cells, w, first, second, out)
+    in_chunks(len(first), n * len(first), body)
+    return out.reshape(m * n_knots, m * n_knots)
+
+
+@njit(nogil=True, cache=True)
+def _pair_counts(cells, w, first, second, out, _, start, stop):
+    q = out.shape[1]
+    table = np.empty((q, q))
+    for pair in range(start, stop):
+        j, k = first[pair], second[pair]
+        table[:] = 0.0
+        a, b = cells[j], cells[k]
+        if w is None:
+            for i in range(cells.shape[1]):
+                table[np.uint64(a[i]), np.uint64(b[i])] += 1.0
+        else:
+            for i in range(cells.shape[1]):
+                table[np.uint64(a[i]), np.uint64(b[i])] += w[i]
+        out[j, :, k, :] = table
+        out[k, :, j, :] = table.T
+
+
+def interpolate_knots(A: np.ndarray, knots: np.ndarray, values: np.ndarray, /) -> np.ndarray:
     """Twin of `gpukfl.linalg.interpolate_knots`."""
     out = np.zeros((A.shape[1], values.shape[2]))
     in_chunks(A.shape[1], A.size, lambda _, a, b: _interpolate_knots(A, knots, values, out, a, b))
@@ -268,3 +327,45 @@ def _interpolate_knots(A, knots, values, out, start, stop):
             for c in range(values.shape[2]):
                 left = values[j, low, c]
                 out[i, c] += left + right * (values[j, up, c] - left)
+
+
+def keep_knots(knots: np.ndarray, values: np.ndarray, tolerance: float, /) -> np.ndarray:
+    """Twin of `gpukfl.methods._shapes.keep_knots`."""
+    m, n = knots.shape
+    kept = np.ones((m, n), dtype=np.bool_)
+    body = functools.partial(_keep_knots, knots, values, tolerance, kept)
+    in_chunks(m, m * n, body)
+    return kept
+
+
+@njit(nogil=True, cache=True)
+def _keep_knots(knots, values, tolerance, kept, _, start, stop):
+    n = knots.shape[1]
+    widest = 1
+    while widest < n - 1:
+        widest *= 2
+    for j in range(start, stop):
+        first = 0
+        width = widest
+        while first < n - 1:
+            # Largest aligned block that starts here and is straight
+            last = min(first + width, n - 1)
+            if width == 1 or _is_straight(knots[j], values[j], first, last, tolerance):
+                kept[j, first + 1 : last] = False
+                first = first + width
+                while first % (2 * width) == 0 and width < widest:
+                    width *= 2
+            else:
+                width //= 2
+
+
+@njit(nogil=True, cache=True)
+def _is_straight(a, v, first, last, tolerance):
+    gap = np.float64(a[last] - a[first])
+    for k in range(first + 1, last):
+        share = np.float64(a[k] - a[first]) / (gap if gap > 0 else 1.0)
+        for c in range(v.shape[1]):
+            chord = v[first, c] + share * (v[last, c] - v[first, c])
+            if not abs(v[k, c] - chord) <= tolerance:
+                return False
+    return True

@@ -4,7 +4,14 @@ Each function is written once in the array API; some hand over to a compiled twi
 `gpukfl._accel` when the array's library has one.
 """
 
-from gpukfl.linalg._bins import MAX_KNOTS, Positions, bin_products, bin_sums, interpolate_bins
+from gpukfl.linalg._bins import (
+    MAX_KNOTS,
+    Positions,
+    bin_products,
+    bin_sums,
+    interpolate_bins,
+    pair_counts,
+)
 from gpukfl.linalg._factor import CholeskyFactor, map_singular_values, orthonormal_range
 from gpukfl.linalg._ridge_sums import (
     SortedRows,
@@ -28,6 +35,7 @@ __all__ = [
     "interpolate_knots",
     "map_singular_values",
     "orthonormal_range",
+    "pair_counts",
     "ridge_curves",
     "ridge_sums",
     "sign_products",

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpukfl._array import Array, array_namespace, device_of, double_like, is_cupy, is_host
+from gpukfl._memory import block_size, for_blocks
 
 MAX_KNOTS = 2**20  # leaves 11 bits for the share of a cell
 
@@ -26,12 +27,19 @@ class Positions:
     n_knots: int
 
     @classmethod
-    def of(cls, P: Array, n_knots: int, /) -> Positions:
-        """Encode positions `P` (m, n) in [0, n_knots - 1]."""
-        xp = array_namespace(P)
+    def of(
+        cls, A: Array, low: Array, gap: Array, n_knots: int, /, *, rounded: bool = False
+    ) -> Positions:
+        """Place projections `A` (m, n) among knots that start at `low` (m,), `gap` (m,) apart.
+
+        Projections beyond the knots go to the nearest one. `rounded` moves each down to its knot.
+        """
         shift = 31 - (n_knots - 1).bit_length()
-        clipped = xp.clip(xp.astype(P, xp.float64), min=0.0, max=float(n_knots - 1))
-        return cls(xp.astype(xp.floor(clipped * 2.0**shift), xp.int32), shift, n_knots)
+        if is_host(A):
+            from gpukfl._accel import cpu
+
+            return cls(cpu.encode(A, low, gap, n_knots, shift, rounded), shift, n_knots)
+        return cls(_encode(A, low, gap, n_knots, shift, rounded), shift, n_knots)
 
     def cells(self, j: int, /) -> tuple[Array, Array]:
         """Cell (n,) and share of the way to the next knot (n,) of row j, as float64."""
@@ -40,6 +48,15 @@ class Positions:
         cell = xp.bitwise_right_shift(code, xp.full_like(code, self.shift))
         share = xp.bitwise_and(code, xp.full_like(code, 2**self.shift - 1))
         return xp.astype(cell, xp.int64), xp.astype(share, xp.float64) / 2.0**self.shift
+
+
+def _encode(A: Array, low: Array, gap: Array, n_knots: int, shift: int, rounded: bool, /) -> Array:
+    xp = array_namespace(A)
+    P = (xp.astype(A, xp.float64) - low[:, None]) / gap[:, None]
+    P = xp.clip(P, min=0.0, max=float(n_knots - 1))
+    if rounded:
+        P = xp.floor(P)
+    return xp.astype(xp.floor(P * 2.0**shift), xp.int32)
 
 
 def bin_sums(at: Positions, V: Array, /) -> Array:
@@ -97,15 +114,12 @@ def _interpolate_bins(at: Positions, U: Array, /) -> Array:
     xp = array_namespace(U)
     total = xp.zeros((at.codes.shape[1], U.shape[2]), **double_like(U))
     for j in range(at.codes.shape[0]):
-        cell, share = at.cells(j)
-        left = xp.take(U[j, ...], cell, axis=0)
-        right = xp.take(U[j, ...], xp.clip(cell + 1, max=at.n_knots - 1), axis=0)
-        total = total + left + share[:, None] * (right - left)
+        total = total + _interpolated(at, j, U)
     return total
 
 
 def bin_products(at: Positions, S: Array, Z: Array, /) -> Array:
-    """Multiply `Z` (n, t) by the cell values `S` (m, q - 1, t) at each row's positions.
+    """Multiply `Z` (n, t) by knot values `S` (m, q, t) interpolated at each row's positions.
 
     Returns the sum over t, (m, n) in the dtype of `Z`.
     """
@@ -122,9 +136,55 @@ def bin_products(at: Positions, S: Array, Z: Array, /) -> Array:
 
 def _bin_products(at: Positions, S: Array, Z: Array, /) -> Array:
     xp = array_namespace(Z)
-    rows = []
-    for j in range(at.codes.shape[0]):
-        cell, _ = at.cells(j)
-        slopes = xp.take(S[j, ...], xp.clip(cell, max=S.shape[1] - 1), axis=0)
-        rows.append(xp.sum(slopes * xp.astype(Z, xp.float64), axis=1))
+    Z64 = xp.astype(Z, xp.float64)
+    rows = [xp.sum(_interpolated(at, j, S) * Z64, axis=1) for j in range(at.codes.shape[0])]
     return xp.astype(xp.stack(rows, axis=0), Z.dtype)
+
+
+def _interpolated(at: Positions, j: int, U: Array, /) -> Array:
+    """Row j's knot values of `U` (m, q, t), interpolated at its positions: (n, t)."""
+    xp = array_namespace(U)
+    cell, share = at.cells(j)
+    left = xp.take(U[j, ...], cell, axis=0)
+    right = xp.take(U[j, ...], xp.clip(cell + 1, max=at.n_knots - 1), axis=0)
+    return left + share[:, None] * (right - left)
+
+
+def pair_counts(at: Positions, weights: Array | None, /) -> Array:
+    """Weigh the samples in every pair of cells of every pair of rows: float64 (m q, m q).
+
+    `weights` is (n, 1), or None for counts. Shares of cells are ignored. O(n m²) compiled,
+    O(n m² q²) as the products of indicator matrices that stand beside it.
+    """
+    if is_host(at.codes):
+        from gpukfl._accel import cpu
+
+        return cpu.pair_counts(at.codes, at.shift, at.n_knots, weights)
+    return _pair_counts(at, weights)
+
+
+def _pair_counts(at: Positions, weights: Array | None, /) -> Array:
+    xp = array_namespace(at.codes)
+    m, n = at.codes.shape
+    q = at.n_knots
+    on = {"device": device_of(at.codes)}
+    total = xp.zeros((m * q, m * q), dtype=xp.float64, **on)
+    numbers = xp.arange(q, dtype=xp.int32, **on)
+
+    def body(start: int, stop: int) -> None:
+        nonlocal total
+        code = at.codes[:, start:stop]
+        cell = xp.bitwise_right_shift(code, xp.full_like(code, at.shift))
+        here = cell[:, None, :] == numbers[None, :, None]
+        # float32 counts exactly up to 2**24, more than a block holds
+        ones = xp.reshape(xp.astype(here, xp.float32), (m * q, stop - start))
+        if weights is None:
+            total = total + xp.astype(ones @ ones.T, xp.float64)
+        else:
+            ones = xp.astype(ones, xp.float64)
+            heavy = ones * xp.astype(weights[start:stop, 0], xp.float64)[None, :]
+            total = total + heavy @ ones.T
+
+    size = block_size(total, bytes_each=24 * m * q, elements_each=m * q, at_most=min(n, 2**16))
+    for_blocks(n, size, body)
+    return total

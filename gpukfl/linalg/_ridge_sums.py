@@ -211,4 +211,3 @@ def _interpolate(a: Array, knots: Array, values: Array, /) -> Array:
     share = xp.clip(share, min=0.0, max=1.0)[:, None]
     left = xp.take(values, low, axis=0)
     return left + share * (xp.take(values, high, axis=0) - left)
-

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 
 from gpukfl._array import Array, array_namespace, as_columns, like
 
@@ -18,6 +19,14 @@ class LinearOperator(ABC):
     @abstractmethod
     def _matmat(self, V: Array, /) -> Array:
         """Product with (n, t), unchecked."""
+
+    def approximate_inverse(
+        self,
+        root_weights: Array | None,  # noqa: ARG002
+        shift: float,  # noqa: ARG002
+    ) -> Callable[[Array], Array] | None:
+        """Give a preconditioner of the centred, weighted operator plus a shift, if there is one."""
+        return None
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -11,6 +11,7 @@ from gpukfl._rows import Rows
 from gpukfl.linalg import Positions, bin_products, bin_sums, interpolate_bins
 from gpukfl.operators._base import LinearOperator
 from gpukfl.operators._brownian import sample_sums
+from gpukfl.operators._coarse import CoarseInverse, projection_range
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,13 +42,7 @@ class BinnedBrownianKernel(LinearOperator):
     def of(cls, rows: Rows, W: Array, /, *, n_knots: int) -> BinnedBrownianKernel:
         """Find each particle's range in one pass over the rows; O(n d m)."""
         xp = array_namespace(W)
-        low = high = None
-        for _, _, X in rows.blocks(W.shape[1]):
-            A = W.T @ X.T
-            least, most = xp.min(A, axis=1), xp.max(A, axis=1)
-            low = least if low is None else xp.minimum(low, least)
-            high = most if high is None else xp.maximum(high, most)
-        low, high = xp.astype(low, xp.float64), xp.astype(high, xp.float64)
+        low, high = projection_range(rows, W)
         gap = (high - low) / (n_knots - 1)
         # Where all projections are equal any gap will do: every position is 0.
         return cls(rows, W, low, xp.where(gap > 0, gap, xp.ones_like(gap)), n_knots)
@@ -69,11 +64,8 @@ class BinnedBrownianKernel(LinearOperator):
         return list(self._computed())
 
     def _computed(self):
-        xp = array_namespace(self.W)
-        for start, stop, X in self.rows.blocks(4 * self.n_particles):
-            A = xp.astype(self.W.T @ X.T, xp.float64)
-            P = (A - self.low[:, None]) / self.gap[:, None]
-            yield start, stop, Positions.of(P, self.n_knots)
+        for start, stop, X in self.rows.blocks(2 * self.n_particles):
+            yield start, stop, Positions.of(self.W.T @ X.T, self.low, self.gap, self.n_knots)
 
     def _positions(self):
         return self._computed() if self._stored is None else self._stored
@@ -83,34 +75,43 @@ class BinnedBrownianKernel(LinearOperator):
         U = self._knot_values(V) / self.n_particles
         return xp.concat([interpolate_bins(at, U) for _, _, at in self._positions()], axis=0)
 
-    def _knot_mass(self, V: Array, /) -> Array:
-        """Prefix sums of the binned `V`: minus the slopes, (m, q, t)."""
-        xp = array_namespace(V)
+    def approximate_inverse(self, root_weights: Array | None, shift: float) -> CoarseInverse | None:
+        """Invert the kernel of coarsely rounded projections."""
+        ends = self.low, self.low + (self.n_knots - 1) * self.gap
+        return CoarseInverse.of(self.rows, self.W, root_weights, ends=ends, shift=shift)
+
+    def _knot_sums(self, V: Array, /) -> Array:
+        """Spread `V` (n, t) over the knots: (m, q, t)."""
         shape = (self.n_particles, self.n_knots, V.shape[1])
-        total = xp.zeros(shape, **double_like(V))
+        total = array_namespace(V).zeros(shape, **double_like(V))
         for start, stop, at in self._positions():
             total = total + bin_sums(at, V[start:stop, :])
-        return xp.cumulative_sum(total, axis=1)
+        return total
 
     def _knot_values(self, V: Array, /) -> Array:
         """Give the sum of ridge functions at the knots, 0 at the first: (m, q, t)."""
         xp = array_namespace(V)
-        steps = -self._knot_mass(V)[:, : self.n_knots - 1, :] * self.gap[:, None, None]
+        mass = xp.cumulative_sum(self._knot_sums(V), axis=1)
+        steps = -mass[:, : self.n_knots - 1, :] * self.gap[:, None, None]
         return xp.cumulative_sum(steps, axis=1, include_initial=True)
 
     def quadratic_gradient(self, alpha: Array, /) -> Array:
-        r"""Differentiate :math:`\sum_c \alpha_c^\top K \alpha_c` with respect to W: (d, m).
+        r"""Approximate the derivative of :math:`\sum_c \alpha_c^\top K \alpha_c` in W: (d, m).
 
-        Each knot is held at its distance from the first, so the derivative is exact for the
-        binned kernel while the range stays; `alpha` (n, t) has columns that sum to zero.
+        The signed sums of the exact kernel with sign interpolated between knots both ways, so
+        that a sample's pull on itself and on its ties cancels exactly, as it must. `alpha`
+        (n, t) has columns that sum to zero. The difference from the exact kernel's derivative
+        is of the order of the kernel's own error.
         """
         xp = array_namespace(alpha)
-        slopes = -self._knot_mass(alpha)[:, : self.n_knots - 1, :]
+        sums = self._knot_sums(alpha)
+        mass = xp.cumulative_sum(sums, axis=1)
+        signed = 2.0 * mass - sums - mass[:, -1:, :]  # below less above, half of a knot each way
         total = xp.zeros((self.n_particles, self.rows.shape[1]), **double_like(alpha))
         for start, stop, at in self._positions():
-            products = bin_products(at, slopes, alpha[start:stop, :])
+            products = bin_products(at, signed, alpha[start:stop, :])
             total = total + sample_sums(products, self.rows.block(start, stop))
-        return xp.astype(total.T * (2.0 / self.n_particles), alpha.dtype)
+        return xp.astype(total.T / (-1.0 * self.n_particles), alpha.dtype)
 
     def curves(self, alpha: Array, /) -> tuple[Array, Array]:
         """Positions (m, q) and values (m, q, t), float64, of the shape functions of `alpha`."""

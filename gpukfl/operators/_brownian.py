@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from gpukfl._array import Array, array_namespace, double_like
 from gpukfl._memory import block_size, for_blocks
+from gpukfl._rows import Rows
 from gpukfl.linalg import (
     SortedRows,
     absolute_differences,
@@ -15,6 +16,7 @@ from gpukfl.linalg import (
     sort_rows,
 )
 from gpukfl.operators._base import LinearOperator
+from gpukfl.operators._coarse import CoarseInverse
 
 _GRADIENT_ROWS = 2**16  # samples summed in the data's own precision before float64 takes over
 
@@ -40,12 +42,13 @@ class BrownianKernel(LinearOperator):
     """
 
     X: Array  # (n, d)
+    W: Array  # (d, m)
     sorted: SortedRows  # of the projections, (m, n)
 
     @classmethod
     def of(cls, X: Array, W: Array, /) -> BrownianKernel:
         """Project `X` (n, d) on the particles `W` (d, m), and sort."""
-        return cls(X, sort_rows(W.T @ X.T))
+        return cls(X, W, sort_rows(W.T @ X.T))
 
     @property
     def n_samples(self) -> int:
@@ -62,13 +65,17 @@ class BrownianKernel(LinearOperator):
 
     def dense(self, reference: Array, /) -> Array:
         """Form the matrix (n, n) beside `reference`, from the absolute differences; O(n² m)."""
-        values, m = self.sorted.values, self.n_particles
-        xp = array_namespace(reference, values)
-        rank = self.sorted.rank
-        if rank is None:
-            rank = xp.argsort(self.sorted.order, axis=1)
-        projections = xp.take_along_axis(values, rank, axis=1)
-        return absolute_differences(projections) / (-2.0 * m)
+        differences = absolute_differences(self.W.T @ self.X.T)
+        xp = array_namespace(reference)
+        return xp.astype(differences, reference.dtype, copy=False) / (-2.0 * self.n_particles)
+
+    def approximate_inverse(self, root_weights: Array | None, shift: float) -> CoarseInverse | None:
+        """Invert the kernel of coarsely rounded projections."""
+        rows = Rows(self.X, self.X[:0, ...])
+        xp = array_namespace(self.X)
+        values = self.sorted.values
+        ends = xp.astype(values[:, 0], xp.float64), xp.astype(values[:, -1], xp.float64)
+        return CoarseInverse.of(rows, self.W, root_weights, ends=ends, shift=shift)
 
     def quadratic_gradient(self, alpha: Array, /) -> Array:
         r"""Differentiate :math:`\sum_c \alpha_c^\top K \alpha_c` with respect to W: (d, m).

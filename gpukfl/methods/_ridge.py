@@ -1,0 +1,174 @@
+r"""Kernel ridge regression with an unpenalised intercept, for a kernel given by its products.
+
+With weights :math:`s_i^2` of sum N the dual coefficients are :math:`\alpha = D_s \beta` and
+
+.. math:: (\tilde K + N \lambda I)\,\beta = \Pi_s D_s Y, \qquad
+          \tilde K = \Pi_s D_s K D_s \Pi_s
+
+(Lemma 7 of arXiv:2407.17280, where s = 1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from gpukfl._array import Array, array_namespace, epsilon, sample_dot, sample_norm
+from gpukfl._results import Solution, Status
+from gpukfl._rows import Rows
+from gpukfl.linalg import CholeskyFactor
+from gpukfl.operators import CenteredKernel, LinearOperator, center
+from gpukfl.solvers import ConjugateGradient, NystromPreconditioner
+
+# Up to this many samples a dense Cholesky solve is faster than conjugate gradients
+DIRECT_UP_TO = 600
+_SKETCH_FROM = 40  # iterations of a solve from which a preconditioner may pay
+_SKETCH_SHARE = 2  # products since the last sketch, per column of a new one
+
+
+def paper_ridge(rows: Rows, n_effective: float, /) -> float:
+    r"""Give the paper's ridge, :math:`2 \max_i \|x_i\| / n` (Appendix B of arXiv:2407.17280)."""
+    largest = 0.0
+    for _, _, X in rows.blocks():
+        xp = array_namespace(X)
+        largest = max(largest, float(xp.max(xp.linalg.vector_norm(X, axis=1))))
+    return 2.0 * largest / n_effective
+
+
+@dataclass(eq=False)
+class RidgeSystem:
+    """The ridge system of one data set, solved for one kernel after another.
+
+    Preconditioned by the kernel's own approximate inverse where it has one. Otherwise by a
+    randomised Nyström sketch, kept while it pays: it is made once a solve is long and as many
+    products have been spent as it would cost, and again when it has worn out.
+    """
+
+    Y: Array  # (n, t)
+    ridge: float  # lambda, positive
+    root_weights: Array | None = None  # (n, 1)
+    rank: int = 40  # columns of the preconditioner's sketch
+    max_iter: int = 1000
+    rng: np.random.RandomState = field(default_factory=lambda: np.random.RandomState(0))
+    n_products: int = 0
+    _sketch: NystromPreconditioner | None = None
+    _inverse: tuple[LinearOperator | None, Callable[[Array], Array] | None] = (None, None)
+    _products_at_sketch: int = 0
+
+    @cached_property
+    def weight(self) -> float:
+        """Sum of the sample weights, N."""
+        s = self.root_weights
+        return float(self.Y.shape[0]) if s is None else float(sample_dot(s, s)[0])
+
+    @cached_property
+    def target(self) -> Array:
+        """The right-hand side, centred and weighted."""
+        s = self.root_weights
+        return center(self.Y if s is None else s * self.Y, s)
+
+    @property
+    def shift(self) -> float:
+        """N times the ridge."""
+        return self.weight * self.ridge
+
+    def solve(
+        self,
+        kernel: LinearOperator,
+        /,
+        *,
+        start: Array | None = None,
+        rtol: float,
+        enough=lambda x, r: False,  # noqa: ARG005
+    ) -> Solution:
+        """Solve for β; `enough` as in `ConjugateGradient.solve`."""
+        centered = CenteredKernel(kernel, self.root_weights)
+        if kernel.n_samples <= DIRECT_UP_TO:
+            solution = self._solve_directly(centered)
+            if solution is not None:
+                return solution
+        cg = ConjugateGradient(rtol=rtol, max_iter=self.max_iter, check_every=2)
+        own = self._inverse_for(kernel)
+        solution = cg.solve(
+            lambda V: centered @ V + self.shift * V,
+            self.target,
+            start=start,
+            precondition=own or self._sketch or (lambda r: r),
+            enough=enough,
+        )
+        self.n_products += solution.n_iter + (start is not None)
+        if own is None:
+            self._consider_sketch(centered, solution)
+        return solution
+
+    def _inverse_for(self, kernel: LinearOperator) -> Callable[[Array], Array] | None:
+        """Give the kernel's own preconditioner, kept for as long as the kernel is the same."""
+        known, inverse = self._inverse
+        if known is not kernel:
+            inverse = kernel.approximate_inverse(self.root_weights, self.shift)
+            self._inverse = kernel, inverse
+        return inverse
+
+    def _solve_directly(self, centered: CenteredKernel) -> Solution | None:
+        xp = array_namespace(self.target)
+        K = centered.dense(self.target)
+        A = K + self.shift * xp.eye(K.shape[0], dtype=K.dtype, device=self.target.device)
+        try:
+            beta = CholeskyFactor.of(A).solve(self.target)
+        except np.linalg.LinAlgError:  # conjugate gradients say more about what is wrong
+            return None
+        return Solution(
+            center(beta, self.root_weights), Status.CONVERGED, 1, self.target - A @ beta
+        )
+
+    def _consider_sketch(self, centered: CenteredKernel, solution: Solution) -> None:
+        spent = self.n_products - self._products_at_sketch
+        if solution.n_iter < _SKETCH_FROM or spent < _SKETCH_SHARE * self.rank:
+            return
+        try:
+            self._sketch = NystromPreconditioner.of(
+                lambda V: centered @ V, self.target, shift=self.shift, rank=self.rank, rng=self.rng
+            )
+        except np.linalg.LinAlgError:  # the sketch is not positive definite in this precision
+            self._sketch = None
+        self.n_products += self.rank
+        self._products_at_sketch = self.n_products
+
+    def bounds(self, beta: Array, residual: Array, /) -> tuple[float, float]:
+        r"""Bound :math:`G = \frac\lambda2 \tilde y^\top (\tilde K + N\lambda)^{-1} \tilde y`.
+
+        Any β with residual r gives
+        :math:`\frac\lambda2 (\tilde y^\top \beta + \beta^\top r) \le G \le` that
+        :math:`+ \|r\|^2 / 2N`; summed over the targets. Waits for the device.
+        """
+        xp = array_namespace(beta)
+        lower = 0.5 * self.ridge * xp.sum(sample_dot(self.target + residual, beta))
+        slack = xp.sum(sample_dot(residual, residual)) / (2.0 * self.weight)
+        both = [float(lower), float(slack)]
+        return both[0], both[0] + both[1]
+
+    def relative_residual(self, residual: Array, /) -> float:
+        """Largest residual norm among the targets, relative to the target's."""
+        xp = array_namespace(residual)
+        scale = xp.max(sample_norm(self.target))
+        worst = float(xp.max(sample_norm(residual)))
+        return worst / float(scale) if float(scale) > 0 else worst
+
+    def coefficients(self, beta: Array, /) -> Array:
+        """Dual coefficients α, whose columns sum to zero."""
+        return beta if self.root_weights is None else self.root_weights * beta
+
+    def intercept(self, fitted: Array, /) -> Array:
+        """Intercept (t,) for ``fitted = K α`` (n, t): the weighted mean of what is left."""
+        xp = array_namespace(fitted)
+        left = self.Y - fitted
+        s = self.root_weights
+        weighted = left if s is None else s * s * left
+        return xp.astype(xp.sum(weighted, axis=0, dtype=xp.float64) / self.weight, left.dtype)
+
+    def tight(self) -> float:
+        """Relative tolerance that this precision reaches without stalling."""
+        return max(1e-8, 20.0 * epsilon(self.Y))

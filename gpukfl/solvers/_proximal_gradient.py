@@ -1,0 +1,222 @@
+"""Proximal gradient with backtracking, for functions known by certified bounds."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from gpukfl._array import Array, array_namespace
+from gpukfl._results import History, Status
+
+_HALVINGS = 60  # from any float64 step to none
+_FLAT = 2  # iterations in a row that must gain less than tol
+
+
+class Evaluation(Protocol):
+    """What is known of a smooth function at a point."""
+
+    lower: float  # certified: the value is not below
+    upper: float  # certified: the value is not above
+    residual: float  # relative, of the computation behind the bounds
+
+
+class Smooth(Protocol):
+    """A smooth function whose value is expensive, and known by bounds that tighten."""
+
+    def evaluate(self, W: Array, near: Evaluation | None, reject_above: float, /) -> Evaluation:
+        """Evaluate at `W`; may stop early once the lower bound passes `reject_above`."""
+
+    def gradient(self, evaluation: Evaluation, /) -> Array:
+        """Gradient at an evaluated point."""
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """Where a minimisation ended, and how."""
+
+    W: Array
+    evaluation: Evaluation
+    status: Status
+    history: History = field(default_factory=History)
+
+
+@dataclass
+class _State:
+    """The current iterate, replaced as a whole so that an interruption leaves a whole one."""
+
+    W: Array
+    evaluation: Evaluation
+    objective: float
+
+
+@dataclass(frozen=True)
+class ProximalGradient:
+    r"""Minimise G(W) + penalty(W) by proximal gradient steps with backtracking.
+
+    A step γ from W to :math:`W^+ = \mathrm{prox}_\gamma(W - \gamma \nabla G)` is taken when
+    :math:`G(W^+) \le G(W) - \gamma \langle \nabla G, G_\gamma \rangle + \frac\gamma2
+    \|G_\gamma\|^2` with :math:`G_\gamma = (W - W^+)/\gamma`, else γ is halved. A trial is
+    dropped as soon as a certified lower bound of G(W⁺) exceeds the right-hand side.
+
+    Parameters
+    ----------
+    step_size : float or "auto"
+        A float is the first γ, and each iteration begins with 1.5 times the last, as in
+        Algorithm 1 of [1]_. "auto" begins at the scale of W and then with the step of Barzilai
+        and Borwein.
+    max_iter : int
+        Iterations, at least 0.
+    tol : float
+        Ends when the objective falls by less than this share of itself twice in a row.
+    max_time : float or None
+        Seconds.
+
+    References
+    ----------
+    .. [1] Follain and Bach, arXiv:2407.17280, Algorithm 1.
+    """
+
+    step_size: float | str = "auto"
+    max_iter: int = 100
+    tol: float = 1e-4
+    max_time: float | None = None
+
+    def minimize(
+        self,
+        smooth: Smooth,
+        prox: Callable[[Array, float], Array],
+        penalty: Callable[[Array], float],
+        W: Array,
+        /,
+        *,
+        watch: Callable[[int, Array, Evaluation, History], Status | None] = lambda *_: None,
+    ) -> Trace:
+        """Minimise from `W`.
+
+        Parameters
+        ----------
+        smooth : Smooth
+            G and its gradient.
+        prox : callable
+            ``prox(W, step)`` of the penalty.
+        penalty : callable
+            Its value, a float.
+        W : array
+            Starting point. Zero may be a stationary point; it is never stepped into while a
+            shorter step gains.
+        watch : callable
+            Called after every iteration; a status it returns ends the minimisation.
+
+        Returns
+        -------
+        Trace
+            The iterate with the lowest objective. An interruption from the keyboard ends the
+            minimisation with the best iterate so far.
+
+        Raises
+        ------
+        FloatingPointError
+            If G is not finite at the starting point.
+        """
+        begun = time.perf_counter()
+        history = History()
+        evaluation = smooth.evaluate(W, None, math.inf)
+        if not (math.isfinite(evaluation.lower) and math.isfinite(evaluation.upper)):
+            msg = "the objective is not finite at the start: the data overflow this precision"
+            raise FloatingPointError(msg)
+        state = _State(W, evaluation, evaluation.lower + penalty(W))
+        try:
+            status = self._iterate(smooth, prox, penalty, state, history, watch, begun)
+        except KeyboardInterrupt:
+            status = Status.INTERRUPTED
+        zero = array_namespace(W).zeros_like(state.W)
+        at_zero = smooth.evaluate(zero, None, math.inf)
+        if at_zero.upper + penalty(zero) <= state.objective:
+            return Trace(zero, at_zero, Status.COLLAPSED, history)
+        return Trace(state.W, state.evaluation, status, history)
+
+    def _iterate(
+        self,
+        smooth: Smooth,
+        prox: Callable[[Array, float], Array],
+        penalty: Callable[[Array], float],
+        state: _State,
+        history: History,
+        watch: Callable[[int, Array, Evaluation, History], Status | None],
+        begun: float,
+    ) -> Status:
+        gradient = smooth.gradient(state.evaluation)
+        step = self._first_step(state.W, gradient)
+        flat = 0
+        for k in range(self.max_iter):
+            taken = self._search(smooth, prox, penalty, state, gradient, step)
+            if taken is None:
+                return Status.STALLED
+            new, used = taken
+            new_gradient = smooth.gradient(new.evaluation)
+            step = self._next_step(used, new.W - state.W, new_gradient - gradient)
+            gain = state.objective - new.objective
+            state.W, state.evaluation, state.objective = new.W, new.evaluation, new.objective
+            gradient = new_gradient
+            seconds = time.perf_counter() - begun
+            history.objective.append(state.objective)
+            history.step.append(used)
+            history.residual.append(state.evaluation.residual)
+            history.seconds.append(seconds)
+            asked = watch(k, state.W, state.evaluation, history)
+            if asked is not None:
+                return asked
+            flat = flat + 1 if gain <= self.tol * abs(state.objective) else 0
+            if flat == _FLAT:
+                return Status.CONVERGED
+            if self.max_time is not None and seconds >= self.max_time:
+                return Status.TIME_LIMIT
+        return Status.MAX_ITER
+
+    def _search(
+        self,
+        smooth: Smooth,
+        prox: Callable[[Array, float], Array],
+        penalty: Callable[[Array], float],
+        state: _State,
+        gradient: Array,
+        step: float,
+    ) -> tuple[_State, float] | None:
+        for _ in range(_HALVINGS):
+            W = prox(state.W - step * gradient, step)
+            moved = state.W - W
+            change = _inner(moved, moved)
+            if change == 0.0:
+                return None
+            allowed = -_inner(gradient, moved) + change / (2.0 * step)
+            # Zero is absorbing, so a shorter step is tried first while W is not tiny.
+            if _inner(W, W) > 0.0:
+                limit = state.evaluation.lower + allowed
+                evaluation = smooth.evaluate(W, state.evaluation, limit)
+                # Written so that NaN fails
+                if evaluation.lower <= limit and math.isfinite(evaluation.upper):
+                    return _State(W, evaluation, evaluation.lower + penalty(W)), step
+            step *= 0.5
+        return None
+
+    def _first_step(self, W: Array, gradient: Array) -> float:
+        if not isinstance(self.step_size, str):
+            return 1.5 * self.step_size
+        slope = math.sqrt(_inner(gradient, gradient))
+        return math.sqrt(_inner(W, W)) / slope if slope > 0 else 1.0
+
+    def _next_step(self, step: float, dW: Array, dgradient: Array) -> float:
+        if not isinstance(self.step_size, str):
+            return 1.5 * step
+        curvature = _inner(dW, dgradient)
+        secant = _inner(dW, dW) / curvature if curvature > 0 else math.inf
+        return min(max(secant, 0.1 * step), 4.0 * step)
+
+
+def _inner(U: Array, V: Array, /) -> float:
+    """Frobenius inner product in float64, as a float: waits for the device."""
+    xp = array_namespace(U)
+    return float(xp.sum(xp.astype(U, xp.float64) * xp.astype(V, xp.float64)))
