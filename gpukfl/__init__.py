@@ -1,6 +1,43 @@
-"""Kernel feature learning: exact, near-linear, on NumPy, CuPy and torch."""
+"""Kernel feature learning: exact, near-linear, on NumPy, CuPy and torch.
+
+Names are imported when first used, so that ``import gpukfl`` stays quick and starts no GPU.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from gpukfl._memory import memory_budget
 from gpukfl._version import __version__
 
-__all__ = ["__version__", "memory_budget"]
+if TYPE_CHECKING:
+    from gpukfl.estimators import BKerNNClassifier, BKerNNRegressor, BrownianKernelRidge
+    from gpukfl.inspection import feature_score
+
+_HOMES = {
+    "BKerNNClassifier": "gpukfl.estimators",
+    "BKerNNRegressor": "gpukfl.estimators",
+    "BrownianKernelRidge": "gpukfl.estimators",
+    "feature_score": "gpukfl.inspection",
+}
+
+__all__ = [
+    "BKerNNClassifier",
+    "BKerNNRegressor",
+    "BrownianKernelRidge",
+    "__version__",
+    "feature_score",
+    "memory_budget",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    msg = f"module 'gpukfl' has no attribute {name!r}"
+    raise AttributeError(msg)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -83,11 +83,11 @@ class ConjugateGradient:
         x, r = (xp.zeros_like(b), b) if start is None else (start, b - A(start))
         p = z = precondition(r)
         rz = sample_dot(r, z)
-        broken = rz != rz
+        broken = xp.isnan(rz)
         for k in range(self.max_iter + 1):
             if k % self.check_every == 0 or k == self.max_iter:  # the only device waits
                 norm = sample_norm(r)
-                if bool(xp.any(broken | (norm != norm))):
+                if bool(xp.any(broken | xp.isnan(norm))):
                     return Solution(x, Status.BREAKDOWN, k, r)
                 if bool(xp.all(norm <= tol)):
                     return Solution(x, Status.CONVERGED, k, r)

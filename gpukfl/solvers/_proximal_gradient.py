@@ -153,8 +153,8 @@ class ProximalGradient:
         flat = 0
         for k in range(self.max_iter):
             taken = self._search(smooth, prox, penalty, state, gradient, step)
-            if taken is None:
-                return Status.STALLED
+            if isinstance(taken, Status):
+                return taken
             new, used = taken
             new_gradient = smooth.gradient(new.evaluation)
             step = self._next_step(used, new.W - state.W, new_gradient - gradient)
@@ -184,13 +184,13 @@ class ProximalGradient:
         state: _State,
         gradient: Array,
         step: float,
-    ) -> tuple[_State, float] | None:
-        for _ in range(_HALVINGS):
+    ) -> tuple[_State, float] | Status:
+        for halving in range(_HALVINGS):
             W = prox(state.W - step * gradient, step)
             moved = state.W - W
             change = _inner(moved, moved)
-            if change == 0.0:
-                return None
+            if change == 0.0:  # at the full step a fixed point, later too short a step to see
+                return Status.CONVERGED if halving == 0 else Status.STALLED
             allowed = -_inner(gradient, moved) + change / (2.0 * step)
             # Zero is absorbing, so a shorter step is tried first while W is not tiny.
             if _inner(W, W) > 0.0:
@@ -200,7 +200,7 @@ class ProximalGradient:
                 if evaluation.lower <= limit and math.isfinite(evaluation.upper):
                     return _State(W, evaluation, evaluation.lower + penalty(W)), step
             step *= 0.5
-        return None
+        return Status.STALLED
 
     def _first_step(self, W: Array, gradient: Array) -> float:
         if not isinstance(self.step_size, str):

@@ -1,0 +1,184 @@
+"""CUDA twins for CuPy arrays: which kernels of ``brownian.cu`` run, on what, in what order.
+
+Only the compiler call names CuPy. Everything else is written against the array's own namespace,
+so that the tests run the same launches on NumPy arrays with kernels compiled for the CPU.
+No floating-point atomics: results repeat to the last bit on the same device, and do not depend
+on how much memory is free.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.resources
+from typing import Any
+
+from gpukfl._array import Array, array_namespace, device_of, double_like, like
+from gpukfl._memory import block_size, for_blocks
+
+_THREADS = 256  # in a block
+_ITEMS = 8  # sorted elements that one thread scans
+_MAX_BLOCKS = 65_535  # in a grid whose threads loop on; the hardware's limit on gridDim.y
+_SHARED_BYTES = 48 * 1024  # what every GPU grants a block without asking
+_BIN_SAMPLES = 4096  # samples of one block; more where there are more bins to hand over
+
+
+def compile_options() -> tuple[str, ...]:
+    """Options for NVRTC; the sizes, so that launches and kernels cannot disagree."""
+    return ("--std=c++17", f"-DTHREADS={_THREADS}", f"-DITEMS={_ITEMS}")
+
+
+def kernel_source() -> str:
+    """Text of ``brownian.cu``."""
+    return importlib.resources.files(__package__).joinpath("brownian.cu").read_text("ascii")
+
+
+@functools.cache
+def _module() -> Any:
+    import cupy
+
+    return cupy.RawModule(code=kernel_source(), options=compile_options())
+
+
+@functools.cache
+def _kernel(name: str) -> Any:
+    return _module().get_function(name)
+
+
+def _launch(name: str, grid: tuple[int, ...], args: tuple[Any, ...], shared_bytes: int = 0) -> None:
+    if 0 not in grid:  # CuPy would round an empty grid up to one block
+        _kernel(name)(grid, (_THREADS,), args, shared_mem=shared_bytes)
+
+
+def _threads_for(n: int, rows: int = 1) -> tuple[int, int]:
+    """Grid with a thread for each of n samples, and rows of blocks; kernels loop beyond it."""
+    return min(-(-n // _THREADS), _MAX_BLOCKS), min(rows, _MAX_BLOCKS)
+
+
+def _contiguous(*arrays: Array) -> tuple[Array, ...]:
+    return tuple(array_namespace(x).ascontiguousarray(x) for x in arrays)
+
+
+def sort_rows(A: Array, /) -> tuple[Array, Array, Array]:
+    """Sort each row of `A` (m, n): values, int32 order, and int32 rank, its inverse."""
+    xp = array_namespace(A)
+    m, n = A.shape
+    (A,) = _contiguous(A)
+    values = xp.empty((m, n), **like(A))
+    order, rank = (xp.empty((m, n), dtype=xp.int32, device=device_of(A)) for _ in range(2))
+    for j in range(m):
+        # Row by row: CuPy sorts one row by radix, but all rows of a matrix by comparisons
+        by_value = xp.argsort(A[j, :])
+        args = (A[j, :], by_value, n, values[j, :], order[j, :], rank[j, :])
+        _launch(f"unpack_order_{A.dtype.name}", _threads_for(n), args)
+    return values, order, rank
+
+
+def ridge_sums(values: Array, order: Array, rank: Array, V: Array, /) -> Array:
+    """Twin of `gpukfl.linalg.ridge_sums`."""
+    xp = array_namespace(V)
+    m, n = values.shape
+    t = V.shape[1]
+    values, order, rank = _contiguous(values, order, rank)
+    total = xp.zeros((n, t), **double_like(V))
+    for c in range(t):
+        (v,) = _contiguous(V[:, c])
+
+        def body(start: int, stop: int, v: Array = v, column: Array = total[:, c]) -> None:
+            levels = xp.empty((stop - start, n), **double_like(V))
+            _scan("ridge", 3, (values[start:stop, :], order[start:stop, :], v), levels, n)
+            args = (levels, rank[start:stop, :], stop - start, n, t, column)
+            _launch("add_levels", _threads_for(n), args)
+
+        # the levels; the chunks' states are 24 bytes to a chunk
+        for_blocks(m, block_size(V, bytes_each=9 * n, elements_each=n, at_most=m), body)
+    return total
+
+
+def _scan(kind: str, width: int, inputs: tuple[Array, ...], levels: Array, stride: int, /) -> None:
+    """Fill `levels` with the running sums along sorted rows; row j starts at ``j * stride``.
+
+    `inputs` are the kernel's arrays: projections (rows, n) where `kind` needs them, the order
+    (rows, n), the weights (n,). `width` counts the doubles in the state of a chunk.
+    """
+    xp = array_namespace(levels)
+    rows, n = inputs[-2].shape
+    chunks = -(-n // (_THREADS * _ITEMS))
+    states = xp.empty((rows, chunks, width), **double_like(levels))
+    typed = "_".join(x.dtype.name for x in (*inputs[:-2], inputs[-1]))
+    _launch(f"{kind}_chunks_{typed}", (rows * chunks,), (*inputs, n, chunks, states))
+    _launch(f"{kind}_carries", (rows,), (chunks, states))
+    args = (*inputs, n, chunks, states, stride, levels)
+    _launch(f"{kind}_levels_{typed}", (rows * chunks,), args)
+
+
+def sign_products(values: Array, order: Array, rank: Array, Z: Array, /) -> Array:
+    """Twin of `gpukfl.linalg.sign_products`."""
+    xp = array_namespace(Z)
+    m, n = values.shape
+    t = Z.shape[1]
+    values, order, rank, Z = _contiguous(values, order, rank, Z)
+    columns = [_contiguous(Z[:, c])[0] for c in range(t)]
+    out = xp.empty((m, n), **like(Z))
+
+    def body(start: int, stop: int) -> None:
+        mass = xp.empty((stop - start, t, n), **double_like(Z))
+        for c, z in enumerate(columns):
+            _scan("mass", 1, (order[start:stop, :], z), mass[:, c, :], t * n)
+        args = (values[start:stop, :], rank[start:stop, :], mass, Z, stop - start, n, t)
+        name = f"sign_products_{values.dtype.name}_{Z.dtype.name}"
+        _launch(name, _threads_for(n, stop - start), (*args, out[start:stop, :]))
+
+    # All columns together, so that ties are looked up once
+    for_blocks(m, block_size(Z, bytes_each=9 * t * n, elements_each=t * n, at_most=m), body)
+    return out
+
+
+def bin_sums(codes: Array, shift: int, n_knots: int, V: Array, /) -> Array:
+    """Twin of `gpukfl.linalg.bin_sums`.
+
+    Sums are integers in a fixed point of 62 bits, scaled by the largest ``|v|`` of a column: each
+    term is rounded by at most ``n * max|v| / 2**60``, and no sum depends on the order of its terms.
+    A column with a value that is not finite gives NaN.
+    """
+    xp = array_namespace(V)
+    m, n = codes.shape
+    t = V.shape[1]
+    (codes,) = _contiguous(codes)
+    largest = xp.astype(xp.max(xp.abs(V), axis=0), xp.float64)
+    roots = xp.empty((t,), **double_like(V))
+    _launch("bin_roots", _threads_for(t), (largest, t, (n - 1).bit_length(), roots))
+    sums = xp.zeros((t, m, n_knots), dtype=xp.int64, device=device_of(V))
+    kind = "shared" if 8 * n_knots <= _SHARED_BYTES else "global"
+    each = max(_BIN_SAMPLES, 8 * n_knots)
+    slices = -(-n // each)
+    for c in range(t):
+        (v,) = _contiguous(V[:, c])
+        args = (codes, shift, v, roots[c:], n, n_knots, each, slices, sums[c, ...])
+        shared_bytes = 8 * n_knots if kind == "shared" else 0
+        _launch(f"bin_sums_{kind}_{v.dtype.name}", (m * slices,), args, shared_bytes)
+    out = xp.empty((m, n_knots, t), **double_like(V))
+    _launch("bin_totals", _threads_for(m * n_knots * t), (sums, roots, m * n_knots, t, out))
+    return out
+
+
+def interpolate_bins(codes: Array, shift: int, U: Array, /) -> Array:
+    """Twin of `gpukfl.linalg.interpolate_bins`."""
+    xp = array_namespace(U)
+    m, n = codes.shape
+    n_knots, t = U.shape[1:]
+    codes, U = _contiguous(codes, xp.astype(U, xp.float64, copy=False))
+    out = xp.empty((n, t), **double_like(U))
+    _launch("interpolate_bins", _threads_for(n * t), (codes, shift, U, m, n, n_knots, t, out))
+    return out
+
+
+def bin_products(codes: Array, shift: int, S: Array, Z: Array, /) -> Array:
+    """Twin of `gpukfl.linalg.bin_products`."""
+    xp = array_namespace(Z)
+    m, n = codes.shape
+    n_knots, t = S.shape[1:]
+    codes, S, Z = _contiguous(codes, xp.astype(S, xp.float64, copy=False), Z)
+    out = xp.empty((m, n), **like(Z))
+    args = (codes, shift, S, Z, m, n, n_knots, t, out)
+    _launch(f"bin_products_{Z.dtype.name}", _threads_for(n, m), args)
+    return out

@@ -1,0 +1,6 @@
+"""scikit-learn estimators: they validate, place, call a method, and keep what was learned."""
+
+from gpukfl.estimators._bkernn import BKerNNClassifier, BKerNNRegressor
+from gpukfl.estimators._brownian_ridge import BrownianKernelRidge
+
+__all__ = ["BKerNNClassifier", "BKerNNRegressor", "BrownianKernelRidge"]

@@ -1,0 +1,42 @@
+"""What the estimators share: where fitted arrays live, and how they are pickled."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from sklearn.base import BaseEstimator
+
+from gpukfl._array import is_array, is_host, to_host
+
+
+def on_host(value: Any, /) -> Any:
+    """Copy every array inside lists, dicts and dataclasses to NumPy."""
+    if is_array(value) and not is_host(value):
+        return to_host(value)
+    if isinstance(value, dict):
+        return {key: on_host(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(on_host(item) for item in value)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {f.name: on_host(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        return type(value)(**fields)
+    return value
+
+
+class HostPickled(BaseEstimator):
+    """An estimator whose pickle holds NumPy arrays only, and loads without a GPU library."""
+
+    _library: str
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = {key: on_host(value) for key, value in super().__getstate__().items()}
+        if "_library" in state:
+            state["_library"] = "numpy"
+        return state
+
+    def to_host(self) -> Any:
+        """Give a copy that works on NumPy arrays, wherever this model was fitted."""
+        copy = type(self).__new__(type(self))
+        copy.__dict__.update(self.__getstate__())
+        return copy

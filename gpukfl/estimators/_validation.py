@@ -1,0 +1,220 @@
+"""Input validation: scikit-learn's for what NumPy can hold, ours for device arrays."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils.validation import check_array, check_consistent_length, validate_data
+
+from gpukfl._array import Array, array_namespace, as_columns, is_array, is_host, library_of, to_host
+
+_FLOATS = ("float32", "float64")
+_MEMMAP_ROWS = 2**18  # rows of a memory map checked at a time
+
+
+def validate_samples(estimator: Any, X: Any, /, *, reset: bool, min_samples: int = 1) -> Array:
+    """Validate `X` (n, d); returns a float array of its own library and device.
+
+    Raises
+    ------
+    TypeError
+        If `X` is sparse.
+    ValueError
+        If `X` is not a finite real matrix with the expected number of features, or of another
+        library than the model was fitted on.
+    """
+    if sparse.issparse(X):
+        msg = (
+            "Sparse data was passed: expected a dense array or frame, got "
+            f"{type(X).__name__}; X.toarray() makes one if it fits in memory"
+        )
+        raise TypeError(msg)
+    if not reset and is_array(X) and library_of(X) != estimator._library:
+        msg = (
+            "X must use the same namespace as in fit: expected an array of "
+            f"{estimator._library}, got {library_of(X)}; model.to_host() predicts for NumPy arrays"
+        )
+        raise ValueError(msg)
+    if isinstance(X, np.memmap) and X.ndim == 2 and X.dtype.name in _FLOATS:
+        _check_memory_map(estimator, X, reset=reset, min_samples=min_samples)
+        return X
+    if is_array(X) and not is_host(X):
+        return _validate_device_array(estimator, X, reset=reset, min_samples=min_samples)
+    return validate_data(
+        estimator,
+        X,
+        reset=reset,
+        dtype=[np.float64, np.float32],
+        ensure_min_samples=min_samples,
+        order="C",
+    )
+
+
+def _check_memory_map(estimator: Any, X: np.memmap, *, reset: bool, min_samples: int) -> None:
+    # The first rows go through the usual checks, which also set n_features_in_.
+    validate_data(estimator, np.asarray(X[: max(min_samples, 1)]), reset=reset)
+    _check_size(X.shape, min_samples)
+    for start in range(0, X.shape[0], _MEMMAP_ROWS):
+        _check_finite(np.asarray(X[start : start + _MEMMAP_ROWS]), "X")
+
+
+def _validate_device_array(estimator: Any, X: Array, *, reset: bool, min_samples: int) -> Array:
+    xp = array_namespace(X)
+    if X.ndim != 2:
+        msg = f"Expected 2D array, got {X.ndim}D array of shape {tuple(X.shape)}. Reshape your data"
+        raise ValueError(msg)
+    _check_size(X.shape, min_samples)
+    if xp.isdtype(X.dtype, "complex floating"):
+        msg = f"Complex data not supported: expected real numbers, got dtype {X.dtype}"
+        raise ValueError(msg)
+    if X.dtype not in (xp.float32, xp.float64):
+        X = xp.astype(X, xp.float64)
+    _check_finite(X, "X")
+    if reset:
+        estimator.n_features_in_ = X.shape[1]
+    elif X.shape[1] != estimator.n_features_in_:
+        msg = (
+            f"X has {X.shape[1]} features, but {type(estimator).__name__} is expecting "
+            f"{estimator.n_features_in_} features as input"
+        )
+        raise ValueError(msg)
+    return X
+
+
+def _check_size(shape: tuple[int, ...], min_samples: int) -> None:
+    if shape[0] < min_samples:
+        msg = (
+            f"Found array with {shape[0]} sample(s) (shape={tuple(shape)}) while a minimum of "
+            f"{min_samples} is required."
+        )
+        raise ValueError(msg)
+    if shape[1] < 1:
+        msg = (
+            f"Found array with 0 feature(s) (shape={tuple(shape)}) while a minimum of 1 is "
+            "required."
+        )
+        raise ValueError(msg)
+
+
+def _check_finite(x: Array, name: str) -> None:
+    xp = array_namespace(x)
+    if not bool(xp.all(xp.isfinite(x))):
+        msg = f"Input {name} contains NaN or infinity: expected finite values only"
+        raise ValueError(msg)
+
+
+def validate_targets(y: Any, X: Array, /) -> Array:
+    """Validate numeric targets (n,) or (n, t) for `X`; a float array of y's own library."""
+    if is_array(y) and not is_host(y):
+        xp = array_namespace(y)
+        if y.ndim not in (1, 2):
+            msg = f"expected y of shape (n,) or (n, t), got {tuple(y.shape)}"
+            raise ValueError(msg)
+        check_consistent_length_of(X, y)
+        y = y if xp.isdtype(y.dtype, "real floating") else xp.astype(y, xp.float64)
+        _check_finite(y, "y")
+        return y
+    if y is None:
+        msg = "requires y to be passed, but the target y is None: expected (n,) or (n, t), got None"
+        raise ValueError(msg)
+    y = check_array(y, ensure_2d=False, dtype=None, input_name="y", ensure_min_samples=0)
+    if y.dtype.kind in "OUS":
+        y = y.astype(np.float64)
+    if y.dtype.kind == "c":
+        msg = f"Complex data not supported: expected real targets, got dtype {y.dtype}"
+        raise ValueError(msg)
+    if y.ndim > 2:
+        msg = f"expected y of shape (n,) or (n, t), got {y.shape}"
+        raise ValueError(msg)
+    check_consistent_length_of(X, y)
+    return y if y.dtype.name in _FLOATS else y.astype(np.float64)
+
+
+def check_consistent_length_of(X: Array, y: Array) -> None:
+    """Raise ValueError unless `X` and `y` have the same number of samples."""
+    if X.shape[0] != y.shape[0]:
+        msg = (
+            "Found input variables with inconsistent numbers of samples: "
+            f"[{X.shape[0]}, {y.shape[0]}]"
+        )
+        raise ValueError(msg)
+
+
+def validate_weights(sample_weight: Any, X: Array, /) -> np.ndarray | None:
+    """Validate sample weights; host float64 (n,), or None for all ones.
+
+    Raises
+    ------
+    ValueError
+        If a weight is negative or not finite, or fewer than two are positive.
+    """
+    if sample_weight is None:
+        return None
+    n = X.shape[0]
+    host = to_host(sample_weight) if is_array(sample_weight) else sample_weight
+    if isinstance(host, numbers.Number):
+        host = np.full(n, float(host))
+    weights = check_array(host, ensure_2d=False, dtype=np.float64, input_name="sample_weight")
+    if weights.ndim != 1:
+        msg = f"Sample weights must be 1D array or scalar: expected ({n},), got {weights.shape}"
+        raise ValueError(msg)
+    check_consistent_length(weights, np.empty(n))
+    if np.any(weights < 0):
+        msg = f"expected sample weights of at least 0, got {weights.min()}"
+        raise ValueError(msg)
+    if np.count_nonzero(weights) < 2:
+        msg = "expected at least two positive sample weights, got all or all but one weight zero"
+        raise ValueError(msg)
+    return None if np.all(weights == 1.0) else weights
+
+
+def weighted_mean_scale(Y: Array, root_weights: Array | None, /) -> tuple[Array, Array]:
+    """Mean and standard deviation (t,) of the columns of `Y` (n, t), in float64."""
+    xp = array_namespace(Y)
+    Y64 = xp.astype(as_columns(Y), xp.float64)
+    if root_weights is None:
+        w, total = xp.ones_like(Y64[:, :1]), float(Y64.shape[0])
+    else:
+        w = xp.astype(root_weights, xp.float64) ** 2
+        total = float(xp.sum(w))
+    mean = xp.sum(w * Y64, axis=0) / total
+    return mean, xp.sqrt(xp.sum(w * (Y64 - mean) ** 2, axis=0) / total)
+
+
+def check_choice(name: str, value: object, choices: tuple[object, ...], /) -> None:
+    """Raise ValueError unless `value` is one of the choices."""
+    if not any(value is choice or value == choice for choice in choices):
+        msg = f"expected {name} to be one of {', '.join(map(repr, choices))}, got {value!r}"
+        raise ValueError(msg)
+
+
+def check_number(
+    name: str,
+    value: object,
+    /,
+    *,
+    kind: type = numbers.Real,
+    low: float = -math.inf,
+    high: float = math.inf,
+    low_allowed: bool = True,
+    also: tuple[object, ...] = (),
+) -> None:
+    """Raise TypeError or ValueError unless `value` is a number of the kind within the limits."""
+    if any(value is other or (isinstance(value, str) and value == other) for other in also):
+        return
+    what = "an integer" if kind is numbers.Integral else "a number"
+    bound = f"{what} {'of at least' if low_allowed else 'greater than'} {low:g}"
+    if high < math.inf:
+        bound += f" and at most {high:g}"
+    if also:
+        bound += f", or {' or '.join(map(repr, also))}"
+    msg = f"expected {name} to be {bound}, got {value!r}"
+    if not isinstance(value, kind) or isinstance(value, (bool, np.bool_)):
+        raise TypeError(msg)
+    inside = (value >= low if low_allowed else value > low) and value <= high  # type: ignore[operator]
+    if not (inside and math.isfinite(value)):  # type: ignore[arg-type]
+        raise ValueError(msg)

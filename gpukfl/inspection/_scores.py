@@ -1,0 +1,87 @@
+"""Scores of learned directions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gpukfl._array import is_array, to_host
+
+
+def feature_score(P: Any, W: Any, /) -> float:
+    r"""Compare learned directions with the true ones.
+
+    .. math:: 1 - \|\pi_P - \pi_{\hat P}\|_F^2 / 2k \quad (k \le d/2), \qquad
+              1 - \|\pi_P - \pi_{\hat P}\|_F^2 / (2d - 2k) \quad (k > d/2)
+
+    with :math:`\hat P` the k leading left singular vectors of W; 1 for k = d.
+
+    Parameters
+    ----------
+    P : array, shape (d, k)
+        True directions, of full column rank.
+    W : array, shape (d, m)
+        Particles, or any matrix whose leading left singular vectors are the estimate.
+
+    Returns
+    -------
+    float
+        In [0, 1]. Directions that W does not have (rank below k) count as wrong, so that the
+        score does not depend on how a factorisation fills the null space.
+
+    Raises
+    ------
+    ValueError
+        If the shapes disagree or `P` has more columns than rows or dependent columns.
+
+    References
+    ----------
+    .. [1] Follain and Bach, arXiv:2407.17280, eq. (16).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpukfl import feature_score
+    >>> feature_score(np.eye(4)[:, :1], np.eye(4)[:, :1])
+    1.0
+    """
+    P = np.asarray(to_host(P) if is_array(P) else P, dtype=np.float64)
+    W = np.asarray(to_host(W) if is_array(W) else W, dtype=np.float64)
+    if P.ndim != 2 or W.ndim != 2 or P.shape[0] != W.shape[0] or P.shape[1] > P.shape[0]:
+        msg = f"expected P (d, k) with k <= d and W (d, m), got {P.shape} and {W.shape}"
+        raise ValueError(msg)
+    d, k = P.shape
+    U, singular, _ = np.linalg.svd(P, full_matrices=False)
+    if k == 0 or singular[-1] <= 1e-12 * singular[0]:
+        msg = f"expected P of full column rank {k}, got singular values {singular}"
+        raise ValueError(msg)
+    if k == d:
+        return 1.0
+    directions = leading_directions(W, k).T
+    # ||pi_P - pi_P'||^2 = k + rank - 2 ||P' U||^2; a missing direction costs as a wrong one does
+    shared = float(np.sum((U.T @ directions) ** 2))
+    distance = 2.0 * k - 2.0 * shared
+    return 1.0 - distance / (2.0 * k if k <= d / 2 else 2.0 * d - 2.0 * k)
+
+
+def leading_directions(W: np.ndarray, k: int, /) -> np.ndarray:
+    """Leading left singular vectors of `W` (d, m) as rows, at most k and at most its rank.
+
+    The largest entry of each is positive.
+    """
+    U, singular, _ = np.linalg.svd(np.asarray(W, dtype=np.float64), full_matrices=False)
+    rank = int(np.sum(singular > 1e-10 * max(singular[0], 1e-300)))
+    U = U[:, : min(k, rank)]
+    largest = U[np.argmax(np.abs(U), axis=0), np.arange(U.shape[1])]
+    return (U * np.sign(largest)).T
+
+
+def effective_rank(W: np.ndarray, /) -> int:
+    """Count the singular values of `W` that reach an equal share of their sum.
+
+    At least 1, also where W = 0.
+    """
+    singular = np.linalg.svd(np.asarray(W, dtype=np.float64), compute_uv=False)
+    share = singular.sum() / len(singular)
+    return max(1, int(np.sum(singular >= share * (1.0 - 1e-9)))) if share > 0 else 1

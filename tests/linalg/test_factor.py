@@ -1,0 +1,92 @@
+"""Factorisations: Cholesky raises everywhere, singular values of any shape."""
+
+import numpy as np
+import pytest
+
+from gpukfl.linalg import CholeskyFactor, map_singular_values, orthonormal_range
+
+
+def positive_definite(rng, n):
+    B = rng.standard_normal((n, n))
+    return B @ B.T + n * np.eye(n)
+
+
+@pytest.mark.parametrize("n", [1, 2, 30])
+def test_cholesky_solves(on, rng, n):
+    A, b = on.rounded(positive_definite(rng, n)), on.rounded(rng.standard_normal((n, 3)))
+    factor = CholeskyFactor.of(on.put(A))
+    on.assert_close(factor.L, np.linalg.cholesky(A), ulps=10 * n)
+    L = on.host(factor.L).astype(np.float64)
+    on.assert_close(factor.solve_lower(on.put(b)), np.linalg.solve(L, b), ulps=10 * n)
+    on.assert_close(factor.solve_upper(on.put(b)), np.linalg.solve(L.T, b), ulps=10 * n)
+    on.assert_close(factor.solve(on.put(b)), np.linalg.solve(A, b), ulps=100 * n)
+
+
+@pytest.mark.parametrize(
+    "A",
+    [[[1.0, 2.0], [2.0, 1.0]], [[-1.0, 0.0], [0.0, 1.0]], [[np.nan, 0.0], [0.0, 1.0]]],
+    ids=["indefinite", "negative", "nan"],
+)
+def test_cholesky_raises_linalgerror_everywhere(on, A):
+    with pytest.raises(np.linalg.LinAlgError):
+        CholeskyFactor.of(on.put(A))
+
+
+def test_running_out_of_memory_is_not_taken_for_indefinite(monkeypatch):
+    torch = pytest.importorskip("torch")
+
+    def cholesky(A):
+        raise torch.OutOfMemoryError
+
+    monkeypatch.setattr(torch.linalg, "cholesky", cholesky)
+    with pytest.raises(torch.OutOfMemoryError):
+        CholeskyFactor.of(torch.eye(2))
+
+
+SHAPES = [(1, 1), (3, 7), (7, 3), (5, 5), (1, 6), (6, 1), (3, 12), (12, 3), (2, 40)]
+
+
+def matrices(rng, d, m):
+    W = rng.standard_normal((d, m))
+    yield W
+    yield 1e-6 * W
+    yield W[:, :1] @ W[:1, :]  # rank one
+    yield np.zeros((d, m))
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_singular_values_are_mapped(on, rng, shape):
+    for W in matrices(rng, *shape):
+        W = on.rounded(W)
+        U, s, Vt = np.linalg.svd(W, full_matrices=False)
+        threshold = float(0.3 * s[0])
+        expected = (U * np.maximum(s - threshold, 0.0)) @ Vt
+        xp = on.xp
+        mapped, values = map_singular_values(on.put(W), lambda r: xp.clip(r - threshold, min=0.0))
+        on.assert_close(mapped, expected, ulps=100, scale=s[0])
+        assert np.all(np.diff(on.host(values)) <= 0)
+        # A float64 Gram matrix knows its small singular values to half of the digits
+        by_gram = max(shape) >= 4 * min(shape)
+        ulps = max(100, np.finfo(np.float64).eps ** 0.5 / on.eps if by_gram else 0)
+        on.assert_close(values, s, ulps=ulps, scale=s[0])
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_what_is_mapped_to_zero_is_exactly_zero(on, rng, shape):
+    for W in matrices(rng, *shape):
+        mapped, _ = map_singular_values(on.put(W), on.xp.zeros_like)
+        on.assert_close(mapped, np.zeros(shape), ulps=0)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_identity_map_gives_the_matrix_back(on, rng, shape):
+    for W in matrices(rng, *shape):
+        W = on.rounded(W)
+        on.assert_close(map_singular_values(on.put(W), lambda s: s)[0], W, ulps=100)
+
+
+def test_range_has_an_orthonormal_basis(on, rng):
+    Y = on.rounded(rng.standard_normal((50, 4)))
+    Q = orthonormal_range(on.put(Y))
+    on.assert_close(Q.T @ Q, np.eye(4), ulps=100)
+    on.assert_close(Q @ (Q.T @ on.put(Y)), Y, ulps=100)

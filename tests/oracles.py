@@ -1,0 +1,73 @@
+"""Dense float64 formulas on the host, and the data that find mistakes in fast ones."""
+
+from __future__ import annotations
+
+import numpy as np
+
+KINDS = ("random", "tied", "constant row", "duplicated columns")
+
+
+def projections(rng, kind, m, n):
+    """Rows of projections (m, n), of a kind that is hard on sorted sums."""
+    A = rng.standard_normal((m, n))
+    if kind == "tied":
+        A = np.round(A)
+    elif kind == "constant row":
+        A[0, :] = 0.7
+    elif kind == "duplicated columns":
+        A = np.take(A, rng.integers(0, max(1, n // 3), n), axis=1)
+    return A
+
+
+def zero_sum(rng, n, t):
+    """Weights (n, t) whose columns sum to zero exactly, in float32 as well."""
+    V = np.round(1024 * rng.standard_normal((n, t))) / 1024
+    V[-1] -= np.sum(V, axis=0)
+    return V
+
+
+def centered(V, s=None):
+    """Project the columns of V on the complement of the root weights s (n, 1), or of ones."""
+    s = np.ones((V.shape[0], 1)) if s is None else s
+    return V - s @ (s.T @ V) / np.sum(s**2)
+
+
+def gaps(A):
+    """Signed differences ``a_ji - a_ji'`` (m, n, n)."""
+    return A[:, :, None] - A[:, None, :]
+
+
+def ridge_curves(A, V):
+    """Each row's u at the samples (m, n, t), 0 at its smallest projection."""
+    u = -0.5 * np.abs(gaps(A)) @ V
+    first = np.argmin(A, axis=1)
+    return u - u[np.arange(len(A)), first, :][:, None, :]
+
+
+def sign_products(A, Z):
+    """Signed sums times own weights (m, n)."""
+    return np.sum(Z * (np.sign(gaps(A)) @ Z), axis=2)
+
+
+def brownian(X, W):
+    """Ridge-sum kernel (n, n), without what vanishes on centred vectors."""
+    return -0.5 * np.mean(np.abs(gaps(W.T @ X.T)), axis=0)
+
+
+def brownian_gradient(X, W, alpha):
+    """Derivative of ``sum_c alpha_c^T brownian(X, W) alpha_c`` in W (d, m)."""
+    return -(sign_products(W.T @ X.T, alpha) @ X).T / W.shape[1]
+
+
+def interpolation(codes, shift, n_knots):
+    """Matrices B (m, n, q) of linear interpolation at positions ``codes / 2**shift``."""
+    cell, share = codes >> shift, (codes % 2**shift) / 2.0**shift
+    knots = np.arange(n_knots)
+    left = knots == cell[:, :, None]
+    return left * (1 - share[:, :, None]) + (knots == cell[:, :, None] + 1) * share[:, :, None]
+
+
+def piecewise_linear(a, knots, values):
+    """Interpolate (q,) values linearly, constant beyond the end knots."""
+    last = np.flatnonzero(np.append(np.diff(knots) > 0, True))  # of equal knots, the last
+    return np.interp(a, knots[last], values[last])

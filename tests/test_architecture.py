@@ -1,0 +1,126 @@
+"""The layering, the array rules and the weight of an import, as tests."""
+
+import ast
+import pathlib
+import subprocess
+import sys
+
+SRC = pathlib.Path(__file__).parents[1] / "gpukfl"
+
+# Imports go to a lower number, or stay inside one folder
+LAYER = {
+    "_version": 0,
+    "_array": 0,
+    "_memory": 1,
+    "_results": 1,
+    "_places": 2,
+    "_rows": 2,
+    "_accel": 3,
+    "linalg": 4,
+    "operators": 5,
+    "solvers": 6,
+    "penalties": 6,
+    "methods": 7,
+    "inspection": 7,  # scores of arrays; it knows no estimator
+    "estimators": 8,
+}
+TOP = 9  # datasets, cli, _fit, ... and the package itself
+
+LIBRARIES = {"numpy", "cupy", "cupyx", "torch", "scipy", "array_api_compat", "array_api_extra"}
+BLIND = ("operators", "solvers", "penalties", "methods")  # folders that know no library
+ALLOWED = {
+    # The standard has no random numbers and no error class: drawn on the host, placed by `beside`
+    "methods/_ridge.py": {"numpy.random.RandomState", "numpy.linalg.LinAlgError"},
+    "solvers/_nystrom.py": {"numpy.random.RandomState"},
+    # Compiled distances for NumPy arrays, with the array-API form beside them
+    "operators/_euclidean.py": {"scipy.spatial.distance.cdist"},
+}
+CREATION = {"zeros", "ones", "empty", "full", "eye", "arange", "linspace"}
+HEAVY = ("torch", "cupy", "numba", "sklearn", "pandas", "matplotlib")
+
+
+def modules():
+    for path in sorted(SRC.rglob("*.py")):
+        inside = path.relative_to(SRC)
+        yield inside.with_suffix("").parts[0], inside.as_posix(), ast.parse(path.read_text())
+
+
+def imported(tree):
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports are absolute"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def layer_of(dotted):
+    parts = dotted.split(".")
+    return parts[1], LAYER.get(parts[1], TOP)
+
+
+def library_names(tree):
+    """Dotted names of array libraries, as far as they are spelt out: ``numpy.linalg.norm``."""
+    alias = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            alias |= {a.asname or a.name.split(".")[0]: a.name for a in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module.split(".")[0] in LIBRARIES:
+            yield from (f"{node.module}.{a.name}" for a in node.names)
+    inner = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Attribute, ast.Name)) and id(node) not in inner:
+            first, *rest = ast.unparse(node).split(".")
+            full = alias.get(first, "")
+            if full.split(".")[0] in LIBRARIES:
+                yield ".".join([full, *rest])
+
+
+def test_imports_point_down():
+    for name, path, tree in modules():
+        for target in imported(tree):
+            if target.split(".")[0] != "gpukfl":
+                continue
+            below, layer = layer_of(target)
+            own = LAYER.get(name, TOP)
+            ok = below == name or layer < own or own == TOP
+            assert ok, f"{path} imports {target}"
+
+
+def test_solvers_and_penalties_do_not_know_each_other():
+    for name, path, tree in modules():
+        other = {"solvers": "penalties", "penalties": "solvers"}.get(name)
+        assert not any(t.startswith(f"gpukfl.{other}") for t in imported(tree)), path
+
+
+def test_only_the_lowest_layers_name_an_array_library():
+    for name, path, tree in modules():
+        if name in BLIND:
+            extra = set(library_names(tree)) - ALLOWED.get(path, set())
+            assert not extra, f"{path} names {sorted(extra)}"
+
+
+def test_creation_calls_state_dtype_and_device():
+    for _, path, tree in modules():
+        for node in ast.walk(tree):
+            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+                continue
+            owner = ast.unparse(node.func.value)
+            if (owner == "xp" or owner.startswith("array_namespace(")) and (
+                node.func.attr in CREATION
+            ):
+                given = {keyword.arg for keyword in node.keywords}
+                ok = None in given or {"dtype", "device"} <= given
+                assert ok, f"{path}:{node.lineno}: {node.func.attr} without dtype and device"
+
+
+def test_importing_the_package_is_light():
+    code = (
+        "import sys, time; t = time.process_time(); import gpukfl;"
+        f"print(time.process_time() - t, *[m for m in {HEAVY} if m in sys.modules])"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=SRC.parent)
+    seconds, *heavy = done.stdout.split()
+    assert heavy == []
+    assert float(seconds) < 1.5

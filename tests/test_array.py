@@ -1,0 +1,79 @@
+"""The door to array libraries: places are kept, sums over samples are float64."""
+
+import numpy as np
+import pytest
+
+from gpukfl._array import (
+    as_columns,
+    beside,
+    double_like,
+    epsilon,
+    index_like,
+    is_array,
+    is_cupy,
+    is_host,
+    is_torch,
+    library_of,
+    like,
+    sample_dot,
+    sample_norm,
+    to_host,
+)
+
+
+def test_library_is_named_as_it_is_imported(on):
+    x = on.put([1.0, 2.0])
+    assert library_of(x) == on.library
+    assert is_host(x) == (on.library == "numpy")
+    assert is_torch(x) == (on.library == "torch")
+    assert is_cupy(x) == (on.library == "cupy")
+    assert is_array(x)
+    assert not is_array([1.0, 2.0])
+
+
+def test_numpy_scalars_belong_to_numpy():
+    assert library_of(np.float32(1.0)) == "numpy"
+
+
+@pytest.mark.parametrize(
+    ("keywords", "dtype"), [(like, None), (double_like, "float64"), (index_like, "int64")]
+)
+def test_creation_keywords_place_beside(on, keywords, dtype):
+    on.assert_lives_here(on.xp.zeros((2,), **keywords(on.put([1.0]))), dtype)
+
+
+def test_beside_and_to_host_are_inverse(on, rng):
+    host = on.rounded(rng.standard_normal((3, 2)))
+    placed = beside(host, on.reference)
+    on.assert_lives_here(placed)
+    back = to_host(placed)
+    assert type(back) is np.ndarray
+    assert np.array_equal(back, host)
+
+
+def test_to_host_leaves_the_graph_of_torch():
+    torch = pytest.importorskip("torch")
+    assert np.array_equal(to_host(torch.ones(2, requires_grad=True)), np.ones(2))
+
+
+def test_epsilon_is_of_the_dtype(on):
+    assert epsilon(on.put([1.0])) == on.eps
+    assert type(epsilon(on.put([1.0]))) is float
+
+
+def test_sample_sums_are_accumulated_in_float64(on):
+    n = 100_000
+    u = np.full((n, 2), 0.1)  # a float32 running sum of these is wrong in the fourth digit
+    exact = n * on.rounded(on.rounded(0.1) ** 2)
+    on.assert_close(sample_dot(on.put(u), on.put(u)), np.full(2, exact), ulps=1e4, dtype="float64")
+    root = np.full(2, np.sqrt(exact))
+    on.assert_close(sample_norm(on.put(u)), root, ulps=1e4, dtype="float64")
+
+
+def test_sample_dot_of_vectors_is_0d(on):
+    on.assert_close(sample_dot(on.put([1.0, 2.0]), on.put([3.0, 4.0])), 11.0, dtype="float64")
+
+
+def test_a_vector_becomes_one_column(on):
+    assert tuple(as_columns(on.put([1.0, 2.0])).shape) == (2, 1)
+    assert tuple(as_columns(on.put([[1.0, 2.0]])).shape) == (1, 2)
