@@ -12,10 +12,16 @@ from gpukfl._memory import memory_budget
 from gpukfl._version import __version__
 
 if TYPE_CHECKING:
+    from gpukfl._fit import fit
+    from gpukfl._model import Model
+    from gpukfl._persistence import load
     from gpukfl.estimators import BKerNNClassifier, BKerNNRegressor, BrownianKernelRidge
     from gpukfl.inspection import feature_score
 
 _HOMES = {
+    "Model": "gpukfl._model",
+    "fit": "gpukfl._fit",
+    "load": "gpukfl._persistence",
     "BKerNNClassifier": "gpukfl.estimators",
     "BKerNNRegressor": "gpukfl.estimators",
     "BrownianKernelRidge": "gpukfl.estimators",
@@ -26,8 +32,11 @@ __all__ = [
     "BKerNNClassifier",
     "BKerNNRegressor",
     "BrownianKernelRidge",
+    "Model",
     "__version__",
     "feature_score",
+    "fit",
+    "load",
     "memory_budget",
 ]
 

@@ -58,9 +58,9 @@ class Place:
 
     def put(self, a: Any, dtype: str | None = None) -> Any:
         """Copy host data here."""
-        kind = getattr(self.xp, dtype or self.dtype_name)
-        # Without a copy of its own first, torch would warn of read-only input
-        out = self.xp.asarray(np.array(a), dtype=kind, device=self.device, copy=True)
+        name = dtype or self.dtype_name
+        host = np.array(a, dtype=name)  # a copy: torch would warn of read-only input
+        out = self.xp.asarray(host, dtype=getattr(self.xp, name), device=self.device, copy=True)
         if not self.writeable:
             out.flags.writeable = False
         return out

@@ -35,6 +35,7 @@ from gpukfl.estimators._base import HostPickled
 from gpukfl.estimators._validation import (
     check_choice,
     check_number,
+    column_statistics,
     validate_samples,
     validate_targets,
     validate_weights,
@@ -87,6 +88,7 @@ class _BKerNN(TransformerMixin, HostPickled):
         knots: int | str | None = "auto",
         knot_tolerance: float | str = "auto",
         normalize_y: bool = True,
+        standardize: bool = False,
         verbose: int = 0,
     ) -> None:
         self.n_particles = n_particles
@@ -107,6 +109,7 @@ class _BKerNN(TransformerMixin, HostPickled):
         self.knots = knots
         self.knot_tolerance = knot_tolerance
         self.normalize_y = normalize_y
+        self.standardize = standardize
         self.verbose = verbose
 
     # ------------------------------------------------------------------ fitting
@@ -177,6 +180,7 @@ class _BKerNN(TransformerMixin, HostPickled):
         shapes = problem.shapes(fit)
         scale, mean = problem.y_scale, problem.y_mean
         self.W_ = back(fit.W)
+        self.mean_, self.scale_ = problem.rows.shift, problem.rows.scale
         self.intercept_ = back(xp.astype(fit.intercept, xp.float64) * scale + mean)
         self.dual_coef_ = back(xp.astype(fit.alpha, xp.float64) * scale[None, :])
         self.shape_functions_ = ShapeFunctions(
@@ -214,12 +218,12 @@ class _BKerNN(TransformerMixin, HostPickled):
 
     # ------------------------------------------------------------------ prediction
 
-    def _predict(self, X: Any) -> Array:
+    def _predict(self, X: Any, method: str) -> Array:
         """Fitted functions at `X`: (n, t)."""
         check_is_fitted(self)
-        X = validate_samples(self, X, reset=False)
+        X = validate_samples(self, X, reset=False, method=method)
         xp = array_namespace(self.W_)
-        rows = Rows(X, xp.empty((0,), **like(self.W_)))
+        rows = Rows(X, xp.empty((0,), **like(self.W_)), self.mean_, self.scale_)
         parts = [
             self.intercept_ + self.shape_functions_.mean(self.W_.T @ block.T)
             for _, _, block in rows.blocks(self.W_.shape[1])
@@ -240,9 +244,10 @@ class _BKerNN(TransformerMixin, HostPickled):
             Coordinates along `components_`, most important first.
         """
         check_is_fitted(self)
-        X = validate_samples(self, X, reset=False)
+        X = validate_samples(self, X, reset=False, method="transform")
         xp = array_namespace(self.components_)
-        rows = Rows(X, xp.empty((0,), dtype=X.dtype, device=like(self.components_)["device"]))
+        reference = xp.empty((0,), dtype=X.dtype, device=like(self.components_)["device"])
+        rows = Rows(X, reference, self.mean_, self.scale_)
         components = xp.astype(self.components_, X.dtype, copy=False)
         return xp.concat([block @ components.T for _, _, block in rows.blocks()], axis=0)
 
@@ -277,6 +282,9 @@ class _Problem:
         self.settings, self.m = settings, m
         self.reference = place.reference
         self.rows = Rows(X, self.reference)
+        if settings.standardize:
+            shift, scale = column_statistics(self.rows, weights)
+            self.rows = Rows(X, self.reference, shift, scale)
         xp = array_namespace(self.reference)
         s = None if weights is None else beside(np.sqrt(weights)[:, None], self.reference)
         self.y_mean, spread = weighted_mean_scale(_host_first(Y, place), s)
@@ -298,7 +306,10 @@ class _Problem:
         self.X = self.rows.whole() if self.n_knots is None else None
         self._check_overflow()
         n_effective = X.shape[0] if weights is None else float(weights.sum())
-        ridge = paper_ridge(self.rows, n_effective) if settings.ridge == "auto" else settings.ridge
+        ridge = settings.ridge
+        if ridge == "auto":
+            # Tuning asks for multiples of the formula
+            ridge = getattr(settings, "_multiple", 1.0) * paper_ridge(self.rows, n_effective)
         # All rows at the origin: any positive ridge gives the same constant model
         self.system = RidgeSystem(Y, float(ridge) or 1.0 / n_effective, s, rng=rng)
         self.start = self._first_particles(rng)
@@ -413,15 +424,15 @@ class _Watcher:
         self.best_score, self.best_fit, self.waited = -math.inf, None, 0
         self.held_out = None
         if held_out is not None:
-            place = Rows(held_out[0], problem.reference)
+            rows = Rows(held_out[0], problem.reference, problem.rows.shift, problem.rows.scale)
             xp = array_namespace(problem.reference)
             Y = beside(
                 to_host(held_out[1]).astype(np.float64), xp.astype(problem.reference, xp.float64)
             )
-            self.held_out = place.whole(), (Y - problem.y_mean) / problem.y_scale
+            self.held_out = rows.whole(), (Y - problem.y_mean) / problem.y_scale
 
     def __call__(
-        self, k: int, W: Array, finish: Callable[[], BKerNNFit], history: History
+        self, k: int, _: Array, finish: Callable[[], BKerNNFit], history: History
     ) -> Status | None:
         if self.problem.settings.verbose:
             print(
@@ -450,7 +461,7 @@ class _Watcher:
         return 1.0 - float(xp.sum(left**2)) / max(float(around), 1e-300)
 
     def best(self, last: BKerNNFit) -> BKerNNFit:
-        """The fit to keep: the best by validation, if there was one."""
+        """Choose the fit to keep: the best by validation, if there was one."""
         if self.best_fit is None:
             return last
         found = self.best_fit
@@ -538,6 +549,9 @@ _PARAMETERS = """
     normalize_y : bool, default=True
         Scale the targets to unit variance first, so that `penalty_strength` has a meaning.
         Predictions are in the units of y either way.
+    standardize : bool, default=False
+        Centre the features and scale them to unit variance first. Particles, directions and
+        importances are then in standard deviations; works on memory maps without a copy.
     verbose : int, default=0
         1 prints a line per step.
 """
@@ -547,6 +561,8 @@ _ATTRIBUTES = """
     ----------
     W_ : array of shape (n_features, n_particles)
         Particles.
+    mean_, scale_ : array of shape (n_features,) or None
+        What `standardize` subtracted and divided by.
     dual_coef_ : array of shape (n_samples, n_targets)
         α at the final particles.
     intercept_ : array of shape (n_targets,)
@@ -650,7 +666,7 @@ class BKerNNRegressor(RegressorMixin, _BKerNN):
         array of shape (n_samples,) or (n_samples, n_targets)
             Predictions, of the library, device and dtype of X. O(n m log q) for q knots.
         """
-        predictions = self._predict(X)
+        predictions = self._predict(X, "predict")
         return predictions[:, 0] if self._one_target else predictions
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -740,7 +756,10 @@ class BKerNNClassifier(ClassifierMixin, _BKerNN):
         array of shape (n_samples,) or (n_samples, n_classes)
             For two classes the estimated probability of the second less one half.
         """
-        scores = self._predict(X)
+        return self._scores(X, "decision_function")
+
+    def _scores(self, X: Any, method: str) -> Array:
+        scores = self._predict(X, method)
         return scores[:, 0] - 0.5 if len(self.classes_) <= 2 else scores
 
     def predict_proba(self, X: Any) -> Array:
@@ -756,7 +775,7 @@ class BKerNNClassifier(ClassifierMixin, _BKerNN):
         array of shape (n_samples, n_classes)
             Rows sum to 1.
         """
-        scores = self._predict(X)
+        scores = self._predict(X, "predict_proba")
         xp = array_namespace(scores)
         if len(self.classes_) == 1:
             return xp.ones_like(scores)
@@ -777,7 +796,7 @@ class BKerNNClassifier(ClassifierMixin, _BKerNN):
         array of shape (n_samples,)
             Labels; of X's library where they are numbers it can hold, else NumPy.
         """
-        scores = self.decision_function(X)
+        scores = self._scores(X, "predict")
         xp = array_namespace(scores)
         if len(self.classes_) == 1:
             codes = xp.zeros_like(scores, dtype=xp.int64)

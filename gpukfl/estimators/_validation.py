@@ -11,12 +11,15 @@ from scipy import sparse
 from sklearn.utils.validation import check_array, check_consistent_length, validate_data
 
 from gpukfl._array import Array, array_namespace, as_columns, is_array, is_host, library_of, to_host
+from gpukfl._rows import Rows
 
 _FLOATS = ("float32", "float64")
 _MEMMAP_ROWS = 2**18  # rows of a memory map checked at a time
 
 
-def validate_samples(estimator: Any, X: Any, /, *, reset: bool, min_samples: int = 1) -> Array:
+def validate_samples(
+    estimator: Any, X: Any, /, *, reset: bool, min_samples: int = 1, method: str = "fit"
+) -> Array:
     """Validate `X` (n, d); returns a float array of its own library and device.
 
     Raises
@@ -35,8 +38,9 @@ def validate_samples(estimator: Any, X: Any, /, *, reset: bool, min_samples: int
         raise TypeError(msg)
     if not reset and is_array(X) and library_of(X) != estimator._library:
         msg = (
-            "X must use the same namespace as in fit: expected an array of "
-            f"{estimator._library}, got {library_of(X)}; model.to_host() predicts for NumPy arrays"
+            f"Inputs passed to {type(estimator).__name__}.{method}() must use the same namespace "
+            f"as those passed to fit(): expected {estimator._library}, got {library_of(X)}; "
+            "to_host() gives a model for NumPy arrays"
         )
         raise ValueError(msg)
     if isinstance(X, np.memmap) and X.ndim == 2 and X.dtype.name in _FLOATS:
@@ -183,6 +187,24 @@ def weighted_mean_scale(Y: Array, root_weights: Array | None, /) -> tuple[Array,
         total = float(xp.sum(w))
     mean = xp.sum(w * Y64, axis=0) / total
     return mean, xp.sqrt(xp.sum(w * (Y64 - mean) ** 2, axis=0) / total)
+
+
+def column_statistics(rows: Rows, weights: np.ndarray | None, /) -> tuple[np.ndarray, np.ndarray]:
+    """Weighted mean and standard deviation (d,) of each column, by blocks, in float64.
+
+    A column that does not vary has standard deviation 1, so that dividing leaves it as it is.
+    """
+    n, d = rows.shape
+    w = np.ones(n) if weights is None else weights
+    mean = np.zeros(d)
+    for start, stop, X in rows.blocks():
+        mean += w[start:stop] @ to_host(X).astype(np.float64, copy=False)
+    mean /= w.sum()
+    squares = np.zeros(d)
+    for start, stop, X in rows.blocks():
+        squares += w[start:stop] @ (to_host(X).astype(np.float64, copy=False) - mean) ** 2
+    spread = np.sqrt(squares / w.sum())
+    return mean, np.where(spread > 1e-12 * (1.0 + np.abs(mean)), spread, 1.0)
 
 
 def check_choice(name: str, value: object, choices: tuple[object, ...], /) -> None:

@@ -98,7 +98,7 @@ def _ridge_sums(rows: SortedRows, V: Array, /) -> Array:
 
 
 def _curves(rows: SortedRows, v: Array, /) -> Array:
-    """u at the sorted projections, float64 (m, n), for one right-hand side (n,)."""
+    """Give u at the sorted projections, float64 (m, n), for one right-hand side (n,)."""
     xp = array_namespace(v)
     m, n = rows.shape
     sorted_v = xp.reshape(xp.take(v, xp.reshape(rows.order, (-1,)), axis=0), (m, n))

@@ -84,7 +84,7 @@ class BrownianKernel(LinearOperator):
         is taken as 0 where :math:`w^\top x = w^\top x'`. O(n m (t + d)).
         """
         xp = array_namespace(alpha)
-        n, d = self.X.shape
+        n = self.n_samples
         m = self.n_particles
         parts = []
 

@@ -115,7 +115,7 @@ def projection_range(rows: Rows, W: Array, /) -> tuple[Array, Array]:
 
 
 def _from_above(x: Array, axis: int, /) -> Array:
-    """Sums from each index upwards along an axis, without the first, which sums everything."""
+    """Sum from each index upwards along an axis, without the first, which sums everything."""
     xp = array_namespace(x)
     sums = xp.flip(xp.cumulative_sum(xp.flip(x, axis=axis), axis=axis), axis=axis)
     keep = tuple(slice(1, None) if k == axis else slice(None) for k in range(x.ndim))

@@ -1,0 +1,153 @@
+"""A fitted model as `gpukfl.fit` returns it: predictions, a summary, pictures, a file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.base import is_classifier
+
+from gpukfl._array import Array, to_host
+
+
+@dataclass(eq=False)
+class Model:
+    """A tuned and fitted estimator, and how it came about.
+
+    Attributes
+    ----------
+    estimator : scikit-learn estimator
+        What predicts; every fitted attribute is there.
+    method, task : str
+        What was fitted, and "regression" or "classification".
+    n_samples : int
+        Samples fitted on.
+    feature_names : list of str
+        One for each feature.
+    target_name : str
+        What is predicted.
+    tuning : list of dict
+        Penalty, ridge, hold-out score and whether it was chosen, for each setting tried.
+    seconds : float
+        Time that tuning and fitting took.
+    """
+
+    estimator: Any
+    method: str
+    task: str
+    n_samples: int
+    feature_names: list[str]
+    target_name: str
+    tuning: list[dict[str, Any]]
+    seconds: float
+
+    def __post_init__(self) -> None:
+        kept = ("penalty", "ridge", "multiple", "score", "chosen")
+        self.tuning = [{key: trial[key] for key in kept} for trial in self.tuning]
+
+    def predict(self, X: Any) -> Array:
+        """Predict the target at `X`, of the library that was used in `fit`."""
+        return self.estimator.predict(X)
+
+    def predict_proba(self, X: Any) -> Array:
+        """Estimate the classes' probabilities at `X`.
+
+        Raises
+        ------
+        TypeError
+            If the model is a regression.
+        """
+        if not is_classifier(self.estimator):
+            msg = "expected a classification model, got a regression: use predict"
+            raise TypeError(msg)
+        return self.estimator.predict_proba(X)
+
+    def transform(self, X: Any) -> Array:
+        """Project `X` on the learned directions."""
+        return self.estimator.transform(X)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """R² of a regression, share of correct labels of a classification."""
+        return self.estimator.score(X, y, sample_weight=sample_weight)
+
+    @property
+    def feature_importances_(self) -> np.ndarray:
+        """Importance of each feature, summing to 1."""
+        return to_host(self.estimator.feature_importances_)
+
+    def most_important(self, count: int = 10) -> list[tuple[str, float]]:
+        """Names and importances of the leading features."""
+        importances = self.feature_importances_
+        order = np.argsort(-importances, kind="stable")[:count]
+        return [(self.feature_names[k], float(importances[k])) for k in order]
+
+    def summary(self) -> str:
+        """Say in plain text what was fitted, how it went, and what matters."""
+        e = self.estimator
+        score_name = "R²" if self.task == "regression" else "explained Brier score"
+        lines = [
+            f"{type(e).__name__} for {self.target_name}",
+            f"  data        {self.n_samples} samples, {len(self.feature_names)} features",
+            f"  model       {e.W_.shape[1]} particles, penalty {e.penalty}, ridge {e.ridge_:.3g}",
+            f"  computed    on {e.place_}, "
+            + ("exactly" if e.n_knots_ is None else f"binned on {e.n_knots_} knots"),
+            f"  fit         {e.n_iter_} steps, {e.status_.lower().replace('_', ' ')}, "
+            f"{self.seconds:.1f} s with tuning",
+        ]
+        if e.n_knots_ is not None:
+            lines.append(f"  knots error {e.knots_error_:.1e} relative")
+        chosen = [trial for trial in self.tuning if trial["chosen"]]
+        if chosen:
+            lines.append(
+                f"  hold-out    {score_name} {chosen[0]['score']:.4f}, best of "
+                f"{len(self.tuning)} settings"
+            )
+        lines.append(f"  dimension   {e.n_effective_features_} effective directions")
+        lines.append("  importance")
+        lines += [f"    {name:<24} {value:6.3f}" for name, value in self.most_important()]
+        return "\n".join(lines)
+
+    def plot(self) -> Any:
+        """Draw importances, learned directions, shape functions and the objective.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            Four panels.
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is not installed; says how to install it.
+        """
+        from gpukfl.inspection import plot_model
+
+        return plot_model(self)
+
+    def report(self, path: str | Path, *, scores: dict[str, float] | None = None) -> None:
+        """Write one HTML file with the summary and the pictures inside.
+
+        Parameters
+        ----------
+        path : str or Path
+            Where to write.
+        scores : dict, optional
+            Named scores to show, for example on held-out rows.
+        """
+        from gpukfl.inspection import write_report
+
+        write_report(self, path, scores=scores or {})
+
+    def save(self, path: str | Path) -> None:
+        """Write the model to one file that `gpukfl.load` reads anywhere."""
+        from gpukfl._persistence import save
+
+        save(self, path)
+
+    def __repr__(self) -> str:
+        return (
+            f"Model({self.method}, {self.task}, {self.n_samples} samples, "
+            f"{len(self.feature_names)} features)"
+        )

@@ -1,0 +1,155 @@
+"""Commands and their options."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gpukfl._version import __version__
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit status."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    warnings.showwarning = _show_warning
+    try:
+        return options.run(options)
+    except (ValueError, TypeError, RuntimeError, ImportError, OSError) as error:
+        print(f"gpukfl: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("gpukfl: interrupted before there was a model", file=sys.stderr)
+        return 130
+
+
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    print(f"gpukfl: warning: {message}", file=sys.stderr)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="gpukfl", description="Kernel feature learning, exact and near-linear."
+    )
+    parser.add_argument("--version", action="version", version=f"gpukfl {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    fit = commands.add_parser("fit", help="train on a table, score on held-out rows, report")
+    fit.add_argument(
+        "data", help="CSV, Parquet or .npz file, or diabetes, breast_cancer, digits, iris, wine"
+    )
+    fit.add_argument("--target", help="column to predict (default: the last)")
+    fit.add_argument("--method", default="bkernn", help="what to fit (default: %(default)s)")
+    fit.add_argument("--backend", default="auto", help="auto, numpy, cupy or torch")
+    fit.add_argument("--task", default="auto", help="auto, regression or classification")
+    fit.add_argument(
+        "--penalty",
+        default="concave_feature",
+        help="a penalty's name, or tune (default: %(default)s)",
+    )
+    fit.add_argument("--ridge", default="tune", type=_ridge, help="tune, auto or a number")
+    fit.add_argument("--particles", type=int, help="number of particles")
+    fit.add_argument("--max-time", type=float, metavar="SECONDS", help="time for everything")
+    fit.add_argument(
+        "--test-fraction",
+        type=float,
+        default=0.2,
+        help="share of the rows held out for the score (default: %(default)s)",
+    )
+    fit.add_argument("--random-state", type=int, default=0)
+    fit.add_argument("--out", metavar="FILE", help="write the model here")
+    fit.add_argument("--report", metavar="FILE.html", help="write a report with pictures here")
+    fit.set_defaults(run=_fit)
+
+    predict = commands.add_parser("predict", help="predict with a saved model")
+    predict.add_argument("model", help="file that `gpukfl fit --out` wrote")
+    predict.add_argument("data", help="table with the model's features")
+    predict.add_argument("--out", metavar="FILE.csv", help="write here (default: standard output)")
+    predict.set_defaults(run=_predict)
+
+    info = commands.add_parser("info", help="libraries, devices and active fast paths")
+    info.set_defaults(run=_info)
+    return parser
+
+
+def _ridge(text: str) -> float | str:
+    return text if text in ("tune", "auto") else float(text)
+
+
+def _fit(options: argparse.Namespace) -> int:
+    import gpukfl
+    from gpukfl.datasets import load_table
+
+    table = load_table(options.data, options.target)
+    if table.y is None:
+        msg = f"expected a target in {options.data}: give --target"
+        raise ValueError(msg)
+    inside, outside = _split(table.y, options.test_fraction, options.random_state)
+    given = {} if options.particles is None else {"n_particles": options.particles}
+    model = gpukfl.fit(
+        table.X.iloc[inside],
+        table.y[inside],
+        method=options.method,
+        backend=options.backend,
+        task=options.task,
+        ridge=options.ridge,
+        penalty=options.penalty,
+        max_time=options.max_time,
+        random_state=options.random_state,
+        **given,
+    )
+    model.target_name = table.target or "y"
+    print(model.summary())
+    scores = {}
+    if len(outside):
+        name = "R²" if model.task == "regression" else "accuracy"
+        score = model.score(table.X.iloc[outside], table.y[outside])
+        scores[f"{name} on {len(outside)} held-out rows"] = score
+        print(f"  test        {name} {score:.4f} on {len(outside)} held-out rows")
+    if options.out:
+        model.save(options.out)
+        print(f"model written to {options.out}")
+    if options.report:
+        model.report(options.report, scores=scores)
+        print(f"report written to {options.report}")
+    return 0
+
+
+def _split(y: np.ndarray, fraction: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    if not 0 <= fraction < 1:
+        msg = f"expected --test-fraction of at least 0 and below 1, got {fraction}"
+        raise ValueError(msg)
+    order = np.random.RandomState(seed).permutation(len(y))
+    n_out = round(fraction * len(y))
+    return np.sort(order[n_out:]), np.sort(order[:n_out])
+
+
+def _predict(options: argparse.Namespace) -> int:
+    import pandas as pd
+
+    import gpukfl
+    from gpukfl.datasets import load_table
+
+    model = gpukfl.load(options.model)
+    X = load_table(options.data, features=model.feature_names).X
+    if not hasattr(model.estimator, "feature_names_in_"):
+        X = X.to_numpy()
+    predictions = np.asarray(model.predict(X))
+    columns = [model.target_name]
+    if predictions.ndim == 2:
+        columns = [f"{model.target_name}_{k}" for k in range(predictions.shape[1])]
+    frame = pd.DataFrame(predictions.reshape(len(predictions), -1), columns=columns)
+    frame.to_csv(options.out or sys.stdout, index=False)
+    return 0
+
+
+def _info(_: argparse.Namespace) -> int:
+    from gpukfl.cli._info import describe
+
+    describe()
+    return 0

@@ -1,0 +1,128 @@
+"""Pictures of a fitted model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gpukfl._array import to_host
+
+_BARS = 15  # features that fit in a picture
+_CURVES = 6  # shape functions that can be told apart
+_DIRECTIONS = 5
+
+
+def plot_model(model: Any, /) -> Any:
+    """Draw what `model` learned.
+
+    Parameters
+    ----------
+    model : Model
+        A fitted model.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Importances, learned directions, shape functions and the objective.
+
+    Raises
+    ------
+    ImportError
+        If matplotlib is not installed.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        msg = "pictures need matplotlib: `pip install 'gpukfl[plot]'`"
+        raise ImportError(msg) from error
+    figure = Figure(figsize=(11, 7.5), layout="constrained")  # of its own: no global state
+    axes = figure.subplots(2, 2)
+    plot_importances(axes[0, 0], model)
+    plot_directions(axes[0, 1], model)
+    plot_shapes(axes[1, 0], model)
+    plot_objective(axes[1, 1], model)
+    return figure
+
+
+def plot_importances(ax: Any, model: Any, /) -> None:
+    """Draw the leading features' importances."""
+    leading = model.most_important(_BARS)[::-1]
+    ax.barh([name for name, _ in leading], [value for _, value in leading], color="#31688e")
+    ax.set(title="Feature importances", xlabel="share of the row norms of W")
+    _plain(ax)
+
+
+def plot_directions(ax: Any, model: Any, /) -> None:
+    """Draw the loadings of the leading learned directions on the leading features."""
+    components = to_host(model.estimator.components_)[:_DIRECTIONS]
+    names = [name for name, _ in model.most_important(_BARS)]
+    columns = [model.feature_names.index(name) for name in names]
+    ax.set(title="Learned directions")
+    if not len(components):
+        ax.text(0.5, 0.5, "none: W = 0", ha="center", va="center", transform=ax.transAxes)
+        ax.set_axis_off()
+        return
+    loadings = components[:, columns].T
+    image = ax.imshow(loadings, cmap="RdBu_r", vmin=-1, vmax=1, aspect="auto")
+    ax.set_yticks(range(len(names)), names)
+    ax.set_xticks(range(len(components)), [f"{k + 1}" for k in range(len(components))])
+    ax.set_xlabel("direction, most important first")
+    ax.figure.colorbar(image, ax=ax, label="loading")
+
+
+def plot_shapes(ax: Any, model: Any, /) -> None:
+    """Draw the shape functions that vary most, each centred on its own mean."""
+    shapes = model.estimator.shape_functions_
+    knots, values = to_host(shapes.knots), to_host(shapes.values)
+    target = int(np.argmax(np.ptp(values, axis=1).sum(axis=0)))
+    curves = values[:, :, target] / len(knots)
+    spans = np.ptp(curves, axis=1)
+    order = np.argsort(-spans, kind="stable")[:_CURVES]
+    directions = np.abs(to_host(model.estimator.W_))
+    for rank, j in enumerate(order):
+        main = model.feature_names[int(np.argmax(directions[:, j]))]
+        shade = 0.15 + 0.75 * rank / max(len(order) - 1, 1)
+        label = f"particle {j + 1}, mostly {main}"
+        curve = curves[j] - curves[j].mean()
+        ax.plot(knots[j], curve, color=_viridis(shade), lw=1.6, label=label)
+    ax.set(
+        title="Shape functions that vary most",
+        xlabel=r"projection $w_j^\top x$",
+        ylabel=f"contribution to {_target_label(model, target)}",
+    )
+    ax.legend(fontsize=7, frameon=False)
+    _plain(ax)
+
+
+def plot_objective(ax: Any, model: Any, /) -> None:
+    """Draw the objective, and the validation score where there is one."""
+    history = model.estimator.history_
+    steps = np.arange(1, len(history) + 1)
+    ax.plot(steps, history.objective, "o-", ms=3, color="#31688e", label="objective")
+    ax.set(title="Optimisation", xlabel="step", ylabel="objective")
+    if history.validation_score:
+        twin = ax.twinx()
+        twin.plot(steps, history.validation_score, "s--", ms=3, color="#b5651d")
+        twin.set_ylabel("validation R²", color="#b5651d")
+    if not len(history):
+        ax.text(0.5, 0.5, "no steps", ha="center", va="center", transform=ax.transAxes)
+    _plain(ax)
+
+
+def _target_label(model: Any, target: int) -> str:
+    classes = getattr(model.estimator, "classes_", None)
+    if classes is None:
+        return model.target_name
+    return f"class {classes[-1] if len(classes) == 2 else classes[target]}"
+
+
+def _viridis(share: float) -> Any:
+    from matplotlib import colormaps
+
+    return colormaps["viridis"](share)
+
+
+def _plain(ax: Any) -> None:
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.grid(axis="both", lw=0.4, alpha=0.5)
