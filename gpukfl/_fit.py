@@ -201,7 +201,7 @@ class _Tuning:
         for penalty in penalties:
             score = _Ridges(self, penalty, splits)
             stopped = score.climb() if tuned else score.at(ridge) is None
-            if stopped or self._late():
+            if stopped or self.late():
                 break
         finished = [trial for trial in self.trials if trial["score"] is not None]
         if not finished:  # stopped within the first fit, whose best iterate is there
@@ -238,7 +238,8 @@ class _Tuning:
     def _step(self, stage: str, k: int, history: History) -> None:
         self.report(stage, k, history.objective[-1])
 
-    def _late(self) -> bool:
+    def late(self) -> bool:
+        """Whether the share of the time that tuning may take is spent."""
         spent = time.perf_counter() - self.begun
         return self.max_time is not None and spent > _TUNE_SHARE * self.max_time
 
@@ -293,17 +294,18 @@ class _Ridges:
 
     def climb(self) -> bool:
         """Go from the paper's ridge to where the score rises; True if the user stopped it."""
-        scores: dict[int, float | None] = {}
+        scores: dict[int, float] = {}
         for direction in (-1, 1):
             k = 0
             while abs(k) <= _REACH:
                 if k not in scores:
-                    scores[k] = self.at("auto", _FACTOR**k)
-                if scores[k] is None:
-                    return True
-                if self.tuning._late():
+                    score = self.at("auto", _FACTOR**k)
+                    if score is None:
+                        return True
+                    scores[k] = score
+                if self.tuning.late():
                     return False
-                if k != 0 and scores[k] <= scores[k - direction]:  # type: ignore[operator]
+                if k != 0 and scores[k] <= scores[k - direction]:
                     break
                 k += direction
             if max(scores, key=scores.__getitem__) < 0:
@@ -313,7 +315,8 @@ class _Ridges:
     def at(self, ridge: float | str, multiple: float = 1.0) -> float | None:
         """Mean hold-out score; None if the user stopped the fit."""
         tuning = self.tuning
-        scores, last = [], None
+        scores: list[float] = []
+        last = clone(tuning.estimator)
         for number, (inside, outside) in enumerate(self.splits):
             last = clone(tuning.estimator)
             last.set_params(penalty=self.penalty, ridge=ridge, max_time=tuning.time_left())
@@ -331,7 +334,7 @@ class _Ridges:
             self._starts[number] = last.W_
             truth = _rows_of(tuning.y, outside)
             scores.append(_hold_out_score(last, _rows_of(tuning.X, outside), truth))
-            if tuning._late():
+            if tuning.late():
                 break
         stopped = last.status_ == "INTERRUPTED"
         tuning.trials.append(

@@ -7,6 +7,7 @@ import numbers
 import sys
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -48,10 +49,9 @@ from gpukfl.operators import (
     BinnedBrownianKernel,
     BrownianKernel,
     CenteredKernel,
-    LinearOperator,
     center,
 )
-from gpukfl.penalties import PENALTIES
+from gpukfl.penalties import PENALTIES, make_penalty
 from gpukfl.solvers import ProximalGradient
 
 _QUIET = (Status.CONVERGED, Status.EARLY_STOPPED)
@@ -140,7 +140,7 @@ class _BKerNN(TransformerMixin, HostPickled):
         rng = check_random_state(self.random_state)
         X, Y, weights, held_out = self._split(X, Y, weights, rng)
         n, d = X.shape
-        m = max(50, min(2 * d, 200)) if self.n_particles == "auto" else self.n_particles
+        m = max(50, min(2 * d, 200)) if self.n_particles == "auto" else int(self.n_particles)
         place = resolve_place(self.backend, X, dtype=self._dtype_for(X), work=n * m)
         problem = _Problem(self, X, Y, weights, place, m, rng, scale_each=scale_each)
         fit = problem.fit(held_out, getattr(self, "_watch", None))
@@ -345,7 +345,7 @@ class _Problem:
             return beside(to_host(known), self.reference)
         return beside(rng.normal(0.0, math.sqrt(1.0 / d), (d, self.m)), self.reference)
 
-    def kernel(self, W: Array, /) -> LinearOperator:
+    def kernel(self, W: Array, /) -> BrownianKernel | BinnedBrownianKernel:
         """Kernel operator at the particles `W`."""
         if self.n_knots is None:
             return BrownianKernel.of(self.X, W)
@@ -356,8 +356,7 @@ class _Problem:
     ) -> BKerNNFit:
         """Run the method."""
         settings = self.settings
-        kind = PENALTIES[settings.penalty]
-        concave = settings.penalty.startswith("concave")
+        penalty = make_penalty(settings.penalty, settings.concavity)
         start, max_iter = self.start, settings.max_iter
         if self.constant:
             warnings.warn(
@@ -373,7 +372,7 @@ class _Problem:
                 self.kernel,
                 self.system,
                 start,
-                penalty=kind(settings.concavity) if concave else kind(),
+                penalty=penalty,
                 penalty_strength=settings.penalty_strength,
                 optimizer=ProximalGradient(
                     settings.step_size, max_iter, settings.tol, settings.max_time
@@ -421,8 +420,9 @@ class _Watcher:
         watch: Callable[..., None] | None,
     ) -> None:
         self.problem, self.watch = problem, watch
-        self.best_score, self.best_fit, self.waited = -math.inf, None, 0
-        self.held_out = None
+        self.best_score, self.waited = -math.inf, 0
+        self.best_fit: BKerNNFit | None = None
+        self.held_out: tuple[Array, Array] | None = None
         if held_out is not None:
             rows = Rows(held_out[0], problem.reference, problem.rows.shift, problem.rows.scale)
             xp = array_namespace(problem.reference)
@@ -445,7 +445,7 @@ class _Watcher:
         if self.held_out is None:
             return None
         fit = finish()
-        score = self._score(fit)
+        score = self._score(fit, *self.held_out)
         history.validation_score.append(score)
         if score > self.best_score:
             self.best_score, self.best_fit, self.waited = score, fit, 0
@@ -453,8 +453,7 @@ class _Watcher:
         self.waited += 1
         return Status.EARLY_STOPPED if self.waited >= _PATIENCE else None
 
-    def _score(self, fit: BKerNNFit) -> float:
-        X, Y = self.held_out
+    def _score(self, fit: BKerNNFit, X: Array, Y: Array) -> float:
         xp = array_namespace(Y)
         left = Y - xp.astype(self.problem.predict(fit, X), xp.float64)
         around = xp.sum((Y - xp.mean(Y, axis=0)) ** 2)
@@ -465,16 +464,7 @@ class _Watcher:
         if self.best_fit is None:
             return last
         found = self.best_fit
-        return BKerNNFit(
-            found.W,
-            found.kernel,
-            found.alpha,
-            found.intercept,
-            last.status,
-            found.solve_status,
-            found.solve_residual,
-            last.history,
-        )
+        return replace(found, status=last.status, history=last.history)
 
 
 def _take(x: Array, index: np.ndarray) -> Array:

@@ -162,7 +162,7 @@ class BrownianKernelRidge(RegressorMixin, HostPickled):
             Predictions, of the library, device and dtype of X.
         """
         check_is_fitted(self)
-        X = validate_samples(self, X, reset=False)
+        X = validate_samples(self, X, reset=False, method="predict")
         xp = array_namespace(self.X_fit_)
         Z = xp.asarray(X, dtype=self.X_fit_.dtype)
         kernel = EuclideanBrownianKernel(self.X_fit_)

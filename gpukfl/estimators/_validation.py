@@ -160,7 +160,7 @@ def validate_weights(sample_weight: Any, X: Array, /) -> np.ndarray | None:
         return None
     n = X.shape[0]
     host = to_host(sample_weight) if is_array(sample_weight) else sample_weight
-    if isinstance(host, numbers.Number):
+    if isinstance(host, numbers.Real):
         host = np.full(n, float(host))
     weights = check_array(host, ensure_2d=False, dtype=np.float64, input_name="sample_weight")
     if weights.ndim != 1:

@@ -80,7 +80,7 @@ def ridge_sums(rows: SortedRows, V: Array, /) -> Array:
 def _ridge_sums(rows: SortedRows, V: Array, /) -> Array:
     xp = array_namespace(V)
     m, n = rows.shape
-    rank = rows.rank
+    rank: Array = rows.rank
     columns = []
     for c in range(V.shape[1]):
         total = xp.zeros((n,), **double_like(V))
@@ -139,6 +139,7 @@ def sign_products(rows: SortedRows, Z: Array, /) -> Array:
 def _sign_products(rows: SortedRows, Z: Array, /) -> Array:
     xp = array_namespace(Z)
     m, n = rows.shape
+    rank: Array = rows.rank
     products = []
     for j in range(m):
         values = rows.values[j, :]
@@ -151,7 +152,7 @@ def _sign_products(rows: SortedRows, Z: Array, /) -> Array:
             mass = xp.cumulative_sum(z, axis=0, dtype=xp.float64, include_initial=True)
             signed = xp.take(mass, first, axis=0) + xp.take(mass, last, axis=0) - mass[n]
             total = total + xp.astype(z, xp.float64) * signed
-        products.append(xp.take(total, rows.rank[j, :], axis=0))
+        products.append(xp.take(total, rank[j, :], axis=0))
     return xp.astype(xp.stack(products, axis=0), Z.dtype)
 
 

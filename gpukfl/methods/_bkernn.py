@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from gpukfl._array import Array, array_namespace
 from gpukfl._results import History, Status
 from gpukfl.methods._ridge import RidgeSystem
-from gpukfl.operators import LinearOperator
+from gpukfl.operators import ParticleKernel
 from gpukfl.penalties import Penalty
 from gpukfl.solvers import ProximalGradient
 
@@ -20,7 +20,7 @@ class _Evaluation:
     """G at W, with what the gradient and the next solve need."""
 
     W: Array
-    kernel: LinearOperator
+    kernel: ParticleKernel
     beta: Array
     lower: float
     upper: float
@@ -32,7 +32,7 @@ class BKerNNFit:
     """A fitted network: the particles, and the ridge regression on their kernel."""
 
     W: Array  # (d, m)
-    kernel: LinearOperator  # at W
+    kernel: ParticleKernel  # at W
     alpha: Array  # (n, t), columns sum to zero
     intercept: Array  # (t,)
     status: Status
@@ -45,7 +45,7 @@ class _ReducedObjective:
     r"""G(W), the ridge objective minimised over the functions (Lemmas 7 and 8)."""
 
     def __init__(
-        self, make_kernel: Callable[[Array], LinearOperator], system: RidgeSystem, rtol: float
+        self, make_kernel: Callable[[Array], ParticleKernel], system: RidgeSystem, rtol: float
     ) -> None:
         self.make_kernel, self.system, self.rtol = make_kernel, system, rtol
 
@@ -69,7 +69,7 @@ class _ReducedObjective:
 
 
 def fit_bkernn(
-    make_kernel: Callable[[Array], LinearOperator],
+    make_kernel: Callable[[Array], ParticleKernel],
     system: RidgeSystem,
     W: Array,
     /,
@@ -149,5 +149,5 @@ def fit_bkernn(
     return finish(trace.W, trace.evaluation.beta, trace.status, trace.history)
 
 
-def _fitted(kernel: LinearOperator, alpha: Array) -> Array:
+def _fitted(kernel: ParticleKernel, alpha: Array) -> Array:
     return array_namespace(alpha).astype(kernel @ alpha, alpha.dtype, copy=False)

@@ -82,7 +82,7 @@ class RidgeSystem:
         *,
         start: Array | None = None,
         rtol: float,
-        enough=lambda x, r: False,  # noqa: ARG005
+        enough: Callable[[Array, Array], bool] = lambda x, r: False,  # noqa: ARG005
     ) -> Solution:
         """Solve for β; `enough` as in `ConjugateGradient.solve`."""
         centered = CenteredKernel(kernel, self.root_weights)

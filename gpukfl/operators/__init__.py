@@ -6,7 +6,7 @@ without a sort; `EuclideanBrownianKernel` the multi-dimensional Brownian kernel.
 to the terms that vanish on centred vectors; `CenteredKernel` centres them, with sample weights.
 """
 
-from gpukfl.operators._base import LinearOperator
+from gpukfl.operators._base import LinearOperator, ParticleKernel
 from gpukfl.operators._binned import BinnedBrownianKernel
 from gpukfl.operators._brownian import BrownianKernel
 from gpukfl.operators._centered import CenteredKernel, center
@@ -18,5 +18,6 @@ __all__ = [
     "CenteredKernel",
     "EuclideanBrownianKernel",
     "LinearOperator",
+    "ParticleKernel",
     "center",
 ]

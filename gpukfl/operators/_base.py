@@ -51,3 +51,15 @@ class LinearOperator(ABC):
         """Form the matrix beside `reference`, by products with unit vectors."""
         xp = array_namespace(reference)
         return self._matmat(xp.eye(self.n_samples, **like(reference)))
+
+
+class ParticleKernel(LinearOperator):
+    """A kernel that depends on particles W (d, m), as the sum of one function of each."""
+
+    @abstractmethod
+    def quadratic_gradient(self, alpha: Array, /) -> Array:
+        r"""Differentiate :math:`\sum_c \alpha_c^\top K \alpha_c` with respect to W: (d, m)."""
+
+    @abstractmethod
+    def curves(self, alpha: Array, /) -> tuple[Array, Array]:
+        """Positions (m, q) and values (m, q, t), float64, of the shape functions of `alpha`."""

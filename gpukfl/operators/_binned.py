@@ -9,13 +9,13 @@ from gpukfl._array import Array, array_namespace, double_like
 from gpukfl._memory import available_memory
 from gpukfl._rows import Rows
 from gpukfl.linalg import Positions, bin_products, bin_sums, interpolate_bins
-from gpukfl.operators._base import LinearOperator
+from gpukfl.operators._base import ParticleKernel
 from gpukfl.operators._brownian import sample_sums
 from gpukfl.operators._coarse import CoarseInverse, projection_range
 
 
 @dataclass(frozen=True, eq=False)
-class BinnedBrownianKernel(LinearOperator):
+class BinnedBrownianKernel(ParticleKernel):
     r"""`BrownianKernel` interpolated between q equally spaced knots on each particle's range.
 
     .. math:: K = \frac1m \sum_j B_j K^{grid}_j B_j^\top, \quad

@@ -15,14 +15,14 @@ from gpukfl.linalg import (
     sign_products,
     sort_rows,
 )
-from gpukfl.operators._base import LinearOperator
+from gpukfl.operators._base import ParticleKernel
 from gpukfl.operators._coarse import CoarseInverse
 
 _GRADIENT_ROWS = 2**16  # samples summed in the data's own precision before float64 takes over
 
 
 @dataclass(frozen=True, eq=False)
-class BrownianKernel(LinearOperator):
+class BrownianKernel(ParticleKernel):
     r"""Sum over particles of one-dimensional Brownian kernels, exact.
 
     .. math:: K_{ii'} = -\frac{1}{2m} \sum_{j=1}^m |w_j^\top (x_i - x_{i'})|

@@ -11,6 +11,7 @@ from gpukfl.penalties._particles import (
     Feature,
     Penalty,
     Variable,
+    make_penalty,
 )
 
 __all__ = [
@@ -21,4 +22,5 @@ __all__ = [
     "Feature",
     "Penalty",
     "Variable",
+    "make_penalty",
 ]

@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 from gpukfl._array import Array, array_namespace
 from gpukfl._results import History, Status
@@ -18,37 +18,48 @@ _FLAT = 2  # iterations in a row that must gain less than tol
 class Evaluation(Protocol):
     """What is known of a smooth function at a point."""
 
-    lower: float  # certified: the value is not below
-    upper: float  # certified: the value is not above
-    residual: float  # relative, of the computation behind the bounds
+    @property
+    def lower(self) -> float:
+        """Certified: the value is not below."""
+
+    @property
+    def upper(self) -> float:
+        """Certified: the value is not above."""
+
+    @property
+    def residual(self) -> float:
+        """Relative residual of the computation behind the bounds."""
 
 
-class Smooth(Protocol):
+E = TypeVar("E", bound=Evaluation)
+
+
+class Smooth(Protocol[E]):
     """A smooth function whose value is expensive, and known by bounds that tighten."""
 
-    def evaluate(self, W: Array, near: Evaluation | None, reject_above: float, /) -> Evaluation:
+    def evaluate(self, W: Array, near: E | None, reject_above: float, /) -> E:
         """Evaluate at `W`; may stop early once the lower bound passes `reject_above`."""
 
-    def gradient(self, evaluation: Evaluation, /) -> Array:
+    def gradient(self, evaluation: E, /) -> Array:
         """Gradient at an evaluated point."""
 
 
 @dataclass(frozen=True, eq=False)
-class Trace:
+class Trace(Generic[E]):
     """Where a minimisation ended, and how."""
 
     W: Array
-    evaluation: Evaluation
+    evaluation: E
     status: Status
     history: History = field(default_factory=History)
 
 
 @dataclass
-class _State:
+class _State(Generic[E]):
     """The current iterate, replaced as a whole so that an interruption leaves a whole one."""
 
     W: Array
-    evaluation: Evaluation
+    evaluation: E
     objective: float
 
 
@@ -86,14 +97,14 @@ class ProximalGradient:
 
     def minimize(
         self,
-        smooth: Smooth,
+        smooth: Smooth[E],
         prox: Callable[[Array, float], Array],
         penalty: Callable[[Array], float],
         W: Array,
         /,
         *,
-        watch: Callable[[int, Array, Evaluation, History], Status | None] = lambda *_: None,
-    ) -> Trace:
+        watch: Callable[[int, Array, E, History], Status | None] = lambda *_: None,
+    ) -> Trace[E]:
         """Minimise from `W`.
 
         Parameters
@@ -140,12 +151,12 @@ class ProximalGradient:
 
     def _iterate(
         self,
-        smooth: Smooth,
+        smooth: Smooth[E],
         prox: Callable[[Array, float], Array],
         penalty: Callable[[Array], float],
-        state: _State,
+        state: _State[E],
         history: History,
-        watch: Callable[[int, Array, Evaluation, History], Status | None],
+        watch: Callable[[int, Array, E, History], Status | None],
         begun: float,
     ) -> Status:
         gradient = smooth.gradient(state.evaluation)
@@ -178,13 +189,13 @@ class ProximalGradient:
 
     def _search(
         self,
-        smooth: Smooth,
+        smooth: Smooth[E],
         prox: Callable[[Array, float], Array],
         penalty: Callable[[Array], float],
-        state: _State,
+        state: _State[E],
         gradient: Array,
         step: float,
-    ) -> tuple[_State, float] | Status:
+    ) -> tuple[_State[E], float] | Status:
         for halving in range(_HALVINGS):
             W = prox(state.W - step * gradient, step)
             moved = state.W - W
