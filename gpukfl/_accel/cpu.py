@@ -34,9 +34,14 @@ def in_chunks(n_items: int, elements: int, body: Callable[[int, int, int], None]
         body(0, 0, n_items)
         return 1
     edges = np.linspace(0, n_items, chunks + 1).astype(int).tolist()
-    with ThreadPoolExecutor(chunks) as pool:
-        list(pool.map(body, range(chunks), edges[:-1], edges[1:]))
+    list(_pool(chunks, os.getpid()).map(body, range(chunks), edges[:-1], edges[1:]))
     return chunks
+
+
+@functools.lru_cache(maxsize=2)
+def _pool(threads: int, process: int) -> ThreadPoolExecutor:  # noqa: ARG001
+    """Threads kept for the next call; a forked process, which inherits none, starts its own."""
+    return ThreadPoolExecutor(threads, thread_name_prefix="gpukfl")
 
 
 def sort_rows(A: np.ndarray, /) -> tuple[np.ndarray, np.ndarray]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import Any
 
 from sklearn.base import BaseEstimator
@@ -22,6 +23,22 @@ def on_host(value: Any, /) -> Any:
         fields = {f.name: on_host(getattr(value, f.name)) for f in dataclasses.fields(value)}
         return type(value)(**fields)
     return value
+
+
+def unchanged_on_error(fit: Any, /) -> Any:
+    """Decorate a `fit` method so that an exception leaves the estimator as it was."""
+
+    @functools.wraps(fit)
+    def wrapped(self: Any, *args: Any, **kwargs: Any) -> Any:
+        before = dict(vars(self))
+        try:
+            return fit(self, *args, **kwargs)
+        except BaseException:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+
+    return wrapped
 
 
 class HostPickled(BaseEstimator):

@@ -32,7 +32,7 @@ from gpukfl._memory import available_memory
 from gpukfl._places import BACKENDS, Place, resolve_place
 from gpukfl._results import History, Status
 from gpukfl._rows import Rows
-from gpukfl.estimators._base import HostPickled
+from gpukfl.estimators._base import HostPickled, unchanged_on_error
 from gpukfl.estimators._validation import (
     check_choice,
     check_number,
@@ -612,6 +612,7 @@ class BKerNNRegressor(RegressorMixin, _BKerNN):
     True
     """
 
+    @unchanged_on_error
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> BKerNNRegressor:
         """Fit to one or many targets.
 
@@ -688,6 +689,7 @@ class BKerNNClassifier(ClassifierMixin, _BKerNN):
     True
     """
 
+    @unchanged_on_error
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> BKerNNClassifier:
         """Fit to class labels.
 

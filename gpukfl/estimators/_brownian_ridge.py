@@ -16,7 +16,7 @@ from gpukfl._array import Array, array_namespace, as_columns, beside, is_array, 
 from gpukfl._places import BACKENDS, resolve_place
 from gpukfl._results import Status
 from gpukfl._rows import Rows
-from gpukfl.estimators._base import HostPickled
+from gpukfl.estimators._base import HostPickled, unchanged_on_error
 from gpukfl.estimators._bkernn import _mover
 from gpukfl.estimators._validation import (
     check_choice,
@@ -89,6 +89,7 @@ class BrownianKernelRidge(RegressorMixin, HostPickled):
         self.backend = backend
         self.dtype = dtype
 
+    @unchanged_on_error
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> BrownianKernelRidge:
         """Fit to one or many targets.
 

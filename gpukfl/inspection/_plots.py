@@ -33,10 +33,12 @@ def plot_model(model: Any, /) -> Any:
     """
     try:
         from matplotlib.figure import Figure
+        from matplotlib.layout_engine import ConstrainedLayoutEngine
     except ImportError as error:
         msg = "pictures need matplotlib: `pip install 'gpukfl[plot]'`"
         raise ImportError(msg) from error
-    figure = Figure(figsize=(11, 7.5), layout="constrained")  # of its own: no global state
+    layout = ConstrainedLayoutEngine(h_pad=0.12, w_pad=0.08)
+    figure = Figure(figsize=(11, 7.5), layout=layout)  # of its own: no global state
     axes = figure.subplots(2, 2)
     plot_importances(axes[0, 0], model)
     plot_directions(axes[0, 1], model)
@@ -79,13 +81,15 @@ def plot_shapes(ax: Any, model: Any, /) -> None:
     curves = values[:, :, target] / len(knots)
     spans = np.ptp(curves, axis=1)
     order = np.argsort(-spans, kind="stable")[:_CURVES]
-    directions = np.abs(to_host(model.estimator.W_))
+    W = to_host(model.estimator.W_)
     for rank, j in enumerate(order):
-        main = model.feature_names[int(np.argmax(directions[:, j]))]
+        main = int(np.argmax(np.abs(W[:, j])))
+        # g(w'x) is the same function of -w mirrored: drawn so that the main loading is positive
+        side = 1.0 if W[main, j] >= 0 else -1.0
         shade = 0.15 + 0.75 * rank / max(len(order) - 1, 1)
-        label = f"particle {j + 1}, mostly {main}"
+        label = f"particle {j + 1}, mostly {model.feature_names[main]}"
         curve = curves[j] - curves[j].mean()
-        ax.plot(knots[j], curve, color=_viridis(shade), lw=1.6, label=label)
+        ax.plot(side * knots[j], curve, color=_viridis(shade), lw=1.6, label=label)
     ax.set(
         title="Shape functions that vary most",
         xlabel=r"projection $w_j^\top x$",
@@ -100,7 +104,8 @@ def plot_objective(ax: Any, model: Any, /) -> None:
     history = model.estimator.history_
     steps = np.arange(1, len(history) + 1)
     ax.plot(steps, history.objective, "o-", ms=3, color="#31688e", label="objective")
-    ax.set(title="Optimisation", xlabel="step", ylabel="objective")
+    ax.set(title="Optimisation of the final fit", xlabel="step", ylabel="objective")
+    ax.xaxis.get_major_locator().set_params(integer=True)
     if history.validation_score:
         twin = ax.twinx()
         twin.plot(steps, history.validation_score, "s--", ms=3, color="#b5651d")

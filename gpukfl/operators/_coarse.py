@@ -12,6 +12,7 @@ from gpukfl.operators._centered import center
 # Cells over all particles: what the Cholesky factor costs, against products with n samples
 _RANKS = ((5_000, 400), (50_000, 800), (500_000, 1600))
 _MAX_RANK = 3200
+_MAX_CELLS = 128  # of one particle: the table of a pair then stays in cache
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +55,7 @@ class CoarseInverse:
         """
         n, m = rows.shape[0], W.shape[1]
         rank = next((rank for below, rank in _RANKS if n < below), _MAX_RANK)
-        q = min(64, rank // m)
+        q = min(_MAX_CELLS, rank // m)
         if q < 4 or n < 2 * m * q:
             return None
         xp = array_namespace(W)
