@@ -68,7 +68,8 @@ def fit(
     penalty : str, default="concave_feature"
         A penalty of the method, or "tune" for the one with the best hold-out score.
     max_time : float, optional
-        Seconds for everything; the best model so far is kept. Checked between steps.
+        Seconds for everything, checked between steps. Tuning takes at most half; a final fit
+        that is cut off keeps its best step and gives a ConvergenceWarning.
     random_state : int, default=0
         Draws splits and first particles.
     sample_weight : array of shape (n_samples,), optional
@@ -114,7 +115,14 @@ def fit(
     with _progress(show) as report:
         tuning = _Tuning(estimator, X, y, sample_weight, begun, max_time, report)
         chosen, stopped = tuning.run([penalty] if penalty != "tune" else list(PENALTIES), ridge)
-        if not stopped:
+        if stopped:
+            warnings.warn(
+                "interrupted while tuning: the model is the best so far, fitted on the rows that "
+                "were not held out",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        else:
             left = None if max_time is None else max(max_time + begun - time.perf_counter(), 1e-3)
             chosen = tuning.final(chosen, left)
     names = [str(c) for c in X.columns] if hasattr(X, "columns") else None
@@ -123,7 +131,7 @@ def fit(
         estimator=chosen,
         method=method,
         task=task,
-        n_samples=int(X.shape[0]) if hasattr(X, "shape") else len(X),
+        n_samples=int(chosen.dual_coef_.shape[0]),
         feature_names=names or [f"x{k}" for k in range(chosen.n_features_in_)],
         target_name=target or "y",
         tuning=tuning.trials,

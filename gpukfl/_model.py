@@ -23,7 +23,7 @@ class Model:
     method, task : str
         What was fitted, and "regression" or "classification".
     n_samples : int
-        Samples fitted on.
+        Samples fitted on, without those of zero weight.
     feature_names : list of str
         One for each feature.
     target_name : str
@@ -104,7 +104,8 @@ class Model:
                 f"  hold-out    {score_name} {chosen[0]['score']:.4f}, best of "
                 f"{len(self.tuning)} settings"
             )
-        lines.append(f"  dimension   {e.n_effective_features_} effective directions")
+        directions = "direction" if e.n_effective_features_ == 1 else "directions"
+        lines.append(f"  dimension   {e.n_effective_features_} effective {directions}")
         lines.append("  importance")
         lines += [f"    {name:<24} {value:6.3f}" for name, value in self.most_important()]
         return "\n".join(lines)

@@ -513,7 +513,8 @@ _PARAMETERS = """
     tol : float, default=1e-3
         Stop when the objective falls by a smaller share twice in a row.
     step_size : float or "auto", default="auto"
-        First step of the paper's line search, or Barzilai-Borwein steps.
+        A number begins the paper's line search: the first trial is 1.5 times it, as in
+        Algorithm 1. "auto" takes Barzilai-Borwein steps.
     early_stopping : bool, default=False
         Hold out `validation_fraction` of the samples, stop when their R² has not risen for 5
         steps, keep the best. Of a memory map the last rows are held out, else random ones.
@@ -522,19 +523,21 @@ _PARAMETERS = """
     max_time : float or None, default=None
         Seconds for the steps; the best iterate is kept.
     warm_start : bool, default=False
-        Start from the last fit's particles.
+        Start from the last fit's particles, if they have the same shape and are not zero.
     random_state : int, RandomState or None, default=None
         Draws the first particles, on the host, so that every backend starts alike.
     backend : {"auto", "numpy", "cupy", "torch"}, default="auto"
         Where to compute. "auto" follows X, and moves large NumPy data to a usable GPU.
     dtype : {"auto", "float32", "float64"}, default="auto"
-        Precision; "auto" keeps float32. Sums over samples are kept in float64.
+        Precision; "auto" keeps float32. Sums over samples are kept in float64, but for matrix
+        products, which sum blocks of 65 536 samples in the data's precision.
     knots : int, "auto" or None, default="auto"
         None computes exactly. An integer q bins projections on q knots a particle, which needs
         no sort and takes rows from a memory map by blocks. "auto" is exact while memory holds
-        it, else 4096.
+        it and up to 200 million projections, else 4096.
     knot_tolerance : float or "auto", default="auto"
-        Largest error of the stored shape functions, in standard deviations of y. "auto" stores
+        Largest error of the stored shape functions, in standard deviations of y, or in units
+        of y without `normalize_y`. "auto" stores
         them exactly up to two million knots in all, else to 1e-4.
     normalize_y : bool, default=True
         Scale the targets to unit variance first, so that `penalty_strength` has a meaning.

@@ -113,7 +113,7 @@ def fit_bkernn(
 
     Notes
     -----
-    One iteration costs a sort of the n m projections and some tens of products of O(n m).
+    A step costs a sort of the n m projections and about ten products of O(n m) for each trial.
 
     References
     ----------

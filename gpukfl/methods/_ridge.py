@@ -16,7 +16,7 @@ from functools import cached_property
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, epsilon, sample_dot, sample_norm
+from gpukfl._array import Array, array_namespace, epsilon, like, sample_dot, sample_norm
 from gpukfl._results import Solution, Status
 from gpukfl._rows import Rows
 from gpukfl.linalg import CholeskyFactor
@@ -115,7 +115,7 @@ class RidgeSystem:
     def _solve_directly(self, centered: CenteredKernel) -> Solution | None:
         xp = array_namespace(self.target)
         K = centered.dense(self.target)
-        A = K + self.shift * xp.eye(K.shape[0], dtype=K.dtype, device=self.target.device)
+        A = K + self.shift * xp.eye(K.shape[0], **like(K))
         try:
             beta = CholeskyFactor.of(A).solve(self.target)
         except np.linalg.LinAlgError:  # conjugate gradients say more about what is wrong

@@ -27,8 +27,8 @@ class BinnedBrownianKernel(ParticleKernel):
     Notes
     -----
     A product costs O(n m + q m) for each right-hand side, and no random access leaves the cache.
-    Memory is 4 bytes for each of the n m positions while half of what is free holds them;
-    beyond that they are computed anew from the rows at each product, so that n is limited by
+    Memory is 4 bytes for each of the n m positions while half of the memory budget holds
+    them; beyond that they are computed anew from the rows at each product, so that n is limited by
     where the rows are stored.
     """
 

@@ -2,7 +2,7 @@ r"""The five penalties of Follain and Bach (arXiv:2407.17280), Section 2.5 and L
 
 All shrink non-negative magnitudes r: the norms of the columns of W (`Basic`), of its rows
 (`Variable`), or its singular values (`Feature`). The convex ones are sums of :math:`r / 2`, the
-concave ones sums of :math:`\log(1 + s r) / 2s`, with r over the root of the number of particles.
+concave ones sums of :math:`\log(1 + s r) / 2s`, with r over :math:`\sqrt m` (`Basic`: over m).
 """
 
 from __future__ import annotations
