@@ -23,7 +23,10 @@ class CoarseInverse:
     1[cell_{ij} \ge l]`, so :math:`\hat K = F F^\top` with a Gram matrix :math:`F^\top F` made of
     the counts of samples in pairs of cells, and by the Woodbury identity
 
-    .. math:: X
+    .. math::
+        (\hat K + \mu I)^{-1} = \tfrac1\mu (I - F (\mu I + F^\top F)^{-1} F^\top),
+
+    where F has been weighted and centred as `CenteredKernel` does.
 
     Notes
     -----
