@@ -74,6 +74,13 @@ def to_host(x: Array, /) -> np.ndarray:
     return np.asarray(x)
 
 
+def writable(x: Any, target: Array, /) -> Any:
+    """Copy a read-only host array that torch is about to share, which it warns of."""
+    if is_torch(target) and isinstance(x, np.ndarray) and not x.flags.writeable:
+        return np.array(x)
+    return x
+
+
 def sample_dot(u: Array, v: Array, /) -> Array:
     """Inner products over the samples (axis 0), accumulated in float64."""
     xp = array_namespace(u, v)

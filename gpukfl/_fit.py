@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold, ShuffleSplit, StratifiedKFold, StratifiedShuffleSplit
@@ -19,6 +20,7 @@ from gpukfl._array import Array, array_namespace, is_array, is_host, like, to_ho
 from gpukfl._model import Model
 from gpukfl._results import History
 from gpukfl.estimators import BKerNNClassifier, BKerNNRegressor
+from gpukfl.estimators._validation import check_number
 from gpukfl.penalties import PENALTIES
 
 METHODS = {"bkernn": {"regression": BKerNNRegressor, "classification": BKerNNClassifier}}
@@ -108,6 +110,7 @@ def fit(
     begun = time.perf_counter()
     _check(method, task, ridge, penalty, max_time)
     _explain_bad_columns(X)
+    _check_lengths(X, y, sample_weight)
     task = _task_of(y) if task == "auto" else task
     given = {"standardize": True, "random_state": random_state, "backend": backend, **options}
     estimator = METHODS[method][task](**given)
@@ -152,9 +155,30 @@ def _check(method: str, task: str, ridge: Any, penalty: str, max_time: Any) -> N
     if penalty not in (*PENALTIES, "tune"):
         msg = f"expected penalty to be one of {', '.join(PENALTIES)} or tune, got {penalty!r}"
         raise ValueError(msg)
-    if max_time is not None and not max_time > 0:
-        msg = f"expected max_time to be a positive number of seconds or None, got {max_time!r}"
+    check_number("max_time", max_time, low=0, low_allowed=False, also=(None,))
+
+
+def _check_lengths(X: Any, y: Any, sample_weight: Any) -> None:
+    """Refuse, before anything is split, what no estimator takes."""
+    if sparse.issparse(X):
+        msg = f"Sparse data was passed: expected a dense array or frame, got {type(X).__name__}"
+        raise TypeError(msg)
+    if X is None or y is None:
+        msg = f"expected X and y, got None for the {'data X' if X is None else 'target y'}"
         raise ValueError(msg)
+    sizes = [_length(X), _length(y)]
+    if sample_weight is not None and not np.isscalar(sample_weight):
+        sizes.append(_length(sample_weight))
+    if len(set(sizes)) > 1:
+        msg = (
+            "Found input variables with inconsistent numbers of samples: expected as many targets "
+            f"and weights as rows, got {sizes}"
+        )
+        raise ValueError(msg)
+
+
+def _length(x: Any) -> int:
+    return int(x.shape[0]) if hasattr(x, "shape") and x.shape else len(x)
 
 
 def _explain_bad_columns(X: Any) -> None:
@@ -179,7 +203,7 @@ def _explain_bad_columns(X: Any) -> None:
 
 
 def _task_of(y: Any) -> str:
-    host = to_host(y) if is_array(y) else np.asarray(y)
+    host = _host(y)
     if host.dtype.kind in "OUSb":
         return "classification"
     few = host.ndim == 1 and host.dtype.kind in "iu" and len(np.unique(host)) <= _MANY_LABELS
@@ -213,12 +237,12 @@ class _Tuning:
                 break
         finished = [trial for trial in self.trials if trial["score"] is not None]
         if not finished:  # stopped within the first fit, whose best iterate is there
-            return self.trials[-1]["estimator"], True
+            return _settled(self.trials[-1]["estimator"]), True
         best = max(finished, key=lambda trial: trial["score"])
         for trial in self.trials:
             trial["chosen"] = trial is best
         if stopped:
-            return best["estimator"], True
+            return _settled(best["estimator"]), True
         self._warn_at_edge(best)
         settings = {"ridge": "auto", "penalty": best["penalty"]}
         chosen = clone(self.estimator).set_params(**settings)
@@ -232,8 +256,7 @@ class _Tuning:
         warm = hasattr(estimator, "W_")
         estimator.set_params(max_time=max_time, warm_start=warm or estimator.warm_start)
         self.fit_one(estimator, self.X, self.y, self.weights, "fit")
-        estimator.set_params(max_time=None, warm_start=False)
-        return estimator
+        return _settled(estimator)
 
     def fit_one(self, estimator: Any, X: Any, y: Any, weights: Any, stage: str) -> Any:
         """Fit with progress."""
@@ -258,7 +281,13 @@ class _Tuning:
         return max(self.begun + _TUNE_SHARE * self.max_time - time.perf_counter(), 1e-3)
 
     def _rows_to_tune(self) -> np.ndarray:
-        n = len(self.y)
+        n = _length(self.y)
+        if n < _FOLDS:
+            msg = (
+                f"expected at least {_FOLDS} samples to tune on, got {n}: give ridge='auto' or a "
+                "number, and a penalty"
+            )
+            raise ValueError(msg)
         if n <= _TUNE_ROWS:
             return np.arange(n)
         rng = np.random.RandomState(self.estimator.random_state)
@@ -266,15 +295,12 @@ class _Tuning:
 
     def _splits(self, rows: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         seed = self.estimator.random_state
-        labels = np.asarray(_rows_of(self.y, rows)) if is_classifier(self.estimator) else None
-        if is_array(self.y) and labels is not None:
-            labels = to_host(_rows_of(self.y, rows))
+        labels = _host(_rows_of(self.y, rows)) if is_classifier(self.estimator) else None
         counts = np.unique(labels, return_counts=True)[1] if labels is not None else None
         stratify = counts is not None and counts.min() >= _FOLDS
         if len(rows) < _CROSS_VALIDATE_BELOW:
-            folds = min(_FOLDS, len(rows))
             kind = StratifiedKFold if stratify else KFold
-            splitter = kind(folds, shuffle=True, random_state=seed)
+            splitter = kind(_FOLDS, shuffle=True, random_state=seed)
         else:
             kind = StratifiedShuffleSplit if stratify else ShuffleSplit
             splitter = kind(1, test_size=0.2, random_state=seed)
@@ -323,7 +349,7 @@ class _Ridges:
     def at(self, ridge: float | str, multiple: float = 1.0) -> float | None:
         """Mean hold-out score; None if the user stopped the fit."""
         tuning = self.tuning
-        scores: list[float] = []
+        held_out = _HeldOut()
         last = clone(tuning.estimator)
         for number, (inside, outside) in enumerate(self.splits):
             last = clone(tuning.estimator)
@@ -332,41 +358,87 @@ class _Ridges:
             if number in self._starts:
                 last.set_params(warm_start=True)
                 last.W_ = self._starts[number]
-            weights = None if tuning.weights is None else _rows_of(tuning.weights, inside)
             X, y = _rows_of(tuning.X, inside), _rows_of(tuning.y, inside)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)
-                tuning.fit_one(last, X, y, weights, f"tune {self.penalty} x{multiple:.3g}")
+                stage = f"tune {self.penalty} x{multiple:.3g}"
+                tuning.fit_one(last, X, y, _weights_of(tuning.weights, inside), stage)
             if last.status_ == "INTERRUPTED":
                 break
             self._starts[number] = last.W_
-            truth = _rows_of(tuning.y, outside)
-            scores.append(_hold_out_score(last, _rows_of(tuning.X, outside), truth))
+            held_out.add(
+                last,
+                _rows_of(tuning.X, outside),
+                _rows_of(tuning.y, outside),
+                _weights_of(tuning.weights, outside),
+            )
             if tuning.late():
                 break
         stopped = last.status_ == "INTERRUPTED"
+        score = None if stopped else held_out.score()
         tuning.trials.append(
             {
                 "penalty": self.penalty,
                 "ridge": float(last.ridge_),
                 "multiple": multiple,
-                "score": float(np.mean(scores)) if scores and not stopped else None,
+                "score": score,
                 "estimator": last,
                 "chosen": False,
             }
         )
-        return None if stopped else float(np.mean(scores))
+        return score
 
 
-def _hold_out_score(estimator: Any, X: Any, y: Any) -> float:
-    """R², or for classes the share of the Brier score that is explained."""
-    if not is_classifier(estimator):
-        return estimator.score(X, y)
-    labels = to_host(y) if is_array(y) else np.asarray(y)
-    truth = (labels[:, None] == estimator.classes_).astype(np.float64)
-    error = np.sum((to_host(estimator.predict_proba(X)) - truth) ** 2)
-    spread = np.sum((truth - truth.mean(axis=0)) ** 2)
-    return 1.0 - float(error) / max(float(spread), 1e-12)
+@dataclass
+class _HeldOut:
+    """Held-out predictions of all folds together, so that small folds do no harm."""
+
+    truths: list[np.ndarray] = field(default_factory=list)
+    predictions: list[np.ndarray] = field(default_factory=list)
+    weights: list[np.ndarray] = field(default_factory=list)
+
+    def add(self, estimator: Any, X: Any, y: Any, weights: Any) -> None:
+        """Predict one fold."""
+        truth = _host(y)
+        if is_classifier(estimator):
+            truth = (truth[:, None] == estimator.classes_).astype(np.float64)
+            predicted = to_host(estimator.predict_proba(X))
+        else:
+            predicted = to_host(estimator.predict(X))
+        n = len(truth)
+        self.truths.append(truth.reshape(n, -1).astype(np.float64))
+        self.predictions.append(predicted.reshape(n, -1).astype(np.float64))
+        self.weights.append(np.ones(n) if weights is None else _host(weights).astype(np.float64))
+
+    def score(self) -> float:
+        """R², averaged over targets; for classes the share of the Brier score explained."""
+        width = max(truth.shape[1] for truth in self.truths)
+        same = [k for k, truth in enumerate(self.truths) if truth.shape[1] == width]
+        truth = np.concatenate([self.truths[k] for k in same])
+        predicted = np.concatenate([self.predictions[k] for k in same])
+        w = np.concatenate([self.weights[k] for k in same])[:, None]
+        total = max(float(w.sum()), 1e-300)
+        error = np.sum(w * (predicted - truth) ** 2, axis=0)
+        spread = np.sum(w * (truth - np.sum(w * truth, axis=0) / total) ** 2, axis=0)
+        explained = spread > 0  # a target that does not vary says nothing
+        if not explained.any():
+            return 0.0
+        return float(np.mean(1.0 - error[explained] / spread[explained]))
+
+
+def _settled(estimator: Any) -> Any:
+    """Give parameters the values that were found, so that a clone fits the same model."""
+    estimator.set_params(ridge=estimator.ridge_, max_time=None, warm_start=False)
+    vars(estimator).pop("_multiple", None)
+    return estimator
+
+
+def _host(x: Any) -> np.ndarray:
+    return to_host(x) if is_array(x) else np.asarray(x)
+
+
+def _weights_of(weights: Any, rows: np.ndarray) -> Any:
+    return weights if weights is None or np.isscalar(weights) else _rows_of(weights, rows)
 
 
 def _rows_of(x: Any, rows: np.ndarray) -> Any:

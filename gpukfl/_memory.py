@@ -68,7 +68,13 @@ def _free_memory(x: Array, /) -> int:
 
 
 def block_size(x: Array, /, *, bytes_each: int, elements_each: int, at_most: int) -> int:
-    """How many items fit in one block beside `x`, at least 1."""
+    """How many items fit in one block beside `x`, at least 1.
+
+    Raises ValueError where a single item is more than CuPy computes correctly.
+    """
+    if elements_each > MAX_ELEMENTS and is_cupy(x):
+        msg = f"expected arrays of at most {MAX_ELEMENTS} elements on CuPy, got {elements_each}"
+        raise ValueError(msg)
     fitting = min(
         available_memory(x) // max(bytes_each, 1), MAX_ELEMENTS // max(elements_each, 1), at_most
     )
@@ -96,7 +102,7 @@ def for_blocks(n_items: int, size: int, body: Callable[[int, int], None], /) -> 
         _release_memory()
         warnings.warn(
             f"out of memory: going on with blocks of {size} instead of {stop - start}",
-            ResourceWarning,
+            RuntimeWarning,
             stacklevel=2,
         )
 

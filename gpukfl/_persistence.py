@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,7 @@ def save(model: Model, path: str | Path, /) -> None:
         "class": type(model.estimator).__name__,
         "parameters": _encode(parameters, "parameters", arrays),
         "fitted": _encode(fitted, "fitted", arrays),
+        "names": sorted(fitted),
         "model": _model_fields(model),
     }
     with Path(path).open("wb") as file:
@@ -80,26 +82,36 @@ def load(path: str | Path, /) -> Model:
         with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as archive:
             header = json.loads(str(archive["header"]))
             arrays = {key: archive[key] for key in archive.files if key != "header"}
-    except (zipfile.BadZipFile, KeyError, ValueError, EOFError, json.JSONDecodeError) as error:
+    except (zipfile.BadZipFile, zlib.error, KeyError, TypeError, ValueError, EOFError) as error:
         msg = f"expected a gpukfl model file, got {path}, which is truncated or something else"
         raise ValueError(msg) from error
     if not isinstance(header, dict) or header.get("format") != FORMAT:
         msg = f"expected a gpukfl model file, got {path}, which is something else"
         raise ValueError(msg)
-    if header["version"] > VERSION:
+    version = header.get("version")
+    if isinstance(version, int) and version > VERSION:
         msg = (
-            f"expected a model file of version {VERSION} or older, got version "
-            f"{header['version']} written by gpukfl {header['gpukfl']}: upgrade gpukfl"
+            f"expected a model file of version {VERSION} or older, got version {version} written "
+            f"by gpukfl {header.get('gpukfl')}: upgrade gpukfl"
         )
         raise ValueError(msg)
     try:
-        estimator = _CLASSES[header["class"]](**_decode(header["parameters"], arrays))
-        for name, value in _decode(header["fitted"], arrays).items():
-            setattr(estimator, name, value)
-        return Model(estimator=estimator, **header["model"])
-    except (KeyError, TypeError) as error:
+        return _rebuild(header, arrays)
+    except (KeyError, TypeError, AttributeError) as error:
         msg = f"expected a gpukfl model file, got {path}, whose contents do not fit together"
         raise ValueError(msg) from error
+
+
+def _rebuild(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Model:
+    if header["version"] != VERSION:
+        raise KeyError(header["version"])
+    estimator = _CLASSES[header["class"]](**_decode(header["parameters"], arrays))
+    fitted = _decode(header["fitted"], arrays)
+    if sorted(fitted) != header["names"] or not fitted:
+        raise KeyError(header["names"])
+    for name, value in fitted.items():
+        setattr(estimator, name, value)
+    return Model(estimator=estimator, **header["model"])
 
 
 def _encode(value: Any, key: str, arrays: dict[str, np.ndarray]) -> Any:

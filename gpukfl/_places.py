@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, device_of, is_host, library_of, to_host
+from gpukfl._array import Array, array_namespace, device_of, is_host, library_of, to_host, writable
 
 BACKENDS = ("auto", "numpy", "cupy", "torch")
 
@@ -40,6 +40,7 @@ class Place:
         """Copy `x` here, unless it is here already; moving between libraries goes by the host."""
         if library_of(x) != library_of(self.reference):
             x = to_host(x) if not isinstance(x, np.ndarray) else x
+        x = writable(x, self.reference)
         return self.xp.asarray(x, dtype=getattr(self.xp, self.dtype), device=self.device)
 
 
@@ -54,10 +55,10 @@ def cuda_devices() -> int:
         return 0
     try:
         driver = ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
-    except OSError:
+        count = ctypes.c_int(0)
+        works = driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0
+    except (OSError, AttributeError):  # no driver, or a library that is none
         return 0
-    count = ctypes.c_int(0)
-    works = driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0
     return count.value if works else 0
 
 
@@ -115,7 +116,7 @@ def resolve_place(backend: str, X: Array, *, dtype: str, work: int) -> Place:
         If the backend is not installed or has no usable device; says what to install.
     """
     if backend == "auto":
-        backend = os.environ.get("GPUKFL_BACKEND", "auto")
+        backend = os.environ.get("GPUKFL_BACKEND") or "auto"
     if backend not in BACKENDS:
         msg = f"expected backend to be one of {', '.join(BACKENDS)}, got {backend!r}"
         raise ValueError(msg)

@@ -17,7 +17,7 @@ class Status(Enum):
     MAX_ITER = "max_iter was reached first: raise it, or loosen tol"
     TIME_LIMIT = "max_time was reached first: the best iterate so far is kept"
     INTERRUPTED = "interrupted: the best iterate so far is kept"
-    STALLED = "no step decreases the objective in this precision"
+    STALLED = "this precision allows no further progress"
     COLLAPSED = "W = 0 minimises the objective along the search: the ridge is too large to learn"
     BREAKDOWN = "the matrix is not positive definite in this precision, or not finite"
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, beside, library_of, like, to_host
+from gpukfl._array import Array, array_namespace, double_like, library_of, like, to_host, writable
 from gpukfl._memory import block_size
 
 
@@ -37,12 +37,16 @@ class Rows:
             rows = to_host(rows)
         if isinstance(rows, np.memmap):
             rows = np.asarray(rows)
-        placed = xp.asarray(rows, **like(self.reference))
+        rows = writable(rows, self.reference)
+        if self.shift is None and self.scale is None:
+            return xp.asarray(rows, **like(self.reference))
+        # In float64, because features may lie far from 0: times, positions, identifiers
+        wide = xp.asarray(rows, **double_like(self.reference))
         if self.shift is not None:
-            placed = placed - beside(self.shift, self.reference)
+            wide = wide - xp.asarray(self.shift, **double_like(self.reference))
         if self.scale is not None:
-            placed = placed / beside(self.scale, self.reference)
-        return placed
+            wide = wide / xp.asarray(self.scale, **double_like(self.reference))
+        return xp.astype(wide, self.reference.dtype)
 
     def whole(self) -> Array:
         """All rows at once."""

@@ -20,10 +20,9 @@ def projections(rng, kind, m, n):
 
 
 def zero_sum(rng, n, t):
-    """Weights (n, t) whose columns sum to zero exactly, in float32 as well."""
-    V = np.round(1024 * rng.standard_normal((n, t))) / 1024
-    V[-1] -= np.sum(V, axis=0)
-    return V
+    """Weights (n, t) whose columns sum to zero exactly: numbers and their negatives, mixed."""
+    half = rng.standard_normal((n // 2, t)).astype(np.float32).astype(np.float64)
+    return rng.permuted(np.concatenate([half, -half, np.zeros((n % 2, t))]), axis=0)
 
 
 def centered(V, s=None):
@@ -65,6 +64,14 @@ def interpolation(codes, shift, n_knots):
     knots = np.arange(n_knots)
     left = knots == cell[:, :, None]
     return left * (1 - share[:, :, None]) + (knots == cell[:, :, None] + 1) * share[:, :, None]
+
+
+def binned_gradient(X, B, alpha):
+    """`brownian_gradient` with sign interpolated between knots both ways, B (m, n, q)."""
+    knots = np.arange(B.shape[2])
+    signs = np.sign(knots[:, None] - knots)
+    signed = B @ (signs @ (B.swapaxes(1, 2) @ alpha))
+    return -(np.sum(alpha * signed, axis=2) @ X).T / len(B)
 
 
 def piecewise_linear(a, knots, values):

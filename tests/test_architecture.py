@@ -55,8 +55,8 @@ def imported(tree):
 
 
 def layer_of(dotted):
-    parts = dotted.split(".")
-    return parts[1], LAYER.get(parts[1], TOP)
+    name = [*dotted.split("."), "__init__"][1]
+    return name, LAYER.get(name, TOP)
 
 
 def library_names(tree):

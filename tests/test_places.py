@@ -132,7 +132,7 @@ def driver(*, starts=0, devices=2):
         pointer._obj.value = devices
         return 0
 
-    return SimpleNamespace(cuInit=lambda flags: starts, cuDeviceGetCount=count)
+    return SimpleNamespace(cuInit=lambda _: starts, cuDeviceGetCount=count)
 
 
 def no_driver():
@@ -156,7 +156,7 @@ def test_counting_devices_never_raises(monkeypatch, load, visible, expected):
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     if visible is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    monkeypatch.setattr(ctypes, "CDLL", lambda name: load())
+    monkeypatch.setattr(ctypes, "CDLL", lambda _: load())
     assert _places.cuda_devices.__wrapped__() == expected
 
 
@@ -173,7 +173,7 @@ def test_cupy_must_run_a_kernel(monkeypatch, is_available, kernel_result, usable
     arange = lambda *_, **__: SimpleNamespace(sum=lambda: kernel_result)  # noqa: E731
     fake = SimpleNamespace(is_available=is_available, arange=arange)
     monkeypatch.setitem(sys.modules, "cupy", fake)
-    monkeypatch.setattr(_places, "is_installed", lambda library: True)
+    monkeypatch.setattr(_places, "is_installed", lambda _: True)
     monkeypatch.setattr(_places, "cuda_devices", lambda: 1)
     if usable:
         assert _places.cupy_is_usable.__wrapped__()

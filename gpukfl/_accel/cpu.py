@@ -135,11 +135,13 @@ def _add_sign_products(values, order, z, out, _, start, stop):
     n = z.shape[0]
     total = z.sum()
     for j in range(start, stop):
+        if values[j, 0] == values[j, n - 1]:  # all tied: exactly nothing
+            continue
         below = 0.0
         k = 0
         while k < n:
-            ties = 0.0
-            end = k
+            ties = z[order[j, k]]
+            end = k + 1  # also where the value is NaN, which equals nothing
             while end < n and values[j, end] == values[j, k]:
                 ties += z[order[j, end]]
                 end += 1
@@ -183,7 +185,10 @@ def _encode(A, low, gap, last, shift, rounded, out, _, start, stop):
     for j in range(start, stop):
         first, step = low[j], gap[j]
         for i in range(A.shape[1]):
-            p = min(max((np.float64(A[j, i]) - first) / step, 0.0), np.float64(last))
+            p = (np.float64(A[j, i]) - first) / step
+            if not p >= 0.0:  # also NaN, which must not become an index
+                p = 0.0
+            p = min(p, np.float64(last))
             if rounded:
                 p = np.float64(np.int32(p))
             out[j, i] = np.int32(p * cells)

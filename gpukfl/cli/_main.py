@@ -17,9 +17,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
     parser = _parser()
     options = parser.parse_args(arguments)
-    warnings.showwarning = _show_warning
     try:
-        return options.run(options)
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            return options.run(options)
     except (ValueError, TypeError, RuntimeError, ImportError, OSError) as error:
         print(f"gpukfl: {error}", file=sys.stderr)
         return 2

@@ -105,6 +105,9 @@ def _read_npz(path: Path) -> tuple[Any, str | None]:
     with np.load(path, allow_pickle=False) as archive:
         X = archive["X"]
         y = archive["y"] if "y" in archive.files else None
+    if X.ndim != 2:
+        msg = f"expected X of shape (n, d) in {path}, got {X.shape}"
+        raise ValueError(msg)
     names = [f"x{k}" for k in range(X.shape[1])]
     frame = pd.DataFrame(X, columns=names)
     if y is None:

@@ -15,8 +15,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import check_random_state
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_is_fitted
 
 from gpukfl._array import (
     Array,
@@ -35,8 +34,11 @@ from gpukfl._rows import Rows
 from gpukfl.estimators._base import HostPickled, unchanged_on_error
 from gpukfl.estimators._validation import (
     check_choice,
+    check_finite_result,
     check_number,
+    check_overflow,
     column_statistics,
+    validate_labels,
     validate_samples,
     validate_targets,
     validate_weights,
@@ -75,8 +77,8 @@ class _BKerNN(TransformerMixin, HostPickled):
         concavity: float = 1.0,
         ridge: float | str = "auto",
         penalty_strength: float = 1.0,
-        max_iter: int = 100,
-        tol: float = 1e-3,
+        max_iter: int = 200,
+        tol: float = 3e-4,
         step_size: float | str = "auto",
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
@@ -127,6 +129,8 @@ class _BKerNN(TransformerMixin, HostPickled):
         check_number("validation_fraction", self.validation_fraction, low=0, high=0.9)
         check_number("max_time", self.max_time, low=0, low_allowed=False, also=(None,))
         check_choice("backend", self.backend, BACKENDS)
+        for switch in ("early_stopping", "warm_start", "normalize_y", "standardize"):
+            check_choice(switch, getattr(self, switch), (True, False))
         check_choice("dtype", self.dtype, ("auto", "float32", "float64"))
         check_number("knots", self.knots, kind=whole, low=2, high=MAX_KNOTS, also=("auto", None))
         check_number("knot_tolerance", self.knot_tolerance, low=0, also=("auto",))
@@ -179,21 +183,23 @@ class _BKerNN(TransformerMixin, HostPickled):
         back = _mover(X, self._dtype_for(X))
         shapes = problem.shapes(fit)
         scale, mean = problem.y_scale, problem.y_mean
+        with np.errstate(over="ignore"):
+            intercept = back(xp.astype(fit.intercept, xp.float64) * scale + mean)
+            dual_coef = back(xp.astype(fit.alpha, xp.float64) * scale[None, :])
+            values = back(shapes.values * scale[None, None, :])
+        check_finite_result(intercept, dual_coef, values)
         self.W_ = back(fit.W)
         self.mean_, self.scale_ = problem.rows.shift, problem.rows.scale
-        self.intercept_ = back(xp.astype(fit.intercept, xp.float64) * scale + mean)
-        self.dual_coef_ = back(xp.astype(fit.alpha, xp.float64) * scale[None, :])
-        self.shape_functions_ = ShapeFunctions(
-            back(shapes.knots), back(shapes.values * scale[None, None, :])
-        )
+        self.intercept_, self.dual_coef_ = intercept, dual_coef
+        self.shape_functions_ = ShapeFunctions(back(shapes.knots), values)
         m = fit.W.shape[1]
         self.feature_matrix_ = self.W_ @ self.W_.T / m
         norms = np.linalg.norm(to_host(fit.W).astype(np.float64), axis=1)
         importances = norms / norms.sum() if norms.sum() > 0 else norms
         self.feature_importances_ = beside(importances, self.W_)
-        self.n_effective_features_ = effective_rank(to_host(fit.W))
-        directions = leading_directions(to_host(fit.W), self.n_effective_features_)
+        directions = leading_directions(to_host(fit.W), effective_rank(to_host(fit.W)))
         self.components_ = beside(directions, self.W_)
+        self.n_effective_features_ = len(directions)
         self.ridge_ = problem.system.ridge
         self.n_knots_ = problem.n_knots
         self.knots_error_ = problem.knots_error(fit)
@@ -291,20 +297,16 @@ class _Problem:
         if settings.normalize_y:
             joint = xp.sqrt(xp.sum(spread**2)) + xp.zeros_like(spread)
             spread = spread if scale_each else joint
-            # A constant target has nothing to scale; rounding in its mean is not a spread.
-            tiny = 1e-14 * (1.0 + xp.abs(self.y_mean))
-            self.y_scale = xp.where(spread > tiny, spread, xp.ones_like(spread))
+            self.y_scale = xp.where(spread > 0, spread, xp.ones_like(spread))
         else:
             self.y_scale = xp.ones_like(spread)
         Y = (_host_first(Y, place) - self.y_mean) / self.y_scale
-        Y = xp.astype(Y, self.reference.dtype)
-        if not bool(xp.all(xp.isfinite(Y))):
-            msg = f"y overflows {self.reference.dtype}: expected values that it can hold"
-            raise ValueError(msg)
+        with np.errstate(over="ignore"):  # found by check_overflow
+            Y = xp.astype(Y, self.reference.dtype)
         self.constant = not bool(xp.any(xp.abs(center(Y, s)) > 1e-12))
         self.n_knots = self._choose_knots(X)
         self.X = self.rows.whole() if self.n_knots is None else None
-        self._check_overflow()
+        check_overflow(self.rows, Y)
         n_effective = X.shape[0] if weights is None else float(weights.sum())
         ridge = settings.ridge
         if ridge == "auto":
@@ -313,18 +315,6 @@ class _Problem:
         # All rows at the origin: any positive ridge gives the same constant model
         self.system = RidgeSystem(Y, float(ridge) or 1.0 / n_effective, s, rng=rng)
         self.start = self._first_particles(rng)
-
-    def _check_overflow(self) -> None:
-        if self.reference.dtype == array_namespace(self.reference).float64:
-            return
-        for _, _, X in self.rows.blocks():
-            xp = array_namespace(X)
-            if not bool(xp.all(xp.isfinite(xp.sum(X * X, axis=1)))):
-                msg = (
-                    f"X overflows {self.reference.dtype}: expected squared row norms below 3e38; "
-                    "standardise X, or use dtype='float64'"
-                )
-                raise ValueError(msg)
 
     def _choose_knots(self, X: Array) -> int | None:
         wanted = self.settings.knots
@@ -379,7 +369,7 @@ class _Problem:
                 ),
                 watch=watcher,
             )
-        return watcher.best(fit)
+        return replace(fit, status=Status.CONVERGED) if self.constant else watcher.best(fit)
 
     def shapes(self, fit: BKerNNFit, /) -> ShapeFunctions:
         """Shape functions, thinned as asked."""
@@ -444,9 +434,9 @@ class _Watcher:
             self.watch(k, history)
         if self.held_out is None:
             return None
+        history.validation_score.append(math.nan)  # as long as the other lists, come what may
         fit = finish()
-        score = self._score(fit, *self.held_out)
-        history.validation_score.append(score)
+        score = history.validation_score[-1] = self._score(fit, *self.held_out)
         if score > self.best_score:
             self.best_score, self.best_fit, self.waited = score, fit, 0
             return None
@@ -457,7 +447,9 @@ class _Watcher:
         xp = array_namespace(Y)
         left = Y - xp.astype(self.problem.predict(fit, X), xp.float64)
         around = xp.sum((Y - xp.mean(Y, axis=0)) ** 2)
-        return 1.0 - float(xp.sum(left**2)) / max(float(around), 1e-300)
+        if float(around) == 0.0:  # nothing to explain, but errors still count
+            return -float(xp.sum(left**2))
+        return 1.0 - float(xp.sum(left**2)) / float(around)
 
     def best(self, last: BKerNNFit) -> BKerNNFit:
         """Choose the fit to keep: the best by validation, if there was one."""
@@ -505,12 +497,12 @@ _PARAMETERS = """
         s of the concave penalties, positive.
     ridge : float or "auto", default="auto"
         λ, positive, in units of the kernel (those of X); "auto" is the paper's
-        2 max‖x‖/n, with n the sum of the sample weights.
+        max‖x‖/n for real data, with n the sum of the sample weights.
     penalty_strength : float, default=1.0
         Weight of the penalty relative to `ridge`; 1 is the paper.
-    max_iter : int, default=100
+    max_iter : int, default=200
         Proximal gradient steps.
-    tol : float, default=1e-3
+    tol : float, default=3e-4
         Stop when the objective falls by a smaller share twice in a row.
     step_size : float or "auto", default="auto"
         A number begins the paper's line search: the first trial is 1.5 times it, as in
@@ -565,7 +557,7 @@ _ATTRIBUTES = """
     feature_importances_ : array of shape (n_features,)
         Norms of the rows of W, summing to 1.
     n_effective_features_ : int
-        Directions whose singular value is at least an equal share.
+        Directions whose singular value is at least an equal share; 0 where W = 0.
     components_ : array of shape (n_effective_features_, n_features)
         Orthonormal learned directions.
     shape_functions_ : ShapeFunctions
@@ -610,7 +602,7 @@ class BKerNNRegressor(RegressorMixin, _BKerNN):
     >>> import numpy as np
     >>> from gpukfl import BKerNNRegressor
     >>> X = np.random.default_rng(0).uniform(-1, 1, (200, 5))
-    >>> model = BKerNNRegressor(random_state=0).fit(X, np.abs(X[:, 0] + X[:, 1]))
+    >>> model = BKerNNRegressor(tol=1e-3, random_state=0).fit(X, np.abs(X[:, 0] + X[:, 1]))
     >>> bool(model.score(X, np.abs(X[:, 0] + X[:, 1])) > 0.95)
     True
     """
@@ -719,17 +711,7 @@ class BKerNNClassifier(ClassifierMixin, _BKerNN):
         """
         self._check_parameters()
         X = validate_samples(self, X, reset=True, min_samples=2)
-        if y is None:
-            msg = "requires y to be passed, but the target y is None: expected labels, got None"
-            raise ValueError(msg)
-        labels = column_or_1d(to_host(y) if is_array(y) else y, warn=True)
-        check_classification_targets(labels)
-        if labels.shape[0] != X.shape[0]:
-            msg = (
-                "Found input variables with inconsistent numbers of samples: "
-                f"[{X.shape[0]}, {labels.shape[0]}]"
-            )
-            raise ValueError(msg)
+        labels = validate_labels(y, X)
         classes, codes = np.unique(labels, return_inverse=True)
         one_hot = (codes[:, None] == np.arange(len(classes))).astype(np.float64)
         if len(classes) <= 2:

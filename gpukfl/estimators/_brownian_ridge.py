@@ -20,7 +20,9 @@ from gpukfl.estimators._base import HostPickled, unchanged_on_error
 from gpukfl.estimators._bkernn import _mover
 from gpukfl.estimators._validation import (
     check_choice,
+    check_finite_result,
     check_number,
+    check_overflow,
     validate_samples,
     validate_targets,
     validate_weights,
@@ -37,7 +39,7 @@ class BrownianKernelRidge(RegressorMixin, HostPickled):
     Parameters
     ----------
     ridge : float or "auto", default="auto"
-        λ, positive; "auto" is the paper's 2 max‖x‖/n.
+        λ, positive; "auto" is the paper's max‖x‖/n.
     random_state : int, RandomState or None, default=None
         Draws the preconditioner's sketch.
     backend : {"auto", "numpy", "cupy", "torch"}, default="auto"
@@ -124,7 +126,9 @@ class BrownianKernelRidge(RegressorMixin, HostPickled):
         if dtype == "auto":
             dtype = "float32" if X.dtype == array_namespace(X).float32 else "float64"
         place = resolve_place(self.backend, X, dtype=dtype, work=X.shape[0] ** 2)
-        Z, Y = place.put(X), place.put(as_columns(y))
+        with np.errstate(over="ignore"):  # found by check_overflow
+            Z, Y = place.put(X), place.put(as_columns(y))
+        check_overflow(Rows(Z, place.reference), Y)
         s = None
         if weights is not None:
             keep = place.xp.asarray(np.flatnonzero(weights), device=place.device)
@@ -138,9 +142,11 @@ class BrownianKernelRidge(RegressorMixin, HostPickled):
         kernel = EuclideanBrownianKernel(Z)
         solution = system.solve(kernel, rtol=system.tight())
         alpha = system.coefficients(solution.x)
+        intercept = system.intercept(kernel @ alpha)
+        check_finite_result(alpha, intercept)
         back = _mover(X, dtype)
         self.X_fit_, self.dual_coef_ = back(Z), back(alpha)
-        self.intercept_ = back(system.intercept(kernel @ alpha))
+        self.intercept_ = back(intercept)
         self.ridge_ = system.ridge
         self.solve_residual_ = system.relative_residual(solution.residual)
         self._library, self._one_target = library_of(X), y.ndim == 1

@@ -8,9 +8,24 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils.validation import check_array, check_consistent_length, validate_data
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import (
+    check_array,
+    check_consistent_length,
+    column_or_1d,
+    validate_data,
+)
 
-from gpukfl._array import Array, array_namespace, as_columns, is_array, is_host, library_of, to_host
+from gpukfl._array import (
+    Array,
+    array_namespace,
+    as_columns,
+    is_array,
+    is_host,
+    is_torch,
+    library_of,
+    to_host,
+)
 from gpukfl._rows import Rows
 
 _FLOATS = ("float32", "float64")
@@ -36,10 +51,11 @@ def validate_samples(
             f"{type(X).__name__}; X.toarray() makes one if it fits in memory"
         )
         raise TypeError(msg)
-    if not reset and is_array(X) and library_of(X) != estimator._library:
+    given = library_of(X) if is_array(X) else "numpy"  # lists and frames become NumPy arrays
+    if not reset and given != estimator._library:
         msg = (
             f"Inputs passed to {type(estimator).__name__}.{method}() must use the same namespace "
-            f"as those passed to fit(): expected {estimator._library}, got {library_of(X)}; "
+            f"as those passed to fit(): expected {estimator._library}, got {given}; "
             "to_host() gives a model for NumPy arrays"
         )
         raise ValueError(msg)
@@ -68,6 +84,7 @@ def _check_memory_map(estimator: Any, X: np.memmap, *, reset: bool, min_samples:
 
 def _validate_device_array(estimator: Any, X: Array, *, reset: bool, min_samples: int) -> Array:
     xp = array_namespace(X)
+    X = without_graph(X)
     if X.ndim != 2:
         msg = f"Expected 2D array, got {X.ndim}D array of shape {tuple(X.shape)}. Reshape your data"
         raise ValueError(msg)
@@ -80,6 +97,7 @@ def _validate_device_array(estimator: Any, X: Array, *, reset: bool, min_samples
     _check_finite(X, "X")
     if reset:
         estimator.n_features_in_ = X.shape[1]
+        vars(estimator).pop("feature_names_in_", None)
     elif X.shape[1] != estimator.n_features_in_:
         msg = (
             f"X has {X.shape[1]} features, but {type(estimator).__name__} is expecting "
@@ -115,6 +133,7 @@ def validate_targets(y: Any, X: Array, /) -> Array:
     """Validate numeric targets (n,) or (n, t) for `X`; a float array of y's own library."""
     if is_array(y) and not is_host(y):
         xp = array_namespace(y)
+        y = without_graph(y)
         if y.ndim not in (1, 2):
             msg = f"expected y of shape (n,) or (n, t), got {tuple(y.shape)}"
             raise ValueError(msg)
@@ -136,6 +155,35 @@ def validate_targets(y: Any, X: Array, /) -> Array:
         raise ValueError(msg)
     check_consistent_length_of(X, y)
     return y if y.dtype.name in _FLOATS else y.astype(np.float64)
+
+
+def validate_labels(y: Any, X: Array, /) -> np.ndarray:
+    """Validate class labels (n,) for `X`; a host array.
+
+    Raises
+    ------
+    ValueError
+        If labels are missing, not finite, not one for each sample, or not of a kind that
+        classes are made of.
+    """
+    if y is None:
+        msg = "requires y to be passed, but the target y is None: expected labels, got None"
+        raise ValueError(msg)
+    labels = column_or_1d(to_host(without_graph(y)) if is_array(y) else y, warn=True)
+    if labels.dtype.kind in "fc" and not np.all(np.isfinite(labels)):
+        msg = "Input y contains NaN or infinity: expected a label for each sample"
+        raise ValueError(msg)
+    if labels.dtype == object and any(label is None or label != label for label in labels):  # noqa: PLR0124
+        msg = "Input y contains NaN or None: expected a label for each sample"
+        raise ValueError(msg)
+    check_classification_targets(labels)
+    check_consistent_length_of(X, labels)
+    return labels
+
+
+def without_graph(x: Array, /) -> Array:
+    """Leave a torch tensor's gradient behind: fits and predictions do not record one."""
+    return x.detach() if is_torch(x) and x.requires_grad else x
 
 
 def check_consistent_length_of(X: Array, y: Array) -> None:
@@ -177,16 +225,25 @@ def validate_weights(sample_weight: Any, X: Array, /) -> np.ndarray | None:
 
 
 def weighted_mean_scale(Y: Array, root_weights: Array | None, /) -> tuple[Array, Array]:
-    """Mean and standard deviation (t,) of the columns of `Y` (n, t), in float64."""
+    """Mean and standard deviation (t,) of the columns of `Y` (n, t), in float64.
+
+    A column that is constant up to rounding has standard deviation 0.
+    """
     xp = array_namespace(Y)
     Y64 = xp.astype(as_columns(Y), xp.float64)
+    largest = xp.max(xp.abs(Y64), axis=0)
+    unit = xp.where(largest > 0, largest, xp.ones_like(largest))
+    Y64 = Y64 / unit  # so that squares neither overflow nor vanish
     if root_weights is None:
         w, total = xp.ones_like(Y64[:, :1]), float(Y64.shape[0])
     else:
         w = xp.astype(root_weights, xp.float64) ** 2
         total = float(xp.sum(w))
     mean = xp.sum(w * Y64, axis=0) / total
-    return mean, xp.sqrt(xp.sum(w * (Y64 - mean) ** 2, axis=0) / total)
+    spread = xp.sqrt(xp.sum(w * (Y64 - mean) ** 2, axis=0) / total)
+    # What rounding leaves of a constant column is not a spread
+    spread = xp.where(spread > 1e-14, spread, xp.zeros_like(spread))
+    return mean * unit, spread * unit
 
 
 def column_statistics(rows: Rows, weights: np.ndarray | None, /) -> tuple[np.ndarray, np.ndarray]:
@@ -205,6 +262,34 @@ def column_statistics(rows: Rows, weights: np.ndarray | None, /) -> tuple[np.nda
         squares += w[start:stop] @ (to_host(X).astype(np.float64, copy=False) - mean) ** 2
     spread = np.sqrt(squares / w.sum())
     return mean, np.where(spread > 1e-12 * (1.0 + np.abs(mean)), spread, 1.0)
+
+
+def check_overflow(rows: Rows, Y: Array, /) -> None:
+    """Raise ValueError where data are too large for the precision they are computed in."""
+    xp = array_namespace(rows.reference)
+    with np.errstate(over="ignore", invalid="ignore"):
+        fits = bool(xp.all(xp.isfinite(Y))) and all(
+            bool(xp.all(xp.isfinite(xp.sum(X * X, axis=1)))) for _, _, X in rows.blocks()
+        )
+    if not fits:
+        limit = float(xp.finfo(rows.reference.dtype).max)
+        msg = (
+            f"X or y overflows {rows.reference.dtype}: expected targets and squared row norms "
+            f"below {limit:.0e}; standardise them, or use dtype='float64'"
+        )
+        raise ValueError(msg)
+
+
+def check_finite_result(*results: Array) -> None:
+    """Raise ValueError where a fit has overflowed, instead of keeping NaN or infinity."""
+    for x in results:
+        xp = array_namespace(x)
+        if not bool(xp.all(xp.isfinite(x))):
+            msg = (
+                f"the fit overflows {x.dtype}: expected targets that it can hold; scale y, or use "
+                "dtype='float64'"
+            )
+            raise ValueError(msg)
 
 
 def check_choice(name: str, value: object, choices: tuple[object, ...], /) -> None:

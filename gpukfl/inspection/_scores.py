@@ -61,8 +61,9 @@ def feature_score(P: Any, W: Any, /) -> float:
     directions = leading_directions(W, k).T
     # ||pi_P - pi_P'||^2 = k + rank - 2 ||P' U||^2; a missing direction costs as a wrong one does
     shared = float(np.sum((U.T @ directions) ** 2))
-    distance = 2.0 * k - 2.0 * shared
-    return 1.0 - distance / (2.0 * k if k <= d / 2 else 2.0 * d - 2.0 * k)
+    # No k directions are further from P than this; without all k of W's own the sum may be
+    furthest = 2.0 * k if k <= d / 2 else 2.0 * d - 2.0 * k
+    return 1.0 - min(2.0 * k - 2.0 * shared, furthest) / furthest
 
 
 def leading_directions(W: np.ndarray, k: int, /) -> np.ndarray:

@@ -53,7 +53,7 @@ class Positions:
 def _encode(A: Array, low: Array, gap: Array, n_knots: int, shift: int, rounded: bool, /) -> Array:
     xp = array_namespace(A)
     P = (xp.astype(A, xp.float64) - low[:, None]) / gap[:, None]
-    P = xp.clip(P, min=0.0, max=float(n_knots - 1))
+    P = xp.clip(xp.where(P >= 0, P, xp.zeros_like(P)), max=float(n_knots - 1))  # NaN to 0
     if rounded:
         P = xp.floor(P)
     return xp.astype(xp.floor(P * 2.0**shift), xp.int32)

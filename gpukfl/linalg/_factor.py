@@ -30,10 +30,14 @@ class CholeskyFactor:
         try:
             with _raising(A):
                 L = xp.linalg.cholesky(A)
-        except np.linalg.LinAlgError:
-            raise
-        except RuntimeError as error:  # torch's own class
+        except RuntimeError as error:  # torch has a class of its own
+            if type(error).__name__ == "OutOfMemoryError":
+                raise
             raise np.linalg.LinAlgError(str(error)) from error
+        # Some libraries factor NaN without complaint; it reaches the last entry from anywhere
+        if not bool(xp.isfinite(L[-1, -1])):
+            msg = "Matrix is not positive definite: it is not finite"
+            raise np.linalg.LinAlgError(msg)
         return cls(L)
 
     def solve(self, b: Array, /) -> Array:

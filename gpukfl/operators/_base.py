@@ -50,7 +50,8 @@ class LinearOperator(ABC):
     def dense(self, reference: Array, /) -> Array:
         """Form the matrix beside `reference`, by products with unit vectors."""
         xp = array_namespace(reference)
-        return self._matmat(xp.eye(self.n_samples, **like(reference)))
+        product = self._matmat(xp.eye(self.n_samples, **like(reference)))
+        return xp.astype(product, reference.dtype, copy=False)
 
 
 class ParticleKernel(LinearOperator):

@@ -45,7 +45,7 @@ class BinnedBrownianKernel(ParticleKernel):
         low, high = projection_range(rows, W)
         gap = (high - low) / (n_knots - 1)
         # Where all projections are equal any gap will do: every position is 0.
-        return cls(rows, W, low, xp.where(gap > 0, gap, xp.ones_like(gap)), n_knots)
+        return cls(rows, W, low, xp.where(gap == 0, xp.ones_like(gap), gap), n_knots)
 
     @property
     def n_samples(self) -> int:
@@ -100,8 +100,9 @@ class BinnedBrownianKernel(ParticleKernel):
 
         The signed sums of the exact kernel with sign interpolated between knots both ways, so
         that a sample's pull on itself and on its ties cancels exactly, as it must. `alpha`
-        (n, t) has columns that sum to zero. The difference from the exact kernel's derivative
-        is of the order of the kernel's own error.
+        (n, t) has columns that sum to zero. Pairs of samples within a cell pull less than they
+        should, so that the error is larger than the product's: about 2 % of the derivative for
+        white noise, 1e-4 and less for smooth `alpha` from 100 000 samples on.
         """
         xp = array_namespace(alpha)
         sums = self._knot_sums(alpha)

@@ -58,7 +58,9 @@ class NystromPreconditioner:
         test = orthonormal_range(test)
         sketch = A(test)
         # A small multiple of the identity keeps the core positive definite; taken off again below.
-        jitter = epsilon(like_this) * float(xp.linalg.vector_norm(sketch)) + 1e-300
+        jitter = epsilon(like_this) * float(xp.linalg.vector_norm(sketch))
+        if jitter == 0.0:
+            return cls(test, xp.zeros_like(test[0, :]), shift)
         sketch = sketch + jitter * test
         core = test.T @ sketch
         B = CholeskyFactor.of((core + core.T) / 2).solve_lower(sketch.T)  # (rank, n)

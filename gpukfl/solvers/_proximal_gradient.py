@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Generic, Protocol, TypeVar
 
 from gpukfl._array import Array, array_namespace
 from gpukfl._results import History, Status
 
 _HALVINGS = 60  # from any float64 step to none
+_GAIN = 0.01  # share of ||W - W+||^2 / 2 gamma by which an automatic step must gain
 _FLAT = 2  # iterations in a row that must gain less than tol
 
 
@@ -54,9 +55,9 @@ class Trace(Generic[E]):
     history: History = field(default_factory=History)
 
 
-@dataclass
+@dataclass(frozen=True, eq=False)
 class _State(Generic[E]):
-    """The current iterate, replaced as a whole so that an interruption leaves a whole one."""
+    """An iterate and what is known of it."""
 
     W: Array
     evaluation: E
@@ -67,17 +68,19 @@ class _State(Generic[E]):
 class ProximalGradient:
     r"""Minimise G(W) + penalty(W) by proximal gradient steps with backtracking.
 
-    A step γ from W to :math:`W^+ = \mathrm{prox}_\gamma(W - \gamma \nabla G)` is taken when
-    :math:`G(W^+) \le G(W) - \gamma \langle \nabla G, G_\gamma \rangle + \frac\gamma2
-    \|G_\gamma\|^2` with :math:`G_\gamma = (W - W^+)/\gamma`, else γ is halved. A trial is
-    dropped as soon as a certified lower bound of G(W⁺) exceeds the right-hand side.
+    A step γ goes from W to :math:`W^+ = \mathrm{prox}_\gamma(W - \gamma \nabla G)`, and is halved
+    until it gains enough. A trial is dropped as soon as a certified lower bound of G(W⁺) shows
+    that it does not.
 
     Parameters
     ----------
     step_size : float or "auto"
-        A float is the first γ, and each iteration begins with 1.5 times the last, as in
-        Algorithm 1 of [1]_. "auto" begins at the scale of W and then with the step of Barzilai
-        and Borwein.
+        A float is Algorithm 1 of [1]_: γ begins there, each iteration begins with 1.5 times the
+        last, and a step is taken when :math:`G(W^+) \le G(W) - \gamma \langle \nabla G, G_\gamma
+        \rangle + \frac\gamma2 \|G_\gamma\|^2` with :math:`G_\gamma = (W - W^+)/\gamma`.
+        "auto" begins at the scale of W, then with the step of Barzilai and Borwein, and takes a
+        step when the whole objective falls by :math:`\frac{\gamma}{200} \|G_\gamma\|^2`: the
+        other test refuses long steps that lower the penalty by much and G by little.
     max_iter : int
         Iterations, at least 0.
     tol : float
@@ -91,7 +94,7 @@ class ProximalGradient:
     """
 
     step_size: float | str = "auto"
-    max_iter: int = 100
+    max_iter: int = 200
     tol: float = 1e-4
     max_time: float | None = None
 
@@ -138,31 +141,50 @@ class ProximalGradient:
         if not (math.isfinite(evaluation.lower) and math.isfinite(evaluation.upper)):
             msg = "the objective is not finite at the start: the data overflow this precision"
             raise FloatingPointError(msg)
-        state = _State(W, evaluation, evaluation.lower + penalty(W))
+        # Replaced as a whole, so that an interruption leaves a whole iterate
+        best = [_State(W, evaluation, evaluation.lower + penalty(W))]
         try:
-            status = self._iterate(smooth, prox, penalty, state, history, watch, begun)
+            status = self._iterate(smooth, prox, penalty, best, history, watch, begun)
         except KeyboardInterrupt:
             status = Status.INTERRUPTED
-        zero = array_namespace(W).zeros_like(state.W)
+        state = best[0]
+        found = Trace(state.W, state.evaluation, status, history)
+        if status not in (Status.CONVERGED, Status.STALLED):
+            return found
+        try:
+            return self._or_zero(smooth, penalty, found, state.objective)
+        except KeyboardInterrupt:
+            return replace(found, status=Status.INTERRUPTED)
+
+    def _or_zero(
+        self,
+        smooth: Smooth[E],
+        penalty: Callable[[Array], float],
+        found: Trace[E],
+        objective: float,
+    ) -> Trace[E]:
+        """Give zero where it is no worse than the point that was found."""
+        zero = array_namespace(found.W).zeros_like(found.W)
         at_zero = smooth.evaluate(zero, None, math.inf)
-        if at_zero.upper + penalty(zero) <= state.objective:
-            return Trace(zero, at_zero, Status.COLLAPSED, history)
-        return Trace(state.W, state.evaluation, status, history)
+        if at_zero.upper + penalty(zero) <= objective:
+            return Trace(zero, at_zero, Status.COLLAPSED, found.history)
+        return found
 
     def _iterate(
         self,
         smooth: Smooth[E],
         prox: Callable[[Array, float], Array],
         penalty: Callable[[Array], float],
-        state: _State[E],
+        best: list[_State[E]],
         history: History,
         watch: Callable[[int, Array, E, History], Status | None],
         begun: float,
     ) -> Status:
-        gradient = smooth.gradient(state.evaluation)
-        step = self._first_step(state.W, gradient)
+        gradient = smooth.gradient(best[0].evaluation)
+        step = self._first_step(best[0].W, gradient)
         flat = 0
         for k in range(self.max_iter):
+            state = best[0]
             taken = self._search(smooth, prox, penalty, state, gradient, step)
             if isinstance(taken, Status):
                 return taken
@@ -170,7 +192,7 @@ class ProximalGradient:
             new_gradient = smooth.gradient(new.evaluation)
             step = self._next_step(used, new.W - state.W, new_gradient - gradient)
             gain = state.objective - new.objective
-            state.W, state.evaluation, state.objective = new.W, new.evaluation, new.objective
+            best[0] = state = new
             gradient = new_gradient
             seconds = time.perf_counter() - begun
             history.objective.append(state.objective)
@@ -202,10 +224,13 @@ class ProximalGradient:
             change = _inner(moved, moved)
             if change == 0.0:  # at the full step a fixed point, later too short a step to see
                 return Status.CONVERGED if halving == 0 else Status.STALLED
-            allowed = -_inner(gradient, moved) + change / (2.0 * step)
             # Zero is absorbing, so a shorter step is tried first while W is not tiny.
             if _inner(W, W) > 0.0:
-                limit = state.evaluation.lower + allowed
+                if isinstance(self.step_size, str):
+                    limit = state.objective - penalty(W) - _GAIN * change / (2.0 * step)
+                else:
+                    model = -_inner(gradient, moved) + change / (2.0 * step)
+                    limit = state.evaluation.lower + model
                 evaluation = smooth.evaluate(W, state.evaluation, limit)
                 # Written so that NaN fails
                 if evaluation.lower <= limit and math.isfinite(evaluation.upper):

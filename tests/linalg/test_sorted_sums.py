@@ -94,6 +94,13 @@ def test_absolute_differences_equal_the_dense_sum(on, rng, kind):
         on.assert_close(absolute_differences(on.put(A)), expected, ulps=10)
 
 
+def test_absolute_differences_are_summed_in_float64(on):
+    A = np.outer(np.ones(20_000), on.rounded([0.0, 0.1, -0.3]))
+    expected = np.sum(np.abs(oracles.gaps(A)), axis=0)
+    ulps = 4 if on.dtype_name == "float32" else 20_000  # rounded once, or 20 000 times
+    on.assert_close(absolute_differences(on.put(A)), expected, ulps=ulps)
+
+
 def test_small_memory_changes_no_sum(on, rng):
     A = on.put(oracles.projections(rng, "random", 9, 50))
     V = on.put(rng.standard_normal((50, 2)))

@@ -89,6 +89,19 @@ def test_binned_gradient_tends_to_the_exact_one(on_double, rng):
     assert errors[2] <= 1e-3 * np.max(np.abs(exactly))
 
 
+@pytest.mark.parametrize("tied", [False, True])
+def test_binned_gradient_is_that_of_interpolated_signs(on, rng, tied):
+    p = Problem.draw(on, rng, tied=tied)
+    alpha = oracles.zero_sum(rng, len(p.X), 2)
+    rows = Rows(on.put(p.X), on.reference)
+    kernel = BinnedBrownianKernel.of(rows, on.put(p.W), n_knots=9)
+    ((_, _, at),) = kernel._stored
+    B = oracles.interpolation(on.host(at.codes), at.shift, 9)
+    expected = oracles.binned_gradient(p.X, B, alpha)
+    scale = np.max(np.abs(p.X)) * np.sum(np.abs(alpha))
+    on.assert_close(kernel.quadratic_gradient(on.put(alpha)), expected, ulps=10, scale=scale)
+
+
 @learning
 def test_small_memory_changes_no_gradient(on, rng, case):
     p = Problem.draw(on, rng)

@@ -28,7 +28,7 @@ class Quadratic:
         gap = self.on.host(W).astype(np.float64) - self.target
         return 0.5 * float(np.sum(gap * (self.H @ gap)))
 
-    def evaluate(self, W, near, reject_above):
+    def evaluate(self, W, _near, _reject_above):
         self.calls.append(W)
         value = self.value(W)
         return SimpleNamespace(W=W, lower=value, upper=value, residual=0.0)
@@ -105,6 +105,29 @@ def test_objective_never_rises_and_is_recorded(on, rng, penalty, step_size):
     assert min(history.step) > 0.0
     assert np.all(np.diff(history.seconds) >= 0.0)
     on.assert_close(trace.W, on.host(seen[-1][1]), ulps=0)
+
+
+@pytest.mark.parametrize("step_size", [1e-2, 1e4])
+def test_no_fixed_rule_step_is_longer_than_the_curvature_allows(on_double, rng, step_size):
+    problem = Problem(on_double, rng, Variable(), 2.0)  # of curvature 1
+    history = problem.minimize(step_size=step_size, max_iter=20, tol=1e-9).history
+    assert 0.1 < max(history.step) <= 1.0 + 1e-6
+
+
+@steps
+def test_every_step_gains_a_share_of_its_length(on_double, rng, step_size):
+    on, seen = on_double, []
+    problem = Problem(on, rng, Variable(), 2.0, condition=30.0)
+    history = problem.minimize(
+        step_size=step_size, max_iter=20, watch=lambda *given: seen.append(given[1])
+    ).history
+    before = problem.start
+    for W, step in zip(seen, history.step, strict=True):
+        moved = np.linalg.norm(on.host(W) - on.host(before))
+        least = 0.01 * moved**2 / (2 * step)
+        gain = problem.objective(before) - problem.objective(W)
+        assert gain >= least - 100 * on.eps * problem.objective(before)
+        before = W
 
 
 def test_convergence_is_two_flat_iterations(on_double, rng):
@@ -184,12 +207,24 @@ class Interrupted(Quadratic):
 def test_interruption_keeps_the_best_iterate(on, rng, at):
     problem = Problem(on, rng, Variable(), 1.0, kind=Interrupted, condition=30.0, at=at)
     seen = [problem.start]
-    trace = problem.minimize(tol=0.0, watch=lambda k, W, *_: seen.append(W))
+    trace = problem.minimize(tol=0.0, watch=lambda *given: seen.append(given[1]))
     assert trace.status is Status.INTERRUPTED
     assert 0 < len(seen) <= at
     on.assert_close(trace.W, on.host(seen[-1]), ulps=0)
     best = min(problem.objective(W) for W in seen)
     assert problem.objective(trace.W) <= best * (1 + 100 * on.eps)
+
+
+def test_interruption_at_the_very_end_keeps_the_result(on, rng):
+    problem = Problem(on, rng, Variable(), 1.0, kind=Interrupted, condition=30.0)
+    whole = problem.minimize()
+    problem.smooth.at = len(problem.smooth.calls)
+    problem.smooth.calls.clear()
+    try:
+        trace = problem.minimize()
+    except KeyboardInterrupt:
+        pytest.fail("an interruption lost the result")
+    on.assert_close(trace.W, on.host(whole.W), ulps=0)
 
 
 def test_the_watcher_ends_the_minimisation(on, rng):
@@ -226,9 +261,7 @@ class Bounded(Quadratic):
     ("lower", "upper"), [(math.nan, math.nan), (0.0, math.nan), (-math.inf, math.inf)]
 )
 def test_trials_that_are_not_finite_are_rejected(on, rng, lower, upper):
-    problem = Problem(
-        on, rng, Variable(), 0.5, kind=Bounded, radius=1.0, lower=lower, upper=upper
-    )
+    problem = Problem(on, rng, Variable(), 0.5, kind=Bounded, radius=1.0, lower=lower, upper=upper)
     trace = problem.minimize(step_size=1e4, max_iter=20, tol=0.0)
     W = on.host(trace.W)
     assert np.all(np.isfinite(W))
@@ -242,7 +275,7 @@ class NotFinite(Quadratic):
 
     bad: float = math.nan
 
-    def value(self, W):
+    def value(self, _):
         return self.bad
 
 

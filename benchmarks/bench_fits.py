@@ -1,0 +1,261 @@
+"""Whole fits of BKerNN: time, growth, accuracy and memory against the number of samples."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from common import (
+    OURS,
+    PUBLISHED,
+    SECOND,
+    in_subprocess,
+    largest_norm,
+    openml_sample,
+    parser,
+    pictures,
+    save_picture,
+    say,
+    standardized_split,
+    stopped_by_count,
+    timed,
+    write_json,
+)
+from scipy.stats import ortho_group
+
+D, K, M, ITERATIONS, NOISE, N_TEST = 20, 3, 50, 20, 0.1, 10_000
+SIZES = (1_000, 10_000, 100_000, 1_000_000)
+MEMMAP_ROWS, MEMMAP_PARTICLES, MEMMAP_ITERATIONS, KNOTS = 20_000_000, 20, 10, 4096
+BLOCK = 500_000  # rows written at a time
+
+
+class Target:
+    """y = |sum_{a<3} sin((XP)_a)| + noise, scaled to mean 0 and variance 1 on a first draw."""
+
+    def __init__(self) -> None:
+        self.P = ortho_group.rvs(D, random_state=0)[:, :K]
+        sample = np.random.default_rng(1).uniform(-1.0, 1.0, (100_000, D))
+        y = self._raw(sample, np.random.default_rng(2))
+        self.mean, self.scale = y.mean(), y.std()
+
+    def _raw(self, X: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        return np.abs(np.sin(X @ self.P).sum(axis=1)) + rng.normal(0.0, NOISE, len(X))
+
+    def draw(self, n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        """Draw samples and targets, float64."""
+        rng = np.random.default_rng(seed)
+        X = rng.uniform(-1.0, 1.0, (n, D))
+        return X, (self._raw(X, rng) - self.mean) / self.scale
+
+
+def fit_seconds(model: Any, X: Any, y: Any) -> float:
+    """Wall clock of one fit; results are on the library of `X`, the host, at the end."""
+    begun = time.perf_counter()
+    with stopped_by_count():
+        model.fit(X, y)
+    return time.perf_counter() - begun
+
+
+def compile_first(backend: str, **options: Any) -> None:
+    """Fit a small problem, so that compilation is not timed."""
+    from gpukfl import BKerNNRegressor
+
+    X, y = Target().draw(700, 9)
+    dtype = options.get("dtype", "float64")
+    fit_seconds(BKerNNRegressor(8, max_iter=2, backend=backend, **options), X.astype(dtype), y)
+
+
+def measure_fit(n: int, backend: str) -> dict[str, Any]:
+    """One fit of n samples, in its own process."""
+    from gpukfl import BKerNNRegressor
+
+    X, y = Target().draw(n, 3)
+    X_test, y_test = Target().draw(N_TEST, 4)
+    compile_first(backend)
+    model = BKerNNRegressor(M, max_iter=ITERATIONS, tol=0.0, random_state=0, backend=backend)
+    seconds = fit_seconds(model, X, y)
+    begun = time.perf_counter()
+    test_r2 = model.score(X_test, y_test)
+    return {
+        "n": n,
+        "seconds": seconds,
+        "test_r2": test_r2,
+        "predict_us_per_row": 1e6 * (time.perf_counter() - begun) / N_TEST,
+        "ridge": model.ridge_,
+        "iterations": model.n_iter_,
+        "knots": model.n_knots_,
+        "solve_residual": model.solve_residual_,
+        "data_mb": (X.nbytes + y.nbytes) / 1e6,
+        "place": model.place_,
+    }
+
+
+def measure_memmap(folder: str, n: int, backend: str) -> dict[str, Any]:
+    """One fit of a float32 memory map of n rows, in its own process."""
+    from gpukfl import BKerNNRegressor
+
+    X = np.memmap(Path(folder) / "X.dat", np.float32, "r", shape=(n, D))
+    y = np.load(Path(folder) / "y.npy")
+    X_test, y_test = Target().draw(N_TEST, 4)
+    compile_first(backend, knots=KNOTS, dtype="float32")
+    model = BKerNNRegressor(
+        MEMMAP_PARTICLES,
+        max_iter=MEMMAP_ITERATIONS,
+        tol=0.0,
+        knots=KNOTS,
+        random_state=0,
+        backend=backend,
+    )
+    seconds = fit_seconds(model, X, y)
+    return {
+        "n": n,
+        "n_particles": MEMMAP_PARTICLES,
+        "iterations": model.n_iter_,
+        "knots": model.n_knots_,
+        "seconds": seconds,
+        "test_r2": model.score(X_test.astype(np.float32), y_test),
+        "knots_error": model.knots_error_,
+        "solve_residual": model.solve_residual_,
+        "file_mb": 4e-6 * n * D,
+        "place": model.place_,
+    }
+
+
+def write_memmap(folder: str, n: int) -> None:
+    """Write the rows in blocks; only one block and y are ever in memory."""
+    target, y = Target(), np.empty(n, dtype=np.float32)
+    X = np.memmap(Path(folder) / "X.dat", np.float32, "w+", shape=(n, D))
+    for number, start in enumerate(range(0, n, BLOCK)):
+        stop = min(start + BLOCK, n)
+        X[start:stop], y[start:stop] = target.draw(stop - start, 1000 + number)
+    X.flush()
+    np.save(Path(folder) / "y.npy", y)
+
+
+def run_memmap(args: argparse.Namespace) -> dict[str, Any] | None:
+    """Fit from a memory map in a temporary folder."""
+    if not args.memmap_rows:
+        return None
+    with tempfile.TemporaryDirectory(dir=args.scratch) as folder:
+        write_memmap(folder, args.memmap_rows)
+        row = in_subprocess(measure_memmap, folder, args.memmap_rows, args.backend)
+    say(
+        f"memory map of {row['n']} rows ({row['file_mb']:.0f} MB): {row['seconds']:.1f} s, "
+        f"R2 {row['test_r2']:.4f}, peak {row['peak_anonymous_mb']:.0f} MB without mapped pages, "
+        f"{row['peak_rss_mb']:.0f} MB with them"
+    )
+    return row
+
+
+def small_fit(args: argparse.Namespace) -> dict[str, Any]:
+    """Time one warm fit at the settings of Experiment 6: superconduct, 400 rows."""
+    from gpukfl import BKerNNRegressor
+
+    X, y, source = openml_sample(args, "superconduct")
+    X, y, X_test, y_test = standardized_split(X, y)
+    model = BKerNNRegressor(
+        2 * X.shape[1],
+        ridge=largest_norm(X) / len(y),
+        step_size=50,
+        max_iter=2 if args.smoke else 40,
+        tol=0.0,
+        random_state=0,
+        normalize_y=False,
+        backend=args.backend,
+    )
+    with stopped_by_count():
+        seconds = timed(lambda: model.fit(X, y), repeats=1 if args.smoke else 3)
+    row = {
+        "data": "superconduct",
+        "source": source,
+        "n": len(y),
+        "d": X.shape[1],
+        "n_particles": model.n_particles,
+        "iterations": model.n_iter_,
+        "seconds": seconds,
+        "test_r2": model.score(X_test, y_test),
+    }
+    say(f"superconduct, {row['iterations']} iterations: {seconds:.2f} s, R2 {row['test_r2']:.4f}")
+    return row
+
+
+def growth(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Ratios of neighbours, and the exponent of a power law through all times."""
+    n, seconds = ([row[key] for row in rows] for key in ("n", "seconds"))
+
+    def exponent(first: int) -> float | None:
+        if len(rows) - first < 2:
+            return None
+        return float(np.polyfit(np.log(n[first:]), np.log(seconds[first:]), 1)[0])
+
+    return {
+        "time_ratios": [b / a for a, b in itertools.pairwise(seconds)],
+        "size_ratios": [b / a for a, b in itertools.pairwise(n)],
+        "exponent": exponent(0),
+        "exponent_without_smallest": exponent(1),
+    }
+
+
+def draw(args: argparse.Namespace, rows: list[dict[str, Any]], memmap: Any) -> None:
+    plt = pictures()
+    figure, (left, right) = plt.subplots(1, 2, figsize=(8.6, 3.6))
+    n = np.asarray([row["n"] for row in rows], dtype=float)
+    seconds = [row["seconds"] for row in rows]
+    left.plot(n, seconds, "-o", color=OURS, label=f"m = {M}, {ITERATIONS} steps, in memory")
+    left.plot(n, seconds[-1] * n / n[-1], "--", color=PUBLISHED, label="proportional to n")
+    left.set_ylabel("seconds for the fit")
+    used = [row["peak_anonymous_mb"] - row["anonymous_before_mb"] for row in rows]
+    right.plot(n, used, "-o", color=OURS, label="peak beyond the imports")
+    right.plot(n, [row["data_mb"] for row in rows], "--", color=PUBLISHED, label="the data")
+    right.set_ylabel("memory (MB)")
+    if memmap is not None:
+        label = f"memory map, m = {MEMMAP_PARTICLES}, {MEMMAP_ITERATIONS} steps"
+        left.plot(memmap["n"], memmap["seconds"], "s", color=SECOND, label=label)
+        used = memmap["peak_anonymous_mb"] - memmap["anonymous_before_mb"]
+        right.plot(memmap["n"], used, "s", color=SECOND, label="memory map (pages left out)")
+    for ax in (left, right):
+        ax.set_xscale("log")
+        ax.set_yscale("log")
+        ax.set_xlabel("samples n")
+        ax.legend(loc="upper left")
+    save_picture(args, "bench_fits", figure)
+
+
+def main() -> None:
+    line = parser(__doc__)
+    line.add_argument("--memmap-rows", type=int, help=f"default: {MEMMAP_ROWS}; 0 leaves it out")
+    line.add_argument("--scratch", type=Path, help="folder for the memory map (default: temporary)")
+    args = line.parse_args()
+    if args.memmap_rows is None:
+        args.memmap_rows = 5_000 if args.smoke else MEMMAP_ROWS
+    rows = []
+    for n in (700, 2_000) if args.smoke else SIZES:
+        rows.append(in_subprocess(measure_fit, n, args.backend))
+        row = rows[-1]
+        say(
+            f"n {n:8d}: {row['seconds']:8.2f} s, R2 {row['test_r2']:.4f}, "
+            f"peak {row['peak_anonymous_mb']:.0f} MB ({row['anonymous_before_mb']:.0f} MB imports)"
+        )
+    small, memmap = small_fit(args), run_memmap(args)
+    result = {
+        "settings": f"d = {D}, m = {M}, {ITERATIONS} steps, tol 0, ridge auto, concave feature "
+        f"penalty, float64; y = |sum of {K} sines of rotated coordinates| + noise of std {NOISE}, "
+        f"standardised; R2 on {N_TEST} noisy samples; each fit once, in a process of its own, "
+        "after a small one has compiled",
+        "rows": rows,
+        "growth": growth(rows),
+        "small_fit": small,
+        "memmap": memmap,
+    }
+    say(f"growth: {result['growth']}")
+    write_json(args, "bench_fits", result)
+    draw(args, rows, memmap)
+
+
+if __name__ == "__main__":
+    main()

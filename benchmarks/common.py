@@ -1,0 +1,450 @@
+"""What the benchmark scripts share: command line, records, timing, memory, pictures."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import datetime
+import json
+import math
+import multiprocessing
+import os
+import platform
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+from sklearn.exceptions import ConvergenceWarning
+
+from gpukfl.solvers import ProximalGradient
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "benchmarks" / "results"
+DATA = ROOT.parent / "shared" / "data"
+REFERENCE = ROOT.parent / "shared" / "reference" / "bkernn.json"
+
+OURS, SECOND, THIRD = "#1f5fa8", "#c2571a", "#3c8d5a"
+PUBLISHED = "#555555"
+
+HALVINGS = 8  # of the published search, which then takes the step though it fails the test
+
+# Experiment 6: the numbers of the data sets at OpenML (suite 336)
+OPENML = {
+    "abalone": 45033,
+    "Ailerons": 44137,
+    "Bike_Sharing_Demand": 44142,
+    "Brazilian_houses": 44141,
+    "cpu_act": 44132,
+    "diamonds": 44140,
+    "elevators": 44134,
+    "house_16H": 44139,
+    "house_sales": 44144,
+    "houses": 44138,
+    "medical_charges": 44146,
+    "MiamiHousing2016": 44147,
+    "nyc-taxi-green-dec-2016": 44143,
+    "pol": 44133,
+    "sulfur": 44145,
+    "superconduct": 44148,
+    "wine_quality": 44136,
+}
+
+
+# ---------------------------------------------------------------------- command line
+
+
+def parser(description: str) -> argparse.ArgumentParser:
+    """Command line of every script; a script may add to it."""
+    line = argparse.ArgumentParser(description=description)
+    line.add_argument("--smoke", action="store_true", help="tiny sizes: does the script run?")
+    line.add_argument(
+        "--data",
+        type=Path,
+        help="folder that holds openml17/*.npz (default: ../shared/data beside the repository, "
+        "else $GPUKFL_DATA, else OpenML)",
+    )
+    line.add_argument(
+        "--reference",
+        type=Path,
+        help="published numbers (default: ../shared/reference/bkernn.json beside the "
+        "repository; without it the published columns stay empty)",
+    )
+    line.add_argument(
+        "--out",
+        type=Path,
+        help="folder for the results (default: benchmarks/results; with --smoke a temporary one)",
+    )
+    line.add_argument(
+        "--backend",
+        default="numpy",
+        choices=("auto", "numpy", "cupy", "torch"),
+        help="where to compute (default: numpy)",
+    )
+    return line
+
+
+def output_folder(args: argparse.Namespace) -> Path:
+    """Where results go; smoke results never overwrite others unless asked to."""
+    if args.out is None:
+        args.out = Path(tempfile.mkdtemp(prefix="gpukfl-smoke-")) if args.smoke else RESULTS
+    args.out.mkdir(parents=True, exist_ok=True)
+    return args.out
+
+
+def published(args: argparse.Namespace, experiment: str) -> dict[str, Any] | None:
+    """One experiment of the reference file, None without the file."""
+    path = args.reference or REFERENCE
+    if not path.exists():
+        if args.reference is not None:
+            msg = f"expected a file of published numbers at {path}, found none"
+            raise FileNotFoundError(msg)
+        say("no reference file: the published numbers are left out")
+        return None
+    return json.loads(path.read_text())[experiment]
+
+
+def say(message: str) -> None:
+    """Print at once."""
+    print(message, flush=True)
+
+
+# ---------------------------------------------------------------------- data
+
+
+def openml_sample(args: argparse.Namespace, name: str) -> tuple[np.ndarray, np.ndarray, str]:
+    """Rows of one data set of Experiment 6, and where they come from."""
+    folder = _data_folder(args)
+    if folder is None:
+        return _fetch(name)
+    path = folder / "openml17" / f"{name}.npz"
+    if not path.exists():
+        msg = f"expected the data set {name} at {path}; leave out --data to fetch it from OpenML"
+        raise FileNotFoundError(msg)
+    with np.load(path) as file:
+        return file["X"], file["y"], "the authors' sample"
+
+
+def _data_folder(args: argparse.Namespace) -> Path | None:
+    if args.data is not None:
+        return args.data
+    if DATA.exists():
+        return DATA
+    return Path(os.environ["GPUKFL_DATA"]) if "GPUKFL_DATA" in os.environ else None
+
+
+def _fetch(name: str) -> tuple[np.ndarray, np.ndarray, str]:
+    """Draw 1000 rows from OpenML: not the authors' rows, which were drawn without a seed."""
+    from sklearn.datasets import fetch_openml
+
+    try:
+        bunch = fetch_openml(data_id=OPENML[name], as_frame=False, parser="liac-arff")
+    except OSError as error:
+        msg = (
+            f"expected {name} in --data, ../shared/data or $GPUKFL_DATA, or OpenML within reach; "
+            f"found no folder, and OpenML answered: {error}"
+        )
+        raise RuntimeError(msg) from error
+    found = bunch.details["name"]
+    if found.lower() != name.lower():
+        msg = f"expected OpenML data set {OPENML[name]} to be {name}, got {found}"
+        raise ValueError(msg)
+    X, y = np.asarray(bunch.data, dtype=np.float64), np.asarray(bunch.target, dtype=np.float64)
+    rows = np.random.RandomState(0).permutation(len(y))[:1000]
+    say(
+        f"{name}: fetched {X.shape} from OpenML (data set {OPENML[name]}) and drew "
+        f"{len(rows)} rows; they are not the authors' rows, so R2 differs from the published"
+    )
+    return X[rows], y[rows], f"OpenML {OPENML[name]}, own draw"
+
+
+def standardized_split(
+    X: np.ndarray, y: np.ndarray, *, n_train: int = 400, n_test: int = 100
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """First rows to train, the next to test, both scaled by the mean and std of the first."""
+    mean, scale = X[:n_train].mean(axis=0), X[:n_train].std(axis=0)
+    X = (X - mean) / np.where(scale > 0, scale, 1.0)
+    y = (y - y[:n_train].mean()) / y[:n_train].std()
+    test = slice(n_train, n_train + n_test)
+    return X[:n_train], y[:n_train], X[test], y[test]
+
+
+def uniform(n: int, d: int) -> np.ndarray:
+    """Draw the papers' inputs, uniform on [-1, 1]^d, from NumPy's global generator."""
+    return 2.0 * np.random.rand(n, d) - 1.0
+
+
+def largest_norm(X: np.ndarray) -> float:
+    """Longest row, max_i ||x_i||."""
+    return float(np.linalg.norm(X, axis=1).max())
+
+
+@contextlib.contextmanager
+def stopped_by_count() -> Iterator[None]:
+    """Accept fits that end at max_iter, as the published ones do."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", category=ConvergenceWarning)
+        yield
+
+
+class PublishedSearch(ProximalGradient):
+    """The line search as the published code has it: given up after 8 halvings."""
+
+    def _search(
+        self, smooth: Any, prox: Any, penalty: Any, state: Any, gradient: Any, step: float
+    ) -> Any:
+        for halving in range(HALVINGS + 1):
+            W = prox(state.W - step * gradient, step)
+            moved = state.W - W
+            allowed = -np.sum(gradient * moved) + np.sum(moved**2) / (2.0 * step)
+            new = smooth.evaluate(W, state.evaluation, math.inf)
+            if new.lower <= state.evaluation.lower + allowed or halving == HALVINGS:
+                break
+            step *= 0.5
+        return type(state)(W, new, new.lower + penalty(W)), step
+
+
+# ---------------------------------------------------------------------- the record
+
+
+def environment(args: argparse.Namespace) -> dict[str, Any]:
+    """Record what the numbers depend on."""
+    return {
+        "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
+        "commit": _git("rev-parse", "HEAD"),
+        "uncommitted_changes": bool(
+            _git("status", "--porcelain", "--", ".", ":!benchmarks/results", ":!docs/_generated")
+        ),
+        "cpu": _cpu_model(),
+        "cores": len(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else os.cpu_count(),
+        "memory_gb": round(psutil.virtual_memory().total / 2**30, 1),
+        "gpu": _gpu(),
+        "backend": args.backend,
+        "platform": platform.platform(terse=True),
+        "python": platform.python_version(),
+        "versions": {
+            name: found
+            for name in ("numpy", "scipy", "scikit-learn", "numba", "cupy", "torch")
+            if (found := _version(name)) is not None
+        },
+        "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS"),
+        "GPUKFL_NUM_THREADS": os.environ.get("GPUKFL_NUM_THREADS"),
+        "smoke": args.smoke,
+    }
+
+
+def _git(*words: str) -> str | None:
+    try:
+        done = subprocess.run(
+            ["git", *words], cwd=ROOT, capture_output=True, text=True, check=True, timeout=20
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip()
+
+
+def _cpu_model() -> str:
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine()
+
+
+def _gpu() -> str | None:
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        question = ["nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader"]
+        done = subprocess.run(question, capture_output=True, text=True, check=True, timeout=20)
+        return done.stdout.strip().splitlines()[0]
+    return None
+
+
+def _version(name: str) -> str | None:
+    for package in (name, f"{name}-cuda12x", f"{name}-cuda13x"):
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            return metadata.version(package)
+    return None
+
+
+def criterion(text: str, passed: bool | None, **numbers: Any) -> dict[str, Any]:
+    """Say whether a stated criterion holds (None: cannot be judged), and print it."""
+    verdict = {True: "pass", False: "FAIL", None: "not judged"}[passed]
+    shown = ", ".join(f"{key} {_short(value)}" for key, value in numbers.items())
+    say(f"[{verdict}] {text}" + (f": {shown}" if shown else ""))
+    return {"criterion": text, "passed": passed, **numbers}
+
+
+def _short(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def write_json(args: argparse.Namespace, name: str, content: dict[str, Any]) -> Path:
+    """Write a result with its environment, in 8 significant digits."""
+    path = output_folder(args) / f"{name}.json"
+    record = {"name": name, "environment": environment(args), **content}
+    path.write_text(json.dumps(_rounded(record), indent=1) + "\n")
+    say(f"wrote {path.name} ({path.stat().st_size / 1000:.0f} kB)")
+    return path
+
+
+def _rounded(x: Any) -> Any:
+    if isinstance(x, dict):
+        return {str(key): _rounded(value) for key, value in x.items()}
+    if isinstance(x, (list, tuple, np.ndarray)):
+        return [_rounded(value) for value in x]
+    if isinstance(x, (bool, np.bool_)):
+        return bool(x)
+    if isinstance(x, np.integer):
+        return int(x)
+    if isinstance(x, (float, np.floating)):
+        return float(f"{x:.8g}") if math.isfinite(x) else None
+    return x
+
+
+# ---------------------------------------------------------------------- time and memory
+
+
+def synchronizer(place: Any) -> Callable[[], None]:
+    """Give a function that waits for the device of a place."""
+    library = place.xp.__name__
+    if "cupy" in library:
+        import cupy
+
+        return cupy.cuda.Device().synchronize
+    if "torch" in library and "cuda" in str(place.device):
+        import torch
+
+        return torch.cuda.synchronize
+    return lambda: None
+
+
+def timed(
+    call: Callable[[], Any], synchronize: Callable[[], None] = lambda: None, *, repeats: int = 5
+) -> float:
+    """Median seconds of a call, the device waited for inside; one call more warms up."""
+    call()
+    synchronize()
+    seconds = []
+    for _ in range(repeats):
+        begun = time.perf_counter()
+        call()
+        synchronize()
+        seconds.append(time.perf_counter() - begun)
+    return statistics.median(seconds)
+
+
+def repeats_for(seconds: float, *, budget: float = 3.0, most: int = 9) -> int:
+    """How often to repeat a call that takes so long."""
+    return int(min(max(budget // max(seconds, 1e-9), 3), most))
+
+
+def in_subprocess(function: Callable[..., dict[str, Any]], *args: Any) -> dict[str, Any]:
+    """Run ``function(*args)`` in a fresh process; add what memory it took, in MB.
+
+    `peak_rss_mb` is all that was resident, memory-mapped pages included;
+    `peak_anonymous_mb` leaves those out (sampled every 20 ms) and `anonymous_before_mb` is what
+    Python and the imports had taken of it before the call; `peak_gpu_mb` is CuPy's pool.
+    """
+    context = multiprocessing.get_context("spawn")
+    here, there = context.Pipe(duplex=False)
+    process = context.Process(target=_measure, args=(there, function, args))
+    process.start()
+    there.close()
+    try:
+        result = here.recv()
+    except EOFError:
+        process.join()
+        msg = f"{function.__name__} ended without a result (exit code {process.exitcode})"
+        raise RuntimeError(msg) from None
+    process.join()
+    return result
+
+
+def _measure(there: Any, function: Callable[..., dict[str, Any]], args: tuple[Any, ...]) -> None:
+    stop = threading.Event()
+    before = _anonymous(psutil.Process())
+    peak = [before]
+    sampler = threading.Thread(target=_sample, args=(peak, stop), daemon=True)
+    sampler.start()
+    result = function(*args)
+    stop.set()
+    sampler.join()
+    memory = {
+        "anonymous_before_mb": before / 1e6,
+        "peak_rss_mb": _peak_rss() / 1e6,
+        "peak_anonymous_mb": peak[0] / 1e6,
+    }
+    if "cupy" in sys.modules:
+        memory["peak_gpu_mb"] = sys.modules["cupy"].get_default_memory_pool().total_bytes() / 1e6
+    there.send({**result, **memory})
+    there.close()
+
+
+def _sample(peak: list[int], stop: threading.Event) -> None:
+    process = psutil.Process()
+    while not stop.wait(0.02):
+        peak[0] = max(peak[0], _anonymous(process))
+
+
+def _anonymous(process: psutil.Process) -> int:
+    memory = process.memory_info()
+    return memory.rss - getattr(memory, "shared", 0)
+
+
+def _peak_rss() -> int:
+    # ru_maxrss of a spawned process starts at its parent's peak, so the kernel's own is better
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith("VmHWM"):
+                return 1024 * int(line.split()[1])
+    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+# ---------------------------------------------------------------------- pictures
+
+
+def pictures() -> Any:
+    """Matplotlib's pyplot, drawing to files, in one plain style."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    plt.rcParams.update(
+        {
+            "figure.dpi": 110,
+            "figure.constrained_layout.use": True,
+            "font.size": 10,
+            "axes.titlesize": 10.5,
+            "axes.spines.top": False,
+            "axes.spines.right": False,
+            "axes.grid": True,
+            "grid.color": "#dddddd",
+            "grid.linewidth": 0.6,
+            "legend.frameon": False,
+            "legend.fontsize": 9,
+            "lines.linewidth": 1.6,
+            "lines.markersize": 5,
+        }
+    )
+    return plt
+
+
+def save_picture(args: argparse.Namespace, name: str, figure: Any) -> Path:
+    """Write a picture beside its numbers."""
+    path = output_folder(args) / f"{name}.png"
+    figure.savefig(path, dpi=110)
+    say(f"wrote {path.name} ({path.stat().st_size / 1000:.0f} kB)")
+    return path

@@ -1,0 +1,45 @@
+"""Run every benchmark script at its smallest size, and stop at the first that fails."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+SCRIPTS = (
+    "bench_operators.py",
+    "bench_fits.py",
+    "experiment1.py",
+    "experiment2.py",
+    "experiment3.py",
+    "experiment5.py",
+    "experiment6.py",
+)
+
+
+def run(*words: str) -> None:
+    """Run one script, and leave with its exit code if it fails."""
+    begun = time.perf_counter()
+    environment = {"OMP_NUM_THREADS": "1", **os.environ}
+    done = subprocess.run([sys.executable, *words], cwd=HERE, env=environment, check=False)
+    if done.returncode:
+        sys.exit(f"{words[0]} failed with exit code {done.returncode}")
+    print(f"--- {words[0]}: {time.perf_counter() - begun:.1f} s", flush=True)
+
+
+def main() -> None:
+    options = sys.argv[1:]  # passed on, for example --data FOLDER
+    begun = time.perf_counter()
+    with tempfile.TemporaryDirectory() as out:
+        for script in SCRIPTS:
+            run(script, "--smoke", "--out", out, *options)
+        run("make_tables.py", "--results", out, "--target", str(Path(out) / "tables.md"))
+    print(f"all {len(SCRIPTS) + 1} scripts ran: {time.perf_counter() - begun:.1f} s")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,276 @@
+"""The command line, run in this process: what it prints, writes and returns."""
+
+import re
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import gpukfl
+from gpukfl._version import __version__
+from gpukfl.cli import main
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+RNG = np.random.default_rng(9)
+FRAME = pd.DataFrame(RNG.uniform(-1, 1, (60, 3)), columns=["a", "b", "c"])
+FRAME["price"] = np.abs(FRAME["a"]) + 0.1 * FRAME["b"]
+QUICK = ["--ridge", "auto", "--particles", "8"]
+
+
+@pytest.fixture(autouse=True)
+def quiet(monkeypatch):
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # put back afterwards
+
+
+@pytest.fixture
+def csv(tmp_path):
+    FRAME.to_csv(tmp_path / "houses.csv", index=False)
+    return str(tmp_path / "houses.csv")
+
+
+def run(capsys, *arguments):
+    """Exit status, output and errors."""
+    status = main([str(argument) for argument in arguments])
+    out, err = capsys.readouterr()
+    return status, out, err
+
+
+# ---------------------------------------------------------------------- fit
+
+
+def test_fit_prints_a_summary_and_the_test_score(capsys, csv):
+    status, out, err = run(capsys, "fit", csv, *QUICK)
+    assert (status, err) == (0, "")
+    assert "BKerNNRegressor for price" in out
+    assert "48 samples, 3 features" in out
+    assert "8 particles" in out
+    score = float(out.split("test        R² ")[1].split()[0])
+    assert 0.5 < score <= 1
+    assert "on 12 held-out rows" in out
+
+
+def test_fit_writes_the_model_and_the_report(capsys, csv, tmp_path):
+    model, report = tmp_path / "m.gpukfl", tmp_path / "r.html"
+    status, out, _ = run(capsys, "fit", csv, *QUICK, "--out", model, "--report", report)
+    assert status == 0
+    assert f"model written to {model}" in out
+    assert f"report written to {report}" in out
+    assert gpukfl.load(model).feature_names == ["a", "b", "c"]
+    page = report.read_text(encoding="utf-8")
+    assert "R² on 12 held-out rows" in page
+    assert "price" in page
+
+
+def test_fit_tunes_by_default(capsys, csv):
+    status, out, _ = run(capsys, "fit", csv, "--particles", 4)
+    assert status == 0
+    assert "hold-out" in out
+    assert "settings" in out
+
+
+@pytest.mark.parametrize("name", ["iris", "diabetes"])
+def test_bundled_sets_are_fitted(capsys, name):
+    status, out, _ = run(capsys, "fit", name, *QUICK)
+    assert status == 0
+    assert "for target" in out
+    assert ("accuracy" in out) == (name == "iris")
+
+
+def test_another_target(capsys, csv, tmp_path):
+    status, out, _ = run(capsys, "fit", csv, "--target", "a", *QUICK, "--out", tmp_path / "m")
+    assert status == 0
+    assert "BKerNNRegressor for a" in out
+    assert gpukfl.load(tmp_path / "m").feature_names == ["b", "c", "price"]
+
+
+def test_parquet_is_fitted(capsys, tmp_path):
+    pytest.importorskip("pyarrow")
+    FRAME.to_parquet(tmp_path / "houses.parquet")
+    assert run(capsys, "fit", tmp_path / "houses.parquet", *QUICK)[0] == 0
+
+
+def test_npz_is_fitted(capsys, tmp_path):
+    samples = FRAME[["a", "b", "c"]].to_numpy()
+    np.savez(tmp_path / "houses.npz", X=samples, y=FRAME["price"].to_numpy())
+    status, out, _ = run(capsys, "fit", tmp_path / "houses.npz", *QUICK)
+    assert status == 0
+    assert "for y" in out
+    np.savez(tmp_path / "houses.npz", X=samples)
+    status, _, err = run(capsys, "fit", tmp_path / "houses.npz", *QUICK)
+    assert status == 2
+    assert "expected a target" in err
+
+
+def test_nothing_is_held_out_when_asked(capsys, csv):
+    status, out, _ = run(capsys, "fit", csv, *QUICK, "--test-fraction", 0)
+    assert status == 0
+    assert "60 samples" in out
+    assert "held-out rows" not in out
+
+
+def test_a_random_state_repeats_the_run(capsys, csv):
+    def score(*more):
+        out = run(capsys, "fit", csv, *QUICK, *more)[1]
+        return out.split("test        R² ")[1]
+
+    assert score("--random-state", 3) == score("--random-state", 3)
+    assert score("--random-state", 3) != score("--random-state", 4)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "match"),
+    [
+        (["nothing.csv"], "expected a file, or one of breast_cancer"),
+        (["CSV", "--target", "colour"], "one of a, b, c, price, got 'colour'"),
+        (["CSV", "--backend", "jax"], "expected backend to be one of .* got 'jax'"),
+        (["CSV", "--method", "forest"], "expected method to be one of bkernn, got 'forest'"),
+        (["CSV", "--task", "ranking"], "expected task to be one of"),
+        (["CSV", "--penalty", "lasso"], "expected penalty to be one of"),
+        (["CSV", "--ridge", "-1"], "expected ridge to be"),
+        (["CSV", "--particles", "0"], "expected n_particles to be"),
+        (["CSV", "--max-time", "0"], "expected max_time to be"),
+        (["CSV", "--test-fraction", "1"], "expected --test-fraction"),
+        (["CSV", "--out", "no/such/folder/m", *QUICK], "no/such/folder/m"),
+    ],
+)
+def test_mistakes_are_named_with_status_two(capsys, csv, arguments, match):
+    arguments = [csv if argument == "CSV" else argument for argument in arguments]
+    status, _, err = run(capsys, "fit", *arguments)
+    assert status == 2
+    assert err.startswith("gpukfl: ")
+    assert re.search(match, err)
+    assert "Traceback" not in err
+
+
+def test_text_columns_are_named(capsys, tmp_path):
+    FRAME.assign(colour="red")[["a", "colour", "price"]].to_csv(tmp_path / "t.csv", index=False)
+    status, _, err = run(capsys, "fit", tmp_path / "t.csv", *QUICK)
+    assert status == 2
+    assert "expected columns of numbers, got others in colour" in err
+
+
+@pytest.mark.parametrize("arguments", [[], ["fly"], ["fit"], ["fit", "iris", "--ridge", "much"]])
+def test_unknown_commands_and_options_exit_with_two(capsys, arguments):
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+    assert "usage: gpukfl" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("option", "expected"), [("--version", __version__), ("--help", "fit")])
+def test_help_and_version_exit_with_zero(capsys, option, expected):
+    with pytest.raises(SystemExit) as ended:
+        main([option])
+    assert ended.value.code == 0
+    assert expected in capsys.readouterr().out
+
+
+def test_an_interruption_exits_with_130(capsys, csv, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("gpukfl._fit.fit", interrupted)
+    status, _, err = run(capsys, "fit", csv)
+    assert status == 130
+    assert "interrupted" in err
+
+
+def test_a_warning_is_one_line(capsys, csv):
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        status, _, err = run(capsys, "fit", csv, *QUICK, "--max-time", "1e-6")
+    assert status == 0
+    assert re.fullmatch("gpukfl: warning: BKerNNRegressor after .*: max_time was .*\n", err)
+
+
+def test_the_caller_keeps_its_own_warnings(capsys):
+    before = warnings.showwarning
+    run(capsys, "info")
+    assert warnings.showwarning is before
+
+
+# ---------------------------------------------------------------------- predict
+
+
+@pytest.fixture
+def model(capsys, csv, tmp_path):
+    assert run(capsys, "fit", csv, *QUICK, "--out", tmp_path / "m")[0] == 0
+    return str(tmp_path / "m")
+
+
+def test_predictions_are_a_column_a_row(capsys, model, tmp_path):
+    shuffled = FRAME[["price", "c", "a", "b"]].iloc[::-1].assign(other="text")
+    shuffled.to_csv(tmp_path / "new.csv", index=False)
+    status, out, err = run(
+        capsys, "predict", model, tmp_path / "new.csv", "--out", tmp_path / "p.csv"
+    )
+    assert (status, out, err) == (0, "", "")
+    written = pd.read_csv(tmp_path / "p.csv")
+    assert list(written.columns) == ["price"]
+    expected = gpukfl.load(model).predict(FRAME[["a", "b", "c"]])[::-1]
+    np.testing.assert_allclose(written["price"], expected, rtol=1e-12)
+
+
+def test_predictions_go_to_standard_output(capsys, model, csv):
+    status, out, _ = run(capsys, "predict", model, csv)
+    assert status == 0
+    assert out.splitlines()[0] == "price"
+    assert len(out.splitlines()) == 1 + len(FRAME)
+
+
+def test_labels_are_predicted(capsys, tmp_path):
+    assert run(capsys, "fit", "iris", *QUICK, "--out", tmp_path / "m")[0] == 0
+    status, out, _ = run(capsys, "predict", tmp_path / "m", "iris")
+    assert status == 0
+    assert out.splitlines()[0] == "target"
+    assert set(out.splitlines()[1:]) == {"setosa", "versicolor", "virginica"}
+    assert len(out.splitlines()) == 151
+
+
+def test_a_model_of_arrays_predicts_from_a_file(capsys, tmp_path):
+    samples, y = FRAME[["a", "b", "c"]].to_numpy(), FRAME[["price", "a"]].to_numpy()
+    fitted = gpukfl.fit(samples, y, ridge="auto", n_particles=8)
+    fitted.save(tmp_path / "m")
+    np.savez(tmp_path / "new.npz", X=samples)
+    status, out, _ = run(capsys, "predict", tmp_path / "m", tmp_path / "new.npz")
+    assert status == 0
+    assert out.splitlines()[0] == "y_0,y_1"
+    rows = np.array([line.split(",") for line in out.splitlines()[1:]], dtype=float)
+    np.testing.assert_allclose(rows, fitted.predict(samples), rtol=1e-12)
+
+
+def test_what_cannot_be_predicted_is_named(capsys, model, csv, tmp_path):
+    FRAME[["a", "b"]].to_csv(tmp_path / "new.csv", index=False)
+    status, _, err = run(capsys, "predict", model, tmp_path / "new.csv")
+    assert status == 2
+    assert "expected the columns a, b, c, got none called c" in err
+    status, _, err = run(capsys, "predict", csv, csv)
+    assert status == 2
+    assert "expected a gpukfl model file" in err
+    status, _, err = run(capsys, "predict", tmp_path / "nothing", csv)
+    assert status == 2
+    assert "nothing" in err
+
+
+# ---------------------------------------------------------------------- info
+
+
+def test_info_prints_the_libraries(capsys):
+    status, out, _ = run(capsys, "info")
+    assert status == 0
+    for expected in [
+        __version__,
+        np.__version__,
+        *("numpy", "scipy", "scikit-learn", "numba", "CuPy", "torch"),
+        "CUDA devices",
+        "GiB free",
+        "backend='auto'",
+    ]:
+        assert expected in out
+
+
+def test_info_says_how_to_install_cupy(capsys, monkeypatch):
+    monkeypatch.setattr("gpukfl.cli._info._version_of", lambda _: "not installed")
+    assert "pip install 'gpukfl[cuda13]'" in run(capsys, "info")[1]

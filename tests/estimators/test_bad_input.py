@@ -1,0 +1,380 @@
+"""Bad input is named, with what was expected and what came, and leaves a fitted model as it was."""
+
+import importlib.util
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn.exceptions import NotFittedError
+
+from gpukfl import BKerNNClassifier, BKerNNRegressor, BrownianKernelRidge
+from gpukfl._places import cupy_is_usable
+from gpukfl.penalties import PENALTIES
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+beside_the_error = pytest.mark.filterwarnings("ignore:(overflow|invalid value):RuntimeWarning")
+
+N, D = 30, 3
+X = np.random.default_rng(0).uniform(-1, 1, (N, D))
+Y = np.abs(X[:, 0]) + 0.1
+LABELS = np.where(X[:, 0] > 0, "yes", "no")
+
+
+def regressor(**options):
+    return BKerNNRegressor(**{"n_particles": 8, "max_iter": 3, "random_state": 0, **options})
+
+
+def classifier(**options):
+    return BKerNNClassifier(**{"n_particles": 8, "max_iter": 3, "random_state": 0, **options})
+
+
+MAKERS = [regressor, BrownianKernelRidge]
+
+
+def changed(a, value, at=(0,)):
+    a = np.array(a)
+    a[at] = value
+    return a
+
+
+# ---------------------------------------------------------------------- the data
+
+BAD_X = [
+    (changed(X, np.nan, (3, 1)), ValueError, "X contains NaN"),
+    (changed(X, np.inf, (3, 1)), ValueError, "X contains inf"),
+    (X[:, 0], ValueError, "Expected 2D array, got 1D array"),
+    (np.ones((N, D, 1)), ValueError, "dim 3"),
+    (X[:0], ValueError, "0 sample"),
+    (X[:1], ValueError, "1 sample.*minimum of 2"),
+    (X[:, :0], ValueError, r"0 feature\(s\).*minimum of 1"),
+    (X + 1j, ValueError, "Complex data not supported"),
+    (np.full((N, D), "red"), ValueError, "could not convert string to float.*red"),
+    (
+        changed(X.astype(object), "red", (0, 0)),
+        ValueError,
+        "could not convert string to float.*red",
+    ),
+    (changed(X.astype(object), None, (0, 0)), ValueError, "X contains NaN"),
+    (sparse.csr_array(X), TypeError, "expected a dense array or frame, got csr_array"),
+    (None, ValueError, "got scalar array"),
+]
+
+
+@pytest.mark.parametrize("make", [*MAKERS, classifier])
+@pytest.mark.parametrize(("bad", "error", "match"), BAD_X)
+def test_bad_samples_are_named(make, bad, error, match):
+    n = bad.shape[0] if hasattr(bad, "shape") else N
+    y = (LABELS if make is classifier else Y)[:n]
+    with pytest.raises(error, match=re.compile(match, re.DOTALL)):
+        make().fit(bad, y)
+
+
+BAD_DEVICE_X = [
+    (changed(X, np.nan, (3, 1)), "X contains NaN or infinity: expected finite"),
+    (changed(X, -np.inf, (3, 1)), "X contains NaN or infinity: expected finite"),
+    (X[:, 0], r"Expected 2D array, got 1D array of shape \(30,\)"),
+    (X[:0], "0 sample.*minimum of 2"),
+    (X[:1], "1 sample.*minimum of 2"),
+    (X[:, :0], r"0 feature\(s\).*minimum of 1"),
+]
+
+
+@pytest.mark.parametrize("make", MAKERS)
+@pytest.mark.parametrize(("bad", "match"), BAD_DEVICE_X)
+def test_bad_samples_are_named_everywhere(on_double, make, bad, match):
+    if on_double.library == "numpy":
+        pytest.skip("scikit-learn's own messages, tested above")
+    with pytest.raises(ValueError, match=match):
+        make().fit(on_double.put(bad), on_double.put(Y[: bad.shape[0]]))
+
+
+BAD_Y = [
+    (changed(Y, np.nan), "y contains NaN"),
+    (changed(Y, np.inf), "y contains inf"),
+    (Y[:-1], r"inconsistent numbers of samples: \[30, 29\]"),
+    (np.ones((N, 1, 1)), "dim 3|shape"),
+    (Y + 1j, "Complex data not supported"),
+    (LABELS, "could not convert string to float"),
+    (None, "expected .* got None"),
+]
+
+
+@pytest.mark.parametrize("make", MAKERS)
+@pytest.mark.parametrize(("bad", "match"), BAD_Y)
+def test_bad_targets_are_named(make, bad, match):
+    with pytest.raises(ValueError, match=match):
+        make().fit(X, bad)
+
+
+@pytest.mark.parametrize(
+    ("bad", "match"),
+    [
+        (changed(Y, np.nan), "y contains NaN or infinity: expected finite"),
+        (Y[:-1], r"inconsistent numbers of samples: \[30, 29\]"),
+        (np.ones((N, 1, 1)), r"expected y of shape \(n,\) or \(n, t\), got \(30, 1, 1\)"),
+    ],
+)
+def test_bad_targets_are_named_everywhere(on_double, bad, match):
+    if on_double.library == "numpy":
+        pytest.skip("scikit-learn's own messages, tested above")
+    with pytest.raises(ValueError, match=match):
+        regressor().fit(on_double.put(X), on_double.put(bad))
+
+
+@pytest.mark.parametrize(
+    ("bad", "match"),
+    [
+        (Y, "Unknown label type: continuous"),
+        (LABELS[:-1], r"inconsistent numbers of samples: \[30, 29\]"),
+        (np.stack([LABELS, LABELS], axis=1), "1d array"),
+        (changed(Y, np.nan), "NaN"),
+        (None, "expected labels, got None"),
+    ],
+)
+def test_bad_labels_are_named(bad, match):
+    with pytest.raises(ValueError, match=match):
+        classifier().fit(X, bad)
+
+
+@pytest.mark.parametrize("missing", [None, np.nan])
+def test_missing_labels_are_named(missing):
+    labels = LABELS.astype(object)
+    labels[3] = missing
+    with pytest.raises(ValueError, match=r"NaN|None|missing"):
+        classifier().fit(X, labels)
+
+
+BAD_WEIGHTS = [
+    (changed(np.ones(N), -1.0), "expected sample weights of at least 0, got -1.0"),
+    (np.zeros(N), "expected at least two positive sample weights"),
+    (changed(np.zeros(N), 1.0), "expected at least two positive sample weights"),
+    (changed(np.ones(N), np.nan), "sample_weight contains NaN"),
+    (changed(np.ones(N), np.inf), "sample_weight contains inf"),
+    (np.ones(N - 1), r"inconsistent numbers of samples: \[29, 30\]"),
+    (np.ones((N, 1)), r"expected \(30,\), got \(30, 1\)"),
+]
+
+
+@pytest.mark.parametrize("make", MAKERS)
+@pytest.mark.parametrize(("bad", "match"), BAD_WEIGHTS)
+def test_bad_weights_are_named(make, bad, match):
+    with pytest.raises(ValueError, match=match):
+        make().fit(X, Y, sample_weight=bad)
+
+
+@beside_the_error
+@pytest.mark.parametrize("make", MAKERS)
+def test_samples_that_overflow_float32_are_reported(make):
+    with pytest.raises(ValueError, match=r"X overflows .*float32: expected .*; standardise"):
+        make().fit(np.asarray(1e30 * X, dtype=np.float32), Y)
+
+
+@beside_the_error
+@pytest.mark.parametrize("make", MAKERS)
+def test_samples_that_overflow_when_cast_are_reported(make):
+    with pytest.raises(ValueError, match=r"X overflows .*float32"):
+        make(dtype="float32").fit(1e39 * X, Y)
+
+
+@beside_the_error
+@pytest.mark.parametrize("make", MAKERS)
+def test_samples_that_overflow_float64_are_reported(make):
+    with pytest.raises((ValueError, FloatingPointError), match="overflow"):
+        make().fit(1e200 * X, Y)
+
+
+@beside_the_error
+@pytest.mark.parametrize("make", MAKERS)
+@pytest.mark.parametrize(("scale", "dtype"), [(1e39, "float32"), (1e200, "float64")])
+def test_targets_that_overflow_are_predicted_or_reported(make, scale, dtype):
+    try:
+        model = make(dtype=dtype).fit(X, scale * Y)
+    except (ValueError, FloatingPointError) as error:
+        assert "overflow" in str(error)  # noqa: PT017
+    else:
+        assert np.all(np.isfinite(model.predict(X)))
+
+
+# ---------------------------------------------------------------------- the parameters
+
+BAD_NUMBERS = [
+    ("ridge", -1.0, ValueError, "expected ridge to be a number greater than 0.*got -1.0"),
+    ("ridge", 0.0, ValueError, "greater than 0, or 'auto', got 0.0"),
+    ("ridge", float("nan"), ValueError, "greater than 0, or 'auto', got nan"),
+    ("ridge", float("inf"), ValueError, "got inf"),
+    ("ridge", "1", TypeError, "got '1'"),
+    ("ridge", True, TypeError, "got True"),
+    ("ridge", None, TypeError, "got None"),
+    ("n_particles", 0, ValueError, "an integer of at least 1, or 'auto', got 0"),
+    ("n_particles", 2.5, TypeError, "an integer of at least 1, or 'auto', got 2.5"),
+    ("n_particles", True, TypeError, "got True"),
+    ("n_particles", "many", TypeError, "or 'auto', got 'many'"),
+    ("concavity", 0, ValueError, "expected concavity .*greater than 0, got 0"),
+    ("penalty_strength", -0.1, ValueError, "of at least 0, got -0.1"),
+    ("max_iter", -1, ValueError, "an integer of at least 0, got -1"),
+    ("max_iter", 1.5, TypeError, "an integer .*got 1.5"),
+    ("tol", float("nan"), ValueError, "of at least 0, got nan"),
+    ("tol", "small", TypeError, "expected tol to be a number .*got 'small'"),
+    ("step_size", 0.0, ValueError, "greater than 0, or 'auto', got 0.0"),
+    ("validation_fraction", 0.95, ValueError, "at most 0.9, got 0.95"),
+    ("max_time", 0, ValueError, "greater than 0, or None, got 0"),
+    ("max_time", "1 s", TypeError, "or None, got '1 s'"),
+    ("knots", 1, ValueError, "at least 2 and at most .*, got 1"),
+    ("knots", "few", TypeError, "or 'auto' or None, got 'few'"),
+    ("knots", False, TypeError, "got False"),
+    ("knot_tolerance", -1e-3, ValueError, "at least 0, or 'auto', got -0.001"),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "error", "match"), BAD_NUMBERS)
+def test_bad_numbers_are_named(name, value, error, match):
+    with pytest.raises(error, match=match) as caught:
+        regressor(**{name: value}).fit(X, Y)
+    assert f"expected {name} to be" in str(caught.value)
+
+
+@pytest.mark.parametrize("value", [-1.0, 0, float("nan"), "1", True])
+def test_bad_ridges_are_named_without_features_to_learn(value):
+    with pytest.raises((ValueError, TypeError), match=f"expected ridge .* got {value!r}"):
+        BrownianKernelRidge(ridge=value).fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "choices"),
+    [
+        ("penalty", "lasso", tuple(PENALTIES)),
+        ("backend", "jax", ("auto", "numpy", "cupy", "torch")),
+        ("dtype", "float16", ("auto", "float32", "float64")),
+    ],
+)
+def test_unknown_choices_are_named_with_the_known(name, value, choices):
+    with pytest.raises(ValueError, match=f"expected {name} to be one of .*got '{value}'") as caught:
+        regressor(**{name: value}).fit(X, Y)
+    assert all(repr(choice) in str(caught.value) for choice in choices)
+
+
+@pytest.mark.parametrize("name", ["early_stopping", "warm_start", "normalize_y", "standardize"])
+def test_switches_take_no_text(name):
+    with pytest.raises(TypeError, match=f"expected {name} to be .*got 'no'"):
+        regressor(**{name: "no"}).fit(X, Y)
+
+
+@pytest.mark.skipif(cupy_is_usable(), reason="there is a GPU")
+@pytest.mark.parametrize("make", MAKERS)
+def test_cupy_without_a_gpu_says_what_works(make):
+    installed = importlib.util.find_spec("cupy") is not None
+    missing = "nvidia-smi" if installed else "pip install 'gpukfl"
+    with pytest.raises(RuntimeError, match=f"{missing}.*backend='numpy' works"):
+        make(backend="cupy").fit(X, Y)
+
+
+def test_early_stopping_needs_samples_to_fit():
+    with pytest.raises(ValueError, match="at least 2 samples to fit, got 2 samples"):
+        regressor(early_stopping=True).fit(X[:2], Y[:2])
+
+
+# ---------------------------------------------------------------------- a constant target
+
+
+@pytest.mark.parametrize("value", [0.0, 7.3, -1e12])
+def test_a_constant_target_is_predicted_with_a_warning(value):
+    with pytest.warns(UserWarning, match="y is constant: the model predicts that constant"):
+        model = regressor().fit(X, np.full(N, value))
+    np.testing.assert_allclose(model.predict(2 * X), value, rtol=1e-15)
+    assert not np.any(model.W_)
+
+
+def test_a_constant_target_needs_no_features_to_learn():
+    model = BrownianKernelRidge().fit(X, np.full(N, 7.3))
+    np.testing.assert_allclose(model.predict(2 * X), 7.3, rtol=1e-15)
+
+
+# ---------------------------------------------------------------------- prediction
+
+
+@pytest.mark.parametrize(("make", "y"), [*((make, Y) for make in MAKERS), (classifier, LABELS)])
+def test_not_fitted(make, y):
+    with pytest.raises(NotFittedError):
+        make().predict(X)
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_another_number_of_features_is_refused(on_double, make):
+    model = make().fit(on_double.put(X), on_double.put(Y))
+    with pytest.raises(ValueError, match=r"X has 2 features, but .* is expecting 3 features"):
+        model.predict(on_double.put(X[:, :2]))
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_another_library_is_refused(on_double, make):
+    if on_double.library == "numpy":
+        pytest.skip("the library of the reference")
+    fitted_here = make().fit(on_double.put(X), on_double.put(Y))
+    with pytest.raises(ValueError, match=f"expected {on_double.library}, got numpy"):
+        fitted_here.predict(X)
+    with pytest.raises(ValueError, match=f"expected numpy, got {on_double.library}"):
+        make().fit(X, Y).predict(on_double.put(X))
+
+
+@pytest.mark.parametrize("make", MAKERS)
+@pytest.mark.parametrize("kind", [list, pd.DataFrame])
+def test_host_data_is_refused_by_a_model_of_another_library(make, kind):
+    torch = pytest.importorskip("torch")
+    model = make().fit(torch.asarray(X), torch.asarray(Y))
+    with pytest.raises(ValueError, match="expected torch, got numpy"):
+        model.predict(kind(X))
+
+
+def test_other_column_names_are_refused():
+    model = regressor().fit(pd.DataFrame(X, columns=["a", "b", "c"]), Y)
+    with pytest.raises(ValueError, match="feature names should match"):
+        model.predict(pd.DataFrame(X, columns=["a", "b", "z"]))
+
+
+# ---------------------------------------------------------------------- a failed fit
+
+FAILURES = {
+    "samples": lambda model: model.fit(changed(X[:, :2], np.nan, (0, 0)), Y),
+    "targets": lambda model: model.fit(X[:, :2], Y[:-1]),
+    "missing targets": lambda model: model.fit(X[:, :2], changed(Y, np.nan)),
+    "weights": lambda model: model.fit(X[:, :2], Y, sample_weight=-np.ones(N)),
+    "parameter": lambda model: model.set_params(ridge=-1.0).fit(X[:, :2], Y),
+    "overflow": lambda model: model.fit(1e200 * X[:, :2], Y),
+}
+
+
+@beside_the_error
+@pytest.mark.parametrize("how", FAILURES)
+@pytest.mark.parametrize("make", MAKERS)
+def test_a_failed_fit_leaves_the_model_as_it_was(make, how):
+    model = make().fit(X, Y)
+    before = model.predict(X)
+    with pytest.raises((ValueError, FloatingPointError)):
+        FAILURES[how](model)
+    assert model.n_features_in_ == D
+    np.testing.assert_array_equal(model.predict(X), before)
+
+
+def test_a_failed_fit_leaves_the_classes_as_they_were():
+    model = classifier().fit(X, LABELS)
+    before = model.predict_proba(X)
+    with pytest.raises(ValueError, match="inconsistent"):
+        model.fit(X, np.arange(N - 1) % 3)
+    assert list(model.classes_) == ["no", "yes"]
+    np.testing.assert_array_equal(model.predict_proba(X), before)
+
+
+def test_a_failed_fit_leaves_the_column_names_as_they_were():
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    model = regressor().fit(frame, Y)
+    with pytest.raises(ValueError, match="NaN"):
+        model.fit(frame.rename(columns={"a": "z"}), changed(Y, np.nan))
+    assert list(model.feature_names_in_) == ["a", "b", "c"]
+
+
+def test_a_fit_without_column_names_forgets_the_old_ones(on_double):
+    model = regressor().fit(pd.DataFrame(X, columns=["a", "b", "c"]), Y)
+    model.fit(on_double.put(X), on_double.put(Y))
+    assert not hasattr(model, "feature_names_in_")

@@ -1,0 +1,46 @@
+"""Every check of scikit-learn's own suite; only those for a GPU that is not there are skipped."""
+
+import pytest
+from sklearn.utils.estimator_checks import estimator_checks_generator
+
+from gpukfl import BKerNNClassifier, BKerNNRegressor, BrownianKernelRidge
+from gpukfl._places import cupy_is_usable, torch_cuda_is_usable
+
+ESTIMATORS = [
+    BKerNNRegressor(n_particles=20, max_iter=5, random_state=0),
+    BKerNNClassifier(n_particles=20, max_iter=5, random_state=0),
+    BrownianKernelRidge(random_state=0),
+]
+PAIRS = ("X_ns_and_device", "other_ns_and_device")
+
+
+def missing_gpu(check):
+    """Say which device a check needs and this machine lacks."""
+    keywords = getattr(check, "keywords", {}) or {}
+    places = [(keywords.get("array_namespace"), keywords.get("device_name"))]
+    places += [tuple(keywords[name])[:2] for name in PAIRS if name in keywords]
+    for library, device in places:
+        if library == "cupy" and not cupy_is_usable():
+            return "needs a GPU that CuPy can use"
+        if library == "torch" and device == "cuda" and not torch_cuda_is_usable():
+            return "needs a GPU that torch can use"
+        if library == "torch" and device in ("mps", "xpu"):
+            return f"needs an {device} device"
+    return None
+
+
+def cases():
+    for estimator in ESTIMATORS:
+        for model, check in estimator_checks_generator(estimator):
+            reason = missing_gpu(check)
+            marks = [pytest.mark.skip(reason)] if reason else []
+            name = getattr(check, "func", check).__name__
+            yield pytest.param(model, check, marks=marks, id=f"{type(estimator).__name__}-{name}")
+
+
+# A check may fit a constant y, and few steps rarely converge: both warn by design
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore:y is constant:UserWarning")
+@pytest.mark.parametrize(("estimator", "check"), list(cases()))
+def test_scikit_learn(estimator, check):
+    check(estimator)

@@ -1,0 +1,47 @@
+"""The code of the README and the quickstart works as it stands, and so do the commands."""
+
+import pathlib
+import re
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[1]
+MAIN_JOB = 'python -m pip install ".[plot]" && gpukfl fit diabetes --report report.html'
+TESTS = 'python -m pip install ".[test]" && python -m pytest'
+
+
+def text_of(name):
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def blocks(name, language):
+    """Line number and text of each code block of a language."""
+    text = text_of(name)
+    for found in re.finditer(rf"^```{language}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE):
+        yield text.count("\n", 0, found.start(1)), found[1]
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/quickstart.md"])
+def test_code_runs(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    found = list(blocks(name, "python"))
+    assert found
+    assert len(found) == text_of(name).count("```python")
+    namespace = {"__name__": "__main__"}
+    for line, code in found:
+        # Empty lines in front, so that a traceback shows the line of the document
+        exec(compile("\n" * line + code, str(ROOT / name), "exec"), namespace)
+
+
+def test_readme_gives_two_commands():
+    commands = [block.strip() for _, block in blocks("README.md", "bash")]
+    assert commands[:2] == [MAIN_JOB, TESTS]
+    assert not any("pytest" in command for command in commands[2:])
+    assert text_of("README.md").count(f"<!-- test command -->\n```bash\n{TESTS}\n```\n") == 1
+
+
+def test_main_job_is_a_command():
+    from gpukfl.cli._main import _parser
+
+    options = _parser().parse_args(MAIN_JOB.split("&& gpukfl ")[1].split())
+    assert (options.data, options.report) == ("diabetes", "report.html")

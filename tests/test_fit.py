@@ -1,0 +1,570 @@
+"""`gpukfl.fit`: what it takes, how it tunes, and what its models say and draw."""
+
+import re
+import sys
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+import gpukfl
+from gpukfl import _fit
+from gpukfl.operators import BrownianKernel
+from gpukfl.penalties import PENALTIES
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+    pytest.mark.filterwarnings("ignore:the best ridge is at the edge:UserWarning"),
+]
+
+N, D = 80, 3
+RNG = np.random.default_rng(11)
+X = RNG.uniform(-1, 1, (N, D)) * [1.0, 50.0, 0.01]
+Y = np.abs(X[:, 0]) + 0.02 * X[:, 1]
+LABELS = np.where(X[:, 0] > 0, "yes", "no")
+FRAME = pd.DataFrame(X, columns=["width", "height", "age"])
+
+
+def fit(X, y, **options):
+    return gpukfl.fit(X, y, **{"n_particles": 8, "max_iter": 4, **options})
+
+
+# ---------------------------------------------------------------------- kinds of data
+
+
+def test_a_frame_gives_its_names():
+    model = fit(FRAME, pd.Series(Y, name="price"), ridge="auto")
+    assert (model.feature_names, model.target_name) == (["width", "height", "age"], "price")
+    assert (model.task, model.method, model.n_samples) == ("regression", "bkernn", N)
+    np.testing.assert_array_equal(model.predict(FRAME), fit(X, Y, ridge="auto").predict(X))
+    assert {name for name, _ in model.most_important()} == set(model.feature_names)
+
+
+def test_an_array_gets_names():
+    model = fit(X, Y, ridge="auto")
+    assert (model.feature_names, model.target_name) == (["x0", "x1", "x2"], "y")
+    assert repr(model) == "Model(bkernn, regression, 80 samples, 3 features)"
+
+
+@pytest.mark.parametrize("ridge", ["auto", "tune"])
+def test_lists_are_data(ridge):
+    model = fit(X.tolist(), Y.tolist(), ridge=ridge)
+    assert model.n_samples == N
+    np.testing.assert_allclose(model.predict(X), fit(X, Y, ridge=ridge).predict(X), rtol=1e-12)
+
+
+@pytest.mark.parametrize("ridge", ["auto", "tune"])
+@pytest.mark.parametrize("y", [Y, (X[:, 0] > 0).astype(int)], ids=["regression", "classification"])
+def test_torch_stays_torch(monkeypatch, y, ridge):
+    monkeypatch.setattr(_fit, "_REACH", 1)
+    torch = pytest.importorskip("torch")
+    here = torch.asarray(X)
+    model = fit(here, torch.asarray(y), ridge=ridge)
+    assert isinstance(model.predict(here), torch.Tensor)
+    assert model.score(here, torch.asarray(y)) == pytest.approx(fit(X, y, ridge=ridge).score(X, y))
+
+
+@pytest.mark.parametrize("ridge", [0.01, "tune"])
+@pytest.mark.parametrize("y", [Y, (X[:, 0] > 0).astype(int)], ids=["regression", "classification"])
+def test_arrays_of_a_device_are_data(monkeypatch, on_double, y, ridge):
+    monkeypatch.setattr(_fit, "_REACH", 1)
+    here = on_double.put(X)
+    model = fit(here, on_double.put(y, "int64" if y.dtype.kind == "i" else None), ridge=ridge)
+    expected = on_double.rounded(fit(X, y, ridge=ridge).predict(X))
+    np.testing.assert_allclose(on_double.host(model.predict(here)), expected, atol=1e-5)
+
+
+def test_text_is_classified():
+    model = fit(FRAME, LABELS)
+    assert (model.task, set(model.predict(FRAME))) == ("classification", {"yes", "no"})
+    np.testing.assert_allclose(model.predict_proba(FRAME).sum(axis=1), 1.0, atol=1e-14)
+    assert model.score(FRAME, LABELS) > 0.9
+
+
+def test_many_targets():
+    model = fit(X, np.stack([Y, -X[:, 1]], axis=1))
+    assert model.predict(X).shape == (N, 2)
+    assert model.score(X, np.stack([Y, -X[:, 1]], axis=1)) > 0.5
+
+
+def test_a_memory_map_is_its_array(tmp_path):
+    (X / [1.0, 50.0, 0.01]).astype("float32").tofile(tmp_path / "X.dat")
+    on_disk = np.memmap(tmp_path / "X.dat", dtype="float32", mode="r", shape=X.shape)
+    model = fit(on_disk, Y, knots=64)
+    expected = fit(np.array(on_disk), Y, knots=64)
+    assert model.predict(on_disk).dtype == np.float32
+    np.testing.assert_array_equal(model.predict(on_disk), expected.predict(np.array(on_disk)))
+
+
+@pytest.mark.parametrize(
+    ("y", "task"),
+    [
+        (LABELS, "classification"),
+        (LABELS.astype(object), "classification"),
+        (X[:, 0] > 0, "classification"),
+        (np.arange(N) % 20, "classification"),
+        (np.arange(N) % 21, "regression"),
+        ((np.arange(N) % 2).astype(float), "regression"),
+        (np.stack([np.arange(N) % 2] * 2, axis=1), "regression"),
+        ([1, 2] * 40, "classification"),
+        (pd.Series(LABELS, dtype="category"), "classification"),
+        (pd.Series(np.arange(N), dtype="Int64"), "regression"),
+        (pd.Series(Y, dtype="Float64"), "regression"),
+    ],
+)
+def test_the_task_follows_from_the_target(y, task):
+    assert _fit._task_of(y) == task
+
+
+def test_the_task_can_be_said():
+    assert fit(X, np.arange(N) % 2, task="regression", ridge=0.1).task == "regression"
+    assert fit(X, (np.arange(N) % 2) * 1.0, task="classification", ridge=0.1).task == (
+        "classification"
+    )
+
+
+def test_options_reach_the_estimator():
+    e = fit(X, Y, n_particles=7, knots=32, dtype="float32", standardize=False).estimator
+    assert (e.W_.shape, e.n_knots_, e.W_.dtype, e.mean_) == ((D, 7), 32, np.float32, None)
+    assert fit(X, Y, ridge="auto").estimator.mean_.shape == (D,)
+
+
+def test_weights_are_repeated_rows():
+    weights = RNG.integers(1, 4, N)
+    weighted = fit(X, Y, sample_weight=weights, ridge=0.01)
+    repeated = fit(np.repeat(X, weights, axis=0), np.repeat(Y, weights), ridge=0.01)
+    np.testing.assert_allclose(weighted.predict(X), repeated.predict(X), atol=1e-6)
+
+
+def test_rows_of_weight_zero_take_no_part_in_tuning():
+    noise = np.where(np.arange(N) % 2, 100.0, 0.0)
+    weights = np.where(np.arange(N) % 2, 0.0, 1.0)
+    model = fit(X, Y + noise, sample_weight=weights)
+    assert model.score(X, Y) > 0.9
+
+
+def test_a_random_state_repeats_the_fit():
+    np.testing.assert_array_equal(fit(X, Y).predict(X), fit(X, Y).predict(X))
+
+
+@pytest.mark.parametrize("seed", [None, np.random.RandomState(0)])
+def test_any_random_state_is_taken(seed):
+    assert fit(X, Y, random_state=seed).score(X, Y) > 0.5
+
+
+# ---------------------------------------------------------------------- tuning
+
+
+def test_a_given_ridge_is_used():
+    model = fit(X, Y, ridge=0.0123)
+    assert model.estimator.ridge_ == 0.0123
+    assert model.tuning == []
+
+
+def test_the_formula_is_used():
+    Z = (X - X.mean(axis=0)) / X.std(axis=0)
+    expected = np.linalg.norm(Z, axis=1).max() / N
+    model = fit(X, Y, ridge="auto")
+    assert model.estimator.ridge_ == pytest.approx(expected, rel=1e-12)
+    assert model.tuning == []
+
+
+@pytest.mark.parametrize("y", [Y, LABELS], ids=["regression", "classification"])
+def test_the_chosen_ridge_scored_best(y):
+    model = fit(X, y)
+    scores = [trial["score"] for trial in model.tuning]
+    chosen = [trial for trial in model.tuning if trial["chosen"]]
+    assert len(chosen) == 1
+    assert chosen[0]["score"] == max(scores)
+    assert len(scores) >= 3 or chosen[0]["multiple"] == 1.0
+    formula = fit(X, y, ridge="auto").estimator.ridge_
+    assert model.estimator.ridge_ == pytest.approx(chosen[0]["multiple"] * formula, rel=1e-12)
+    assert all(set(t) == {"penalty", "ridge", "multiple", "score", "chosen"} for t in model.tuning)
+
+
+def test_tuning_stops_past_the_best():
+    model = fit(X, Y)
+    by_multiple = sorted(model.tuning, key=lambda trial: trial["multiple"])
+    multiples = [trial["multiple"] for trial in by_multiple]
+    np.testing.assert_allclose(np.diff(np.log(multiples)), np.log(3.0), rtol=1e-9)
+    assert len(set(multiples)) == len(multiples)
+    assert 1.0 in multiples
+
+
+def test_penalties_are_tuned():
+    model = fit(X, Y, penalty="tune", max_iter=2)
+    assert {trial["penalty"] for trial in model.tuning} == set(PENALTIES)
+    chosen = [trial for trial in model.tuning if trial["chosen"]]
+    assert len(chosen) == 1
+    assert chosen[0]["score"] == max(trial["score"] for trial in model.tuning)
+    assert model.estimator.penalty == chosen[0]["penalty"]
+
+
+def test_penalties_are_tuned_at_a_given_ridge():
+    model = fit(X, Y, penalty="tune", ridge=0.02, max_iter=2)
+    assert [trial["penalty"] for trial in model.tuning] == list(PENALTIES)
+    assert {trial["ridge"] for trial in model.tuning} == {0.02}
+    assert model.estimator.ridge_ == 0.02
+
+
+def test_tuning_is_not_on_the_rows_it_scores():
+    noise = RNG.standard_normal(N)
+    best = max(trial["score"] for trial in fit(X, noise).tuning)
+    assert best < 0.3  # of pure noise nothing can be predicted
+
+
+def test_large_data_are_tuned_on_a_sample(monkeypatch):
+    monkeypatch.setattr(_fit, "_TUNE_ROWS", 40)
+    monkeypatch.setattr(_fit, "_CROSS_VALIDATE_BELOW", 40)
+    sizes = []
+    fit_one = _fit._Tuning.fit_one
+
+    def counting(self, estimator, X, y, weights, stage):
+        sizes.append(len(y))
+        return fit_one(self, estimator, X, y, weights, stage)
+
+    monkeypatch.setattr(_fit._Tuning, "fit_one", counting)
+    model = fit(X, Y)
+    assert sizes[-1] == N
+    assert set(sizes[:-1]) == {32}
+    assert len(sizes) - 1 == len(model.tuning)
+
+
+def test_the_edge_of_the_search_is_reported(monkeypatch):
+    monkeypatch.setattr(_fit, "_REACH", 1)
+    with pytest.warns(UserWarning, match="the best ridge is at the edge of those tried, 0.333"):
+        fit(X, 100 * Y)
+
+
+@pytest.mark.parametrize("n", [2, 3, 5, 9])
+def test_few_samples_are_tuned_or_refused(n):
+    try:
+        model = fit(X[:n], Y[:n])
+    except ValueError as error:
+        assert re.search(r"sample", str(error))  # noqa: PT017
+        assert n < 5
+    else:
+        assert np.all(np.isfinite([trial["score"] for trial in model.tuning]))
+        assert np.all(np.isfinite(model.predict(X[:n])))
+
+
+def test_rare_classes_are_tuned():
+    labels = LABELS.astype(object)
+    labels[0] = "once"
+    model = fit(X, labels)
+    assert list(model.estimator.classes_) == ["no", "once", "yes"]
+
+
+def test_the_model_can_be_fitted_again_alike():
+    model = fit(X, Y)
+    again = model.estimator.fit(X, Y)
+    assert again.ridge_ == pytest.approx(
+        next(trial["multiple"] for trial in model.tuning if trial["chosen"])
+        * fit(X, Y, ridge="auto").estimator.ridge_
+    )
+    assert (again.max_time, again.warm_start) == (None, False)
+
+
+def test_a_clone_of_the_estimator_has_the_tuned_ridge():
+    model = fit(X, Y)
+    assert clone(model.estimator).fit(X, Y).ridge_ == pytest.approx(model.estimator.ridge_)
+
+
+# ---------------------------------------------------------------------- time and interruption
+
+
+class Clock:
+    """A clock that advances at every look."""
+
+    def __init__(self, step):
+        self.now, self.step = 0.0, step
+
+    def __call__(self):
+        self.now += self.step
+        return self.now
+
+
+def test_max_time_ends_tuning_and_fit(monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setattr("time.perf_counter", Clock(0.01))
+        unlimited = fit(X, Y)
+        limited = fit(X, Y, max_time=0.5)
+    assert unlimited.seconds > 1.0
+    assert limited.seconds < 0.6
+    assert len(limited.tuning) < len(unlimited.tuning)
+    assert limited.score(X, Y) > 0
+
+
+def test_no_time_still_gives_a_model():
+    model = fit(X, Y, max_time=1e-9)
+    assert np.all(np.isfinite(model.predict(X)))
+    assert len(model.tuning) == 1
+    assert model.estimator.n_iter_ <= 2
+
+
+def interrupt(monkeypatch, after):
+    gradient, calls = BrownianKernel.quadratic_gradient, [0]
+
+    def interrupted(self, *args):
+        calls[0] += 1
+        if calls[0] == after + 1:
+            raise KeyboardInterrupt
+        return gradient(self, *args)
+
+    monkeypatch.setattr(BrownianKernel, "quadratic_gradient", interrupted)
+
+
+@pytest.mark.parametrize("after", [0, 3, 12, 40])
+def test_an_interruption_while_tuning_gives_a_model_and_a_warning(monkeypatch, after):
+    interrupt(monkeypatch, after)
+    with pytest.warns(ConvergenceWarning, match="interrupted"):
+        model = fit(X, Y)
+    assert np.all(np.isfinite(model.predict(X)))
+    assert "interrupted" in model.summary() or any(t["chosen"] for t in model.tuning)
+
+
+def test_an_interruption_of_the_last_fit_gives_a_model_and_a_warning(monkeypatch):
+    interrupt(monkeypatch, 2)
+    with pytest.warns(ConvergenceWarning, match="interrupted: the best iterate"):
+        model = fit(X, Y, ridge="auto", max_iter=20)
+    assert model.estimator.status_ == "INTERRUPTED"
+    assert "interrupted" in model.summary()
+
+
+def test_no_progress_off_a_terminal(capfd):
+    fit(X, Y)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_progress_when_asked(capfd):
+    fit(X, Y, progress=True)
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert err != ""
+
+
+def test_progress_on_a_terminal(monkeypatch):
+    shown = []
+    real = _fit._progress
+    monkeypatch.setattr(_fit, "_progress", lambda show: shown.append(show) or real(False))
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    fit(X, Y, ridge="auto")
+    fit(X, Y, ridge="auto", progress=False)
+    assert shown == [True, False]
+
+
+# ---------------------------------------------------------------------- bad input
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"method": "forest"}, "expected method to be one of bkernn, got 'forest'"),
+        ({"task": "ranking"}, "expected task to be one of auto, .*, got 'ranking'"),
+        ({"ridge": "best"}, "expected ridge to be a positive number, 'auto' or 'tune', got 'best'"),
+        ({"ridge": -1.0}, "expected ridge to be a number greater than 0.*got -1.0"),
+        ({"penalty": "lasso"}, "expected penalty to be one of basic, .* or tune, got 'lasso'"),
+        ({"max_time": 0}, "expected max_time to be a number greater than 0, or None, got 0"),
+        (
+            {"max_time": float("nan")},
+            "expected max_time to be a number greater than 0, or None, got nan",
+        ),
+        ({"backend": "jax"}, "expected backend to be one of .*, got 'jax'"),
+        ({"n_particles": 0}, "expected n_particles .* got 0"),
+    ],
+)
+def test_bad_options_are_named(options, match):
+    with pytest.raises(ValueError, match=match):
+        fit(X, Y, **options)
+
+
+@pytest.mark.parametrize("value", ["10", [1]])
+def test_a_time_that_is_no_number_is_named(value):
+    with pytest.raises(TypeError, match="expected max_time to be"):
+        fit(X, Y, max_time=value)
+
+
+def test_an_unknown_option_is_named():
+    with pytest.raises(TypeError, match="n_partcles"):
+        gpukfl.fit(X, Y, n_partcles=8)
+
+
+def test_text_columns_are_named():
+    frame = FRAME.assign(colour="red", day=pd.Timestamp("2020-01-01"))
+    with pytest.raises(ValueError, match="expected columns of numbers, got others in colour, day"):
+        fit(frame, Y)
+
+
+def test_columns_with_missing_values_are_named():
+    frame = FRAME.copy()
+    frame.loc[3, "height"] = np.nan
+    with pytest.raises(ValueError, match="expected no missing values, got NaN in height: fill"):
+        fit(frame, Y)
+
+
+@pytest.mark.parametrize("ridge", ["auto", "tune"])
+@pytest.mark.parametrize("cut", [slice(0, 70), slice(None)], ids=["fewer rows", "more rows"])
+def test_mismatched_lengths_are_named(ridge, cut):
+    rows = X[cut] if cut.stop else X[:75]
+    y = Y if cut.stop else np.append(Y, Y)
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        fit(rows, y, ridge=ridge)
+
+
+@pytest.mark.parametrize("ridge", ["auto", "tune"])
+def test_mismatched_weights_are_named(ridge):
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        fit(X, Y, sample_weight=np.ones(3), ridge=ridge)
+
+
+@pytest.mark.parametrize("ridge", ["auto", "tune"])
+def test_a_missing_target_is_named(ridge):
+    with pytest.raises(ValueError, match="got None"):
+        fit(X, None, ridge=ridge)
+
+
+@pytest.mark.parametrize("ridge", ["auto", "tune"])
+def test_sparse_samples_are_named(ridge):
+    from scipy import sparse
+
+    with pytest.raises(TypeError, match="expected a dense array or frame"):
+        fit(sparse.csr_array(X), Y, ridge=ridge)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_values_that_are_not_finite_are_named(bad):
+    samples, y = X.copy(), Y.copy()
+    samples[1, 2] = y[4] = bad
+    with pytest.raises(ValueError, match="X contains"):
+        fit(samples, Y)
+    with pytest.raises(ValueError, match="y contains"):
+        fit(X, y)
+
+
+def test_a_constant_target_is_predicted():
+    with pytest.warns(UserWarning, match="y is constant"):
+        model = fit(X, np.full(N, 4.5))
+    np.testing.assert_allclose(model.predict(X), 4.5, rtol=1e-14)
+
+
+# ---------------------------------------------------------------------- the model
+
+
+@pytest.fixture(scope="module")
+def models():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        options = {"ridge": "auto"}
+        three = np.searchsorted([-0.4, 0.4], X[:, 0])
+        return {
+            "regression": fit(FRAME, pd.Series(Y, name="price")),
+            "multiclass": fit(X, three, **options),
+            "two classes": fit(FRAME, LABELS, **options),
+            "two targets": fit(X, np.stack([Y, X[:, 1]], axis=1), **options),
+            "W = 0": fit(X, Y, ridge=1e6),
+            "no steps": fit(X, Y, max_iter=0, **options),
+            "binned": fit(X, Y, knots=32, **options),
+            "early stopping": fit(X, Y, early_stopping=True, **options),
+            "one feature": fit(X[:, :1], Y, **options),
+        }
+
+
+KINDS = [
+    "regression",
+    "multiclass",
+    "two classes",
+    "two targets",
+    "W = 0",
+    "no steps",
+    "binned",
+    "early stopping",
+    "one feature",
+]
+
+
+def test_the_summary_says_what_was_done(models):
+    model = models["regression"]
+    text, e = model.summary(), model.estimator
+    best = max(trial["score"] for trial in model.tuning)
+    for expected in [
+        "BKerNNRegressor for price",
+        "80 samples, 3 features",
+        "8 particles, penalty concave_feature",
+        f"ridge {e.ridge_:.3g}",
+        "numpy cpu, exactly",
+        f"{e.n_iter_} steps, {e.status_.lower().replace('_', ' ')}",
+        f"R² {best:.4f}, best of {len(model.tuning)} settings",
+        f"{e.n_effective_features_} effective directions",
+        *("width", "height", "age"),
+    ]:
+        assert expected in text
+    assert "binned on 32 knots" in models["binned"].summary()
+    assert "knots error" in models["binned"].summary()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_model_is_summarised(models, kind):
+    assert f"for {models[kind].target_name}" in models[kind].summary()
+
+
+def test_the_most_important_come_first(models):
+    model = models["regression"]
+    values = [value for _, value in model.most_important()]
+    assert values == sorted(values, reverse=True)
+    assert sum(values) == pytest.approx(1.0)
+    assert len(model.most_important(2)) == 2
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_model_is_drawn_in_four_panels(models, kind):
+    figure_type = pytest.importorskip("matplotlib.figure").Figure
+    figure = models[kind].plot()
+    assert isinstance(figure, figure_type)
+    titles = [ax.get_title() for ax in figure.axes if ax.get_title()]
+    panels = ["Feature importances", "Learned directions", "Shape functions", "Optimisation"]
+    assert len(titles) == len(panels)
+    assert all(title.startswith(panel) for title, panel in zip(titles, panels, strict=True))
+    figure.draw_without_rendering()
+
+
+def test_a_model_of_another_library_is_drawn():
+    torch = pytest.importorskip("torch")
+    model = fit(torch.asarray(X), torch.asarray(Y), ridge="auto")
+    model.plot().draw_without_rendering()
+    assert isinstance(model.feature_importances_, np.ndarray)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_report_is_one_file_with_the_picture_inside(models, kind, tmp_path):
+    models[kind].report(tmp_path / "report.html", scores={"R² <held out>": 0.987654})
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert re.search(r'src="data:image/png;base64,[A-Za-z0-9+/=]{1000,}"', page)
+    assert "http" not in page
+    assert not re.search(r"<(script|link)\b", page)
+    assert "0.9877" in page
+    assert "R² &lt;held out&gt;" in page
+    for name, _ in models[kind].most_important():
+        assert name in page
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_a_report_escapes_names(tmp_path):
+    frame = FRAME.rename(columns={"width": "<b>&"})
+    fit(frame, pd.Series(Y, name="<i>"), ridge="auto").report(tmp_path / "r.html")
+    page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "<b>&" not in page
+    assert "<i>" not in page
+
+
+def test_probabilities_are_for_classes(models):
+    assert models["multiclass"].predict_proba(X).shape == (N, 3)
+    with pytest.raises(TypeError, match="expected a classification model, got a regression"):
+        models["regression"].predict_proba(FRAME)
+
+
+def test_learned_features_come_from_the_model(models):
+    model = models["regression"]
+    assert model.transform(FRAME).shape == (N, model.estimator.n_effective_features_)

@@ -1,0 +1,289 @@
+"""Model files: the same predictions, nothing that executes, and clear words for bad files."""
+
+import json
+import pickle
+import subprocess
+import sys
+import zipfile
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import gpukfl
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+    pytest.mark.filterwarnings("ignore:the best ridge is at the edge:UserWarning"),
+]
+
+RNG = np.random.default_rng(4)
+X = RNG.uniform(-1, 1, (60, 3))
+Y = np.abs(X[:, 0]) + 0.1 * X[:, 1]
+FRAME = pd.DataFrame(X, columns=["größe", "b", "c d"])
+THREE = np.searchsorted([-0.4, 0.4], X[:, 0])
+TEXT = np.array(["low", "mid", "high"])[THREE]
+
+CASES = {
+    "regression": (X, Y, {}),
+    "tuned": (X, Y, {"ridge": "tune"}),
+    "two targets": (X, np.stack([Y, X[:, 1]], axis=1), {}),
+    "frame": (FRAME, pd.Series(Y, name="price"), {}),
+    "int labels": (X, THREE, {}),
+    "text labels": (X, TEXT, {}),
+    "object labels": (X, TEXT.astype(object), {}),
+    "bool labels": (X, X[:, 0] > 0, {}),
+    "not standardised": (X, Y, {"standardize": False}),
+    "thinned": (X, Y, {"knot_tolerance": 1e-2}),
+    "binned": (X, Y, {"knots": 32}),
+    "float32": (X.astype("float32"), Y, {}),
+    "W = 0": (X, Y, {"ridge": 1e6}),
+    "early stopping": (X, Y, {"early_stopping": True}),
+    "numpy numbers": (X, Y, {"tol": np.float64(1e-3), "n_particles": np.int64(8)}),
+    "random state object": (X, Y, {"random_state": np.random.RandomState(0)}),
+}
+
+
+def fit(data, y, **options):
+    return gpukfl.fit(data, y, **{"n_particles": 8, "max_iter": 3, "ridge": 0.01, **options})
+
+
+@pytest.mark.parametrize("kind", CASES)
+def test_a_loaded_model_is_the_saved_one(kind, tmp_path):
+    data, y, options = CASES[kind]
+    model = fit(data, y, **options)
+    model.save(tmp_path / "model.gpukfl")
+    loaded = gpukfl.load(tmp_path / "model.gpukfl")
+    np.testing.assert_array_equal(loaded.predict(data), model.predict(data))
+    assert loaded.predict(data).dtype == model.predict(data).dtype
+    np.testing.assert_array_equal(loaded.transform(data), model.transform(data))
+    if model.task == "classification":
+        np.testing.assert_array_equal(loaded.predict_proba(data), model.predict_proba(data))
+        assert loaded.estimator.classes_.dtype == model.estimator.classes_.dtype
+    assert loaded.summary() == model.summary()
+    assert (loaded.tuning, loaded.feature_names) == (model.tuning, model.feature_names)
+    assert loaded.estimator.history_ == model.estimator.history_
+
+
+@pytest.mark.parametrize("kind", ["frame", "text labels", "object labels", "tuned"])
+def test_the_file_holds_no_pickle(kind, tmp_path):
+    data, y, options = CASES[kind]
+    fit(data, y, **options).save(tmp_path / "model.gpukfl")
+    with np.load(tmp_path / "model.gpukfl", allow_pickle=False) as archive:
+        assert all(archive[name].dtype.kind in "fiubU" for name in archive.files)
+        assert json.loads(str(archive["header"]))["format"] == "gpukfl-model"
+
+
+def test_the_name_is_kept_as_given(tmp_path):
+    fit(X, Y).save(str(tmp_path / "model"))
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def test_a_loaded_model_can_be_fitted_drawn_and_saved_again(tmp_path):
+    model = fit(FRAME, Y)
+    model.save(tmp_path / "a")
+    loaded = gpukfl.load(tmp_path / "a")
+    loaded.save(tmp_path / "b")
+    np.testing.assert_array_equal(gpukfl.load(tmp_path / "b").predict(FRAME), model.predict(FRAME))
+    loaded.plot()
+    pickle.loads(pickle.dumps(loaded))
+    np.testing.assert_array_equal(loaded.estimator.fit(FRAME, Y).W_, loaded.estimator.W_)
+
+
+def test_names_are_still_checked_after_loading(tmp_path):
+    fit(FRAME, Y).save(tmp_path / "model")
+    with pytest.raises(ValueError, match="feature names should match"):
+        gpukfl.load(tmp_path / "model").predict(FRAME[["b", "größe", "c d"]])
+
+
+def test_a_model_of_another_library_loads_for_numpy(on_double, tmp_path):
+    here = on_double.put(X)
+    model = fit(here, on_double.put(Y))
+    model.save(tmp_path / "model")
+    predicted = gpukfl.load(tmp_path / "model").predict(X)
+    assert type(predicted) is np.ndarray
+    np.testing.assert_allclose(predicted, on_double.host(model.predict(here)), rtol=1e-12)
+
+
+LOAD_ALONE = """
+import sys
+
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("cupy", "torch", "cupyx"):
+            raise ModuleNotFoundError(name)
+
+sys.meta_path.insert(0, Blocked())
+import numpy as np
+import gpukfl
+
+X = np.load(sys.argv[2])
+np.testing.assert_allclose(gpukfl.load(sys.argv[1]).predict(X), np.load(sys.argv[3]), rtol=1e-12)
+assert "torch" not in sys.modules and "cupy" not in sys.modules
+print("loaded")
+"""
+
+
+def test_it_loads_where_there_is_no_gpu_library(tmp_path):
+    torch = pytest.importorskip("torch")
+    model = fit(torch.asarray(X), torch.asarray(Y))
+    model.save(tmp_path / "model")
+    np.save(tmp_path / "X.npy", X)
+    np.save(tmp_path / "expected.npy", model.predict(torch.asarray(X)).numpy())
+    files = [str(tmp_path / name) for name in ("model", "X.npy", "expected.npy")]
+    done = subprocess.run(
+        [sys.executable, "-c", LOAD_ALONE, *files], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "loaded"
+
+
+# ---------------------------------------------------------------------- bad files
+
+
+@pytest.fixture
+def saved(tmp_path):
+    path = tmp_path / "model"
+    fit(X, Y).save(path)
+    return path
+
+
+def rewritten(path, change):
+    """Write the file again with a changed header."""
+    with np.load(path, allow_pickle=False) as archive:
+        arrays = {name: archive[name] for name in archive.files}
+    header = json.loads(str(arrays.pop("header")))
+    change(header, arrays)
+    with path.open("wb") as file:
+        np.savez(file, header=np.array(json.dumps(header)), **arrays)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.9, 0.999])
+def test_a_truncated_file_is_named(saved, share):
+    data = saved.read_bytes()
+    saved.write_bytes(data[: int(share * len(data))])
+    with pytest.raises(ValueError, match=r"expected a gpukfl model file, got .*model.*truncated"):
+        gpukfl.load(saved)
+
+
+@pytest.mark.parametrize("share", np.linspace(0.02, 0.6, 12))
+def test_a_damaged_file_is_named(saved, share):
+    data = bytearray(saved.read_bytes())
+    start = int(share * len(data))
+    data[start : start + 40] = bytes(255 - byte for byte in data[start : start + 40])
+    saved.write_bytes(data)
+    with pytest.raises(ValueError, match="expected a gpukfl model file"):
+        gpukfl.load(saved)
+
+
+def write_npz(path):
+    np.savez(path.open("wb"), X=X)
+
+
+def write_npy(path):
+    np.save(path.open("wb"), X)
+
+
+def write_pickle(path):
+    path.write_bytes(pickle.dumps({"format": "gpukfl-model"}))
+
+
+def write_zip(path):
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("hello.txt", "hello")
+
+
+def write_other_header(path):
+    np.savez(path.open("wb"), header=np.array(json.dumps({"format": "other", "version": 1})))
+
+
+def write_numeric_header(path):
+    np.savez(path.open("wb"), header=np.arange(3))
+
+
+def write_objects(path):
+    np.savez(path.open("wb"), header=np.array([{"format": "gpukfl-model"}], dtype=object))
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        write_npz,
+        write_npy,
+        write_pickle,
+        write_zip,
+        write_other_header,
+        write_numeric_header,
+        write_objects,
+        lambda path: path.write_text("a,b\n1,2\n"),
+        lambda path: path.write_text('{"format": "gpukfl-model"}'),
+    ],
+    ids=["npz", "npy", "pickle", "zip", "other", "numeric", "objects", "text", "json"],
+)
+@pytest.mark.filterwarnings("ignore:unclosed file:RuntimeWarning")
+def test_a_foreign_file_is_named(write, tmp_path):
+    write(tmp_path / "model")
+    with pytest.raises(ValueError, match=r"expected a gpukfl model file, got .*model"):
+        gpukfl.load(tmp_path / "model")
+
+
+def test_a_newer_version_is_named(saved):
+    rewritten(saved, lambda header, _: header.update(version=2, gpukfl="9.9"))
+    with pytest.raises(ValueError, match=r"version 1 or older, got version 2 .*9.9: upgrade"):
+        gpukfl.load(saved)
+
+
+HEADER = ["format", "version", "gpukfl", "class", "parameters", "fitted", "model"]
+
+
+@pytest.mark.parametrize("key", [key for key in HEADER if key != "gpukfl"])
+def test_a_header_with_a_missing_key_is_named(saved, key):
+    rewritten(saved, lambda header, _: header.pop(key))
+    with pytest.raises(ValueError, match="expected a gpukfl model file"):
+        gpukfl.load(saved)
+
+
+@pytest.mark.parametrize("value", [None, "text", 5, [1, 2]])
+@pytest.mark.parametrize("key", HEADER)
+def test_a_header_with_a_wrong_value_is_named(saved, key, value):
+    if key == "gpukfl":
+        pytest.skip("is shown only")
+    if (key, value) == ("version", 5):
+        pytest.skip("is a newer version")
+    rewritten(saved, lambda header, _: header.update({key: value}))
+    with pytest.raises(ValueError, match="expected a gpukfl model file"):
+        gpukfl.load(saved)
+
+
+@pytest.mark.parametrize(
+    "name", ["W_", "shape_functions_", "intercept_", "n_features_in_", "mean_"]
+)
+def test_a_file_without_a_fitted_attribute_is_named(saved, name):
+    rewritten(saved, lambda header, _: header["fitted"]["dict"].pop(name))
+    with pytest.raises(ValueError, match="expected a gpukfl model file"):
+        gpukfl.load(saved)
+
+
+def test_a_file_without_an_array_is_named(saved):
+    rewritten(saved, lambda _, arrays: arrays.pop("fitted/W_"))
+    with pytest.raises(ValueError, match="expected a gpukfl model file"):
+        gpukfl.load(saved)
+
+
+def test_a_class_of_another_name_is_not_made(saved):
+    rewritten(saved, lambda header, _: header.update({"class": "Popen"}))
+    with pytest.raises(ValueError, match="expected a gpukfl model file"):
+        gpukfl.load(saved)
+
+
+def test_a_file_that_is_not_there_is_an_os_error(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        gpukfl.load(tmp_path / "nothing")
+
+
+def test_what_cannot_be_stored_is_named_and_no_file_is_left(tmp_path):
+    model = fit(X, Y)
+    model.estimator.extra_ = object()
+    with pytest.raises(TypeError, match="got object at fitted/extra_"):
+        model.save(tmp_path / "model")
+    assert not (tmp_path / "model").exists()
