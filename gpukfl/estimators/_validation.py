@@ -267,15 +267,17 @@ def column_statistics(rows: Rows, weights: np.ndarray | None, /) -> tuple[np.nda
 def check_overflow(rows: Rows, Y: Array, /) -> None:
     """Raise ValueError where data are too large for the precision they are computed in."""
     xp = array_namespace(rows.reference)
+    dtype = rows.reference.dtype
+    limit = float(xp.finfo(dtype).max)
+    if not bool(xp.all(xp.isfinite(Y))):
+        msg = f"y overflows {dtype}: expected targets below {limit:.0e}; use dtype='float64'"
+        raise ValueError(msg)
     with np.errstate(over="ignore", invalid="ignore"):
-        fits = bool(xp.all(xp.isfinite(Y))) and all(
-            bool(xp.all(xp.isfinite(xp.sum(X * X, axis=1)))) for _, _, X in rows.blocks()
-        )
+        fits = all(bool(xp.all(xp.isfinite(xp.sum(X * X, axis=1)))) for _, _, X in rows.blocks())
     if not fits:
-        limit = float(xp.finfo(rows.reference.dtype).max)
         msg = (
-            f"X or y overflows {rows.reference.dtype}: expected targets and squared row norms "
-            f"below {limit:.0e}; standardise them, or use dtype='float64'"
+            f"X overflows {dtype}: expected squared row norms below {limit:.0e}; standardise X, or "
+            "use dtype='float64'"
         )
         raise ValueError(msg)
 
@@ -297,6 +299,13 @@ def check_choice(name: str, value: object, choices: tuple[object, ...], /) -> No
     if not any(value is choice or value == choice for choice in choices):
         msg = f"expected {name} to be one of {', '.join(map(repr, choices))}, got {value!r}"
         raise ValueError(msg)
+
+
+def check_switch(name: str, value: object, /) -> None:
+    """Raise TypeError unless `value` is True or False."""
+    if not isinstance(value, (bool, np.bool_)):
+        msg = f"expected {name} to be True or False, got {value!r}"
+        raise TypeError(msg)
 
 
 def check_number(
