@@ -22,6 +22,7 @@ from gpukfl._array import (
     array_namespace,
     as_columns,
     beside,
+    double_like,
     is_array,
     library_of,
     like,
@@ -290,7 +291,9 @@ class _Problem:
         self.reference = place.reference
         self.rows = Rows(X, self.reference)
         if settings.standardize:
-            shift, scale = column_statistics(self.rows, weights)
+            xp = array_namespace(self.reference)
+            wide = Rows(X, xp.empty((0,), **double_like(self.reference)))
+            shift, scale = column_statistics(wide, weights)
             self.rows = Rows(X, self.reference, shift, scale)
         xp = array_namespace(self.reference)
         s = None if weights is None else beside(np.sqrt(weights)[:, None], self.reference)

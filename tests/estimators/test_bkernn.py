@@ -369,7 +369,7 @@ def test_max_time_ends_after_the_step_at_hand():
 
 def test_max_iter_warns():
     with pytest.warns(ConvergenceWarning, match="after 2 iterations: max_iter was reached first"):
-        regressor(max_iter=0).fit(X, Y)
+        regressor(max_iter=2).fit(X, Y)
 
 
 def test_warm_start_goes_on_from_the_last_particles():
