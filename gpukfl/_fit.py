@@ -7,18 +7,14 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import KFold, ShuffleSplit, StratifiedKFold, StratifiedShuffleSplit
 
-from gpukfl._array import Array, array_namespace, is_array, is_host, like, to_host
 from gpukfl._model import Model
-from gpukfl._results import History
+from gpukfl._tuning import Tuning, host_array, length_of
 from gpukfl.estimators import BKerNNClassifier, BKerNNRegressor
 from gpukfl.estimators._validation import check_number
 from gpukfl.penalties import PENALTIES
@@ -26,13 +22,7 @@ from gpukfl.penalties import PENALTIES
 METHODS = {"bkernn": {"regression": BKerNNRegressor, "classification": BKerNNClassifier}}
 TASKS = ("auto", "regression", "classification")
 
-_TUNE_ROWS = 20_000  # rows that hyperparameters are tuned on, at most
-_CROSS_VALIDATE_BELOW = 2_000  # rows below which one hold-out set is too small to choose by
-_FOLDS = 5
-_FACTOR = 3.0  # between neighbouring ridges
-_REACH = 5  # neighbours to each side of the paper's ridge
 _MANY_LABELS = 20  # more distinct integers than this are taken for measurements
-_TUNE_SHARE = 0.5  # of max_time
 
 
 def fit(
@@ -116,7 +106,7 @@ def fit(
     estimator = METHODS[method][task](**given)
     show = sys.stderr.isatty() if progress is None else progress
     with _progress(show) as report:
-        tuning = _Tuning(estimator, X, y, sample_weight, begun, max_time, report)
+        tuning = Tuning(estimator, X, y, sample_weight, begun, max_time, report)
         chosen, stopped = tuning.run([penalty] if penalty != "tune" else list(PENALTIES), ridge)
         if stopped:
             warnings.warn(
@@ -166,19 +156,15 @@ def _check_lengths(X: Any, y: Any, sample_weight: Any) -> None:
     if X is None or y is None:
         msg = f"expected X and y, got None for the {'data X' if X is None else 'target y'}"
         raise ValueError(msg)
-    sizes = [_length(X), _length(y)]
+    sizes = [length_of(X), length_of(y)]
     if sample_weight is not None and not np.isscalar(sample_weight):
-        sizes.append(_length(sample_weight))
+        sizes.append(length_of(sample_weight))
     if len(set(sizes)) > 1:
         msg = (
             "Found input variables with inconsistent numbers of samples: expected as many targets "
             f"and weights as rows, got {sizes}"
         )
         raise ValueError(msg)
-
-
-def _length(x: Any) -> int:
-    return int(x.shape[0]) if hasattr(x, "shape") and x.shape else len(x)
 
 
 def _explain_bad_columns(X: Any) -> None:
@@ -203,251 +189,11 @@ def _explain_bad_columns(X: Any) -> None:
 
 
 def _task_of(y: Any) -> str:
-    host = _host(y)
+    host = host_array(y)
     if host.dtype.kind in "OUSb":
         return "classification"
     few = host.ndim == 1 and host.dtype.kind in "iu" and len(np.unique(host)) <= _MANY_LABELS
     return "classification" if few else "regression"
-
-
-@dataclass
-class _Tuning:
-    """Search over penalties and ridges by hold-out."""
-
-    estimator: Any
-    X: Any
-    y: Any
-    weights: Any
-    begun: float
-    max_time: float | None
-    report: Callable[[str, int, float], None]
-    trials: list[dict[str, Any]] = field(default_factory=list)
-
-    def run(self, penalties: list[str], ridge: float | str) -> tuple[Any, bool]:
-        """Choose; returns an estimator to refit, and whether the user stopped the search."""
-        tuned = ridge == "tune"
-        if not tuned and len(penalties) == 1:
-            return clone(self.estimator).set_params(ridge=ridge, penalty=penalties[0]), False
-        rows = self._rows_to_tune()
-        splits = list(self._splits(rows))
-        for penalty in penalties:
-            score = _Ridges(self, penalty, splits)
-            stopped = score.climb() if tuned else score.at(ridge) is None
-            if stopped or self.late():
-                break
-        finished = [trial for trial in self.trials if trial["score"] is not None]
-        if not finished:  # stopped within the first fit, whose best iterate is there
-            return _settled(self.trials[-1]["estimator"]), True
-        best = max(finished, key=lambda trial: trial["score"])
-        for trial in self.trials:
-            trial["chosen"] = trial is best
-        if stopped:
-            return _settled(best["estimator"]), True
-        self._warn_at_edge(best)
-        settings = {"ridge": "auto", "penalty": best["penalty"]}
-        chosen = clone(self.estimator).set_params(**settings)
-        chosen._multiple, chosen.W_ = best["multiple"], best["estimator"].W_
-        if not tuned:
-            chosen.set_params(ridge=ridge)
-        return chosen, False
-
-    def final(self, estimator: Any, max_time: float | None) -> Any:
-        """Fit on everything, from the particles that tuning found."""
-        warm = hasattr(estimator, "W_")
-        estimator.set_params(max_time=max_time, warm_start=warm or estimator.warm_start)
-        self.fit_one(estimator, self.X, self.y, self.weights, "fit")
-        return _settled(estimator)
-
-    def fit_one(self, estimator: Any, X: Any, y: Any, weights: Any, stage: str) -> Any:
-        """Fit with progress."""
-        estimator._watch = lambda k, history: self._step(stage, k, history)
-        try:
-            return estimator.fit(X, y, sample_weight=weights)
-        finally:
-            del estimator._watch
-
-    def _step(self, stage: str, k: int, history: History) -> None:
-        self.report(stage, k, history.objective[-1])
-
-    def late(self) -> bool:
-        """Whether the share of the time that tuning may take is spent."""
-        spent = time.perf_counter() - self.begun
-        return self.max_time is not None and spent > _TUNE_SHARE * self.max_time
-
-    def time_left(self) -> float | None:
-        """Seconds that tuning may still take."""
-        if self.max_time is None:
-            return None
-        return max(self.begun + _TUNE_SHARE * self.max_time - time.perf_counter(), 1e-3)
-
-    def _rows_to_tune(self) -> np.ndarray:
-        n = _length(self.y)
-        if n < _FOLDS:
-            msg = (
-                f"expected at least {_FOLDS} samples to tune on, got {n}: give ridge='auto' or a "
-                "number, and a penalty"
-            )
-            raise ValueError(msg)
-        if n <= _TUNE_ROWS:
-            return np.arange(n)
-        rng = np.random.RandomState(self.estimator.random_state)
-        return np.sort(rng.choice(n, _TUNE_ROWS, replace=False))
-
-    def _splits(self, rows: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        seed = self.estimator.random_state
-        labels = _host(_rows_of(self.y, rows)) if is_classifier(self.estimator) else None
-        counts = np.unique(labels, return_counts=True)[1] if labels is not None else None
-        stratify = counts is not None and counts.min() >= _FOLDS
-        if len(rows) < _CROSS_VALIDATE_BELOW:
-            kind = StratifiedKFold if stratify else KFold
-            splitter = kind(_FOLDS, shuffle=True, random_state=seed)
-        else:
-            kind = StratifiedShuffleSplit if stratify else ShuffleSplit
-            splitter = kind(1, test_size=0.2, random_state=seed)
-        for inside, outside in splitter.split(rows, labels if stratify else None):
-            yield rows[inside], rows[outside]
-
-    def _warn_at_edge(self, best: dict[str, Any]) -> None:
-        if best["multiple"] in (_FACTOR**_REACH, _FACTOR**-_REACH):
-            warnings.warn(
-                f"the best ridge is at the edge of those tried, {best['multiple']:.3g} times the "
-                "paper's: give a ridge of your own to go further",
-                UserWarning,
-                stacklevel=4,
-            )
-
-
-@dataclass
-class _Ridges:
-    """Hold-out scores of one penalty along the ridges, each fit started by its neighbour's."""
-
-    tuning: _Tuning
-    penalty: str
-    splits: list[tuple[np.ndarray, np.ndarray]]
-    _starts: dict[int, Array] = field(default_factory=dict)
-
-    def climb(self) -> bool:
-        """Go from the paper's ridge to where the score rises; True if the user stopped it."""
-        scores: dict[int, float] = {}
-        for direction in (-1, 1):
-            k = 0
-            while abs(k) <= _REACH:
-                if k not in scores:
-                    score = self.at("auto", _FACTOR**k)
-                    if score is None:
-                        return True
-                    scores[k] = score
-                if self.tuning.late():
-                    return False
-                if k != 0 and scores[k] <= scores[k - direction]:
-                    break
-                k += direction
-            if max(scores, key=scores.__getitem__) < 0:
-                break  # a smaller ridge is better, so larger ones are not
-        return False
-
-    def at(self, ridge: float | str, multiple: float = 1.0) -> float | None:
-        """Mean hold-out score; None if the user stopped the fit."""
-        tuning = self.tuning
-        held_out = _HeldOut()
-        last = clone(tuning.estimator)
-        for number, (inside, outside) in enumerate(self.splits):
-            last = clone(tuning.estimator)
-            last.set_params(penalty=self.penalty, ridge=ridge, max_time=tuning.time_left())
-            last._multiple = multiple
-            if number in self._starts:
-                last.set_params(warm_start=True)
-                last.W_ = self._starts[number]
-            X, y = _rows_of(tuning.X, inside), _rows_of(tuning.y, inside)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ConvergenceWarning)
-                stage = f"tune {self.penalty} x{multiple:.3g}"
-                tuning.fit_one(last, X, y, _weights_of(tuning.weights, inside), stage)
-            if last.status_ == "INTERRUPTED":
-                break
-            self._starts[number] = last.W_
-            held_out.add(
-                last,
-                _rows_of(tuning.X, outside),
-                _rows_of(tuning.y, outside),
-                _weights_of(tuning.weights, outside),
-            )
-            if tuning.late():
-                break
-        stopped = last.status_ == "INTERRUPTED"
-        score = None if stopped else held_out.score()
-        tuning.trials.append(
-            {
-                "penalty": self.penalty,
-                "ridge": float(last.ridge_),
-                "multiple": multiple,
-                "score": score,
-                "estimator": last,
-                "chosen": False,
-            }
-        )
-        return score
-
-
-@dataclass
-class _HeldOut:
-    """Held-out predictions of all folds together, so that small folds do no harm."""
-
-    truths: list[np.ndarray] = field(default_factory=list)
-    predictions: list[np.ndarray] = field(default_factory=list)
-    weights: list[np.ndarray] = field(default_factory=list)
-
-    def add(self, estimator: Any, X: Any, y: Any, weights: Any) -> None:
-        """Predict one fold."""
-        truth = _host(y)
-        if is_classifier(estimator):
-            truth = (truth[:, None] == estimator.classes_).astype(np.float64)
-            predicted = to_host(estimator.predict_proba(X))
-        else:
-            predicted = to_host(estimator.predict(X))
-        n = len(truth)
-        self.truths.append(truth.reshape(n, -1).astype(np.float64))
-        self.predictions.append(predicted.reshape(n, -1).astype(np.float64))
-        self.weights.append(np.ones(n) if weights is None else _host(weights).astype(np.float64))
-
-    def score(self) -> float:
-        """R², averaged over targets; for classes the share of the Brier score explained."""
-        width = max(truth.shape[1] for truth in self.truths)
-        same = [k for k, truth in enumerate(self.truths) if truth.shape[1] == width]
-        truth = np.concatenate([self.truths[k] for k in same])
-        predicted = np.concatenate([self.predictions[k] for k in same])
-        w = np.concatenate([self.weights[k] for k in same])[:, None]
-        total = max(float(w.sum()), 1e-300)
-        error = np.sum(w * (predicted - truth) ** 2, axis=0)
-        spread = np.sum(w * (truth - np.sum(w * truth, axis=0) / total) ** 2, axis=0)
-        explained = spread > 0  # a target that does not vary says nothing
-        if not explained.any():
-            return 0.0
-        return float(np.mean(1.0 - error[explained] / spread[explained]))
-
-
-def _settled(estimator: Any) -> Any:
-    """Give parameters the values that were found, so that a clone fits the same model."""
-    estimator.set_params(ridge=estimator.ridge_, max_time=None, warm_start=False)
-    vars(estimator).pop("_multiple", None)
-    return estimator
-
-
-def _host(x: Any) -> np.ndarray:
-    return to_host(x) if is_array(x) else np.asarray(x)
-
-
-def _weights_of(weights: Any, rows: np.ndarray) -> Any:
-    return weights if weights is None or np.isscalar(weights) else _rows_of(weights, rows)
-
-
-def _rows_of(x: Any, rows: np.ndarray) -> Any:
-    if hasattr(x, "iloc"):
-        return x.iloc[rows]
-    if is_array(x) and not is_host(x):
-        xp = array_namespace(x)
-        return xp.take(x, xp.asarray(rows, dtype=xp.int64, device=like(x)["device"]), axis=0)
-    return np.asarray(x)[rows]
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 import gpukfl
-from gpukfl import _fit
+from gpukfl import _fit, _tuning
 from gpukfl.operators import BrownianKernel
 from gpukfl.penalties import PENALTIES
 
@@ -59,7 +59,7 @@ def test_lists_are_data(ridge):
 @pytest.mark.parametrize("ridge", ["auto", "tune"])
 @pytest.mark.parametrize("y", [Y, (X[:, 0] > 0).astype(int)], ids=["regression", "classification"])
 def test_torch_stays_torch(monkeypatch, y, ridge):
-    monkeypatch.setattr(_fit, "_REACH", 1)
+    monkeypatch.setattr(_tuning, "_REACH", 1)
     torch = pytest.importorskip("torch")
     here = torch.asarray(X)
     model = fit(here, torch.asarray(y), ridge=ridge)
@@ -70,7 +70,7 @@ def test_torch_stays_torch(monkeypatch, y, ridge):
 @pytest.mark.parametrize("ridge", [0.01, "tune"])
 @pytest.mark.parametrize("y", [Y, (X[:, 0] > 0).astype(int)], ids=["regression", "classification"])
 def test_arrays_of_a_device_are_data(monkeypatch, on_double, y, ridge):
-    monkeypatch.setattr(_fit, "_REACH", 1)
+    monkeypatch.setattr(_tuning, "_REACH", 1)
     here = on_double.put(X)
     model = fit(here, on_double.put(y, "int64" if y.dtype.kind == "i" else None), ridge=ridge)
     expected = on_double.rounded(fit(X, y, ridge=ridge).predict(X))
@@ -217,16 +217,16 @@ def test_tuning_is_not_on_the_rows_it_scores():
 
 
 def test_large_data_are_tuned_on_a_sample(monkeypatch):
-    monkeypatch.setattr(_fit, "_TUNE_ROWS", 40)
-    monkeypatch.setattr(_fit, "_CROSS_VALIDATE_BELOW", 40)
+    monkeypatch.setattr(_tuning, "_TUNE_ROWS", 40)
+    monkeypatch.setattr(_tuning, "_CROSS_VALIDATE_BELOW", 40)
     sizes = []
-    fit_one = _fit._Tuning.fit_one
+    fit_one = _tuning.Tuning.fit_one
 
     def counting(self, estimator, X, y, weights, stage):
         sizes.append(len(y))
         return fit_one(self, estimator, X, y, weights, stage)
 
-    monkeypatch.setattr(_fit._Tuning, "fit_one", counting)
+    monkeypatch.setattr(_tuning.Tuning, "fit_one", counting)
     model = fit(X, Y)
     assert sizes[-1] == N
     assert set(sizes[:-1]) == {32}
@@ -234,7 +234,7 @@ def test_large_data_are_tuned_on_a_sample(monkeypatch):
 
 
 def test_the_edge_of_the_search_is_reported(monkeypatch):
-    monkeypatch.setattr(_fit, "_REACH", 1)
+    monkeypatch.setattr(_tuning, "_REACH", 1)
     with pytest.warns(UserWarning, match="the best ridge is at the edge of those tried, 0.333"):
         fit(X, 100 * Y)
 

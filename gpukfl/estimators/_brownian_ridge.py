@@ -17,7 +17,7 @@ from gpukfl._places import BACKENDS, resolve_place
 from gpukfl._results import Status
 from gpukfl._rows import Rows
 from gpukfl.estimators._base import HostPickled, unchanged_on_error
-from gpukfl.estimators._bkernn import _mover
+from gpukfl.estimators._problem import mover
 from gpukfl.estimators._validation import (
     check_choice,
     check_finite_result,
@@ -144,7 +144,7 @@ class BrownianKernelRidge(RegressorMixin, HostPickled):
         alpha = system.coefficients(solution.x)
         intercept = system.intercept(kernel @ alpha)
         check_finite_result(alpha, intercept)
-        back = _mover(X, dtype)
+        back = mover(X, dtype)
         self.X_fit_, self.dual_coef_ = back(Z), back(alpha)
         self.intercept_ = back(intercept)
         self.ridge_ = system.ridge

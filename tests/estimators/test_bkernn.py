@@ -17,7 +17,7 @@ import gpukfl
 from gpukfl import BKerNNClassifier, BKerNNRegressor, BrownianKernelRidge, feature_score
 from gpukfl._rows import Rows
 from gpukfl.datasets import make_single_direction
-from gpukfl.estimators import _bkernn
+from gpukfl.estimators import _bkernn, _problem
 from gpukfl.operators import BinnedBrownianKernel, BrownianKernel
 from gpukfl.penalties import PENALTIES
 
@@ -563,7 +563,7 @@ def test_an_interrupted_fit_is_a_usable_model(monkeypatch, steps):
 
 
 def test_an_interruption_while_validating_keeps_the_history_whole(monkeypatch):
-    interrupt(monkeypatch, _bkernn._Watcher, "_score", 2)
+    interrupt(monkeypatch, _problem.Watcher, "_score", 2)
     model = regressor(max_iter=20, early_stopping=True).fit(X, Y)
     history = model.history_
     lengths = {len(getattr(history, name)) for name in ("objective", "step", "residual", "seconds")}

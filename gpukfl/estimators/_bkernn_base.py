@@ -1,0 +1,245 @@
+"""What the BKerNN estimators share: parameters, the fit, and everything but what a target means."""
+
+from __future__ import annotations
+
+import numbers
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.base import TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from gpukfl._array import (
+    Array,
+    array_namespace,
+    beside,
+    library_of,
+    like,
+    to_host,
+)
+from gpukfl._places import BACKENDS, resolve_place
+from gpukfl._results import Status
+from gpukfl._rows import Rows
+from gpukfl.estimators._base import HostPickled
+from gpukfl.estimators._problem import Problem, mover, take
+from gpukfl.estimators._validation import (
+    check_choice,
+    check_finite_result,
+    check_number,
+    check_switch,
+    validate_samples,
+    validate_weights,
+)
+from gpukfl.inspection import effective_rank, leading_directions
+from gpukfl.linalg import MAX_KNOTS
+from gpukfl.methods import BKerNNFit, ShapeFunctions
+from gpukfl.penalties import PENALTIES
+
+_QUIET = (Status.CONVERGED, Status.EARLY_STOPPED)
+
+
+class BKerNNBase(TransformerMixin, HostPickled):
+    """The common part: parameters, the fit, and everything but what a target means."""
+
+    def __init__(
+        self,
+        n_particles: int | str = "auto",
+        *,
+        penalty: str = "concave_feature",
+        concavity: float = 1.0,
+        ridge: float | str = "auto",
+        penalty_strength: float = 1.0,
+        max_iter: int = 200,
+        tol: float = 3e-4,
+        step_size: float | str = "auto",
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        max_time: float | None = None,
+        warm_start: bool = False,
+        random_state: Any = None,
+        backend: str = "auto",
+        dtype: str = "auto",
+        knots: int | str | None = "auto",
+        knot_tolerance: float | str = "auto",
+        normalize_y: bool = True,
+        standardize: bool = False,
+        verbose: int = 0,
+    ) -> None:
+        self.n_particles = n_particles
+        self.penalty = penalty
+        self.concavity = concavity
+        self.ridge = ridge
+        self.penalty_strength = penalty_strength
+        self.max_iter = max_iter
+        self.tol = tol
+        self.step_size = step_size
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.max_time = max_time
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.backend = backend
+        self.dtype = dtype
+        self.knots = knots
+        self.knot_tolerance = knot_tolerance
+        self.normalize_y = normalize_y
+        self.standardize = standardize
+        self.verbose = verbose
+
+    # ------------------------------------------------------------------ fitting
+
+    def _check_parameters(self) -> None:
+        whole = numbers.Integral
+        check_number("n_particles", self.n_particles, kind=whole, low=1, also=("auto",))
+        check_choice("penalty", self.penalty, tuple(PENALTIES))
+        check_number("concavity", self.concavity, low=0, low_allowed=False)
+        check_number("ridge", self.ridge, low=0, low_allowed=False, also=("auto",))
+        check_number("penalty_strength", self.penalty_strength, low=0)
+        check_number("max_iter", self.max_iter, kind=whole, low=0)
+        check_number("tol", self.tol, low=0)
+        check_number("step_size", self.step_size, low=0, low_allowed=False, also=("auto",))
+        check_number("validation_fraction", self.validation_fraction, low=0, high=0.9)
+        check_number("max_time", self.max_time, low=0, low_allowed=False, also=(None,))
+        check_choice("backend", self.backend, BACKENDS)
+        for switch in ("early_stopping", "warm_start", "normalize_y", "standardize"):
+            check_switch(switch, getattr(self, switch))
+        check_choice("dtype", self.dtype, ("auto", "float32", "float64"))
+        check_number("knots", self.knots, kind=whole, low=2, high=MAX_KNOTS, also=("auto", None))
+        check_number("knot_tolerance", self.knot_tolerance, low=0, also=("auto",))
+
+    def _fit(self, X: Array, Y: Array, sample_weight: Any, *, scale_each: bool) -> None:
+        """Fit the columns of `Y` (n, t) and set every attribute; nothing is set on an error."""
+        weights = validate_weights(sample_weight, X)
+        if weights is not None and np.any(weights == 0):
+            rows = np.flatnonzero(weights)
+            X, Y, weights = take(X, rows), take(Y, rows), weights[rows]
+        rng = check_random_state(self.random_state)
+        X, Y, weights, held_out = self._split(X, Y, weights, rng)
+        n, d = X.shape
+        m = max(50, min(2 * d, 200)) if self.n_particles == "auto" else int(self.n_particles)
+        place = resolve_place(self.backend, X, dtype=self._dtype_for(X), work=n * m)
+        problem = Problem(self, X, Y, weights, place, m, rng, scale_each=scale_each)
+        fit = problem.fit(held_out, getattr(self, "_watch", None))
+        self._keep(problem, fit, X)
+
+    def _dtype_for(self, X: Array) -> str:
+        if self.dtype != "auto":
+            return self.dtype
+        return "float32" if X.dtype == array_namespace(X).float32 else "float64"
+
+    def _split(
+        self, X: Array, Y: Array, weights: np.ndarray | None, rng: np.random.RandomState
+    ) -> tuple[Array, Array, np.ndarray | None, tuple[Array, Array] | None]:
+        if not self.early_stopping:
+            return X, Y, weights, None
+        n = X.shape[0]
+        n_out = max(1, round(self.validation_fraction * n))
+        if n - n_out < 2:
+            msg = (
+                f"expected early stopping to leave at least 2 samples to fit, got {n} samples and "
+                f"validation_fraction={self.validation_fraction}"
+            )
+            raise ValueError(msg)
+        if isinstance(X, np.memmap):  # the last rows, because a shuffled split would copy them
+            order = np.arange(n)
+            X_in, X_out = X[: n - n_out], np.asarray(X[n - n_out :])
+        else:
+            order = rng.permutation(n)
+            X_in, X_out = take(X, order[: n - n_out]), take(X, order[n - n_out :])
+        inside, outside = order[: n - n_out], order[n - n_out :]
+        weights = None if weights is None else weights[inside]
+        return X_in, take(Y, inside), weights, (X_out, take(Y, outside))
+
+    def _keep(self, problem: Problem, fit: BKerNNFit, X: Array) -> None:
+        xp = array_namespace(problem.reference)
+        back = mover(X, self._dtype_for(X))
+        shapes = problem.shapes(fit)
+        scale, mean = problem.y_scale, problem.y_mean
+        with np.errstate(over="ignore"):
+            intercept = back(xp.astype(fit.intercept, xp.float64) * scale + mean)
+            dual_coef = back(xp.astype(fit.alpha, xp.float64) * scale[None, :])
+            values = back(shapes.values * scale[None, None, :])
+        check_finite_result(intercept, dual_coef, values)
+        self.W_ = back(fit.W)
+        self.mean_, self.scale_ = problem.rows.shift, problem.rows.scale
+        self.intercept_, self.dual_coef_ = intercept, dual_coef
+        self.shape_functions_ = ShapeFunctions(back(shapes.knots), values)
+        m = fit.W.shape[1]
+        self.feature_matrix_ = self.W_ @ self.W_.T / m
+        norms = np.linalg.norm(to_host(fit.W).astype(np.float64), axis=1)
+        importances = norms / norms.sum() if norms.sum() > 0 else norms
+        self.feature_importances_ = beside(importances, self.W_)
+        directions = leading_directions(to_host(fit.W), effective_rank(to_host(fit.W)))
+        self.components_ = beside(directions, self.W_)
+        self.n_effective_features_ = len(directions)
+        self.ridge_ = problem.system.ridge
+        self.n_knots_ = problem.n_knots
+        self.knots_error_ = problem.knots_error(fit)
+        self.history_ = fit.history
+        self.n_iter_ = len(fit.history)
+        self.status_ = fit.status.name
+        self.solve_residual_ = fit.solve_residual
+        self.place_ = f"{library_of(problem.reference)} {problem.reference.device}"
+        self._library = library_of(X)
+        self._warn(fit)
+
+    def _warn(self, fit: BKerNNFit) -> None:
+        if fit.status not in _QUIET:
+            msg = f"{type(self).__name__} after {self.n_iter_} iterations: {fit.status.value}"
+            warnings.warn(msg, ConvergenceWarning, stacklevel=4)
+        if fit.solve_status is not Status.CONVERGED:
+            msg = (
+                f"the final solve ended with a relative residual of {fit.solve_residual:.1e}: "
+                f"{fit.solve_status.value}"
+            )
+            warnings.warn(msg, ConvergenceWarning, stacklevel=4)
+
+    # ------------------------------------------------------------------ prediction
+
+    def _predict(self, X: Any, method: str) -> Array:
+        """Fitted functions at `X`: (n, t)."""
+        check_is_fitted(self)
+        X = validate_samples(self, X, reset=False, method=method)
+        xp = array_namespace(self.W_)
+        rows = Rows(X, xp.empty((0,), **like(self.W_)), self.mean_, self.scale_)
+        parts = [
+            self.intercept_ + self.shape_functions_.mean(self.W_.T @ block.T)
+            for _, _, block in rows.blocks(self.W_.shape[1])
+        ]
+        return xp.astype(xp.concat(parts, axis=0), X.dtype)
+
+    def transform(self, X: Any) -> Array:
+        """Project on the learned directions.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features)
+            Data, of the library that was used in `fit`.
+
+        Returns
+        -------
+        array of shape (n_samples, n_effective_features_)
+            Coordinates along `components_`, most important first.
+        """
+        check_is_fitted(self)
+        X = validate_samples(self, X, reset=False, method="transform")
+        xp = array_namespace(self.components_)
+        reference = xp.empty((0,), dtype=X.dtype, device=like(self.components_)["device"])
+        rows = Rows(X, reference, self.mean_, self.scale_)
+        components = xp.astype(self.components_, X.dtype, copy=False)
+        return xp.concat([block @ components.T for _, _, block in rows.blocks()], axis=0)
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:  # noqa: ARG002
+        """Names of the learned features, for `set_output`."""
+        check_is_fitted(self)
+        prefix = type(self).__name__.lower()
+        return np.asarray([f"{prefix}{k}" for k in range(self.n_effective_features_)], dtype=object)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.array_api_support = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags

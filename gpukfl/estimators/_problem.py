@@ -1,0 +1,267 @@
+"""One data set of BKerNN, placed and scaled, and what watches its fit."""
+
+from __future__ import annotations
+
+import math
+import sys
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from gpukfl._array import (
+    Array,
+    array_namespace,
+    as_columns,
+    beside,
+    double_like,
+    library_of,
+    like,
+    to_host,
+)
+from gpukfl._memory import available_memory
+from gpukfl._places import Place
+from gpukfl._results import History, Status
+from gpukfl._rows import Rows
+from gpukfl.estimators._validation import (
+    check_overflow,
+    column_statistics,
+    weighted_mean_scale,
+)
+from gpukfl.methods import BKerNNFit, RidgeSystem, ShapeFunctions, fit_bkernn, paper_ridge
+from gpukfl.operators import (
+    BinnedBrownianKernel,
+    BrownianKernel,
+    CenteredKernel,
+    center,
+)
+from gpukfl.penalties import make_penalty
+from gpukfl.solvers import ProximalGradient
+
+_PATIENCE = 5  # iterations without a better validation score before early stopping
+_AUTO_KNOTS = 4096
+_EXACT_BYTES = 48  # per projection: two operators sorted at once, and a preconditioner
+_EXACT_UP_TO = 200_000_000  # projections; beyond, the binned form saves the sorts
+_PROBE_ROWS = 100_000  # sample on which the binned form's error is estimated
+_THIN_FROM = 2_000_000  # knots in all from which shape functions are thinned by default
+_THIN_TO = 1e-4  # standard deviations of the fit
+
+
+class Problem:
+    """One data set, placed and scaled: everything a fit needs and its result is read with."""
+
+    def __init__(
+        self,
+        settings: Any,
+        X: Array,
+        Y: Array,
+        weights: np.ndarray | None,
+        place: Place,
+        m: int,
+        rng: np.random.RandomState,
+        *,
+        scale_each: bool,
+    ) -> None:
+        self.settings, self.m = settings, m
+        self.reference = place.reference
+        self.rows = Rows(X, self.reference)
+        if settings.standardize:
+            xp = array_namespace(self.reference)
+            wide = Rows(X, xp.empty((0,), **double_like(self.reference)))
+            shift, scale = column_statistics(wide, weights)
+            self.rows = Rows(X, self.reference, shift, scale)
+        xp = array_namespace(self.reference)
+        s = None if weights is None else beside(np.sqrt(weights)[:, None], self.reference)
+        self.y_mean, spread = weighted_mean_scale(placed_columns(Y, place), s)
+        if settings.normalize_y:
+            joint = xp.sqrt(xp.sum(spread**2)) + xp.zeros_like(spread)
+            spread = spread if scale_each else joint
+            self.y_scale = xp.where(spread > 0, spread, xp.ones_like(spread))
+        else:
+            self.y_scale = xp.ones_like(spread)
+        Y = (placed_columns(Y, place) - self.y_mean) / self.y_scale
+        with np.errstate(over="ignore"):  # found by check_overflow
+            Y = xp.astype(Y, self.reference.dtype)
+        self.constant = not bool(xp.any(xp.abs(center(Y, s)) > 1e-12))
+        self.n_knots = self._choose_knots(X)
+        self.X = self.rows.whole() if self.n_knots is None else None
+        check_overflow(self.rows, Y)
+        n_effective = X.shape[0] if weights is None else float(weights.sum())
+        ridge = settings.ridge
+        if ridge == "auto":
+            # Tuning asks for multiples of the formula
+            ridge = getattr(settings, "_multiple", 1.0) * paper_ridge(self.rows, n_effective)
+        # All rows at the origin: any positive ridge gives the same constant model
+        self.system = RidgeSystem(Y, float(ridge) or 1.0 / n_effective, s, rng=rng)
+        self.start = self._first_particles(rng)
+
+    def _choose_knots(self, X: Array) -> int | None:
+        wanted = self.settings.knots
+        if wanted != "auto":
+            return None if wanted is None else int(wanted)
+        size = X.shape[0] * self.m
+        needed = _EXACT_BYTES * size + 8 * X.shape[0] * X.shape[1]
+        if needed < available_memory(self.reference) and size <= _EXACT_UP_TO:
+            return None
+        if self.settings.verbose:
+            print(f"knots='auto' chose {_AUTO_KNOTS} knots a particle", file=sys.stderr)
+        return _AUTO_KNOTS
+
+    def _first_particles(self, rng: np.random.RandomState) -> Array:
+        d = self.rows.shape[1]
+        known = getattr(self.settings, "W_", None) if self.settings.warm_start else None
+        if known is not None and tuple(known.shape) == (d, self.m) and np.any(to_host(known)):
+            return beside(to_host(known), self.reference)
+        return beside(rng.normal(0.0, math.sqrt(1.0 / d), (d, self.m)), self.reference)
+
+    def kernel(self, W: Array, /) -> BrownianKernel | BinnedBrownianKernel:
+        """Kernel operator at the particles `W`."""
+        if self.n_knots is None:
+            return BrownianKernel.of(self.X, W)
+        return BinnedBrownianKernel.of(self.rows, W, n_knots=self.n_knots)
+
+    def fit(
+        self, held_out: tuple[Array, Array] | None, watch: Callable[..., None] | None
+    ) -> BKerNNFit:
+        """Run the method."""
+        settings = self.settings
+        penalty = make_penalty(settings.penalty, settings.concavity)
+        start, max_iter = self.start, settings.max_iter
+        if self.constant:
+            warnings.warn(
+                "y is constant: the model predicts that constant and learns no features",
+                UserWarning,
+                stacklevel=5,
+            )
+            start, max_iter = array_namespace(start).zeros_like(start), 0
+        watcher = Watcher(self, held_out, watch)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "overflow", RuntimeWarning)  # reported as an error
+            fit = fit_bkernn(
+                self.kernel,
+                self.system,
+                start,
+                penalty=penalty,
+                penalty_strength=settings.penalty_strength,
+                optimizer=ProximalGradient(
+                    settings.step_size, max_iter, settings.tol, settings.max_time
+                ),
+                watch=watcher,
+            )
+        return replace(fit, status=Status.CONVERGED) if self.constant else watcher.best(fit)
+
+    def shapes(self, fit: BKerNNFit, /) -> ShapeFunctions:
+        """Shape functions, thinned as asked."""
+        tolerance = self.settings.knot_tolerance
+        knots, values = fit.kernel.curves(fit.alpha)
+        if tolerance == "auto":
+            tolerance = _THIN_TO if knots.shape[0] * knots.shape[1] > _THIN_FROM else 0.0
+        if tolerance == 0:
+            return ShapeFunctions(knots, values)
+        return ShapeFunctions.thinned(knots, values, float(tolerance))
+
+    def predict(self, fit: BKerNNFit, X: Array, /) -> Array:
+        """Predict at `X` (n, d) in the scale of `Y`."""
+        return fit.intercept + ShapeFunctions(*fit.kernel.curves(fit.alpha)).mean(fit.W.T @ X.T)
+
+    def knots_error(self, fit: BKerNNFit, /) -> float:
+        """Relative error of the binned product with the dual coefficients, on a sample of rows."""
+        if self.n_knots is None or self.constant:
+            return 0.0
+        n = min(self.rows.shape[0], _PROBE_ROWS)
+        rows = Rows(self.rows.block(0, n), self.reference)
+        v = center(fit.alpha[:n, :])
+        xp = array_namespace(v)
+        binned = BinnedBrownianKernel.of(rows, fit.W, n_knots=self.n_knots)
+        exact = CenteredKernel(BrownianKernel.of(rows.whole(), fit.W)) @ v
+        gap = xp.linalg.vector_norm(CenteredKernel(binned) @ v - exact)
+        scale = float(xp.linalg.vector_norm(exact))
+        return float(gap) / scale if scale > 0 else 0.0
+
+
+class Watcher:
+    """Early stopping and progress, one call per iteration."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        held_out: tuple[Array, Array] | None,
+        watch: Callable[..., None] | None,
+    ) -> None:
+        self.problem, self.watch = problem, watch
+        self.best_score, self.waited = -math.inf, 0
+        self.best_fit: BKerNNFit | None = None
+        self.held_out: tuple[Array, Array] | None = None
+        if held_out is not None:
+            rows = Rows(held_out[0], problem.reference, problem.rows.shift, problem.rows.scale)
+            xp = array_namespace(problem.reference)
+            Y = beside(
+                to_host(held_out[1]).astype(np.float64), xp.astype(problem.reference, xp.float64)
+            )
+            self.held_out = rows.whole(), (Y - problem.y_mean) / problem.y_scale
+
+    def __call__(
+        self, k: int, _: Array, finish: Callable[[], BKerNNFit], history: History
+    ) -> Status | None:
+        if self.problem.settings.verbose:
+            print(
+                f"iteration {k + 1:4d}  objective {history.objective[-1]:.6g}  "
+                f"step {history.step[-1]:.3g}  {history.seconds[-1]:.1f} s",
+                file=sys.stderr,
+            )
+        if self.watch is not None:
+            self.watch(k, history)
+        if self.held_out is None:
+            return None
+        history.validation_score.append(math.nan)  # as long as the other lists, come what may
+        fit = finish()
+        score = history.validation_score[-1] = self._score(fit, *self.held_out)
+        if score > self.best_score:
+            self.best_score, self.best_fit, self.waited = score, fit, 0
+            return None
+        self.waited += 1
+        return Status.EARLY_STOPPED if self.waited >= _PATIENCE else None
+
+    def _score(self, fit: BKerNNFit, X: Array, Y: Array) -> float:
+        xp = array_namespace(Y)
+        left = Y - xp.astype(self.problem.predict(fit, X), xp.float64)
+        around = xp.sum((Y - xp.mean(Y, axis=0)) ** 2)
+        if float(around) == 0.0:  # nothing to explain, but errors still count
+            return -float(xp.sum(left**2))
+        return 1.0 - float(xp.sum(left**2)) / float(around)
+
+    def best(self, last: BKerNNFit) -> BKerNNFit:
+        """Choose the fit to keep: the best by validation, if there was one."""
+        if self.best_fit is None:
+            return last
+        found = self.best_fit
+        return replace(found, status=last.status, history=last.history)
+
+
+def take(x: Array, index: np.ndarray, /) -> Array:
+    """Rows of `x` by host indices."""
+    xp = array_namespace(x)
+    if isinstance(x, np.ndarray):
+        return x[index]
+    on = like(x)["device"]
+    return xp.take(x, xp.asarray(index, dtype=xp.int64, device=on), axis=0)
+
+
+def placed_columns(Y: Array, place: Place) -> Array:
+    """`Y` on the place in float64, whatever library it comes from."""
+    return Place(place.xp, place.device, "float64").put(as_columns(Y))
+
+
+def mover(X: Array, dtype: str) -> Callable[[Array], Array]:
+    """Move results to the library and device of `X`."""
+    xp = array_namespace(X)
+    target = xp.empty((0,), dtype=getattr(xp, dtype), device=like(X)["device"])
+
+    def back(x: Array) -> Array:
+        if library_of(x) == library_of(target):
+            return xp.asarray(x, **like(target))
+        return beside(to_host(x), target)
+
+    return back
