@@ -6,7 +6,8 @@ import dataclasses
 import functools
 from typing import Any
 
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.metrics import r2_score
 
 from gpukfl._array import is_array, is_host, to_host
 
@@ -39,6 +40,15 @@ def unchanged_on_error(fit: Any, /) -> Any:
             raise
 
     return wrapped
+
+
+class ArrayRegressor(RegressorMixin):
+    """A regressor that is scored on the host, whatever library its arrays are of."""
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Give the R² of the predictions, averaged over targets."""
+        truth = to_host(y) if is_array(y) else y
+        return float(r2_score(truth, to_host(self.predict(X)), sample_weight=sample_weight))
 
 
 class HostPickled(BaseEstimator):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.base import ClassifierMixin, RegressorMixin
-from sklearn.metrics import accuracy_score, r2_score
+from sklearn.base import ClassifierMixin
+from sklearn.metrics import accuracy_score
 
 from gpukfl._array import (
     Array,
@@ -17,7 +17,7 @@ from gpukfl._array import (
     like,
     to_host,
 )
-from gpukfl.estimators._base import unchanged_on_error
+from gpukfl.estimators._base import ArrayRegressor, unchanged_on_error
 from gpukfl.estimators._bkernn_base import BKerNNBase
 from gpukfl.estimators._validation import (
     validate_labels,
@@ -131,7 +131,7 @@ _REFERENCES = """
 """
 
 
-class BKerNNRegressor(RegressorMixin, BKerNNBase):
+class BKerNNRegressor(ArrayRegressor, BKerNNBase):
     __doc__ = f"""Brownian kernel neural network for regression, exact and near-linear.
 
     Learns a few directions of the data and a smooth function along each:
@@ -194,11 +194,6 @@ class BKerNNRegressor(RegressorMixin, BKerNNBase):
         """
         predictions = self._predict(X, "predict")
         return predictions[:, 0] if self._one_target else predictions
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Give the R² of the predictions, averaged over targets."""
-        truth = to_host(y) if is_array(y) else y
-        return float(r2_score(truth, to_host(self.predict(X)), sample_weight=sample_weight))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -6,17 +6,15 @@ import warnings
 from typing import Any
 
 import numpy as np
-from sklearn.base import RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import r2_score
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from gpukfl._array import Array, array_namespace, as_columns, beside, is_array, library_of, to_host
+from gpukfl._array import Array, array_namespace, as_columns, beside, library_of
 from gpukfl._places import BACKENDS, resolve_place
 from gpukfl._results import Status
 from gpukfl._rows import Rows
-from gpukfl.estimators._base import HostPickled, unchanged_on_error
+from gpukfl.estimators._base import ArrayRegressor, HostPickled, unchanged_on_error
 from gpukfl.estimators._problem import mover
 from gpukfl.estimators._validation import (
     check_choice,
@@ -31,7 +29,7 @@ from gpukfl.methods import RidgeSystem, paper_ridge
 from gpukfl.operators import EuclideanBrownianKernel
 
 
-class BrownianKernelRidge(RegressorMixin, HostPickled):
+class BrownianKernelRidge(ArrayRegressor, HostPickled):
     r"""Kernel ridge regression with the kernel :math:`(\|x\| + \|x'\| - \|x - x'\|)/2`.
 
     The peer of BKerNN that learns no features. The intercept is not penalised.
@@ -176,11 +174,6 @@ class BrownianKernelRidge(RegressorMixin, HostPickled):
         predictions = self.intercept_ + kernel.between(Z, self.dual_coef_)
         predictions = xp.astype(predictions, X.dtype)
         return predictions[:, 0] if self._one_target else predictions
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Give the R² of the predictions, averaged over targets."""
-        truth = to_host(y) if is_array(y) else y
-        return float(r2_score(truth, to_host(self.predict(X)), sample_weight=sample_weight))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
