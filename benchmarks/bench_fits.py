@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import tempfile
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from common import (
     OURS,
     PUBLISHED,
-    SECOND,
     in_subprocess,
     largest_norm,
     openml_sample,
@@ -30,8 +27,6 @@ from scipy.stats import ortho_group
 
 D, K, M, ITERATIONS, NOISE, N_TEST = 20, 3, 50, 20, 0.1, 10_000
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
-MEMMAP_ROWS, MEMMAP_PARTICLES, MEMMAP_ITERATIONS, KNOTS = 20_000_000, 20, 10, 4096
-BLOCK = 500_000  # rows written at a time
 
 
 class Target:
@@ -95,63 +90,6 @@ def measure_fit(n: int, backend: str) -> dict[str, Any]:
     }
 
 
-def measure_memmap(folder: str, n: int, backend: str) -> dict[str, Any]:
-    """One fit of a float32 memory map of n rows, in its own process."""
-    from gpukfl import BKerNNRegressor
-
-    X = np.memmap(Path(folder) / "X.dat", np.float32, "r", shape=(n, D))
-    y = np.load(Path(folder) / "y.npy")
-    X_test, y_test = Target().draw(N_TEST, 4)
-    compile_first(backend, knots=KNOTS, dtype="float32")
-    model = BKerNNRegressor(
-        MEMMAP_PARTICLES,
-        max_iter=MEMMAP_ITERATIONS,
-        tol=0.0,
-        knots=KNOTS,
-        random_state=0,
-        backend=backend,
-    )
-    seconds = fit_seconds(model, X, y)
-    return {
-        "n": n,
-        "n_particles": MEMMAP_PARTICLES,
-        "iterations": model.n_iter_,
-        "knots": model.n_knots_,
-        "seconds": seconds,
-        "test_r2": model.score(X_test.astype(np.float32), y_test),
-        "knots_error": model.knots_error_,
-        "solve_residual": model.solve_residual_,
-        "file_mb": 4e-6 * n * D,
-        "place": model.place_,
-    }
-
-
-def write_memmap(folder: str, n: int) -> None:
-    """Write the rows in blocks; only one block and y are ever in memory."""
-    target, y = Target(), np.empty(n, dtype=np.float32)
-    X = np.memmap(Path(folder) / "X.dat", np.float32, "w+", shape=(n, D))
-    for number, start in enumerate(range(0, n, BLOCK)):
-        stop = min(start + BLOCK, n)
-        X[start:stop], y[start:stop] = target.draw(stop - start, 1000 + number)
-    X.flush()
-    np.save(Path(folder) / "y.npy", y)
-
-
-def run_memmap(args: argparse.Namespace) -> dict[str, Any] | None:
-    """Fit from a memory map in a temporary folder."""
-    if not args.memmap_rows:
-        return None
-    with tempfile.TemporaryDirectory(dir=args.scratch) as folder:
-        write_memmap(folder, args.memmap_rows)
-        row = in_subprocess(measure_memmap, folder, args.memmap_rows, args.backend)
-    say(
-        f"memory map of {row['n']} rows ({row['file_mb']:.0f} MB): {row['seconds']:.1f} s, "
-        f"R2 {row['test_r2']:.4f}, peak {row['peak_anonymous_mb']:.0f} MB without mapped pages, "
-        f"{row['peak_rss_mb']:.0f} MB with them"
-    )
-    return row
-
-
 def small_fit(args: argparse.Namespace) -> dict[str, Any]:
     """Time one warm fit at the settings of Experiment 6: superconduct, 400 rows."""
     from gpukfl import BKerNNRegressor
@@ -201,7 +139,7 @@ def growth(rows: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def draw(args: argparse.Namespace, rows: list[dict[str, Any]], memmap: Any) -> None:
+def draw(args: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
     plt = pictures()
     figure, (left, right) = plt.subplots(1, 2, figsize=(8.6, 3.6))
     n = np.asarray([row["n"] for row in rows], dtype=float)
@@ -213,11 +151,6 @@ def draw(args: argparse.Namespace, rows: list[dict[str, Any]], memmap: Any) -> N
     right.plot(n, used, "-o", color=OURS, label="peak beyond the imports")
     right.plot(n, [row["data_mb"] for row in rows], "--", color=PUBLISHED, label="the data")
     right.set_ylabel("memory (MB)")
-    if memmap is not None:
-        label = f"memory map, m = {MEMMAP_PARTICLES}, {MEMMAP_ITERATIONS} steps"
-        left.plot(memmap["n"], memmap["seconds"], "s", color=SECOND, label=label)
-        used = memmap["peak_anonymous_mb"] - memmap["anonymous_before_mb"]
-        right.plot(memmap["n"], used, "s", color=SECOND, label="memory map (pages left out)")
     for ax in (left, right):
         ax.set_xscale("log")
         ax.set_yscale("log")
@@ -227,12 +160,7 @@ def draw(args: argparse.Namespace, rows: list[dict[str, Any]], memmap: Any) -> N
 
 
 def main() -> None:
-    line = parser(__doc__)
-    line.add_argument("--memmap-rows", type=int, help=f"default: {MEMMAP_ROWS}; 0 leaves it out")
-    line.add_argument("--scratch", type=Path, help="folder for the memory map (default: temporary)")
-    args = line.parse_args()
-    if args.memmap_rows is None:
-        args.memmap_rows = 5_000 if args.smoke else MEMMAP_ROWS
+    args = parser(__doc__).parse_args()
     rows = []
     for n in (700, 2_000) if args.smoke else SIZES:
         rows.append(in_subprocess(measure_fit, n, args.backend))
@@ -241,7 +169,7 @@ def main() -> None:
             f"n {n:8d}: {row['seconds']:8.2f} s, R2 {row['test_r2']:.4f}, "
             f"peak {row['peak_anonymous_mb']:.0f} MB ({row['anonymous_before_mb']:.0f} MB imports)"
         )
-    small, memmap = small_fit(args), run_memmap(args)
+    small = small_fit(args)
     result = {
         "settings": f"d = {D}, m = {M}, {ITERATIONS} steps, tol 0, ridge auto, concave feature "
         f"penalty, float64; y = |sum of {K} sines of rotated coordinates| + noise of std {NOISE}, "
@@ -250,11 +178,10 @@ def main() -> None:
         "rows": rows,
         "growth": growth(rows),
         "small_fit": small,
-        "memmap": memmap,
     }
     say(f"growth: {result['growth']}")
     write_json(args, "bench_fits", result)
-    draw(args, rows, memmap)
+    draw(args, rows)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ HERE = Path(__file__).resolve().parent
 SCRIPTS = (
     "bench_operators.py",
     "bench_fits.py",
+    "bench_memmap.py",
     "experiment1.py",
     "experiment2.py",
     "experiment3.py",
