@@ -32,8 +32,6 @@ ALLOWED = {
     # The standard has no random numbers and no error class: drawn on the host, placed by `beside`
     "methods/_ridge.py": {"numpy.random.RandomState", "numpy.linalg.LinAlgError"},
     "solvers/_nystrom.py": {"numpy.random.RandomState"},
-    # Compiled distances for NumPy arrays, with the array-API form beside them
-    "operators/_euclidean.py": {"scipy.spatial.distance.cdist"},
 }
 CREATION = {"zeros", "ones", "empty", "full", "eye", "arange", "linspace"}
 HEAVY = ("torch", "cupy", "numba", "sklearn", "pandas", "matplotlib")

@@ -12,6 +12,7 @@ from gpukfl.linalg._bins import (
     interpolate_bins,
     pair_counts,
 )
+from gpukfl.linalg._distances import distances, sign_sums, squared_distances
 from gpukfl.linalg._factor import CholeskyFactor, map_singular_values, orthonormal_range
 from gpukfl.linalg._ridge_sums import (
     SortedRows,
@@ -31,6 +32,7 @@ __all__ = [
     "absolute_differences",
     "bin_products",
     "bin_sums",
+    "distances",
     "interpolate_bins",
     "interpolate_knots",
     "map_singular_values",
@@ -39,5 +41,7 @@ __all__ = [
     "ridge_curves",
     "ridge_sums",
     "sign_products",
+    "sign_sums",
     "sort_rows",
+    "squared_distances",
 ]

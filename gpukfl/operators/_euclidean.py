@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpukfl._array import Array, array_namespace, double_like, is_host
+from gpukfl._array import Array, array_namespace
 from gpukfl._memory import block_size, for_blocks
+from gpukfl.linalg import distances
 from gpukfl.operators._base import LinearOperator
 
 
@@ -45,17 +46,3 @@ class EuclideanBrownianKernel(LinearOperator):
     def dense(self, reference: Array, /) -> Array:  # noqa: ARG002
         """Form the matrix (n, n)."""
         return distances(self.X, self.X) / -2.0
-
-
-def distances(X: Array, Z: Array, /) -> Array:
-    """Euclidean distances (n, q) between `X` (n, d) and `Z` (q, d), O(n q d)."""
-    if is_host(X):
-        from scipy.spatial.distance import cdist
-
-        return cdist(X, Z).astype(X.dtype, copy=False)
-    xp = array_namespace(X, Z)
-    total = xp.zeros((X.shape[0], Z.shape[0]), **double_like(X))
-    for feature in range(X.shape[1]):  # differences, not a Gram matrix: no cancellation
-        gap = X[:, feature][:, None] - Z[:, feature][None, :]
-        total = total + xp.astype(gap, xp.float64) ** 2
-    return xp.astype(xp.sqrt(total), X.dtype)

@@ -1,0 +1,91 @@
+"""Numba twins of `gpukfl.linalg._distances` for NumPy arrays; threads share the rows of X.
+
+Both work in float64, so that float32 differences are exact, and on tiles that stay in the
+first-level cache, with the other points along the innermost loop, where the compiler vectorises.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from gpukfl._accel.cpu import in_chunks
+
+_ROWS = 8  # rows of X that share a tile of Z
+_TILE = 256  # rows of Z in a tile
+
+
+def distances(X: np.ndarray, Z: np.ndarray, norm: str, /) -> np.ndarray:
+    """Twin of `gpukfl.linalg.distances`."""
+    n, d = X.shape
+    q = Z.shape[0]
+    out = np.empty((n, q), dtype=X.dtype)
+    args = (np.array(X, dtype=np.float64, order="C"), _columns(Z), norm == "euclidean", out)
+    in_chunks(n, n * q * d, lambda _, start, stop: _distances(*args, start, stop))
+    return out
+
+
+def _columns(Z: np.ndarray, /) -> np.ndarray:
+    """Transpose Z (q, d) into a contiguous float64 copy (d, q)."""
+    return np.array(Z.T, dtype=np.float64, order="C")
+
+
+@njit(nogil=True, cache=True, fastmath={"contract"})
+def _distances(X, Zt, squared, out, start, stop):
+    d, q = Zt.shape
+    totals = np.empty((_ROWS, _TILE))
+    for top in range(start, stop, _ROWS):
+        rows = min(_ROWS, stop - top)
+        for left in range(0, q, _TILE):
+            width = min(_TILE, q - left)
+            totals[:, :] = 0.0
+            for feature in range(d):
+                z = Zt[feature, left : left + width]
+                for r in range(rows):
+                    _add(X[top + r, feature], z, squared, totals[r])
+            for r in range(rows):
+                for k in range(width):
+                    total = totals[r, k]
+                    out[top + r, left + k] = np.sqrt(total) if squared else total
+
+
+@njit(nogil=True, cache=True, fastmath={"contract"}, inline="always")
+def _add(x, z, squared, totals):
+    if squared:
+        for k in range(z.shape[0]):
+            gap = x - z[k]
+            totals[k] += gap * gap
+    else:
+        for k in range(z.shape[0]):
+            totals[k] += abs(x - z[k])
+
+
+def sign_sums(Q: np.ndarray, X: np.ndarray, Z: np.ndarray, /) -> np.ndarray:
+    """Twin of `gpukfl.linalg.sign_sums`."""
+    n, d = X.shape
+    out = np.zeros((n, d))
+    args = (Q, np.array(X, dtype=np.float64, order="C"), _columns(Z), out)
+    in_chunks(n, Q.size * d, lambda _, start, stop: _sign_sums(*args, start, stop))
+    return out.astype(X.dtype, copy=False)
+
+
+@njit(nogil=True, cache=True, fastmath={"reassoc", "nsz"})
+def _sign_sums(Q, X, Zt, out, start, stop):
+    d, q = Zt.shape
+    weights = np.empty((_ROWS, _TILE))
+    for top in range(start, stop, _ROWS):
+        rows = min(_ROWS, stop - top)
+        for left in range(0, q, _TILE):
+            width = min(_TILE, q - left)
+            for k in range(width):  # this order serves both Q and a transposed Q
+                for r in range(rows):
+                    weights[r, k] = Q[top + r, left + k]
+            for feature in range(d):
+                z = Zt[feature, left : left + width]
+                for r in range(rows):
+                    x = X[top + r, feature]
+                    w = weights[r]
+                    total = 0.0
+                    for k in range(width):
+                        total += (w[k] if x > z[k] else 0.0) - (w[k] if x < z[k] else 0.0)
+                    out[top + r, feature] += total
