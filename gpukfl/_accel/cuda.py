@@ -1,17 +1,16 @@
 """CUDA twins for CuPy arrays: which kernels of ``brownian.cu`` run, on what, in what order.
 
-Only the compiler call names CuPy. Everything else is written against the array's own namespace,
-so that the tests run the same launches on NumPy arrays with kernels compiled for the CPU.
+Written against the array's own namespace, so that the tests run the same launches on NumPy
+arrays with kernels compiled for the CPU.
 No floating-point atomics: results repeat to the last bit on the same device, and do not depend
 on how much memory is free.
 """
 
 from __future__ import annotations
 
-import functools
-import importlib.resources
 from typing import Any
 
+from gpukfl._accel._launch import Kernels, contiguous
 from gpukfl._array import Array, array_namespace, device_of, double_like, like
 from gpukfl._memory import block_size, for_blocks
 
@@ -20,33 +19,11 @@ _ITEMS = 8  # sorted elements that one thread scans
 _MAX_BLOCKS = 65_535  # in a grid whose threads loop on; the hardware's limit on gridDim.y
 _SHARED_BYTES = 48 * 1024  # what every GPU grants a block without asking
 _BIN_SAMPLES = 4096  # samples of one block; more where there are more bins to hand over
-
-
-def compile_options() -> tuple[str, ...]:
-    """Options for NVRTC; the sizes, so that launches and kernels cannot disagree."""
-    return ("--std=c++17", f"-DTHREADS={_THREADS}", f"-DITEMS={_ITEMS}")
-
-
-def kernel_source() -> str:
-    """Text of ``brownian.cu``."""
-    return importlib.resources.files(__package__).joinpath("brownian.cu").read_text("ascii")
-
-
-@functools.cache
-def _module() -> Any:
-    import cupy
-
-    return cupy.RawModule(code=kernel_source(), options=compile_options())
-
-
-@functools.cache
-def _kernel(name: str) -> Any:
-    return _module().get_function(name)
+KERNELS = Kernels("brownian.cu", THREADS=_THREADS, ITEMS=_ITEMS)
 
 
 def _launch(name: str, grid: tuple[int, ...], args: tuple[Any, ...], shared_bytes: int = 0) -> None:
-    if 0 not in grid:  # CuPy would round an empty grid up to one block
-        _kernel(name)(grid, (_THREADS,), args, shared_mem=shared_bytes)
+    KERNELS.launch(name, grid, _THREADS, args, shared_bytes)
 
 
 def _threads_for(n: int, rows: int = 1) -> tuple[int, int]:
@@ -54,15 +31,11 @@ def _threads_for(n: int, rows: int = 1) -> tuple[int, int]:
     return min(-(-n // _THREADS), _MAX_BLOCKS), min(rows, _MAX_BLOCKS)
 
 
-def _contiguous(*arrays: Array) -> tuple[Array, ...]:
-    return tuple(array_namespace(x).ascontiguousarray(x) for x in arrays)
-
-
 def sort_rows(A: Array, /) -> tuple[Array, Array, Array]:
     """Sort each row of `A` (m, n): values, int32 order, and int32 rank, its inverse."""
     xp = array_namespace(A)
     m, n = A.shape
-    (A,) = _contiguous(A)
+    (A,) = contiguous(A)
     values = xp.empty((m, n), **like(A))
     order, rank = (xp.empty((m, n), dtype=xp.int32, device=device_of(A)) for _ in range(2))
     for j in range(m):
@@ -78,10 +51,10 @@ def ridge_sums(values: Array, order: Array, rank: Array, V: Array, /) -> Array:
     xp = array_namespace(V)
     m, n = values.shape
     t = V.shape[1]
-    values, order, rank = _contiguous(values, order, rank)
+    values, order, rank = contiguous(values, order, rank)
     total = xp.zeros((n, t), **double_like(V))
     for c in range(t):
-        (v,) = _contiguous(V[:, c])
+        (v,) = contiguous(V[:, c])
 
         def body(start: int, stop: int, v: Array = v, column: Array = total[:, c]) -> None:
             levels = xp.empty((stop - start, n), **double_like(V))
@@ -116,8 +89,8 @@ def sign_products(values: Array, order: Array, rank: Array, Z: Array, /) -> Arra
     xp = array_namespace(Z)
     m, n = values.shape
     t = Z.shape[1]
-    values, order, rank, Z = _contiguous(values, order, rank, Z)
-    columns = [_contiguous(Z[:, c])[0] for c in range(t)]
+    values, order, rank, Z = contiguous(values, order, rank, Z)
+    columns = [contiguous(Z[:, c])[0] for c in range(t)]
     out = xp.empty((m, n), **like(Z))
 
     def body(start: int, stop: int) -> None:
@@ -143,7 +116,7 @@ def bin_sums(codes: Array, shift: int, n_knots: int, V: Array, /) -> Array:
     xp = array_namespace(V)
     m, n = codes.shape
     t = V.shape[1]
-    (codes,) = _contiguous(codes)
+    (codes,) = contiguous(codes)
     largest = xp.astype(xp.max(xp.abs(V), axis=0), xp.float64)
     roots = xp.empty((t,), **double_like(V))
     _launch("bin_roots", _threads_for(t), (largest, t, (n - 1).bit_length(), roots))
@@ -152,7 +125,7 @@ def bin_sums(codes: Array, shift: int, n_knots: int, V: Array, /) -> Array:
     each = max(_BIN_SAMPLES, 8 * n_knots)
     slices = -(-n // each)
     for c in range(t):
-        (v,) = _contiguous(V[:, c])
+        (v,) = contiguous(V[:, c])
         args = (codes, shift, v, roots[c:], n, n_knots, each, slices, sums[c, ...])
         shared_bytes = 8 * n_knots if kind == "shared" else 0
         _launch(f"bin_sums_{kind}_{v.dtype.name}", (m * slices,), args, shared_bytes)
@@ -166,7 +139,7 @@ def interpolate_bins(codes: Array, shift: int, U: Array, /) -> Array:
     xp = array_namespace(U)
     m, n = codes.shape
     n_knots, t = U.shape[1:]
-    codes, U = _contiguous(codes, xp.astype(U, xp.float64, copy=False))
+    codes, U = contiguous(codes, xp.astype(U, xp.float64, copy=False))
     out = xp.empty((n, t), **double_like(U))
     _launch("interpolate_bins", _threads_for(n * t), (codes, shift, U, m, n, n_knots, t, out))
     return out
@@ -177,7 +150,7 @@ def bin_products(codes: Array, shift: int, S: Array, Z: Array, /) -> Array:
     xp = array_namespace(Z)
     m, n = codes.shape
     n_knots, t = S.shape[1:]
-    codes, S, Z = _contiguous(codes, xp.astype(S, xp.float64, copy=False), Z)
+    codes, S, Z = contiguous(codes, xp.astype(S, xp.float64, copy=False), Z)
     out = xp.empty((m, n), **like(Z))
     args = (codes, shift, S, Z, m, n, n_knots, t, out)
     _launch(f"bin_products_{Z.dtype.name}", _threads_for(n, m), args)

@@ -28,7 +28,7 @@ def squared_distances(X: Array, Z: Array, /) -> Array:
     -----
     O(n q d), as a matrix product with d + 2 columns, which adds the norms at no pass over (n, q).
     The mean of Z is subtracted from both first. The error is then absolute: up to about
-    (4 + sqrt(d)) eps times the largest squared distance of a point from that mean, also
+    (8 + sqrt(d)) eps times the largest squared distance of a point from that mean, also
     between equal points. `distances` has small relative errors instead.
 
     Examples
@@ -96,6 +96,10 @@ def distances(X: Array, Z: Array, /, *, norm: str = "euclidean") -> Array:
         from gpukfl._accel import cpu_distances
 
         return cpu_distances.distances(X, Z, norm)
+    if is_cupy(X):
+        from gpukfl._accel import cuda_distances
+
+        return cuda_distances.distances(X, Z, norm)
     return _distances(X, Z, norm)
 
 
@@ -147,6 +151,10 @@ def sign_sums(Q: Array, X: Array, Z: Array, /) -> Array:
         from gpukfl._accel import cpu_distances
 
         return cpu_distances.sign_sums(Q, X, Z)
+    if is_cupy(X):
+        from gpukfl._accel import cuda_distances
+
+        return cuda_distances.sign_sums(Q, X, Z)
     return _sign_sums(Q, X, Z)
 
 

@@ -1,21 +1,17 @@
-"""The CUDA kernels, without a GPU: compiled by NVRTC, and run by a CPU emulation of CUDA.
+"""The kernels of ``brownian.cu``, run by a CPU emulation of CUDA, and on a GPU where there is one.
 
-The emulation runs the launches of `gpukfl._accel.cuda` unchanged on NumPy arrays; only the
-kernels come from g++ instead of NVRTC, with blocks so small that short rows have several.
+The emulation runs the launches of `gpukfl._accel.cuda` unchanged on NumPy arrays, with blocks so
+small that short rows have several.
 """
 
 from __future__ import annotations
 
 import ctypes
-import importlib.util
-import pathlib
-import shutil
-import subprocess
 
 import numpy as np
 import pytest
+from emulation import emulate, replace_kernels
 
-import gpukfl._accel
 from gpukfl._accel import cuda
 from gpukfl._memory import memory_budget
 from gpukfl._places import cupy_is_usable
@@ -29,10 +25,8 @@ from gpukfl.linalg._bins import (
 )
 from gpukfl.linalg._ridge_sums import _ridge_sums, _sign_products, _sort_rows
 
-HEADER = pathlib.Path(__file__).with_name("cuda_on_cpu.h")
 EPS = float(np.finfo(np.float64).eps)
 THREADS, ITEMS = 8, 2
-N_WORDS = 12  # MAX_ARGUMENTS of the header
 
 SHAPES = [  # n, m, t
     *[(1, 1, 1), (1, 4, 3), (2, 1, 3), (2, 4, 1), (37, 1, 3), (37, 4, 1)],
@@ -47,107 +41,16 @@ CASES = [
 ]
 
 
-# --------------------------------------------------------------------------------------------------
-# NVRTC
-
-
-def nvrtc_library() -> ctypes.CDLL:
-    spec = importlib.util.find_spec("nvidia")
-    for folder in spec.submodule_search_locations if spec else ():
-        for path in sorted(pathlib.Path(folder).rglob("libnvrtc.so.*")):
-            return ctypes.CDLL(str(path))
-    pytest.skip("the wheel nvidia-cuda-nvrtc is not installed")
-
-
-def compile_by_nvrtc(source: str, options: tuple[str, ...]) -> tuple[bytes, str]:
-    """CUBIN, empty if the source is wrong, and log."""
-    nvrtc = nvrtc_library()
-    program, size = ctypes.c_void_p(), ctypes.c_size_t()
-    created = nvrtc.nvrtcCreateProgram(
-        ctypes.byref(program), source.encode("ascii"), b"brownian.cu", 0, None, None
-    )
-    assert created == 0
-    texts = (ctypes.c_char_p * len(options))(*[option.encode() for option in options])
-    failed = nvrtc.nvrtcCompileProgram(program, len(options), texts)
-
-    def fetch(what: str) -> bytes:
-        assert getattr(nvrtc, f"nvrtcGet{what}Size")(program, ctypes.byref(size)) == 0
-        buffer = ctypes.create_string_buffer(size.value)
-        assert getattr(nvrtc, f"nvrtcGet{what}")(program, buffer) == 0
-        return buffer.raw
-
-    log = fetch("ProgramLog").rstrip(b"\0").decode()
-    cubin = b"" if failed else fetch("CUBIN")
-    nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
-    return cubin, log
-
-
-@pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
-def test_nvrtc_compiles_the_kernels(architecture):
-    # the last two are what CuPy adds
-    options = (
-        *cuda.compile_options(),
-        f"--gpu-architecture={architecture}",
-        "--device-as-default-execution-space",
-        "-ftz=true",
-    )
-    cubin, log = compile_by_nvrtc(cuda.kernel_source(), options)
-    assert cubin, log
-    assert not log, log  # no warnings either
-    assert b"ridge_levels_float32_float64" in cubin
-
-
-def test_nvrtc_errors_are_seen():
-    cubin, log = compile_by_nvrtc("#include <vector>", ("--gpu-architecture=sm_80",))
-    assert not cubin
-    assert "vector" in log
-
-
-# --------------------------------------------------------------------------------------------------
-# Emulation
-
-
 @pytest.fixture(scope="session")
 def library(tmp_path_factory) -> ctypes.CDLL:
-    compiler = shutil.which("g++")
-    if compiler is None:
-        pytest.skip("g++ is not installed")
-    target = tmp_path_factory.mktemp("cuda") / "brownian.so"
-    command = [
-        *(compiler, "-x", "c++", "-std=c++20", "-O1", "-Wall", "-Wextra", "-Werror"),
-        *("-shared", "-fPIC", "-pthread", f"-DTHREADS={THREADS}", f"-DITEMS={ITEMS}"),
-        *("-include", str(HEADER), "-o", str(target)),
-        str(pathlib.Path(gpukfl._accel.__file__).with_name("brownian.cu")),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return ctypes.CDLL(str(target))
-
-
-def emulated_kernel(library: ctypes.CDLL, name: str):
-    """Stand in for a `cupy.RawKernel`, on NumPy arrays."""
-
-    def run(grid, block, args, *, shared_mem=0):
-        assert all(0 < size <= limit for size, limit in zip(grid, (2**31 - 1, 65535), strict=False))
-        assert shared_mem <= 48 * 1024
-        words = [x.ctypes.data if isinstance(x, np.ndarray) else x for x in args]
-        assert all(type(word) is int for word in words)
-        assert len(words) <= N_WORDS
-        library.launch(
-            ctypes.cast(getattr(library, name), ctypes.c_void_p),
-            *(ctypes.c_longlong(size) for size in (*grid, 1)[:2]),
-            ctypes.c_longlong(block[0]),
-            ctypes.c_longlong(shared_mem),
-            (ctypes.c_longlong * N_WORDS)(*words),
-        )
-
-    return run
+    folder = tmp_path_factory.mktemp("brownian")
+    return emulate(cuda.KERNELS, folder, THREADS=THREADS, ITEMS=ITEMS)
 
 
 @pytest.fixture
 def emulated(library, monkeypatch):
     """Let `gpukfl._accel.cuda` run on NumPy arrays."""
-    monkeypatch.setattr(cuda, "_kernel", lambda name: emulated_kernel(library, name))
+    replace_kernels(monkeypatch, cuda.KERNELS, library)
     monkeypatch.setattr(cuda, "_THREADS", THREADS)
     monkeypatch.setattr(cuda, "_ITEMS", ITEMS)
     monkeypatch.setattr(cuda, "_BIN_SAMPLES", 64)

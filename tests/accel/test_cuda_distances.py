@@ -1,0 +1,121 @@
+"""The kernels of ``distances.cu``, run by a CPU emulation of CUDA, and on a GPU if there is one."""
+
+from __future__ import annotations
+
+import ctypes
+
+import numpy as np
+import pytest
+from emulation import emulate, replace_kernels
+
+from gpukfl._accel import cuda_distances
+from gpukfl._places import cupy_is_usable
+from gpukfl.linalg import distances, sign_sums
+from gpukfl.linalg._distances import _distances, _sign_sums
+
+SIDE, EACH, DEPTH = 2, 2, 3
+SHAPES = [  # n, q, d, around multiples of the tiles' sizes
+    *[(1, 1, 1), (1, 9, 2), (9, 1, 4), (4, 4, 3), (5, 7, 7), (33, 22, 5), (2, 70, 2)],
+    *[(0, 3, 2), (3, 0, 2), (0, 0, 1)],
+]
+NORMS = ["euclidean", "manhattan"]
+DTYPES = ["float32", "float64"]
+
+shapes = pytest.mark.parametrize("shape", SHAPES, ids=str)
+dtypes = pytest.mark.parametrize("dtype", DTYPES)
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory) -> ctypes.CDLL:
+    folder = tmp_path_factory.mktemp("distances")
+    return emulate(cuda_distances.KERNELS, folder, SIDE=SIDE, EACH=EACH, DEPTH=DEPTH)
+
+
+@pytest.fixture
+def emulated(library, monkeypatch):
+    """Let `gpukfl._accel.cuda_distances` run on NumPy arrays."""
+    replace_kernels(monkeypatch, cuda_distances.KERNELS, library)
+    monkeypatch.setattr(cuda_distances, "_SIDE", SIDE)
+    monkeypatch.setattr(cuda_distances, "_EACH", EACH)
+    monkeypatch.setattr(cuda_distances, "_BLOCKS", 64)
+    monkeypatch.setattr(cuda_distances, "_SLICE", 7)
+    return monkeypatch
+
+
+def points(shape, dtype):
+    """Weights (n, q) and points (n, d), (q, d), with ties and equal points."""
+    n, q, d = shape
+    rng = np.random.default_rng(5)
+    X, Z = np.round(2 * rng.standard_normal((n, d))) / 3, rng.standard_normal((q, d))
+    shared = min(n, q) // 2
+    Z[:shared] = X[:shared]
+    return tuple(a.astype(dtype) for a in (rng.standard_normal((n, q)), X, Z))
+
+
+def assert_close(actual, expected, dtype, scale):
+    assert actual.dtype == expected.dtype == dtype
+    assert actual.shape == expected.shape
+    assert np.all(np.abs(actual - expected) <= 4 * np.finfo(dtype).eps * scale)
+
+
+@shapes
+@dtypes
+@pytest.mark.parametrize("norm", NORMS)
+def test_distances(emulated, shape, dtype, norm):
+    _, X, Z = points(shape, dtype)
+    expected = _distances(X, Z, norm)
+    actual = cuda_distances.distances(X, Z, norm)
+    assert_close(actual, expected, dtype, expected)
+    np.testing.assert_array_equal(actual == 0, (X[:, None, :] == Z[None, :, :]).all(axis=2))
+
+
+@shapes
+@dtypes
+def test_sign_sums(emulated, shape, dtype):
+    Q, X, Z = points(shape, dtype)
+    for weights, x, z in ((Q, X, Z), (Q.T, Z, X)):
+        scale = np.sum(np.abs(weights), axis=1)[:, None]
+        actual = cuda_distances.sign_sums(weights, x, z)
+        assert_close(actual, _sign_sums(weights, x, z), dtype, scale)
+
+
+def test_how_sums_are_cut_changes_rounding_only(emulated):
+    Q, X, Z = points((33, 70, 5), "float64")
+    cut = cuda_distances.sign_sums(Q, X, Z)
+    np.testing.assert_array_equal(cut, cuda_distances.sign_sums(Q, X, Z))
+    emulated.setattr(cuda_distances, "_BLOCKS", 1)
+    whole = cuda_distances.sign_sums(Q, X, Z)
+    assert_close(cut, whole, "float64", np.sum(np.abs(Q), axis=1)[:, None])
+    ones = np.ones_like(Q)  # sums without rounding
+    np.testing.assert_array_equal(cuda_distances.sign_sums(ones, X, Z), _sign_sums(ones, X, Z))
+
+
+def test_strided_inputs(emulated):
+    Q, X, Z = points((9, 11, 4), "float64")
+    strided = [np.repeat(np.asfortranarray(a), 2, axis=1)[:, ::2] for a in (Q, X, Z)]
+    assert not any(a.flags.contiguous for a in strided)
+    expected = cuda_distances.sign_sums(Q, X, Z)
+    np.testing.assert_array_equal(cuda_distances.sign_sums(*strided), expected)
+    np.testing.assert_array_equal(
+        cuda_distances.distances(*strided[1:], "euclidean"),
+        cuda_distances.distances(X, Z, "euclidean"),
+    )
+
+
+@dtypes
+def test_cupy_agrees(dtype):
+    if not cupy_is_usable():
+        pytest.skip("CuPy cannot use a GPU here")
+    import cupy
+
+    for shape in ((1000, 70, 8), (130, 3001, 33), (1, 5000, 1), (257, 129, 17)):
+        Q, X, Z = points(shape, dtype)
+        q, x, z = (cupy.asarray(a) for a in (Q, X, Z))
+        for norm in NORMS:
+            expected = _distances(X, Z, norm)
+            assert_close(distances(x, z, norm=norm).get(), expected, dtype, 4 * expected)
+        for given, host in (((q, x, z), (Q, X, Z)), ((q.T, z, x), (Q.T, Z, X))):
+            actual = sign_sums(*given)
+            scale = np.sum(np.abs(host[0]), axis=1)[:, None]
+            assert_close(actual.get(), _sign_sums(*host), dtype, 4 * scale)
+            np.testing.assert_array_equal(actual.get(), sign_sums(*given).get())
