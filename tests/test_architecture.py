@@ -17,17 +17,18 @@ LAYER = {
     "_rows": 2,
     "_accel": 3,
     "linalg": 4,
-    "operators": 5,
-    "solvers": 6,
-    "penalties": 6,
-    "methods": 7,
-    "inspection": 7,  # scores of arrays; it knows no estimator
-    "estimators": 8,
+    "kernels": 5,
+    "operators": 6,
+    "solvers": 7,
+    "penalties": 7,
+    "methods": 8,
+    "inspection": 8,  # scores of arrays; it knows no estimator
+    "estimators": 9,
 }
-TOP = 9  # datasets, cli, _fit, ... and the package itself
+TOP = 10  # datasets, cli, _fit, ... and the package itself
 
 LIBRARIES = {"numpy", "cupy", "cupyx", "torch", "scipy", "array_api_compat", "array_api_extra"}
-BLIND = ("operators", "solvers", "penalties", "methods")  # folders that know no library
+BLIND = ("kernels", "operators", "solvers", "penalties", "methods")  # folders that know no library
 ALLOWED = {
     # The standard has no random numbers and no error class: drawn on the host, placed by `beside`
     "methods/_ridge.py": {"numpy.random.RandomState", "numpy.linalg.LinAlgError"},

@@ -1,48 +1,13 @@
-"""Numba twins for NumPy arrays; threads share the particles (or the rows), never an output.
-
-Every loop releases the GIL and runs in Python threads: no OpenMP or TBB runtime that would
-break in forked workers, and the split is fixed by the number of threads, so results repeat.
-"""
+"""Numba twins for NumPy arrays; threads share the particles (or the rows), never an output."""
 
 from __future__ import annotations
 
 import functools
-import os
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from numba import njit
 
-_SERIAL_BELOW = 200_000  # elements; starting threads costs about what this many elements cost
-
-
-def n_threads() -> int:
-    """Threads to use: ``GPUKFL_NUM_THREADS``, or every core this process may run on."""
-    wanted = os.environ.get("GPUKFL_NUM_THREADS")
-    if wanted:
-        return max(1, int(wanted))
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-def in_chunks(n_items: int, elements: int, body: Callable[[int, int, int], None], /) -> int:
-    """Call ``body(chunk, start, stop)`` over a fixed split of the items; return the chunks."""
-    chunks = 1 if elements < _SERIAL_BELOW else min(n_threads(), n_items)
-    if chunks <= 1:
-        body(0, 0, n_items)
-        return 1
-    edges = np.linspace(0, n_items, chunks + 1).astype(int).tolist()
-    list(_pool(chunks, os.getpid()).map(body, range(chunks), edges[:-1], edges[1:]))
-    return chunks
-
-
-@functools.lru_cache(maxsize=2)
-def _pool(threads: int, process: int) -> ThreadPoolExecutor:  # noqa: ARG001
-    """Threads kept for the next call; a forked process, which inherits none, starts its own."""
-    return ThreadPoolExecutor(threads, thread_name_prefix="gpukfl")
-
+from gpukfl._accel.threads import in_chunks
 
 def sort_rows(A: np.ndarray, /) -> tuple[np.ndarray, np.ndarray]:
     """Sort each row of `A` (m, n): values and int32 order."""

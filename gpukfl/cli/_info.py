@@ -18,14 +18,14 @@ _LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "array-api-compat", "to
 
 def describe() -> None:
     """Print libraries, devices and active fast paths."""
-    from gpukfl._accel import cpu
+    from gpukfl._accel import threads
 
     table = Table("", "", show_header=False, box=None)
     table.add_row("gpukfl", f"{__version__}, Python {platform.python_version()}")
     memory = psutil.virtual_memory()
     table.add_row(
         "CPU",
-        f"{cpu.n_threads()} of {os.cpu_count()} cores used (GPUKFL_NUM_THREADS sets them), "
+        f"{threads.n_threads()} of {os.cpu_count()} cores used (GPUKFL_NUM_THREADS sets them), "
         f"{memory.available / 2**30:.1f} of {memory.total / 2**30:.1f} GiB free",
     )
     for name in _LIBRARIES:

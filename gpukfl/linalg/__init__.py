@@ -12,6 +12,7 @@ from gpukfl.linalg._bins import (
     interpolate_bins,
     pair_counts,
 )
+from gpukfl.linalg._blocks import each_block
 from gpukfl.linalg._distances import distances, sign_sums, squared_distances
 from gpukfl.linalg._factor import CholeskyFactor, map_singular_values, orthonormal_range
 from gpukfl.linalg._ridge_sums import (
@@ -33,6 +34,7 @@ __all__ = [
     "bin_products",
     "bin_sums",
     "distances",
+    "each_block",
     "interpolate_bins",
     "interpolate_knots",
     "map_singular_values",

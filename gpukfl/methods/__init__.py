@@ -1,7 +1,44 @@
 """Published algorithms, one per file: functions on arrays, with the papers' equation numbers."""
 
 from gpukfl.methods._bkernn import BKerNNFit, fit_bkernn
+from gpukfl.methods._centers import SELECTIONS, choose_centers, leverage_scores, rows_at
+from gpukfl.methods._hkrr import (
+    HKRRFit,
+    HyperKernelObjective,
+    fit_hkrr,
+    gradient_directions,
+    resized_map,
+)
+from gpukfl.methods._kernel_ridge import (
+    DenseSystem,
+    nystrom_preconditioner,
+    solve_by_conjugate_gradients,
+)
+from gpukfl.methods._nystrom import NystromFactor, NystromSystem, RidgePath, falkon, jitter_for
 from gpukfl.methods._ridge import RidgeSystem, paper_ridge
 from gpukfl.methods._shapes import ShapeFunctions
 
-__all__ = ["BKerNNFit", "RidgeSystem", "ShapeFunctions", "fit_bkernn", "paper_ridge"]
+__all__ = [
+    "SELECTIONS",
+    "BKerNNFit",
+    "DenseSystem",
+    "HKRRFit",
+    "HyperKernelObjective",
+    "NystromFactor",
+    "NystromSystem",
+    "RidgePath",
+    "RidgeSystem",
+    "ShapeFunctions",
+    "choose_centers",
+    "falkon",
+    "fit_bkernn",
+    "fit_hkrr",
+    "gradient_directions",
+    "jitter_for",
+    "leverage_scores",
+    "nystrom_preconditioner",
+    "paper_ridge",
+    "resized_map",
+    "rows_at",
+    "solve_by_conjugate_gradients",
+]

@@ -11,12 +11,15 @@ from gpukfl.operators._binned import BinnedBrownianKernel
 from gpukfl.operators._brownian import BrownianKernel
 from gpukfl.operators._centered import CenteredKernel, center
 from gpukfl.operators._euclidean import EuclideanBrownianKernel
+from gpukfl.operators._kernel import KernelMatrix, KernelOperator
 
 __all__ = [
     "BinnedBrownianKernel",
     "BrownianKernel",
     "CenteredKernel",
     "EuclideanBrownianKernel",
+    "KernelMatrix",
+    "KernelOperator",
     "LinearOperator",
     "ParticleKernel",
     "center",

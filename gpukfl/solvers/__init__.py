@@ -1,13 +1,28 @@
 """Iterative solvers. They take callables, return a solution, and always say how they ended."""
 
 from gpukfl.solvers._cg import ConjugateGradient
+from gpukfl.solvers._lbfgs import LBFGS, Descent
 from gpukfl.solvers._nystrom import NystromPreconditioner
 from gpukfl.solvers._proximal_gradient import Evaluation, ProximalGradient, Trace
+from gpukfl.solvers._two_block import (
+    AlternatingGradient,
+    ArmijoSearch,
+    TwoBlockDescent,
+    TwoBlockFunction,
+    VariableProjection,
+)
 
 __all__ = [
+    "LBFGS",
+    "AlternatingGradient",
+    "ArmijoSearch",
     "ConjugateGradient",
+    "Descent",
     "Evaluation",
     "NystromPreconditioner",
     "ProximalGradient",
     "Trace",
+    "TwoBlockDescent",
+    "TwoBlockFunction",
+    "VariableProjection",
 ]

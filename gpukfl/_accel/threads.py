@@ -1,0 +1,67 @@
+"""Threads for work on NumPy arrays.
+
+Compiled loops and NumPy release the GIL and run in Python threads: no OpenMP or TBB runtime that
+would break in forked workers, and the split is fixed by the number of threads, so results repeat.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import threading
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+from threadpoolctl import ThreadpoolController
+
+_SERIAL_BELOW = 200_000  # elements; starting threads costs about what this many elements cost
+_here = threading.local()
+
+
+def n_threads() -> int:
+    """Threads to use: ``GPUKFL_NUM_THREADS``, or every core this process may run on."""
+    wanted = os.environ.get("GPUKFL_NUM_THREADS")
+    if wanted:
+        return max(1, int(wanted))
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def in_chunks(n_items: int, elements: int, body: Callable[[int, int, int], None], /) -> int:
+    """Call ``body(chunk, start, stop)`` over a fixed split of the items; return the chunks."""
+    chunks = 1 if elements < _SERIAL_BELOW else min(free_threads(), n_items)
+    if chunks <= 1:
+        body(0, 0, n_items)
+        return 1
+    edges = np.linspace(0, n_items, chunks + 1).astype(int).tolist()
+    in_threads(body, range(chunks), edges[:-1], edges[1:])
+    return chunks
+
+
+def free_threads() -> int:
+    """Threads that work may be split over from here: one inside a thread of the pool."""
+    return 1 if getattr(_here, "busy", False) else n_threads()
+
+
+def in_threads(body: Callable[..., Any], /, *arguments: Iterable[Any]) -> list[Any]:
+    """Map `body` over the arguments in the pool, one BLAS thread each; results in order."""
+    with _blas().limit(limits=1, user_api="blas"):
+        return list(_pool(n_threads(), os.getpid()).map(body, *arguments))
+
+
+def _enter_pool() -> None:
+    _here.busy = True
+
+
+@functools.lru_cache(maxsize=2)
+def _pool(threads: int, process: int) -> ThreadPoolExecutor:  # noqa: ARG001
+    """Threads kept for the next call; a forked process, which inherits none, starts its own."""
+    return ThreadPoolExecutor(threads, thread_name_prefix="gpukfl", initializer=_enter_pool)
+
+
+@functools.cache
+def _blas() -> ThreadpoolController:
+    return ThreadpoolController()

@@ -1,0 +1,77 @@
+"""Kernels: frozen values with their derivatives in the points; they add and multiply.
+
+A kernel is called with two sets of points, and `Kernel.pullback` gives derivatives for learning
+where points should lie. Each new kernel is one short class.
+"""
+
+from gpukfl.kernels._algebra import Product, Scaled, Sum
+from gpukfl.kernels._bandwidth import median_distance
+from gpukfl.kernels._base import Kernel
+from gpukfl.kernels._brownian import Brownian
+from gpukfl.kernels._dot import Linear, Polynomial
+from gpukfl.kernels._manhattan import ManhattanLaplace
+from gpukfl.kernels._radial import (
+    Gaussian,
+    InverseMultiquadric,
+    Laplace,
+    Matern32,
+    Matern52,
+    Radial,
+    RationalQuadratic,
+)
+
+KERNELS: dict[str, type[Kernel]] = {
+    "brownian": Brownian,
+    "gaussian": Gaussian,
+    "inverse_multiquadric": InverseMultiquadric,
+    "laplace": Laplace,
+    "linear": Linear,
+    "manhattan_laplace": ManhattanLaplace,
+    "matern32": Matern32,
+    "matern52": Matern52,
+    "polynomial": Polynomial,
+    "rational_quadratic": RationalQuadratic,
+}
+
+
+def make_kernel(kernel: str | Kernel, /) -> Kernel:
+    """Give a kernel by its name, with lengthscale 1; a kernel is given back as it is.
+
+    Raises
+    ------
+    ValueError
+        If the name is unknown.
+    TypeError
+        If it is neither a name nor a kernel.
+    """
+    if isinstance(kernel, Kernel):
+        return kernel
+    if not isinstance(kernel, str):
+        msg = f"expected a kernel or the name of one, got {kernel!r}"
+        raise TypeError(msg)
+    if kernel not in KERNELS:
+        msg = f"expected kernel to be one of {', '.join(KERNELS)}, got {kernel!r}"
+        raise ValueError(msg)
+    return KERNELS[kernel]()
+
+
+__all__ = [
+    "KERNELS",
+    "Brownian",
+    "Gaussian",
+    "InverseMultiquadric",
+    "Kernel",
+    "Laplace",
+    "Linear",
+    "ManhattanLaplace",
+    "Matern32",
+    "Matern52",
+    "Polynomial",
+    "Product",
+    "Radial",
+    "RationalQuadratic",
+    "Scaled",
+    "Sum",
+    "make_kernel",
+    "median_distance",
+]

@@ -1,0 +1,121 @@
+"""What a kernel is."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from gpukfl._array import Array
+
+
+class Kernel(ABC):
+    """A positive semidefinite function of two points, as a frozen value.
+
+    Kernels add and multiply: ``Gaussian() + 0.1 * Linear()``.
+    """
+
+    norm: ClassVar[str] = "euclidean"  # in which a typical distance is measured
+    bounded: bool = True  # whether k(x, x) has a bound
+
+    def __call__(self, X: Array, Z: Array, /) -> Array:
+        """Evaluate between `X` (n, d) and `Z` (q, d): (n, q).
+
+        Raises
+        ------
+        ValueError
+            If the numbers of columns differ.
+        """
+        _check(X, Z)
+        return self._evaluate(X, Z)
+
+    def pullback(
+        self, X: Array, Z: Array, P: Array, /, K: Array | None = None
+    ) -> tuple[Array, Array]:
+        r"""Differentiate :math:`\sum_{ij} P_{ij} k(x_i, z_j)` with respect to X and Z.
+
+        Where the kernel has a kink (equal points of a kernel that is not differentiable there)
+        the derivative is taken to be 0.
+
+        Parameters
+        ----------
+        X, Z : arrays, shapes (n, d) and (q, d)
+            Points.
+        P : array, shape (n, q)
+            Weights.
+        K : array, shape (n, q), optional
+            The kernel's values, where they are known: saves computing them anew.
+
+        Returns
+        -------
+        tuple of arrays, shapes (n, d) and (q, d)
+            The derivatives, by matrix products: O(n q d) time and O(n q) memory.
+
+        Raises
+        ------
+        ValueError
+            If the shapes disagree.
+        """
+        _check(X, Z)
+        if tuple(P.shape) != (X.shape[0], Z.shape[0]):
+            msg = f"expected weights P ({X.shape[0]}, {Z.shape[0]}), got {tuple(P.shape)}"
+            raise ValueError(msg)
+        return self._pullback(X, Z, P, K)
+
+    @abstractmethod
+    def _evaluate(self, X: Array, Z: Array, /) -> Array:
+        """Values (n, q), unchecked."""
+
+    @abstractmethod
+    def _pullback(self, X: Array, Z: Array, P: Array, K: Array | None, /) -> tuple[Array, Array]:
+        """Derivatives (n, d) and (q, d), unchecked."""
+
+    @abstractmethod
+    def diagonal(self, X: Array, /) -> Array:
+        """Values k(x, x) for the rows of `X` (n, d): (n,)."""
+
+    @abstractmethod
+    def stretched(self, factor: float, /) -> Kernel:
+        """Give the kernel whose values at factor x, factor z are this one's at x, z."""
+
+    def __add__(self, other: Kernel, /) -> Kernel:
+        from gpukfl.kernels._algebra import Sum
+
+        return Sum(self, other) if isinstance(other, Kernel) else NotImplemented
+
+    def __mul__(self, other: Kernel | float, /) -> Kernel:
+        from gpukfl.kernels._algebra import Product, Scaled
+
+        if isinstance(other, Kernel):
+            return Product(self, other)
+        return Scaled(self, float(other)) if isinstance(other, (int, float)) else NotImplemented
+
+    __rmul__ = __mul__
+
+
+@dataclass(frozen=True)
+class LengthscaleKernel(Kernel):
+    """A kernel of points that are divided by a lengthscale first."""
+
+    lengthscale: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_positive("lengthscale", self.lengthscale)
+
+    def stretched(self, factor: float, /) -> Kernel:
+        """Give the same kernel with `factor` times the lengthscale."""
+        return replace(self, lengthscale=self.lengthscale * factor)
+
+
+def check_positive(name: str, value: float, /) -> None:
+    """Raise ValueError unless `value` is positive and finite."""
+    if not (value > 0 and math.isfinite(value)):
+        msg = f"expected a positive {name}, got {value}"
+        raise ValueError(msg)
+
+
+def _check(X: Array, Z: Array, /) -> None:
+    if X.ndim != 2 or Z.ndim != 2 or X.shape[1] != Z.shape[1]:
+        msg = f"expected X (n, d) and Z (q, d), got {tuple(X.shape)} and {tuple(Z.shape)}"
+        raise ValueError(msg)

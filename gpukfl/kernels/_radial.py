@@ -1,0 +1,156 @@
+"""Kernels of the Euclidean distance."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+from gpukfl._array import Array, array_namespace, like
+from gpukfl.kernels._base import LengthscaleKernel, check_positive
+from gpukfl.linalg import distances, squared_distances
+
+
+@dataclass(frozen=True)
+class Radial(LengthscaleKernel):
+    r"""A function of the scaled squared distance :math:`s = \|x - z\|^2 / \ell^2`.
+
+    A new kernel gives `profile` and its `derivative`, both in s.
+    """
+
+    smooth: ClassVar[bool] = True  # differentiable in s at 0; else distances need more digits
+
+    @abstractmethod
+    def profile(self, s: Array, /) -> Array:
+        """Value at scaled squared distances `s`."""
+
+    @abstractmethod
+    def derivative(self, s: Array, /) -> Array:
+        """Derivative of `profile`; 0 where it is infinite."""
+
+    def _scaled_squares(self, X: Array, Z: Array, /) -> Array:
+        X, Z = X / self.lengthscale, Z / self.lengthscale
+        return squared_distances(X, Z) if self.smooth else distances(X, Z) ** 2
+
+    def _evaluate(self, X: Array, Z: Array, /) -> Array:
+        return self.profile(self._scaled_squares(X, Z))
+
+    def _slopes(self, X: Array, Z: Array, K: Array | None, /) -> Array:  # noqa: ARG002
+        return self.derivative(self._scaled_squares(X, Z))
+
+    def _pullback(self, X: Array, Z: Array, P: Array, K: Array | None, /) -> tuple[Array, Array]:
+        # d/dx_i of sum_j Q_ij |x_i - z_j|^2, with Q = P times the slopes
+        xp = array_namespace(X, Z, P)
+        Q = P * self._slopes(X, Z, K)
+        middle = xp.mean(Z, axis=0)
+        X, Z = X - middle, Z - middle
+        scale = 2.0 / self.lengthscale**2
+        dX = scale * (xp.sum(Q, axis=1)[:, None] * X - Q @ Z)
+        dZ = scale * (xp.sum(Q, axis=0)[:, None] * Z - Q.T @ X)
+        return dX, dZ
+
+    def diagonal(self, X: Array, /) -> Array:
+        """Ones."""
+        return array_namespace(X).ones(X.shape[0], **like(X))
+
+
+@dataclass(frozen=True)
+class Gaussian(Radial):
+    r""":math:`k = e^{-s/2}`."""
+
+    def profile(self, s: Array, /) -> Array:
+        """Value at scaled squared distances `s`."""
+        return array_namespace(s).exp(-0.5 * s)
+
+    def derivative(self, s: Array, /) -> Array:
+        """Derivative of `profile`."""
+        return -0.5 * self.profile(s)
+
+    def _slopes(self, X: Array, Z: Array, K: Array | None, /) -> Array:
+        return -0.5 * (self._evaluate(X, Z) if K is None else K)
+
+
+@dataclass(frozen=True)
+class Laplace(Radial):
+    r""":math:`k = e^{-\sqrt{s}}`."""
+
+    smooth: ClassVar[bool] = False
+
+    def profile(self, s: Array, /) -> Array:
+        """Value at scaled squared distances `s`."""
+        xp = array_namespace(s)
+        return xp.exp(-xp.sqrt(s))
+
+    def derivative(self, s: Array, /) -> Array:
+        """Derivative of `profile`; 0 at s = 0."""
+        xp = array_namespace(s)
+        zero = s <= 0
+        root = xp.sqrt(xp.where(zero, xp.ones_like(s), s))
+        return xp.where(zero, xp.zeros_like(s), -0.5 * xp.exp(-root) / root)
+
+
+@dataclass(frozen=True)
+class Matern32(Radial):
+    r""":math:`k = (1 + \sqrt{3s})\, e^{-\sqrt{3s}}`."""
+
+    def profile(self, s: Array, /) -> Array:
+        """Value at scaled squared distances `s`."""
+        xp = array_namespace(s)
+        a = xp.sqrt(3.0 * s)
+        return (1.0 + a) * xp.exp(-a)
+
+    def derivative(self, s: Array, /) -> Array:
+        """Derivative of `profile`."""
+        xp = array_namespace(s)
+        return -1.5 * xp.exp(-xp.sqrt(3.0 * s))
+
+
+@dataclass(frozen=True)
+class Matern52(Radial):
+    r""":math:`k = (1 + \sqrt{5s} + 5s/3)\, e^{-\sqrt{5s}}`."""
+
+    def profile(self, s: Array, /) -> Array:
+        """Value at scaled squared distances `s`."""
+        xp = array_namespace(s)
+        a = xp.sqrt(5.0 * s)
+        return (1.0 + a + a * a / 3.0) * xp.exp(-a)
+
+    def derivative(self, s: Array, /) -> Array:
+        """Derivative of `profile`."""
+        xp = array_namespace(s)
+        a = xp.sqrt(5.0 * s)
+        return (-5.0 / 6.0) * (1.0 + a) * xp.exp(-a)
+
+
+@dataclass(frozen=True)
+class RationalQuadratic(Radial):
+    r""":math:`k = (1 + s / 2a)^{-a}`, with a the `mixture`: a mixture of Gaussian kernels."""
+
+    mixture: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_positive("mixture", self.mixture)
+
+    def profile(self, s: Array, /) -> Array:
+        """Value at scaled squared distances `s`."""
+        return (1.0 + s / (2.0 * self.mixture)) ** (-self.mixture)
+
+    def derivative(self, s: Array, /) -> Array:
+        """Derivative of `profile`."""
+        return -0.5 * (1.0 + s / (2.0 * self.mixture)) ** (-self.mixture - 1.0)
+
+
+@dataclass(frozen=True)
+class InverseMultiquadric(Radial):
+    r""":math:`k = (1 + s)^{-1/2}`."""
+
+    def profile(self, s: Array, /) -> Array:
+        """Value at scaled squared distances `s`."""
+        return (1.0 + s) ** -0.5
+
+    def derivative(self, s: Array, /) -> Array:
+        """Derivative of `profile`."""
+        return -0.5 * (1.0 + s) ** -1.5
+
+

@@ -1,0 +1,65 @@
+"""Work on row blocks, several at a time where the processor has several cores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from gpukfl._array import Array, is_host
+from gpukfl._memory import block_size, for_blocks
+
+_CACHED = 2**19  # elements of a block that stay in a core's cache between elementwise steps
+_FEWEST = 256  # rows with which a matrix product still runs at full speed
+
+
+def each_block(
+    reference: Array,
+    n: int,
+    width: int,
+    compute: Callable[[int, int], Any],
+    take: Callable[[int, int, Any], None],
+    /,
+    *,
+    copies: int = 4,
+) -> None:
+    """Call ``take(start, stop, compute(start, stop))`` over blocks of n rows, in order.
+
+    `compute` runs in several threads on NumPy, `take` in the caller's only, so that sums do not
+    depend on timing. Where memory runs out the blocks are halved and tried again.
+
+    Parameters
+    ----------
+    reference : array
+        Lives where the work is done.
+    n, width : int
+        Rows, and elements that a row needs.
+    compute : callable
+        Work on the rows from start to stop; changes nothing.
+    take : callable
+        Takes up a result; must not run out of memory.
+    copies : int
+        Arrays of the block's size that `compute` holds at once.
+    """
+    at_most, threads = n, 1
+    if is_host(reference):
+        from gpukfl._accel import threads as pool
+
+        at_most, threads = max(_FEWEST, _CACHED // max(width, 1)), pool.free_threads()
+    size = block_size(
+        reference,
+        bytes_each=8 * copies * width * threads,
+        elements_each=width,
+        at_most=min(at_most, n),
+    )
+
+    def body(start: int, stop: int) -> None:
+        edges = list(range(start, stop, max(1, -(-(stop - start) // threads)))) + [stop]
+        starts, stops = edges[:-1], edges[1:]
+        if len(starts) > 1:
+            results = pool.in_threads(compute, starts, stops)
+        else:
+            results = [compute(start, stop)]
+        for a, b, result in zip(starts, stops, results, strict=True):
+            take(a, b, result)
+
+    for_blocks(n, size * threads, body)

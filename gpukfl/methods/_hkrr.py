@@ -1,0 +1,303 @@
+"""HKRR, hyper-kernel ridge regression (Huang, Labarrière, De Vito, Poggio and Rosasco)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpukfl._array import Array, array_namespace, beside, to_host
+from gpukfl._results import History, Status
+from gpukfl._rows import Rows
+from gpukfl.kernels import Kernel
+from gpukfl.linalg import map_singular_values
+from gpukfl.methods._nystrom import NystromFactor, NystromSystem, target_sums
+from gpukfl.operators import KernelOperator
+from gpukfl.solvers import LBFGS, AlternatingGradient, VariableProjection
+
+
+class HyperKernelObjective:
+    r"""The Nyström objective of a linear map B and the dual coefficients α (eq. (5)).
+
+    .. math:: L(B, \alpha) = \frac1N \|K^B_{nq} \alpha - Y\|_D^2
+              + \lambda\, \mathrm{tr}\, \alpha^\top K^B_{qq}\, \alpha, \qquad
+              k_B(x, x') = k(Bx, Bx')
+
+    Values and gradients by matrix products over row blocks: O(n q (k + t)) time for each pass, a
+    block of rows in memory. Kernel values are kept between passes at one B where they fit.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The mother kernel k.
+    rows : Rows
+        Data (n, d).
+    Z : array, shape (q, d)
+        Centres.
+    Y : array, shape (n, t)
+        Targets.
+    ridge : float
+        λ, positive.
+    weights : array, shape (n, 1), optional
+        Sample weights D, of sum N.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        rows: Rows,
+        Z: Array,
+        Y: Array,
+        /,
+        *,
+        ridge: float,
+        weights: Array | None = None,
+    ) -> None:
+        self.kernel, self.rows, self.Z, self.Y = kernel, rows, Z, Y
+        self.ridge, self.weights = ridge, weights
+        self.squares, self.weight = target_sums(Y, weights)
+        self.factor: NystromFactor | None = None  # of the last solve
+        self._operator = self._at(Z[:1, :])
+
+    def _at(self, B: Array) -> KernelOperator:
+        return KernelOperator(self.kernel, self.rows, self.Z, B, keep=True)
+
+    def operator(self, B: Array, /) -> KernelOperator:
+        """Kernel between rows and centres at `B`; the last one is remembered."""
+        if self._operator.B is not B:
+            self._operator = self._at(B)
+        return self._operator
+
+    def system(self, B: Array, /) -> NystromSystem:
+        """Normal equations at `B`: one pass."""
+        operator = self.operator(B)
+        gram, moment = operator.moments(self.Y, self.weights)
+        return NystromSystem(operator, gram, moment, self.squares, self.weight)
+
+    def minimize_alpha(self, B: Array, /) -> Array:
+        """Give the best α at `B` (eq. (6)), float64 (q, t)."""
+        alpha, self.factor = self.system(B).solve(self.ridge)
+        return alpha
+
+    def value(self, B: Array, alpha: Array, /) -> float:
+        """Evaluate L: one pass."""
+        return self._evaluate(B, alpha, with_gradient=False)[0]
+
+    def gradient_B(self, B: Array, alpha: Array, /) -> Array:  # noqa: N802
+        """Differentiate L with respect to B at fixed α, (k, d): one pass."""
+        return self._evaluate(B, alpha, with_gradient=True)[1]
+
+    def gradient_alpha(self, B: Array, alpha: Array, /) -> Array:
+        """Differentiate L with respect to α: one pass."""
+        xp = array_namespace(alpha)
+        operator = self.operator(B)
+        a = xp.astype(alpha, self.Y.dtype)
+
+        def compute(start: int, stop: int) -> tuple[Array, ...]:
+            K = operator.values(start, stop)
+            return (K.T @ self._weighted(K @ a - self.Y[start:stop, :], start, stop),)
+
+        (total,) = operator.sum_over_blocks(compute)
+        return 2.0 * total / self.weight + 2.0 * self.ridge * (operator.core() @ alpha)
+
+    def project(self, B: Array, /) -> Array:
+        """Nearest map of operator norm at most 1: singular values are clipped."""
+        xp = array_namespace(B)
+        return map_singular_values(B, lambda s: xp.clip(s, max=1.0))[0]
+
+    def reduced(self, B: Array, /) -> tuple[float, Array]:
+        """Give H(B), the minimum of L over α (eq. (7)), and its gradient: two passes.
+
+        The gradient is that of L at the best α, which does not move to first order.
+        """
+        return self._evaluate(B, self.minimize_alpha(B), with_gradient=True)
+
+    def _weighted(self, r: Array, start: int, stop: int) -> Array:
+        return r if self.weights is None else self.weights[start:stop, :] * r
+
+    def _evaluate(self, B: Array, alpha: Array, *, with_gradient: bool) -> tuple[float, Array]:
+        operator = self.operator(B)
+        xp = array_namespace(alpha)
+        a = xp.astype(alpha, self.Y.dtype)
+        V = operator.centers
+
+        def compute(start: int, stop: int) -> tuple[Array, ...]:
+            X = self.rows.block(start, stop)
+            U = operator.project(X)
+            K = operator.values(start, stop, U)
+            r = K @ a - self.Y[start:stop, :]
+            pull = self._weighted(r, start, stop)
+            loss = xp.sum(xp.astype(r, xp.float64) * xp.astype(pull, xp.float64))
+            if not with_gradient:
+                return (loss,)
+            dU, dV = self.kernel._pullback(U, V, (2.0 / self.weight) * pull @ a.T, K)
+            return loss, dU.T @ X, dV
+
+        loss, *slopes = operator.sum_over_blocks(compute)
+        core = operator.core()
+        value = float(loss) / self.weight + self.ridge * float(xp.sum(alpha * (core @ alpha)))
+        if not with_gradient:
+            return value, B
+        Z = xp.astype(self.Z, xp.float64)
+        V = Z @ xp.astype(B, xp.float64).T
+        here, there = self.kernel._pullback(V, V, self.ridge * alpha @ alpha.T, core)
+        gradient = slopes[0] + (slopes[1] + here + there).T @ Z
+        return value, xp.astype(gradient, B.dtype)
+
+
+@dataclass(frozen=True, eq=False)
+class HKRRFit:
+    """A fitted linear map, and how it was found."""
+
+    B: Array  # (k, d), operator norm at most 1
+    lengthscale: float  # of the kernel of Bx
+    status: Status
+    value: float  # of the objective
+    history: History
+    jitter_raised: bool
+
+
+def fit_hkrr(
+    objective: HyperKernelObjective,
+    B: Array,
+    /,
+    *,
+    lengthscale: float,
+    learn_lengthscale: bool = True,
+    optimizer: LBFGS | VariableProjection | AlternatingGradient,
+    watch: Callable[[int, Array, History], Status | None] = lambda *_: None,
+) -> HKRRFit:
+    r"""Fit the linear map of HKRR (eq. (4)), from `B` (k, d).
+
+    Parameters
+    ----------
+    objective : HyperKernelObjective
+        With the kernel at lengthscale 1.
+    B : array, shape (k, d)
+        Starting point.
+    lengthscale : float
+        Of the kernel of Bx.
+    learn_lengthscale : bool
+        Whether the lengthscale is learned too; the bound on the norm of B then only fixes its
+        unit. `VariableProjection` and `AlternatingGradient` hold it as the paper does.
+    optimizer : LBFGS, VariableProjection or AlternatingGradient
+        L-BFGS minimises the reduced objective (7); the other two are Algorithms 3 and 4.
+    watch : callable
+        ``watch(k, C, history)`` after each iteration, with C = B / lengthscale.
+
+    Returns
+    -------
+    HKRRFit
+        The map of the lowest objective.
+
+    Notes
+    -----
+    A map B with lengthscale ℓ is the map C = B/ℓ with lengthscale 1, which is what is optimised.
+    """
+    start = B / lengthscale
+    if isinstance(optimizer, LBFGS):
+        if learn_lengthscale:
+            found = optimizer.minimize(objective.reduced, start, watch=watch)
+            C = found.x
+        else:
+            ball = _Ball(objective, 1.0 / lengthscale)
+            found = optimizer.minimize(ball.reduced, start, watch=watch)
+            C = ball.inside(found.x)
+        end, history = found.status, found.history
+        value = found.value
+    else:
+        bounded = _Bounded(objective, lengthscale)
+        descent = optimizer.minimize(bounded, bounded.project(start), watch=watch)
+        C, value, end, history = descent.B, descent.value, descent.status, descent.history
+    raised = objective.factor is not None and objective.factor.raised
+    if learn_lengthscale and isinstance(optimizer, LBFGS):
+        lengthscale = 1.0 / (_norm(C) or 1.0)
+    return HKRRFit(C * lengthscale, lengthscale, end, value, history, raised)
+
+
+class _Bounded:
+    """The objective of C = B/ℓ, with the norm of B at most 1."""
+
+    def __init__(self, objective: HyperKernelObjective, lengthscale: float) -> None:
+        self.objective, self.lengthscale = objective, lengthscale
+        self.value, self.gradient_B = objective.value, objective.gradient_B
+        self.gradient_alpha = objective.gradient_alpha
+        self.minimize_alpha = objective.minimize_alpha
+
+    def project(self, C: Array, /) -> Array:
+        """Clip the singular values of B."""
+        return self.objective.project(C * self.lengthscale) / self.lengthscale
+
+
+@dataclass(frozen=True, eq=False)
+class _Ball:
+    """The ball of operator norm `radius` as the image of all maps: longer ones are shortened."""
+
+    objective: HyperKernelObjective
+    radius: float
+
+    def inside(self, C: Array, /) -> Array:
+        return C * min(1.0, self.radius / max(_norm(C), 1e-300))
+
+    def reduced(self, C: Array, /) -> tuple[float, Array]:
+        value, slope = self.objective.reduced(self.inside(C))
+        xp = array_namespace(C)
+        U, s, Vt = xp.linalg.svd(C, full_matrices=False)
+        norm = float(s[0])
+        if norm <= self.radius:
+            return value, slope
+        # C -> radius C / |C|, and the norm's gradient is u v'
+        along = float(xp.sum(slope * C)) / norm
+        return value, (self.radius / norm) * (slope - along * U[:, :1] @ Vt[:1, :])
+
+
+def _norm(C: Array, /) -> float:
+    """Operator norm."""
+    return float(np.linalg.norm(to_host(C).astype(np.float64), 2))
+
+
+def gradient_directions(
+    kernel: Kernel, X: Array, Z: Array, alpha: Array, /, *, B: Array | None = None
+) -> Array:
+    r"""Average gradient outer product of :math:`f(x) = \sum_j \alpha_j k(Bx, Bz_j)`: (d, d).
+
+    .. math:: \frac1n \sum_i \sum_c \nabla f_c(x_i) \nabla f_c(x_i)^\top
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The function k.
+    X, Z : arrays, shapes (n, d) and (q, d)
+        Points at which gradients are taken, and centres.
+    alpha : array, shape (q, t)
+        Dual coefficients.
+    B : array, shape (k, d), optional
+        Linear map; the identity without one.
+    """
+    xp = array_namespace(X)
+    U, V = (X, Z) if B is None else (X @ B.T, Z @ B.T)
+    total = None
+    for c in range(alpha.shape[1]):
+        weights = xp.ones_like(U[:, :1]) @ xp.astype(alpha[:, c : c + 1], X.dtype).T
+        slopes = kernel._pullback(U, V, weights, None)[0]
+        if B is not None:
+            slopes = slopes @ B
+        outer = slopes.T @ slopes / X.shape[0]
+        total = outer if total is None else total + outer
+    return total
+
+
+def resized_map(B: Array, k: int, /, *, rng: np.random.RandomState) -> Array:
+    """Give `B` (l, d) k rows: its leading directions, or it with short random rows added.
+
+    Another basis of the rows leaves every radial kernel of Bx as it is.
+    """
+    host = to_host(B).astype(np.float64)
+    _, s, Vt = np.linalg.svd(host, full_matrices=False)
+    rows = s[:, None] * Vt
+    if k <= len(rows):
+        return beside(rows[:k], B)
+    short = 0.03 * (s[0] if len(s) else 1.0) / np.sqrt(host.shape[1])
+    extra = short * rng.standard_normal((k - len(rows), host.shape[1]))
+    return beside(np.concatenate([rows, extra]), B)

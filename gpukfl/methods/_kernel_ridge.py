@@ -1,0 +1,137 @@
+r"""Kernel ridge regression with all samples as centres.
+
+With N the sum of the weights D,
+
+.. math:: \min_f \frac1N \sum_i D_i (f(x_i) - y_i)^2 + \lambda \|f\|^2, \qquad
+          f = \sum_i \alpha_i k(\cdot, x_i), \qquad
+          \alpha = D^{1/2} (D^{1/2} K D^{1/2} + N \lambda I)^{-1} D^{1/2} Y.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpukfl._array import Array, array_namespace, epsilon, like, sample_norm
+from gpukfl._results import Solution
+from gpukfl.linalg import CholeskyFactor
+from gpukfl.methods._nystrom import NystromSystem, RidgePath
+from gpukfl.operators import KernelMatrix
+from gpukfl.solvers import ConjugateGradient, NystromPreconditioner
+
+_RAISE, _LARGEST_JITTER = 100.0, 1e-2
+
+
+@dataclass(frozen=True, eq=False)
+class DenseSystem:
+    """The system of all samples, with the kernel matrix in memory: O(n²) memory, O(n³) time."""
+
+    K: Array  # (n, n), weighted on both sides
+    Y: Array  # (n, t), weighted
+    root_weights: Array | None  # (n, 1)
+    weight: float  # N
+
+    @classmethod
+    def of(cls, K: Array, Y: Array, weights: Array | None, /) -> DenseSystem:
+        """Weigh `K` (n, n) and `Y` (n, t)."""
+        xp = array_namespace(K)
+        if weights is None:
+            return cls(K, Y, None, float(K.shape[0]))
+        s = xp.sqrt(weights)
+        return cls(s * K * s.T, s * Y, s, float(xp.sum(weights, dtype=xp.float64)))
+
+    def _unweighted(self, beta: Array) -> Array:
+        return beta if self.root_weights is None else self.root_weights * beta
+
+    def solve(self, ridge: float, /) -> tuple[Array, float, Array]:
+        """Solve by a Cholesky factor.
+
+        Returns
+        -------
+        tuple
+            α (n, t), the jitter that had to be added relative to the mean diagonal (0 where the
+            matrix is positive definite as it is), and relative residuals (t,).
+
+        Raises
+        ------
+        numpy.linalg.LinAlgError
+            If no small jitter makes the matrix positive definite.
+        """
+        xp = array_namespace(self.K)
+        n = self.K.shape[0]
+        eye = xp.eye(n, **like(self.K))
+        scale = float(xp.sum(self.K * eye)) / n or 1.0
+        jitter = 0.0
+        while True:
+            A = self.K + (self.weight * ridge + jitter * scale) * eye
+            try:
+                beta = CholeskyFactor.of(A).solve(self.Y)
+            except np.linalg.LinAlgError:
+                if jitter > _LARGEST_JITTER:
+                    raise
+                jitter = max(jitter * _RAISE, n * epsilon(self.K))
+                continue
+            size = sample_norm(self.Y)
+            size = xp.where(size > 0, size, xp.ones_like(size))
+            return self._unweighted(beta), jitter, sample_norm(self.Y - A @ beta) / size
+
+    def leave_one_out(self, ridges: Sequence[float], /) -> RidgePath:
+        r"""Leave-one-out error over all ridges from one eigendecomposition.
+
+        The residual without sample i is :math:`\alpha_i / [(K + N \lambda I)^{-1}]_{ii}`.
+        """
+        xp = array_namespace(self.K)
+        s, Q = xp.linalg.eigh(self.K)
+        s = xp.clip(s, min=0.0)
+        turned, squares = Q.T @ self.Y, Q * Q
+        scores = []
+        for ridge in ridges:
+            shrunk = 1.0 / (s + self.weight * ridge)
+            beta = Q @ (shrunk[:, None] * turned)
+            left = beta / (squares @ shrunk[:, None])
+            scores.append(float(xp.sum(left * left, dtype=xp.float64)) / self.weight)
+        return RidgePath(list(ridges), scores)
+
+
+def solve_by_conjugate_gradients(
+    kernel: KernelMatrix,
+    Y: Array,
+    weights: Array | None,
+    /,
+    *,
+    ridge: float,
+    preconditioner: Callable[[Array], Array],
+    solver: ConjugateGradient,
+) -> tuple[Array, Solution]:
+    """Solve for α (n, t) without storing the kernel matrix: O(n² d) for each iteration."""
+    xp = array_namespace(Y)
+    s = None if weights is None else xp.sqrt(weights)
+    weight = float(Y.shape[0]) if weights is None else float(xp.sum(weights, dtype=xp.float64))
+
+    def apply(V: Array) -> Array:
+        product = kernel @ (V if s is None else s * V)
+        return (product if s is None else s * product) + weight * ridge * V
+
+    solution = solver.solve(apply, Y if s is None else s * Y, precondition=preconditioner)
+    return (solution.x if s is None else s * solution.x), solution
+
+
+def nystrom_preconditioner(
+    system: NystromSystem, weights: Array | None, ridge: float, /
+) -> NystromPreconditioner:
+    """Approximate inverse of the weighted kernel matrix plus Nλ from its centres: O(n q²)."""
+    operator = system.operator
+    xp = array_namespace(operator.Z)
+    factor = system.factor(ridge)
+    inner, _ = system.whitened(factor)
+    squares, V = xp.linalg.eigh(inner)
+    squares, V = xp.flip(squares), xp.flip(V, axis=1)
+    floor = max(float(squares[0]), 1e-300) * squares.shape[0] * epsilon(operator.Z)
+    back = factor.L.solve_upper(V) / xp.sqrt(xp.clip(squares, min=floor))[None, :]
+    U = operator @ xp.astype(back, operator.Z.dtype)
+    if weights is not None:
+        U = xp.sqrt(weights) * U
+    eigenvalues = xp.astype(xp.clip(squares, min=0.0), U.dtype)
+    return NystromPreconditioner(U, eigenvalues, system.weight * ridge)

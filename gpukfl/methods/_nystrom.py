@@ -1,0 +1,264 @@
+r"""Nyström kernel ridge regression: the normal equations of q centres, and their solutions.
+
+With N the sum of the weights D,
+
+.. math:: \min_\alpha \frac1N \|D^{1/2} (K_{nq} \alpha - Y)\|^2
+          + \lambda\, \alpha^\top K_{qq}\, \alpha
+
+(eq. (3) of Huang et al., "Learning Multi-Index Models with Hyper-Kernel Ridge Regression").
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpukfl._array import Array, array_namespace, double_like, epsilon, sample_dot
+from gpukfl._results import Solution
+from gpukfl.linalg import CholeskyFactor
+from gpukfl.operators import KernelOperator
+from gpukfl.solvers import ConjugateGradient
+
+_SMALLEST_JITTER, _LARGEST_JITTER = 1e-10, 1e-2  # of the mean diagonal of K_qq
+_RAISE = 100.0  # where a factor fails
+
+
+@dataclass(frozen=True, eq=False)
+class NystromFactor:
+    """Factor of the kernel among the centres, with what had to be added to its diagonal."""
+
+    L: CholeskyFactor  # of K_qq + jitter, float64
+    jitter: float  # relative to the mean diagonal
+    raised: bool  # above what the precision and the ridge ask for
+
+    @classmethod
+    def of(cls, core: Array, /, *, jitter: float) -> NystromFactor:
+        """Factor `core` (q, q); the jitter is raised until it is positive definite.
+
+        Raises
+        ------
+        numpy.linalg.LinAlgError
+            If the matrix is not finite, or far from positive semidefinite.
+        """
+        xp = array_namespace(core)
+        q = core.shape[0]
+        eye = xp.eye(q, **double_like(core))
+        scale = float(xp.sum(core * eye)) / q or 1.0
+        share = jitter
+        while True:
+            try:
+                return cls(CholeskyFactor.of(core + share * scale * eye), share, share > jitter)
+            except np.linalg.LinAlgError:
+                if share * _RAISE > _LARGEST_JITTER:
+                    raise
+                share *= _RAISE
+
+    @property
+    def smallest_eigenvalue(self) -> float:
+        """Smallest eigenvalue of K_qq, with the jitter taken off: Theorem 4's condition."""
+        xp = array_namespace(self.L.L)
+        factored = self.L.L @ self.L.L.T
+        q = factored.shape[0]
+        eye = xp.eye(q, **double_like(factored))
+        scale = float(xp.sum(factored * eye)) / q / (1.0 + self.jitter)
+        return float(xp.linalg.eigvalsh(factored)[0]) - self.jitter * scale
+
+
+def jitter_for(operator: KernelOperator, ridge: float, /) -> float:
+    r"""Jitter whose effect equals that of rounding the kernel's values.
+
+    Their rounding errors :math:`\epsilon` change :math:`K^\top K` by about :math:`\epsilon
+    \sqrt n`; a jitter j changes the system by :math:`n \lambda j`.
+    """
+    needed = 4.0 * epsilon(operator.Z) / (max(ridge, 1e-300) * math.sqrt(operator.shape[0]))
+    return min(max(needed, _SMALLEST_JITTER), _LARGEST_JITTER / _RAISE)
+
+
+@dataclass(frozen=True, eq=False)
+class RidgePath:
+    """Scores along the ridges, smaller is better."""
+
+    ridges: list[float]
+    scores: list[float]
+
+    @property
+    def best(self) -> float:
+        """Ridge of the lowest score; the largest such ridge."""
+        finite = [score if math.isfinite(score) else math.inf for score in self.scores]
+        lowest = min(finite)
+        return max(ridge for ridge, s in zip(self.ridges, finite, strict=True) if s == lowest)
+
+    @property
+    def brackets(self) -> bool:
+        """Whether the best ridge lies inside the grid."""
+        return min(self.ridges) < self.best < max(self.ridges)
+
+
+@dataclass(frozen=True, eq=False)
+class NystromSystem:
+    """What one pass over the rows leaves of the problem: everything else is of order q."""
+
+    operator: KernelOperator
+    gram: Array  # K' D K (q, q), float64
+    moment: Array  # K' D Y (q, t), float64
+    squares: Array  # Y' D Y (t,), float64
+    weight: float  # N
+
+    @classmethod
+    def of(
+        cls, operator: KernelOperator, Y: Array, weights: Array | None, /
+    ) -> NystromSystem:
+        """Pass over the rows, O(n q²); `Y` (n, t), weights (n, 1) or None."""
+        gram, moment = operator.moments(Y, weights)
+        return cls(operator, gram, moment, *target_sums(Y, weights))
+
+    def factor(self, ridge: float, /) -> NystromFactor:
+        """Factor the kernel among the centres."""
+        return NystromFactor.of(self.operator.core(), jitter=jitter_for(self.operator, ridge))
+
+    def whitened(self, factor: NystromFactor, /) -> tuple[Array, Array]:
+        r"""Give :math:`L^{-1} K^\top D K L^{-\top}` and :math:`L^{-1} K^\top D Y`."""
+        half = factor.L.solve_lower(self.gram)
+        inner = factor.L.solve_lower(half.T)
+        return 0.5 * (inner + inner.T), factor.L.solve_lower(self.moment)
+
+    def solve(self, ridge: float, /) -> tuple[Array, NystromFactor]:
+        """Dual coefficients (q, t) in float64, by Cholesky factors: O(q³)."""
+        factor = self.factor(ridge)
+        while True:
+            inner, right = self.whitened(factor)
+            xp = array_namespace(inner)
+            eye = xp.eye(inner.shape[0], **double_like(inner))
+            try:
+                beta = CholeskyFactor.of(inner + self.weight * ridge * eye).solve(right)
+            except np.linalg.LinAlgError:  # rounding of the kernel's values was larger than that
+                share = factor.jitter * _RAISE
+                if share > _LARGEST_JITTER:
+                    raise
+                again = NystromFactor.of(self.operator.core(), jitter=share)
+                factor = NystromFactor(again.L, again.jitter, raised=True)
+                continue
+            return factor.L.solve_upper(beta), factor
+
+    def path(self, ridges: Sequence[float], /) -> RidgePath:
+        r"""Generalised cross-validation over all ridges from one eigendecomposition: O(q³).
+
+        .. math:: GCV(\lambda) = \frac{\|D^{1/2}(Y - \hat Y_\lambda)\|^2 / N}
+                  {(1 - \mathrm{tr} H_\lambda / n)^2}
+        """
+        inner, right = self.whitened(self.factor(min(ridges)))
+        xp = array_namespace(inner)
+        s, Q = xp.linalg.eigh(inner)
+        s = xp.clip(s, min=0.0)
+        c2 = xp.sum((Q.T @ right) ** 2, axis=1)
+        total, n = float(xp.sum(self.squares)), self.operator.shape[0]
+        scores = []
+        for ridge in ridges:
+            shrunk = 1.0 / (s + self.weight * ridge)
+            misfit = total - float(xp.sum(c2 * shrunk * (2.0 - s * shrunk)))
+            freedom = 1.0 - float(xp.sum(s * shrunk)) / n
+            scores.append(max(misfit, 0.0) / self.weight / freedom**2 if freedom > 0 else math.inf)
+        return RidgePath(list(ridges), scores)
+
+    def leave_one_out(
+        self, Y: Array, weights: Array | None, ridges: Sequence[float], /
+    ) -> RidgePath:
+        r"""Leave-one-out error over all ridges, by one more pass over the rows: O(n q²).
+
+        The residual without sample i is :math:`r_i / (1 - H_{ii})`, with the centres held.
+        """
+        factor = self.factor(min(ridges))
+        inner, right = self.whitened(factor)
+        xp = array_namespace(inner)
+        s, Q = xp.linalg.eigh(inner)
+        s = xp.clip(s, min=0.0)
+        shrunk = [1.0 / (s + self.weight * ridge) for ridge in ridges]
+        coefs = [g[:, None] * (Q.T @ right) for g in shrunk]
+        back = factor.L.solve_upper(Q)  # rows of the features are K @ back
+
+        def compute(start: int, stop: int) -> tuple[Array, ...]:
+            T = xp.astype(self.operator.values(start, stop), xp.float64) @ back
+            target = xp.astype(Y[start:stop, :], xp.float64)
+            w = None if weights is None else xp.astype(weights[start:stop, :], xp.float64)
+            errors = []
+            for g, coef in zip(shrunk, coefs, strict=True):
+                leverage = (T * T) @ g[:, None]
+                if w is not None:
+                    leverage = w * leverage
+                left = (target - T @ coef) / xp.clip(1.0 - leverage, min=1e-12)
+                errors.append(xp.sum(left * left if w is None else w * left * left))
+            return (xp.stack(errors),)
+
+        (totals,) = self.operator.sum_over_blocks(compute)
+        return RidgePath(list(ridges), [float(e) / self.weight for e in totals])
+
+
+def falkon(
+    operator: KernelOperator,
+    Y: Array,
+    weights: Array | None,
+    /,
+    *,
+    ridge: float,
+    solver: ConjugateGradient,
+) -> tuple[Array, NystromFactor, Solution]:
+    r"""Solve the Nyström problem by conjugate gradients, without forming :math:`K^\top K`.
+
+    In the variable :math:`\beta = L^\top \alpha` with :math:`K_{qq} = L L^\top`, preconditioned by
+    :math:`\frac Nq L^\top L + N \lambda I`, the same matrix with the centres for a sample.
+
+    Parameters
+    ----------
+    operator : KernelOperator
+        Kernel between data and centres.
+    Y : array, shape (n, t)
+        Targets.
+    weights : array, shape (n, 1), optional
+        Sample weights.
+    ridge : float
+        λ, positive.
+    solver : ConjugateGradient
+        Tolerance and iterations.
+
+    Returns
+    -------
+    tuple
+        Dual coefficients (q, t) in float64, the factor of the centres, and how the solver ended
+        (in β).
+
+    Notes
+    -----
+    O(n q (d + t)) for each iteration, one pass over the rows; O(q³) before the first.
+
+    References
+    ----------
+    .. [1] Rudi, Carratino and Rosasco, "FALKON: an optimal large scale kernel method", NeurIPS
+       2017, Algorithm 1.
+    """
+    factor = NystromFactor.of(operator.core(), jitter=jitter_for(operator, ridge))
+    xp = array_namespace(Y)
+    _, weight = target_sums(Y, weights)
+    q, L = operator.shape[1], factor.L
+    eye = xp.eye(q, **double_like(L.L))
+    inner = CholeskyFactor.of(weight / q * (L.L.T @ L.L) + weight * ridge * eye)
+
+    def apply(beta: Array) -> Array:
+        alpha = xp.astype(L.solve_upper(beta), Y.dtype)
+        product = xp.astype(operator.normal(alpha, weights), xp.float64)
+        return L.solve_lower(product) + weight * ridge * beta
+
+    right = Y if weights is None else weights * Y
+    b = L.solve_lower(xp.astype(operator.adjoint(right), xp.float64))
+    solution = solver.solve(apply, b, precondition=inner.solve)
+    return L.solve_upper(solution.x), factor, solution
+
+
+def target_sums(Y: Array, weights: Array | None, /) -> tuple[Array, float]:
+    """Weighted squares of the targets (t,), and the sum of the weights."""
+    xp = array_namespace(Y)
+    if weights is None:
+        return sample_dot(Y, Y), float(Y.shape[0])
+    return sample_dot(weights * Y, Y), float(xp.sum(weights, dtype=xp.float64))

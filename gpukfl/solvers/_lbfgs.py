@@ -1,0 +1,145 @@
+"""Limited-memory BFGS on the host, for functions computed anywhere."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy.optimize import minimize
+
+from gpukfl._array import Array, beside, to_host
+from gpukfl._results import History, Status
+
+
+@dataclass(frozen=True, eq=False)
+class Descent:
+    """Where a descent ended, and how."""
+
+    x: Array
+    value: float
+    status: Status
+    history: History = field(default_factory=History)
+
+
+class _Stop(Exception):  # noqa: N818
+    """Leave SciPy's loop."""
+
+    def __init__(self, status: Status) -> None:
+        self.status = status
+
+
+@dataclass(frozen=True)
+class LBFGS:
+    """Minimise a smooth function of a small array by SciPy's L-BFGS-B.
+
+    Parameters
+    ----------
+    max_iter : int
+        Iterations, at least 0.
+    tol : float
+        Ends when the value falls by less than this share of itself.
+    max_time : float or None
+        Seconds.
+    """
+
+    max_iter: int = 100
+    tol: float = 1e-5
+    max_time: float | None = None
+
+    def minimize(
+        self,
+        function: Callable[[Array], tuple[float, Array]],
+        x: Array,
+        /,
+        *,
+        watch: Callable[[int, Array, History], Status | None] = lambda *_: None,
+    ) -> Descent:
+        """Minimise from `x`.
+
+        Parameters
+        ----------
+        function : callable
+            Value and gradient, an array like `x`.
+        x : array
+            Starting point, of any shape.
+        watch : callable
+            Called after every iteration; a status it returns ends the descent.
+
+        Returns
+        -------
+        Descent
+            The lowest point met. An interruption from the keyboard keeps it.
+
+        Raises
+        ------
+        FloatingPointError
+            If the function is not finite at the starting point.
+        """
+        run = _Run(self, function, x, watch)
+        if not math.isfinite(run(to_host(x).ravel().astype(np.float64))[0]):
+            msg = "the objective is not finite at the start: the data overflow this precision"
+            raise FloatingPointError(msg)
+        status = Status.MAX_ITER
+        if self.max_iter > 0:
+            status = run.scipy()
+        return Descent(run.array(run.best), run.lowest, status, run.history)
+
+
+class _Run:
+    """One descent: the lowest point so far, and what happened."""
+
+    def __init__(self, solver: LBFGS, function: Callable, x: Array, watch: Callable) -> None:
+        self.solver, self.function, self.start, self.watch = solver, function, x, watch
+        self.begun, self.history = time.perf_counter(), History()
+        self.best, self.lowest, self.slope = to_host(x).ravel().astype(np.float64), math.inf, 0.0
+
+    def array(self, flat: np.ndarray) -> Array:
+        return beside(flat.reshape(tuple(self.start.shape)), self.start)
+
+    def __call__(self, flat: np.ndarray) -> tuple[float, np.ndarray]:
+        value, gradient = self.function(self.array(flat))
+        gradient = to_host(gradient).ravel().astype(np.float64)
+        if not (math.isfinite(value) and np.all(np.isfinite(gradient))):
+            return math.inf, np.zeros_like(flat)  # the line search turns back
+        if value < self.lowest:
+            self.best, self.lowest = flat.copy(), value
+            self.slope = float(np.linalg.norm(gradient))
+        return value, gradient
+
+    def after_iteration(self, flat: np.ndarray) -> None:
+        before = self.history.objective[-1] if self.history.objective else None
+        moved = float(np.linalg.norm(flat - self._last)) if len(self.history) else 0.0
+        self._last = flat.copy()
+        self.history.objective.append(self.lowest)
+        self.history.step.append(moved)
+        self.history.residual.append(self.slope)
+        self.history.seconds.append(time.perf_counter() - self.begun)
+        asked = self.watch(len(self.history) - 1, self.array(self.best), self.history)
+        if asked is not None:
+            raise _Stop(asked)
+        limit = self.solver.max_time
+        if limit is not None and self.history.seconds[-1] >= limit:
+            raise _Stop(Status.TIME_LIMIT)
+        if before is not None and before - self.lowest <= self.solver.tol * abs(before):
+            raise _Stop(Status.CONVERGED)
+
+    def scipy(self) -> Status:
+        try:
+            found = minimize(
+                self,
+                self.best,
+                jac=True,
+                method="L-BFGS-B",
+                callback=self.after_iteration,
+                options={"maxiter": self.solver.max_iter, "ftol": 0.0, "gtol": 0.0, "maxcor": 20},
+            )
+        except _Stop as stop:
+            return stop.status
+        except KeyboardInterrupt:
+            return Status.INTERRUPTED
+        if found.nit >= self.solver.max_iter:
+            return Status.MAX_ITER
+        return Status.CONVERGED if self.slope == 0.0 else Status.STALLED

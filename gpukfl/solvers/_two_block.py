@@ -1,0 +1,280 @@
+r"""Descent for functions of two blocks :math:`L(B, \alpha)`: easy in α, hard in B.
+
+The algorithms of Huang et al., "Learning Multi-Index Models with Hyper-Kernel Ridge Regression",
+for any such function.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from gpukfl._array import Array, array_namespace
+from gpukfl._results import History, Status
+
+_BACKTRACKS = 60  # from any float64 step to none
+
+
+class TwoBlockFunction(Protocol):
+    """A function of two blocks, and the constraint on the first."""
+
+    def value(self, B: Array, alpha: Array, /) -> float:
+        """Evaluate."""
+
+    def gradient_B(self, B: Array, alpha: Array, /) -> Array:  # noqa: N802
+        """Differentiate with respect to B."""
+
+    def gradient_alpha(self, B: Array, alpha: Array, /) -> Array:
+        """Differentiate with respect to α."""
+
+    def minimize_alpha(self, B: Array, /) -> Array:
+        """Minimise over α."""
+
+    def project(self, B: Array, /) -> Array:
+        """Nearest point that the constraint allows."""
+
+
+@dataclass(frozen=True, eq=False)
+class TwoBlockDescent:
+    """Where a descent ended, and how."""
+
+    B: Array
+    alpha: Array
+    value: float
+    status: Status
+    history: History = field(default_factory=History)
+
+
+@dataclass(frozen=True)
+class ArmijoSearch:
+    r"""Non-monotone Armijo backtracking.
+
+    A search begins with the last step divided by :math:`\rho \delta`, at most `largest`, and
+    multiplies it by ρ until the value falls by more than c times the step times the gradient's
+    square.
+
+    Parameters
+    ----------
+    contraction : float
+        ρ, in (0, 1).
+    dilatation : float
+        δ, in (0, 1]; at 1 steps never grow.
+    decay : float
+        c, in (0, 1).
+    largest : float
+        Largest step.
+    """
+
+    contraction: float = 0.5
+    dilatation: float = 0.8
+    decay: float = 1e-4
+    largest: float = math.inf
+
+    def step(
+        self,
+        x: Array,
+        value: float,
+        gradient: Array,
+        last: float,
+        evaluate: Callable[[Array], float],
+        project: Callable[[Array], Array] = lambda x: x,
+    ) -> tuple[Array, float, float] | None:
+        """Take one step: the new point, its value and the step; None where no step gains."""
+        square = _inner(gradient, gradient)
+        step = min(last / (self.contraction * self.dilatation), self.largest)
+        for _ in range(_BACKTRACKS):
+            step *= self.contraction
+            new = project(x - step * gradient)
+            moved = x - new
+            # On the constraint's edge the projected step is what the gradient can do
+            needed = self.decay * min(step * square, _inner(moved, moved) / step)
+            new_value = evaluate(new)
+            if new_value - value < -needed:  # written so that NaN fails
+                return new, new_value, step
+        return None
+
+
+@dataclass(frozen=True)
+class _TwoBlockSolver:
+    """What both share: the loop around an update of (B, α).
+
+    Parameters
+    ----------
+    max_iter : int
+        Iterations, at least 0.
+    tol : float
+        Ends when the value falls by less than this share of itself, twice in a row.
+    max_time : float or None
+        Seconds.
+    step_size : float or "auto"
+        First step in B; "auto" moves B by a tenth of its norm.
+    search : ArmijoSearch
+        Line search.
+    """
+
+    max_iter: int = 1000
+    tol: float = 1e-6
+    max_time: float | None = None
+    step_size: float | str = "auto"
+    search: ArmijoSearch = field(default_factory=ArmijoSearch)
+
+    def _first_step(self, x: Array, gradient: Array) -> float:
+        if not isinstance(self.step_size, str):
+            return self.step_size
+        slope = math.sqrt(_inner(gradient, gradient))
+        return 0.1 * (math.sqrt(_inner(x, x)) or 1.0) / slope if slope > 0 else 1.0
+
+    def minimize(
+        self,
+        function: TwoBlockFunction,
+        B: Array,
+        alpha: Array | None = None,
+        /,
+        *,
+        watch: Callable[[int, Array, History], Status | None] = lambda *_: None,
+    ) -> TwoBlockDescent:
+        """Minimise from `B` and, without an `alpha`, the best α for it.
+
+        Parameters
+        ----------
+        function : TwoBlockFunction
+            What to minimise.
+        B : array
+            Starting point, allowed by the constraint.
+        alpha : array, optional
+            Starting point of the second block.
+        watch : callable
+            Called with B after every iteration; a status it returns ends the descent.
+
+        Returns
+        -------
+        TwoBlockDescent
+            The last point, which is the lowest. An interruption from the keyboard keeps it.
+
+        Raises
+        ------
+        FloatingPointError
+            If the function is not finite at the starting point.
+        """
+        begun, history = time.perf_counter(), History()
+        alpha = function.minimize_alpha(B) if alpha is None else alpha
+        state = B, alpha, function.value(B, alpha)
+        if not math.isfinite(state[2]):
+            msg = "the objective is not finite at the start: the data overflow this precision"
+            raise FloatingPointError(msg)
+        steps: dict[str, float] = {}
+        status, flat = Status.MAX_ITER, 0
+        try:
+            for k in range(self.max_iter):
+                before = state[2]
+                gradient = function.gradient_B(state[0], state[1])
+                steps.setdefault("B", self._first_step(state[0], gradient))
+                new = self._update(function, state, gradient, steps)
+                if new is None:
+                    status = Status.CONVERGED if _inner(gradient, gradient) == 0 else Status.STALLED
+                    break
+                state = new
+                history.objective.append(state[2])
+                history.step.append(steps["B"])
+                history.residual.append(math.sqrt(_inner(gradient, gradient)))
+                history.seconds.append(time.perf_counter() - begun)
+                asked = watch(k, state[0], history)
+                flat = flat + 1 if before - state[2] <= self.tol * abs(before) else 0
+                if asked is not None:
+                    status = asked
+                elif flat == 2:
+                    status = Status.CONVERGED
+                elif self.max_time is not None and history.seconds[-1] >= self.max_time:
+                    status = Status.TIME_LIMIT
+                else:
+                    continue
+                break
+        except KeyboardInterrupt:
+            status = Status.INTERRUPTED
+        return TwoBlockDescent(*state, status, history)
+
+    def _update(
+        self,
+        function: TwoBlockFunction,
+        state: tuple[Array, Array, float],
+        gradient: Array,
+        steps: dict[str, float],
+    ) -> tuple[Array, Array, float] | None:
+        raise NotImplementedError
+
+    def _move(
+        self,
+        function: TwoBlockFunction,
+        state: tuple[Array, Array, float],
+        gradient: Array,
+        steps: dict[str, float],
+    ) -> tuple[Array, float] | None:
+        """Step in B at fixed α."""
+        B, alpha, value = state
+        taken = self.search.step(
+            B, value, gradient, steps["B"], lambda V: function.value(V, alpha), function.project
+        )
+        if taken is None:
+            return None
+        B, value, steps["B"] = taken
+        return B, value
+
+
+@dataclass(frozen=True)
+class VariableProjection(_TwoBlockSolver):
+    """VarPro (Algorithm 3): a projected gradient step in B, then the best α."""
+
+    def _update(
+        self,
+        function: TwoBlockFunction,
+        state: tuple[Array, Array, float],
+        gradient: Array,
+        steps: dict[str, float],
+    ) -> tuple[Array, Array, float] | None:
+        moved = self._move(function, state, gradient, steps)
+        if moved is None:
+            return None
+        B, value = moved
+        alpha = function.minimize_alpha(B)
+        best = function.value(B, alpha)
+        # Rounding may make the solved α worse than the one it replaces
+        return (B, alpha, best) if best <= value else (B, state[1], value)
+
+
+@dataclass(frozen=True)
+class AlternatingGradient(_TwoBlockSolver):
+    """AGD (Algorithm 4): a projected gradient step in B, then `inner_steps` in α."""
+
+    inner_steps: int = 5
+
+    def _update(
+        self,
+        function: TwoBlockFunction,
+        state: tuple[Array, Array, float],
+        gradient: Array,
+        steps: dict[str, float],
+    ) -> tuple[Array, Array, float] | None:
+        moved = self._move(function, state, gradient, steps)
+        B, value = moved if moved is not None else (state[0], state[2])
+        alpha = state[1]
+        for j in range(self.inner_steps):
+            slope = function.gradient_alpha(B, alpha)
+            steps.setdefault("alpha", self._first_step(alpha, slope))
+            taken = self.search.step(
+                alpha, value, slope, steps["alpha"], lambda a: function.value(B, a)
+            )
+            if taken is None:
+                if moved is None and j == 0:
+                    return None
+                break
+            alpha, value, steps["alpha"] = taken
+        return B, alpha, value
+
+
+def _inner(U: Array, V: Array, /) -> float:
+    """Frobenius inner product in float64, as a float: waits for the device."""
+    xp = array_namespace(U)
+    return float(xp.sum(xp.astype(U, xp.float64) * xp.astype(V, xp.float64)))
