@@ -24,6 +24,7 @@ from gpukfl.solvers import ConjugateGradient
 
 _SMALLEST_JITTER, _LARGEST_JITTER = 1e-10, 1e-2  # of the mean diagonal of K_qq
 _RAISE = 100.0  # where a factor fails
+_ROUNDING = 20.0  # relative error of a kernel's Gram matrix, in units of the precision
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,13 +69,13 @@ class NystromFactor:
 
 
 def jitter_for(operator: KernelOperator, ridge: float, /) -> float:
-    r"""Jitter whose effect equals that of rounding the kernel's values.
+    r"""Jitter that keeps rounding from being mistaken for the ridge.
 
-    Their rounding errors :math:`\epsilon` change :math:`K^\top K` by about :math:`\epsilon
-    \sqrt n`; a jitter j changes the system by :math:`n \lambda j`.
+    Rounding changes :math:`K^\top K` by some ten :math:`n \epsilon`; divided by the jitter it must
+    stay below :math:`n \lambda`.
     """
-    needed = 4.0 * epsilon(operator.Z) / (max(ridge, 1e-300) * math.sqrt(operator.shape[0]))
-    return min(max(needed, _SMALLEST_JITTER), _LARGEST_JITTER / _RAISE)
+    needed = _ROUNDING * epsilon(operator.Z) / max(ridge, 1e-300)
+    return min(max(needed, _SMALLEST_JITTER), _LARGEST_JITTER / 10.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,7 +161,8 @@ class NystromSystem:
             shrunk = 1.0 / (s + self.weight * ridge)
             misfit = total - float(xp.sum(c2 * shrunk * (2.0 - s * shrunk)))
             freedom = 1.0 - float(xp.sum(s * shrunk)) / n
-            scores.append(max(misfit, 0.0) / self.weight / freedom**2 if freedom > 0 else math.inf)
+            known = misfit > 0 and freedom > 0  # else only rounding is left
+            scores.append(misfit / self.weight / freedom**2 if known else math.inf)
         return RidgePath(list(ridges), scores)
 
     def leave_one_out(
