@@ -15,7 +15,13 @@ if TYPE_CHECKING:
     from gpukfl._fit import fit
     from gpukfl._model import Model
     from gpukfl._persistence import load
-    from gpukfl.estimators import BKerNNClassifier, BKerNNRegressor, BrownianKernelRidge
+    from gpukfl.estimators import (
+        BKerNNClassifier,
+        BKerNNRegressor,
+        BrownianKernelRidge,
+        KernelRidgeClassifier,
+        KernelRidgeRegressor,
+    )
     from gpukfl.inspection import feature_score
 
 _HOMES = {
@@ -25,6 +31,8 @@ _HOMES = {
     "BKerNNClassifier": "gpukfl.estimators",
     "BKerNNRegressor": "gpukfl.estimators",
     "BrownianKernelRidge": "gpukfl.estimators",
+    "KernelRidgeClassifier": "gpukfl.estimators",
+    "KernelRidgeRegressor": "gpukfl.estimators",
     "feature_score": "gpukfl.inspection",
 }
 
@@ -32,6 +40,8 @@ __all__ = [
     "BKerNNClassifier",
     "BKerNNRegressor",
     "BrownianKernelRidge",
+    "KernelRidgeClassifier",
+    "KernelRidgeRegressor",
     "Model",
     "__version__",
     "feature_score",

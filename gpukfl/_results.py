@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
-from gpukfl._array import Array
+from gpukfl._array import Array, array_namespace, sample_norm
 
 
 class Status(Enum):
@@ -30,6 +30,16 @@ class Solution:
     status: Status
     n_iter: int
     residual: Array  # b - A x, like the right-hand side
+    size: Array | None = None  # norms of the right-hand sides (t,) or (), where known
+
+    @property
+    def relative_residual(self) -> float:
+        """Largest residual norm among the right-hand sides, relative to its own right-hand side."""
+        norms = sample_norm(self.residual)
+        xp = array_namespace(norms)
+        if self.size is not None:
+            norms = norms / xp.where(self.size > 0, self.size, xp.ones_like(self.size))
+        return float(xp.max(norms))
 
 
 @dataclass

@@ -2,5 +2,12 @@
 
 from gpukfl.estimators._bkernn import BKerNNClassifier, BKerNNRegressor
 from gpukfl.estimators._brownian_ridge import BrownianKernelRidge
+from gpukfl.estimators._kernel_ridge import KernelRidgeClassifier, KernelRidgeRegressor
 
-__all__ = ["BKerNNClassifier", "BKerNNRegressor", "BrownianKernelRidge"]
+__all__ = [
+    "BKerNNClassifier",
+    "BKerNNRegressor",
+    "BrownianKernelRidge",
+    "KernelRidgeClassifier",
+    "KernelRidgeRegressor",
+]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Self
 
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.metrics import r2_score
 
-from gpukfl._array import is_array, is_host, to_host
+from gpukfl._array import Array, as_columns, is_array, is_host, to_host
+from gpukfl.estimators._validation import validate_samples, validate_targets
 
 
 def on_host(value: Any, /) -> Any:
@@ -43,7 +45,67 @@ def unchanged_on_error(fit: Any, /) -> Any:
 
 
 class ArrayRegressor(RegressorMixin):
-    """A regressor that is scored on the host, whatever library its arrays are of."""
+    """A regressor of one or many targets, whatever library its arrays are of.
+
+    Its other base checks parameters, fits the columns of Y, and evaluates the fitted functions.
+    """
+
+    _check_parameters: Callable[[], None]
+    _fit: Callable[..., None]
+    _predict: Callable[[Any, str], Array]
+
+    @unchanged_on_error
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit to one or many targets.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features)
+            Finite real data: NumPy, CuPy, torch, a frame, or a NumPy memory map.
+        y : array of shape (n_samples,) or (n_samples, n_targets)
+            Finite real targets.
+        sample_weight : array of shape (n_samples,), optional
+            Weights, at least 0; an integer weight counts as so many copies of the sample.
+
+        Returns
+        -------
+        self
+            Fitted.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the data or a parameter is not as described; the model is left as it was.
+        RuntimeError
+            If the backend is not available.
+        """
+        self._check_parameters()
+        X = validate_samples(self, X, reset=True, min_samples=2)
+        y = validate_targets(y, X)
+        self._fit(X, as_columns(y), sample_weight, scale_each=True)
+        self._one_target = y.ndim == 1
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """Predict the targets.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features)
+            Data, of the library that was used in `fit`.
+
+        Returns
+        -------
+        array of shape (n_samples,) or (n_samples, n_targets)
+            Predictions, of the library, device and dtype of X.
+        """
+        predictions = self._predict(X, "predict")
+        return predictions[:, 0] if self._one_target else predictions
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Give the R² of the predictions, averaged over targets."""

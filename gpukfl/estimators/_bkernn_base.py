@@ -7,7 +7,6 @@ import warnings
 from typing import Any
 
 import numpy as np
-from sklearn.base import TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
@@ -15,7 +14,6 @@ from sklearn.utils.validation import check_is_fitted
 from gpukfl._array import (
     Array,
     array_namespace,
-    beside,
     library_of,
     like,
     to_host,
@@ -24,16 +22,16 @@ from gpukfl._places import BACKENDS, resolve_place
 from gpukfl._results import Status
 from gpukfl._rows import Rows
 from gpukfl.estimators._base import HostPickled
-from gpukfl.estimators._problem import Problem, mover, take
+from gpukfl.estimators._bkernn_problem import Problem
+from gpukfl.estimators._data import dtype_for, mover, take, weighted_samples
+from gpukfl.estimators._features import LinearFeatures
 from gpukfl.estimators._validation import (
     check_choice,
     check_finite_result,
     check_number,
     check_switch,
     validate_samples,
-    validate_weights,
 )
-from gpukfl.inspection import effective_rank, leading_directions
 from gpukfl.linalg import MAX_KNOTS
 from gpukfl.methods import BKerNNFit, ShapeFunctions
 from gpukfl.penalties import PENALTIES
@@ -41,7 +39,7 @@ from gpukfl.penalties import PENALTIES
 _QUIET = (Status.CONVERGED, Status.EARLY_STOPPED)
 
 
-class BKerNNBase(TransformerMixin, HostPickled):
+class BKerNNBase(LinearFeatures, HostPickled):
     """The common part: parameters, the fit, and everything but what a target means."""
 
     def __init__(
@@ -112,23 +110,15 @@ class BKerNNBase(TransformerMixin, HostPickled):
 
     def _fit(self, X: Array, Y: Array, sample_weight: Any, *, scale_each: bool) -> None:
         """Fit the columns of `Y` (n, t) and set every attribute; nothing is set on an error."""
-        weights = validate_weights(sample_weight, X)
-        if weights is not None and np.any(weights == 0):
-            rows = np.flatnonzero(weights)
-            X, Y, weights = take(X, rows), take(Y, rows), weights[rows]
+        X, Y, weights = weighted_samples(X, Y, sample_weight)
         rng = check_random_state(self.random_state)
         X, Y, weights, held_out = self._split(X, Y, weights, rng)
         n, d = X.shape
         m = max(50, min(2 * d, 200)) if self.n_particles == "auto" else int(self.n_particles)
-        place = resolve_place(self.backend, X, dtype=self._dtype_for(X), work=n * m)
+        place = resolve_place(self.backend, X, dtype=dtype_for(self, X), work=n * m)
         problem = Problem(self, X, Y, weights, place, m, rng, scale_each=scale_each)
         fit = problem.fit(held_out, getattr(self, "_watch", None))
         self._keep(problem, fit, X)
-
-    def _dtype_for(self, X: Array) -> str:
-        if self.dtype != "auto":
-            return self.dtype
-        return "float32" if X.dtype == array_namespace(X).float32 else "float64"
 
     def _split(
         self, X: Array, Y: Array, weights: np.ndarray | None, rng: np.random.RandomState
@@ -155,7 +145,7 @@ class BKerNNBase(TransformerMixin, HostPickled):
 
     def _keep(self, problem: Problem, fit: BKerNNFit, X: Array) -> None:
         xp = array_namespace(problem.reference)
-        back = mover(X, self._dtype_for(X))
+        back = mover(X, dtype_for(self, X))
         shapes = problem.shapes(fit)
         scale, mean = problem.y_scale, problem.y_mean
         with np.errstate(over="ignore"):
@@ -169,12 +159,7 @@ class BKerNNBase(TransformerMixin, HostPickled):
         self.shape_functions_ = ShapeFunctions(back(shapes.knots), values)
         m = fit.W.shape[1]
         self.feature_matrix_ = self.W_ @ self.W_.T / m
-        norms = np.linalg.norm(to_host(fit.W).astype(np.float64), axis=1)
-        importances = norms / norms.sum() if norms.sum() > 0 else norms
-        self.feature_importances_ = beside(importances, self.W_)
-        directions = leading_directions(to_host(fit.W), effective_rank(to_host(fit.W)))
-        self.components_ = beside(directions, self.W_)
-        self.n_effective_features_ = len(directions)
+        self._keep_directions(to_host(fit.W))
         self.ridge_ = problem.system.ridge
         self.n_knots_ = problem.n_knots
         self.knots_error_ = problem.knots_error(fit)
@@ -210,36 +195,3 @@ class BKerNNBase(TransformerMixin, HostPickled):
             for _, _, block in rows.blocks(self.W_.shape[1])
         ]
         return xp.astype(xp.concat(parts, axis=0), X.dtype)
-
-    def transform(self, X: Any) -> Array:
-        """Project on the learned directions.
-
-        Parameters
-        ----------
-        X : array of shape (n_samples, n_features)
-            Data, of the library that was used in `fit`.
-
-        Returns
-        -------
-        array of shape (n_samples, n_effective_features_)
-            Coordinates along `components_`, most important first.
-        """
-        check_is_fitted(self)
-        X = validate_samples(self, X, reset=False, method="transform")
-        xp = array_namespace(self.components_)
-        reference = xp.empty((0,), dtype=X.dtype, device=like(self.components_)["device"])
-        rows = Rows(X, reference, self.mean_, self.scale_)
-        components = xp.astype(self.components_, X.dtype, copy=False)
-        return xp.concat([block @ components.T for _, _, block in rows.blocks()], axis=0)
-
-    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:  # noqa: ARG002
-        """Names of the learned features, for `set_output`."""
-        check_is_fitted(self)
-        prefix = type(self).__name__.lower()
-        return np.asarray([f"{prefix}{k}" for k in range(self.n_effective_features_)], dtype=object)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.array_api_support = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags

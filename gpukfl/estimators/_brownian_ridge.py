@@ -15,7 +15,7 @@ from gpukfl._places import BACKENDS, resolve_place
 from gpukfl._results import Status
 from gpukfl._rows import Rows
 from gpukfl.estimators._base import ArrayRegressor, HostPickled, unchanged_on_error
-from gpukfl.estimators._problem import mover
+from gpukfl.estimators._data import dtype_for, mover
 from gpukfl.estimators._validation import (
     check_choice,
     check_finite_result,
@@ -120,9 +120,7 @@ class BrownianKernelRidge(ArrayRegressor, HostPickled):
         X = validate_samples(self, X, reset=True, min_samples=2)
         y = validate_targets(y, X)
         weights = validate_weights(sample_weight, X)
-        dtype = self.dtype
-        if dtype == "auto":
-            dtype = "float32" if X.dtype == array_namespace(X).float32 else "float64"
+        dtype = dtype_for(self, X)
         place = resolve_place(self.backend, X, dtype=dtype, work=X.shape[0] ** 2)
         with np.errstate(over="ignore"):  # found by check_overflow
             Z, Y = place.put(X), place.put(as_columns(y))

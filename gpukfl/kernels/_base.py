@@ -69,7 +69,7 @@ class Kernel(ABC):
 
     @abstractmethod
     def _pullback(self, X: Array, Z: Array, P: Array, K: Array | None, /) -> tuple[Array, Array]:
-        """Derivatives (n, d) and (q, d), unchecked."""
+        """Give derivatives (n, d) and (q, d), unchecked."""
 
     @abstractmethod
     def diagonal(self, X: Array, /) -> Array:

@@ -26,7 +26,7 @@ class Radial(LengthscaleKernel):
 
     @abstractmethod
     def derivative(self, s: Array, /) -> Array:
-        """Derivative of `profile`; 0 where it is infinite."""
+        """Differentiate `profile`; 0 where it is infinite."""
 
     def _scaled_squares(self, X: Array, Z: Array, /) -> Array:
         X, Z = X / self.lengthscale, Z / self.lengthscale
@@ -63,7 +63,7 @@ class Gaussian(Radial):
         return array_namespace(s).exp(-0.5 * s)
 
     def derivative(self, s: Array, /) -> Array:
-        """Derivative of `profile`."""
+        """Differentiate `profile`."""
         return -0.5 * self.profile(s)
 
     def _slopes(self, X: Array, Z: Array, K: Array | None, /) -> Array:
@@ -82,7 +82,7 @@ class Laplace(Radial):
         return xp.exp(-xp.sqrt(s))
 
     def derivative(self, s: Array, /) -> Array:
-        """Derivative of `profile`; 0 at s = 0."""
+        """Differentiate `profile`; 0 at s = 0."""
         xp = array_namespace(s)
         zero = s <= 0
         root = xp.sqrt(xp.where(zero, xp.ones_like(s), s))
@@ -100,7 +100,7 @@ class Matern32(Radial):
         return (1.0 + a) * xp.exp(-a)
 
     def derivative(self, s: Array, /) -> Array:
-        """Derivative of `profile`."""
+        """Differentiate `profile`."""
         xp = array_namespace(s)
         return -1.5 * xp.exp(-xp.sqrt(3.0 * s))
 
@@ -116,7 +116,7 @@ class Matern52(Radial):
         return (1.0 + a + a * a / 3.0) * xp.exp(-a)
 
     def derivative(self, s: Array, /) -> Array:
-        """Derivative of `profile`."""
+        """Differentiate `profile`."""
         xp = array_namespace(s)
         a = xp.sqrt(5.0 * s)
         return (-5.0 / 6.0) * (1.0 + a) * xp.exp(-a)
@@ -137,7 +137,7 @@ class RationalQuadratic(Radial):
         return (1.0 + s / (2.0 * self.mixture)) ** (-self.mixture)
 
     def derivative(self, s: Array, /) -> Array:
-        """Derivative of `profile`."""
+        """Differentiate `profile`."""
         return -0.5 * (1.0 + s / (2.0 * self.mixture)) ** (-self.mixture - 1.0)
 
 
@@ -150,7 +150,5 @@ class InverseMultiquadric(Radial):
         return (1.0 + s) ** -0.5
 
     def derivative(self, s: Array, /) -> Array:
-        """Derivative of `profile`."""
+        """Differentiate `profile`."""
         return -0.5 * (1.0 + s) ** -1.5
-
-

@@ -53,7 +53,7 @@ def each_block(
     )
 
     def body(start: int, stop: int) -> None:
-        edges = list(range(start, stop, max(1, -(-(stop - start) // threads)))) + [stop]
+        edges = [*range(start, stop, max(1, -(-(stop - start) // threads))), stop]
         starts, stops = edges[:-1], edges[1:]
         if len(starts) > 1:
             results = pool.in_threads(compute, starts, stops)

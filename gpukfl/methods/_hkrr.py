@@ -70,7 +70,7 @@ class HyperKernelObjective:
         return self._operator
 
     def system(self, B: Array, /) -> NystromSystem:
-        """Normal equations at `B`: one pass."""
+        """Give the normal equations at `B`: one pass."""
         operator = self.operator(B)
         gram, moment = operator.moments(self.Y, self.weights)
         return NystromSystem(operator, gram, moment, self.squares, self.weight)

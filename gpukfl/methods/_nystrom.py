@@ -58,6 +58,14 @@ class NystromFactor:
                 share *= _RAISE
 
     @property
+    def condition(self) -> float:
+        """Lower bound on the condition number of what was factored, from the factor's diagonal."""
+        xp = array_namespace(self.L.L)
+        q = self.L.L.shape[0]
+        diagonal = xp.sum(self.L.L * xp.eye(q, **double_like(self.L.L)), axis=1)
+        return float(xp.max(diagonal) / xp.min(diagonal)) ** 2
+
+    @property
     def smallest_eigenvalue(self) -> float:
         """Smallest eigenvalue of K_qq, with the jitter taken off: Theorem 4's condition."""
         xp = array_namespace(self.L.L)
@@ -94,8 +102,12 @@ class RidgePath:
 
     @property
     def brackets(self) -> bool:
-        """Whether the best ridge lies inside the grid."""
-        return min(self.ridges) < self.best < max(self.ridges)
+        """Whether the grid is wide enough: it would gain less than 1 % of the score to go on."""
+        order = sorted(range(len(self.ridges)), key=lambda k: self.ridges[k])
+        scores = [self.scores[k] for k in order]
+        best = min(scores)
+        inner = scores[1:-1]
+        return bool(inner) and min(inner) <= 1.01 * best
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,9 +121,7 @@ class NystromSystem:
     weight: float  # N
 
     @classmethod
-    def of(
-        cls, operator: KernelOperator, Y: Array, weights: Array | None, /
-    ) -> NystromSystem:
+    def of(cls, operator: KernelOperator, Y: Array, weights: Array | None, /) -> NystromSystem:
         """Pass over the rows, O(n q²); `Y` (n, t), weights (n, 1) or None."""
         gram, moment = operator.moments(Y, weights)
         return cls(operator, gram, moment, *target_sums(Y, weights))

@@ -89,7 +89,7 @@ class KernelOperator:
         xp = array_namespace(self.Z)
         totals: list[Array] = []
 
-        def take(start: int, stop: int, parts: tuple[Array, ...]) -> None:
+        def take(_start: int, _stop: int, parts: tuple[Array, ...]) -> None:
             wide = [xp.astype(part, xp.float64) for part in parts]
             totals[:] = [a + b for a, b in zip(totals, wide, strict=True)] if totals else wide
 
@@ -111,7 +111,7 @@ class KernelOperator:
         parts: list[Array] = []
         self.over_blocks(
             lambda start, stop: self.values(start, stop) @ columns,
-            lambda start, stop, part: parts.append(part),  # noqa: ARG005
+            lambda _start, _stop, part: parts.append(part),
         )
         return xp.reshape(xp.concat(parts, axis=0), (n, *V.shape[1:]))
 

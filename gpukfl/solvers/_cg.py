@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpukfl._array import Array, array_namespace, sample_dot, sample_norm
 from gpukfl._results import Solution, Status
@@ -79,8 +79,20 @@ class ConjugateGradient:
         Solution
             ``x`` and ``residual`` like `b`.
         """
+        size = sample_norm(b)
+        tol = array_namespace(b).clip(self.rtol * size, min=self.atol)
+        return replace(self._iterate(A, b, tol, start, precondition, enough), size=size)
+
+    def _iterate(
+        self,
+        A: Callable[[Array], Array],
+        b: Array,
+        tol: Array,
+        start: Array | None,
+        precondition: Callable[[Array], Array],
+        enough: Callable[[Array, Array], bool],
+    ) -> Solution:
         xp = array_namespace(b)
-        tol = xp.clip(self.rtol * sample_norm(b), min=self.atol)
         x, r = (xp.zeros_like(b), b) if start is None else (start, b - A(start))
         p = z = precondition(r)
         rz = sample_dot(r, z)

@@ -94,7 +94,8 @@ class _Run:
     def __init__(self, solver: LBFGS, function: Callable, x: Array, watch: Callable) -> None:
         self.solver, self.function, self.start, self.watch = solver, function, x, watch
         self.begun, self.history = time.perf_counter(), History()
-        self.best, self.lowest, self.slope = to_host(x).ravel().astype(np.float64), math.inf, 0.0
+        self.best = self.last = to_host(x).ravel().astype(np.float64)
+        self.lowest, self.slope = math.inf, 0.0
 
     def array(self, flat: np.ndarray) -> Array:
         return beside(flat.reshape(tuple(self.start.shape)), self.start)
@@ -111,8 +112,8 @@ class _Run:
 
     def after_iteration(self, flat: np.ndarray) -> None:
         before = self.history.objective[-1] if self.history.objective else None
-        moved = float(np.linalg.norm(flat - self._last)) if len(self.history) else 0.0
-        self._last = flat.copy()
+        moved = float(np.linalg.norm(flat - self.last))
+        self.last = flat.copy()
         self.history.objective.append(self.lowest)
         self.history.step.append(moved)
         self.history.residual.append(self.slope)

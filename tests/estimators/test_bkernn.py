@@ -17,7 +17,7 @@ import gpukfl
 from gpukfl import BKerNNClassifier, BKerNNRegressor, BrownianKernelRidge, feature_score
 from gpukfl._rows import Rows
 from gpukfl.datasets import make_single_direction
-from gpukfl.estimators import _bkernn, _problem
+from gpukfl.estimators import _bkernn_problem, _classifier
 from gpukfl.operators import BinnedBrownianKernel, BrownianKernel
 from gpukfl.penalties import PENALTIES
 
@@ -219,7 +219,7 @@ def test_two_classes_are_one_regression():
 
 def test_probabilities_are_the_nearest_on_the_simplex():
     scores = np.random.default_rng(3).normal(0.3, 0.5, (50, 4))
-    projected = _bkernn._project_on_simplex(scores)
+    projected = _classifier._project_on_simplex(scores)
     np.testing.assert_allclose(projected.sum(axis=1), 1.0, atol=1e-14)
     # x is the projection of s exactly if <s - x, p - x> <= 0 at every vertex p
     left = scores - projected
@@ -563,7 +563,7 @@ def test_an_interrupted_fit_is_a_usable_model(monkeypatch, steps):
 
 
 def test_an_interruption_while_validating_keeps_the_history_whole(monkeypatch):
-    interrupt(monkeypatch, _problem.Watcher, "_score", 2)
+    interrupt(monkeypatch, _bkernn_problem.Watcher, "_score", 2)
     model = regressor(max_iter=20, early_stopping=True).fit(X, Y)
     history = model.history_
     lengths = {len(getattr(history, name)) for name in ("objective", "step", "residual", "seconds")}

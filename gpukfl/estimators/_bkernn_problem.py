@@ -1,4 +1,4 @@
-"""One data set of BKerNN, placed and scaled, and what watches its fit."""
+"""One data set of BKerNN, and what watches its fit."""
 
 from __future__ import annotations
 
@@ -11,25 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from gpukfl._array import (
-    Array,
-    array_namespace,
-    as_columns,
-    beside,
-    double_like,
-    library_of,
-    like,
-    to_host,
-)
+from gpukfl._array import Array, array_namespace, beside, to_host
 from gpukfl._memory import available_memory
 from gpukfl._places import Place
 from gpukfl._results import History, Status
 from gpukfl._rows import Rows
-from gpukfl.estimators._validation import (
-    check_overflow,
-    column_statistics,
-    weighted_mean_scale,
-)
+from gpukfl.estimators._data import Data
 from gpukfl.methods import BKerNNFit, RidgeSystem, ShapeFunctions, fit_bkernn, paper_ridge
 from gpukfl.operators import (
     BinnedBrownianKernel,
@@ -49,8 +36,8 @@ _THIN_FROM = 2_000_000  # knots in all from which shape functions are thinned by
 _THIN_TO = 1e-4  # standard deviations of the fit
 
 
-class Problem:
-    """One data set, placed and scaled: everything a fit needs and its result is read with."""
+class Problem(Data):
+    """One data set of BKerNN: everything a fit needs and its result is read with."""
 
     def __init__(
         self,
@@ -64,37 +51,18 @@ class Problem:
         *,
         scale_each: bool,
     ) -> None:
-        self.settings, self.m = settings, m
-        self.reference = place.reference
-        self.rows = Rows(X, self.reference)
-        if settings.standardize:
-            xp = array_namespace(self.reference)
-            wide = Rows(X, xp.empty((0,), **double_like(self.reference)))
-            shift, scale = column_statistics(wide, weights)
-            self.rows = Rows(X, self.reference, shift, scale)
-        xp = array_namespace(self.reference)
-        s = None if weights is None else beside(np.sqrt(weights)[:, None], self.reference)
-        self.y_mean, spread = weighted_mean_scale(placed_columns(Y, place), s)
-        if settings.normalize_y:
-            joint = xp.sqrt(xp.sum(spread**2)) + xp.zeros_like(spread)
-            spread = spread if scale_each else joint
-            self.y_scale = xp.where(spread > 0, spread, xp.ones_like(spread))
-        else:
-            self.y_scale = xp.ones_like(spread)
-        Y = (placed_columns(Y, place) - self.y_mean) / self.y_scale
-        with np.errstate(over="ignore"):  # found by check_overflow
-            Y = xp.astype(Y, self.reference.dtype)
-        self.constant = not bool(xp.any(xp.abs(center(Y, s)) > 1e-12))
+        super().__init__(settings, X, Y, weights, place, scale_each=scale_each)
+        self.m = m
         self.n_knots = self._choose_knots(X)
         self.X = self.rows.whole() if self.n_knots is None else None
-        check_overflow(self.rows, Y)
-        n_effective = X.shape[0] if weights is None else float(weights.sum())
         ridge = settings.ridge
         if ridge == "auto":
             # Tuning asks for multiples of the formula
-            ridge = getattr(settings, "_multiple", 1.0) * paper_ridge(self.rows, n_effective)
+            ridge = getattr(settings, "_multiple", 1.0) * paper_ridge(self.rows, self.n_effective)
         # All rows at the origin: any positive ridge gives the same constant model
-        self.system = RidgeSystem(Y, float(ridge) or 1.0 / n_effective, s, rng=rng)
+        self.system = RidgeSystem(
+            self.Y, float(ridge) or 1.0 / self.n_effective, self.root_weights, rng=rng
+        )
         self.start = self._first_particles(rng)
 
     def _choose_knots(self, X: Array) -> int | None:
@@ -195,12 +163,7 @@ class Watcher:
         self.best_fit: BKerNNFit | None = None
         self.held_out: tuple[Array, Array] | None = None
         if held_out is not None:
-            rows = Rows(held_out[0], problem.reference, problem.rows.shift, problem.rows.scale)
-            xp = array_namespace(problem.reference)
-            Y = beside(
-                to_host(held_out[1]).astype(np.float64), xp.astype(problem.reference, xp.float64)
-            )
-            self.held_out = rows.whole(), (Y - problem.y_mean) / problem.y_scale
+            self.held_out = problem.scaled(*held_out)
 
     def __call__(
         self, k: int, _: Array, finish: Callable[[], BKerNNFit], history: History
@@ -238,30 +201,3 @@ class Watcher:
             return last
         found = self.best_fit
         return replace(found, status=last.status, history=last.history)
-
-
-def take(x: Array, index: np.ndarray, /) -> Array:
-    """Rows of `x` by host indices."""
-    xp = array_namespace(x)
-    if isinstance(x, np.ndarray):
-        return x[index]
-    on = like(x)["device"]
-    return xp.take(x, xp.asarray(index, dtype=xp.int64, device=on), axis=0)
-
-
-def placed_columns(Y: Array, place: Place) -> Array:
-    """`Y` on the place in float64, whatever library it comes from."""
-    return Place(place.xp, place.device, "float64").put(as_columns(Y))
-
-
-def mover(X: Array, dtype: str) -> Callable[[Array], Array]:
-    """Move results to the library and device of `X`."""
-    xp = array_namespace(X)
-    target = xp.empty((0,), dtype=getattr(xp, dtype), device=like(X)["device"])
-
-    def back(x: Array) -> Array:
-        if library_of(x) == library_of(target):
-            return xp.asarray(x, **like(target))
-        return beside(to_host(x), target)
-
-    return back

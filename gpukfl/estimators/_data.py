@@ -1,0 +1,130 @@
+"""One data set, placed and scaled, and how arrays get there and back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gpukfl._array import (
+    Array,
+    array_namespace,
+    as_columns,
+    beside,
+    double_like,
+    library_of,
+    like,
+    to_host,
+)
+from gpukfl._places import Place
+from gpukfl._rows import Rows
+from gpukfl.estimators._validation import (
+    check_overflow,
+    column_statistics,
+    validate_weights,
+    weighted_mean_scale,
+)
+from gpukfl.operators import center
+
+
+class Data:
+    """Samples and targets, placed, and scaled as the settings ask for.
+
+    Attributes
+    ----------
+    rows : Rows
+        Samples (n, d).
+    Y : array, shape (n, t)
+        Targets, less `y_mean`, over `y_scale`.
+    root_weights : array, shape (n, 1), or None
+        Square roots of the sample weights.
+    constant : bool
+        Whether no target varies.
+    """
+
+    def __init__(
+        self,
+        settings: Any,
+        X: Array,
+        Y: Array,
+        weights: np.ndarray | None,
+        place: Place,
+        *,
+        scale_each: bool,
+    ) -> None:
+        self.settings = settings
+        self.reference = place.reference
+        self.rows = Rows(X, self.reference)
+        xp = array_namespace(self.reference)
+        if settings.standardize:
+            wide = Rows(X, xp.empty((0,), **double_like(self.reference)))
+            shift, scale = column_statistics(wide, weights)
+            self.rows = Rows(X, self.reference, shift, scale)
+        s = None if weights is None else beside(np.sqrt(weights)[:, None], self.reference)
+        self.root_weights = s
+        self.n_effective = X.shape[0] if weights is None else float(weights.sum())
+        self.y_mean, spread = weighted_mean_scale(placed_columns(Y, place), s)
+        if settings.normalize_y:
+            joint = xp.sqrt(xp.sum(spread**2)) + xp.zeros_like(spread)
+            spread = spread if scale_each else joint
+            self.y_scale = xp.where(spread > 0, spread, xp.ones_like(spread))
+        else:
+            self.y_scale = xp.ones_like(spread)
+        Y = (placed_columns(Y, place) - self.y_mean) / self.y_scale
+        with np.errstate(over="ignore"):  # found by check_overflow
+            self.Y = xp.astype(Y, self.reference.dtype)
+        check_overflow(self.rows, self.Y)
+        self.constant = not bool(xp.any(xp.abs(center(self.Y, s)) > 1e-12))
+
+    def scaled(self, X: Array, Y: Array, /) -> tuple[Array, Array]:
+        """Other samples and targets (float64), placed and scaled like these."""
+        rows = Rows(X, self.reference, self.rows.shift, self.rows.scale)
+        xp = array_namespace(self.reference)
+        wide = beside(to_host(Y).astype(np.float64), xp.astype(self.reference, xp.float64))
+        return rows.whole(), (wide - self.y_mean) / self.y_scale
+
+
+def dtype_for(settings: Any, X: Array, /) -> str:
+    """Precision to compute in: the setting's, or that of `X`."""
+    if settings.dtype != "auto":
+        return settings.dtype
+    return "float32" if X.dtype == array_namespace(X).float32 else "float64"
+
+
+def weighted_samples(
+    X: Array, Y: Array, sample_weight: Any, /
+) -> tuple[Array, Array, np.ndarray | None]:
+    """Validate the weights, and leave out samples of weight 0."""
+    weights = validate_weights(sample_weight, X)
+    if weights is not None and np.any(weights == 0):
+        rows = np.flatnonzero(weights)
+        X, Y, weights = take(X, rows), take(Y, rows), weights[rows]
+    return X, Y, weights
+
+
+def take(x: Array, index: np.ndarray, /) -> Array:
+    """Rows of `x` by host indices."""
+    xp = array_namespace(x)
+    if isinstance(x, np.ndarray):
+        return x[index]
+    on = like(x)["device"]
+    return xp.take(x, xp.asarray(index, dtype=xp.int64, device=on), axis=0)
+
+
+def placed_columns(Y: Array, place: Place) -> Array:
+    """`Y` on the place in float64, whatever library it comes from."""
+    return Place(place.xp, place.device, "float64").put(as_columns(Y))
+
+
+def mover(X: Array, dtype: str) -> Callable[[Array], Array]:
+    """Move results to the library and device of `X`."""
+    xp = array_namespace(X)
+    target = xp.empty((0,), dtype=getattr(xp, dtype), device=like(X)["device"])
+
+    def back(x: Array) -> Array:
+        if library_of(x) == library_of(target):
+            return xp.asarray(x, **like(target))
+        return beside(to_host(x), target)
+
+    return back

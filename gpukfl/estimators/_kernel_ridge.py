@@ -1,0 +1,112 @@
+"""Kernel ridge regression as scikit-learn estimators."""
+
+from __future__ import annotations
+
+from gpukfl.estimators._base import ArrayRegressor
+from gpukfl.estimators._classifier import OneHotClassifier
+from gpukfl.estimators._kernel_ridge_base import KernelRidgeBase
+
+_PARAMETERS = """
+    Parameters
+    ----------
+    kernel : str or Kernel, default="gaussian"
+        A name ("brownian", "gaussian", "inverse_multiquadric", "laplace", "linear",
+        "manhattan_laplace", "matern32", "matern52", "polynomial", "rational_quadratic") or a
+        value, such as ``Gaussian() + 0.1 * Linear()``.
+    ridge : float or "auto", default="auto"
+        λ, at least 0, in units of the kernel; it is multiplied by the number of samples. "auto"
+        takes the best of a grid by leave-one-out (the kernel matrix of up to 2000 samples) or
+        generalised cross-validation (up to 1000 centres), in closed form.
+    lengthscale : float or "auto", default="auto"
+        What distances are divided by. "auto" is the median distance for a kernel given by name,
+        and 1 for one given as a value.
+    solver : {"auto", "direct", "cg", "falkon"}, default="auto"
+        "direct" factors: the kernel matrix, or with `n_centers` the normal equations of the
+        centres. "cg" solves with all samples without storing their matrix; `n_centers` are those
+        of its preconditioner. "falkon" solves for the centres without normal equations. "auto" is
+        exact up to 20 000 samples, and takes centres beyond.
+    n_centers : int or "auto", default="auto"
+        Nyström centres; "auto" is 4√n between 1000 and 4000 where not all samples are taken.
+    center_selection : {"uniform", "leverage", "pivoted"}, default="uniform"
+        Uniform draws, approximate ridge leverage scores, or randomly pivoted Cholesky.
+    max_iter : int, default=100
+        Iterations of conjugate gradients.
+    tol : float, default=1e-6
+        Their relative residual.
+    random_state : int, RandomState or None, default=None
+        Draws centres, on the host.
+    backend : {"auto", "numpy", "cupy", "torch"}, default="auto"
+        Where to compute. "auto" follows X, and moves large NumPy data to a usable GPU.
+    dtype : {"auto", "float32", "float64"}, default="auto"
+        Precision of kernel values; "auto" keeps float32. Sums over samples and factors of the
+        centres are float64.
+    normalize_y : bool, default=True
+        Scale the targets to unit variance first. Their mean is subtracted either way.
+    standardize : bool, default=False
+        Centre the features and scale them to unit variance first.
+"""
+
+_ATTRIBUTES = """
+    Attributes
+    ----------
+    centers_ : array of shape (n_centers, n_features)
+        Centres, as the kernel sees them.
+    dual_coef_ : array of shape (n_centers, n_targets)
+        α.
+    intercept_ : array of shape (n_targets,)
+        Mean of the targets.
+    mean_, scale_ : array of shape (n_features,) or None
+        What `standardize` subtracted and divided by.
+    kernel_, lengthscale_, ridge_, solver_ : Kernel, float, float, str
+        As used.
+    ridge_path_ : RidgePath or None
+        Ridges tried and their scores.
+    status_, n_iter_, solve_residual_ : str, int, float
+        How the solver ended; 0 iterations and residual 0 where centres were solved directly.
+    jitter_ : float
+        What was added to the diagonal of the factored kernel matrix, relative to its mean.
+    condition_ : float or None
+        Lower bound on the condition number of the kernel matrix of the centres, if it was factored.
+    place_ : str
+        Library and device that computed.
+"""
+
+_NOTES = """
+    Notes
+    -----
+    "direct": O(n² d + n³) time and O(n²) memory, with q centres O(n q²) and a block of rows. "cg":
+    O(n² d) for each iteration; "falkon": O(n q d). Rows may be a NumPy memory map; only a block of
+    them is in memory unless all samples are centres.
+"""
+
+
+class KernelRidgeRegressor(ArrayRegressor, KernelRidgeBase):
+    __doc__ = f"""Kernel ridge regression: exact, by conjugate gradients, or with Nyström centres.
+    {_PARAMETERS}{_ATTRIBUTES}{_NOTES}
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpukfl import KernelRidgeRegressor
+    >>> X = np.linspace(-1, 1, 100)[:, None]
+    >>> y = np.sin(5 * X[:, 0]) + 0.1 * np.random.default_rng(0).standard_normal(100)
+    >>> bool(KernelRidgeRegressor().fit(X, y).score(X, y) > 0.95)
+    True
+    """
+
+
+class KernelRidgeClassifier(OneHotClassifier, KernelRidgeBase):
+    __doc__ = f"""Kernel ridge classification: least squares on one-hot classes.
+
+    Any number of classes, any labels.
+    {_PARAMETERS}{_ATTRIBUTES}
+    classes_ : array of shape (n_classes,)
+        Labels.
+    {_NOTES}
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from gpukfl import KernelRidgeClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> bool(KernelRidgeClassifier().fit(X, y).score(X, y) > 0.95)
+    True
+    """

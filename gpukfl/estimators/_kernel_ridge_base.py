@@ -1,0 +1,329 @@
+"""What the kernel ridge estimators share: parameters, the choice of solver, and the fit."""
+
+from __future__ import annotations
+
+import math
+import numbers
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from gpukfl._array import Array, array_namespace, epsilon, library_of, like
+from gpukfl._memory import available_memory
+from gpukfl._places import BACKENDS, resolve_place
+from gpukfl._results import Solution, Status
+from gpukfl._rows import Rows
+from gpukfl.estimators._base import HostPickled
+from gpukfl.estimators._data import Data, dtype_for, mover, weighted_samples
+from gpukfl.estimators._validation import (
+    check_choice,
+    check_finite_result,
+    check_number,
+    check_switch,
+    validate_samples,
+)
+from gpukfl.kernels import Kernel, make_kernel, median_distance
+from gpukfl.methods import (
+    SELECTIONS,
+    DenseSystem,
+    NystromFactor,
+    NystromSystem,
+    RidgePath,
+    choose_centers,
+    falkon,
+    nystrom_preconditioner,
+    rows_at,
+    solve_by_conjugate_gradients,
+)
+from gpukfl.operators import KernelMatrix, KernelOperator
+from gpukfl.solvers import ConjugateGradient
+
+SOLVERS = ("auto", "direct", "cg", "falkon")
+RIDGES = np.geomspace(1e-9, 1e2, 34).tolist()  # three to a decade
+
+_DENSE_UP_TO = 5_000  # samples up to which "auto" forms the kernel matrix
+_EXACT_UP_TO = 20_000  # samples up to which "auto" takes all of them as centres
+_PATH_DENSE = 2_000  # samples up to which the ridge is chosen on the whole kernel matrix
+_PATH_CENTERS = 1_000  # centres on which it is chosen otherwise
+_GRAM_UP_TO = 2_000  # centres up to which their normal equations are formed
+_MEDIAN_ROWS = 1_000  # sample behind the median distance
+
+
+@dataclass(frozen=True, eq=False)
+class _Solved:
+    """Dual coefficients, and how they were found."""
+
+    Z: Array
+    alpha: Array
+    solver: str
+    status: Status = Status.CONVERGED
+    n_iter: int = 0
+    residual: float = 0.0
+    jitter: float = 0.0
+    raised: bool = False
+    condition: float | None = None
+
+
+class KernelRidgeBase(HostPickled):
+    """The common part: parameters, the choice of solver, the fit, and predictions."""
+
+    def __init__(
+        self,
+        kernel: str | Kernel = "gaussian",
+        *,
+        ridge: float | str = "auto",
+        lengthscale: float | str = "auto",
+        solver: str = "auto",
+        n_centers: int | str = "auto",
+        center_selection: str = "uniform",
+        max_iter: int = 100,
+        tol: float = 1e-6,
+        random_state: Any = None,
+        backend: str = "auto",
+        dtype: str = "auto",
+        normalize_y: bool = True,
+        standardize: bool = False,
+    ) -> None:
+        self.kernel = kernel
+        self.ridge = ridge
+        self.lengthscale = lengthscale
+        self.solver = solver
+        self.n_centers = n_centers
+        self.center_selection = center_selection
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.backend = backend
+        self.dtype = dtype
+        self.normalize_y = normalize_y
+        self.standardize = standardize
+
+    def _check_parameters(self) -> None:
+        make_kernel(self.kernel)
+        check_number("ridge", self.ridge, low=0, also=("auto",))
+        check_number("lengthscale", self.lengthscale, low=0, low_allowed=False, also=("auto",))
+        check_choice("solver", self.solver, SOLVERS)
+        check_number("n_centers", self.n_centers, kind=numbers.Integral, low=1, also=("auto",))
+        check_choice("center_selection", self.center_selection, SELECTIONS)
+        check_number("max_iter", self.max_iter, kind=numbers.Integral, low=1)
+        check_number("tol", self.tol, low=0, low_allowed=False)
+        check_choice("backend", self.backend, BACKENDS)
+        check_choice("dtype", self.dtype, ("auto", "float32", "float64"))
+        for switch in ("normalize_y", "standardize"):
+            check_switch(switch, getattr(self, switch))
+
+    def _fit(self, X: Array, Y: Array, sample_weight: Any, *, scale_each: bool) -> None:
+        """Fit the columns of `Y` (n, t) and set every attribute; nothing is set on an error."""
+        X, Y, weights = weighted_samples(X, Y, sample_weight)
+        place = resolve_place(
+            self.backend, X, dtype=dtype_for(self, X), work=X.shape[0] * min(X.shape[0], 1000)
+        )
+        data = Data(self, X, Y, weights, place, scale_each=scale_each)
+        run = _Run(self, data, check_random_state(self.random_state))
+        solved = run.solve()
+        self._keep(run, solved, X)
+
+    def _keep(self, run: _Run, solved: _Solved, X: Array) -> None:
+        data = run.data
+        xp = array_namespace(data.reference)
+        back = mover(X, dtype_for(self, X))
+        with np.errstate(over="ignore"):
+            dual_coef = back(xp.astype(solved.alpha, xp.float64) * data.y_scale[None, :])
+        intercept = back(data.y_mean)
+        check_finite_result(dual_coef, intercept)
+        self.dual_coef_, self.intercept_ = dual_coef, intercept
+        self.centers_ = back(solved.Z)
+        self.mean_, self.scale_ = data.rows.shift, data.rows.scale
+        self.kernel_, self.lengthscale_ = run.kernel, run.lengthscale
+        self.ridge_, self.ridge_path_ = run.ridge, run.path
+        self.solver_, self.status_ = solved.solver, solved.status.name
+        self.n_iter_, self.solve_residual_ = solved.n_iter, solved.residual
+        self.jitter_, self.condition_ = solved.jitter, solved.condition
+        self.place_ = f"{library_of(data.reference)} {data.reference.device}"
+        self._library = library_of(X)
+        self._warn(run, solved)
+
+    def _warn(self, run: _Run, solved: _Solved) -> None:
+        if solved.raised:
+            msg = (
+                f"the kernel matrix is singular in this precision: {solved.jitter:.1e} of its mean "
+                "diagonal was added to its diagonal"
+            )
+            warnings.warn(msg, ConvergenceWarning, stacklevel=5)
+        if solved.status is not Status.CONVERGED:
+            msg = f"relative residual {solved.residual:.1e}: {solved.status.value}"
+            warnings.warn(msg, ConvergenceWarning, stacklevel=5)
+        if run.path is not None and not run.path.brackets:
+            msg = (
+                f"the best ridge, {run.ridge:.1e}, is at the edge of those tried: give a ridge of "
+                "your own to go further"
+            )
+            warnings.warn(msg, UserWarning, stacklevel=5)
+
+    def _predict(self, X: Any, method: str) -> Array:
+        """Fitted functions at `X`: (n, t)."""
+        check_is_fitted(self)
+        X = validate_samples(self, X, reset=False, method=method)
+        xp = array_namespace(self.centers_)
+        rows = Rows(X, xp.empty((0,), **like(self.centers_)), self.mean_, self.scale_)
+        operator = KernelOperator(self.kernel_, rows, self.centers_)
+        return xp.astype(self.intercept_ + operator @ self.dual_coef_, X.dtype)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.array_api_support = True
+        return tags
+
+
+class _Run:
+    """One fit: kernel, ridge and solver as chosen, and the solution."""
+
+    def __init__(self, settings: Any, data: Data, rng: np.random.RandomState) -> None:
+        self.settings, self.data, self.rng = settings, data, rng
+        kernel = make_kernel(settings.kernel)
+        self.lengthscale = self._lengthscale(kernel)
+        self.kernel = kernel.stretched(self.lengthscale)
+        s = data.root_weights
+        self.weights = None if s is None else s * s
+        self.n = data.rows.shape[0]
+        self.solver, self.n_centers = self._plan()
+        self.path: RidgePath | None = None
+        self.ridge = self._choose_ridge()
+
+    def _lengthscale(self, kernel: Kernel) -> float:
+        if self.settings.lengthscale != "auto":
+            return float(self.settings.lengthscale)
+        # A kernel given as a value has the lengthscale that its maker gave it
+        return 1.0 if isinstance(self.settings.kernel, Kernel) else self.median(kernel)
+
+    def median(self, kernel: Kernel) -> float:
+        """Median distance of a sample of the rows."""
+        rows = self.data.rows
+        n = rows.shape[0]
+        sample = np.arange(n)
+        if n > _MEDIAN_ROWS:
+            sample = np.sort(self.rng.choice(n, _MEDIAN_ROWS, replace=False))
+        return median_distance(rows_at(rows, sample), norm=kernel.norm)
+
+    def _plan(self) -> tuple[str, int]:
+        """Solver and number of centres; n centres mean the exact problem."""
+        solver, wanted, n = self.settings.solver, self.settings.n_centers, self.n
+        if wanted == "auto":
+            fits = 32 * n * n <= available_memory(self.data.reference)
+            exact = n <= _EXACT_UP_TO if solver == "auto" else solver in ("direct", "cg")
+            centers = n if exact else min(n, 4_000, max(1_000, int(4 * math.sqrt(n))))
+            if solver == "auto" and exact:
+                return ("direct" if n <= _DENSE_UP_TO and fits else "cg"), n
+        else:
+            centers = min(int(wanted), n)
+            if wanted > n:
+                warnings.warn(
+                    f"n_centers={wanted} is more than the {n} samples: all of them are centres",
+                    UserWarning,
+                    stacklevel=6,
+                )
+        if solver == "auto":
+            solver = "direct" if centers <= _GRAM_UP_TO else "falkon"
+        return solver, centers
+
+    def _choose_ridge(self) -> float:
+        wanted = self.settings.ridge
+        # Below this the precision cannot tell a ridge from rounding
+        smallest = 20.0 * epsilon(self.data.reference)
+        if wanted != "auto":
+            return max(float(wanted), 0.0 if self._is_dense else smallest)
+        if self.data.constant:
+            return 1.0
+        ridges = [ridge for ridge in RIDGES if ridge >= smallest]
+        if self._is_dense and self.n <= _PATH_DENSE:
+            self.path = self._dense().leave_one_out(ridges)
+        else:
+            self.path = self._system(min(self.n_centers, _PATH_CENTERS)).path(ridges)
+        return self.path.best
+
+    @property
+    def _is_dense(self) -> bool:
+        return self.solver == "direct" and self.n_centers == self.n
+
+    def _operator(self, n_centers: int) -> KernelOperator:
+        rows = self.data.rows
+        ridge = self.settings.ridge if self.settings.ridge != "auto" else 1e-6
+        index = choose_centers(
+            self.settings.center_selection,
+            self.kernel,
+            rows,
+            n_centers,
+            ridge=max(float(ridge), 1e-9),
+            rng=self.rng,
+        )
+        return KernelOperator(self.kernel, rows, rows_at(rows, index), keep=True)
+
+    def _system(self, n_centers: int) -> NystromSystem:
+        return NystromSystem.of(self._operator(n_centers), self.data.Y, self.weights)
+
+    def _dense(self) -> DenseSystem:
+        X = self.data.rows.whole()
+        return DenseSystem.of(self.kernel(X, X), self.data.Y, self.weights)
+
+    def solve(self) -> _Solved:
+        """Solve by the solver that was chosen."""
+        if self.data.constant:
+            warnings.warn(
+                "y is constant: the model predicts that constant", UserWarning, stacklevel=5
+            )
+        if self._is_dense:
+            return self._solve_densely()
+        if self.solver == "cg":
+            return self._solve_by_cg()
+        if self.solver == "direct":
+            system = self._system(self.n_centers)
+            alpha, factor = system.solve(self.ridge)
+            return self._reported(system.operator.Z, alpha, factor, "direct")
+        operator = self._operator(self.n_centers)
+        solver = ConjugateGradient(self.settings.tol, max_iter=self.settings.max_iter)
+        alpha, factor, solution = falkon(
+            operator, self.data.Y, self.weights, ridge=self.ridge, solver=solver
+        )
+        found = self._reported(operator.Z, alpha, factor, "falkon")
+        return replace(found, **_ending(solution))
+
+    def _solve_densely(self) -> _Solved:
+        alpha, jitter, residuals = self._dense().solve(self.ridge)
+        xp = array_namespace(residuals)
+        residual = float(xp.max(residuals))
+        X = self.data.rows.whole()
+        return _Solved(X, alpha, "direct", residual=residual, jitter=jitter, raised=jitter > 0)
+
+    def _solve_by_cg(self) -> _Solved:
+        wanted = _PATH_CENTERS if self.settings.n_centers == "auto" else self.n_centers
+        system = self._system(min(self.n, wanted))
+        precondition = nystrom_preconditioner(system, self.weights, self.ridge)
+        X = self.data.rows.whole()
+        alpha, solution = solve_by_conjugate_gradients(
+            KernelMatrix(self.kernel, X),
+            self.data.Y,
+            self.weights,
+            ridge=self.ridge,
+            preconditioner=precondition,
+            solver=ConjugateGradient(self.settings.tol, max_iter=self.settings.max_iter),
+        )
+        return _Solved(X, alpha, "cg", **_ending(solution))
+
+    @staticmethod
+    def _reported(Z: Array, alpha: Array, factor: NystromFactor, solver: str) -> _Solved:
+        return _Solved(
+            Z, alpha, solver, jitter=factor.jitter, raised=factor.raised, condition=factor.condition
+        )
+
+
+def _ending(solution: Solution) -> dict[str, Any]:
+    return {
+        "status": solution.status,
+        "n_iter": solution.n_iter,
+        "residual": solution.relative_residual,
+    }
