@@ -38,5 +38,5 @@ def median_distance(X: Array, /, *, norm: str = "euclidean") -> float:
     median = 0.5 * float(flat[(n * (n - 1) - 1) // 2] + flat[n * (n - 1) // 2])
     if median > 0:
         return median
-    zeros = int(xp.sum(xp.astype(flat <= 0, xp.int64)))
-    return float(flat[(zeros + flat.shape[0]) // 2])
+    middle = (int(xp.sum(xp.astype(flat <= 0, xp.int64))) + flat.shape[0]) // 2
+    return 0.5 * float(flat[middle - 1] + flat[middle])
