@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
+from sklearn.gaussian_process import kernels as processes
+from sklearn.metrics import pairwise
 
 KINDS = ("random", "tied", "constant row", "duplicated columns")
 
@@ -78,3 +80,60 @@ def piecewise_linear(a, knots, values):
     """Interpolate (q,) values linearly, constant beyond the end knots."""
     last = np.flatnonzero(np.append(np.diff(knots) > 0, True))  # of equal knots, the last
     return np.interp(a, knots[last], values[last])
+
+
+def gaussian(X, Z, lengthscale):
+    """scikit-learn's RBF kernel."""
+    return pairwise.rbf_kernel(X, Z, gamma=0.5 / lengthscale**2)
+
+
+def laplace(X, Z, lengthscale):
+    """scikit-learn's Matérn kernel of smoothness 1/2."""
+    return processes.Matern(lengthscale, nu=0.5)(X, Z)
+
+
+def matern32(X, Z, lengthscale):
+    """scikit-learn's Matérn kernel of smoothness 3/2."""
+    return processes.Matern(lengthscale, nu=1.5)(X, Z)
+
+
+def matern52(X, Z, lengthscale):
+    """scikit-learn's Matérn kernel of smoothness 5/2."""
+    return processes.Matern(lengthscale, nu=2.5)(X, Z)
+
+
+def rational_quadratic(X, Z, lengthscale, mixture):
+    """scikit-learn's rational quadratic kernel."""
+    return processes.RationalQuadratic(lengthscale, mixture)(X, Z)
+
+
+def manhattan_laplace(X, Z, lengthscale):
+    """scikit-learn's Laplacian kernel."""
+    return pairwise.laplacian_kernel(X, Z, gamma=1.0 / lengthscale)
+
+
+def polynomial(X, Z, lengthscale, degree, offset):
+    """scikit-learn's polynomial kernel."""
+    return pairwise.polynomial_kernel(X, Z, degree, 1.0 / lengthscale**2, offset)
+
+
+def inverse_multiquadric(X, Z, lengthscale):
+    """Textbook formula."""
+    return 1.0 / np.sqrt(1.0 + np.sum((X[:, None] - Z[None]) ** 2, axis=2) / lengthscale**2)
+
+
+def brownian_motion(X, Z, lengthscale):
+    """Covariance of Lévy's Brownian motion."""
+    norms = np.linalg.norm(X, axis=1)[:, None] + np.linalg.norm(Z, axis=1)[None]
+    return 0.5 * (norms - np.linalg.norm(X[:, None] - Z[None], axis=2)) / lengthscale
+
+
+def slopes(function, x, step=1e-5):
+    """Central differences of a function of an array: an array like x."""
+    out = np.zeros(x.shape)
+    for index in np.ndindex(x.shape):
+        there, back = x.copy(), x.copy()
+        there[index] += step
+        back[index] -= step
+        out[index] = (function(there) - function(back)) / (2 * step)
+    return out

@@ -1,7 +1,8 @@
-"""Small instances of every operator and penalty, built on any place, with their dense forms."""
+"""Small instances of every kernel, operator and penalty, with their dense forms."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -10,11 +11,25 @@ import numpy as np
 import oracles
 
 from gpukfl._rows import Rows
+from gpukfl.kernels import (
+    Brownian,
+    Gaussian,
+    InverseMultiquadric,
+    Kernel,
+    Laplace,
+    Linear,
+    ManhattanLaplace,
+    Matern32,
+    Matern52,
+    Polynomial,
+    RationalQuadratic,
+)
 from gpukfl.operators import (
     BinnedBrownianKernel,
     BrownianKernel,
     CenteredKernel,
     EuclideanBrownianKernel,
+    KernelMatrix,
     LinearOperator,
 )
 from gpukfl.penalties import Basic, ConcaveFeature, ConcaveVariable, Feature, Penalty, Variable
@@ -70,6 +85,14 @@ def _euclidean(on, p):
     return EuclideanBrownianKernel(on.put(p.X))
 
 
+def _matrix(on, p):
+    return KernelMatrix(Matern32(1.5), on.put(p.X))
+
+
+def _dense_matrix(p):
+    return oracles.matern32(p.X, p.X, 1.5)
+
+
 def _dense_brownian(p):
     return oracles.brownian(p.X, p.W)
 
@@ -94,6 +117,7 @@ KERNELS = [
     OperatorCase("brownian", _brownian, _dense_brownian, learns=True),
     OperatorCase("binned", _binned, None, learns=True),
     OperatorCase("euclidean", _euclidean, _dense_euclidean),
+    OperatorCase("kernel matrix", _matrix, _dense_matrix),
 ]
 OPERATORS = [
     *KERNELS,
@@ -107,4 +131,59 @@ PENALTIES: list[Penalty] = [
     ConcaveVariable(concavity=20.0),
     ConcaveFeature(),
     ConcaveFeature(concavity=20.0),
+]
+
+
+@dataclass(frozen=True)
+class KernelCase:
+    """A kernel, and its values by other means: host float64 (n, d), (q, d) -> (n, q)."""
+
+    kernel: Kernel
+    formula: Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+    def __str__(self) -> str:
+        return str(self.kernel)
+
+
+def _case(kernel, formula, **settings):
+    return KernelCase(kernel, functools.partial(formula, **settings))
+
+
+KERNEL_CASES = [
+    _case(Brownian(2.0), oracles.brownian_motion, lengthscale=2.0),
+    _case(Gaussian(), oracles.gaussian, lengthscale=1.0),
+    _case(Gaussian(1.7), oracles.gaussian, lengthscale=1.7),
+    _case(InverseMultiquadric(1.3), oracles.inverse_multiquadric, lengthscale=1.3),
+    _case(Laplace(2.5), oracles.laplace, lengthscale=2.5),
+    _case(Linear(2.0, offset=0.5), oracles.polynomial, lengthscale=2.0, degree=1, offset=0.5),
+    _case(ManhattanLaplace(3.0), oracles.manhattan_laplace, lengthscale=3.0),
+    _case(Matern32(1.5), oracles.matern32, lengthscale=1.5),
+    _case(Matern52(0.8), oracles.matern52, lengthscale=0.8),
+    _case(Polynomial(2.0), oracles.polynomial, lengthscale=2.0, degree=3, offset=1.0),
+    _case(
+        RationalQuadratic(1.2, mixture=0.6),
+        oracles.rational_quadratic,
+        lengthscale=1.2,
+        mixture=0.6,
+    ),
+    KernelCase(
+        0.3 * Laplace(2.0) + Polynomial(degree=2),
+        lambda X, Z: 0.3 * oracles.laplace(X, Z, 2.0) + oracles.polynomial(X, Z, 1.0, 2, 1.0),
+    ),
+    KernelCase(
+        Gaussian(3.0) * ManhattanLaplace(4.0) * Linear(),
+        lambda X, Z: (
+            oracles.gaussian(X, Z, 3.0)
+            * oracles.manhattan_laplace(X, Z, 4.0)
+            * oracles.polynomial(X, Z, 1.0, 1, 0.0)
+        ),
+    ),
+    KernelCase(
+        2.0 * (Matern52(2.0) + Gaussian()) * Matern32(),
+        lambda X, Z: (
+            2.0
+            * (oracles.matern52(X, Z, 2.0) + oracles.gaussian(X, Z, 1.0))
+            * oracles.matern32(X, Z, 1.0)
+        ),
+    ),
 ]

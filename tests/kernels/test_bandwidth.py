@@ -1,0 +1,41 @@
+"""The median distance is the median of the distances."""
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import pdist
+
+from gpukfl.kernels import median_distance
+
+norms = pytest.mark.parametrize(
+    ("norm", "metric"), [("euclidean", "euclidean"), ("manhattan", "cityblock")]
+)
+
+
+@norms
+@pytest.mark.parametrize("n", [2, 3, 4, 7, 40])
+def test_median_is_scipys(on, rng, norm, metric, n):
+    X = on.rounded(rng.standard_normal((n, 3)))
+    expected = np.median(pdist(X, metric))
+    actual = median_distance(on.put(X), norm=norm)
+    assert isinstance(actual, float)
+    assert actual == pytest.approx(expected, rel=10 * on.eps)
+
+
+@norms
+@pytest.mark.parametrize("copies", [7, 8, 9, 13])
+def test_equal_rows_are_left_out_where_they_are_more_than_half(on, rng, norm, metric, copies):
+    X = on.rounded(rng.standard_normal((13, 2)))
+    X[:copies] = X[0]
+    gaps = pdist(X, metric)
+    median = np.median(gaps) or np.median(gaps[gaps > 0] if np.any(gaps) else [1.0])
+    assert median_distance(on.put(X), norm=norm) == pytest.approx(median, rel=10 * on.eps)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 5])
+def test_rows_that_do_not_differ_give_one(on, n):
+    assert median_distance(on.put(np.full((n, 3), 0.7))) == 1.0
+
+
+def test_unknown_norms_are_refused(on):
+    with pytest.raises(ValueError, match="'euclidean' or 'manhattan', got 'cosine'"):
+        median_distance(on.put(np.ones((3, 2))), norm="cosine")

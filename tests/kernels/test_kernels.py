@@ -1,0 +1,240 @@
+"""Kernels have the values of their formulas, and derivatives that are those of their values."""
+
+import dataclasses
+import pickle
+
+import numpy as np
+import oracles
+import pytest
+from registry import KERNEL_CASES
+
+from gpukfl.kernels import (
+    KERNELS,
+    Brownian,
+    Gaussian,
+    Kernel,
+    Laplace,
+    Linear,
+    ManhattanLaplace,
+    Polynomial,
+    Product,
+    Radial,
+    RationalQuadratic,
+    Scaled,
+    Sum,
+    make_kernel,
+)
+
+kernels = pytest.mark.parametrize("case", KERNEL_CASES, ids=str)
+RADIAL = [case.kernel for case in KERNEL_CASES if isinstance(case.kernel, Radial)]
+ALONE = [case.kernel for case in KERNEL_CASES if type(case.kernel) in KERNELS.values()]
+scale_by = pytest.mark.parametrize("lengthscaled", ALONE, ids=str)
+
+
+def points(on, rng, n=13, q=7, d=3, *, tied=True):
+    """Points that the place represents; tied, some are among the others and one is 0."""
+    X, Z = rng.standard_normal((n, d)), rng.standard_normal((q, d))
+    if tied:
+        X[:3] = Z[[2, 2, 4]]
+        X[5, 1] = Z[0, 1]
+        X[6] = 0.0
+    return on.rounded(X), on.rounded(Z)
+
+
+def test_every_kernel_is_in_the_registry():
+    tested = {type(part) for case in KERNEL_CASES for part in parts(case.kernel)}
+    assert tested == {*KERNELS.values(), Sum, Product, Scaled}
+
+
+def parts(kernel):
+    """A kernel and those it is made of."""
+    inner = [value for value in vars(kernel).values() if isinstance(value, Kernel)]
+    return [kernel, *[part for value in inner for part in parts(value)]]
+
+
+@kernels
+@pytest.mark.parametrize("shape", [(13, 7, 3), (1, 1, 1), (2, 30, 1), (30, 1, 8)])
+def test_values_are_those_of_the_formula(on, rng, case, shape):
+    X, Z = points(on, rng, *shape, tied=shape == (13, 7, 3))
+    on.assert_close(case.kernel(on.put(X), on.put(Z)), case.formula(X, Z), ulps=200)
+
+
+@kernels
+def test_no_points(on, case):
+    empty, one = on.put(np.empty((0, 2))), on.put(np.ones((1, 2)))
+    assert case.kernel(empty, one).shape == (0, 1)
+    assert case.kernel.diagonal(empty).shape == (0,)
+
+
+@kernels
+def test_matrix_is_positive_semidefinite_with_its_diagonal(on, rng, case):
+    X, _ = points(on, rng, n=40)
+    K = on.host(case.kernel(on.put(X), on.put(X))).astype(np.float64)
+    size = np.max(np.diag(case.formula(X, X)))
+    assert np.linalg.eigvalsh(K + K.T)[0] >= -200 * on.eps * size
+    diagonal = case.kernel.diagonal(on.put(X))
+    on.assert_close(diagonal, np.diag(case.formula(X, X)), ulps=200, scale=size)
+
+
+@kernels
+def test_bounded_kernels_are_those_whose_diagonal_has_a_bound(on, rng, case):
+    X, _ = points(on, rng)
+    near, far = (float(np.max(on.host(case.kernel.diagonal(on.put(s * X))))) for s in (1.0, 1e3))
+    assert case.kernel.bounded == (far <= 2 * near)
+
+
+@kernels
+def test_pullback_is_the_derivative(on_double, rng, case):
+    on = on_double
+    X, Z = points(on, rng)
+    P = on.rounded(rng.standard_normal((len(X), len(Z))))
+    dX, dZ = case.kernel.pullback(on.put(X), on.put(Z), on.put(P))
+    # Central differences at a kink are 0 too, up to the order of the step
+    by_X = oracles.slopes(lambda V: np.sum(P * case.formula(V, Z)), X, 1e-7)
+    by_Z = oracles.slopes(lambda V: np.sum(P * case.formula(X, V)), Z, 1e-7)
+    on.assert_close(dX, by_X, ulps=1e-6 / on.eps)
+    on.assert_close(dZ, by_Z, ulps=1e-6 / on.eps)
+
+
+@kernels
+def test_pullback_is_as_exact_as_its_precision(on, rng, case):
+    X, Z = points(on, rng)
+    P = on.rounded(rng.standard_normal((len(X), len(Z))))
+    wide = case.kernel.pullback(X, Z, P)
+    for actual, expected in zip(
+        case.kernel.pullback(on.put(X), on.put(Z), on.put(P)), wide, strict=True
+    ):
+        on.assert_close(actual, expected, ulps=500)
+
+
+@kernels
+def test_known_values_change_no_derivative(on, rng, case):
+    X, Z = (on.put(V) for V in points(on, rng))
+    P = on.put(rng.standard_normal((13, 7)))
+    plain = case.kernel.pullback(X, Z, P)
+    known = case.kernel.pullback(X, Z, P, case.kernel(X, Z))
+    for a, b in zip(known, plain, strict=True):
+        on.assert_close(a, on.host(b), ulps=50)
+
+
+@pytest.mark.parametrize("kernel", [Laplace(0.7), ManhattanLaplace(), Brownian()], ids=str)
+def test_kinks_count_nothing(on, kernel):
+    x = on.put([[0.3, -0.2]])
+    slopes = kernel.pullback(x, x, on.put([[1.0]]))
+    # Brownian: what is left is the derivative of |x| / 2
+    expected = 0.5 * np.array([[3, -2]]) / 13**0.5 if isinstance(kernel, Brownian) else 0.0
+    for slope in slopes:
+        on.assert_close(slope, np.broadcast_to(expected, (1, 2)), ulps=10)
+    zero = on.put([[0.0, 0.0]])
+    for slope in kernel.pullback(zero, zero, on.put([[1.0]])):
+        on.assert_close(slope, np.zeros((1, 2)), ulps=0)
+
+
+@kernels
+def test_stretched_points_under_a_stretched_kernel_are_the_original(on, rng, case):
+    X, Z = points(on, rng)
+    stretched = case.kernel.stretched(2.5)
+    assert type(stretched) is type(case.kernel)
+    expected = case.formula(X, Z)
+    if type(case.kernel) is Brownian:  # 2.5 times the points are 2.5 times the values
+        assert stretched == Brownian(5.0)
+    stretch = on.rounded(2.5 * X), on.rounded(2.5 * Z)
+    on.assert_close(stretched(on.put(stretch[0]), on.put(stretch[1])), expected, ulps=300)
+
+
+@pytest.mark.parametrize("kernel", RADIAL, ids=str)
+def test_radial_derivative_is_that_of_the_profile(on_double, kernel):
+    on = on_double
+    s = np.geomspace(1e-2, 30.0, 40)
+    step = 1e-6 * s
+    up, down = (on.host(kernel.profile(on.put(s + side * step))) for side in (1, -1))
+    actual = on.host(kernel.derivative(on.put(s)))
+    np.testing.assert_allclose(actual, (up - down) / (2 * step), rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("kernel", RADIAL, ids=str)
+def test_radial_ends(on, kernel):
+    s = on.put([0.0, 1e30])
+    on.assert_close(kernel.profile(s)[:1], np.ones(1), ulps=1)
+    assert np.all(np.isfinite(on.host(kernel.derivative(s))))
+    slope = on.host(kernel.derivative(on.put([0.0])))[0]
+    assert slope < 0 if kernel.smooth else slope == 0
+
+
+@kernels
+def test_inputs_are_left_alone(on, rng, case):
+    hosts = [*points(on, rng), on.rounded(rng.standard_normal((13, 7)))]
+    placed = [on.put(host) for host in hosts]
+    case.kernel(*placed[:2])
+    case.kernel.pullback(*placed)
+    case.kernel.diagonal(placed[0])
+    for a, host in zip(placed, hosts, strict=True):
+        on.assert_close(a, host, ulps=0)
+
+
+@kernels
+def test_kernels_are_frozen_values(case):
+    kernel = case.kernel
+    again = pickle.loads(pickle.dumps(kernel))
+    assert again == kernel
+    assert hash(again) == hash(kernel)
+    assert kernel.stretched(2.0) != kernel
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        setattr(kernel, dataclasses.fields(kernel)[0].name, 3.0)
+
+
+def test_kernels_are_made_by_name():
+    for name, kind in KERNELS.items():
+        assert make_kernel(name) == kind()
+    kernel = Gaussian(3.0)
+    assert make_kernel(kernel) is kernel
+    with pytest.raises(ValueError, match=r"one of brownian, gaussian, .*, got 'rbf'"):
+        make_kernel("rbf")
+    with pytest.raises(TypeError, match="a kernel or the name of one, got 3"):
+        make_kernel(3)
+    with pytest.raises(TypeError, match="a kernel or the name of one"):
+        make_kernel(Gaussian)
+
+
+@pytest.mark.parametrize("wrong", [0.0, -1.0, np.nan, np.inf])
+@scale_by
+def test_lengthscales_are_positive(lengthscaled, wrong):
+    with pytest.raises(ValueError, match=r"positive lengthscale, got"):
+        type(lengthscaled)(wrong)
+    with pytest.raises(ValueError, match=r"positive lengthscale, got"):
+        lengthscaled.stretched(wrong)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: RationalQuadratic(mixture=0.0), "positive mixture, got 0.0"),
+        (lambda: Polynomial(degree=0), "integer of at least 1, got 0"),
+        (lambda: Polynomial(degree=1.5), "integer of at least 1, got 1.5"),
+        (lambda: Linear(offset=-1.0), "offset of at least 0, got -1.0"),
+        (lambda: Polynomial(offset=np.nan), "offset of at least 0, got nan"),
+        (lambda: -1.0 * Gaussian(), "positive factor, got -1.0"),
+        (lambda: Gaussian() * 0, "positive factor, got 0.0"),
+    ],
+)
+def test_bad_settings_are_named(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+@pytest.mark.parametrize("combine", [lambda k: k + 1.0, lambda k: k * "a", lambda k: "a" * k])
+def test_kernels_combine_with_kernels_and_numbers_only(combine):
+    with pytest.raises(TypeError):
+        combine(Gaussian())
+
+
+@kernels
+def test_wrong_shapes_are_named(on, case):
+    X, Z = on.put(np.ones((4, 2))), on.put(np.ones((3, 2)))
+    for bad in (on.put(np.ones((3, 5))), on.put(np.ones(2)), on.put(np.ones((3, 2, 1)))):
+        with pytest.raises(ValueError, match=r"expected X \(n, d\) and Z \(q, d\), got \(4, 2\)"):
+            case.kernel(X, bad)
+        with pytest.raises(ValueError, match=r"expected X \(n, d\) and Z \(q, d\), got"):
+            case.kernel.pullback(bad, X, on.put(np.ones((3, 4))))
+    with pytest.raises(ValueError, match=r"expected weights P \(4, 3\), got \(3, 4\)"):
+        case.kernel.pullback(X, Z, on.put(np.ones((3, 4))))
