@@ -9,6 +9,7 @@ from numba import njit
 
 from gpukfl._accel.threads import in_chunks
 
+
 def sort_rows(A: np.ndarray, /) -> tuple[np.ndarray, np.ndarray]:
     """Sort each row of `A` (m, n): values and int32 order."""
     values = np.empty_like(A, order="C")

@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from gpukfl._array import Array, array_namespace, epsilon, library_of, like
+from gpukfl._array import Array, array_namespace, double_like, epsilon, library_of, like
 from gpukfl._memory import available_memory
 from gpukfl._places import BACKENDS, resolve_place
 from gpukfl._results import Solution, Status
@@ -50,6 +50,7 @@ _DENSE_UP_TO = 5_000  # samples up to which "auto" forms the kernel matrix
 _EXACT_UP_TO = 20_000  # samples up to which "auto" takes all of them as centres
 _PATH_DENSE = 2_000  # samples up to which the ridge is chosen on the whole kernel matrix
 _PATH_CENTERS = 1_000  # centres on which it is chosen otherwise
+_LEFT_OUT_UP_TO = 20  # samples to a centre up to which that is by leave-one-out: GCV needs many
 _GRAM_UP_TO = 2_000  # centres up to which their normal equations are formed
 _MEDIAN_ROWS = 1_000  # sample behind the median distance
 
@@ -159,9 +160,9 @@ class KernelRidgeBase(HostPickled):
             msg = f"relative residual {solved.residual:.1e}: {solved.status.value}"
             warnings.warn(msg, ConvergenceWarning, stacklevel=5)
         if run.path is not None and not run.path.brackets:
-            msg = (
-                f"the best ridge, {run.ridge:.1e}, is at the edge of those tried: give a ridge of "
-                "your own to go further"
+            lowest = run.ridge <= min(run.path.ridges)
+            msg = f"the best ridge, {run.ridge:.1e}, is at the edge of those tried: " + (
+                "the lengthscale may be too long" if lowest else "give one of your own"
             )
             warnings.warn(msg, UserWarning, stacklevel=5)
 
@@ -188,8 +189,13 @@ class _Run:
         kernel = make_kernel(settings.kernel)
         self.lengthscale = self._lengthscale(kernel)
         self.kernel = kernel.stretched(self.lengthscale)
+        # Factorisations, exact solves and normal equations are float64 whatever the data are: ridges far below
+        # the precision of float32 are often the best
+        xp = array_namespace(data.reference)
+        self.rows = replace(data.rows, reference=xp.empty((0,), **double_like(data.reference)))
+        self.Y = xp.astype(data.Y, xp.float64)
         s = data.root_weights
-        self.weights = None if s is None else s * s
+        self.weights = None if s is None else xp.astype(s, xp.float64) ** 2
         self.n = data.rows.shape[0]
         self.solver, self.n_centers = self._plan()
         self.path: RidgePath | None = None
@@ -233,25 +239,26 @@ class _Run:
 
     def _choose_ridge(self) -> float:
         wanted = self.settings.ridge
-        # Below this the precision cannot tell a ridge from rounding
-        smallest = 20.0 * epsilon(self.data.reference)
         if wanted != "auto":
-            return max(float(wanted), 0.0 if self._is_dense else smallest)
+            # Below this the precision cannot tell a ridge from rounding
+            return max(float(wanted), 0.0 if self._is_dense else 1e-14)
         if self.data.constant:
             return 1.0
-        ridges = [ridge for ridge in RIDGES if ridge >= smallest]
-        if self._is_dense and self.n <= _PATH_DENSE:
-            self.path = self._dense().leave_one_out(ridges)
+        if self.n <= _PATH_DENSE:
+            self.path = self._dense().leave_one_out(RIDGES)
+            return self.path.best
+        system = self._system(min(self.n_centers, _PATH_CENTERS))
+        if self.n <= _LEFT_OUT_UP_TO * system.operator.shape[1]:
+            self.path = system.leave_one_out(self.Y, self.weights, RIDGES)
         else:
-            self.path = self._system(min(self.n_centers, _PATH_CENTERS)).path(ridges)
+            self.path = system.path(RIDGES)
         return self.path.best
 
     @property
     def _is_dense(self) -> bool:
         return self.solver == "direct" and self.n_centers == self.n
 
-    def _operator(self, n_centers: int) -> KernelOperator:
-        rows = self.data.rows
+    def _operator(self, n_centers: int, rows: Rows) -> KernelOperator:
         ridge = self.settings.ridge if self.settings.ridge != "auto" else 1e-6
         index = choose_centers(
             self.settings.center_selection,
@@ -264,11 +271,11 @@ class _Run:
         return KernelOperator(self.kernel, rows, rows_at(rows, index), keep=True)
 
     def _system(self, n_centers: int) -> NystromSystem:
-        return NystromSystem.of(self._operator(n_centers), self.data.Y, self.weights)
+        return NystromSystem.of(self._operator(n_centers, self.rows), self.Y, self.weights)
 
     def _dense(self) -> DenseSystem:
-        X = self.data.rows.whole()
-        return DenseSystem.of(self.kernel(X, X), self.data.Y, self.weights)
+        X = self.rows.whole()
+        return DenseSystem.of(self.kernel(X, X), self.Y, self.weights)
 
     def solve(self) -> _Solved:
         """Solve by the solver that was chosen."""
@@ -284,35 +291,38 @@ class _Run:
             system = self._system(self.n_centers)
             alpha, factor = system.solve(self.ridge)
             return self._reported(system.operator.Z, alpha, factor, "direct")
-        operator = self._operator(self.n_centers)
-        solver = ConjugateGradient(self.settings.tol, max_iter=self.settings.max_iter)
+        operator = self._operator(self.n_centers, self.data.rows)
+        root = self.data.root_weights
+        # What rounding of the kernel's values leaves of a residual
+        reachable = max(self.settings.tol, 3e3 * epsilon(self.data.reference))
         alpha, factor, solution = falkon(
-            operator, self.data.Y, self.weights, ridge=self.ridge, solver=solver
+            operator,
+            self.data.Y,
+            None if root is None else root * root,
+            ridge=self.ridge,
+            solver=ConjugateGradient(reachable, max_iter=self.settings.max_iter),
         )
         found = self._reported(operator.Z, alpha, factor, "falkon")
         return replace(found, **_ending(solution))
 
     def _solve_densely(self) -> _Solved:
         alpha, jitter, residuals = self._dense().solve(self.ridge)
-        xp = array_namespace(residuals)
-        residual = float(xp.max(residuals))
+        residual = float(array_namespace(residuals).max(residuals))
         X = self.data.rows.whole()
         return _Solved(X, alpha, "direct", residual=residual, jitter=jitter, raised=jitter > 0)
 
     def _solve_by_cg(self) -> _Solved:
         wanted = _PATH_CENTERS if self.settings.n_centers == "auto" else self.n_centers
         system = self._system(min(self.n, wanted))
-        precondition = nystrom_preconditioner(system, self.weights, self.ridge)
-        X = self.data.rows.whole()
         alpha, solution = solve_by_conjugate_gradients(
-            KernelMatrix(self.kernel, X),
-            self.data.Y,
+            KernelMatrix(self.kernel, self.rows.whole()),
+            self.Y,
             self.weights,
             ridge=self.ridge,
-            preconditioner=precondition,
+            preconditioner=nystrom_preconditioner(system, self.weights, self.ridge),
             solver=ConjugateGradient(self.settings.tol, max_iter=self.settings.max_iter),
         )
-        return _Solved(X, alpha, "cg", **_ending(solution))
+        return _Solved(self.data.rows.whole(), alpha, "cg", **_ending(solution))
 
     @staticmethod
     def _reported(Z: Array, alpha: Array, factor: NystromFactor, solver: str) -> _Solved:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from gpukfl.solvers import ConjugateGradient
 
 _SMALLEST_JITTER, _LARGEST_JITTER = 1e-10, 1e-2  # of the mean diagonal of K_qq
 _RAISE = 100.0  # where a factor fails
-_ROUNDING = 20.0  # relative error of a kernel's Gram matrix, in units of the precision
+_ROUNDING = 100.0  # relative error of a kernel's Gram matrix, in units of the precision
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +33,7 @@ class NystromFactor:
 
     L: CholeskyFactor  # of K_qq + jitter, float64
     jitter: float  # relative to the mean diagonal
-    raised: bool  # above what the precision and the ridge ask for
+    raised: bool  # more was needed than the precision and the ridge ask for
 
     @classmethod
     def of(cls, core: Array, /, *, jitter: float) -> NystromFactor:
@@ -137,22 +137,24 @@ class NystromSystem:
         return 0.5 * (inner + inner.T), factor.L.solve_lower(self.moment)
 
     def solve(self, ridge: float, /) -> tuple[Array, NystromFactor]:
-        """Dual coefficients (q, t) in float64, by Cholesky factors: O(q³)."""
+        """Dual coefficients (q, t) in float64: O(q³).
+
+        By Cholesky factors; where rounding has made the matrix indefinite by its eigenvalues, of
+        which negative ones are then zeros.
+        """
         factor = self.factor(ridge)
-        while True:
-            inner, right = self.whitened(factor)
-            xp = array_namespace(inner)
+        inner, right = self.whitened(factor)
+        xp = array_namespace(inner)
+        shift = self.weight * ridge
+        try:
             eye = xp.eye(inner.shape[0], **double_like(inner))
-            try:
-                beta = CholeskyFactor.of(inner + self.weight * ridge * eye).solve(right)
-            except np.linalg.LinAlgError:  # rounding of the kernel's values was larger than that
-                share = factor.jitter * _RAISE
-                if share > _LARGEST_JITTER:
-                    raise
-                again = NystromFactor.of(self.operator.core(), jitter=share)
-                factor = NystromFactor(again.L, again.jitter, raised=True)
-                continue
-            return factor.L.solve_upper(beta), factor
+            beta = CholeskyFactor.of(inner + shift * eye).solve(right)
+        except np.linalg.LinAlgError:
+            s, Q = xp.linalg.eigh(inner)
+            s = xp.clip(s, min=float(s[-1]) * inner.shape[0] * epsilon(inner))
+            beta = Q @ ((Q.T @ right) / (s + shift)[:, None])
+            factor = replace(factor, raised=True)
+        return factor.L.solve_upper(beta), factor
 
     def path(self, ridges: Sequence[float], /) -> RidgePath:
         r"""Generalised cross-validation over all ridges from one eigendecomposition: O(q³).
