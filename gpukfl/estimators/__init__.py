@@ -2,12 +2,15 @@
 
 from gpukfl.estimators._bkernn import BKerNNClassifier, BKerNNRegressor
 from gpukfl.estimators._brownian_ridge import BrownianKernelRidge
+from gpukfl.estimators._hkrr import HKRRClassifier, HKRRRegressor
 from gpukfl.estimators._kernel_ridge import KernelRidgeClassifier, KernelRidgeRegressor
 
 __all__ = [
     "BKerNNClassifier",
     "BKerNNRegressor",
     "BrownianKernelRidge",
+    "HKRRClassifier",
+    "HKRRRegressor",
     "KernelRidgeClassifier",
     "KernelRidgeRegressor",
 ]

@@ -189,8 +189,8 @@ class _Run:
         kernel = make_kernel(settings.kernel)
         self.lengthscale = self._lengthscale(kernel)
         self.kernel = kernel.stretched(self.lengthscale)
-        # Factorisations, exact solves and normal equations are float64 whatever the data are: ridges far below
-        # the precision of float32 are often the best
+        # Factors, exact solves and normal equations are float64 whatever the data are: ridges far
+        # below the precision of float32 are often the best
         xp = array_namespace(data.reference)
         self.rows = replace(data.rows, reference=xp.empty((0,), **double_like(data.reference)))
         self.Y = xp.astype(data.Y, xp.float64)

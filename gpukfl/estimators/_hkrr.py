@@ -1,0 +1,148 @@
+"""HKRR as scikit-learn estimators."""
+
+from __future__ import annotations
+
+from gpukfl.estimators._base import ArrayRegressor
+from gpukfl.estimators._classifier import OneHotClassifier
+from gpukfl.estimators._hkrr_base import HKRRBase
+
+_PARAMETERS = """
+    Parameters
+    ----------
+    n_components : int or "auto", default="auto"
+        Rows k of the linear map B, at most the features. "auto" is chosen together with the
+        ridge by hold-out: too few cost much, some more than needed cost little.
+    kernel : str or Kernel, default="gaussian"
+        The mother kernel: "brownian", "gaussian", "inverse_multiquadric", "laplace", "linear",
+        "manhattan_laplace", "matern32", "matern52", "polynomial", "rational_quadratic", or a
+        value, such as ``Gaussian() + 0.1 * Linear()``.
+    ridge : float or "auto", default="auto"
+        λ while the map is learned, positive, in units of the kernel. "auto" is chosen by hold-out
+        on a geometric grid. The last fit tunes it anew.
+    lengthscale : float or "auto", default="auto"
+        Of the kernel of Bx at the start; "auto" is the median distance of the mapped samples.
+    learn_lengthscale : bool, default=True
+        Learn the lengthscale with the map; the bound on B's norm then only fixes its unit.
+        "varpro" and "agd" hold it while the map is learned, as the paper does.
+    n_centers : int or "auto", default="auto"
+        Nyström centres while the map is learned; "auto" is 500.
+    center_selection : {"uniform", "leverage", "pivoted"}, default="uniform"
+        Uniform draws, approximate ridge leverage scores, or randomly pivoted Cholesky.
+    refit_centers : int, "auto", "all" or None, default="auto"
+        Centres of the last fit, at the learned map; ridge and lengthscale are tuned anew, in
+        closed form. "auto" is 2000, or what memory allows. None keeps the model of the
+        optimisation.
+    optimizer : {"lbfgs", "varpro", "agd"}, default="lbfgs"
+        L-BFGS on the reduced objective (7); variable projection (Algorithm 3); alternating
+        gradient descent (Algorithm 4).
+    n_starts : int, default=10
+        Random maps among those to start from, beside principal axes and average gradients of a
+        first fit; the best on held-out samples is taken.
+    max_iter : int, default=100
+        Iterations of the final optimisation.
+    tol : float, default=1e-4
+        Stop when the objective falls by a smaller share.
+    validation_fraction : float, default=0.2
+        Held out to choose; below 1000 samples 5 folds are used instead.
+    max_time : float or None, default=None
+        Seconds for tuning and optimisation; the best iterate is kept.
+    warm_start : bool, default=False
+        Start from the last fit's map.
+    random_state : int, RandomState or None, default=None
+        Draws maps, centres and splits, on the host.
+    backend : {"auto", "numpy", "cupy", "torch"}, default="auto"
+        Where to compute. "auto" follows X, and moves large NumPy data to a usable GPU.
+    dtype : {"auto", "float32", "float64"}, default="auto"
+        Precision of kernel values while the map is learned; "auto" keeps float32. Sums over
+        samples, systems of the centres, and the last fit are float64.
+    normalize_y : bool, default=True
+        Scale the targets to unit variance first. Their mean is subtracted either way.
+    standardize : bool, default=False
+        Centre the features and scale them to unit variance first.
+    verbose : int, default=0
+        1 prints a line per iteration.
+"""
+
+_ATTRIBUTES = """
+    Attributes
+    ----------
+    B_ : array of shape (n_components, n_features)
+        The learned map, of operator norm at most 1.
+    centers_ : array of shape (n_centers, n_features)
+        Centres, on the scale of the standardised features.
+    dual_coef_ : array of shape (n_centers, n_targets)
+        α.
+    intercept_ : array of shape (n_targets,)
+        Mean of the targets.
+    kernel_, lengthscale_, ridge_ : Kernel, float, float
+        Of the last fit.
+    feature_matrix_ : array of shape (n_features, n_features)
+        BᵀB: which directions matter.
+    feature_importances_ : array of shape (n_features,)
+        Norms of the columns of B, summing to 1.
+    n_effective_features_ : int
+        Estimated dimension: directions whose singular value is at least an equal share.
+    components_ : array of shape (n_effective_features_, n_features)
+        Orthonormal learned directions.
+    mean_, scale_ : array of shape (n_features,) or None
+        What `standardize` subtracted and divided by.
+    tuning_ : list of dict
+        Settings tried, their scores on held-out samples, and which was chosen.
+    history_ : History
+        Objective, step, norm of the gradient and seconds of every iteration.
+    n_iter_, status_ : int, str
+        Iterations of the final optimisation, and how it ended.
+    jitter_, smallest_eigenvalue_ : float, float
+        What was added to the diagonal of the centres' kernel matrix, relative to its mean, and
+        that matrix's smallest eigenvalue: Theorem 4 asks that it stays away from 0.
+    place_ : str
+        Library and device that computed.
+"""
+
+_REFERENCES = """
+    Notes
+    -----
+    An iteration takes two passes over the samples: O(n q (q + k + t)) for q centres, a block of
+    rows in memory. Rows may be a NumPy memory map.
+
+    References
+    ----------
+    .. [1] Huang, Labarrière, De Vito, Poggio and Rosasco, "Learning Multi-Index Models with
+       Hyper-Kernel Ridge Regression".
+"""
+
+
+class HKRRRegressor(ArrayRegressor, HKRRBase):
+    __doc__ = f"""Hyper-kernel ridge regression: kernel ridge regression of a learned linear map.
+
+    f(x) = Σ_j α_j k(Bx, Bz_j), with B, α and the lengthscale learned together.
+    {_PARAMETERS}{_ATTRIBUTES}{_REFERENCES}
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpukfl import HKRRRegressor
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (300, 5))
+    >>> y = np.sin(3 * (X[:, 0] + X[:, 1]))
+    >>> model = HKRRRegressor(1, ridge=1e-6, random_state=0).fit(X, y)
+    >>> bool(model.score(X, y) > 0.99)
+    True
+    """
+
+
+class HKRRClassifier(OneHotClassifier, HKRRBase):
+    __doc__ = f"""Hyper-kernel ridge regression for classification.
+
+    Least squares on one-hot classes with a shared map: the functions estimate the classes'
+    probabilities. Any number of classes, any labels.
+    {_PARAMETERS}{_ATTRIBUTES}
+    classes_ : array of shape (n_classes,)
+        Labels.
+    {_REFERENCES}
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from gpukfl import HKRRClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> bool(HKRRClassifier(2, ridge=1e-3, random_state=0).fit(X, y).score(X, y) > 0.95)
+    True
+    """

@@ -1,0 +1,267 @@
+"""What the HKRR estimators share: parameters, the fit, and everything but what a target means."""
+
+from __future__ import annotations
+
+import numbers
+import sys
+import time
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from gpukfl._array import Array, array_namespace, library_of, like, to_host
+from gpukfl._places import BACKENDS, resolve_place
+from gpukfl._results import History, Status
+from gpukfl._rows import Rows
+from gpukfl.estimators._base import HostPickled
+from gpukfl.estimators._data import dtype_for, mover, take, weighted_samples
+from gpukfl.estimators._features import LinearFeatures
+from gpukfl.estimators._hkrr_problem import (
+    CENTERS,
+    FEWEST,
+    FIT_SHARE,
+    OPTIMIZERS,
+    TUNE_SHARE,
+    HyperKernelProblem,
+    Search,
+    Solved,
+)
+from gpukfl.estimators._validation import (
+    check_choice,
+    check_finite_result,
+    check_number,
+    check_switch,
+    validate_samples,
+)
+from gpukfl.kernels import Kernel, make_kernel
+from gpukfl.methods import SELECTIONS, HKRRFit
+from gpukfl.operators import KernelOperator
+
+_QUIET = (Status.CONVERGED, Status.STALLED)  # no further progress is where a fit may well end
+_NO_RIDGE = 1e-5  # where there are too few samples to choose one
+
+
+class HKRRBase(LinearFeatures, HostPickled):
+    """The common part: parameters, the fit, and everything but what a target means."""
+
+    def __init__(
+        self,
+        n_components: int | str = "auto",
+        *,
+        kernel: str | Kernel = "gaussian",
+        ridge: float | str = "auto",
+        lengthscale: float | str = "auto",
+        learn_lengthscale: bool = True,
+        n_centers: int | str = "auto",
+        center_selection: str = "uniform",
+        refit_centers: int | str | None = "auto",
+        optimizer: str = "lbfgs",
+        n_starts: int = 10,
+        max_iter: int = 100,
+        tol: float = 1e-4,
+        validation_fraction: float = 0.2,
+        max_time: float | None = None,
+        warm_start: bool = False,
+        random_state: Any = None,
+        backend: str = "auto",
+        dtype: str = "auto",
+        normalize_y: bool = True,
+        standardize: bool = False,
+        verbose: int = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.kernel = kernel
+        self.ridge = ridge
+        self.lengthscale = lengthscale
+        self.learn_lengthscale = learn_lengthscale
+        self.n_centers = n_centers
+        self.center_selection = center_selection
+        self.refit_centers = refit_centers
+        self.optimizer = optimizer
+        self.n_starts = n_starts
+        self.max_iter = max_iter
+        self.tol = tol
+        self.validation_fraction = validation_fraction
+        self.max_time = max_time
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.backend = backend
+        self.dtype = dtype
+        self.normalize_y = normalize_y
+        self.standardize = standardize
+        self.verbose = verbose
+
+    def _check_parameters(self) -> None:
+        whole = numbers.Integral
+        check_number("n_components", self.n_components, kind=whole, low=1, also=("auto",))
+        make_kernel(self.kernel)
+        check_number("ridge", self.ridge, low=0, low_allowed=False, also=("auto",))
+        check_number("lengthscale", self.lengthscale, low=0, low_allowed=False, also=("auto",))
+        check_number("n_centers", self.n_centers, kind=whole, low=1, also=("auto",))
+        check_choice("center_selection", self.center_selection, SELECTIONS)
+        also = ("auto", "all", None)
+        check_number("refit_centers", self.refit_centers, kind=whole, low=1, also=also)
+        check_choice("optimizer", self.optimizer, tuple(OPTIMIZERS))
+        check_number("n_starts", self.n_starts, kind=whole, low=0)
+        check_number("max_iter", self.max_iter, kind=whole, low=0)
+        check_number("tol", self.tol, low=0)
+        fraction = self.validation_fraction
+        check_number("validation_fraction", fraction, low=0, high=0.9, low_allowed=False)
+        check_number("max_time", self.max_time, low=0, low_allowed=False, also=(None,))
+        check_choice("backend", self.backend, BACKENDS)
+        for switch in ("learn_lengthscale", "warm_start", "normalize_y", "standardize"):
+            check_switch(switch, getattr(self, switch))
+        check_choice("dtype", self.dtype, ("auto", "float32", "float64"))
+
+    def _fit(self, X: Array, Y: Array, sample_weight: Any, *, scale_each: bool) -> None:
+        """Fit the columns of `Y` (n, t) and set every attribute; nothing is set on an error."""
+        begun = time.perf_counter()
+        X, Y, weights = weighted_samples(X, Y, sample_weight)
+        n, d = X.shape
+        if self.n_components != "auto" and self.n_components > d:
+            msg = (
+                f"expected at most as many components as the {d} features, got {self.n_components}"
+            )
+            raise ValueError(msg)
+        wanted = CENTERS if self.n_centers == "auto" else int(self.n_centers)
+        if self.n_centers != "auto" and wanted > n:
+            msg = f"n_centers={wanted} is more than the {n} samples: all of them are centres"
+            warnings.warn(msg, UserWarning, stacklevel=4)
+        rng = check_random_state(self.random_state)
+        place = resolve_place(self.backend, X, dtype=dtype_for(self, X), work=n * min(n, wanted))
+
+        def make(rows: np.ndarray | None = None) -> HyperKernelProblem:
+            here = (X, Y) if rows is None else (take(X, rows), take(Y, rows))
+            w = weights if weights is None or rows is None else weights[rows]
+            return HyperKernelProblem(self, *here, w, place, rng, scale_each=scale_each)
+
+        problem = make()
+        search = Search(make, X, Y, weights, rng, self, self._until(TUNE_SHARE, begun), self._tell)
+        ridge, B, lengthscale, stopped = self._start(problem, search)
+        if problem.constant or stopped:
+            steps = 0
+        else:
+            steps = self.max_iter
+        fit, model = problem.learn(
+            B,
+            lengthscale,
+            ridge,
+            n_centers=wanted,
+            max_iter=steps,
+            max_time=self._until(FIT_SHARE, begun),
+            watch=self._watched,
+        )
+        if self.refit_centers is not None and not problem.constant:
+            model = problem.refit(model, problem.n_refit_centers())
+        self._keep(problem, fit, model, search, X, stopped)
+
+    def _until(self, share: float, begun: float) -> float | None:
+        if self.max_time is None:
+            return None
+        return max(share * self.max_time - (time.perf_counter() - begun), 1e-3)
+
+    def _start(
+        self, problem: HyperKernelProblem, search: Search
+    ) -> tuple[float, Array, float, bool]:
+        """Ridge, map and lengthscale to start from, and whether the user interrupted."""
+        if problem.constant:
+            warnings.warn(
+                "y is constant: the model predicts that constant and learns no features",
+                UserWarning,
+                stacklevel=5,
+            )
+        if problem.constant or problem.n < FEWEST:
+            ridge = _NO_RIDGE if self.ridge == "auto" else float(self.ridge)
+            k = problem.d if self.n_components == "auto" else int(self.n_components)
+            B = problem.starts(k)[-1]
+            return ridge, B, problem.lengthscale(B, problem.sample()), False
+        try:
+            setting, B, lengthscale = search.run()
+        except KeyboardInterrupt:
+            setting, (B, lengthscale) = search.best, search.maps[0]
+            return setting.ridge, B, lengthscale, True
+        return setting.ridge, B, lengthscale, False
+
+    def _tell(self, stage: str, k: int, history: History) -> None:
+        if self.verbose:
+            print(
+                f"{stage}: iteration {k + 1:4d}  objective {history.objective[-1]:.6g}  "
+                f"{history.seconds[-1]:.1f} s",
+                file=sys.stderr,
+            )
+        watch = getattr(self, "_watch", None)
+        if watch is not None:
+            watch(k, history)
+
+    def _watched(self, k: int, _: Array, history: History) -> None:
+        self._tell("fit", k, history)
+
+    def _keep(
+        self,
+        problem: HyperKernelProblem,
+        fit: HKRRFit,
+        model: Solved,
+        search: Search,
+        X: Array,
+        stopped: bool,
+    ) -> None:
+        xp = array_namespace(problem.reference)
+        back = mover(X, dtype_for(self, X))
+        with np.errstate(over="ignore"):
+            dual_coef = back(xp.astype(model.alpha, xp.float64) * problem.y_scale[None, :])
+        intercept = back(problem.y_mean)
+        check_finite_result(dual_coef, intercept, back(model.B))
+        self.dual_coef_, self.intercept_ = dual_coef, intercept
+        self.B_, self.centers_ = back(model.B), back(model.Z)
+        self.mean_, self.scale_ = problem.rows.shift, problem.rows.scale
+        self.kernel_ = problem.kernel.stretched(model.lengthscale)
+        self.lengthscale_, self.ridge_ = model.lengthscale, float(model.ridge)
+        self.feature_matrix_ = self.B_.T @ self.B_
+        self._keep_directions(to_host(self.B_).T)
+        self.tuning_ = [
+            {
+                "n_components": trial["setting"].components,
+                "ridge": trial["setting"].ridge,
+                "score": trial["score"],
+                "chosen": trial["chosen"],
+            }
+            for trial in search.trials
+        ]
+        self.history_, self.n_iter_ = fit.history, len(fit.history)
+        status = Status.INTERRUPTED if stopped else fit.status
+        self.status_ = (Status.CONVERGED if problem.constant else status).name
+        self.jitter_ = model.factor.jitter
+        self.smallest_eigenvalue_ = model.factor.smallest_eigenvalue
+        self.place_ = f"{library_of(problem.reference)} {problem.reference.device}"
+        self._library = library_of(X)
+        self._n_samples = problem.n
+        self._warn(model, fit, search)
+
+    def _warn(self, model: Solved, fit: HKRRFit, search: Search) -> None:
+        status = Status[self.status_]
+        if status not in _QUIET:
+            msg = f"{type(self).__name__} after {self.n_iter_} iterations: {status.value}"
+            warnings.warn(msg, ConvergenceWarning, stacklevel=5)
+        if model.factor.raised or fit.jitter_raised:
+            msg = (
+                "the kernel matrix of the centres is singular in this precision (smallest "
+                f"eigenvalue {self.smallest_eigenvalue_:.1e}): {model.factor.jitter:.1e} of its "
+                "mean diagonal was added to its diagonal"
+            )
+            warnings.warn(msg, ConvergenceWarning, stacklevel=5)
+        if search.at_edge:
+            msg = "the best ridge in tuning is at the edge of those tried: give one of your own"
+            warnings.warn(msg, UserWarning, stacklevel=5)
+
+    def _predict(self, X: Any, method: str) -> Array:
+        """Fitted functions at `X`: (n, t)."""
+        check_is_fitted(self)
+        X = validate_samples(self, X, reset=False, method=method)
+        xp = array_namespace(self.B_)
+        rows = Rows(X, xp.empty((0,), **like(self.B_)), self.mean_, self.scale_)
+        operator = KernelOperator(self.kernel_, rows, self.centers_, self.B_)
+        return xp.astype(self.intercept_ + operator @ self.dual_coef_, X.dtype)
