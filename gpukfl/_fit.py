@@ -15,11 +15,15 @@ from sklearn.exceptions import ConvergenceWarning
 
 from gpukfl._model import Model
 from gpukfl._tuning import Tuning, host_array, length_of
-from gpukfl.estimators import BKerNNClassifier, BKerNNRegressor
+from gpukfl.estimators import BKerNNClassifier, BKerNNRegressor, HKRRClassifier, HKRRRegressor
 from gpukfl.estimators._validation import check_number
 from gpukfl.penalties import PENALTIES
 
-METHODS = {"bkernn": {"regression": BKerNNRegressor, "classification": BKerNNClassifier}}
+METHODS: dict[str, dict[str, Any]] = {
+    "bkernn": {"regression": BKerNNRegressor, "classification": BKerNNClassifier},
+    "hkrr": {"regression": HKRRRegressor, "classification": HKRRClassifier},
+}
+_PENALISED = ("bkernn",)  # tuned from outside; the others choose their settings while fitting
 TASKS = ("auto", "regression", "classification")
 
 _MANY_LABELS = 20  # more distinct integers than this are taken for measurements
@@ -33,7 +37,7 @@ def fit(
     backend: str = "auto",
     task: str = "auto",
     ridge: float | str = "tune",
-    penalty: str = "concave_feature",
+    penalty: str | None = None,
     max_time: float | None = None,
     random_state: int | None = 0,
     sample_weight: Any = None,
@@ -48,17 +52,19 @@ def fit(
         Finite real data: NumPy, CuPy, torch, a pandas frame of numbers, or a NumPy memory map.
     y : array of shape (n_samples,) or (n_samples, n_targets)
         Numbers, or labels of any kind.
-    method : {"bkernn"}, default="bkernn"
-        What to fit.
+    method : {"bkernn", "hkrr"}, default="bkernn"
+        What to fit: a Brownian kernel neural network, or hyper-kernel ridge regression.
     backend : {"auto", "numpy", "cupy", "torch"}, default="auto"
         Where to compute. "auto" follows X, and moves large NumPy data to a usable GPU.
     task : {"auto", "regression", "classification"}, default="auto"
         "auto" takes text, booleans and integers of at most 20 values for labels.
     ridge : float, "auto" or "tune", default="tune"
-        "tune" chooses among multiples of the paper's formula, starting there and going where
-        the hold-out score rises, each fit warm-started by its neighbour. "auto" is the formula.
-    penalty : str, default="concave_feature"
-        A penalty of the method, or "tune" for the one with the best hold-out score.
+        "tune" goes where the hold-out score rises, each fit warm-started by its neighbour: among
+        multiples of the paper's formula for "bkernn", together with the number of components for
+        "hkrr". "auto" is the formula of "bkernn", and "tune" for "hkrr".
+    penalty : str, optional
+        Of "bkernn": a penalty, by default "concave_feature", or "tune" for the one with the best
+        hold-out score.
     max_time : float, optional
         Seconds for everything, checked between steps. Tuning takes at most half; a final fit
         that is cut off keeps its best step and gives a ConvergenceWarning.
@@ -106,33 +112,76 @@ def fit(
     estimator = METHODS[method][task](**given)
     show = sys.stderr.isatty() if progress is None else progress
     with _progress(show) as report:
-        tuning = Tuning(estimator, X, y, sample_weight, begun, max_time, report)
-        chosen, stopped = tuning.run([penalty] if penalty != "tune" else list(PENALTIES), ridge)
-        if stopped:
-            warnings.warn(
-                "interrupted while tuning: the model is the best so far, fitted on the rows that "
-                "were not held out",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
-        else:
-            left = None if max_time is None else max(max_time + begun - time.perf_counter(), 1e-3)
-            chosen = tuning.final(chosen, left)
+        run = _fit_penalised if method in _PENALISED else _fit_self_tuned
+        chosen, trials = run(
+            estimator, X, y, sample_weight, report, begun, max_time, ridge=ridge, penalty=penalty
+        )
     names = [str(c) for c in X.columns] if hasattr(X, "columns") else None
     target = str(y.name) if getattr(y, "name", None) is not None else None
     return Model(
         estimator=chosen,
         method=method,
         task=task,
-        n_samples=int(chosen.dual_coef_.shape[0]),
+        n_samples=chosen._n_samples,
         feature_names=names or [f"x{k}" for k in range(chosen.n_features_in_)],
         target_name=target or "y",
-        tuning=tuning.trials,
+        tuning=trials,
         seconds=time.perf_counter() - begun,
     )
 
 
-def _check(method: str, task: str, ridge: Any, penalty: str, max_time: Any) -> None:
+def _fit_penalised(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    report: Callable[[str, int, float], None],
+    begun: float,
+    max_time: float | None,
+    *,
+    ridge: float | str,
+    penalty: str | None,
+) -> tuple[Any, list[dict[str, Any]]]:
+    """Tune the ridge, and the penalty if asked, then fit on everything."""
+    tuning = Tuning(estimator, X, y, sample_weight, begun, max_time, report)
+    penalties = list(PENALTIES) if penalty == "tune" else [penalty or estimator.penalty]
+    chosen, stopped = tuning.run(penalties, ridge)
+    if stopped:
+        warnings.warn(
+            "interrupted while tuning: the model is the best so far, fitted on the rows that "
+            "were not held out",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+        return chosen, tuning.trials
+    left = None if max_time is None else max(max_time + begun - time.perf_counter(), 1e-3)
+    return tuning.final(chosen, left), tuning.trials
+
+
+def _fit_self_tuned(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    report: Callable[[str, int, float], None],
+    begun: float,  # noqa: ARG001
+    max_time: float | None,
+    *,
+    ridge: float | str,
+    penalty: str | None,  # noqa: ARG001
+) -> tuple[Any, list[dict[str, Any]]]:
+    """Fit an estimator that chooses its own settings."""
+    estimator.set_params(ridge="auto" if ridge == "tune" else ridge, max_time=max_time)
+    estimator._watch = lambda stage, k, history: report(stage, k, history.objective[-1])
+    try:
+        estimator.fit(X, y, sample_weight=sample_weight)
+    finally:
+        del estimator._watch
+    estimator.set_params(max_time=None)
+    return estimator, estimator.tuning_
+
+
+def _check(method: str, task: str, ridge: Any, penalty: str | None, max_time: Any) -> None:
     if method not in METHODS:
         msg = f"expected method to be one of {', '.join(METHODS)}, got {method!r}"
         raise ValueError(msg)
@@ -142,7 +191,10 @@ def _check(method: str, task: str, ridge: Any, penalty: str, max_time: Any) -> N
     if isinstance(ridge, str) and ridge not in ("auto", "tune"):
         msg = f"expected ridge to be a positive number, 'auto' or 'tune', got {ridge!r}"
         raise ValueError(msg)
-    if penalty not in (*PENALTIES, "tune"):
+    if penalty is not None and method not in _PENALISED:
+        msg = f"expected no penalty with method {method!r}, got {penalty!r}"
+        raise ValueError(msg)
+    if penalty not in (None, *PENALTIES, "tune"):
         msg = f"expected penalty to be one of {', '.join(PENALTIES)} or tune, got {penalty!r}"
         raise ValueError(msg)
     check_number("max_time", max_time, low=0, low_allowed=False, also=(None,))

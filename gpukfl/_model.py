@@ -29,7 +29,7 @@ class Model:
     target_name : str
         What is predicted.
     tuning : list of dict
-        Penalty, ridge, hold-out score and whether it was chosen, for each setting tried.
+        Setting, hold-out score and whether it was chosen, for each setting tried.
     seconds : float
         Time that tuning and fitting took.
     """
@@ -44,8 +44,10 @@ class Model:
     seconds: float
 
     def __post_init__(self) -> None:
-        kept = ("penalty", "ridge", "multiple", "score", "chosen")
-        self.tuning = [{key: trial[key] for key in kept} for trial in self.tuning]
+        self.tuning = [
+            {key: value for key, value in trial.items() if key != "estimator"}
+            for trial in self.tuning
+        ]
 
     def predict(self, X: Any) -> Array:
         """Predict the target at `X`, of the library that was used in `fit`."""
@@ -90,14 +92,11 @@ class Model:
         lines = [
             f"{type(e).__name__} for {self.target_name}",
             f"  data        {self.n_samples} samples, {len(self.feature_names)} features",
-            f"  model       {e.W_.shape[1]} particles, penalty {e.penalty}, ridge {e.ridge_:.3g}",
-            f"  computed    on {e.place_}, "
-            + ("exactly" if e.n_knots_ is None else f"binned on {e.n_knots_} knots"),
+            f"  model       {e._model_text()}",
+            f"  computed    on {e.place_}, {e._facts()['kernel products']}",
             f"  fit         {e.n_iter_} steps, {e.status_.lower().replace('_', ' ')}, "
             f"{self.seconds:.1f} s with tuning",
         ]
-        if e.n_knots_ is not None:
-            lines.append(f"  knots error {e.knots_error_:.1e} relative")
         chosen = [trial for trial in self.tuning if trial["chosen"]]
         if chosen:
             lines.append(
@@ -111,7 +110,7 @@ class Model:
         return "\n".join(lines)
 
     def plot(self) -> Any:
-        """Draw importances, learned directions, shape functions and the objective.
+        """Draw importances, learned directions, shape functions or profiles, and the objective.
 
         Returns
         -------

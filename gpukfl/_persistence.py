@@ -15,12 +15,17 @@ from gpukfl._array import is_array, to_host
 from gpukfl._model import Model
 from gpukfl._results import History
 from gpukfl._version import __version__
-from gpukfl.estimators import BKerNNClassifier, BKerNNRegressor
+from gpukfl.estimators import BKerNNClassifier, BKerNNRegressor, HKRRClassifier, HKRRRegressor
+from gpukfl.kernels import KERNELS, Product, Scaled, Sum
 from gpukfl.methods import ShapeFunctions
 
 FORMAT, VERSION = "gpukfl-model", 1
-_CLASSES = {c.__name__: c for c in (BKerNNRegressor, BKerNNClassifier)}
-_RECORDS = {c.__name__: c for c in (ShapeFunctions, History)}
+_CLASSES = {
+    c.__name__: c for c in (BKerNNRegressor, BKerNNClassifier, HKRRRegressor, HKRRClassifier)
+}
+_KERNELS = (*KERNELS.values(), Sum, Product, Scaled)
+_LEARNED: tuple[type, ...] = (ShapeFunctions, History)
+_RECORDS: dict[str, Any] = {c.__name__: c for c in (*_LEARNED, *_KERNELS)}
 _PLAIN = (str, int, float, bool, type(None))
 
 

@@ -45,16 +45,13 @@ def _parser() -> argparse.ArgumentParser:
         "data", help="CSV, Parquet or .npz file, or diabetes, breast_cancer, digits, iris, wine"
     )
     fit.add_argument("--target", help="column to predict (default: the last)")
-    fit.add_argument("--method", default="bkernn", help="what to fit (default: %(default)s)")
+    fit.add_argument("--method", default="bkernn", help="bkernn (default) or hkrr")
     fit.add_argument("--backend", default="auto", help="auto, numpy, cupy or torch")
     fit.add_argument("--task", default="auto", help="auto, regression or classification")
-    fit.add_argument(
-        "--penalty",
-        default="concave_feature",
-        help="a penalty's name, or tune (default: %(default)s)",
-    )
+    fit.add_argument("--penalty", help="of bkernn: a penalty's name, or tune")
     fit.add_argument("--ridge", default="tune", type=_ridge, help="tune, auto or a number")
-    fit.add_argument("--particles", type=int, help="number of particles")
+    fit.add_argument("--particles", type=int, help="of bkernn: number of particles")
+    fit.add_argument("--components", type=int, help="of hkrr: number of components")
     fit.add_argument("--max-time", type=float, metavar="SECONDS", help="time for everything")
     fit.add_argument(
         "--test-fraction",
@@ -91,7 +88,8 @@ def _fit(options: argparse.Namespace) -> int:
         msg = f"expected a target in {options.data}: give --target"
         raise ValueError(msg)
     inside, outside = _split(table.y, options.test_fraction, options.random_state)
-    given = {} if options.particles is None else {"n_particles": options.particles}
+    numbers = {"n_particles": options.particles, "n_components": options.components}
+    given = {name: number for name, number in numbers.items() if number is not None}
     model = gpukfl.fit(
         table.X.iloc[inside],
         table.y[inside],

@@ -182,6 +182,33 @@ class BKerNNBase(LinearFeatures, HostPickled):
             )
             warnings.warn(msg, ConvergenceWarning, stacklevel=4)
 
+    # ------------------------------------------------------------------ description
+
+    _map_norms = "row norms of W"
+    _curves_note = (
+        "A shape function is what one particle adds to the prediction along its projection."
+    )
+
+    @property
+    def _n_samples(self) -> int:
+        return int(self.dual_coef_.shape[0])
+
+    def _model_text(self) -> str:
+        return f"{self.W_.shape[1]} particles, penalty {self.penalty}, ridge {self.ridge_:.3g}"
+
+    def _facts(self) -> dict[str, Any]:
+        """Give what a report says of the model."""
+        exact = "exact"
+        if self.n_knots_ is not None:
+            exact = f"binned on {self.n_knots_} knots, relative error {self.knots_error_:.1e}"
+        return {
+            "particles": self.W_.shape[1],
+            "penalty": self.penalty,
+            "ridge": f"{self.ridge_:.4g}",
+            "kernel products": exact,
+            "residual of the last solve": f"{self.solve_residual_:.1e}",
+        }
+
     # ------------------------------------------------------------------ prediction
 
     def _predict(self, X: Any, method: str) -> Array:

@@ -142,10 +142,7 @@ class HKRRBase(LinearFeatures, HostPickled):
         problem = make()
         search = Search(make, X, Y, weights, rng, self, self._until(TUNE_SHARE, begun), self._tell)
         ridge, B, lengthscale, stopped = self._start(problem, search)
-        if problem.constant or stopped:
-            steps = 0
-        else:
-            steps = self.max_iter
+        steps = 0 if problem.constant or stopped else self.max_iter
         fit, model = problem.learn(
             B,
             lengthscale,
@@ -182,8 +179,10 @@ class HKRRBase(LinearFeatures, HostPickled):
         try:
             setting, B, lengthscale = search.run()
         except KeyboardInterrupt:
-            setting, (B, lengthscale) = search.best, search.maps[0]
-            return setting.ridge, B, lengthscale, True
+            if search.best is None:  # interrupted before there was anything to start from
+                raise
+            B, lengthscale = search.maps[0]
+            return search.best.ridge, B, lengthscale, True
         return setting.ridge, B, lengthscale, False
 
     def _tell(self, stage: str, k: int, history: History) -> None:
@@ -195,7 +194,7 @@ class HKRRBase(LinearFeatures, HostPickled):
             )
         watch = getattr(self, "_watch", None)
         if watch is not None:
-            watch(k, history)
+            watch(stage, k, history)
 
     def _watched(self, k: int, _: Array, history: History) -> None:
         self._tell("fit", k, history)
@@ -239,9 +238,9 @@ class HKRRBase(LinearFeatures, HostPickled):
         self.place_ = f"{library_of(problem.reference)} {problem.reference.device}"
         self._library = library_of(X)
         self._n_samples = problem.n
-        self._warn(model, fit, search)
+        self._warn(model, fit)
 
-    def _warn(self, model: Solved, fit: HKRRFit, search: Search) -> None:
+    def _warn(self, model: Solved, fit: HKRRFit) -> None:
         status = Status[self.status_]
         if status not in _QUIET:
             msg = f"{type(self).__name__} after {self.n_iter_} iterations: {status.value}"
@@ -253,9 +252,65 @@ class HKRRBase(LinearFeatures, HostPickled):
                 "mean diagonal was added to its diagonal"
             )
             warnings.warn(msg, ConvergenceWarning, stacklevel=5)
-        if search.at_edge:
-            msg = "the best ridge in tuning is at the edge of those tried: give one of your own"
+        if model.path is not None and not model.path.brackets:
+            msg = (
+                f"the best ridge of the last fit, {model.ridge:.1e}, is at the edge of those tried"
+            )
             warnings.warn(msg, UserWarning, stacklevel=5)
+
+    # ------------------------------------------------------------------ description
+
+    _map_norms = "column norms of B"
+    _curves_note = (
+        "A profile is the prediction along one learned direction, through the middle of the "
+        "centres."
+    )
+
+    def _model_text(self) -> str:
+        return (
+            f"{type(self.kernel_).__name__} kernel of {self.B_.shape[0]} components, "
+            f"{self.centers_.shape[0]} centres, ridge {self.ridge_:.3g}"
+        )
+
+    def _facts(self) -> dict[str, Any]:
+        """Give what a report says of the model."""
+        return {
+            "kernel": type(self.kernel_).__name__,
+            "components": self.B_.shape[0],
+            "centres": self.centers_.shape[0],
+            "ridge": f"{self.ridge_:.4g}",
+            "lengthscale": f"{self.lengthscale_:.4g}",
+            "jitter": f"{self.jitter_:.1e}",
+            "kernel products": "by blocks",
+        }
+
+    def profiles(self, count: int = 5, points: int = 100) -> tuple[np.ndarray, np.ndarray]:
+        """Predict along the leading directions, through the mean of the centres.
+
+        Parameters
+        ----------
+        count : int
+            Directions at most.
+        points : int
+            On each direction, over the range of the centres.
+
+        Returns
+        -------
+        tuple of host arrays, shapes (c, points) and (c, points, n_targets)
+            Coordinates along the directions, and predictions.
+        """
+        check_is_fitted(self)
+        centers, B = to_host(self.centers_).astype(float), to_host(self.B_).astype(float)
+        middle = centers.mean(axis=0)
+        directions = to_host(self.components_).astype(float)[:count]
+        along = (centers - middle) @ directions.T
+        steps = np.linspace(along.min(axis=0), along.max(axis=0), points, axis=1)
+        X = middle + steps[:, :, None] * directions[:, None, :]
+        K = self.kernel_(X.reshape(-1, X.shape[-1]) @ B.T, centers @ B.T)
+        values = to_host(self.intercept_) + K @ to_host(self.dual_coef_)
+        return steps, values.reshape(len(steps), points, -1)
+
+    # ------------------------------------------------------------------ prediction
 
     def _predict(self, X: Any, method: str) -> Array:
         """Fitted functions at `X`: (n, t)."""

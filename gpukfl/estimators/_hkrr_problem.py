@@ -23,6 +23,7 @@ from gpukfl.methods import (
     HyperKernelObjective,
     NystromFactor,
     NystromSystem,
+    RidgePath,
     choose_centers,
     fit_hkrr,
     gradient_directions,
@@ -46,7 +47,7 @@ _TUNE_STEPS = 20
 _FOLDS_BELOW = 1_000  # rows below which one hold-out set is too small to choose by
 _FOLDS = 5
 FEWEST = 20  # rows with which anything is held out
-_GAIN = 1e-3  # of the unexplained variance, worth another dimension or ridge
+_GAIN = 5e-3  # share of the unexplained variance that is worth another dimension or ridge
 CENTERS, _REFIT_CENTERS = 500, 2_000
 _PATH_CENTERS = 1_000  # on which the last ridge and lengthscale are chosen
 TUNE_SHARE, FIT_SHARE = 0.4, 0.8  # of max_time spent by then
@@ -70,6 +71,7 @@ class Solved:
     alpha: Array  # (q, t), float64
     ridge: float
     factor: NystromFactor
+    path: RidgePath | None = None  # on which the ridge of the last fit was chosen
 
 
 class HyperKernelProblem(Data):
@@ -111,7 +113,7 @@ class HyperKernelProblem(Data):
         return rows_at(self.rows, index)
 
     def sample(self) -> Array:
-        """Some rows, at random."""
+        """Draw some rows."""
         if self.n <= _SAMPLE:
             return self.rows.whole()
         return rows_at(self.rows, np.sort(self.rng.choice(self.n, _SAMPLE, replace=False)))
@@ -136,7 +138,7 @@ class HyperKernelProblem(Data):
     # ------------------------------------------------------------------ starting maps
 
     def starts(self, k: int) -> list[Array]:
-        """Maps (k, d) to start from: random ones, principal axes, and average gradients."""
+        """Give maps (k, d) to start from: random ones, principal axes, and average gradients."""
         sample = self.sample()
         known = getattr(self.settings, "B_", None) if self.settings.warm_start else None
         if known is not None and known.shape[1] == self.d:
@@ -224,11 +226,11 @@ class HyperKernelProblem(Data):
             at = system(stretch, Z)
             few = self.n <= 20 * Z.shape[0]
             path = at.leave_one_out(Y, weights, _FINE_RIDGES) if few else at.path(_FINE_RIDGES)
-            paths.append((min(path.scores), stretch, path.best))
-        _, stretch, ridge = min(paths)
+            paths.append((min(path.scores), stretch, path))
+        _, stretch, path = min(paths, key=lambda entry: entry[:2])
         Z = self.centers(n_centers, model.B)
-        alpha, factor = system(stretch, xp.astype(Z, xp.float64)).solve(ridge)
-        return Solved(model.B, stretch * model.lengthscale, Z, alpha, ridge, factor)
+        alpha, factor = system(stretch, xp.astype(Z, xp.float64)).solve(path.best)
+        return Solved(model.B, stretch * model.lengthscale, Z, alpha, path.best, factor, path)
 
     def n_refit_centers(self) -> int:
         """Centres of the last fit: what is asked for, or what memory and patience allow."""
@@ -333,7 +335,7 @@ class Search:
             system = NystromSystem.of(operator, problem.Y, problem.weights)
             ridge = self.settings.ridge
             if ridge == "auto":
-                ridge = system.path(_RIDGES).best
+                ridge = system.path(_RIDGES).largest_good
             alpha, factor = system.solve(float(ridge))
             model = Solved(B, ell, Z, alpha, ridge, factor)
             error, around = held_out.errors(problem, model)
@@ -379,12 +381,6 @@ class Search:
         score = 1.0 - errors / spread if spread > 0 else -errors
         self.trials.append({"setting": setting, "score": score, "chosen": False})
         return score, learned
-
-    @property
-    def at_edge(self) -> bool:
-        """Whether the chosen ridge is the smallest or largest of the grid."""
-        chosen = [t["setting"].ridge for t in self.trials if t["chosen"]]
-        return bool(chosen) and chosen[0] in (_RIDGES[0], _RIDGES[-1])
 
 
 def components_grid(d: int) -> list[int]:

@@ -24,7 +24,7 @@ def plot_model(model: Any, /) -> Any:
     Returns
     -------
     matplotlib.figure.Figure
-        Importances, learned directions, shape functions and the objective.
+        Importances, learned directions, shape functions or profiles, and the objective.
 
     Raises
     ------
@@ -42,7 +42,8 @@ def plot_model(model: Any, /) -> Any:
     axes = figure.subplots(2, 2)
     plot_importances(axes[0, 0], model)
     plot_directions(axes[0, 1], model)
-    plot_shapes(axes[1, 0], model)
+    draw = plot_shapes if hasattr(model.estimator, "shape_functions_") else plot_profiles
+    draw(axes[1, 0], model)
     plot_objective(axes[1, 1], model)
     return figure
 
@@ -51,7 +52,7 @@ def plot_importances(ax: Any, model: Any, /) -> None:
     """Draw the leading features' importances."""
     leading = model.most_important(_BARS)[::-1]
     ax.barh([name for name, _ in leading], [value for _, value in leading], color="#31688e")
-    ax.set(title="Feature importances", xlabel="share of the row norms of W")
+    ax.set(title="Feature importances", xlabel=f"share of the {model.estimator._map_norms}")
     _plain(ax)
 
 
@@ -62,7 +63,7 @@ def plot_directions(ax: Any, model: Any, /) -> None:
     columns = [model.feature_names.index(name) for name in names]
     ax.set(title="Learned directions")
     if not len(components):
-        ax.text(0.5, 0.5, "none: W = 0", ha="center", va="center", transform=ax.transAxes)
+        ax.text(0.5, 0.5, "none: the map is 0", ha="center", va="center", transform=ax.transAxes)
         ax.set_axis_off()
         return
     loadings = components[:, columns].T
@@ -96,6 +97,24 @@ def plot_shapes(ax: Any, model: Any, /) -> None:
         ylabel=f"contribution to {_target_label(model, target)}",
     )
     ax.legend(fontsize=7, frameon=False)
+    _plain(ax)
+
+
+def plot_profiles(ax: Any, model: Any, /) -> None:
+    """Draw the prediction along each leading direction, centred on its own mean."""
+    steps, values = model.estimator.profiles(_DIRECTIONS)
+    target = int(np.argmax(np.ptp(values, axis=1).sum(axis=0))) if len(values) else 0
+    for rank, (t, curve) in enumerate(zip(steps, values[:, :, target], strict=True)):
+        shade = 0.15 + 0.75 * rank / max(len(steps) - 1, 1)
+        label = f"direction {rank + 1}"
+        ax.plot(t, curve - curve.mean(), color=_viridis(shade), lw=1.6, label=label)
+    ax.set(
+        title="Prediction along the learned directions",
+        xlabel="coordinate along the direction",
+        ylabel=f"{_target_label(model, target)}, less its mean",
+    )
+    if len(steps):
+        ax.legend(fontsize=7, frameon=False)
     _plain(ax)
 
 

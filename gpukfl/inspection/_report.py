@@ -32,8 +32,7 @@ tr.chosen {{ font-weight: 600; color: #31688e; }} img {{ width: 100%; }}
 <h2>What was learned</h2><img alt="Feature importances, learned directions, shape functions and
 objective" src="data:image/png;base64,{picture}">
 <p class="note">Importances, directions and projections are in standard deviations of the features.
-A direction's loadings say how much each feature weighs in it. A shape function is what one
-particle adds to the prediction along its projection.</p>
+A direction's loadings say how much each feature weighs in it. {curves_note}</p>
 <h2>The model</h2><table>{facts}</table>
 {tuning}
 <h2>Most important features</h2>
@@ -69,6 +68,7 @@ def write_report(model: Any, path: str | Path, /, *, scores: dict[str, float]) -
         ),
         scores="".join(_score(label, value) for label, value in shown.items()),
         picture=_picture(model),
+        curves_note=model.estimator._curves_note,
         facts=_facts(model),
         tuning=_tuning(model, name),
         features="".join(
@@ -95,14 +95,8 @@ def _picture(model: Any) -> str:
 
 def _facts(model: Any) -> str:
     e = model.estimator
-    exact = "exact" if e.n_knots_ is None else f"binned, relative error {e.knots_error_:.1e}"
-    facts = {
-        "particles": e.W_.shape[1],
-        "penalty": e.penalty,
-        "ridge": f"{e.ridge_:.4g}",
+    facts = e._facts() | {
         "steps": f"{e.n_iter_} ({e.status_.lower().replace('_', ' ')})",
-        "kernel products": exact,
-        "residual of the last solve": f"{e.solve_residual_:.1e}",
         "computed on": e.place_,
     }
     rows = (f"<tr><td>{k}</td><td>{html.escape(str(v))}</td></tr>" for k, v in facts.items())
@@ -112,13 +106,20 @@ def _facts(model: Any) -> str:
 def _tuning(model: Any, name: str) -> str:
     if not model.tuning:
         return ""
+    settings = [key for key in model.tuning[0] if key not in ("score", "chosen")]
+    trials = sorted(model.tuning, key=lambda trial: [trial[key] for key in settings])
+    head = "".join(f"<th>{_HEADS.get(key, key)}</th>" for key in settings)
     rows = "".join(
-        f'<tr class="{"chosen" if trial["chosen"] else ""}"><td>{html.escape(trial["penalty"])}'
-        f"</td><td>{trial['ridge']:.4g}</td><td>{trial['multiple']:.3g}</td>"
-        f"<td>{'stopped' if trial['score'] is None else format(trial['score'], '.4f')}</td></tr>"
-        for trial in sorted(model.tuning, key=lambda trial: (trial["penalty"], trial["ridge"]))
+        f'<tr class="{"chosen" if trial["chosen"] else ""}">'
+        + "".join(f"<td>{_cell(trial[key])}</td>" for key in settings)
+        + f"<td>{'stopped' if trial['score'] is None else format(trial['score'], '.4f')}</td></tr>"
+        for trial in trials
     )
-    return (
-        "<h2>Tuning</h2><table><tr><th>penalty</th><th>ridge</th><th>times the paper's</th>"
-        f"<th>hold-out {name}</th></tr>{rows}</table>"
-    )
+    return f"<h2>Tuning</h2><table><tr>{head}<th>hold-out {name}</th></tr>{rows}</table>"
+
+
+_HEADS = {"multiple": "times the paper's", "n_components": "components"}
+
+
+def _cell(value: Any) -> str:
+    return format(value, ".3g") if isinstance(value, float) else html.escape(str(value))

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, double_like, index_like, like, to_host
+from gpukfl._array import Array, array_namespace, double_like, epsilon, index_like, like, to_host
 from gpukfl._memory import available_memory
 from gpukfl._rows import Rows
 from gpukfl.kernels import Kernel
@@ -17,7 +17,8 @@ SELECTIONS = ("uniform", "leverage", "pivoted")
 
 _PILOT = 1000  # centres behind approximate leverage scores, at most
 _BLOCK = 64  # proposals of the pivoted choice at a time
-_EXHAUSTED = 1e-12  # share of the trace that rounding leaves
+_EXHAUSTED = 1e-12  # share of k(x, x) below which nothing is left to explain
+_ROUNDING = 100.0  # the same in units of the precision
 _PIVOTED_SHARE = 0.25  # of the memory that may be used, for the factor of the pivoted choice
 
 
@@ -137,33 +138,41 @@ def _pivoted(
     whole = KernelOperator(kernel, Rows(X, rows.reference), X[:1, :], B)
     xp = array_namespace(X)
     left = to_host(_diagonal(whole, 0, len(part))).astype(np.float64)
-    total = left.sum()
+    floor = max(_EXHAUSTED, _ROUNDING * epsilon(X)) * left
     factor = xp.zeros((len(part), 0), **like(X))
     chosen: list[int] = []
-    while len(chosen) < q and left.sum() > _EXHAUSTED * total:
+    while len(chosen) < q and left.any():
         proposals = rng.choice(len(part), _BLOCK, p=left / left.sum())
         index = xp.asarray(proposals, **index_like(X))
         points, known = xp.take(X, index, axis=0), xp.take(factor, index, axis=0)
         small = KernelOperator(kernel, whole.rows, points, B)
-        kept, L = _accepted(to_host(small.core()) - to_host(known @ known.T), rng, q - len(chosen))
+        known = xp.astype(known, xp.float64)
+        H = to_host(small.core() - known @ known.T)
+        left[proposals[np.diag(H) <= floor[proposals]]] = 0.0
+        kept, L = _accepted(H, floor[proposals], rng, q - len(chosen))
+        if not len(kept):
+            continue
         columns = xp.asarray(kept, **index_like(X))
         pivots = KernelOperator(kernel, whole.rows, xp.take(points, columns, axis=0), B)
-        residual = pivots.dense() - factor @ xp.take(known, columns, axis=0).T
+        known = xp.astype(xp.take(known, columns, axis=0), X.dtype)
+        residual = pivots.dense() - factor @ known.T
         lower = CholeskyFactor(xp.asarray(L, **double_like(X)))
         new = lower.solve_lower(xp.astype(residual, xp.float64).T)
         factor = xp.concat([factor, xp.astype(new.T, X.dtype)], axis=1)
         chosen += proposals[kept].tolist()
-        left = np.maximum(left - to_host(xp.sum(new * new, axis=0)), 0.0)
+        left = left - to_host(xp.sum(new * new, axis=0))
+        left[left <= floor] = 0.0
         left[np.asarray(chosen)] = 0.0
-    return np.sort(part[np.asarray(chosen)])
+    return np.sort(part[np.asarray(chosen or [0])])
 
 
 def _accepted(
-    H: np.ndarray, rng: np.random.RandomState, at_most: int
+    H: np.ndarray, floor: np.ndarray, rng: np.random.RandomState, at_most: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Accept proposals with residual kernel `H`, each with the share of its variance that is left.
 
-    Returns their positions, the first always among them, and the Cholesky factor of their block.
+    Returns their positions, the first above the floor always among them, and the Cholesky factor
+    of their block.
     """
     first = np.diag(H).copy()
     H = H.copy()
@@ -171,7 +180,7 @@ def _accepted(
     columns: list[np.ndarray] = []
     for j in range(len(H)):
         left = H[j, j]
-        if left <= 0 or rng.uniform() * first[j] > left:
+        if left <= floor[j] or rng.uniform() * first[j] > left:
             continue
         column = H[:, j] / math.sqrt(left)
         H = H - np.outer(column, column)
@@ -179,10 +188,8 @@ def _accepted(
         columns.append(column)
         if len(kept) == at_most:
             break
-    if not kept:  # all that is left is rounding
-        kept, columns = [0], [H[:, 0] / math.sqrt(max(first[0], 1e-300))]
-    L = np.stack([column[kept] for column in columns], axis=1)
-    return np.asarray(kept), np.tril(L)
+    L = np.asarray([column[kept] for column in columns]).T
+    return np.asarray(kept, dtype=np.int64), np.tril(L)
 
 
 def rows_at(rows: Rows, index: np.ndarray, /) -> Array:

@@ -101,6 +101,13 @@ class RidgePath:
         return max(ridge for ridge, s in zip(self.ridges, finite, strict=True) if s == lowest)
 
     @property
+    def largest_good(self) -> float:
+        """Largest ridge whose score is within 1 % of the lowest."""
+        lowest = min(self.scores)
+        pairs = zip(self.ridges, self.scores, strict=True)
+        return max(ridge for ridge, score in pairs if score <= 1.01 * lowest)
+
+    @property
     def brackets(self) -> bool:
         """Whether the grid is wide enough: it would gain less than 1 % of the score to go on."""
         order = sorted(range(len(self.ridges)), key=lambda k: self.ridges[k])
