@@ -133,7 +133,7 @@ def _pivoted(
     fitting = int(_PIVOTED_SHARE * available_memory(rows.reference) // (16 * q))
     part = np.arange(n)
     if fitting < n:  # the factor of all rows would be too large
-        part = np.sort(rng.choice(n, max(fitting, 2 * q), replace=False))
+        part = np.sort(rng.choice(n, min(n, max(fitting, 2 * q)), replace=False))
     X = rows_at(rows, part) if len(part) < n else rows.whole()
     whole = KernelOperator(kernel, Rows(X, rows.reference), X[:1, :], B)
     xp = array_namespace(X)
