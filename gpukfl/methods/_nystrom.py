@@ -146,8 +146,8 @@ class NystromSystem:
     def solve(self, ridge: float, /) -> tuple[Array, NystromFactor]:
         """Dual coefficients (q, t) in float64: O(q³).
 
-        By Cholesky factors; where rounding has made the matrix indefinite by its eigenvalues, of
-        which negative ones are then zeros.
+        By Cholesky factors; where rounding has made the matrix indefinite, by its eigenvalues, of
+        which those within rounding are raised to it.
         """
         factor = self.factor(ridge)
         inner, right = self.whitened(factor)
@@ -158,7 +158,9 @@ class NystromSystem:
             beta = CholeskyFactor.of(inner + shift * eye).solve(right)
         except np.linalg.LinAlgError:
             s, Q = xp.linalg.eigh(inner)
-            s = xp.clip(s, min=float(s[-1]) * inner.shape[0] * epsilon(inner))
+            # Rounding is at least as large as what it has made negative
+            noise = max(-2.0 * float(s[0]), float(s[-1]) * inner.shape[0] * epsilon(inner))
+            s = xp.clip(s, min=noise)
             beta = Q @ ((Q.T @ right) / (s + shift)[:, None])
             factor = replace(factor, raised=True)
         return factor.L.solve_upper(beta), factor
