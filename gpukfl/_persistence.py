@@ -24,8 +24,8 @@ _CLASSES = {
     c.__name__: c for c in (BKerNNRegressor, BKerNNClassifier, HKRRRegressor, HKRRClassifier)
 }
 _KERNELS = (*KERNELS.values(), Sum, Product, Scaled)
-_LEARNED: tuple[type, ...] = (ShapeFunctions, History)
-_RECORDS: dict[str, Any] = {c.__name__: c for c in (*_LEARNED, *_KERNELS)}
+_LEARNED: tuple[Any, ...] = (ShapeFunctions, History)
+_RECORDS: dict[str, Any] = {c.__name__: c for c in _LEARNED + _KERNELS}
 _PLAIN = (str, int, float, bool, type(None))
 
 

@@ -30,6 +30,8 @@ TOP = 10  # datasets, cli, _fit, ... and the package itself
 LIBRARIES = {"numpy", "cupy", "cupyx", "torch", "scipy", "array_api_compat", "array_api_extra"}
 BLIND = ("kernels", "operators", "solvers", "penalties", "methods")  # folders that know no library
 ALLOWED = {
+    # A weighted median of a small sample, on the host
+    "kernels/_bandwidth.py": {"numpy"},
     # The standard has no random numbers and no error class: drawn on the host, placed by `beside`
     "methods/_kernel_ridge.py": {"numpy.linalg.LinAlgError"},
     "methods/_nystrom.py": {"numpy.linalg.LinAlgError"},

@@ -25,7 +25,10 @@ from gpukfl.estimators._validation import (
     validate_weights,
     weighted_mean_scale,
 )
+from gpukfl.methods import rows_at
 from gpukfl.operators import center
+
+_SAMPLE = 1_000  # rows of which all pairs may be looked at
 
 
 class Data:
@@ -76,6 +79,15 @@ class Data:
             self.Y = xp.astype(Y, self.reference.dtype)
         check_overflow(self.rows, self.Y)
         self.constant = not bool(xp.any(xp.abs(center(self.Y, s)) > 1e-12))
+
+    def sample(self, rng: np.random.RandomState, /) -> tuple[Array, np.ndarray | None]:
+        """Draw some rows, with their weights: what pairs of samples are looked at in."""
+        n, s = self.rows.shape[0], self.root_weights
+        index = np.arange(n)
+        if n > _SAMPLE:
+            index = np.sort(rng.choice(n, _SAMPLE, replace=False))
+        weights = None if s is None else to_host(s)[index, 0].astype(np.float64) ** 2
+        return rows_at(self.rows, index), weights
 
     def scaled(self, X: Array, Y: Array, /) -> tuple[Array, Array]:
         """Other samples and targets (float64), placed and scaled like these."""

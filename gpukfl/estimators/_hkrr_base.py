@@ -175,7 +175,7 @@ class HKRRBase(LinearFeatures, HostPickled):
             ridge = _NO_RIDGE if self.ridge == "auto" else float(self.ridge)
             k = problem.d if self.n_components == "auto" else int(self.n_components)
             B = problem.starts(k)[-1]
-            return ridge, B, problem.lengthscale(B, problem.sample()), False
+            return ridge, B, problem.lengthscale(B, *problem.sample(problem.rng)), False
         try:
             setting, B, lengthscale = search.run()
         except KeyboardInterrupt:

@@ -40,7 +40,6 @@ _FINE_RIDGES = np.geomspace(1e-9, 10.0, 31).tolist()
 _STRETCHES = (0.5, 0.7, 1.0, 1.4)  # lengthscales of the last fit, in units of the learned one
 _START_COMPONENTS = 20  # the paper's choice for larger data
 _MOST_COMPONENTS = 64
-_SAMPLE = 1_000  # rows behind median distances and gradient outer products
 _TUNE_ROWS = 20_000  # rows that dimension and ridge are chosen on, at most
 _TUNE_CENTERS = 200
 _TUNE_STEPS = 20
@@ -112,12 +111,6 @@ class HyperKernelProblem(Data):
         )
         return rows_at(self.rows, index)
 
-    def sample(self) -> Array:
-        """Draw some rows."""
-        if self.n <= _SAMPLE:
-            return self.rows.whole()
-        return rows_at(self.rows, np.sort(self.rng.choice(self.n, _SAMPLE, replace=False)))
-
     def objective(self, Z: Array, ridge: float) -> HyperKernelObjective:
         """Objective with centres `Z`."""
         return HyperKernelObjective(
@@ -139,7 +132,7 @@ class HyperKernelProblem(Data):
 
     def starts(self, k: int) -> list[Array]:
         """Give maps (k, d) to start from: random ones, principal axes, and average gradients."""
-        sample = self.sample()
+        sample, weights = self.sample(self.rng)
         known = getattr(self.settings, "B_", None) if self.settings.warm_start else None
         if known is not None and known.shape[1] == self.d:
             return [resized_map(beside(to_host(known), self.reference), k, rng=self.rng)]
@@ -147,12 +140,13 @@ class HyperKernelProblem(Data):
         host = [draw / np.linalg.norm(draw, 2) for draw in draws]
         host.append(np.eye(self.d)[:k] if k == self.d else _principal_axes(to_host(sample), k))
         maps = [beside(B, self.reference) for B in host]
-        return [*maps, self._average_gradients(sample, k)]
+        return [*maps, self._average_gradients(sample, weights, k)]
 
-    def _average_gradients(self, sample: Array, k: int) -> Array:
+    def _average_gradients(self, sample: Array, weights: np.ndarray | None, k: int) -> Array:
         """Square root of the average gradient outer product of a fit without a map."""
         Z = self.centers(_TUNE_CENTERS)
-        kernel = self.kernel.stretched(median_distance(sample, norm=self.kernel.norm))
+        typical = median_distance(sample, norm=self.kernel.norm, weights=weights)
+        kernel = self.kernel.stretched(typical)
         operator = KernelOperator(kernel, self.rows, Z, keep=True)
         system = NystromSystem.of(operator, self.Y, self.weights)
         alpha, _ = system.solve(system.path(_RIDGES).best)
@@ -165,11 +159,11 @@ class HyperKernelProblem(Data):
         roots = np.maximum((values / values[0]) ** 0.25, 0.03)
         return beside(roots[:, None] * vectors.T, self.reference)
 
-    def lengthscale(self, B: Array, sample: Array) -> float:
+    def lengthscale(self, B: Array, sample: Array, weights: np.ndarray | None) -> float:
         """Median distance of the mapped rows."""
         if self.settings.lengthscale != "auto":
             return float(self.settings.lengthscale)
-        return median_distance(sample @ B.T, norm=self.kernel.norm)
+        return median_distance(sample @ B.T, norm=self.kernel.norm, weights=weights)
 
     # ------------------------------------------------------------------ fits
 
@@ -327,10 +321,10 @@ class Search:
         problem, held_out = self.problems[0], self.held_out[0]
         k = self.settings.n_components
         k = min(problem.d, _START_COMPONENTS) if k == "auto" else min(int(k), problem.d)
-        sample, Z = problem.sample(), problem.centers(_TUNE_CENTERS)
+        (sample, weights), Z = problem.sample(problem.rng), problem.centers(_TUNE_CENTERS)
         found = []
         for number, B in enumerate(problem.starts(k)):
-            ell = problem.lengthscale(B, sample)
+            ell = problem.lengthscale(B, sample, weights)
             operator = problem.operator(problem.rows, B, ell, Z)
             system = NystromSystem.of(operator, problem.Y, problem.weights)
             ridge = self.settings.ridge

@@ -63,7 +63,7 @@ _ATTRIBUTES = """
     ridge_path_ : RidgePath or None
         Ridges tried and their scores.
     status_, n_iter_, solve_residual_ : str, int, float
-        How the solver ended; 0 iterations and residual 0 where centres were solved directly.
+        How the solver ended; 1 iteration where it factored, and residual 0 for centres.
     jitter_ : float
         What was added to the diagonal of the factored kernel matrix, relative to its mean.
     condition_ : float or None

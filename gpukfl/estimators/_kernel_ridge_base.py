@@ -52,7 +52,6 @@ _PATH_DENSE = 2_000  # samples up to which the ridge is chosen on the whole kern
 _PATH_CENTERS = 1_000  # centres on which it is chosen otherwise
 _LEFT_OUT_UP_TO = 20  # samples to a centre up to which that is by leave-one-out: GCV needs many
 _GRAM_UP_TO = 2_000  # centres up to which their normal equations are formed
-_MEDIAN_ROWS = 1_000  # sample behind the median distance
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +62,7 @@ class _Solved:
     alpha: Array
     solver: str
     status: Status = Status.CONVERGED
-    n_iter: int = 0
+    n_iter: int = 1
     residual: float = 0.0
     jitter: float = 0.0
     raised: bool = False
@@ -205,16 +204,10 @@ class _Run:
         if self.settings.lengthscale != "auto":
             return float(self.settings.lengthscale)
         # A kernel given as a value has the lengthscale that its maker gave it
-        return 1.0 if isinstance(self.settings.kernel, Kernel) else self.median(kernel)
-
-    def median(self, kernel: Kernel) -> float:
-        """Median distance of a sample of the rows."""
-        rows = self.data.rows
-        n = rows.shape[0]
-        sample = np.arange(n)
-        if n > _MEDIAN_ROWS:
-            sample = np.sort(self.rng.choice(n, _MEDIAN_ROWS, replace=False))
-        return median_distance(rows_at(rows, sample), norm=kernel.norm)
+        if isinstance(self.settings.kernel, Kernel):
+            return 1.0
+        X, weights = self.data.sample(self.rng)
+        return median_distance(X, norm=kernel.norm, weights=weights)
 
     def _plan(self) -> tuple[str, int]:
         """Solver and number of centres; n centres mean the exact problem."""

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from gpukfl._array import Array, array_namespace
+import numpy as np
+
+from gpukfl._array import Array, to_host
 from gpukfl.linalg import distances
 
 
-def median_distance(X: Array, /, *, norm: str = "euclidean") -> float:
-    r"""Median distance between different rows of `X`, a usual first lengthscale.
+def median_distance(
+    X: Array, /, *, norm: str = "euclidean", weights: np.ndarray | None = None
+) -> float:
+    r"""Median distance between different points among the rows of `X`, a usual first lengthscale.
 
     Parameters
     ----------
@@ -15,12 +19,14 @@ def median_distance(X: Array, /, *, norm: str = "euclidean") -> float:
         Points; a random sample of some hundred where there are many, because all pairs are taken.
     norm : {"euclidean", "manhattan"}
         Of the distance.
+    weights : host array, shape (n,), optional
+        Positive; a weight counts as so many copies.
 
     Returns
     -------
     float
-        The median of :math:`\|x_i - x_j\|` over i < j, or over pairs that differ where more
-        than half are equal; 1 where all rows are equal. O(n² d). Waits for the device.
+        The median of :math:`\|x_i - x_j\|` over pairs that differ, each with the product of its
+        weights; 1 where all rows are equal. O(n² d). Waits for the device.
 
     Examples
     --------
@@ -29,14 +35,16 @@ def median_distance(X: Array, /, *, norm: str = "euclidean") -> float:
     >>> median_distance(np.array([[0.0], [1.0], [3.0]]))
     2.0
     """
-    xp = array_namespace(X)
-    n = X.shape[0]
-    flat = xp.sort(xp.reshape(distances(X, X, norm=norm), (n * n,)))
-    flat = flat[n:]  # the n zeros of the diagonal come first; what is left has each pair twice
-    if n < 2 or not float(flat[-1]) > 0:
+    rows, columns = np.triu_indices(X.shape[0], 1)
+    pairs = to_host(distances(X, X, norm=norm))[rows, columns].astype(np.float64)
+    w = np.ones(X.shape[0]) if weights is None else weights
+    differ = pairs > 0
+    if not differ.any():
         return 1.0
-    median = 0.5 * float(flat[(n * (n - 1) - 1) // 2] + flat[n * (n - 1) // 2])
-    if median > 0:
-        return median
-    middle = (int(xp.sum(xp.astype(flat <= 0, xp.int64))) + flat.shape[0]) // 2
-    return 0.5 * float(flat[middle - 1] + flat[middle])
+    pairs, mass = pairs[differ], (w[rows] * w[columns])[differ]
+    order = np.argsort(pairs, kind="stable")
+    share = np.cumsum(mass[order]) / mass.sum()
+    # Where the shares meet one half exactly, the mean of the two around it
+    lower, upper = np.searchsorted(share, [0.5 - 1e-12, 0.5 + 1e-12])
+    middle = pairs[order[[lower, min(upper, len(order) - 1)]]]
+    return float(middle.mean())

@@ -80,17 +80,22 @@ class DenseSystem:
     def leave_one_out(self, ridges: Sequence[float], /) -> RidgePath:
         r"""Leave-one-out error over all ridges from one eigendecomposition.
 
-        The residual without sample i is :math:`\alpha_i / [(K + N \lambda I)^{-1}]_{ii}`.
+        The residual without sample i is :math:`\alpha_i / [(K + N \lambda I)^{-1}]_{ii}`. A weight
+        of w > 1 counts as w copies, of which one is left out.
         """
         xp = array_namespace(self.K)
         s, Q = xp.linalg.eigh(self.K)
         s = xp.clip(s, min=0.0)
         turned, squares = Q.T @ self.Y, Q * Q
+        roots = xp.ones_like(self.Y[:, :1]) if self.root_weights is None else self.root_weights
+        copies = xp.clip(roots * roots, min=1.0)
         scores = []
         for ridge in ridges:
             shrunk = 1.0 / (s + self.weight * ridge)
-            beta = Q @ (shrunk[:, None] * turned)
-            left = beta / (squares @ shrunk[:, None])
+            beta, inverse = Q @ (shrunk[:, None] * turned), squares @ shrunk[:, None]
+            shift = self.weight * ridge
+            # Residual and leverage are N lambda beta / s and 1 - N lambda inverse
+            left = shift * beta * copies / (copies - 1.0 + shift * inverse)
             scores.append(float(xp.sum(left * left, dtype=xp.float64)) / self.weight)
         return RidgePath(list(ridges), scores)
 

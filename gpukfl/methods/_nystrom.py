@@ -191,7 +191,8 @@ class NystromSystem:
     ) -> RidgePath:
         r"""Leave-one-out error over all ridges, by one more pass over the rows: O(n q²).
 
-        The residual without sample i is :math:`r_i / (1 - H_{ii})`, with the centres held.
+        The residual without sample i is :math:`r_i / (1 - H_{ii})`, with the centres held. A
+        weight of w > 1 counts as w copies, of which one is left out.
         """
         factor = self.factor(min(ridges))
         inner, right = self.whitened(factor)
@@ -210,7 +211,7 @@ class NystromSystem:
             for g, coef in zip(shrunk, coefs, strict=True):
                 leverage = (T * T) @ g[:, None]
                 if w is not None:
-                    leverage = w * leverage
+                    leverage = xp.clip(w, max=1.0) * leverage
                 left = (target - T @ coef) / xp.clip(1.0 - leverage, min=1e-12)
                 errors.append(xp.sum(left * left if w is None else w * left * left))
             return (xp.stack(errors),)
