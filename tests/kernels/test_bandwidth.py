@@ -22,13 +22,13 @@ def test_median_is_scipys(on, rng, norm, metric, n):
 
 
 @norms
-@pytest.mark.parametrize("copies", [7, 8, 9, 13])
-def test_equal_rows_are_left_out_where_they_are_more_than_half(on, rng, norm, metric, copies):
-    X = on.rounded(rng.standard_normal((13, 2)))
+@pytest.mark.parametrize("copies", [2, 7, 13])
+def test_pairs_of_equal_rows_are_left_out(on, rng, norm, metric, copies):
+    X = on.rounded(rng.standard_normal((14, 2)))
     X[:copies] = X[0]
     gaps = pdist(X, metric)
-    median = np.median(gaps) or np.median(gaps[gaps > 0] if np.any(gaps) else [1.0])
-    assert median_distance(on.put(X), norm=norm) == pytest.approx(median, rel=10 * on.eps)
+    expected = np.median(gaps[gaps > 0])
+    assert median_distance(on.put(X), norm=norm) == pytest.approx(expected, rel=10 * on.eps)
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 5])
