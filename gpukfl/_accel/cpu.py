@@ -45,18 +45,73 @@ def _pool(threads: int, process: int) -> ThreadPoolExecutor:  # noqa: ARG001
 
 
 def sort_rows(A: np.ndarray, /) -> tuple[np.ndarray, np.ndarray]:
-    """Sort each row of `A` (m, n): values and int32 order."""
+    """Sort each row of `A` (m, n): values and int32 order.
+
+    Sorting integers is several times faster than sorting indices, so a value's place between the
+    ends and its index are sorted as one integer, and what the place rounded is put right after.
+    """
     values = np.empty_like(A, order="C")
     order = np.empty(A.shape, dtype=np.int32)
 
     def body(_: int, start: int, stop: int) -> None:
+        packed = np.empty(A.shape[1], dtype=np.uint64)
         for j in range(start, stop):
+            if _pack(A[j], packed):
+                packed.sort()
+                if _unpack(A[j], packed, values[j], order[j]):
+                    continue
             permutation = np.argsort(A[j])
             order[j] = permutation
             np.take(A[j], permutation, out=values[j], mode="clip")
 
     in_chunks(A.shape[0], A.size, body)
     return values, order
+
+
+@njit(nogil=True, cache=True)
+def _index_bits(n):
+    bits = 14  # leaves 50 for the place, which a float64 counts exactly
+    while (1 << bits) < n:
+        bits += 1
+    return bits
+
+
+@njit(nogil=True, cache=True)
+def _pack(a, packed):
+    """Put place and index into integers; False where the place says nothing."""
+    bits = _index_bits(a.shape[0])
+    first = last = np.float64(a[0])
+    for i in range(a.shape[0]):
+        here = np.float64(a[i])
+        if np.isnan(here):
+            return False
+        first, last = min(first, here), max(last, here)
+    scale = (2.0 ** (64 - bits) - 1.0) / (last - first) if last > first else 0.0
+    if not (np.isfinite(last - first) and np.isfinite(scale)):
+        return False
+    for i in range(a.shape[0]):
+        place = np.uint64(np.int64((np.float64(a[i]) - first) * scale))
+        packed[i] = (place << np.uint64(bits)) | np.uint64(i)
+    return True
+
+
+@njit(nogil=True, cache=True)
+def _unpack(a, packed, values, order):
+    """Sort by insertion what has the same place; False where that takes too many moves."""
+    mask = (np.uint64(1) << np.uint64(_index_bits(a.shape[0]))) - np.uint64(1)
+    spare = 4 * a.shape[0]
+    for k in range(a.shape[0]):
+        i = packed[k] & mask
+        here = a[i]
+        to = k
+        while to > 0 and values[to - 1] > here:
+            values[to], order[to] = values[to - 1], order[to - 1]
+            to -= 1
+        values[to], order[to] = here, np.int32(i)
+        spare -= k - to
+        if spare < 0:
+            return False
+    return True
 
 
 def ridge_sums(values: np.ndarray, order: np.ndarray, V: np.ndarray, /) -> np.ndarray:
@@ -126,30 +181,34 @@ def sign_products(values: np.ndarray, order: np.ndarray, Z: np.ndarray, /) -> np
     out = np.zeros((m, n), dtype=Z.dtype)
     for c in range(Z.shape[1]):
         z = Z[:, c].astype(np.float64)
-        in_chunks(m, m * n, functools.partial(_add_sign_products, values, order, z, out))
+        body = functools.partial(_add_sign_products, values, order, z, z.sum(), out)
+        in_chunks(m, m * n, body)
     return out
 
 
 @njit(nogil=True, cache=True)
-def _add_sign_products(values, order, z, out, _, start, stop):
+def _add_sign_products(values, order, z, total, out, _, start, stop):
     n = z.shape[0]
-    total = z.sum()
+    buffer = np.empty((n, 2))  # a weight beside its product, as in the ridge sums
+    buffer[:, 0] = z
     for j in range(start, stop):
         if values[j, 0] == values[j, n - 1]:  # all tied: exactly nothing
             continue
         below = 0.0
         k = 0
         while k < n:
-            ties = z[order[j, k]]
+            ties = buffer[order[j, k], 0]
             end = k + 1  # also where the value is NaN, which equals nothing
             while end < n and values[j, end] == values[j, k]:
-                ties += z[order[j, end]]
+                ties += buffer[order[j, end], 0]
                 end += 1
             for tie in range(k, end):
                 i = order[j, tie]
-                out[j, i] += z[i] * (2.0 * below + ties - total)
+                buffer[i, 1] = buffer[i, 0] * (2.0 * below + ties - total)
             below += ties
             k = end
+        for i in range(n):
+            out[j, i] += buffer[i, 1]
 
 
 def absolute_differences(A: np.ndarray, /) -> np.ndarray:
@@ -170,17 +229,17 @@ def _absolute_differences(A, out, start, stop):
 
 
 def encode(
-    A: np.ndarray, low: np.ndarray, gap: np.ndarray, n_knots: int, shift: int, rounded: bool, /
+    A: np.ndarray, low: np.ndarray, gap: np.ndarray, n_knots: int, shift: int, /
 ) -> np.ndarray:
     """Twin of the generic form behind `gpukfl.linalg.Positions.of`."""
     out = np.empty(A.shape, dtype=np.int32)
-    body = functools.partial(_encode, A, low, gap, n_knots - 1, shift, rounded, out)
+    body = functools.partial(_encode, A, low, gap, n_knots - 1, shift, out)
     in_chunks(A.shape[0], A.size, body)
     return out
 
 
 @njit(nogil=True, cache=True)
-def _encode(A, low, gap, last, shift, rounded, out, _, start, stop):
+def _encode(A, low, gap, last, shift, out, _, start, stop):
     cells = np.float64(1 << shift)
     for j in range(start, stop):
         first, step = low[j], gap[j]
@@ -189,8 +248,6 @@ def _encode(A, low, gap, last, shift, rounded, out, _, start, stop):
             if not p >= 0.0:  # also NaN, which must not become an index
                 p = 0.0
             p = min(p, np.float64(last))
-            if rounded:
-                p = np.float64(np.int32(p))
             out[j, i] = np.int32(p * cells)
 
 
@@ -278,36 +335,87 @@ def _bin_products(codes, shift, s, z, out, _, start, stop):
             out[j, i] += z[i] * (left + share * (knots[cell + np.uint64(1)] - left))
 
 
-def pair_counts(
+def pair_sums(
     codes: np.ndarray, shift: int, n_knots: int, weights: np.ndarray | None, /
 ) -> np.ndarray:
-    """Twin of `gpukfl.linalg.pair_counts`."""
+    """Twin of `gpukfl.linalg.pair_sums`."""
     m, n = codes.shape
-    cells = (codes >> shift).astype(np.uint8 if n_knots <= 256 else np.uint32)
     out = np.zeros((m, n_knots, m, n_knots))
     first, second = np.triu_indices(m)
-    w = None if weights is None else np.ascontiguousarray(weights[:, 0], dtype=np.float64)
-    body = functools.partial(_pair_counts, cells, w, first, second, out)
+    if weights is None and n < 1 << max(0, 32 - 2 * shift):
+        w = np.empty(0)
+    else:
+        w = np.ones(n) if weights is None else weights[:, 0].astype(np.float64)
+    body = functools.partial(
+        _pair_sums, codes.view(np.uint32), np.uint32(shift), w, first, second, out
+    )
     in_chunks(len(first), n * len(first), body)
     return out.reshape(m * n_knots, m * n_knots)
 
 
 @njit(nogil=True, cache=True)
-def _pair_counts(cells, w, first, second, out, _, start, stop):
+def _pair_sums(codes, shift, w, first, second, out, _, start, stop):
     q = out.shape[1]
-    table = np.empty((q, q))
+    # For a pair of cells, sums of 1, of either share and of their product, side by side
+    moments = np.empty((q, q, 4))
+    counts = np.empty((q, q, 2), dtype=np.uint64)
     for pair in range(start, stop):
         j, k = first[pair], second[pair]
-        table[:] = 0.0
-        a, b = cells[j], cells[k]
-        if w is None:
-            for i in range(cells.shape[1]):
-                table[np.uint64(a[i]), np.uint64(b[i])] += 1.0
+        if w.shape[0] == 0:
+            _count_moments(codes[j], codes[k], shift, counts, moments)
         else:
-            for i in range(cells.shape[1]):
-                table[np.uint64(a[i]), np.uint64(b[i])] += w[i]
-        out[j, :, k, :] = table
-        out[k, :, j, :] = table.T
+            _weigh_moments(codes[j], codes[k], shift, w, moments)
+        _spread_moments(moments, out[j, :, k, :])
+        out[k, :, j, :] = out[j, :, k, :].T
+
+
+@njit(nogil=True, cache=True)
+def _count_moments(a, b, shift, counts, moments):
+    """Sum in integers of two halves each, because storing twice costs less than four times."""
+    mask = np.uint32((1 << shift) - 1)
+    half = np.uint64(32)
+    counts[:] = 0
+    for i in range(a.shape[0]):
+        one = np.uint64(1) | (np.uint64(a[i] & mask) << half)
+        cell = counts[np.uint64(a[i] >> shift), np.uint64(b[i] >> shift)]
+        cell[0] += one
+        cell[1] += one * np.uint64(b[i] & mask)
+    scale = 1.0 / (1 << shift)
+    low = np.uint64(2**32 - 1)
+    moments[:, :, 0] = (counts[:, :, 0] & low).astype(np.float64)
+    moments[:, :, 1] = (counts[:, :, 0] >> half).astype(np.float64) * scale
+    moments[:, :, 2] = (counts[:, :, 1] & low).astype(np.float64) * scale
+    moments[:, :, 3] = (counts[:, :, 1] >> half).astype(np.float64) * scale**2
+
+
+@njit(nogil=True, cache=True)
+def _weigh_moments(a, b, shift, w, moments):
+    mask = np.uint32((1 << shift) - 1)
+    scale = 1.0 / (1 << shift)
+    moments[:] = 0.0
+    for i in range(a.shape[0]):
+        left = w[i] * scale * np.float64(np.int32(a[i] & mask))
+        right = scale * np.float64(np.int32(b[i] & mask))
+        cell = moments[np.uint64(a[i] >> shift), np.uint64(b[i] >> shift)]
+        cell[0] += w[i]
+        cell[1] += left
+        cell[2] += w[i] * right
+        cell[3] += left * right
+
+
+@njit(nogil=True, cache=True)
+def _spread_moments(moments, out):
+    q = out.shape[0]
+    for a in range(q):
+        for b in range(q):
+            whole, left, right, both = moments[a, b]
+            out[a, b] += whole - left - right + both
+            if a + 1 < q:
+                out[a + 1, b] += left - both
+            if b + 1 < q:
+                out[a, b + 1] += right - both
+            if a + 1 < q and b + 1 < q:
+                out[a + 1, b + 1] += both
 
 
 def interpolate_knots(A: np.ndarray, knots: np.ndarray, values: np.ndarray, /) -> np.ndarray:

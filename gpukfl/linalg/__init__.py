@@ -10,7 +10,7 @@ from gpukfl.linalg._bins import (
     bin_products,
     bin_sums,
     interpolate_bins,
-    pair_counts,
+    pair_sums,
 )
 from gpukfl.linalg._factor import CholeskyFactor, map_singular_values, orthonormal_range
 from gpukfl.linalg._ridge_sums import (
@@ -35,7 +35,7 @@ __all__ = [
     "interpolate_knots",
     "map_singular_values",
     "orthonormal_range",
-    "pair_counts",
+    "pair_sums",
     "ridge_curves",
     "ridge_sums",
     "sign_products",
