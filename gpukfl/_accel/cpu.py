@@ -294,7 +294,7 @@ def interpolate_bins(codes: np.ndarray, shift: int, U: np.ndarray, /) -> np.ndar
 def _interpolate_bins(codes, shift, u, out, _, start, stop):
     mask = np.uint32((1 << shift) - 1)
     scale = 1.0 / (1 << shift)
-    strip = 4096  # samples whose sums stay in cache while the particles pass
+    strip = 16384  # samples whose sums stay in cache while the particles pass
     for first in range(start, stop, strip):
         for j in range(codes.shape[0]):
             knots = u[j]

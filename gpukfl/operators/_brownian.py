@@ -18,7 +18,7 @@ from gpukfl.linalg import (
 from gpukfl.operators._base import ParticleKernel
 from gpukfl.operators._coarse import CoarseInverse
 
-_OUTSIDE = 1e-3  # share of projections on either side that the preconditioner's knots leave out
+_OUTSIDE = 5e-3  # share of projections on either side that the preconditioner's knots leave out
 _GRADIENT_ROWS = 2**16  # samples summed in the data's own precision before float64 takes over
 
 

@@ -105,9 +105,9 @@ def test_bin_products_are_interpolated_values_times_weights(on, rng, kind):
 def test_pair_sums_are_grams_of_interpolation(on, rng, kind, shift, weighted):
     for at, B, (m, n, q, _) in cases(on, rng, kind, shift=shift):
         w = on.rounded(rng.uniform(0.1, 3.0, (n, 1)))
-        B = B.swapaxes(1, 2).reshape(m * q, n)
+        flat = B.swapaxes(1, 2).reshape(m * q, n)
         sums = pair_sums(at, on.put(w) if weighted else None)
-        expected = (B * w[:, 0]) @ B.T if weighted else B @ B.T
+        expected = (flat * w[:, 0]) @ flat.T if weighted else flat @ flat.T
         ulps = 100 if weighted or shift is None else 0
         on.assert_close(sums, expected, ulps=ulps, dtype="float64")
 

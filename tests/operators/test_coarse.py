@@ -6,17 +6,18 @@ import pytest
 from registry import Problem
 
 from gpukfl._rows import Rows
-from gpukfl.operators import BinnedBrownianKernel, BrownianKernel, _coarse
+from gpukfl.operators import BinnedBrownianKernel, BrownianKernel, _brownian, _coarse
 
 SHIFT = 0.7
 
 
 @pytest.fixture
 def cells(monkeypatch):
-    """Forty cells for each of two particles, whatever would pay."""
+    """Forty cells on the whole range of each of two particles, whatever would pay."""
     monkeypatch.setattr(_coarse, "_RANKS", ())
     monkeypatch.setattr(_coarse, "_MAX_RANK", 80)
     monkeypatch.setattr(_coarse, "_MAX_CELLS", 64)
+    monkeypatch.setattr(_brownian, "_OUTSIDE", 0.0)
 
 
 def build(on, p, *, weighted=False, binned=False, shift=SHIFT):
@@ -63,8 +64,9 @@ def test_positions_are_projections_in_parts_of_a_cell(on, rng, cells):
     assert np.mean(wrong) <= 0.01
 
 
-def test_knots_leave_out_the_farthest_projections(on_double, rng, cells):
+def test_knots_leave_out_the_farthest_projections(on_double, rng, cells, monkeypatch):
     on = on_double
+    monkeypatch.setattr(_brownian, "_OUTSIDE", 0.001)
     p = Problem.draw(on, rng, n=3000, m=2)
     p.X[0] *= 1e6
     inverse = build(on, p)
