@@ -129,8 +129,9 @@ def _ridge_sums_of_column(values: np.ndarray, order: np.ndarray, v: np.ndarray, 
     def body(chunk: int, start: int, stop: int) -> None:
         # A sample's value and its sum lie side by side, so that the random access of the
         # gather also brings in the line that the scatter writes.
-        buffer = np.zeros((n, 2))
+        buffer = np.empty((n, 2))
         buffer[:, 0] = v
+        buffer[:, 1] = 0.0
         _ridge_sums(values, order, buffer, start, stop)
         sums[chunk] = buffer[:, 1]
 
@@ -178,20 +179,23 @@ def _ridge_curves(values, order, V, out, start, stop):
 def sign_products(values: np.ndarray, order: np.ndarray, Z: np.ndarray, /) -> np.ndarray:
     """Twin of `gpukfl.linalg.sign_products`."""
     m, n = order.shape
-    out = np.zeros((m, n), dtype=Z.dtype)
+    out = np.empty((m, n), dtype=Z.dtype)  # in huge pages, which zeros would not be
     for c in range(Z.shape[1]):
         z = Z[:, c].astype(np.float64)
-        body = functools.partial(_add_sign_products, values, order, z, z.sum(), out)
+        body = functools.partial(_add_sign_products, values, order, z, c == 0, out)
         in_chunks(m, m * n, body)
     return out
 
 
 @njit(nogil=True, cache=True)
-def _add_sign_products(values, order, z, total, out, _, start, stop):
+def _add_sign_products(values, order, z, first, out, _, start, stop):
     n = z.shape[0]
+    total = z.sum()
     buffer = np.empty((n, 2))  # a weight beside its product, as in the ridge sums
     buffer[:, 0] = z
     for j in range(start, stop):
+        if first:
+            out[j, :] = 0.0
         if values[j, 0] == values[j, n - 1]:  # all tied: exactly nothing
             continue
         below = 0.0

@@ -18,7 +18,9 @@ from gpukfl.linalg import (
 from gpukfl.operators._base import ParticleKernel
 from gpukfl.operators._coarse import CoarseInverse
 
-_OUTSIDE = 5e-3  # share of projections on either side that the preconditioner's knots leave out
+# Projections on either side that the preconditioner's knots leave out: a number, because their
+# part of the spectrum grows with it, and a share where the samples are few
+_OUTSIDE, _OUTSIDE_SHARE = 1000, 0.01
 _GRADIENT_ROWS = 2**16  # samples summed in the data's own precision before float64 takes over
 
 
@@ -75,7 +77,7 @@ class BrownianKernel(ParticleKernel):
         rows = Rows(self.X, self.X[:0, ...])
         xp = array_namespace(self.X)
         values = self.sorted.values
-        out = int(_OUTSIDE * self.n_samples)
+        out = min(_OUTSIDE, int(_OUTSIDE_SHARE * self.n_samples))
         ends = tuple(xp.astype(values[:, k], xp.float64) for k in (out, -1 - out))
         return CoarseInverse.of(rows, self.W, root_weights, ends=ends, shift=shift)
 

@@ -108,7 +108,7 @@ def _precision(scale: Array, q: int, /) -> Array:
     m = scale.shape[0]
     on = {"dtype": scale.dtype, "device": device_of(scale)}
     one = 2.0 * xp.eye(q, **on) - xp.eye(q, k=1, **on) - xp.eye(q, k=-1, **on)
-    last = xp.arange(q, device=device_of(scale)) == q - 1
+    last = xp.arange(q, dtype=xp.int64, device=device_of(scale)) == q - 1
     one = xp.where(last[:, None] & last[None, :], xp.ones_like(one), one)
     blocks = (scale[:, None] * xp.eye(m, **on))[:, None, :, None] * one[None, :, None, :]
     return xp.reshape(blocks, (m * q, m * q))

@@ -17,7 +17,7 @@ def cells(monkeypatch):
     monkeypatch.setattr(_coarse, "_RANKS", ())
     monkeypatch.setattr(_coarse, "_MAX_RANK", 80)
     monkeypatch.setattr(_coarse, "_MAX_CELLS", 64)
-    monkeypatch.setattr(_brownian, "_OUTSIDE", 0.0)
+    monkeypatch.setattr(_brownian, "_OUTSIDE", 0)
 
 
 def build(on, p, *, weighted=False, binned=False, shift=SHIFT):
@@ -66,7 +66,7 @@ def test_positions_are_projections_in_parts_of_a_cell(on, rng, cells):
 
 def test_knots_leave_out_the_farthest_projections(on_double, rng, cells, monkeypatch):
     on = on_double
-    monkeypatch.setattr(_brownian, "_OUTSIDE", 0.001)
+    monkeypatch.setattr(_brownian, "_OUTSIDE", 3)
     p = Problem.draw(on, rng, n=3000, m=2)
     p.X[0] *= 1e6
     inverse = build(on, p)
