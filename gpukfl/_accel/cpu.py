@@ -11,18 +11,73 @@ from gpukfl._accel.threads import in_chunks
 
 
 def sort_rows(A: np.ndarray, /) -> tuple[np.ndarray, np.ndarray]:
-    """Sort each row of `A` (m, n): values and int32 order."""
+    """Sort each row of `A` (m, n): values and int32 order.
+
+    Sorting integers is several times faster than sorting indices, so a value's place between the
+    ends and its index are sorted as one integer, and what the place rounded is put right after.
+    """
     values = np.empty_like(A, order="C")
     order = np.empty(A.shape, dtype=np.int32)
 
     def body(_: int, start: int, stop: int) -> None:
+        packed = np.empty(A.shape[1], dtype=np.uint64)
         for j in range(start, stop):
+            if _pack(A[j], packed):
+                packed.sort()
+                if _unpack(A[j], packed, values[j], order[j]):
+                    continue
             permutation = np.argsort(A[j])
             order[j] = permutation
             np.take(A[j], permutation, out=values[j], mode="clip")
 
     in_chunks(A.shape[0], A.size, body)
     return values, order
+
+
+@njit(nogil=True, cache=True)
+def _index_bits(n):
+    bits = 14  # leaves 50 for the place, which a float64 counts exactly
+    while (1 << bits) < n:
+        bits += 1
+    return bits
+
+
+@njit(nogil=True, cache=True)
+def _pack(a, packed):
+    """Put place and index into integers; False where the place says nothing."""
+    bits = _index_bits(a.shape[0])
+    first = last = np.float64(a[0])
+    for i in range(a.shape[0]):
+        here = np.float64(a[i])
+        if np.isnan(here):
+            return False
+        first, last = min(first, here), max(last, here)
+    scale = (2.0 ** (64 - bits) - 1.0) / (last - first) if last > first else 0.0
+    if not (np.isfinite(last - first) and np.isfinite(scale)):
+        return False
+    for i in range(a.shape[0]):
+        place = np.uint64(np.int64((np.float64(a[i]) - first) * scale))
+        packed[i] = (place << np.uint64(bits)) | np.uint64(i)
+    return True
+
+
+@njit(nogil=True, cache=True)
+def _unpack(a, packed, values, order):
+    """Sort by insertion what has the same place; False where that takes too many moves."""
+    mask = (np.uint64(1) << np.uint64(_index_bits(a.shape[0]))) - np.uint64(1)
+    spare = 4 * a.shape[0]
+    for k in range(a.shape[0]):
+        i = packed[k] & mask
+        here = a[i]
+        to = k
+        while to > 0 and values[to - 1] > here:
+            values[to], order[to] = values[to - 1], order[to - 1]
+            to -= 1
+        values[to], order[to] = here, np.int32(i)
+        spare -= k - to
+        if spare < 0:
+            return False
+    return True
 
 
 def ridge_sums(values: np.ndarray, order: np.ndarray, V: np.ndarray, /) -> np.ndarray:
@@ -40,8 +95,9 @@ def _ridge_sums_of_column(values: np.ndarray, order: np.ndarray, v: np.ndarray, 
     def body(chunk: int, start: int, stop: int) -> None:
         # A sample's value and its sum lie side by side, so that the random access of the
         # gather also brings in the line that the scatter writes.
-        buffer = np.zeros((n, 2))
+        buffer = np.empty((n, 2))
         buffer[:, 0] = v
+        buffer[:, 1] = 0.0
         _ridge_sums(values, order, buffer, start, stop)
         sums[chunk] = buffer[:, 1]
 
@@ -89,33 +145,40 @@ def _ridge_curves(values, order, V, out, start, stop):
 def sign_products(values: np.ndarray, order: np.ndarray, Z: np.ndarray, /) -> np.ndarray:
     """Twin of `gpukfl.linalg.sign_products`."""
     m, n = order.shape
-    out = np.zeros((m, n), dtype=Z.dtype)
+    out = np.empty((m, n), dtype=Z.dtype)  # in huge pages, which zeros would not be
     for c in range(Z.shape[1]):
         z = Z[:, c].astype(np.float64)
-        in_chunks(m, m * n, functools.partial(_add_sign_products, values, order, z, out))
+        body = functools.partial(_add_sign_products, values, order, z, c == 0, out)
+        in_chunks(m, m * n, body)
     return out
 
 
 @njit(nogil=True, cache=True)
-def _add_sign_products(values, order, z, out, _, start, stop):
+def _add_sign_products(values, order, z, first, out, _, start, stop):
     n = z.shape[0]
     total = z.sum()
+    buffer = np.empty((n, 2))  # a weight beside its product, as in the ridge sums
+    buffer[:, 0] = z
     for j in range(start, stop):
+        if first:
+            out[j, :] = 0.0
         if values[j, 0] == values[j, n - 1]:  # all tied: exactly nothing
             continue
         below = 0.0
         k = 0
         while k < n:
-            ties = z[order[j, k]]
+            ties = buffer[order[j, k], 0]
             end = k + 1  # also where the value is NaN, which equals nothing
             while end < n and values[j, end] == values[j, k]:
-                ties += z[order[j, end]]
+                ties += buffer[order[j, end], 0]
                 end += 1
             for tie in range(k, end):
                 i = order[j, tie]
-                out[j, i] += z[i] * (2.0 * below + ties - total)
+                buffer[i, 1] = buffer[i, 0] * (2.0 * below + ties - total)
             below += ties
             k = end
+        for i in range(n):
+            out[j, i] += buffer[i, 1]
 
 
 def absolute_differences(A: np.ndarray, /) -> np.ndarray:
@@ -133,147 +196,6 @@ def _absolute_differences(A, out, start, stop):
             a = A[j, i]
             for k in range(A.shape[1]):
                 out[i, k] += abs(A[j, k] - a)
-
-
-def encode(
-    A: np.ndarray, low: np.ndarray, gap: np.ndarray, n_knots: int, shift: int, rounded: bool, /
-) -> np.ndarray:
-    """Twin of the generic form behind `gpukfl.linalg.Positions.of`."""
-    out = np.empty(A.shape, dtype=np.int32)
-    body = functools.partial(_encode, A, low, gap, n_knots - 1, shift, rounded, out)
-    in_chunks(A.shape[0], A.size, body)
-    return out
-
-
-@njit(nogil=True, cache=True)
-def _encode(A, low, gap, last, shift, rounded, out, _, start, stop):
-    cells = np.float64(1 << shift)
-    for j in range(start, stop):
-        first, step = low[j], gap[j]
-        for i in range(A.shape[1]):
-            p = (np.float64(A[j, i]) - first) / step
-            if not p >= 0.0:  # also NaN, which must not become an index
-                p = 0.0
-            p = min(p, np.float64(last))
-            if rounded:
-                p = np.float64(np.int32(p))
-            out[j, i] = np.int32(p * cells)
-
-
-def bin_sums(codes: np.ndarray, shift: int, n_knots: int, V: np.ndarray, /) -> np.ndarray:
-    """Twin of `gpukfl.linalg.bin_sums`."""
-    m, n = codes.shape
-    out = np.zeros((V.shape[1], m, n_knots + 1))  # one knot more, for what never moves on
-    for c in range(V.shape[1]):
-        v = np.ascontiguousarray(V[:, c], dtype=np.float64)
-        body = functools.partial(_bin_sums, codes.view(np.uint32), np.uint32(shift), v, out[c])
-        in_chunks(m, m * n, body)
-    return np.moveaxis(out[:, :, :n_knots], 0, 2)
-
-
-@njit(nogil=True, cache=True)
-def _bin_sums(codes, shift, v, out, _, start, stop):
-    mask = np.uint32((1 << shift) - 1)
-    scale = 1.0 / (1 << shift)
-    for j in range(start, stop):
-        bins = out[j]
-        for i in range(codes.shape[1]):
-            code = codes[j, i]
-            cell = np.uint64(code >> shift)  # unsigned: no test for negative indices
-            moved = np.float64(np.int32(code & mask)) * scale * v[i]
-            bins[cell] += v[i] - moved
-            bins[cell + np.uint64(1)] += moved
-
-
-def interpolate_bins(codes: np.ndarray, shift: int, U: np.ndarray, /) -> np.ndarray:
-    """Twin of `gpukfl.linalg.interpolate_bins`."""
-    m, n = codes.shape
-    out = np.zeros((U.shape[2], n))
-    padded = np.concatenate([U, U[:, -1:, :]], axis=1)
-    for c in range(U.shape[2]):
-        u = np.ascontiguousarray(padded[:, :, c])
-        body = functools.partial(
-            _interpolate_bins, codes.view(np.uint32), np.uint32(shift), u, out[c]
-        )
-        in_chunks(n, m * n, body)
-    return out.T
-
-
-@njit(nogil=True, cache=True)
-def _interpolate_bins(codes, shift, u, out, _, start, stop):
-    mask = np.uint32((1 << shift) - 1)
-    scale = 1.0 / (1 << shift)
-    strip = 4096  # samples whose sums stay in cache while the particles pass
-    for first in range(start, stop, strip):
-        for j in range(codes.shape[0]):
-            knots = u[j]
-            for i in range(first, min(first + strip, stop)):
-                code = codes[j, i]
-                cell = np.uint64(code >> shift)
-                left = knots[cell]
-                share = np.float64(np.int32(code & mask)) * scale
-                out[i] += left + share * (knots[cell + np.uint64(1)] - left)
-
-
-def bin_products(codes: np.ndarray, shift: int, S: np.ndarray, Z: np.ndarray, /) -> np.ndarray:
-    """Twin of `gpukfl.linalg.bin_products`."""
-    m, n = codes.shape
-    out = np.zeros((m, n), dtype=Z.dtype)
-    padded = np.concatenate([S, S[:, -1:, :]], axis=1)
-    for c in range(Z.shape[1]):
-        z = np.ascontiguousarray(Z[:, c], dtype=np.float64)
-        signed = np.ascontiguousarray(padded[:, :, c])
-        body = functools.partial(
-            _bin_products, codes.view(np.uint32), np.uint32(shift), signed, z, out
-        )
-        in_chunks(m, m * n, body)
-    return out
-
-
-@njit(nogil=True, cache=True)
-def _bin_products(codes, shift, s, z, out, _, start, stop):
-    mask = np.uint32((1 << shift) - 1)
-    scale = 1.0 / (1 << shift)
-    for j in range(start, stop):
-        knots = s[j]
-        for i in range(codes.shape[1]):
-            code = codes[j, i]
-            cell = np.uint64(code >> shift)
-            left = knots[cell]
-            share = np.float64(np.int32(code & mask)) * scale
-            out[j, i] += z[i] * (left + share * (knots[cell + np.uint64(1)] - left))
-
-
-def pair_counts(
-    codes: np.ndarray, shift: int, n_knots: int, weights: np.ndarray | None, /
-) -> np.ndarray:
-    """Twin of `gpukfl.linalg.pair_counts`."""
-    m, n = codes.shape
-    cells = (codes >> shift).astype(np.uint8 if n_knots <= 256 else np.uint32)
-    out = np.zeros((m, n_knots, m, n_knots))
-    first, second = np.triu_indices(m)
-    w = None if weights is None else np.ascontiguousarray(weights[:, 0], dtype=np.float64)
-    body = functools.partial(_pair_counts, cells, w, first, second, out)
-    in_chunks(len(first), n * len(first), body)
-    return out.reshape(m * n_knots, m * n_knots)
-
-
-@njit(nogil=True, cache=True)
-def _pair_counts(cells, w, first, second, out, _, start, stop):
-    q = out.shape[1]
-    table = np.empty((q, q))
-    for pair in range(start, stop):
-        j, k = first[pair], second[pair]
-        table[:] = 0.0
-        a, b = cells[j], cells[k]
-        if w is None:
-            for i in range(cells.shape[1]):
-                table[np.uint64(a[i]), np.uint64(b[i])] += 1.0
-        else:
-            for i in range(cells.shape[1]):
-                table[np.uint64(a[i]), np.uint64(b[i])] += w[i]
-        out[j, :, k, :] = table
-        out[k, :, j, :] = table.T
 
 
 def interpolate_knots(A: np.ndarray, knots: np.ndarray, values: np.ndarray, /) -> np.ndarray:

@@ -10,7 +10,7 @@ from gpukfl.linalg._bins import (
     bin_products,
     bin_sums,
     interpolate_bins,
-    pair_counts,
+    pair_sums,
 )
 from gpukfl.linalg._blocks import each_block
 from gpukfl.linalg._distances import distances, sign_sums, squared_distances
@@ -39,7 +39,7 @@ __all__ = [
     "interpolate_knots",
     "map_singular_values",
     "orthonormal_range",
-    "pair_counts",
+    "pair_sums",
     "ridge_curves",
     "ridge_sums",
     "sign_products",

@@ -28,18 +28,19 @@ class Positions:
 
     @classmethod
     def of(
-        cls, A: Array, low: Array, gap: Array, n_knots: int, /, *, rounded: bool = False
+        cls, A: Array, low: Array, gap: Array, n_knots: int, /, *, shift: int | None = None
     ) -> Positions:
         """Place projections `A` (m, n) among knots that start at `low` (m,), `gap` (m,) apart.
 
-        Projections beyond the knots go to the nearest one. `rounded` moves each down to its knot.
+        Projections beyond the knots go to the nearest one. Each is rounded down to a multiple of
+        ``2**-shift`` gaps; by default the finest that fits.
         """
-        shift = 31 - (n_knots - 1).bit_length()
+        shift = 31 - (n_knots - 1).bit_length() if shift is None else shift
         if is_host(A):
-            from gpukfl._accel import cpu
+            from gpukfl._accel import cpu_bins
 
-            return cls(cpu.encode(A, low, gap, n_knots, shift, rounded), shift, n_knots)
-        return cls(_encode(A, low, gap, n_knots, shift, rounded), shift, n_knots)
+            return cls(cpu_bins.encode(A, low, gap, n_knots, shift), shift, n_knots)
+        return cls(_encode(A, low, gap, n_knots, shift), shift, n_knots)
 
     def cells(self, j: int, /) -> tuple[Array, Array]:
         """Cell (n,) and share of the way to the next knot (n,) of row j, as float64."""
@@ -50,21 +51,19 @@ class Positions:
         return xp.astype(cell, xp.int64), xp.astype(share, xp.float64) / 2.0**self.shift
 
 
-def _encode(A: Array, low: Array, gap: Array, n_knots: int, shift: int, rounded: bool, /) -> Array:
+def _encode(A: Array, low: Array, gap: Array, n_knots: int, shift: int, /) -> Array:
     xp = array_namespace(A)
     P = (xp.astype(A, xp.float64) - low[:, None]) / gap[:, None]
     P = xp.clip(xp.where(P >= 0, P, xp.zeros_like(P)), max=float(n_knots - 1))  # NaN to 0
-    if rounded:
-        P = xp.floor(P)
     return xp.astype(xp.floor(P * 2.0**shift), xp.int32)
 
 
 def bin_sums(at: Positions, V: Array, /) -> Array:
     r"""Spread `V` (n, t) over the knots of each row: :math:`B_j^T V`, float64 (m, q, t)."""
     if is_host(V):
-        from gpukfl._accel import cpu
+        from gpukfl._accel import cpu_bins
 
-        return cpu.bin_sums(at.codes, at.shift, at.n_knots, V)
+        return cpu_bins.bin_sums(at.codes, at.shift, at.n_knots, V)
     if is_cupy(V):
         from gpukfl._accel import cuda
 
@@ -100,9 +99,9 @@ def _segment_sums(V: Array, segment: Array, n_segments: int, /) -> Array:
 def interpolate_bins(at: Positions, U: Array, /) -> Array:
     r"""Sum knot values `U` (m, q, t) over the rows, interpolated: :math:`\sum_j B_j U_j` (n, t)."""
     if is_host(U):
-        from gpukfl._accel import cpu
+        from gpukfl._accel import cpu_bins
 
-        return cpu.interpolate_bins(at.codes, at.shift, U)
+        return cpu_bins.interpolate_bins(at.codes, at.shift, U)
     if is_cupy(U):
         from gpukfl._accel import cuda
 
@@ -124,9 +123,9 @@ def bin_products(at: Positions, S: Array, Z: Array, /) -> Array:
     Returns the sum over t, (m, n) in the dtype of `Z`.
     """
     if is_host(Z):
-        from gpukfl._accel import cpu
+        from gpukfl._accel import cpu_bins
 
-        return cpu.bin_products(at.codes, at.shift, S, Z)
+        return cpu_bins.bin_products(at.codes, at.shift, S, Z)
     if is_cupy(Z):
         from gpukfl._accel import cuda
 
@@ -150,41 +149,41 @@ def _interpolated(at: Positions, j: int, U: Array, /) -> Array:
     return left + share[:, None] * (right - left)
 
 
-def pair_counts(at: Positions, weights: Array | None, /) -> Array:
-    """Weigh the samples in every pair of cells of every pair of rows: float64 (m q, m q).
+def pair_sums(at: Positions, weights: Array | None, /) -> Array:
+    r"""Multiply the interpolation matrices of all rows: :math:`B_j^T D B_k`, (m q, m q) float64.
 
-    `weights` is (n, 1), or None for counts. Shares of cells are ignored. O(n m²) compiled,
-    O(n m² q²) as the products of indicator matrices that stand beside it.
+    D holds `weights` (n, 1), or ones. O(n m²) compiled, O(n m² q²) as the products of dense
+    matrices that stand beside it.
     """
     if is_host(at.codes):
-        from gpukfl._accel import cpu
+        from gpukfl._accel import cpu_bins
 
-        return cpu.pair_counts(at.codes, at.shift, at.n_knots, weights)
-    return _pair_counts(at, weights)
+        return cpu_bins.pair_sums(at.codes, at.shift, at.n_knots, weights)
+    return _pair_sums(at, weights)
 
 
-def _pair_counts(at: Positions, weights: Array | None, /) -> Array:
+def _pair_sums(at: Positions, weights: Array | None, /) -> Array:
     xp = array_namespace(at.codes)
     m, n = at.codes.shape
     q = at.n_knots
     on = {"device": device_of(at.codes)}
     total = xp.zeros((m * q, m * q), dtype=xp.float64, **on)
-    numbers = xp.arange(q, dtype=xp.int32, **on)
+    # float32 adds products of two shares exactly while sums and places need at most 24 bits
+    spare = 24 - 2 * at.shift
+    exact = weights is None and spare > 0 and q << at.shift <= 2**24
+    dtype = xp.float32 if exact else xp.float64
+    knots = xp.arange(q, dtype=dtype, **on)[None, :, None]
 
     def body(start: int, stop: int) -> None:
         nonlocal total
-        code = at.codes[:, start:stop]
-        cell = xp.bitwise_right_shift(code, xp.full_like(code, at.shift))
-        here = cell[:, None, :] == numbers[None, :, None]
-        # float32 counts exactly up to 2**24, more than a block holds
-        ones = xp.reshape(xp.astype(here, xp.float32), (m * q, stop - start))
-        if weights is None:
-            total = total + xp.astype(ones @ ones.T, xp.float64)
-        else:
-            ones = xp.astype(ones, xp.float64)
-            heavy = ones * xp.astype(weights[start:stop, 0], xp.float64)[None, :]
-            total = total + heavy @ ones.T
+        place = xp.astype(at.codes[:, None, start:stop], dtype) / 2.0**at.shift
+        B = xp.reshape(xp.clip(1.0 - xp.abs(place - knots), min=0.0), (m * q, stop - start))
+        heavy = B
+        if weights is not None:
+            heavy = B * xp.astype(weights[start:stop, 0], dtype)[None, :]
+        total = total + xp.astype(heavy @ B.T, xp.float64)
 
-    size = block_size(total, bytes_each=24 * m * q, elements_each=m * q, at_most=min(n, 2**16))
+    most = min(n, 2 ** min(spare, 16) if exact else 2**16)
+    size = block_size(total, bytes_each=32 * m * q, elements_each=m * q, at_most=most)
     for_blocks(n, size, body)
     return total

@@ -93,7 +93,7 @@ class RidgeSystem:
             solution = self._solve_directly(centered)
             if solution is not None:
                 return solution
-        cg = ConjugateGradient(rtol=rtol, max_iter=self.max_iter, check_every=2)
+        cg = ConjugateGradient(rtol=rtol, max_iter=self.max_iter, check_every=1)
         own = self._inverse_for(kernel)
         solution = cg.solve(
             lambda V: centered @ V + self.shift * V,

@@ -76,7 +76,7 @@ class BinnedBrownianKernel(ParticleKernel):
         return xp.concat([interpolate_bins(at, U) for _, _, at in self._positions()], axis=0)
 
     def approximate_inverse(self, root_weights: Array | None, shift: float) -> CoarseInverse | None:
-        """Invert the kernel of coarsely rounded projections."""
+        """Invert the kernel between few knots."""
         ends = self.low, self.low + (self.n_knots - 1) * self.gap
         return CoarseInverse.of(self.rows, self.W, root_weights, ends=ends, shift=shift)
 

@@ -18,6 +18,9 @@ from gpukfl.linalg import (
 from gpukfl.operators._base import ParticleKernel
 from gpukfl.operators._coarse import CoarseInverse
 
+# Projections on either side that the preconditioner's knots leave out: a number, because their
+# part of the spectrum grows with it, and a share where the samples are few
+_OUTSIDE, _OUTSIDE_SHARE = 1000, 0.01
 _GRADIENT_ROWS = 2**16  # samples summed in the data's own precision before float64 takes over
 
 
@@ -70,11 +73,12 @@ class BrownianKernel(ParticleKernel):
         return xp.astype(differences, reference.dtype, copy=False) / (-2.0 * self.n_particles)
 
     def approximate_inverse(self, root_weights: Array | None, shift: float) -> CoarseInverse | None:
-        """Invert the kernel of coarsely rounded projections."""
+        """Invert the kernel between few knots."""
         rows = Rows(self.X, self.X[:0, ...])
         xp = array_namespace(self.X)
         values = self.sorted.values
-        ends = xp.astype(values[:, 0], xp.float64), xp.astype(values[:, -1], xp.float64)
+        out = min(_OUTSIDE, int(_OUTSIDE_SHARE * self.n_samples))
+        ends = tuple(xp.astype(values[:, k], xp.float64) for k in (out, -1 - out))
         return CoarseInverse.of(rows, self.W, root_weights, ends=ends, shift=shift)
 
     def quadratic_gradient(self, alpha: Array, /) -> Array:

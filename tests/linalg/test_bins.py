@@ -13,7 +13,7 @@ from gpukfl.linalg import (
     bin_products,
     bin_sums,
     interpolate_bins,
-    pair_counts,
+    pair_sums,
 )
 from gpukfl.linalg import _bins as generic
 
@@ -28,12 +28,13 @@ def grid(A, n_knots):
     return low, np.where(gap > 0, gap, 1.0)
 
 
-def cases(on, rng, kind):
+def cases(on, rng, kind, *, shift=None):
     """Positions on the place, the interpolation matrices (m, n, q) they mean, and sizes."""
     for m, n, q, t in SIZES:
         A = on.rounded(oracles.projections(rng, kind, m, n))
         low, gap = grid(A, q)
-        at = Positions.of(on.put(A), on.put(low, "float64"), on.put(gap, "float64"), q)
+        placed = on.put(A), on.put(low, "float64"), on.put(gap, "float64"), q
+        at = Positions.of(*placed, shift=shift)
         yield at, oracles.interpolation(on.host(at.codes), at.shift, q), (m, n, q, t)
 
 
@@ -47,8 +48,10 @@ def test_positions_count_knots_in_fixed_point(on, rng, kind):
         at = Positions.of(*placed)
         on.assert_lives_here(at.codes, "int32")
         assert np.max(np.abs(on.host(at.codes) / 2.0**at.shift - exact)) <= 2.0**-at.shift
-        down = on.host(Positions.of(*placed, rounded=True).codes) / 2.0**at.shift
-        assert np.array_equal(down, np.floor(exact))
+        for shift in (0, 4):
+            down = Positions.of(*placed, shift=shift)
+            assert down.shift == shift
+            assert np.array_equal(on.host(down.codes), np.floor(exact * 2**shift))
 
 
 def test_positions_use_every_bit_and_never_overflow(on):
@@ -97,33 +100,35 @@ def test_bin_products_are_interpolated_values_times_weights(on, rng, kind):
 
 
 @kinds
+@pytest.mark.parametrize("shift", [None, 0, 4])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_pair_counts_are_grams_of_cells(on, rng, kind, weighted):
-    for at, _, (m, n, q, _) in cases(on, rng, kind):
+def test_pair_sums_are_grams_of_interpolation(on, rng, kind, shift, weighted):
+    for at, B, (m, n, q, _) in cases(on, rng, kind, shift=shift):
         w = on.rounded(rng.uniform(0.1, 3.0, (n, 1)))
-        inside = np.arange(q)[None, :, None] == (on.host(at.codes) >> at.shift)[:, None, :]
-        inside = inside.reshape(m * q, n).astype(np.float64)
-        counts = pair_counts(at, on.put(w) if weighted else None)
-        expected = (inside * w[:, 0]) @ inside.T if weighted else inside @ inside.T
-        ulps = 100 if weighted else 0
-        on.assert_close(counts, expected, ulps=ulps, dtype="float64")
+        flat = B.swapaxes(1, 2).reshape(m * q, n)
+        sums = pair_sums(at, on.put(w) if weighted else None)
+        expected = (flat * w[:, 0]) @ flat.T if weighted else flat @ flat.T
+        ulps = 100 if weighted or shift is None else 0
+        on.assert_close(sums, expected, ulps=ulps, dtype="float64")
 
 
-def test_many_cells_are_counted_too(on, rng):
-    q = 300  # more than a byte counts
+def test_pairs_of_many_knots_are_summed_too(on):
+    q = 300
     low, one = on.put([0.0], "float64"), on.put([1.0], "float64")
-    at = Positions.of(on.put(np.arange(q)[None, :] + 0.5), low, one, q)
-    on.assert_close(pair_counts(at, None), np.eye(q), ulps=0, dtype="float64")
+    at = Positions.of(on.put(np.arange(q)[None, :] + 0.25), low, one, q, shift=2)
+    B = oracles.interpolation(on.host(at.codes), at.shift, q)[0]
+    on.assert_close(pair_sums(at, None), B.T @ B, ulps=0, dtype="float64")
 
 
-def test_small_memory_changes_no_count(on, rng):
+def test_small_memory_changes_no_sum_of_pairs(on, rng):
     A = on.put(rng.uniform(0, 4, (3, 60)))
-    at = Positions.of(A, on.put(np.zeros(3), "float64"), on.put(np.ones(3), "float64"), 5)
+    zero, one = on.put(np.zeros(3), "float64"), on.put(np.ones(3), "float64")
+    at = Positions.of(A, zero, one, 5, shift=4)
     w = on.put(np.ones((60, 1)))
     for weights in (None, w):
-        whole = on.host(pair_counts(at, weights))
+        whole = on.host(pair_sums(at, weights))
         with gpukfl.memory_budget(1):
-            on.assert_close(pair_counts(at, weights), whole, ulps=10, dtype="float64")
+            on.assert_close(pair_sums(at, weights), whole, ulps=10, dtype="float64")
 
 
 @st.composite
@@ -137,21 +142,21 @@ def drawn(draw):
     return A, *grid(A.astype(np.float64), q), q, rng.standard_normal((n, 2)).astype(A.dtype)
 
 
-@given(drawn(), st.booleans())
+@given(drawn(), st.sampled_from([None, 0, 4]))
 @settings(deadline=None, derandomize=True)
-def test_compiled_positions_equal_the_array_api_form(case, rounded):
+def test_compiled_positions_equal_the_array_api_form(case, shift):
     A, low, gap, q, _ = case
-    at = Positions.of(A, low, gap, q, rounded=rounded)
-    expected = generic._encode(A, low, gap, q, at.shift, rounded)
+    at = Positions.of(A, low, gap, q, shift=shift)
+    expected = generic._encode(A, low, gap, q, at.shift)
     assert at.codes.dtype == expected.dtype
     assert np.array_equal(at.codes, expected)
 
 
-@given(drawn())
+@given(drawn(), st.sampled_from([None, 0, 4]))
 @settings(deadline=None, derandomize=True)
-def test_compiled_bins_equal_the_array_api_form(case):
+def test_compiled_bins_equal_the_array_api_form(case, shift):
     A, low, gap, q, V = case
-    at = Positions.of(A, low, gap, q)
+    at = Positions.of(A, low, gap, q, shift=shift)
     U = np.cos(np.arange(len(A) * q * 2.0)).reshape(len(A), q, 2)
     close = dict(rtol=0, atol=1e-14 * (1 + np.sum(np.abs(V))))
     np.testing.assert_allclose(bin_sums(at, V), generic._bin_sums(at, V), **close)
@@ -160,5 +165,5 @@ def test_compiled_bins_equal_the_array_api_form(case):
     close = dict(rtol=0, atol=8 * np.finfo(V.dtype).eps * (1 + np.max(np.abs(V))))
     np.testing.assert_allclose(bin_products(at, U, V), generic._bin_products(at, U, V), **close)
     for weights in (None, np.abs(V[:, :1])):
-        counts, expected = pair_counts(at, weights), generic._pair_counts(at, weights)
-        np.testing.assert_allclose(counts, expected, rtol=1e-13)
+        sums, expected = pair_sums(at, weights), generic._pair_sums(at, weights)
+        np.testing.assert_allclose(sums, expected, rtol=1e-13, atol=1e-13 * np.max(expected))

@@ -47,6 +47,24 @@ def test_rows_are_sorted_and_remember_where_they_were(on, rng, kind):
             assert np.array_equal(there, np.sort(order, axis=1))
 
 
+def test_rows_are_sorted_whatever_their_values(on, rng):
+    """Far outliers, neighbours in floating point, infinite and subnormal values, many ties."""
+    x = rng.standard_normal((8, 500))
+    x[1, 7] = 1e30
+    x[2] = 1.0 + on.eps * rng.integers(0, 4, 500)
+    x[3, [5, 9]] = np.inf, -np.inf
+    x[4] *= np.finfo(on.dtype_name).tiny / 8
+    x[5] = rng.integers(0, 3, 500)
+    x[6] = np.finfo(on.dtype_name).max * np.sign(x[6])
+    x[7] = -0.0
+    A = x.astype(on.dtype_name)
+    rows = sort_rows(on.put(A, on.dtype_name))
+    assert np.array_equal(on.host(rows.values), np.sort(A, axis=1))
+    order = on.host(rows.order)
+    assert np.array_equal(np.take_along_axis(A, order, axis=1), np.sort(A, axis=1))
+    assert np.array_equal(np.sort(order, axis=1), np.tile(np.arange(500), (8, 1)))
+
+
 @kinds
 def test_ridge_sums_equal_the_dense_sum_in_float64(on, rng, kind):
     for A, V in cases(on, rng, kind):

@@ -12,7 +12,7 @@ from gpukfl.methods import RidgeSystem, _ridge, paper_ridge
 from gpukfl.operators import CenteredKernel
 
 RIDGE = 0.01
-BROWNIAN, BINNED, EUCLIDEAN = KERNELS
+BROWNIAN, BINNED, EUCLIDEAN, *_ = KERNELS
 weights = pytest.mark.parametrize("weighted", [False, True])
 
 

@@ -6,17 +6,18 @@ import pytest
 from registry import Problem
 
 from gpukfl._rows import Rows
-from gpukfl.operators import BinnedBrownianKernel, BrownianKernel, _coarse
+from gpukfl.operators import BinnedBrownianKernel, BrownianKernel, _brownian, _coarse
 
 SHIFT = 0.7
 
 
 @pytest.fixture
 def cells(monkeypatch):
-    """Forty cells for each of two particles, whatever would pay."""
+    """Forty cells on the whole range of each of two particles, whatever would pay."""
     monkeypatch.setattr(_coarse, "_RANKS", ())
     monkeypatch.setattr(_coarse, "_MAX_RANK", 80)
     monkeypatch.setattr(_coarse, "_MAX_CELLS", 64)
+    monkeypatch.setattr(_brownian, "_OUTSIDE", 0)
 
 
 def build(on, p, *, weighted=False, binned=False, shift=SHIFT):
@@ -27,21 +28,22 @@ def build(on, p, *, weighted=False, binned=False, shift=SHIFT):
     return kernel.approximate_inverse(on.put(p.s) if weighted else None, shift)
 
 
-def dense_inverse(on, inverse, p, *, weighted=False, shift=SHIFT):
-    """Inverse of the centred, weighted kernel of rounded projections, plus the shift."""
+def dense_inverse(on, inverse, p, *, weighted=False, shift=SHIFT, outside=0):
+    """Inverse of the centred, weighted kernel between the knots, plus the shift."""
     s = p.s if weighted else np.ones_like(p.s)
-    A = p.W.T @ p.X.T
-    q = inverse.at.n_knots
-    width = (np.max(A, axis=1) - np.min(A, axis=1)) / q
-    cell = on.host(inverse.at.codes) >> inverse.at.shift
-    K = -0.5 * np.mean(width[:, None, None] * np.abs(oracles.gaps(cell)), axis=0)
+    A = np.sort(p.W.T @ p.X.T, axis=1)
+    q = inverse.at.n_knots - 1
+    width = (A[:, -1 - outside] - A[:, outside]) / q
+    B = oracles.interpolation(on.host(inverse.at.codes), inverse.at.shift, q + 1)
+    knots = np.abs(oracles.gaps(np.arange(q + 1.0)[None, :]))
+    K = -0.5 * np.mean(width[:, None, None] * (B @ knots @ B.swapaxes(1, 2)), axis=0)
     K = oracles.centered(oracles.centered(s * K * s.T, s).T, s)
     return np.linalg.inv(K + shift * np.eye(len(K)))
 
 
 @pytest.mark.parametrize("binned", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_inverse_is_that_of_rounded_projections(on, rng, cells, weighted, binned):
+def test_inverse_is_that_of_the_kernel_between_knots(on, rng, cells, weighted, binned):
     p = Problem.draw(on, rng, n=300, m=2)
     inverse = build(on, p, weighted=weighted, binned=binned)
     r = on.rounded(rng.standard_normal((300, 2)))
@@ -49,18 +51,29 @@ def test_inverse_is_that_of_rounded_projections(on, rng, cells, weighted, binned
     on.assert_close(inverse(on.put(r)), expected, ulps=1000)
 
 
-def test_cells_are_rounded_projections(on, rng, cells):
+def test_positions_are_projections_in_parts_of_a_cell(on, rng, cells):
     p = Problem.draw(on, rng, n=300, m=2)
     at = build(on, p).at
-    assert at.n_knots == 40
+    assert at.n_knots == 41
     A = p.W.T @ p.X.T
     low, high = np.min(A, axis=1, keepdims=True), np.max(A, axis=1, keepdims=True)
-    q = at.n_knots
-    exact = np.minimum(np.floor((A - low) / (high - low) * q), q - 1)
-    wrong = np.abs(on.host(at.codes) / 2.0**at.shift - exact)
-    # A projection on the edge of a cell may go to either side
+    exact = np.floor((A - low) / (high - low) * 40 * 16)
+    wrong = np.abs(on.host(at.codes) - exact)
+    # A projection on the edge of a part may go to either side
     assert np.max(wrong) <= 1.0
     assert np.mean(wrong) <= 0.01
+
+
+def test_knots_leave_out_the_farthest_projections(on_double, rng, cells, monkeypatch):
+    on = on_double
+    monkeypatch.setattr(_brownian, "_OUTSIDE", 3)
+    p = Problem.draw(on, rng, n=3000, m=2)
+    p.X[0] *= 1e6
+    inverse = build(on, p)
+    assert np.mean(on.host(inverse.at.codes) % (40 * 16) == 0) < 0.01
+    r = on.rounded(rng.standard_normal((3000, 1)))
+    expected = dense_inverse(on, inverse, p, outside=3) @ r
+    on.assert_close(inverse(on.put(r)), expected, ulps=1e5)
 
 
 @pytest.mark.parametrize("weighted", [False, True])

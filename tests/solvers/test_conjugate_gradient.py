@@ -46,6 +46,22 @@ def test_residual_is_the_true_one_however_it_ended(on, rng):
         assert np.linalg.norm(missing) > 0.0
 
 
+@pytest.mark.parametrize(("rtol", "again"), [(1e-8, 1), (1e-2, 0)])
+def test_residual_is_computed_anew_unless_the_tolerance_is_loose(on_double, rng, rtol, again):
+    on = on_double
+    A, b = positive_definite(on, rng), rng.standard_normal((N, 2))
+    product = multiply(on, A)
+    products = []
+
+    def counted(V):
+        products.append(V)
+        return product(V)
+
+    solution = ConjugateGradient(rtol=rtol, check_every=1).solve(counted, on.put(b))
+    assert solution.status is Status.CONVERGED
+    assert len(products) == solution.n_iter + again
+
+
 def test_a_good_start_saves_iterations_and_is_left_alone(on, rng):
     A, b = positive_definite(on, rng), on.rounded(rng.standard_normal((N, 2)))
     exact = on.rounded(np.linalg.solve(A, b))
