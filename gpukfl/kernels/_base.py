@@ -7,7 +7,9 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from gpukfl._array import Array
+from gpukfl._array import Array, array_namespace, epsilon
+
+_COINCIDENT = 16.0  # rounding of a coordinate, in units of the precision
 
 
 class Kernel(ABC):
@@ -35,8 +37,8 @@ class Kernel(ABC):
     ) -> tuple[Array, Array]:
         r"""Differentiate :math:`\sum_{ij} P_{ij} k(x_i, z_j)` with respect to X and Z.
 
-        Where the kernel has a kink (equal points of a kernel that is not differentiable there)
-        the derivative is taken to be 0.
+        Where the kernel has a kink (points that are equal up to rounding, of a kernel that is not
+        differentiable there) the derivative is taken to be 0.
 
         Parameters
         ----------
@@ -119,3 +121,14 @@ def _check(X: Array, Z: Array, /) -> None:
     if X.ndim != 2 or Z.ndim != 2 or X.shape[1] != Z.shape[1]:
         msg = f"expected X (n, d) and Z (q, d), got {tuple(X.shape)} and {tuple(Z.shape)}"
         raise ValueError(msg)
+
+
+def coincident(X: Array, Z: Array, r: Array, /) -> Array:
+    """Whether points at distances `r` (n, q) are equal up to rounding.
+
+    A sample among the centres is: linear maps of blocks of different length round differently.
+    """
+    xp = array_namespace(X, Z)
+    middle = xp.mean(Z, axis=0)
+    norms = xp.linalg.vector_norm(xp.concat([X, Z], axis=0) - middle, axis=1)
+    return r <= _COINCIDENT * epsilon(X) * xp.max(norms)

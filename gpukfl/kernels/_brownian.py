@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpukfl._array import Array, array_namespace
-from gpukfl.kernels._base import LengthscaleKernel
+from gpukfl.kernels._base import LengthscaleKernel, coincident
 from gpukfl.linalg import distances
 
 
@@ -22,7 +22,8 @@ class Brownian(LengthscaleKernel):
     def _pullback(self, X: Array, Z: Array, P: Array, K: Array | None, /) -> tuple[Array, Array]:  # noqa: ARG002
         xp = array_namespace(X, Z, P)
         P = P / (2.0 * self.lengthscale)
-        Q = P * _reciprocal(distances(X, Z))
+        r = distances(X, Z)
+        Q = P * _reciprocal(xp.where(coincident(X, Z, r), xp.zeros_like(r), r))
         here = xp.sum(P, axis=1) * _reciprocal(_norms(X)) - xp.sum(Q, axis=1)
         there = xp.sum(P, axis=0) * _reciprocal(_norms(Z)) - xp.sum(Q, axis=0)
         return here[:, None] * X + Q @ Z, there[:, None] * Z + Q.T @ X

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from gpukfl._array import Array, array_namespace, like
-from gpukfl.kernels._base import LengthscaleKernel
+from gpukfl.kernels._base import LengthscaleKernel, coincident
 from gpukfl.linalg import distances, sign_sums
 
 
@@ -23,7 +23,10 @@ class ManhattanLaplace(LengthscaleKernel):
         return array_namespace(X, Z).exp(distances(X, Z, norm="manhattan") / -self.lengthscale)
 
     def _pullback(self, X: Array, Z: Array, P: Array, K: Array | None, /) -> tuple[Array, Array]:
-        Q = P * (self._evaluate(X, Z) if K is None else K) / -self.lengthscale
+        xp = array_namespace(X, Z, P)
+        K = self._evaluate(X, Z) if K is None else K
+        same = coincident(X, Z, self.lengthscale * (1.0 - K))
+        Q = xp.where(same, xp.zeros_like(P), P * K / -self.lengthscale)
         return sign_sums(Q, X, Z), sign_sums(Q.T, Z, X)
 
     def diagonal(self, X: Array, /) -> Array:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from gpukfl._array import Array, array_namespace, like
-from gpukfl.kernels._base import LengthscaleKernel, check_positive
+from gpukfl.kernels._base import LengthscaleKernel, check_positive, coincident
 from gpukfl.linalg import distances, squared_distances
 
 
@@ -36,7 +36,13 @@ class Radial(LengthscaleKernel):
         return self.profile(self._scaled_squares(X, Z))
 
     def _slopes(self, X: Array, Z: Array, K: Array | None, /) -> Array:  # noqa: ARG002
-        return self.derivative(self._scaled_squares(X, Z))
+        s = self._scaled_squares(X, Z)
+        slopes = self.derivative(s)
+        if self.smooth:
+            return slopes
+        xp = array_namespace(s)
+        same = coincident(X, Z, self.lengthscale * xp.sqrt(s))
+        return xp.where(same, xp.zeros_like(s), slopes)
 
     def _pullback(self, X: Array, Z: Array, P: Array, K: Array | None, /) -> tuple[Array, Array]:
         # d/dx_i of sum_j Q_ij |x_i - z_j|^2, with Q = P times the slopes
