@@ -238,3 +238,17 @@ def test_wrong_shapes_are_named(on, case):
             case.kernel.pullback(bad, X, on.put(np.ones((3, 4))))
     with pytest.raises(ValueError, match=r"expected weights P \(4, 3\), got \(3, 4\)"):
         case.kernel.pullback(X, Z, on.put(np.ones((3, 4))))
+
+
+@kernels
+def test_points_that_differ_by_rounding_count_as_equal(on, rng, case):
+    """A sample among the centres, both mapped in blocks that round differently."""
+    X, Z = points(on, rng)
+    X[5, 1] = 0.5  # equal in one coordinate is a kink of the l1 distance that rounding may break
+    P = on.rounded(rng.standard_normal((13, 7)))
+    near = on.rounded(Z * (1 + 4 * on.eps * rng.choice([-1, 0, 1], Z.shape)))
+    expected = case.kernel.pullback(X, Z, P)
+    for actual, slope in zip(
+        case.kernel.pullback(on.put(X), on.put(near), on.put(P)), expected, strict=True
+    ):
+        on.assert_close(actual, slope, ulps=2000)

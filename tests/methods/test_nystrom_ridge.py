@@ -43,24 +43,25 @@ class Data:
     def system(self):
         return NystromSystem.of(self.operator, self.placed, self.weights)
 
-    def matrices(self, ridge):
-        left = self.K.T @ (self.D * self.K) + self.total * ridge * self.core
+    def penalty(self, ridge):
+        """Kernel among the centres, whose diagonal is 1, with the jitter."""
+        return self.core + jitter_for(self.operator, ridge) * np.eye(len(self.core))
+
+    def matrices(self, ridge, smallest):
+        left = self.K.T @ (self.D * self.K) + self.total * ridge * self.penalty(smallest)
         return left, self.K.T @ (self.D * self.Y)
 
     def predictions(self, ridge):
-        left, right = self.matrices(ridge)
+        left, right = self.matrices(ridge, ridge)
         return self.K @ np.linalg.lstsq(left, right, rcond=1e-13)[0]
 
     def predicted(self, alpha):
         return self.K @ self.on.host(alpha).astype(np.float64)
 
-    def tolerance(self, ridge):
-        """The jitter that this precision needs, and rounding, move predictions by this much."""
-        return 30 * jitter_for(self.operator, ridge) + 1e-9
-
-    def assert_predicts(self, alpha, expected, *, ridge, factor=1.0):
+    def assert_predicts(self, alpha, expected, *, ulps=None):
+        ulps = ulps or (1e4 if self.on.dtype_name == "float32" else 1e6)  # jitter is smaller
         error = np.max(np.abs(self.predicted(alpha) - expected)) / np.max(np.abs(expected))
-        assert error <= factor * self.tolerance(ridge)
+        assert error <= ulps * self.on.eps, f"{error / self.on.eps:.3g} ulps"
 
 
 @weighted
@@ -72,7 +73,7 @@ def test_solution_satisfies_the_normal_equations(on, rng, weighted, ridge, t):
     on.assert_lives_here(alpha, "float64")
     assert alpha.shape == (15, t)
     assert not factor.raised
-    data.assert_predicts(alpha, data.predictions(ridge), ridge=ridge)
+    data.assert_predicts(alpha, data.predictions(ridge))
 
 
 @weighted
@@ -82,28 +83,28 @@ def test_blocks_change_rounding_only(on, rng, weighted, budget):
     whole, _ = data.system().solve(1e-2)
     with gpukfl.memory_budget(budget):
         pieces, _ = data.system().solve(1e-2)
-    data.assert_predicts(pieces, data.predicted(whole), ridge=1e-2)
+    data.assert_predicts(pieces, data.predicted(whole))
 
 
 @weighted
-def test_all_samples_as_centres_are_exact_kernel_ridge(on, rng, weighted):
-    data = Data(on, rng, n=60, q=60, weighted=weighted)
+def test_all_samples_as_centres_are_exact_kernel_ridge(on_double, rng, weighted):
+    data = Data(on_double, rng, n=60, q=60, weighted=weighted)
     alpha, _ = data.system().solve(1e-2)
     weights = None if data.weights is None else data.D
     exact, _, _ = DenseSystem.of(data.core, data.Y, weights).solve(1e-2)
-    data.assert_predicts(alpha, data.K @ exact, ridge=1e-2)
+    data.assert_predicts(alpha, data.K @ exact, ulps=1e8)  # by the jitter
 
 
 @weighted
-@pytest.mark.parametrize("ridge", [1e-3, 1e-12])
+@pytest.mark.parametrize("ridge", [1e-1, 1e-3, 1e-9])
 def test_repeated_centres_predict_as_if_they_were_there_once(on, rng, weighted, ridge):
     once = Data(on, np.random.default_rng(0), weighted=weighted)
     thrice = Data(
         on, np.random.default_rng(0), weighted=weighted, centers=np.tile(np.arange(15), 3)
     )
     (few, _), (many, _) = once.system().solve(ridge), thrice.system().solve(ridge)
-    slack = 30.0 * (10 if on.dtype_name == "float32" else 1)
-    thrice.assert_predicts(many, once.predicted(few), ridge=ridge, factor=slack)
+    jitter = jitter_for(once.operator, ridge)  # of which a third is left on each
+    thrice.assert_predicts(many, once.predicted(few), ulps=300 * jitter / on.eps + 1e6)
 
 
 @pytest.mark.parametrize("lengthscale", [1.0, 10.0])
@@ -124,12 +125,11 @@ def test_generalised_cross_validation_is_that_of_the_hat_matrix(on, rng, weighte
     path = data.system().path(ridges)
     assert path.ridges == ridges
     for ridge, score in zip(ridges, path.scores, strict=True):
-        left, right = data.matrices(ridge)
+        left, right = data.matrices(ridge, min(ridges))
         hat = np.trace(np.linalg.solve(left, data.K.T @ (data.D * data.K)))
         misfit = np.sum(data.D * (data.Y - data.K @ np.linalg.solve(left, right)) ** 2)
         expected = misfit / data.total / (1 - hat / len(data.X)) ** 2
-        slack = 100 * jitter_for(data.operator, min(ridges)) + 1e-7
-        assert score == pytest.approx(expected, rel=slack)
+        assert score == pytest.approx(expected, rel=1e5 * on.eps)
 
 
 @weighted
@@ -141,9 +141,10 @@ def test_left_out_errors_are_those_of_refitting(on, rng, weighted, budget):
     assert path.ridges == ridges
     for ridge, score in zip(ridges, path.scores, strict=True):
         shift = data.total * ridge
-        expected = oracles.left_out_errors((data.K, data.core), data.Y, data.D, shift)
-        slack = 100 * jitter_for(data.operator, min(ridges)) + 1e-7
-        assert score == pytest.approx(expected, rel=slack)
+        expected = oracles.left_out_errors(
+            (data.K, data.penalty(min(ridges))), data.Y, data.D, shift
+        )
+        assert score == pytest.approx(expected, rel=1e5 * on.eps)
 
 
 def test_best_ridge_is_that_of_the_lowest_score():
@@ -213,5 +214,5 @@ def test_jitter_follows_precision_and_ridge(on, rng):
     operator = Data(on, rng).operator
     jitters = [jitter_for(operator, ridge) for ridge in (1.0, 1e-4, 1e-8, 1e-300)]
     assert jitters == sorted(jitters)
-    assert jitters[0] == pytest.approx(max(1e-10, 20 * on.eps))
+    assert max(1e-10, 10 * on.eps) <= jitters[0] <= max(1e-10, 1000 * on.eps)
     assert jitters[-1] <= 1e-2
