@@ -1,12 +1,18 @@
 """Data to try things on: tables from files, bundled sets, and the papers' generators."""
 
-from gpukfl.datasets._generators import make_sine_features, make_single_direction, random_directions
+from gpukfl.datasets._generators import (
+    make_multi_index,
+    make_sine_features,
+    make_single_direction,
+    random_directions,
+)
 from gpukfl.datasets._tables import BUNDLED, Table, load_table
 
 __all__ = [
     "BUNDLED",
     "Table",
     "load_table",
+    "make_multi_index",
     "make_sine_features",
     "make_single_direction",
     "random_directions",

@@ -9,6 +9,7 @@ import pytest
 from gpukfl.datasets import (
     BUNDLED,
     load_table,
+    make_multi_index,
     make_sine_features,
     make_single_direction,
     random_directions,
@@ -190,3 +191,49 @@ def test_a_seed_repeats_the_data_and_another_does_not(make):
         np.testing.assert_array_equal(a, b)
     assert not np.array_equal(make(50, 6, seed=3)[0], make(50, 6, seed=4)[0])
     assert np.abs(make(5000, 6)[0]).max() <= 1.0
+
+
+@pytest.mark.parametrize(("kind", "half_width"), [("sines", 1.0), ("mixed", 10.0)])
+def test_multi_index_is_its_formula(kind, half_width):
+    X, y, B = make_multi_index(300, 7, 4, kind=kind, noise=0.0, random_state=3)
+    U = (X @ B.T).T
+    expected = np.zeros(300)
+    for a in range(4):
+        j = a + 1
+        if kind == "sines":
+            expected += np.sin((1 + j / 4) * np.pi * U[a])
+        else:
+            expected += np.sin(0.5 * U[a] - j)
+            expected += 0.5 * U[(a + 1) % 4] * np.cos(0.4 * U[(a + 2) % 4] - j + 1)
+    np.testing.assert_allclose(y, expected, atol=1e-12)
+    assert 0.9 * half_width < np.abs(X).max() <= half_width
+
+
+@pytest.mark.parametrize(("D", "d"), [(50, 3), (4, 1), (1, 1), (3, 5)])
+def test_the_map_of_multi_index_is_positive_and_of_norm_1(D, d):
+    X, y, B = make_multi_index(10, D, d, random_state=0)
+    assert (X.shape, y.shape, B.shape) == ((10, D), (10,), (d, D))
+    assert np.all(B >= 0)
+    np.testing.assert_allclose(np.linalg.norm(B, 2), 1.0, rtol=10 * EPS)
+
+
+@pytest.mark.parametrize("kind", ["sines", "mixed"])
+def test_noise_of_multi_index_is_in_units_of_the_function(kind):
+    X, z, B = make_multi_index(5000, 6, kind=kind, noise=0.0, random_state=1)
+    noisy_X, y, noisy_B = make_multi_index(5000, 6, kind=kind, random_state=1)
+    np.testing.assert_array_equal(X, noisy_X)
+    np.testing.assert_array_equal(B, noisy_B)
+    assert np.std(y - z) == pytest.approx(0.1 * np.std(z), rel=0.05)
+
+
+def test_multi_index_takes_a_generator_and_repeats_by_seed():
+    a = make_multi_index(20, 5, random_state=3)
+    b = make_multi_index(20, 5, random_state=np.random.default_rng(3))
+    for one, other in zip(a, b, strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert not np.array_equal(a[0], make_multi_index(20, 5, random_state=4)[0])
+
+
+def test_multi_index_names_its_kinds():
+    with pytest.raises(ValueError, match='to be "sines" or "mixed", got \'cosines\''):
+        make_multi_index(10, kind="cosines")
