@@ -9,8 +9,17 @@ import pytest
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
-from gpukfl import BKerNNClassifier, BKerNNRegressor, BrownianKernelRidge
+from gpukfl import (
+    BKerNNClassifier,
+    BKerNNRegressor,
+    BrownianKernelRidge,
+    HKRRClassifier,
+    HKRRRegressor,
+    KernelRidgeClassifier,
+    KernelRidgeRegressor,
+)
 from gpukfl._places import cupy_is_usable
+from gpukfl.kernels import KERNELS
 from gpukfl.penalties import PENALTIES
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -30,7 +39,25 @@ def classifier(**options):
     return BKerNNClassifier(**{"n_particles": 8, "max_iter": 3, "random_state": 0, **options})
 
 
-MAKERS = [regressor, BrownianKernelRidge]
+def kernel_ridge(**options):
+    return KernelRidgeRegressor(**{"ridge": 1e-3, **options})
+
+
+def hkrr(**options):
+    few = {"n_components": 1, "ridge": 1e-3, "n_starts": 0, "max_iter": 2, "refit_centers": None}
+    return HKRRRegressor(**{**few, "random_state": 0, **options})
+
+
+def kernel_classifier(**options):
+    return KernelRidgeClassifier(**{"ridge": 1e-3, **options})
+
+
+def hkrr_classifier(**options):
+    return HKRRClassifier(**{**hkrr().get_params(), **options})
+
+
+MAKERS = [regressor, BrownianKernelRidge, kernel_ridge, hkrr]
+CLASSIFIERS = [classifier, kernel_classifier, hkrr_classifier]
 
 
 def changed(a, value, at=(0,)):
@@ -62,11 +89,11 @@ BAD_X = [
 ]
 
 
-@pytest.mark.parametrize("make", [*MAKERS, classifier])
+@pytest.mark.parametrize("make", [*MAKERS, *CLASSIFIERS])
 @pytest.mark.parametrize(("bad", "error", "match"), BAD_X)
 def test_bad_samples_are_named(make, bad, error, match):
     n = bad.shape[0] if hasattr(bad, "shape") else N
-    y = (LABELS if make is classifier else Y)[:n]
+    y = (LABELS if make in CLASSIFIERS else Y)[:n]
     with pytest.raises(error, match=re.compile(match, re.DOTALL)):
         make().fit(bad, y)
 
@@ -108,6 +135,7 @@ def test_bad_targets_are_named(make, bad, match):
         make().fit(X, bad)
 
 
+@pytest.mark.parametrize("make", [regressor, kernel_ridge, hkrr])
 @pytest.mark.parametrize(
     ("bad", "match"),
     [
@@ -116,13 +144,14 @@ def test_bad_targets_are_named(make, bad, match):
         (np.ones((N, 1, 1)), r"expected y of shape \(n,\) or \(n, t\), got \(30, 1, 1\)"),
     ],
 )
-def test_bad_targets_are_named_everywhere(on_double, bad, match):
+def test_bad_targets_are_named_everywhere(on_double, make, bad, match):
     if on_double.library_name == "numpy":
         pytest.skip("scikit-learn's own messages, tested above")
     with pytest.raises(ValueError, match=match):
-        regressor().fit(on_double.put(X), on_double.put(bad))
+        make().fit(on_double.put(X), on_double.put(bad))
 
 
+@pytest.mark.parametrize("make", CLASSIFIERS)
 @pytest.mark.parametrize(
     ("bad", "match"),
     [
@@ -133,17 +162,18 @@ def test_bad_targets_are_named_everywhere(on_double, bad, match):
         (None, "expected labels, got None"),
     ],
 )
-def test_bad_labels_are_named(bad, match):
+def test_bad_labels_are_named(make, bad, match):
     with pytest.raises(ValueError, match=match):
-        classifier().fit(X, bad)
+        make().fit(X, bad)
 
 
+@pytest.mark.parametrize("make", CLASSIFIERS)
 @pytest.mark.parametrize("missing", [None, np.nan])
-def test_missing_labels_are_named(missing):
+def test_missing_labels_are_named(make, missing):
     labels = LABELS.astype(object)
     labels[3] = missing
     with pytest.raises(ValueError, match=r"NaN|None|missing"):
-        classifier().fit(X, labels)
+        make().fit(X, labels)
 
 
 BAD_WEIGHTS = [
@@ -235,6 +265,84 @@ def test_bad_numbers_are_named(name, value, error, match):
     assert f"expected {name} to be" in str(caught.value)
 
 
+HKRR_NUMBERS = [
+    ("n_components", 0, ValueError, "an integer of at least 1, or 'auto', got 0"),
+    ("n_components", 1.0, TypeError, "an integer .* got 1.0"),
+    ("n_components", "all", TypeError, "or 'auto', got 'all'"),
+    ("ridge", 0.0, ValueError, "greater than 0, or 'auto', got 0.0"),
+    ("ridge", "tune", TypeError, "or 'auto', got 'tune'"),
+    ("lengthscale", 0, ValueError, "greater than 0, or 'auto', got 0"),
+    ("lengthscale", None, TypeError, "got None"),
+    ("n_centers", 0, ValueError, "at least 1, or 'auto', got 0"),
+    ("n_centers", "all", TypeError, "or 'auto', got 'all'"),
+    ("refit_centers", 0, ValueError, "at least 1, or 'auto' or 'all' or None, got 0"),
+    ("refit_centers", True, TypeError, "got True"),
+    ("n_starts", -1, ValueError, "an integer of at least 0, got -1"),
+    ("max_iter", 2.5, TypeError, "an integer .*got 2.5"),
+    ("tol", -1e-3, ValueError, "of at least 0, got -0.001"),
+    ("validation_fraction", 0, ValueError, "greater than 0 and at most 0.9, got 0"),
+    ("max_time", float("nan"), ValueError, "greater than 0, or None, got nan"),
+]
+KERNEL_RIDGE_NUMBERS = [
+    ("ridge", -1e-9, ValueError, "of at least 0, or 'auto', got -1e-09"),
+    ("ridge", float("nan"), ValueError, "got nan"),
+    ("ridge", None, TypeError, "got None"),
+    ("lengthscale", -1.0, ValueError, "greater than 0, or 'auto', got -1.0"),
+    ("lengthscale", "median", TypeError, "or 'auto', got 'median'"),
+    ("n_centers", 0, ValueError, "at least 1, or 'auto', got 0"),
+    ("n_centers", None, TypeError, "got None"),
+    ("max_iter", 0, ValueError, "an integer of at least 1, got 0"),
+    ("tol", 0, ValueError, "greater than 0, got 0"),
+]
+MORE_NUMBERS = [(hkrr, *case) for case in HKRR_NUMBERS]
+MORE_NUMBERS += [(kernel_ridge, *case) for case in KERNEL_RIDGE_NUMBERS]
+
+
+@pytest.mark.parametrize(("make", "name", "value", "error", "match"), MORE_NUMBERS)
+def test_bad_numbers_of_other_estimators_are_named(make, name, value, error, match):
+    model = make(**{name: value})
+    before = set(vars(model))
+    with pytest.raises(error, match=match) as caught:
+        model.fit(X, Y)
+    assert f"expected {name} to be" in str(caught.value)
+    assert set(vars(model)) == before
+
+
+@pytest.mark.parametrize(
+    ("make", "name", "value"),
+    [
+        (kernel_ridge, "solver", "lu"),
+        (kernel_ridge, "center_selection", "kmeans"),
+        (kernel_ridge, "backend", "jax"),
+        (kernel_ridge, "dtype", "float16"),
+        (kernel_ridge, "kernel", "rbf"),
+        (hkrr, "optimizer", "adam"),
+        (hkrr, "center_selection", "kmeans"),
+        (hkrr, "backend", "jax"),
+        (hkrr, "dtype", "float16"),
+        (hkrr, "kernel", "rbf"),
+    ],
+)
+def test_unknown_choices_of_other_estimators_are_named(make, name, value):
+    with pytest.raises(ValueError, match=f"expected {name} to be one of .*got '{value}'") as caught:
+        make(**{name: value}).fit(X, Y)
+    if name == "kernel":
+        assert all(known in str(caught.value) for known in KERNELS)
+
+
+@pytest.mark.parametrize("make", [kernel_ridge, hkrr])
+@pytest.mark.parametrize("value", [None, 3, np.dot])
+def test_what_is_no_kernel_is_named(make, value):
+    with pytest.raises(TypeError, match="expected a kernel or the name of one, got"):
+        make(kernel=value).fit(X, Y)
+
+
+@pytest.mark.parametrize("make", [hkrr, hkrr_classifier])
+def test_more_components_than_features_are_refused(make):
+    with pytest.raises(ValueError, match="at most as many components as the 3 features, got 4"):
+        make(n_components=4).fit(X, LABELS if make is hkrr_classifier else Y)
+
+
 @pytest.mark.parametrize("value", [-1.0, 0, float("nan"), "1", True])
 def test_bad_ridges_are_named_without_features_to_learn(value):
     with pytest.raises((ValueError, TypeError), match=f"expected ridge .* got {value!r}"):
@@ -255,10 +363,17 @@ def test_unknown_choices_are_named_with_the_known(name, value, choices):
     assert all(repr(choice) in str(caught.value) for choice in choices)
 
 
-@pytest.mark.parametrize("name", ["early_stopping", "warm_start", "normalize_y", "standardize"])
-def test_switches_take_no_text(name):
+SWITCHES = [
+    *((regressor, n) for n in ("early_stopping", "warm_start", "normalize_y", "standardize")),
+    *((hkrr, n) for n in ("learn_lengthscale", "warm_start", "normalize_y", "standardize")),
+    *((kernel_ridge, n) for n in ("normalize_y", "standardize")),
+]
+
+
+@pytest.mark.parametrize(("make", "name"), SWITCHES)
+def test_switches_take_no_text(make, name):
     with pytest.raises(TypeError, match=f"expected {name} to be .*got 'no'"):
-        regressor(**{name: "no"}).fit(X, Y)
+        make(**{name: "no"}).fit(X, Y)
 
 
 @pytest.mark.skipif(cupy_is_usable(), reason="there is a GPU")
@@ -278,12 +393,13 @@ def test_early_stopping_needs_samples_to_fit():
 # ---------------------------------------------------------------------- a constant target
 
 
+@pytest.mark.parametrize("make", [regressor, kernel_ridge, hkrr])
 @pytest.mark.parametrize("value", [0.0, 7.3, -1e12])
-def test_a_constant_target_is_predicted_with_a_warning(value):
+def test_a_constant_target_is_predicted_with_a_warning(make, value):
     with pytest.warns(UserWarning, match="y is constant: the model predicts that constant"):
-        model = regressor().fit(X, np.full(N, value))
+        model = make().fit(X, np.full(N, value))
     np.testing.assert_allclose(model.predict(2 * X), value, rtol=1e-15)
-    assert not np.any(model.W_)
+    assert not np.any(getattr(model, "W_", 0.0))
 
 
 def test_a_constant_target_needs_no_features_to_learn():
@@ -294,7 +410,9 @@ def test_a_constant_target_needs_no_features_to_learn():
 # ---------------------------------------------------------------------- prediction
 
 
-@pytest.mark.parametrize(("make", "y"), [*((make, Y) for make in MAKERS), (classifier, LABELS)])
+@pytest.mark.parametrize(
+    ("make", "y"), [(m, Y) for m in MAKERS] + [(m, LABELS) for m in CLASSIFIERS]
+)
 def test_not_fitted(make, y):
     with pytest.raises(NotFittedError):
         make().predict(X)
@@ -327,8 +445,9 @@ def test_host_data_is_refused_by_a_model_of_another_library(make, kind):
         model.predict(kind(X))
 
 
-def test_other_column_names_are_refused():
-    model = regressor().fit(pd.DataFrame(X, columns=["a", "b", "c"]), Y)
+@pytest.mark.parametrize("make", [regressor, kernel_ridge, hkrr])
+def test_other_column_names_are_refused(make):
+    model = make().fit(pd.DataFrame(X, columns=["a", "b", "c"]), Y)
     with pytest.raises(ValueError, match="feature names should match"):
         model.predict(pd.DataFrame(X, columns=["a", "b", "z"]))
 
@@ -357,8 +476,9 @@ def test_a_failed_fit_leaves_the_model_as_it_was(make, how):
     np.testing.assert_array_equal(model.predict(X), before)
 
 
-def test_a_failed_fit_leaves_the_classes_as_they_were():
-    model = classifier().fit(X, LABELS)
+@pytest.mark.parametrize("make", CLASSIFIERS)
+def test_a_failed_fit_leaves_the_classes_as_they_were(make):
+    model = make().fit(X, LABELS)
     before = model.predict_proba(X)
     with pytest.raises(ValueError, match="inconsistent"):
         model.fit(X, np.arange(N - 1) % 3)

@@ -3,14 +3,38 @@
 import pytest
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
-from gpukfl import BKerNNClassifier, BKerNNRegressor, BrownianKernelRidge
+from gpukfl import (
+    BKerNNClassifier,
+    BKerNNRegressor,
+    BrownianKernelRidge,
+    HKRRClassifier,
+    HKRRRegressor,
+    KernelRidgeClassifier,
+    KernelRidgeRegressor,
+)
 from gpukfl._places import cupy_is_usable, torch_cuda_is_usable
 
+# Fixed, so that every library finds as many components: with "auto", rounding may decide
+HKRR = {"ridge": 1e-3, "n_starts": 1, "max_iter": 5, "random_state": 0}
 ESTIMATORS = [
     BKerNNRegressor(n_particles=20, max_iter=5, random_state=0),
     BKerNNClassifier(n_particles=20, max_iter=5, random_state=0),
     BrownianKernelRidge(random_state=0),
+    KernelRidgeRegressor(random_state=0),
+    KernelRidgeClassifier(random_state=0),
+    HKRRRegressor(1, **HKRR),
+    HKRRClassifier(1, **{**HKRR, "max_iter": 30}),
 ]
+EXPECTED_FAILURES = {
+    name: {
+        "check_sample_weight_equivalence_on_dense_data": (
+            "centres, starting maps and held-out samples are drawn among the rows, so that a "
+            "repeated row is drawn more often than a weighted one; tests/estimators/test_hkrr.py "
+            "tests the equivalence where nothing is drawn"
+        )
+    }
+    for name in ("HKRRRegressor", "HKRRClassifier")
+}
 PAIRS = ("X_ns_and_device", "other_ns_and_device")
 
 
@@ -35,12 +59,16 @@ def cases():
             reason = missing_gpu(check)
             marks = [pytest.mark.skip(reason)] if reason else []
             name = getattr(check, "func", check).__name__
+            known = EXPECTED_FAILURES.get(type(estimator).__name__, {}).get(name)
+            marks += [pytest.mark.xfail(reason=known, raises=AssertionError)] if known else []
             yield pytest.param(model, check, marks=marks, id=f"{type(estimator).__name__}-{name}")
 
 
-# A check may fit a constant y, and few steps rarely converge: both warn by design
+# A check may fit a constant y or one without noise, and few steps rarely converge: all warn by
+# design
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.filterwarnings("ignore:y is constant:UserWarning")
+@pytest.mark.filterwarnings("ignore:the best ridge:UserWarning")
 @pytest.mark.parametrize(("estimator", "check"), list(cases()))
 def test_scikit_learn(estimator, check):
     check(estimator)
