@@ -39,3 +39,12 @@ def test_rows_that_do_not_differ_give_one(on, n):
 def test_unknown_norms_are_refused(on):
     with pytest.raises(ValueError, match="'euclidean' or 'manhattan', got 'cosine'"):
         median_distance(on.put(np.ones((3, 2))), norm="cosine")
+
+
+@norms
+def test_weights_count_as_copies(on, rng, norm, metric):
+    X, weights = on.rounded(rng.standard_normal((12, 2))), rng.integers(1, 4, 12)
+    gaps = pdist(np.repeat(X, weights, axis=0), metric)
+    expected = np.median(gaps[gaps > 0])
+    actual = median_distance(on.put(X), norm=norm, weights=weights.astype(np.float64))
+    assert actual == pytest.approx(expected, rel=10 * on.eps)
