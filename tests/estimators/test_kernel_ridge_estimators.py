@@ -1,0 +1,429 @@
+"""Kernel ridge estimators: scikit-learn's solution by every solver, choices, odd data, files."""
+
+import pickle
+import tracemalloc
+import warnings
+
+import numpy as np
+import oracles
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import gpukfl
+from gpukfl import KernelRidgeClassifier, KernelRidgeRegressor
+from gpukfl.estimators import _kernel_ridge_base
+from gpukfl.kernels import KERNELS, Gaussian, Linear
+from gpukfl.methods import _centers
+
+pytestmark = pytest.mark.filterwarnings("ignore:the best ridge:UserWarning")
+
+N, D = 70, 3
+RNG = np.random.default_rng(17)
+X = RNG.uniform(-1, 1, (N, D))
+NEW = RNG.uniform(-1.2, 1.2, (40, D))
+Y = np.sin(3 * X[:, 0]) + 0.5 * X[:, 1] + 0.05 * RNG.standard_normal(N)
+Y = Y - Y.mean()
+Y2 = np.stack([Y, X[:, 2] ** 2 - np.mean(X[:, 2] ** 2)], axis=1)
+WEIGHTS = RNG.uniform(0.2, 3.0, N)
+LABELS = np.array(["low", "mid", "high"])[np.searchsorted([-0.4, 0.4], X[:, 0])]
+
+ELL = 0.8
+ORACLES = {
+    "brownian": lambda A, B: oracles.brownian_motion(A, B, ELL),
+    "gaussian": lambda A, B: oracles.gaussian(A, B, ELL),
+    "inverse_multiquadric": lambda A, B: oracles.inverse_multiquadric(A, B, ELL),
+    "laplace": lambda A, B: oracles.laplace(A, B, ELL),
+    "linear": lambda A, B: A @ B.T / ELL**2,
+    "manhattan_laplace": lambda A, B: oracles.manhattan_laplace(A, B, ELL),
+    "matern32": lambda A, B: oracles.matern32(A, B, ELL),
+    "matern52": lambda A, B: oracles.matern52(A, B, ELL),
+    "polynomial": lambda A, B: oracles.polynomial(A, B, ELL, 3, 1.0),
+    "rational_quadratic": lambda A, B: oracles.rational_quadratic(A, B, ELL, 1.0),
+}
+UNBOUNDED = ["linear", "polynomial", "brownian"]
+SOLVERS = {
+    "direct": {"solver": "direct"},
+    "cg": {"solver": "cg", "n_centers": 30, "tol": 1e-10},
+    "falkon": {"solver": "falkon", "n_centers": N, "tol": 1e-10},
+    "normal equations": {"solver": "direct", "n_centers": 40},
+    "few": {"solver": "falkon", "n_centers": 40, "tol": 1e-10},
+}
+SELECTIONS = ["uniform", "leverage", "pivoted"]
+
+
+def regressor(**options):
+    defaults = {"lengthscale": ELL, "ridge": 1e-3, "random_state": 0}
+    return KernelRidgeRegressor(**{**defaults, **options})
+
+
+def by_sklearn(kernel, ridge, A, y, new, weights=None):
+    """Predictions of scikit-learn's, whose alpha is not divided by the number of samples."""
+    total = len(A) if weights is None else weights.sum()
+    model = KernelRidge(alpha=total * ridge, kernel="precomputed")
+    model.fit(kernel(A, A), y, sample_weight=weights)
+    return model.predict(kernel(new, A))
+
+
+def by_centers(kernel, ridge, A, y, new, centers, weights=None, jitter=0.0):
+    """Predictions of the normal equations of given centres, by least squares."""
+    w = np.ones(len(A)) if weights is None else weights
+    K, core = kernel(A, centers), kernel(centers, centers)
+    core = core + jitter * np.mean(np.diag(core)) * np.eye(len(core))
+    system = K.T @ (w[:, None] * K) + w.sum() * ridge * core
+    right = K.T @ (w[:, None] * y.reshape(len(y), -1))
+    alpha = np.linalg.lstsq(system, right, rcond=1e-14)[0]
+    return (kernel(new, centers) @ alpha).reshape(len(new), *y.shape[1:])
+
+
+# ---------------------------------------------------------------------- the solution
+
+
+def test_every_kernel_has_an_oracle():
+    assert set(ORACLES) == set(KERNELS)
+
+
+@pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["plain", "weighted"])
+@pytest.mark.parametrize("y", [Y, Y2], ids=["one target", "two targets"])
+@pytest.mark.parametrize("name", KERNELS)
+def test_it_is_scikit_learns(name, y, weights):
+    # The mean is subtracted first, which scikit-learn does not do
+    y = y - np.average(y, axis=0, weights=weights)
+    model = regressor(kernel=name, normalize_y=False).fit(X, y, sample_weight=weights)
+    expected = by_sklearn(ORACLES[name], 1e-3, X, y, NEW, weights)
+    np.testing.assert_allclose(model.predict(NEW), expected, atol=1e-9 * np.abs(expected).max())
+    assert (model.solver_, model.status_, model.jitter_) == ("direct", "CONVERGED", 0.0)
+    assert model.solve_residual_ < 1e-10
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_a_kernel_as_a_value_is_its_name(name):
+    model = regressor(kernel=KERNELS[name](lengthscale=ELL), lengthscale="auto").fit(X, Y)
+    assert model.lengthscale_ == 1.0
+    np.testing.assert_allclose(model.predict(NEW), regressor(kernel=name).fit(X, Y).predict(NEW))
+
+
+def test_a_sum_of_kernels_is_the_sum_of_matrices():
+    model = regressor(kernel=Gaussian(ELL) + 0.1 * Linear(2.0), lengthscale=1.0).fit(X, Y)
+
+    def kernel(A, B):
+        return oracles.gaussian(A, B, ELL) + 0.1 * A @ B.T / 4.0
+
+    expected = by_sklearn(kernel, 1e-3, X, Y, NEW)
+    np.testing.assert_allclose(model.predict(NEW), expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("selection", SELECTIONS)
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_every_solver_on_every_place(on, solver, selection):
+    if selection != "uniform" and SOLVERS[solver].get("n_centers", N) == N:
+        pytest.skip("takes all samples")
+    A, y, new = on.rounded(X), on.rounded(Y2), on.rounded(NEW)
+    model = regressor(center_selection=selection, **SOLVERS[solver]).fit(on.put(X), on.put(Y2))
+    kernel = ORACLES["gaussian"]
+    centers = on.host(model.centers_).astype(np.float64)
+    assert len(centers) == (40 if solver in ("normal equations", "few") else N)
+    y = y - y.mean(axis=0)
+    if solver in ("direct", "cg"):
+        expected = by_sklearn(kernel, 1e-3, A, y, new)
+    else:
+        expected = by_centers(kernel, 1e-3, A, y, new, centers, jitter=model.jitter_)
+        assert model.jitter_ <= (1e-3 if model.solver_ == "falkon" and on.eps > 1e-10 else 1e-9)
+        assert all(np.any(np.all(center == A, axis=1)) for center in centers)
+    predicted = model.predict(on.put(NEW))
+    on.assert_lives_here(predicted)
+    loose = 2e-3 if model.solver_ == "falkon" else 2e-5
+    tolerance = {"float32": loose, "float64": 1e-7}[on.dtype_name]
+    np.testing.assert_allclose(
+        on.host(predicted), expected + on.rounded(Y2).mean(axis=0), atol=tolerance
+    )
+    on.assert_lives_here(model.dual_coef_)
+    on.assert_lives_here(model.centers_)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_every_solver_takes_weights(on_double, solver):
+    model = regressor(normalize_y=False, **SOLVERS[solver])
+    model.fit(on_double.put(X), on_double.put(Y2), sample_weight=WEIGHTS)
+    mean = np.average(Y2, axis=0, weights=WEIGHTS)
+    centers = on_double.host(model.centers_)
+    expected = by_centers(ORACLES["gaussian"], 1e-3, X, Y2 - mean, NEW, centers, WEIGHTS) + mean
+    predicted = on_double.host(model.predict(on_double.put(NEW)))
+    np.testing.assert_allclose(predicted, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("selection", SELECTIONS)
+@pytest.mark.parametrize("name", UNBOUNDED)
+def test_kernels_without_a_bound_have_centers(name, selection):
+    options = {"kernel": name, "center_selection": selection, "solver": "direct", "n_centers": 30}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # 3 and 20 dimensions, 30 centres
+        model = regressor(**options).fit(X, Y)
+    expected = by_centers(ORACLES[name], 1e-3, X, Y, NEW, model.centers_)
+    np.testing.assert_allclose(model.predict(NEW), expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("options", [*SOLVERS.values(), {"ridge": "auto", "standardize": True}])
+def test_integer_weights_are_repeated_rows(options):
+    if options.get("n_centers", N) < N and options["solver"] != "cg":
+        pytest.skip("centres are drawn")
+    if options.get("solver") == "falkon":
+        pytest.skip("repeated rows are repeated centres: singular")
+    counts = np.random.default_rng(1).integers(0, 4, N)
+    weighted = regressor(**options).fit(X, Y, sample_weight=counts)
+    repeated = regressor(**options).fit(np.repeat(X, counts, axis=0), np.repeat(Y, counts))
+    assert weighted.ridge_ == pytest.approx(repeated.ridge_, rel=1e-12)
+    np.testing.assert_allclose(weighted.predict(NEW), repeated.predict(NEW), atol=1e-6)
+
+
+def test_units_of_the_target_change_nothing():
+    plain, scaled = regressor().fit(X, Y), regressor().fit(X, 1e3 * Y - 40.0)
+    np.testing.assert_allclose(scaled.predict(NEW), 1e3 * plain.predict(NEW) - 40.0, rtol=1e-9)
+
+
+def test_standardize_is_standardising_by_hand(on_double):
+    wide = X * [1.0, 100.0, 0.01] + [0.0, 5.0, 1e6]
+    mean, scale = wide.mean(axis=0), wide.std(axis=0)
+    model = regressor(standardize=True).fit(on_double.put(wide), on_double.put(Y))
+    by_hand = regressor().fit((wide - mean) / scale, Y).predict((wide[:9] - mean) / scale)
+    predicted = on_double.host(model.predict(on_double.put(wide[:9])))
+    np.testing.assert_allclose(predicted, by_hand, atol=1e-7)
+
+
+# ---------------------------------------------------------------------- what is chosen
+
+
+def test_the_ridge_is_the_lowest_of_its_path():
+    model = regressor(ridge="auto").fit(X, Y)
+    path = model.ridge_path_
+    assert model.ridge_ == path.ridges[int(np.argmin(path.scores))]
+    assert regressor().fit(X, Y).ridge_path_ is None
+
+
+@pytest.mark.parametrize("options", [{}, {"solver": "direct", "n_centers": 90}, {"solver": "cg"}])
+def test_the_chosen_ridge_is_near_the_best(options):
+    rng = np.random.default_rng(3)
+    A, new = rng.uniform(-1, 1, (300, 2)), rng.uniform(-1, 1, (500, 2))
+    truth = np.sin(4 * new[:, 0]) + new[:, 1]
+    y = np.sin(4 * A[:, 0]) + A[:, 1] + 0.3 * rng.standard_normal(300)
+    options = {"lengthscale": 0.4, **options}
+    scores = [
+        regressor(**{**options, "ridge": ridge}).fit(A, y).score(new, truth)
+        for ridge in np.geomspace(1e-6, 1, 13)
+    ]
+    model = regressor(**{**options, "ridge": "auto"}).fit(A, y)
+    assert model.score(new, truth) > max(scores) - 0.01
+    assert max(scores) > scores[0] + 0.02  # a choice that matters
+    assert max(scores) > scores[-1] + 0.05
+
+
+def test_a_ridge_at_the_edge_is_reported():
+    with pytest.warns(UserWarning, match="best ridge, .*edge of those tried: the lengthscale may"):
+        regressor(ridge="auto", lengthscale=10.0).fit(X, np.sin(X[:, 0]))
+
+
+def test_the_lengthscale_is_the_median_distance():
+    gaps = np.linalg.norm(X[:, None] - X[None], axis=2)[np.triu_indices(N, 1)]
+    assert regressor(lengthscale="auto").fit(X, Y).lengthscale_ == pytest.approx(np.median(gaps))
+
+
+def test_auto_takes_centers_where_there_are_many(monkeypatch):
+    monkeypatch.setattr(_kernel_ridge_base, "_DENSE_UP_TO", 30)
+    few = regressor().fit(X, Y)
+    assert (few.solver_, len(few.centers_)) == ("cg", N)
+    monkeypatch.setattr(_kernel_ridge_base, "_EXACT_UP_TO", 60)
+    many = np.random.default_rng(0).uniform(-1, 1, (1200, D))
+    model = regressor().fit(many, many[:, 0])
+    assert (model.solver_, len(model.centers_)) == ("direct", 1000)
+    monkeypatch.setattr(_kernel_ridge_base, "_GRAM_UP_TO", 900)
+    assert regressor().fit(many, many[:, 0]).solver_ == "falkon"
+
+
+def test_more_centers_than_samples_are_all_of_them():
+    with pytest.warns(UserWarning, match="n_centers=71 is more than the 70 samples"):
+        model = regressor(n_centers=71).fit(X, Y)
+    assert model.centers_.shape == (N, D)
+    np.testing.assert_array_equal(model.predict(NEW), regressor().fit(X, Y).predict(NEW))
+
+
+@pytest.mark.parametrize("solver", ["cg", "falkon"])
+def test_too_few_iterations_warn(solver):
+    options = {"solver": solver, "n_centers": 10, "max_iter": 1, "ridge": 1e-8, "tol": 1e-12}
+    with pytest.warns(ConvergenceWarning, match=r"relative residual .*: max_iter was reached"):
+        model = regressor(**options).fit(X, Y)
+    assert (model.status_, model.n_iter_) == ("MAX_ITER", 1)
+    assert model.solve_residual_ > 1e-12
+
+
+# ---------------------------------------------------------------------- odd data
+
+
+@pytest.mark.parametrize("options", [{}, {"solver": "falkon"}, {"solver": "cg"}], ids=str)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_no_ridge_with_duplicated_rows(options):
+    twice = np.tile(X[:20], (2, 1))
+    model = regressor(ridge=0, **options).fit(twice, np.tile(Y[:20], 2))
+    np.testing.assert_allclose(model.predict(X[:20]), Y[:20], atol=0.05)
+
+
+def test_a_singular_matrix_says_what_was_added():
+    with pytest.warns(ConvergenceWarning, match=r"singular in this precision: \S+ of its mean"):
+        model = regressor(ridge=0).fit(np.tile(X[:20], (2, 1)), np.tile(Y[:20], 2))
+    assert 0 < model.jitter_ < 1e-6
+
+
+@pytest.mark.parametrize(
+    "samples",
+    [X[:2], X[:2, :1], X[:5, :1], np.ones((N, 2)), np.zeros((N, 2)), np.tile(X[:, :1], (1, 4))],
+    ids=["two", "two of one feature", "one feature", "ones", "zeros", "equal columns"],
+)
+@pytest.mark.parametrize("options", [{"ridge": "auto"}, {"solver": "cg"}, {"solver": "falkon"}])
+@pytest.mark.parametrize("name", ["gaussian", "linear", "brownian"])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_odd_samples_are_fitted(samples, options, name):
+    y = Y[: len(samples)]
+    model = regressor(kernel=name, lengthscale="auto", **options).fit(samples, y)
+    predicted = model.predict(1.5 * samples)
+    assert np.all(np.isfinite(predicted))
+    assert np.abs(predicted).max() < 100
+    if len(samples) == N and len(np.unique(samples, axis=0)) == 1:
+        np.testing.assert_allclose(model.predict(samples), y.mean(), atol=1e-6)
+
+
+def test_one_of_many_targets_may_be_constant():
+    y = np.column_stack([Y, np.full(N, 4.0)])
+    model = regressor().fit(X, y)
+    np.testing.assert_allclose(model.predict(NEW)[:, 1], 4.0, rtol=1e-12)
+    np.testing.assert_allclose(model.predict(NEW)[:, 0], regressor().fit(X, Y).predict(NEW))
+
+
+# ---------------------------------------------------------------------- classes
+
+
+@pytest.mark.parametrize("options", [{}, {"n_centers": 40, "solver": "direct"}], ids=str)
+def test_classes_on_every_place(on, options):
+    model = KernelRidgeClassifier(ridge=1e-3, random_state=0, **options).fit(on.put(X), LABELS)
+    proba = model.predict_proba(on.put(NEW))
+    on.assert_lives_here(proba)
+    proba = on.host(proba).astype(np.float64)
+    np.testing.assert_allclose(proba.sum(axis=1), 1.0, atol=8 * on.eps)
+    np.testing.assert_array_equal(
+        model.predict(on.put(NEW)), model.classes_[np.argmax(proba, axis=1)]
+    )
+    assert model.score(on.put(X), LABELS) > 0.9
+
+
+def test_two_classes_are_one_regression():
+    labels = X[:, 0] > 0
+    model = KernelRidgeClassifier(ridge=1e-3, lengthscale=ELL).fit(X, labels)
+    fitted = regressor().fit(X, labels.astype(float))
+    np.testing.assert_allclose(model.decision_function(NEW), fitted.predict(NEW) - 0.5, atol=1e-9)
+
+
+# ---------------------------------------------------------------------- where data live
+
+
+@pytest.mark.parametrize(("data", "asked"), [("float64", "float32"), ("float32", "float64")])
+def test_dtype_sets_the_precision_inside_and_the_data_outside(data, asked):
+    model = regressor(dtype=asked).fit(X.astype(data), Y)
+    assert model.dual_coef_.dtype == asked
+    assert model.predict(NEW.astype(data)).dtype == data
+
+
+def test_another_backend_gives_back_the_library_of_the_data():
+    pytest.importorskip("torch")
+    model = regressor(backend="torch").fit(X, Y)
+    assert model.place_.startswith("torch")
+    assert type(model.predict(NEW)) is np.ndarray
+    np.testing.assert_allclose(model.predict(NEW), regressor().fit(X, Y).predict(NEW), atol=1e-9)
+
+
+def test_inputs_are_left_unchanged(on):
+    data, targets = on.put(X), on.put(Y)
+    regressor(standardize=True).fit(data, targets).predict(data)
+    np.testing.assert_array_equal(on.host(data), on.rounded(X))
+    np.testing.assert_array_equal(on.host(targets), on.rounded(Y))
+
+
+CENTERS = {"n_centers": 30, "solver": "direct"}
+
+
+@pytest.mark.parametrize("options", [{}, CENTERS, {**CENTERS, "solver": "falkon"}], ids=str)
+def test_a_memory_map_is_its_array(tmp_path, options):
+    X.astype("float32").tofile(tmp_path / "X.dat")
+    on_disk = np.memmap(tmp_path / "X.dat", dtype="float32", mode="r", shape=X.shape)
+    model = regressor(standardize=True, **options).fit(on_disk, Y)
+    expected = regressor(standardize=True, **options).fit(np.array(on_disk), Y)
+    assert model.predict(on_disk).dtype == np.float32
+    np.testing.assert_array_equal(model.predict(on_disk), expected.predict(np.array(on_disk)))
+
+
+@pytest.mark.parametrize("options", [CENTERS, {**CENTERS, "solver": "falkon", "max_iter": 3}])
+@pytest.mark.parametrize("selection", ["uniform", "leverage"])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_memory_map_is_never_in_memory_at_once(tmp_path, monkeypatch, options, selection):
+    monkeypatch.setattr(_centers, "_PILOT", 100)  # whose matrix would be larger than the map
+    n, d = 40_000, 64
+    path = tmp_path / "X.dat"
+    on_disk = np.memmap(path, dtype="float32", mode="w+", shape=(n, d))
+    on_disk[:] = np.random.default_rng(0).standard_normal((n, d), dtype=np.float32)
+    on_disk.flush()
+    on_disk = np.memmap(path, dtype="float32", mode="r", shape=(n, d))
+    y = np.array(on_disk[:, 0], dtype=np.float64)
+    model = regressor(lengthscale=8.0, center_selection=selection, ridge=1e-4, **options)
+    tracemalloc.start()
+    try:
+        with gpukfl.memory_budget(2**21):
+            model.fit(on_disk, y).predict(on_disk)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < on_disk.nbytes / 2, f"{peak / on_disk.nbytes:.2f} of the map"
+
+
+# ---------------------------------------------------------------------- copies
+
+
+@pytest.mark.parametrize("options", SOLVERS.values(), ids=str)
+def test_a_random_state_repeats_the_fit(options):
+    first, second = regressor(**options).fit(X, Y), regressor(**options).fit(X, Y)
+    np.testing.assert_array_equal(first.predict(NEW), second.predict(NEW))
+    if options.get("n_centers") == 40:
+        other = regressor(**{**options, "random_state": 1}).fit(X, Y)
+        assert not np.array_equal(other.centers_, first.centers_)
+
+
+def test_a_pickle_is_a_numpy_model_with_the_same_predictions(on):
+    model = regressor(ridge="auto").fit(on.put(X), on.put(Y))
+    expected = on.host(model.predict(on.put(NEW)))
+    for twin in (pickle.loads(pickle.dumps(model)), model.to_host()):
+        predicted = twin.predict(NEW.astype(on.dtype_name))
+        assert type(predicted) is np.ndarray
+        np.testing.assert_allclose(predicted, expected, rtol=0, atol=1e4 * on.eps)
+        assert twin.ridge_path_.best == model.ridge_
+
+
+def test_a_clone_has_the_parameters_only():
+    model = regressor(kernel=Gaussian(2.0), solver="cg").fit(X, Y)
+    twin = clone(model)
+    assert twin.get_params() == model.get_params()
+    assert not hasattr(twin, "dual_coef_")
+
+
+def test_parameters_are_left_as_given():
+    given = KernelRidgeRegressor().get_params()
+    assert KernelRidgeRegressor(**given).fit(X, Y).get_params() == given
+
+
+def test_it_can_be_searched_and_piped():
+    pipe = make_pipeline(StandardScaler(), regressor())
+    grid = {"kernelridgeregressor__ridge": [1e-3, 1e3]}
+    search = GridSearchCV(pipe, grid, cv=2).fit(X, Y)
+    assert search.best_params_ == {"kernelridgeregressor__ridge": 1e-3}
+    Z = StandardScaler().fit(X)
+    expected = regressor().fit(Z.transform(X), Y).predict(Z.transform(NEW))
+    np.testing.assert_allclose(search.predict(NEW), expected, atol=1e-10)
