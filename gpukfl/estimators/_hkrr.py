@@ -86,6 +86,9 @@ _ATTRIBUTES = """
         Orthonormal learned directions.
     mean_, scale_ : array of shape (n_features,) or None
         What `standardize` subtracted and divided by.
+    learned_ : bool
+        Whether the map was optimised. Where the search for components or a ridge finds no gain on
+        held-out samples, the best start is kept.
     tuning_ : list of dict
         Settings tried, their scores on held-out samples, and which was chosen.
     history_ : History

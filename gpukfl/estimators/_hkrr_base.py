@@ -22,14 +22,13 @@ from gpukfl.estimators._data import dtype_for, mover, take, weighted_samples
 from gpukfl.estimators._features import LinearFeatures
 from gpukfl.estimators._hkrr_problem import (
     CENTERS,
-    FEWEST,
     FIT_SHARE,
     OPTIMIZERS,
     TUNE_SHARE,
     HyperKernelProblem,
-    Search,
     Solved,
 )
+from gpukfl.estimators._hkrr_search import FEWEST, Search, Setting
 from gpukfl.estimators._validation import (
     check_choice,
     check_finite_result,
@@ -141,19 +140,23 @@ class HKRRBase(LinearFeatures, HostPickled):
 
         problem = make()
         search = Search(make, X, Y, weights, rng, self, self._until(TUNE_SHARE, begun), self._tell)
-        ridge, B, lengthscale, stopped = self._start(problem, search)
-        steps = 0 if problem.constant or stopped else self.max_iter
+        setting, B, lengthscale, stopped = self._start(problem, search)
+        steps = self.max_iter if setting.learned and not stopped else 0
         fit, model = problem.learn(
             B,
             lengthscale,
-            ridge,
+            setting.ridge,
             n_centers=wanted,
             max_iter=steps,
             max_time=self._until(FIT_SHARE, begun),
             watch=self._watched,
         )
         if self.refit_centers is not None and not problem.constant:
-            model = problem.refit(model, problem.n_refit_centers())
+            try:
+                model = problem.refit(model, problem.n_refit_centers())
+            except KeyboardInterrupt:  # the model of the optimisation is there
+                stopped = True
+        self.learned_ = setting.learned
         self._keep(problem, fit, model, search, X, stopped)
 
     def _until(self, share: float, begun: float) -> float | None:
@@ -163,8 +166,8 @@ class HKRRBase(LinearFeatures, HostPickled):
 
     def _start(
         self, problem: HyperKernelProblem, search: Search
-    ) -> tuple[float, Array, float, bool]:
-        """Ridge, map and lengthscale to start from, and whether the user interrupted."""
+    ) -> tuple[Setting, Array, float, bool]:
+        """Give setting, map and lengthscale to start from, and whether the user interrupted."""
         if problem.constant:
             warnings.warn(
                 "y is constant: the model predicts that constant and learns no features",
@@ -175,15 +178,16 @@ class HKRRBase(LinearFeatures, HostPickled):
             ridge = _NO_RIDGE if self.ridge == "auto" else float(self.ridge)
             k = problem.d if self.n_components == "auto" else int(self.n_components)
             B = problem.starts(k)[-1]
-            return ridge, B, problem.lengthscale(B, *problem.sample(problem.rng)), False
+            setting = Setting(k, ridge, learned=not problem.constant)
+            return setting, B, problem.lengthscale(B, *problem.sample(problem.rng)), False
         try:
             setting, B, lengthscale = search.run()
         except KeyboardInterrupt:
             if search.best is None:  # interrupted before there was anything to start from
                 raise
             B, lengthscale = search.maps[0]
-            return search.best.ridge, B, lengthscale, True
-        return setting.ridge, B, lengthscale, False
+            return search.best, B, lengthscale, True
+        return setting, B, lengthscale, False
 
     def _tell(self, stage: str, k: int, history: History) -> None:
         if self.verbose:
@@ -225,6 +229,7 @@ class HKRRBase(LinearFeatures, HostPickled):
             {
                 "n_components": trial["setting"].components,
                 "ridge": trial["setting"].ridge,
+                "learned": trial["setting"].learned,
                 "score": trial["score"],
                 "chosen": trial["chosen"],
             }
@@ -232,7 +237,7 @@ class HKRRBase(LinearFeatures, HostPickled):
         ]
         self.history_, self.n_iter_ = fit.history, len(fit.history)
         status = Status.INTERRUPTED if stopped else fit.status
-        self.status_ = (Status.CONVERGED if problem.constant else status).name
+        self.status_ = (status if self.learned_ or stopped else Status.CONVERGED).name
         self.jitter_ = model.factor.jitter
         self.smallest_eigenvalue_ = model.factor.smallest_eigenvalue
         self.place_ = f"{library_of(problem.reference)} {problem.reference.device}"
@@ -267,8 +272,9 @@ class HKRRBase(LinearFeatures, HostPickled):
     )
 
     def _model_text(self) -> str:
+        map_text = "" if self.learned_ else " (not optimised: no gain on held-out samples)"
         return (
-            f"{type(self.kernel_).__name__} kernel of {self.B_.shape[0]} components, "
+            f"{type(self.kernel_).__name__} kernel of {self.B_.shape[0]} components{map_text}, "
             f"{self.centers_.shape[0]} centres, ridge {self.ridge_:.3g}"
         )
 
@@ -277,6 +283,7 @@ class HKRRBase(LinearFeatures, HostPickled):
         return {
             "kernel": type(self.kernel_).__name__,
             "components": self.B_.shape[0],
+            "map": "optimised" if self.learned_ else "the best start: optimising gained nothing",
             "centres": self.centers_.shape[0],
             "ridge": f"{self.ridge_:.4g}",
             "lengthscale": f"{self.lengthscale_:.4g}",

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.model_selection import KFold, ShuffleSplit
 
 from gpukfl._array import Array, array_namespace, beside, double_like, to_host
 from gpukfl._memory import available_memory
 from gpukfl._places import Place
 from gpukfl._results import History, Status
 from gpukfl._rows import Rows
-from gpukfl.estimators._data import Data, take
+from gpukfl.estimators._data import Data
 from gpukfl.kernels import make_kernel, median_distance
 from gpukfl.methods import (
     HKRRFit,
@@ -35,29 +33,13 @@ from gpukfl.solvers import LBFGS, AlternatingGradient, VariableProjection
 
 OPTIMIZERS = {"lbfgs": LBFGS, "varpro": VariableProjection, "agd": AlternatingGradient}
 
-_RIDGES = np.geomspace(1e-9, 1.0, 10).tolist()  # one to a decade: the last fit is tuned more finely
+RIDGES = np.geomspace(1e-9, 1.0, 10).tolist()  # one to a decade: the last fit is tuned more finely
 _FINE_RIDGES = np.geomspace(1e-9, 10.0, 31).tolist()
 _STRETCHES = (0.5, 0.7, 1.0, 1.4)  # lengthscales of the last fit, in units of the learned one
-_START_COMPONENTS = 20  # the paper's choice for larger data
-_MOST_COMPONENTS = 64
-_TUNE_ROWS = 20_000  # rows that dimension and ridge are chosen on, at most
-_TUNE_CENTERS = 200
-_TUNE_STEPS = 20
-_FOLDS_BELOW = 1_000  # rows below which one hold-out set is too small to choose by
-_FOLDS = 5
-FEWEST = 20  # rows with which anything is held out
-_GAIN = 5e-3  # share of the unexplained variance that is worth another dimension or ridge
+TUNE_CENTERS = 200
 CENTERS, _REFIT_CENTERS = 500, 2_000
 _PATH_CENTERS = 1_000  # on which the last ridge and lengthscale are chosen
 TUNE_SHARE, FIT_SHARE = 0.4, 0.8  # of max_time spent by then
-
-
-@dataclass(frozen=True)
-class Setting:
-    """A point of the grid."""
-
-    components: int
-    ridge: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,12 +126,12 @@ class HyperKernelProblem(Data):
 
     def _average_gradients(self, sample: Array, weights: np.ndarray | None, k: int) -> Array:
         """Square root of the average gradient outer product of a fit without a map."""
-        Z = self.centers(_TUNE_CENTERS)
+        Z = self.centers(TUNE_CENTERS)
         typical = median_distance(sample, norm=self.kernel.norm, weights=weights)
         kernel = self.kernel.stretched(typical)
         operator = KernelOperator(kernel, self.rows, Z, keep=True)
         system = NystromSystem.of(operator, self.Y, self.weights)
-        alpha, _ = system.solve(system.path(_RIDGES).best)
+        alpha, _ = system.solve(system.path(RIDGES).best)
         M = gradient_directions(kernel, sample, Z, alpha)
         values, vectors = np.linalg.eigh(to_host(M).astype(np.float64))
         values, vectors = np.clip(values[::-1][:k], 0.0, None), vectors[:, ::-1][:, :k]
@@ -245,168 +227,3 @@ def _wide(rows: Rows, reference: Array) -> Rows:
 def _principal_axes(sample: np.ndarray, k: int) -> np.ndarray:
     centred = sample.astype(np.float64) - sample.mean(axis=0)
     return np.linalg.svd(centred, full_matrices=True)[2][:k]
-
-
-@dataclass
-class Search:
-    """Joint choice of the number of components and the ridge by hold-out (Section 4.3).
-
-    Goes from a first guess to neighbours on the grid, each fit warm-started by the best so far.
-    """
-
-    make: Callable[[np.ndarray], HyperKernelProblem]  # problem of some rows
-    X: Array
-    Y: Array
-    weights: np.ndarray | None
-    rng: np.random.RandomState
-    settings: Any
-    seconds: float | None = None
-    report: Callable[[str, int, History], None] = lambda *_: None
-    trials: list[dict[str, Any]] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.begun = time.perf_counter()
-        self.best: Setting | None = None
-        self.maps: list[tuple[Array, float]] = []  # of each fold, at the best setting
-
-    def run(self) -> tuple[Setting, Array, float]:
-        """Choose: the setting, and a map and a lengthscale to start from."""
-        folds = list(self._folds())
-        self.problems = [self.make(inside) for inside, _ in folds]
-        self.held_out = [
-            _HeldOut.of(problem, self.X, self.Y, self.weights, outside)
-            for problem, (_, outside) in zip(self.problems, folds, strict=True)
-        ]
-        self.best = best = self._first()
-        if self._fixed:
-            return best, *self.maps[0]
-        score, self.maps = self._evaluate(best, self.maps)
-        while not self._late():
-            for setting in self._neighbours(best):
-                if self._late() or any(t["setting"] == setting for t in self.trials):
-                    continue
-                new, maps = self._evaluate(setting, self.maps)
-                if new > score + _GAIN * (1.0 - score):
-                    best, score, self.maps = setting, new, maps
-                    self.best = best
-                    break
-            else:
-                break
-        for trial in self.trials:
-            trial["chosen"] = trial["setting"] == best
-        return best, *self.maps[0]
-
-    @property
-    def _fixed(self) -> bool:
-        return self.settings.n_components != "auto" and self.settings.ridge != "auto"
-
-    def _late(self) -> bool:
-        return self.seconds is not None and time.perf_counter() - self.begun > self.seconds
-
-    def _folds(self) -> Any:
-        n = self.X.shape[0]
-        rows = np.arange(n)
-        if n > _TUNE_ROWS:
-            rows = np.sort(self.rng.choice(n, _TUNE_ROWS, replace=False))
-        splitter = (
-            KFold(_FOLDS, shuffle=True, random_state=self.rng)
-            if len(rows) < _FOLDS_BELOW
-            else ShuffleSplit(1, test_size=self.settings.validation_fraction, random_state=self.rng)
-        )
-        for inside, outside in splitter.split(rows):
-            yield rows[np.sort(inside)], rows[np.sort(outside)]
-
-    def _first(self) -> Setting:
-        """Best start and its ridge, by the first fold's hold-out."""
-        problem, held_out = self.problems[0], self.held_out[0]
-        k = self.settings.n_components
-        k = min(problem.d, _START_COMPONENTS) if k == "auto" else min(int(k), problem.d)
-        (sample, weights), Z = problem.sample(problem.rng), problem.centers(_TUNE_CENTERS)
-        found = []
-        for number, B in enumerate(problem.starts(k)):
-            ell = problem.lengthscale(B, sample, weights)
-            operator = problem.operator(problem.rows, B, ell, Z)
-            system = NystromSystem.of(operator, problem.Y, problem.weights)
-            ridge = self.settings.ridge
-            if ridge == "auto":
-                ridge = system.path(_RIDGES).largest_good
-            alpha, factor = system.solve(float(ridge))
-            model = Solved(B, ell, Z, alpha, ridge, factor)
-            error, around = held_out.errors(problem, model)
-            found.append((around - error, -number, ridge, B, ell))
-            if self._late():
-                break
-        _, _, ridge, B, ell = max(found, key=lambda entry: entry[:2])
-        self.maps = [(B, ell)] * len(self.problems)
-        return Setting(k, float(ridge))
-
-    def _neighbours(self, at: Setting) -> list[Setting]:
-        around = []
-        if self.settings.ridge == "auto":
-            k = _RIDGES.index(at.ridge)
-            around += [Setting(at.components, r) for r in _RIDGES[max(k - 1, 0) : k + 2]]
-        if self.settings.n_components == "auto":
-            sizes = components_grid(self.problems[0].d)
-            k = sizes.index(at.components)
-            around += [Setting(size, at.ridge) for size in sizes[max(k - 1, 0) : k + 2]]
-        return [setting for setting in around if setting != at]
-
-    def _evaluate(
-        self, setting: Setting, maps: list[tuple[Array, float]]
-    ) -> tuple[float, list[tuple[Array, float]]]:
-        errors = spread = 0.0
-        learned = []
-        for problem, held_out, (B, ell) in zip(self.problems, self.held_out, maps, strict=True):
-            start = resized_map(B, setting.components, rng=problem.rng)
-            name = f"tune {setting.components} components, ridge {setting.ridge:.0e}"
-            fit, model = problem.learn(
-                start,
-                ell,
-                setting.ridge,
-                n_centers=_TUNE_CENTERS,
-                max_iter=_TUNE_STEPS,
-                watch=lambda k, _, history, name=name: self.report(name, k, history),  # type: ignore[misc]
-            )
-            if fit.status is Status.INTERRUPTED:
-                raise KeyboardInterrupt
-            learned.append((fit.B, fit.lengthscale))
-            error, around = held_out.errors(problem, model)
-            errors, spread = errors + error, spread + around
-        score = 1.0 - errors / spread if spread > 0 else -errors
-        self.trials.append({"setting": setting, "score": score, "chosen": False})
-        return score, learned
-
-
-def components_grid(d: int) -> list[int]:
-    """Numbers of components to choose among: powers of two, the paper's 20, and d."""
-    sizes = {2**k for k in range(7)} | {min(d, _START_COMPONENTS), min(d, _MOST_COMPONENTS)}
-    return sorted(size for size in sizes if size <= min(d, _MOST_COMPONENTS))
-
-
-@dataclass(frozen=True, eq=False)
-class _HeldOut:
-    """Held-out samples on a problem's scale."""
-
-    X: Array
-    Y: Array  # float64
-    weights: Array  # (n, 1), float64
-
-    @classmethod
-    def of(
-        cls,
-        problem: HyperKernelProblem,
-        X: Array,
-        Y: Array,
-        weights: np.ndarray | None,
-        index: np.ndarray,
-    ) -> _HeldOut:
-        placed, targets = problem.scaled(take(X, index), take(Y, index))
-        w = np.ones(len(index)) if weights is None else weights[index]
-        return cls(placed, targets, beside(w[:, None], targets))
-
-    def errors(self, problem: HyperKernelProblem, model: Solved) -> tuple[float, float]:
-        """Squared error of truncated predictions, and that of the mean."""
-        xp = array_namespace(self.Y)
-        left = self.Y - xp.astype(problem.predict(model, self.X), xp.float64)
-        around = self.Y - xp.sum(self.weights * self.Y, axis=0) / xp.sum(self.weights)
-        return float(xp.sum(self.weights * left**2)), float(xp.sum(self.weights * around**2))

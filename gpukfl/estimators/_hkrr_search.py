@@ -1,0 +1,206 @@
+"""Choice of the number of components and the ridge of HKRR by hold-out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from sklearn.model_selection import KFold, ShuffleSplit
+
+from gpukfl._array import Array, array_namespace, beside
+from gpukfl._results import History, Status
+from gpukfl.estimators._data import take
+from gpukfl.estimators._hkrr_problem import RIDGES, TUNE_CENTERS, HyperKernelProblem, Solved
+from gpukfl.methods import NystromSystem, resized_map
+
+FEWEST = 20  # rows with which anything is held out
+_START_COMPONENTS = 20  # the paper's choice for larger data
+_MOST_COMPONENTS = 64
+_TUNE_ROWS = 20_000  # rows that dimension and ridge are chosen on, at most
+_MANY_ROWS = 5_000  # rows with which few steps show where a setting leads
+_TUNE_STEPS = 20
+_FOLDS_BELOW = 1_000  # rows below which one hold-out set is too small to choose by
+_FOLDS = 5
+_GAIN = 5e-3  # share of the unexplained variance that is worth another setting
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A point of the grid; `learned` is whether the map is optimised at all."""
+
+    components: int
+    ridge: float
+    learned: bool = True
+
+
+@dataclass
+class Search:
+    """Joint choice of the number of components and the ridge by hold-out (Section 4.3).
+
+    Goes from the best start to neighbours on the grid, each fit warm-started by the best so far.
+    The start itself, without learning, is the first setting tried: on small noisy data learning a
+    map may gain nothing.
+    """
+
+    make: Callable[[np.ndarray], HyperKernelProblem]  # problem of some rows
+    X: Array
+    Y: Array
+    weights: np.ndarray | None
+    rng: np.random.RandomState
+    settings: Any
+    seconds: float | None = None
+    report: Callable[[str, int, History], None] = lambda *_: None
+    trials: list[dict[str, Any]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.begun = time.perf_counter()
+        self.best: Setting | None = None
+        self.maps: list[tuple[Array, float]] = []  # of each fold, at the best setting
+
+    def run(self) -> tuple[Setting, Array, float]:
+        """Choose: the setting, and a map and a lengthscale to start from."""
+        folds = list(self._folds())
+        self.problems = [self.make(inside) for inside, _ in folds]
+        self.held_out = [
+            _HeldOut.of(problem, self.X, self.Y, self.weights, outside)
+            for problem, (_, outside) in zip(self.problems, folds, strict=True)
+        ]
+        self.best = best = self._first()
+        if self._fixed:
+            return best, *self.maps[0]
+        score, self.maps = self._evaluate(best, self.maps)
+        while not self._late():
+            for setting in self._neighbours(best):
+                if self._late() or any(t["setting"] == setting for t in self.trials):
+                    continue
+                new, maps = self._evaluate(setting, self.maps)
+                if new > score + _GAIN * (1.0 - score):
+                    best, score, self.maps = setting, new, maps
+                    self.best = best
+                    break
+            else:
+                break
+        for trial in self.trials:
+            trial["chosen"] = trial["setting"] == best
+        return best, *self.maps[0]
+
+    @property
+    def _fixed(self) -> bool:
+        return self.settings.n_components != "auto" and self.settings.ridge != "auto"
+
+    def _late(self) -> bool:
+        return self.seconds is not None and time.perf_counter() - self.begun > self.seconds
+
+    def _folds(self) -> Any:
+        n = self.X.shape[0]
+        rows = np.arange(n)
+        if n > _TUNE_ROWS:
+            rows = np.sort(self.rng.choice(n, _TUNE_ROWS, replace=False))
+        splitter = (
+            KFold(_FOLDS, shuffle=True, random_state=self.rng)
+            if len(rows) < _FOLDS_BELOW
+            else ShuffleSplit(1, test_size=self.settings.validation_fraction, random_state=self.rng)
+        )
+        for inside, outside in splitter.split(rows):
+            yield rows[np.sort(inside)], rows[np.sort(outside)]
+
+    def _first(self) -> Setting:
+        """Best start and its ridge, by the first fold's hold-out."""
+        problem, held_out = self.problems[0], self.held_out[0]
+        k = self.settings.n_components
+        k = min(problem.d, _START_COMPONENTS) if k == "auto" else min(int(k), problem.d)
+        (sample, weights), Z = problem.sample(problem.rng), problem.centers(TUNE_CENTERS)
+        found = []
+        for number, B in enumerate(problem.starts(k)):
+            ell = problem.lengthscale(B, sample, weights)
+            operator = problem.operator(problem.rows, B, ell, Z)
+            system = NystromSystem.of(operator, problem.Y, problem.weights)
+            ridge = self.settings.ridge
+            if ridge == "auto":
+                ridge = system.path(RIDGES).largest_good
+            alpha, factor = system.solve(float(ridge))
+            model = Solved(B, ell, Z, alpha, ridge, factor)
+            error, around = held_out.errors(problem, model)
+            found.append((around - error, -number, ridge, B, ell))
+            if self._late():
+                break
+        _, _, ridge, B, ell = max(found, key=lambda entry: entry[:2])
+        self.maps = [(B, ell)] * len(self.problems)
+        return Setting(k, float(ridge), learned=self._fixed)
+
+    def _neighbours(self, at: Setting) -> list[Setting]:
+        around = [Setting(at.components, at.ridge)]
+        if self.settings.ridge == "auto":
+            k = RIDGES.index(at.ridge)
+            around += [Setting(at.components, r) for r in RIDGES[max(k - 1, 0) : k + 2]]
+        if self.settings.n_components == "auto":
+            sizes = components_grid(self.problems[0].d)
+            k = sizes.index(at.components)
+            around += [Setting(size, at.ridge) for size in sizes[max(k - 1, 0) : k + 2]]
+        return [setting for setting in around if setting != at]
+
+    def _evaluate(
+        self, setting: Setting, maps: list[tuple[Array, float]]
+    ) -> tuple[float, list[tuple[Array, float]]]:
+        errors = spread = 0.0
+        learned = []
+        for problem, held_out, (B, ell) in zip(self.problems, self.held_out, maps, strict=True):
+            start = resized_map(B, setting.components, rng=problem.rng)
+            name = f"tune {setting.components} components, ridge {setting.ridge:.0e}"
+            steps = self.settings.max_iter
+            if problem.n >= _MANY_ROWS:
+                steps = min(_TUNE_STEPS, steps)
+            fit, model = problem.learn(
+                start,
+                ell,
+                setting.ridge,
+                n_centers=TUNE_CENTERS,
+                max_iter=steps if setting.learned else 0,
+                watch=lambda k, _, history, name=name: self.report(name, k, history),  # type: ignore[misc]
+            )
+            if fit.status is Status.INTERRUPTED:
+                raise KeyboardInterrupt
+            learned.append((fit.B, fit.lengthscale))
+            error, around = held_out.errors(problem, model)
+            errors, spread = errors + error, spread + around
+        score = 1.0 - errors / spread if spread > 0 else -errors
+        self.trials.append({"setting": setting, "score": score, "chosen": False})
+        return score, learned
+
+
+def components_grid(d: int) -> list[int]:
+    """Numbers of components to choose among: powers of two, the paper's 20, and d."""
+    sizes = {2**k for k in range(7)} | {min(d, _START_COMPONENTS), min(d, _MOST_COMPONENTS)}
+    return sorted(size for size in sizes if size <= min(d, _MOST_COMPONENTS))
+
+
+@dataclass(frozen=True, eq=False)
+class _HeldOut:
+    """Held-out samples on a problem's scale."""
+
+    X: Array
+    Y: Array  # float64
+    weights: Array  # (n, 1), float64
+
+    @classmethod
+    def of(
+        cls,
+        problem: HyperKernelProblem,
+        X: Array,
+        Y: Array,
+        weights: np.ndarray | None,
+        index: np.ndarray,
+    ) -> _HeldOut:
+        placed, targets = problem.scaled(take(X, index), take(Y, index))
+        w = np.ones(len(index)) if weights is None else weights[index]
+        return cls(placed, targets, beside(w[:, None], targets))
+
+    def errors(self, problem: HyperKernelProblem, model: Solved) -> tuple[float, float]:
+        """Squared error of truncated predictions, and that of the mean."""
+        xp = array_namespace(self.Y)
+        left = self.Y - xp.astype(problem.predict(model, self.X), xp.float64)
+        around = self.Y - xp.sum(self.weights * self.Y, axis=0) / xp.sum(self.weights)
+        return float(xp.sum(self.weights * left**2)), float(xp.sum(self.weights * around**2))
