@@ -11,10 +11,12 @@ import pandas as pd
 import pytest
 
 import gpukfl
+from gpukfl.kernels import Brownian, Gaussian, Linear, Matern52, Polynomial
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
     pytest.mark.filterwarnings("ignore:the best ridge is at the edge:UserWarning"),
+    pytest.mark.filterwarnings("ignore:the best ridge of the last fit:UserWarning"),
 ]
 
 RNG = np.random.default_rng(4)
@@ -63,6 +65,52 @@ def test_a_loaded_model_is_the_saved_one(kind, tmp_path):
     assert loaded.summary() == model.summary()
     assert (loaded.tuning, loaded.feature_names) == (model.tuning, model.feature_names)
     assert loaded.estimator.history_ == model.estimator.history_
+
+
+HKRR = {
+    "regression": (X, Y, {}),
+    "tuned": (X, Y, {"ridge": "tune", "max_iter": 2}),
+    "two targets": (X, np.stack([Y, X[:, 1]], axis=1), {"n_components": 2}),
+    "frame": (FRAME, pd.Series(Y, name="price"), {}),
+    "text labels": (X, TEXT, {}),
+    "float32": (X.astype("float32"), Y, {}),
+    "named kernel": (X, Y, {"kernel": "rational_quadratic"}),
+    "sum of kernels": (X, Y, {"kernel": Gaussian() + 0.1 * Linear()}),
+    "product of kernels": (
+        X,
+        Y,
+        {"kernel": 2.0 * Matern52(0.5) * Polynomial(degree=2) + Brownian()},
+    ),
+    "numpy numbers": (X, Y, {"tol": np.float64(1e-3), "n_components": np.int64(1)}),
+    "not standardised": (X, Y, {"standardize": False, "refit_centers": None}),
+    "constant": (X, np.full(60, 2.5), {}),
+}
+
+
+@pytest.mark.parametrize("kind", HKRR)
+@pytest.mark.filterwarnings("ignore:y is constant:UserWarning")
+def test_a_loaded_model_of_hkrr_is_the_saved_one(kind, tmp_path):
+    data, y, options = HKRR[kind]
+    few = {"n_components": 1, "n_starts": 1, "max_iter": 3, "ridge": 1e-3, **options}
+    model = gpukfl.fit(data, y, method="hkrr", **few)
+    model.save(tmp_path / "model.gpukfl")
+    loaded = gpukfl.load(tmp_path / "model.gpukfl")
+    for twin in (loaded, pickle.loads(pickle.dumps(model))):
+        np.testing.assert_array_equal(twin.predict(data), model.predict(data))
+        assert twin.predict(data).dtype == model.predict(data).dtype
+        np.testing.assert_array_equal(twin.transform(data), model.transform(data))
+        if model.task == "classification":
+            np.testing.assert_array_equal(twin.predict_proba(data), model.predict_proba(data))
+        assert twin.summary() == model.summary()
+        assert twin.tuning == model.tuning
+        assert twin.estimator.kernel_ == model.estimator.kernel_
+        assert twin.estimator.kernel == model.estimator.kernel
+        assert twin.estimator.history_ == model.estimator.history_
+        np.testing.assert_array_equal(twin.estimator.profiles()[1], model.estimator.profiles()[1])
+    again = loaded.estimator.fit(data, y)
+    np.testing.assert_array_equal(again.predict(data), model.predict(data))
+    with np.load(tmp_path / "model.gpukfl", allow_pickle=False) as archive:
+        assert all(archive[name].dtype.kind in "fiubU" for name in archive.files)
 
 
 @pytest.mark.parametrize("kind", ["frame", "text labels", "object labels", "tuned"])

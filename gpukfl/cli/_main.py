@@ -88,8 +88,14 @@ def _fit(options: argparse.Namespace) -> int:
         msg = f"expected a target in {options.data}: give --target"
         raise ValueError(msg)
     inside, outside = _split(table.y, options.test_fraction, options.random_state)
-    numbers = {"n_particles": options.particles, "n_components": options.components}
-    given = {name: number for name, number in numbers.items() if number is not None}
+    given = {}
+    for name, method in (("particles", "bkernn"), ("components", "hkrr")):
+        number = getattr(options, name)
+        if number is not None and options.method != method:
+            msg = f"expected --{name} with --method {method} only, got --method {options.method}"
+            raise ValueError(msg)
+        if number is not None:
+            given[f"n_{name}"] = number
     model = gpukfl.fit(
         table.X.iloc[inside],
         table.y[inside],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -68,9 +68,21 @@ class Search:
             _HeldOut.of(problem, self.X, self.Y, self.weights, outside)
             for problem, (_, outside) in zip(self.problems, folds, strict=True)
         ]
-        self.best = best = self._first()
+        self.best = self._first()
         if self._fixed:
-            return best, *self.maps[0]
+            return self.best, *self.maps[0]
+        try:
+            self._climb(self.best)
+        finally:  # an interruption keeps the best so far
+            for trial in self.trials:
+                trial["chosen"] = trial["setting"] == self.best
+        if any(trial["setting"].learned for trial in self.trials):
+            return self.best, *self.maps[0]
+        # There was no time to see whether learning gains
+        return replace(self.best, learned=True), *self.maps[0]
+
+    def _climb(self, best: Setting) -> None:
+        """Go to neighbours while that gains."""
         score, self.maps = self._evaluate(best, self.maps)
         while not self._late():
             for setting in self._neighbours(best):
@@ -83,9 +95,6 @@ class Search:
                     break
             else:
                 break
-        for trial in self.trials:
-            trial["chosen"] = trial["setting"] == best
-        return best, *self.maps[0]
 
     @property
     def _fixed(self) -> bool:

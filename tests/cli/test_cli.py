@@ -11,7 +11,10 @@ import gpukfl
 from gpukfl._version import __version__
 from gpukfl.cli import main
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+    pytest.mark.filterwarnings("ignore:the best ridge of the last fit:UserWarning"),
+]
 
 RNG = np.random.default_rng(9)
 FRAME = pd.DataFrame(RNG.uniform(-1, 1, (60, 3)), columns=["a", "b", "c"])
@@ -68,6 +71,31 @@ def test_fit_tunes_by_default(capsys, csv):
     assert status == 0
     assert "hold-out" in out
     assert "settings" in out
+
+
+def test_hkrr_is_fitted_reported_and_predicts(capsys, csv, tmp_path):
+    model, report = tmp_path / "m.gpukfl", tmp_path / "r.html"
+    method = ["--method", "hkrr", "--components", 2, "--ridge", "1e-4"]
+    status, out, err = run(capsys, "fit", csv, *method, "--out", model, "--report", report)
+    assert (status, err) == (0, "")
+    for expected in ["HKRRRegressor for price", "kernel of 2 components", "48 samples"]:
+        assert expected in out
+    assert float(out.split("test        R² ")[1].split()[0]) > 0.5
+    assert "R² on 12 held-out rows" in report.read_text(encoding="utf-8")
+    status, out, _ = run(capsys, "predict", model, csv)
+    assert status == 0
+    rows = np.array(out.splitlines()[1:], dtype=float)
+    expected = gpukfl.load(model).predict(FRAME[["a", "b", "c"]])
+    np.testing.assert_allclose(rows, expected, rtol=1e-12)
+
+
+def test_hkrr_tunes_by_default_and_keeps_to_its_time(capsys):
+    options = ["--method", "hkrr", "--components", 1, "--max-time", 1]
+    status, out, _ = run(capsys, "fit", "iris", *options)
+    assert status == 0
+    assert "HKRRClassifier for target" in out
+    assert "hold-out    explained Brier score" in out
+    assert "accuracy" in out
 
 
 @pytest.mark.parametrize("name", ["iris", "diabetes"])
@@ -130,6 +158,11 @@ def test_a_random_state_repeats_the_run(capsys, csv):
         (["CSV", "--penalty", "lasso"], "expected penalty to be one of"),
         (["CSV", "--ridge", "-1"], "expected ridge to be"),
         (["CSV", "--particles", "0"], "expected n_particles to be"),
+        (["CSV", "--method", "hkrr", "--components", "0"], "expected n_components to be"),
+        (["CSV", "--method", "hkrr", "--components", "4"], "as many components as the 3 features"),
+        (["CSV", "--method", "hkrr", "--penalty", "basic"], "no penalty with method 'hkrr'"),
+        (["CSV", "--method", "hkrr", "--particles", "3"], "--particles with --method bkernn only"),
+        (["CSV", "--components", "3"], "--components with --method hkrr only, got --method bkernn"),
         (["CSV", "--max-time", "0"], "expected max_time to be"),
         (["CSV", "--test-fraction", "1"], "expected --test-fraction"),
         (["CSV", "--out", "no/such/folder/m", *QUICK], "no/such/folder/m"),

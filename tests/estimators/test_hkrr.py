@@ -1,0 +1,637 @@
+"""HKRR estimators: what they learn, every place, weights, stopping, odd data, copies."""
+
+import math
+import pickle
+import warnings
+
+import numpy as np
+import oracles
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from gpukfl import HKRRClassifier, HKRRRegressor, feature_score
+from gpukfl.estimators import _hkrr_problem, _hkrr_search
+from gpukfl.estimators._hkrr_problem import HyperKernelProblem
+from gpukfl.estimators._hkrr_search import components_grid
+from gpukfl.kernels import KERNELS, Gaussian, Linear
+from gpukfl.methods import HyperKernelObjective
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+    pytest.mark.filterwarnings("ignore:the best ridge of the last fit:UserWarning"),
+]
+
+N, D = 120, 5
+RNG = np.random.default_rng(23)
+X = RNG.uniform(-1, 1, (N, D))
+NEW = RNG.uniform(-1, 1, (40, D))
+DIRECTION = np.array([[0.8], [-0.6], [0.0], [0.0], [0.0]])
+Y = np.sin(3 * X @ DIRECTION)[:, 0]
+Y_NEW = np.sin(3 * NEW @ DIRECTION)[:, 0]
+Y2 = np.stack([Y, 5.0 - 3.0 * (X @ DIRECTION)[:, 0]], axis=1)
+TWO = X[:, 0] * X[:, 1]  # of two directions
+LABELS = np.array(["low", "mid", "high"])[np.searchsorted([-0.4, 0.4], (X @ DIRECTION)[:, 0])]
+OPTIMIZERS = ["lbfgs", "varpro", "agd"]
+
+
+def regressor(**options):
+    """With nothing to choose by hold-out."""
+    few = {"n_components": 1, "ridge": 1e-5, "n_starts": 2, "max_iter": 30, "random_state": 0}
+    return HKRRRegressor(**{**few, **options})
+
+
+def classifier(**options):
+    return HKRRClassifier(**{**regressor().get_params(), **options})
+
+
+def formula(model, new):
+    """Predictions from the fitted attributes, by dense host matrices."""
+    B = np.asarray(model.B_, dtype=np.float64)
+    K = oracles.gaussian(new @ B.T, model.centers_ @ B.T, model.lengthscale_)
+    return model.intercept_ + K @ model.dual_coef_
+
+
+def solved(model, X, Y, new, weights=None):
+    """Predictions of the normal equations at the model's map, centres, lengthscale and ridge."""
+    B, w = model.B_, np.ones(len(X)) if weights is None else weights
+    mean = np.average(Y, axis=0, weights=w)
+    A, V = X @ B.T, model.centers_ @ B.T
+    K, core = (oracles.gaussian(U, V, model.lengthscale_) for U in (A, V))
+    system = K.T @ (w[:, None] * K) + w.sum() * model.ridge_ * core
+    alpha = np.linalg.lstsq(system, K.T @ (w[:, None] * (Y - mean)), rcond=1e-15)[0]
+    return mean + oracles.gaussian(new @ B.T, V, model.lengthscale_) @ alpha
+
+
+# ---------------------------------------------------------------------- what is learned
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_it_learns_the_direction(optimizer):
+    model = regressor(optimizer=optimizer, max_iter=60).fit(X, Y)
+    assert feature_score(DIRECTION, model.B_.T) > 0.99
+    assert model.score(NEW, Y_NEW) > 0.99
+    importances = model.feature_importances_
+    assert importances[:2].sum() > 0.9
+    assert importances.sum() == pytest.approx(1.0)
+    assert importances[0] > importances[1] > importances[2:].max()
+    objective = model.history_.objective
+    assert np.all(np.diff(objective) <= 0)
+    lengths = {len(getattr(model.history_, n)) for n in ("objective", "step", "seconds")}
+    assert lengths == {model.n_iter_}
+
+
+def test_it_learns_the_direction_of_classes():
+    model = classifier(ridge=1e-4).fit(X, LABELS)
+    assert feature_score(DIRECTION, model.B_.T) > 0.95
+    assert model.score(X, LABELS) > 0.95
+
+
+def test_it_learns_one_map_for_two_targets():
+    model = regressor().fit(X, Y2)
+    assert feature_score(DIRECTION, model.B_.T) > 0.99
+    np.testing.assert_allclose(model.predict(NEW)[:, 0], Y_NEW, atol=0.05)
+
+
+@pytest.mark.parametrize("refit", [None, "all", 50])
+@pytest.mark.parametrize("y", [Y, Y2], ids=["one target", "two targets"])
+def test_predictions_are_the_dense_formula(y, refit):
+    model = regressor(refit_centers=refit, n_centers=40, ridge=1e-3, max_iter=10).fit(X, y)
+    assert model.centers_.shape == ({None: 40, "all": N, 50: 50}[refit], D)
+    predicted = model.predict(NEW).reshape(40, -1)
+    scale = np.abs(model.dual_coef_).max()
+    np.testing.assert_allclose(predicted, formula(model, NEW), atol=1e-13 * scale + 1e-12)
+    assert all(np.any(np.all(center == X, axis=1)) for center in model.centers_)
+    if model.ridge_ > 1e-7:  # smaller ones are lost in the jitter
+        expected = solved(model, X, y.reshape(N, -1), NEW)
+        np.testing.assert_allclose(predicted, expected, atol=2e-4)
+
+
+def test_the_map_is_in_the_unit_ball():
+    for options in ({}, {"learn_lengthscale": False}, {"optimizer": "varpro", "lengthscale": 0.2}):
+        model = regressor(n_components=3, max_iter=10, **options).fit(X, TWO)
+        assert np.linalg.norm(model.B_, 2) <= 1 + 1e-12
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_a_fixed_lengthscale_is_kept(optimizer):
+    options = {"lengthscale": 0.37, "learn_lengthscale": False, "optimizer": optimizer}
+    model = regressor(max_iter=10, **options).fit(X, Y)
+    assert model.lengthscale_ == pytest.approx(0.37, rel=1e-12)
+    assert model.kernel_ == Gaussian(model.lengthscale_)
+
+
+def test_a_learned_lengthscale_moves():
+    model = regressor(lengthscale=5.0, refit_centers=None).fit(X, Y)
+    assert model.lengthscale_ < 4.0
+
+
+def test_a_given_ridge_is_that_of_the_map_and_without_a_refit_of_the_model():
+    assert regressor(ridge=0.0123, refit_centers=None).fit(X, Y).ridge_ == 0.0123
+    assert regressor(ridge=0.0123).fit(X, Y).ridge_ < 0.0123  # the last fit is tuned anew
+
+
+def test_directions_are_orthonormal_and_named():
+    model = regressor(n_components=3, ridge=1e-4).fit(X, TWO)
+    components = model.components_
+    k = model.n_effective_features_
+    assert components.shape == (k, D)
+    np.testing.assert_allclose(components @ components.T, np.eye(k), atol=1e-12)
+    np.testing.assert_allclose(model.transform(NEW), NEW @ components.T, atol=1e-12)
+    np.testing.assert_allclose(model.feature_matrix_, model.B_.T @ model.B_, atol=1e-14)
+    norms = np.linalg.norm(model.B_, axis=0)
+    np.testing.assert_allclose(model.feature_importances_, norms / norms.sum(), rtol=1e-12)
+    assert list(model.get_feature_names_out()) == [f"hkrrregressor{j}" for j in range(k)]
+    frame = model.set_output(transform="pandas").transform(pd.DataFrame(NEW))
+    assert list(frame.columns) == list(model.get_feature_names_out())
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_every_kernel_is_fitted(name):
+    model = regressor(kernel=name, max_iter=15, ridge=1e-4).fit(X, Y)
+    assert type(model.kernel_) is KERNELS[name]
+    assert np.all(np.isfinite(model.predict(NEW)))
+    assert feature_score(DIRECTION, model.B_.T) > (0.6 if name == "linear" else 0.9)
+    assert model.score(NEW, Y_NEW) > (0.0 if name == "linear" else 0.9)
+
+
+def test_a_sum_of_kernels_is_fitted():
+    kernel = Gaussian() + 0.1 * Linear()
+    model = regressor(kernel=kernel, max_iter=15).fit(X, Y + 2 * (X @ DIRECTION)[:, 0])
+    assert model.kernel_ == kernel.stretched(model.lengthscale_)
+    assert feature_score(DIRECTION, model.B_.T) > 0.99
+
+
+# ---------------------------------------------------------------------- every place
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_every_place_finds_the_same_function(on, optimizer):
+    options = {"optimizer": optimizer, "max_iter": 8, "ridge": 1e-3, "refit_centers": None}
+    model = regressor(**options).fit(on.put(X), on.put(Y2))
+    expected = regressor(**options).fit(on.rounded(X), on.rounded(Y2))
+    k = model.n_effective_features_
+    learned = {
+        (40, 2): model.predict(on.put(NEW)),
+        (40, k): model.transform(on.put(NEW)),
+        (1, D): model.B_,
+        (N, 2): model.dual_coef_,
+        (N, D): model.centers_,
+        (2,): model.intercept_,
+        (D,): model.feature_importances_,
+        (D, D): model.feature_matrix_,
+        (k, D): model.components_,
+    }
+    for shape, array in learned.items():
+        on.assert_lives_here(array)
+        assert tuple(array.shape) == shape
+    tolerance = {"float32": 5e-2, "float64": 1e-3}[on.dtype_name]
+    gap = on.host(model.predict(on.put(NEW))) - expected.predict(on.rounded(NEW))
+    assert np.sqrt(np.mean(gap**2, axis=0)).max() < tolerance
+    sign = np.sign(np.sum(on.host(model.B_) * expected.B_))
+    np.testing.assert_allclose(sign * on.host(model.B_), expected.B_, atol=tolerance)
+
+
+def test_tuning_on_every_place(on):
+    options = {"ridge": "auto", "n_components": 2, "n_starts": 1, "max_iter": 2}
+    model = regressor(**options).fit(on.put(X), on.put(Y))
+    assert sum(trial["chosen"] for trial in model.tuning_) == 1
+    assert model.score(on.put(NEW), on.put(Y_NEW)) > 0.9
+
+
+def test_classes_on_every_place(on):
+    model = classifier(ridge=1e-4, max_iter=10).fit(on.put(X), LABELS)
+    proba = model.predict_proba(on.put(NEW))
+    on.assert_lives_here(proba)
+    proba = on.host(proba).astype(np.float64)
+    assert proba.shape == (40, 3)
+    np.testing.assert_allclose(proba.sum(axis=1), 1.0, atol=8 * on.eps)
+    predicted = model.predict(on.put(NEW))
+    np.testing.assert_array_equal(predicted, model.classes_[np.argmax(proba, axis=1)])
+    assert model.score(on.put(X), LABELS) > 0.9
+
+
+def test_inputs_are_left_unchanged(on):
+    data, targets = on.put(X), on.put(Y)
+    model = regressor(standardize=True, max_iter=3).fit(data, targets)
+    model.predict(data)
+    model.transform(data)
+    np.testing.assert_array_equal(on.host(data), on.rounded(X))
+    np.testing.assert_array_equal(on.host(targets), on.rounded(Y))
+
+
+@pytest.mark.parametrize(("data", "asked"), [("float64", "float32"), ("float32", "float64")])
+def test_dtype_sets_the_precision_inside_and_the_data_outside(data, asked):
+    model = regressor(dtype=asked).fit(X.astype(data), Y)
+    assert model.B_.dtype == model.dual_coef_.dtype == asked
+    assert model.predict(NEW.astype(data)).dtype == data
+    assert model.score(NEW.astype(data), Y_NEW) > 0.99
+
+
+def test_another_backend_gives_back_the_library_of_the_data():
+    pytest.importorskip("torch")
+    model = regressor(backend="torch", max_iter=5).fit(X, Y)
+    assert model.place_.startswith("torch")
+    assert type(model.predict(NEW)) is type(model.B_) is np.ndarray
+    expected = regressor(max_iter=5).fit(X, Y).predict(NEW)
+    np.testing.assert_allclose(model.predict(NEW), expected, atol=1e-4)
+
+
+def test_a_memory_map_is_its_array(tmp_path):
+    X.astype("float32").tofile(tmp_path / "X.dat")
+    on_disk = np.memmap(tmp_path / "X.dat", dtype="float32", mode="r", shape=X.shape)
+    model = regressor(standardize=True, n_centers=50, max_iter=5).fit(on_disk, Y)
+    expected = regressor(standardize=True, n_centers=50, max_iter=5).fit(np.array(on_disk), Y)
+    np.testing.assert_array_equal(model.predict(on_disk), expected.predict(np.array(on_disk)))
+    np.testing.assert_array_equal(model.transform(on_disk), expected.transform(np.array(on_disk)))
+
+
+# ---------------------------------------------------------------------- weights
+
+# All samples are centres, ridge and dimension fixed, map and lengthscale given: nothing is drawn
+FIXED = [
+    {"max_iter": 0, "refit_centers": None},
+    {"max_iter": 2, "refit_centers": None},
+    {"max_iter": 0, "refit_centers": "all"},
+    {"max_iter": 2, "refit_centers": "all"},
+    # The jitter of a smooth kernel's matrix decides much of the α that VarPro holds while it steps
+    {"max_iter": 2, "refit_centers": None, "kernel": "laplace", "optimizer": "varpro"},
+    {"max_iter": 2, "refit_centers": None, "standardize": True, "normalize_y": False},
+]
+
+
+def from_a_map(make, samples, y, weights=None, **options):
+    """Fit from a map and a lengthscale that are given, with every sample a centre."""
+    model = make(ridge=1e-3, warm_start=True, n_components=2, lengthscale=1.0, **options)
+    model.B_ = np.array([[0.9, -0.3, 0.1, 0.0, 0.2], [0.1, 0.2, -0.3, 0.2, 0.0]])
+    return model.fit(samples, y, sample_weight=weights)
+
+
+@pytest.mark.parametrize("make", [regressor, classifier])
+@pytest.mark.parametrize("options", FIXED, ids=str)
+def test_weights_are_repeated_rows_where_nothing_is_drawn(monkeypatch, make, options):
+    # At smaller ridges the jitter is seen, which is split among copies
+    monkeypatch.setattr(_hkrr_problem, "_FINE_RIDGES", [1e-4, 1e-3, 1e-2])
+    y = LABELS if make is classifier else Y
+    counts = np.random.default_rng(1).integers(0, 3, N)
+    weighted = from_a_map(make, X, y, counts, **options)
+    repeated = from_a_map(make, np.repeat(X, counts, axis=0), np.repeat(y, counts), **options)
+    left_out = from_a_map(make, X[counts > 0], y[counts > 0], counts[counts > 0], **options)
+    for attribute in ("lengthscale_", "ridge_"):
+        value = getattr(weighted, attribute)
+        assert value == pytest.approx(getattr(repeated, attribute), rel=1e-6)
+        assert value == pytest.approx(getattr(left_out, attribute), rel=1e-12)
+    method = "predict_proba" if make is classifier else "predict"
+    predicted = getattr(weighted, method)(NEW)
+    np.testing.assert_allclose(predicted, getattr(repeated, method)(NEW), atol=1e-5)
+    np.testing.assert_allclose(predicted, getattr(left_out, method)(NEW), atol=1e-10)
+
+
+def test_weights_change_the_fit():
+    weights = np.where(X[:, 2] > 0, 1.0, 1e-6)
+    y = np.where(X[:, 2] > 0, Y, 7.0)
+    model = regressor(n_components=1, ridge=1e-4).fit(X, y, sample_weight=weights)
+    assert model.score(X, Y, sample_weight=weights) > 0.98
+
+
+def test_units_of_the_target_change_nothing():
+    plain = regressor(max_iter=5, ridge=1e-3).fit(X, Y).predict(NEW)
+    scaled = regressor(max_iter=5, ridge=1e-3).fit(X, 1e3 * Y - 40.0).predict(NEW)
+    np.testing.assert_allclose(scaled, 1e3 * plain - 40.0, atol=1e-1)
+
+
+def test_features_far_from_zero_are_standardised(on):
+    far = X * [1.0, 100.0, 1e-3, 1.0, 1.0] + [1e3, 1e4, 0.0, -1e3, 0.0]
+    model = regressor(standardize=True).fit(on.put(far), on.put(Y))
+    weighted = DIRECTION / X.std(axis=0)[:, None] * X.std(axis=0)[:, None] ** 2
+    assert feature_score(weighted, on.host(model.B_).T) > 0.98
+    assert model.score(on.put(far), on.put(Y)) > 0.98
+
+
+# ---------------------------------------------------------------------- what is chosen
+
+
+def chosen(model):
+    found = [trial for trial in model.tuning_ if trial["chosen"]]
+    assert len(found) == 1
+    return found[0]
+
+
+def test_enough_components_are_chosen():
+    samples = np.random.default_rng(5).uniform(-1, 1, (200, 4))
+    y = np.sin(3 * samples[:, 0]) * np.cos(3 * samples[:, 1])
+    model = regressor(n_components="auto", ridge="auto", max_iter=15).fit(samples, y)
+    assert model.B_.shape[0] >= 2
+    assert model.feature_importances_[:2].sum() > 0.8
+    assert feature_score(np.eye(4)[:, :2], model.B_.T) > 0.97
+    assert model.score(samples, y) > 0.97
+    trials = model.tuning_
+    best = chosen(model)
+    assert (best["n_components"], best["learned"]) == (model.B_.shape[0], model.learned_)
+    gain = 0.005 * (1 - best["score"])
+    assert all(t["score"] <= best["score"] + gain + 1e-12 for t in trials)
+    settings = [(t["n_components"], t["ridge"], t["learned"]) for t in trials]
+    assert len(set(settings)) == len(settings)
+    assert {t["n_components"] for t in trials} <= set(components_grid(4))
+    assert all(set(t) == {"n_components", "ridge", "learned", "score", "chosen"} for t in trials)
+
+
+@pytest.mark.parametrize(
+    ("options", "fixed"),
+    [
+        ({"n_components": 2, "ridge": "auto"}, "n_components"),
+        ({"n_components": "auto", "ridge": 1e-4}, "ridge"),
+    ],
+)
+def test_what_is_given_is_not_tuned(options, fixed):
+    model = regressor(max_iter=3, refit_centers=None, **options).fit(X, Y)
+    assert {trial[fixed] for trial in model.tuning_} == {options[fixed]}
+    assert chosen(model)["ridge"] == model.ridge_
+    assert chosen(model)["n_components"] == len(model.B_)
+    assert regressor(max_iter=3).fit(X, Y).tuning_ == []
+
+
+def test_of_noise_nothing_is_promised():
+    noise = RNG.standard_normal(N)
+    model = regressor(n_components="auto", ridge="auto", max_iter=3).fit(X, noise)
+    assert max(trial["score"] for trial in model.tuning_) < 0.3
+
+
+def test_components_to_choose_among():
+    assert components_grid(1) == [1]
+    assert components_grid(3) == [1, 2, 3]
+    assert components_grid(25) == [1, 2, 4, 8, 16, 20, 25]
+    assert components_grid(200) == [1, 2, 4, 8, 16, 20, 32, 64]
+
+
+def test_one_set_is_held_out_of_many_rows(monkeypatch):
+    monkeypatch.setattr(_hkrr_search, "_FOLDS_BELOW", 50)
+    monkeypatch.setattr(_hkrr_search, "_TUNE_ROWS", 100)
+    sizes = []
+    make = HyperKernelProblem.__init__
+
+    def counting(self, settings, samples, *args, **kwargs):
+        sizes.append(samples.shape[0])
+        make(self, settings, samples, *args, **kwargs)
+
+    monkeypatch.setattr(HyperKernelProblem, "__init__", counting)
+    regressor(validation_fraction=0.3, ridge="auto", max_iter=2).fit(X, Y)
+    assert sizes == [N, 70]
+
+
+# ---------------------------------------------------------------------- stopping
+
+
+def test_max_time_stops_early():
+    with pytest.warns(ConvergenceWarning, match="max_time was reached first"):
+        model = regressor(n_components="auto", ridge="auto", max_time=1e-6).fit(X, Y)
+    assert (model.status_, model.n_iter_) == ("TIME_LIMIT", 1)
+    assert len(model.tuning_) == 1
+    assert np.all(np.isfinite(model.predict(NEW)))
+
+
+def test_max_iter_warns():
+    with pytest.warns(ConvergenceWarning, match="after 2 iterations: max_iter was reached first"):
+        regressor(max_iter=2).fit(X, Y)
+
+
+def interrupt(monkeypatch, owner, name, after):
+    """Make a method raise as Ctrl-C would, at one call only."""
+    method, calls = getattr(owner, name), [0]
+
+    def interrupted(*args, **kwargs):
+        calls[0] += 1
+        if calls[0] == after + 1:
+            raise KeyboardInterrupt
+        return method(*args, **kwargs)
+
+    monkeypatch.setattr(owner, name, interrupted)
+    return calls
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("after", [6, 12])
+def test_an_interrupted_fit_is_a_usable_model(monkeypatch, optimizer, after):
+    names = {"lbfgs": "reduced", "varpro": "gradient_B", "agd": "gradient_B"}
+    interrupt(monkeypatch, HyperKernelObjective, names[optimizer], after)
+    with pytest.warns(ConvergenceWarning, match="interrupted: the best iterate so far is kept"):
+        model = regressor(optimizer=optimizer, ridge=1e-4).fit(X, Y)
+    assert model.status_ == "INTERRUPTED"
+    assert 1 <= model.n_iter_ <= after
+    np.testing.assert_allclose(model.predict(NEW), formula(model, NEW)[:, 0], atol=1e-6)
+    assert model.score(X, Y) > 0.5
+
+
+@pytest.mark.parametrize("after", [2, 30, 100])
+def test_an_interruption_while_tuning_is_a_usable_model(monkeypatch, after):
+    interrupt(monkeypatch, HyperKernelObjective, "reduced", after)
+    with pytest.warns(ConvergenceWarning, match="interrupted: the best iterate so far is kept"):
+        model = regressor(n_components="auto", ridge="auto").fit(X, Y)
+    assert (model.status_, model.n_iter_) == ("INTERRUPTED", 0)
+    np.testing.assert_allclose(model.predict(NEW), formula(model, NEW)[:, 0], atol=1e-6)
+    assert sum(trial["chosen"] for trial in model.tuning_) == min(1, len(model.tuning_))
+
+
+def test_an_interruption_of_the_last_fit_keeps_the_model_of_the_optimisation(monkeypatch):
+    interrupt(monkeypatch, HyperKernelProblem, "refit", 0)
+    with pytest.warns(ConvergenceWarning, match="interrupted: the best iterate so far is kept"):
+        model = regressor().fit(X, Y)
+    assert model.status_ == "INTERRUPTED"
+    assert model.ridge_ == 1e-5
+    assert model.score(X, Y) > 0.9
+
+
+def test_an_interruption_before_there_is_a_model_leaves_the_old_one(monkeypatch):
+    model = regressor(ridge="auto", max_iter=3).fit(X, Y)
+    before = model.predict(NEW)
+    interrupt(monkeypatch, HyperKernelProblem, "starts", 0)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X[:, :2], -Y)
+    np.testing.assert_array_equal(model.predict(NEW), before)
+
+
+def test_warm_start_goes_on_from_the_last_map():
+    model = regressor(max_iter=8, refit_centers=None, learn_lengthscale=False).fit(X, Y)
+    B = model.B_
+    model.set_params(warm_start=True, max_iter=0).fit(X, Y)
+    sign = np.sign(np.sum(B * model.B_))
+    np.testing.assert_allclose(sign * model.B_, B, atol=1e-12)
+    model.set_params(n_components=3, max_iter=0).fit(X, Y)  # the same directions and short ones
+    assert model.B_.shape == (3, D)
+    assert feature_score(B.T, model.B_.T) > 0.99
+    model.fit(X[:, :3], Y)  # of another shape: starts anew
+    assert model.B_.shape == (3, 3)
+
+
+def test_warm_start_on_another_library():
+    torch = pytest.importorskip("torch")
+    model = regressor(max_iter=8, refit_centers=None).fit(torch.asarray(X), torch.asarray(Y))
+    B = model.B_.numpy()
+    model.set_params(warm_start=True, max_iter=0).fit(X, Y)
+    np.testing.assert_allclose(np.abs(model.B_), np.abs(B), atol=1e-12)
+
+
+def test_verbose_prints_a_line_a_step_to_stderr(capfd):
+    model = regressor(verbose=1, max_iter=4).fit(X, Y)
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert err.count("fit: iteration") == err.count("objective") == model.n_iter_
+    regressor(verbose=1, ridge="auto", max_iter=2).fit(X, Y)
+    assert "tune 1 components, ridge 1e-" in capfd.readouterr().err
+    regressor(max_iter=4).fit(X, Y)
+    assert capfd.readouterr() == ("", "")
+
+
+# ---------------------------------------------------------------------- pictures
+
+
+@pytest.mark.parametrize("standardize", [False, True])
+def test_profiles_are_predictions(standardize):
+    model = regressor(n_components=2, standardize=standardize, max_iter=10).fit(X, Y2)
+    steps, values = model.profiles(points=7)
+    k = min(5, model.n_effective_features_)
+    assert steps.shape == (k, 7)
+    assert values.shape == (k, 7, 2)
+    middle = model.centers_.mean(axis=0)
+    mean, scale = (0.0, 1.0) if not standardize else (model.mean_, model.scale_)
+    for direction, along, expected in zip(model.components_, steps, values, strict=True):
+        points = (middle + along[:, None] * direction) * scale + mean
+        np.testing.assert_allclose(model.predict(points), expected, atol=1e-6)
+        seen = (model.centers_ - middle) @ direction
+        assert (along[0], along[-1]) == pytest.approx((seen.min(), seen.max()))
+    assert len(model.profiles(count=1)[0]) == 1
+
+
+# ---------------------------------------------------------------------- odd data
+
+ODD = {
+    "two samples": X[:2],
+    "two samples of one feature": X[:2, :1],
+    "19 samples": X[:19],
+    "20 samples": X[:20],
+    "30 samples": X[:30],
+    "one feature": X[:, :1],
+    "more features than samples": np.random.default_rng(0).uniform(-1, 1, (25, 30)),
+    "duplicated columns": X[:40, [0, 0, 1, 1]],
+    "duplicated samples": np.repeat(X[:10], 4, axis=0),
+    "a constant column": np.column_stack([X[:40], np.full(40, 3.0)]),
+    "equal rows": np.full((N, 2), 3.0),
+    "zeros": np.zeros((N, 2)),
+}
+
+
+@pytest.mark.parametrize("optimizer", ["lbfgs", "varpro"])
+@pytest.mark.parametrize("kind", ODD)
+def test_odd_data_are_fitted(kind, optimizer):
+    samples = ODD[kind]
+    y = Y[: len(samples)]
+    model = regressor(optimizer=optimizer, max_iter=5, n_starts=1).fit(samples, y)
+    predicted = model.predict(1.2 * samples)
+    assert np.all(np.isfinite(predicted))
+    assert np.abs(predicted).max() < 50
+    assert np.linalg.norm(model.B_, 2) <= 1 + 1e-12
+    if len(np.unique(samples, axis=0)) == 1:
+        np.testing.assert_allclose(model.predict(samples), y.mean(), atol=1e-4)
+    elif len(samples) == 2:
+        np.testing.assert_allclose(model.predict(samples), y, atol=0.05)
+
+
+@pytest.mark.parametrize("kind", ODD)
+def test_odd_data_are_tuned(kind):
+    samples = ODD[kind]
+    y = Y[: len(samples)]
+    model = regressor(n_components="auto", ridge="auto", max_iter=3, n_starts=1).fit(samples, y)
+    assert np.all(np.isfinite(model.predict(1.2 * samples)))
+    assert all(math.isfinite(trial["score"]) for trial in model.tuning_)
+    assert bool(model.tuning_) == (len(samples) >= 20)
+
+
+@pytest.mark.parametrize("refit", [None, "auto"])
+def test_singular_centers_are_reported(refit):
+    samples, y = np.repeat(X[:30], 4, axis=0), np.repeat(Y[:30], 4)
+    model = regressor(refit_centers=refit, max_iter=3).fit(samples, y)
+    assert np.all(np.isfinite(model.predict(NEW)))
+    assert model.smallest_eigenvalue_ < 1e-6
+    assert model.jitter_ > 0
+
+
+def test_more_centers_than_samples_are_all_of_them():
+    with pytest.warns(UserWarning, match="n_centers=121 is more than the 120 samples"):
+        model = regressor(n_centers=121, refit_centers=None, max_iter=2).fit(X, Y)
+    assert model.centers_.shape == (N, D)
+    assert regressor(refit_centers=500, max_iter=1).fit(X, Y).centers_.shape == (N, D)
+
+
+@pytest.mark.parametrize("selection", ["uniform", "leverage", "pivoted"])
+def test_every_selection_of_centers(selection):
+    options = {"n_centers": 40, "refit_centers": 60, "center_selection": selection}
+    model = regressor(n_components=2, kernel="laplace", **options).fit(X, Y)
+    assert model.centers_.shape == (60, D)
+    assert len(np.unique(model.centers_, axis=0)) == 60
+    assert model.score(NEW, Y_NEW) > 0.9
+
+
+@pytest.mark.parametrize("make", [regressor, classifier])
+def test_a_constant_target_learns_nothing_and_says_so(make):
+    y = np.full(N, 4.5) if make is regressor else ["only"] * N
+    with pytest.warns(UserWarning, match="predicts that constant and learns no features"):
+        model = make(n_components="auto", ridge="auto").fit(X, y)
+    assert set(model.predict(NEW)) == {y[0]}
+    assert (model.n_iter_, model.status_, model.tuning_) == (0, "CONVERGED", [])
+    assert np.all(np.isfinite(model.transform(NEW)))
+
+
+# ---------------------------------------------------------------------- copies
+
+
+def test_a_random_state_repeats_the_fit():
+    options = {"ridge": "auto", "n_centers": 40, "max_iter": 3}
+    first, second = regressor(**options).fit(X, Y), regressor(**options).fit(X, Y)
+    np.testing.assert_array_equal(first.B_, second.B_)
+    np.testing.assert_array_equal(first.predict(NEW), second.predict(NEW))
+    assert first.tuning_ == second.tuning_
+
+
+@pytest.mark.parametrize("make", [regressor, classifier])
+def test_a_pickle_is_a_numpy_model_with_the_same_predictions(on, make):
+    model = make(max_iter=3).fit(on.put(X), LABELS if make is classifier else on.put(Y))
+    method = "predict_proba" if make is classifier else "predict"
+    expected = on.host(getattr(model, method)(on.put(NEW)))
+    for twin in (pickle.loads(pickle.dumps(model)), model.to_host()):
+        predicted = getattr(twin, method)(NEW.astype(on.dtype_name))
+        assert type(predicted) is np.ndarray
+        rounding = on.eps * np.abs(twin.dual_coef_).max()
+        np.testing.assert_allclose(predicted, expected, rtol=0, atol=10 * rounding)
+
+
+def test_a_clone_has_the_parameters_only():
+    model = regressor(kernel=Gaussian() + 0.1 * Linear(), max_iter=2).fit(X, Y)
+    twin = clone(model)
+    assert twin.get_params() == model.get_params()
+    assert not hasattr(twin, "B_")
+
+
+def test_parameters_are_left_as_given():
+    given = HKRRRegressor(max_iter=2, n_starts=1).get_params()
+    assert HKRRRegressor(**given).fit(X[:30], Y[:30]).get_params() == given
+
+
+def test_it_can_be_searched_and_piped():
+    pipe = make_pipeline(StandardScaler(), regressor(max_iter=5, refit_centers=None))
+    grid = {"hkrrregressor__ridge": [1e-4, 1e2]}
+    search = GridSearchCV(pipe, grid, cv=2).fit(X, Y)
+    assert search.best_params_ == {"hkrrregressor__ridge": 1e-4}
+    piped = make_pipeline(regressor(max_iter=5), regressor(max_iter=2)).fit(X, Y)
+    assert piped.predict(NEW).shape == (40,)
+
+
+def test_no_warning_where_all_is_well():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = regressor(ridge=1e-3, max_iter=200, kernel="laplace")
+        model.fit(X, Y + 0.2 * np.random.default_rng(0).standard_normal(N))
+    assert model.status_ in ("CONVERGED", "STALLED")
