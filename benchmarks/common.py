@@ -60,6 +60,9 @@ OPENML = {
     "wine_quality": 44136,
 }
 
+# UCI sets with the usual splits; power-plant is not at OpenML
+UCI_AT_OPENML = {"kin8nm": 189}
+
 
 # ---------------------------------------------------------------------- command line
 
@@ -71,8 +74,8 @@ def parser(description: str) -> argparse.ArgumentParser:
     line.add_argument(
         "--data",
         type=Path,
-        help="folder that holds openml17/*.npz (default: ../shared/data beside the repository, "
-        "else $GPUKFL_DATA, else OpenML)",
+        help="folder that holds openml17/*.npz and uci/*.npz (default: ../shared/data beside the "
+        "repository, else $GPUKFL_DATA, else OpenML)",
     )
     line.add_argument(
         "--reference",
@@ -135,6 +138,29 @@ def openml_sample(args: argparse.Namespace, name: str) -> tuple[np.ndarray, np.n
         return file["X"], file["y"], "the authors' sample"
 
 
+def uci_split(
+    args: argparse.Namespace, name: str, split: int = 0
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, str]:
+    """Train X and y, test X and y of one split of a UCI set, raw, and where they come from."""
+    folder = _data_folder(args)
+    path = None if folder is None else folder / "uci" / f"{name}.npz"
+    if path is not None and path.exists():
+        with np.load(path) as file:
+            X, y = file["X"], file["y"]
+            train, test = file[f"train_{split}"], file[f"test_{split}"]
+        return X[train], y[train], X[test], y[test], "usual split"
+    if args.data is not None or name not in UCI_AT_OPENML:
+        msg = f"expected {name} in uci/{name}.npz of --data, ../shared/data or $GPUKFL_DATA" + (
+            "; leave out --data to fetch it from OpenML" if name in UCI_AT_OPENML else ""
+        )
+        raise FileNotFoundError(msg)
+    X, y = _from_openml(UCI_AT_OPENML[name], name)
+    rows = np.random.RandomState(split).permutation(len(y))
+    test, train = np.split(rows, [len(y) // 10])
+    say(f"{name}: fetched {X.shape} from OpenML; the split is not the usual one")
+    return X[train], y[train], X[test], y[test], f"OpenML {UCI_AT_OPENML[name]}, own split"
+
+
 def _data_folder(args: argparse.Namespace) -> Path | None:
     if args.data is not None:
         return args.data
@@ -145,10 +171,21 @@ def _data_folder(args: argparse.Namespace) -> Path | None:
 
 def _fetch(name: str) -> tuple[np.ndarray, np.ndarray, str]:
     """Draw 1000 rows from OpenML: not the authors' rows, which were drawn without a seed."""
+    X, y = _from_openml(OPENML[name], name)
+    rows = np.random.RandomState(0).permutation(len(y))[:1000]
+    say(
+        f"{name}: fetched {X.shape} from OpenML (data set {OPENML[name]}) and drew "
+        f"{len(rows)} rows; they are not the authors' rows, so R2 differs from the published"
+    )
+    return X[rows], y[rows], f"OpenML {OPENML[name]}, own draw"
+
+
+def _from_openml(number: int, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Fetch a whole data set, whose name must be as expected."""
     from sklearn.datasets import fetch_openml
 
     try:
-        bunch = fetch_openml(data_id=OPENML[name], as_frame=False, parser="liac-arff")
+        bunch = fetch_openml(data_id=number, as_frame=False, parser="liac-arff")
     except OSError as error:
         msg = (
             f"expected {name} in --data, ../shared/data or $GPUKFL_DATA, or OpenML within reach; "
@@ -157,15 +194,9 @@ def _fetch(name: str) -> tuple[np.ndarray, np.ndarray, str]:
         raise RuntimeError(msg) from error
     found = bunch.details["name"]
     if found.lower() != name.lower():
-        msg = f"expected OpenML data set {OPENML[name]} to be {name}, got {found}"
+        msg = f"expected OpenML data set {number} to be {name}, got {found}"
         raise ValueError(msg)
-    X, y = np.asarray(bunch.data, dtype=np.float64), np.asarray(bunch.target, dtype=np.float64)
-    rows = np.random.RandomState(0).permutation(len(y))[:1000]
-    say(
-        f"{name}: fetched {X.shape} from OpenML (data set {OPENML[name]}) and drew "
-        f"{len(rows)} rows; they are not the authors' rows, so R2 differs from the published"
-    )
-    return X[rows], y[rows], f"OpenML {OPENML[name]}, own draw"
+    return np.asarray(bunch.data, dtype=np.float64), np.asarray(bunch.target, dtype=np.float64)
 
 
 def standardized_split(

@@ -280,11 +280,11 @@ def main() -> None:
     result = {
         "settings": f"D = {D}, d* = {TRUE}, {N_TEST} test samples, Gaussian kernel, start: best of "
         f"{MAPS} random maps on a validation set as large as the training set. Against d: n = {N}, "
-        f"5 centres, ridge 1e-7, stopped after {top:g} s of processor time (paper: 60 s), {counts[0]} repetitions "
-        f"(paper: 5). Against n: 25 centres, ridge 1e-8, {bottom:g} s (80 s), {counts[1]} "
-        f"repetition(s) (10). Last fit with all samples as centres, beyond {EXACT} with "
-        f"{REFIT_CENTERS}. {DEFAULTS}: the library's defaults with d components, on the training "
-        "and validation samples together",
+        f"5 centres, ridge 1e-7, stopped after {top:g} s of processor time (paper: 60 s), "
+        f"{counts[0]} repetitions (paper: 5). Against n: 25 centres, ridge 1e-8, "
+        f"{bottom:g} s (80 s), {counts[1]} repetition(s) (10). Last fit with all samples "
+        f"as centres, beyond {EXACT} with {REFIT_CENTERS}. {DEFAULTS}: defaults with d "
+        "components, on the training and validation samples together",
         "panels": panels,
         "criteria": [] if args.smoke else judge(panels),
     }

@@ -11,7 +11,7 @@ from typing import Any
 
 from common import RESULTS, ROOT, say
 
-TARGET = ROOT / "docs" / "_generated" / "bkernn_results.md"
+TARGET = ROOT / "docs" / "_generated"
 
 
 def number(x: Any, form: str = ".4f") -> str:
@@ -229,21 +229,130 @@ def bench_memmap(r: dict[str, Any]) -> str:
     )
 
 
-SECTIONS: dict[str, tuple[str, Callable[[dict[str, Any]], str]]] = {
-    "experiment1": ("Experiment 1: three one-dimensional kernels", experiment1),
-    "experiment2": ("Experiment 2: particles and ridge", experiment2),
-    "experiment3": ("Experiment 3: penalties", experiment3),
-    "experiment5": ("Experiment 5: samples and dimension", experiment5),
-    "experiment6": ("Experiment 6: real data", experiment6),
-    "bench_operators": ("Operators", bench_operators),
-    "bench_fits": ("Whole fits", bench_fits),
-    "bench_memmap": ("Rows from disk", bench_memmap),
+def hkrr_figure1(r: dict[str, Any]) -> str:
+    methods = ("VarPro", "AGD", "L-BFGS")
+    head = ["start", *methods, "outcome"]
+    rows = []
+    for row in r["rows"]:
+        losses = [number(row[m]["loss"], ".2e") for m in methods]
+        rows.append([f"{row['entries']} {row['start']}", *losses, row["outcome"]])
+    return "Training loss at the end of the time.\n\n" + table(head, rows)
+
+
+def hkrr_figure2(r: dict[str, Any]) -> str:
+    parts = []
+    for name, panel in r["panels"].items():
+        methods = list(dict.fromkeys(row["method"] for row in panel))
+        cells = {(row["n"], row["d"], row["method"]): row for row in panel}
+        rows = []
+        for n, d in dict.fromkeys((n, d) for n, d, _ in cells):
+            shown = [cells[n, d, method] for method in methods]
+            rows.append([f"{n:,}, {d}", *(_mean_std(cell) for cell in shown)])
+        title = "R² against n, Dataset 1" if name == "samples" else f"R² against d, {name}"
+        parts.append(f"{title}\n\n" + table(["n, d", *methods], rows))
+    return "\n\n".join(parts)
+
+
+def _mean_std(cell: dict[str, Any]) -> str:
+    spread = f" ± {cell['r2_std']:.3f}" if len(cell["r2"]) > 1 else ""
+    return f"{cell['r2_mean']:.3f}{spread}"
+
+
+def hkrr_toy(r: dict[str, Any]) -> str:
+    head = ["function", "first step", "steps in x", "VarPro", "AGD", "start of the figure"]
+    rows = []
+    for name, toy in r["toys"].items():
+        ends = {method: toy["starts"][0][method]["global"] for method in ("VarPro", "AGD")}
+        chosen = {"first_step": "as in the figure", "inner_steps": None}
+        chosen |= {"share": toy["map"]["share"], "global": ends}
+        for row in [chosen, *toy["other_steps"]]:
+            reached = [method for method, hit in row["global"].items() if hit]
+            rows.append(
+                [
+                    name,
+                    str(row["first_step"]),
+                    number(row["inner_steps"], "d"),
+                    number(row["share"]["VarPro"], ".0%"),
+                    number(row["share"]["AGD"], ".0%"),
+                    " and ".join(reached) or "neither",
+                ]
+            )
+    text = "Share of starts, and who from the figure's start, that reach the global minimum."
+    return text + "\n\n" + table(head, rows)
+
+
+def bench_hkrr(r: dict[str, Any]) -> str:
+    rows = [
+        [
+            f"{row['n']:,}",
+            row["dtype"],
+            number(row["seconds"], ".2f"),
+            number(row["peak_anonymous_mb"], ".0f"),
+            number(row["data_mb"], ".0f"),
+            number(row.get("gradient_error"), ".0e"),
+        ]
+        for row in r["objective"]
+    ]
+    head = ["n", "precision", "seconds", "peak memory (MB)", "data (MB)", "gradient error"]
+    text = ["Value and gradient of the reduced objective.", table(head, rows)]
+    rows = [
+        [f"{row['data']}, {row['model']}", number(row["seconds"], ".1f"), number(row["test_r2"]),
+         str(row["splits"])]
+        for row in r["means"]
+    ]  # fmt: skip
+    text += ["Means over the splits.", table(["fit", "seconds", "test R²", "splits"], rows)]
+    return "\n\n".join(text)
+
+
+def bench_kernel_ridge(r: dict[str, Any]) -> str:
+    head = ["method", "n", "seconds", "ratio", "test R²", "µs per prediction", "peak memory (MB)",
+            "iterations"]  # fmt: skip
+    rows = []
+    for method, growth in r["growth"].items():
+        mine = [row for row in r["rows"] if row["method"] == method]
+        for row, ratio in zip(mine, [None, *growth["time_ratios"]], strict=True):
+            rows.append(
+                [
+                    method,
+                    f"{row['n']:,}",
+                    number(row["seconds"], ".2f"),
+                    number(ratio, ".1f"),
+                    number(row["test_r2"]),
+                    number(row["predict_us_per_row"], ".0f"),
+                    number(row["peak_anonymous_mb"], ".0f"),
+                    number(row["iterations"], "d"),
+                ]
+            )
+    return table(head, rows)
+
+
+Section = tuple[str, Callable[[dict[str, Any]], str]]
+# One file for each method
+FILES: dict[str, dict[str, Section]] = {
+    "bkernn_results.md": {
+        "experiment1": ("Experiment 1: three one-dimensional kernels", experiment1),
+        "experiment2": ("Experiment 2: particles and ridge", experiment2),
+        "experiment3": ("Experiment 3: penalties", experiment3),
+        "experiment5": ("Experiment 5: samples and dimension", experiment5),
+        "experiment6": ("Experiment 6: real data", experiment6),
+        "bench_operators": ("Operators", bench_operators),
+        "bench_fits": ("Whole fits", bench_fits),
+        "bench_memmap": ("Rows from disk", bench_memmap),
+    },
+    "hkrr_results.md": {
+        "hkrr_figure1": ("Figure 1: loss against time", hkrr_figure1),
+        "hkrr_figure2": ("Figure 2: components and samples", hkrr_figure2),
+        "hkrr_toy": ("Appendix D.2: functions of two variables", hkrr_toy),
+        "bench_hkrr": ("Objective and whole fits", bench_hkrr),
+    },
+    "kernel_ridge_results.md": {
+        "bench_kernel_ridge": ("Solvers", bench_kernel_ridge),
+    },
 }
 
 
-def section(folder: Path, name: str) -> str:
+def section(folder: Path, name: str, title: str, body: Callable[[dict[str, Any]], str]) -> str:
     """One section: title, settings, table, criteria, and where it was made."""
-    title, body = SECTIONS[name]
     record = json.loads((folder / f"{name}.json").read_text())
     parts = [f"## {title}", f"Settings: {record['settings']}."]
     parts.append(body(record))
@@ -255,17 +364,20 @@ def section(folder: Path, name: str) -> str:
 def main() -> None:
     line = argparse.ArgumentParser(description=__doc__)
     line.add_argument("--results", type=Path, default=RESULTS, help="folder of the JSON files")
-    line.add_argument("--target", type=Path, default=TARGET, help="markdown file to write")
+    line.add_argument("--target", type=Path, default=TARGET, help="folder of the markdown files")
     line.add_argument("--allow-missing", action="store_true", help="leave out what is not there")
     args = line.parse_args()
-    missing = [name for name in SECTIONS if not (args.results / f"{name}.json").exists()]
+    names = [name for sections in FILES.values() for name in sections]
+    missing = [name for name in names if not (args.results / f"{name}.json").exists()]
     if missing and not args.allow_missing:
         files = ", ".join(f"{name}.json" for name in missing)
         sys.exit(f"no {files} in the results folder: run those scripts, or use --allow-missing")
-    text = [section(args.results, name) for name in SECTIONS if name not in missing]
-    args.target.parent.mkdir(parents=True, exist_ok=True)
-    args.target.write_text("\n\n".join(text) + "\n")
-    say(f"wrote {args.target.name} with {len(text)} of {len(SECTIONS)} tables")
+    args.target.mkdir(parents=True, exist_ok=True)
+    for file, sections in FILES.items():
+        there = {name: entry for name, entry in sections.items() if name not in missing}
+        text = [section(args.results, name, *entry) for name, entry in there.items()]
+        (args.target / file).write_text("\n\n".join(text) + "\n")
+        say(f"wrote {file} with {len(text)} of {len(sections)} tables")
 
 
 if __name__ == "__main__":

@@ -19,6 +19,11 @@ SCRIPTS = (
     "experiment3.py",
     "experiment5.py",
     "experiment6.py",
+    "bench_kernel_ridge.py",
+    "bench_hkrr.py",
+    "hkrr_figure1.py",
+    "hkrr_figure2.py",
+    "hkrr_toy.py",
 )
 
 
@@ -38,7 +43,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as out:
         for script in SCRIPTS:
             run(script, "--smoke", "--out", out, *options)
-        run("make_tables.py", "--results", out, "--target", str(Path(out) / "tables.md"))
+        run("make_tables.py", "--results", out, "--target", str(Path(out) / "tables"))
     print(f"all {len(SCRIPTS) + 1} scripts ran: {time.perf_counter() - begun:.1f} s")
 
 
