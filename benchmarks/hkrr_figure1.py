@@ -115,6 +115,8 @@ def run_one(place: Place, entries: str, start: int, max_time: float) -> dict[str
             "seconds_to_the_end_loss": seconds[int(below[0])],
             "largest_coefficient": float(xp.max(xp.abs(objective.minimize_alpha(C)))),
             "status": found.status.name,
+            "last_step": history.step[-1],
+            "gradient_norms": [history.residual[0], history.residual[-1]],
             "curve": thinned(seconds, loss),
         }
     row["outcome"] = outcome(row["VarPro"], row["AGD"])
