@@ -272,18 +272,24 @@ class HKRRBase(LinearFeatures, HostPickled):
     )
 
     def _model_text(self) -> str:
-        map_text = "" if self.learned_ else " (not optimised: no gain on held-out samples)"
+        start = "" if self.learned_ else f" (map: {self._map_text()})"
         return (
-            f"{type(self.kernel_).__name__} kernel of {self.B_.shape[0]} components{map_text}, "
+            f"{type(self.kernel_).__name__} kernel of {self.B_.shape[0]} components{start}, "
             f"{self.centers_.shape[0]} centres, ridge {self.ridge_:.3g}"
         )
+
+    def _map_text(self) -> str:
+        if self.learned_:
+            return "optimised"
+        gained_nothing = self.tuning_ and self.status_ == Status.CONVERGED.name
+        return "the best start: optimising gained nothing" if gained_nothing else "not optimised"
 
     def _facts(self) -> dict[str, Any]:
         """Give what a report says of the model."""
         return {
             "kernel": type(self.kernel_).__name__,
             "components": self.B_.shape[0],
-            "map": "optimised" if self.learned_ else "the best start: optimising gained nothing",
+            "map": self._map_text(),
             "centres": self.centers_.shape[0],
             "ridge": f"{self.ridge_:.4g}",
             "lengthscale": f"{self.lengthscale_:.4g}",

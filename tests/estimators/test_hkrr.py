@@ -355,10 +355,15 @@ def test_what_is_given_is_not_tuned(options, fixed):
     assert regressor(max_iter=3).fit(X, Y).tuning_ == []
 
 
-def test_of_noise_nothing_is_promised():
-    noise = RNG.standard_normal(N)
-    model = regressor(n_components="auto", ridge="auto", max_iter=3).fit(X, noise)
+def test_of_noise_no_map_is_learned():
+    noise = np.random.default_rng(1).standard_normal(N)
+    model = regressor(n_components=D, ridge="auto", max_iter=10).fit(X, noise)
     assert max(trial["score"] for trial in model.tuning_) < 0.3
+    assert not chosen(model)["learned"]
+    assert (model.learned_, model.n_iter_, model.status_) == (False, 0, "CONVERGED")
+    assert "the best start: optimising gained nothing" in model._model_text()
+    given = regressor(n_components=D, max_iter=10).fit(X, noise)  # nothing to choose: it learns
+    assert (given.learned_, given.n_iter_ > 0) == (True, True)
 
 
 def test_components_to_choose_among():
@@ -432,6 +437,7 @@ def test_an_interruption_while_tuning_is_a_usable_model(monkeypatch, after):
     with pytest.warns(ConvergenceWarning, match="interrupted: the best iterate so far is kept"):
         model = regressor(n_components="auto", ridge="auto").fit(X, Y)
     assert (model.status_, model.n_iter_) == ("INTERRUPTED", 0)
+    assert "gained nothing" not in model._model_text()  # which was not seen
     np.testing.assert_allclose(model.predict(NEW), formula(model, NEW)[:, 0], atol=1e-6)
     assert sum(trial["chosen"] for trial in model.tuning_) == min(1, len(model.tuning_))
 
@@ -582,6 +588,7 @@ def test_a_constant_target_learns_nothing_and_says_so(make):
         model = make(n_components="auto", ridge="auto").fit(X, y)
     assert set(model.predict(NEW)) == {y[0]}
     assert (model.n_iter_, model.status_, model.tuning_) == (0, "CONVERGED", [])
+    assert "map: not optimised" in model._model_text()
     assert np.all(np.isfinite(model.transform(NEW)))
 
 
