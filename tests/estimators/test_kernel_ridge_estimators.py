@@ -167,7 +167,10 @@ def test_kernels_without_a_bound_have_centers(name, selection):
     np.testing.assert_allclose(model.predict(NEW), expected, atol=1e-4)
 
 
-@pytest.mark.parametrize("options", [*SOLVERS.values(), {"ridge": "auto", "standardize": True}])
+MORE = [{"ridge": "auto", "standardize": True}, {"lengthscale": "auto"}]
+
+
+@pytest.mark.parametrize("options", [*SOLVERS.values(), *MORE], ids=str)
 def test_integer_weights_are_repeated_rows(options):
     if options.get("n_centers", N) < N and options["solver"] != "cg":
         pytest.skip("centres are drawn")
@@ -177,6 +180,7 @@ def test_integer_weights_are_repeated_rows(options):
     weighted = regressor(**options).fit(X, Y, sample_weight=counts)
     repeated = regressor(**options).fit(np.repeat(X, counts, axis=0), np.repeat(Y, counts))
     assert weighted.ridge_ == pytest.approx(repeated.ridge_, rel=1e-12)
+    assert weighted.lengthscale_ == pytest.approx(repeated.lengthscale_, rel=1e-12)
     np.testing.assert_allclose(weighted.predict(NEW), repeated.predict(NEW), atol=1e-6)
 
 
@@ -219,6 +223,30 @@ def test_the_chosen_ridge_is_near_the_best(options):
     assert model.score(new, truth) > max(scores) - 0.01
     assert max(scores) > scores[0] + 0.02  # a choice that matters
     assert max(scores) > scores[-1] + 0.05
+
+
+@pytest.mark.parametrize("dense_up_to", [2000, 10])
+def test_weights_are_repeated_rows_in_the_choice_of_the_ridge(monkeypatch, dense_up_to):
+    monkeypatch.setattr(_kernel_ridge_base, "_PATH_DENSE", dense_up_to)
+    counts = np.random.default_rng(1).integers(1, 4, N)
+    weighted = regressor(ridge="auto").fit(X, Y, sample_weight=counts).ridge_path_
+    repeated = regressor(ridge="auto").fit(np.repeat(X, counts, axis=0), np.repeat(Y, counts))
+    high = np.asarray(weighted.ridges) > 1e-4  # where the jitter of equal centres is not seen
+    expected = np.asarray(repeated.ridge_path_.scores)[high]
+    np.testing.assert_allclose(np.asarray(weighted.scores)[high], expected, rtol=1e-3)
+
+
+def test_the_ridge_of_few_centers_is_near_the_best(monkeypatch):
+    monkeypatch.setattr(_kernel_ridge_base, "_PATH_DENSE", 10)
+    rng = np.random.default_rng(3)
+    A, new = rng.uniform(-1, 1, (700, 2)), rng.uniform(-1, 1, (500, 2))
+    y, truth = (np.sin(4 * B[:, 0]) + B[:, 1] for B in (A, new))
+    y = y + 0.5 * rng.standard_normal(700)
+    options = {"solver": "direct", "n_centers": 30}  # generalised cross-validation
+    grid = np.geomspace(1e-9, 1, 19)
+    scores = [regressor(ridge=r, **options).fit(A, y).score(new, truth) for r in grid]
+    assert regressor(ridge="auto", **options).fit(A, y).score(new, truth) > max(scores) - 0.01
+    assert max(scores) > scores[-1] + 0.1
 
 
 def test_a_ridge_at_the_edge_is_reported():
