@@ -38,9 +38,8 @@ _PARAMETERS = """
     backend : {"auto", "numpy", "cupy", "torch"}, default="auto"
         Where to compute. "auto" follows X, and moves large NumPy data to a usable GPU.
     dtype : {"auto", "float32", "float64"}, default="auto"
-        Precision of data and results; "auto" keeps float32. Systems are solved in float64; only
-        "falkon" takes kernel values in the precision of the data, and reaches a residual of 1e-4
-        in float32.
+        Precision of data and results; "auto" keeps float32. Systems are solved in float64, and
+        only "falkon" takes kernel values in the precision of the data.
     normalize_y : bool, default=True
         Scale the targets to unit variance first. Their mean is subtracted either way.
     standardize : bool, default=False

@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from gpukfl._array import Array, array_namespace, double_like, epsilon, library_of, like
+from gpukfl._array import Array, array_namespace, double_like, library_of, like
 from gpukfl._memory import available_memory
 from gpukfl._places import BACKENDS, resolve_place
 from gpukfl._results import Solution, Status
@@ -286,14 +286,12 @@ class _Run:
             return self._reported(system.operator.Z, alpha, factor, "direct")
         operator = self._operator(self.n_centers, self.data.rows)
         root = self.data.root_weights
-        # What rounding of the kernel's values leaves of a residual
-        reachable = max(self.settings.tol, 3e3 * epsilon(self.data.reference))
         alpha, factor, solution = falkon(
             operator,
             self.data.Y,
             None if root is None else root * root,
             ridge=self.ridge,
-            solver=ConjugateGradient(reachable, max_iter=self.settings.max_iter),
+            solver=ConjugateGradient(self.settings.tol, max_iter=self.settings.max_iter),
         )
         found = self._reported(operator.Z, alpha, factor, "falkon")
         return replace(found, **_ending(solution))

@@ -12,7 +12,13 @@ from gpukfl._results import History, Status
 from gpukfl._rows import Rows
 from gpukfl.kernels import Kernel
 from gpukfl.linalg import map_singular_values
-from gpukfl.methods._nystrom import NystromFactor, NystromSystem, target_sums
+from gpukfl.methods._nystrom import (
+    NystromFactor,
+    NystromSystem,
+    jitter_for,
+    jittered,
+    target_sums,
+)
 from gpukfl.operators import KernelOperator
 from gpukfl.solvers import LBFGS, AlternatingGradient, VariableProjection
 
@@ -99,7 +105,9 @@ class HyperKernelObjective:
             return (K.T @ self._weighted(K @ a - self.Y[start:stop, :], start, stop),)
 
         (total,) = operator.sum_over_blocks(compute)
-        return 2.0 * total / self.weight + 2.0 * self.ridge * (operator.core() @ alpha)
+        # With the jitter that α is solved with, so that all optimisers have one objective
+        core = jittered(operator.core(), jitter_for(operator, self.ridge))
+        return 2.0 * total / self.weight + 2.0 * self.ridge * (core @ alpha)
 
     def project(self, B: Array, /) -> Array:
         """Nearest map of operator norm at most 1: singular values are clipped."""
@@ -136,7 +144,9 @@ class HyperKernelObjective:
 
         loss, *slopes = operator.sum_over_blocks(compute)
         core = operator.core()
-        value = float(loss) / self.weight + self.ridge * float(xp.sum(alpha * (core @ alpha)))
+        jittered_core = jittered(core, jitter_for(operator, self.ridge))
+        norm = float(xp.sum(alpha * (jittered_core @ alpha)))
+        value = float(loss) / self.weight + self.ridge * norm
         if not with_gradient:
             return value, B
         Z = xp.astype(self.Z, xp.float64)

@@ -25,6 +25,7 @@ from gpukfl.solvers import ConjugateGradient
 _SMALLEST_JITTER, _LARGEST_JITTER = 1e-10, 1e-2  # of the mean diagonal of K_qq
 _RAISE = 100.0  # where a factor fails
 _ROUNDING = 100.0  # relative error of a kernel's Gram matrix, in units of the precision
+_EPSILON = 2.0**-52  # of float64
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,14 +45,10 @@ class NystromFactor:
         numpy.linalg.LinAlgError
             If the matrix is not finite, or far from positive semidefinite.
         """
-        xp = array_namespace(core)
-        q = core.shape[0]
-        eye = xp.eye(q, **double_like(core))
-        scale = float(xp.sum(core * eye)) / q or 1.0
         share = jitter
         while True:
             try:
-                return cls(CholeskyFactor.of(core + share * scale * eye), share, share > jitter)
+                return cls(CholeskyFactor.of(jittered(core, share)), share, share > jitter)
             except np.linalg.LinAlgError:
                 if share * _RAISE > _LARGEST_JITTER:
                     raise
@@ -76,13 +73,24 @@ class NystromFactor:
         return float(xp.linalg.eigvalsh(factored)[0]) - self.jitter * scale
 
 
+def jittered(core: Array, share: float, /) -> Array:
+    """Add `share` of its mean diagonal to the diagonal of `core` (q, q), float64."""
+    xp = array_namespace(core)
+    eye = xp.eye(core.shape[0], **double_like(core))
+    scale = float(xp.sum(core * eye)) / core.shape[0] or 1.0
+    return core + share * scale * eye
+
+
 def jitter_for(operator: KernelOperator, ridge: float, /) -> float:
     r"""Jitter that keeps rounding from being mistaken for the ridge.
 
-    Rounding changes :math:`K^\top K` by some ten :math:`n \epsilon`; divided by the jitter it must
-    stay below :math:`n \lambda`.
+    Rounding of sums changes :math:`K^\top K` by some hundred :math:`n \epsilon`, with the
+    precision of float64; divided by the jitter it must stay below :math:`n \lambda`. So must the
+    squares of the roundings of q kernel values.
     """
-    needed = _ROUNDING * epsilon(operator.Z) / max(ridge, 1e-300)
+    own = epsilon(operator.Z)
+    sums = _ROUNDING * _EPSILON
+    needed = (sums + operator.shape[1] * own**2) / max(ridge, 1e-300)
     return min(max(needed, _SMALLEST_JITTER), _LARGEST_JITTER / 10.0)
 
 
@@ -266,16 +274,15 @@ def falkon(
     xp = array_namespace(Y)
     _, weight = target_sums(Y, weights)
     q, L = operator.shape[1], factor.L
-    eye = xp.eye(q, **double_like(L.L))
-    inner = CholeskyFactor.of(weight / q * (L.L.T @ L.L) + weight * ridge * eye)
+    eye, shift = xp.eye(q, **double_like(L.L)), weight * ridge
+    inner = CholeskyFactor.of(weight / q * (L.L.T @ L.L) + shift * eye)
 
     def apply(beta: Array) -> Array:
-        alpha = xp.astype(L.solve_upper(beta), Y.dtype)
-        product = xp.astype(operator.normal(alpha, weights), xp.float64)
-        return L.solve_lower(product) + weight * ridge * beta
+        # In float64: with one rounding of its values the matrix stays symmetric and definite
+        return L.solve_lower(operator.normal(L.solve_upper(beta), weights)) + shift * beta
 
-    right = Y if weights is None else weights * Y
-    b = L.solve_lower(xp.astype(operator.adjoint(right), xp.float64))
+    right = xp.astype(Y if weights is None else weights * Y, xp.float64)
+    b = L.solve_lower(operator.adjoint(right))
     solution = solver.solve(apply, b, precondition=inner.solve)
     return L.solve_upper(solution.x), factor, solution
 

@@ -127,20 +127,26 @@ class KernelOperator:
         _check_rows(V, n)
         xp = array_namespace(V)
         columns = as_columns(V)
-        (total,) = self.sum_over_blocks(
-            lambda start, stop: (self.values(start, stop).T @ columns[start:stop, :],)
-        )
+
+        def compute(start: int, stop: int) -> tuple[Array, ...]:
+            K = xp.astype(self.values(start, stop), V.dtype, copy=False)
+            return (K.T @ columns[start:stop, :],)
+
+        (total,) = self.sum_over_blocks(compute)
         return xp.reshape(xp.astype(total, V.dtype), (q, *V.shape[1:]))
 
     def normal(self, V: Array, weights: Array | None = None, /) -> Array:
-        r"""Compute :math:`K^\top D K V` for `V` (q, t), with D the weights (n, 1): one pass."""
+        r"""Compute :math:`K^\top D K V` for `V` (q, t), with D the weights (n, 1): one pass.
+
+        Products are in the precision of `V`.
+        """
         xp = array_namespace(V)
 
         def compute(start: int, stop: int) -> tuple[Array, ...]:
-            K = self.values(start, stop)
+            K = xp.astype(self.values(start, stop), V.dtype, copy=False)
             product = K @ V
             if weights is not None:
-                product = weights[start:stop, :] * product
+                product = xp.astype(weights[start:stop, :], V.dtype, copy=False) * product
             return (K.T @ product,)
 
         (total,) = self.sum_over_blocks(compute)
@@ -149,17 +155,19 @@ class KernelOperator:
     def moments(self, Y: Array, weights: Array | None = None, /) -> tuple[Array, Array]:
         r"""Compute :math:`K^\top D K` (q, q) and :math:`K^\top D Y` (q, t), float64: one pass.
 
-        O(n q²).
+        O(n q²). The products are float64 too, so that the first is positive semidefinite to that
+        precision, whatever the precision of the kernel's values.
         """
         xp = array_namespace(Y)
 
         def compute(start: int, stop: int) -> tuple[Array, ...]:
-            K = self.values(start, stop)
-            weighted = K if weights is None else xp.sqrt(weights[start:stop, :]) * K
-            right = Y[start:stop, :]
-            if weights is not None:
-                right = weights[start:stop, :] * right
-            return weighted.T @ weighted, K.T @ right
+            K = xp.astype(self.values(start, stop), xp.float64, copy=False)
+            right = xp.astype(Y[start:stop, :], xp.float64, copy=False)
+            if weights is None:
+                return K.T @ K, K.T @ right
+            s = xp.sqrt(xp.astype(weights[start:stop, :], xp.float64, copy=False))
+            K = s * K
+            return K.T @ K, K.T @ (s * right)
 
         gram, moment = self.sum_over_blocks(compute)
         return gram, moment

@@ -11,7 +11,13 @@ import gpukfl
 from gpukfl._results import Status
 from gpukfl._rows import Rows
 from gpukfl.kernels import Gaussian, Kernel, Matern52
-from gpukfl.methods import HyperKernelObjective, fit_hkrr, gradient_directions, resized_map
+from gpukfl.methods import (
+    HyperKernelObjective,
+    fit_hkrr,
+    gradient_directions,
+    jitter_for,
+    resized_map,
+)
 from gpukfl.methods._hkrr import _Ball
 from gpukfl.solvers import LBFGS, AlternatingGradient, VariableProjection
 
@@ -51,7 +57,9 @@ class Problem:
 
     def matrices(self, B):
         U, V = self.X @ B.T, self.Z @ B.T
-        return self.formula(U, V), self.formula(V, V)
+        core = self.formula(V, V)
+        share = jitter_for(self.objective.operator(self.placed()[0]), RIDGE)
+        return self.formula(U, V), core + share * np.trace(core) / len(core) * np.eye(len(core))
 
     def value(self, B, alpha):
         K, core = self.matrices(B)
