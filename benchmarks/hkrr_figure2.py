@@ -245,7 +245,8 @@ def draw(args: argparse.Namespace, panels: dict[str, list[dict[str, Any]]]) -> N
     for ax, d in zip(axes[1], D_OF_N, strict=True):
         rows = [row for row in panels["samples"] if row["d"] == d]
         _lines(ax, rows, "n")
-        ax.set(xlabel="samples n", title=f"Dataset 1, d = {d}")
+        ax.set(xlabel="thousand samples", title=f"Dataset 1, d = {d}")
+        ax.set_xticks(N_VALUES, [f"{n / 1000:g}" for n in N_VALUES])
     for ax in axes[:, 0]:
         ax.set(ylabel="test R²", ylim=(-0.3, 1.02))
     axes[0, 2].axis("off")
