@@ -28,7 +28,6 @@ from gpukfl.operators import (
     BinnedBrownianKernel,
     BrownianKernel,
     CenteredKernel,
-    EuclideanBrownianKernel,
     KernelMatrix,
     LinearOperator,
 )
@@ -82,7 +81,7 @@ def _binned(on, p):
 
 
 def _euclidean(on, p):
-    return EuclideanBrownianKernel(on.put(p.X))
+    return KernelMatrix(Brownian(), on.put(p.X))
 
 
 def _matrix(on, p):
@@ -98,7 +97,9 @@ def _dense_brownian(p):
 
 
 def _dense_euclidean(p):
-    return -0.5 * np.linalg.norm(p.X[:, None, :] - p.X[None, :, :], axis=2)
+    norms = np.linalg.norm(p.X, axis=1)
+    gaps = np.linalg.norm(p.X[:, None, :] - p.X[None, :, :], axis=2)
+    return 0.5 * (norms[:, None] + norms[None, :] - gaps)
 
 
 def _centered(case, *, weighted):

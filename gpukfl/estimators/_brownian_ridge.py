@@ -25,8 +25,9 @@ from gpukfl.estimators._validation import (
     validate_targets,
     validate_weights,
 )
+from gpukfl.kernels import Brownian
 from gpukfl.methods import RidgeSystem, paper_ridge
-from gpukfl.operators import EuclideanBrownianKernel
+from gpukfl.operators import KernelMatrix
 
 
 class BrownianKernelRidge(ArrayRegressor, HostPickled):
@@ -135,7 +136,7 @@ class BrownianKernelRidge(ArrayRegressor, HostPickled):
         ridge = paper_ridge(rows, n_effective) if self.ridge == "auto" else float(self.ridge)
         rng = check_random_state(self.random_state)
         system = RidgeSystem(Y, ridge or 1.0 / n_effective, s, rng=rng)
-        kernel = EuclideanBrownianKernel(Z)
+        kernel = KernelMatrix(Brownian(), Z)
         solution = system.solve(kernel, rtol=system.tight())
         alpha = system.coefficients(solution.x)
         intercept = system.intercept(kernel @ alpha)
@@ -168,8 +169,8 @@ class BrownianKernelRidge(ArrayRegressor, HostPickled):
         X = validate_samples(self, X, reset=False, method="predict")
         xp = array_namespace(self.X_fit_)
         Z = xp.asarray(X, dtype=self.X_fit_.dtype)
-        kernel = EuclideanBrownianKernel(self.X_fit_)
-        predictions = self.intercept_ + kernel.between(Z, self.dual_coef_)
+        kernel = KernelMatrix(Brownian(), self.X_fit_)
+        predictions = self.intercept_ + kernel.between(Z) @ self.dual_coef_
         predictions = xp.astype(predictions, X.dtype)
         return predictions[:, 0] if self._one_target else predictions
 
