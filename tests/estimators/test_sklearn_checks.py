@@ -29,8 +29,8 @@ EXPECTED_FAILURES = {
     name: {
         "check_sample_weight_equivalence_on_dense_data": (
             "centres, starting maps and held-out samples are drawn among the rows, so that a "
-            "repeated row is drawn more often than a weighted one; test_hkrr_estimators.py tests the "
-            "equivalence where nothing is drawn"
+            "repeated row is drawn more often than a weighted one; test_hkrr_estimators.py tests "
+            "the equivalence where nothing is drawn"
         )
     }
     for name in ("HKRRRegressor", "HKRRClassifier")
