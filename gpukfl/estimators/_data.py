@@ -107,9 +107,12 @@ def dtype_for(settings: Any, X: Array, /) -> str:
 def weighted_samples(
     X: Array, Y: Array, sample_weight: Any, /
 ) -> tuple[Array, Array, np.ndarray | None]:
-    """Validate the weights, and leave out samples of weight 0."""
+    """Validate the weights, and leave out samples of weight 0.
+
+    Not of a memory map, of which this would be a copy: there they stay in, without effect.
+    """
     weights = validate_weights(sample_weight, X)
-    if weights is not None and np.any(weights == 0):
+    if weights is not None and np.any(weights == 0) and not isinstance(X, np.memmap):
         rows = np.flatnonzero(weights)
         X, Y, weights = take(X, rows), take(Y, rows), weights[rows]
     return X, Y, weights

@@ -145,6 +145,8 @@ class HyperKernelProblem(Data):
         """Median distance of the mapped rows."""
         if self.settings.lengthscale != "auto":
             return float(self.settings.lengthscale)
+        if self.settings.warm_start and hasattr(self.settings, "lengthscale_"):
+            return float(self.settings.lengthscale_)
         return median_distance(sample @ B.T, norm=self.kernel.norm, weights=weights)
 
     # ------------------------------------------------------------------ fits

@@ -9,6 +9,7 @@ from gpukfl._array import Array, is_host
 from gpukfl._memory import block_size, for_blocks
 
 _CACHED = 2**19  # elements of a block that stay in a core's cache between elementwise steps
+_WORTH_THREADS = 2**16  # elements that take longer than waking a thread
 _FEWEST = 256  # rows with which a matrix product still runs at full speed
 
 
@@ -44,7 +45,8 @@ def each_block(
     if is_host(reference):
         from gpukfl._accel import threads as pool
 
-        at_most, threads = max(_FEWEST, _CACHED // max(width, 1)), pool.free_threads()
+        at_most = max(_FEWEST, _CACHED // max(width, 1))
+        threads = pool.free_threads() if n * width >= _WORTH_THREADS else 1
     size = block_size(
         reference,
         bytes_each=8 * copies * width * threads,
