@@ -228,16 +228,17 @@ def draw(
     left.set(xscale="log", yscale="log", xlabel="samples n", ylabel="seconds")
     left.set_title(f"value and gradient, {CENTERS} centres")
     left.legend()
-    for (data, colour), marker in zip(zip(WANTED, (OURS, SECOND), strict=True), "os", strict=True):
+    for data, colour, marker, shift in zip(WANTED, (OURS, SECOND), "os", (7, -14), strict=True):
         for row in means([r for r in fits if r["data"] == data]):
-            right.plot(row["seconds"], 1.0 - row["test_r2"], marker, color=colour)
-            label = row["model"].removesuffix("Regressor").removeprefix("gpukfl.")
-            right.annotate(label, (row["seconds"], 1.0 - row["test_r2"]), fontsize=8,
-                           xytext=(4, 4), textcoords="offset points")  # fmt: skip
+            at = row["test_r2"], MODELS.index(row["model"])
+            right.plot(*at, marker, color=colour)
+            right.annotate(f"{row['seconds']:.1f} s", at, fontsize=8, ha="center",
+                           xytext=(0, shift), textcoords="offset points")  # fmt: skip
         right.plot([], [], marker, color=colour, label=data)
-    right.set(xscale="log", xlabel="seconds of a fit", ylabel="1 - test R²", title="real data")
-    right.margins(x=0.25)
-    right.legend()
+    right.set_yticks(range(len(MODELS)), [name.removesuffix("Regressor") for name in MODELS])
+    right.set(xlabel="test R²", title="real data, seconds of a fit", ylim=(3.6, -0.6))
+    right.margins(x=0.1)
+    right.legend(loc="upper left")
     save_picture(args, "bench_hkrr", figure)
 
 

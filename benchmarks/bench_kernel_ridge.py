@@ -168,14 +168,15 @@ def draw(args: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
         mine = [row for row in rows if row["method"] == method]
         n = [row["n"] for row in mine]
         axes[0].plot(n, [row["seconds"] for row in mine], style, color=colour, label=method)
-        axes[1].plot(n, [1.0 - row["test_r2"] for row in mine], style, color=colour)
+        axes[1].plot(n, [row["test_r2"] for row in mine], style, color=colour)
         used = [row["peak_anonymous_mb"] - row["anonymous_before_mb"] for row in mine]
         axes[2].plot(n, used, style, color=colour)
     data = {row["n"]: row["data_mb"] for row in rows}
     axes[2].plot(sorted(data), [data[n] for n in sorted(data)], ":", color=PUBLISHED, label="data")
-    labels = "seconds of a fit", "1 - test R²", "memory beyond the imports (MB)"
+    labels = "seconds of a fit", "test R²", "memory beyond the imports (MB)"
     for ax, label in zip(axes, labels, strict=True):
         ax.set(xscale="log", yscale="log", xlabel="samples n", title=label)
+    axes[1].set_yscale("linear")
     axes[2].legend(loc="upper left")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncol=3)
     save_picture(args, "bench_kernel_ridge", figure)
