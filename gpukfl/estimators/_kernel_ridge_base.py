@@ -267,8 +267,8 @@ class _Run:
         return NystromSystem.of(self._operator(n_centers, self.rows), self.Y, self.weights)
 
     def _dense(self) -> DenseSystem:
-        X = self.rows.whole()
-        return DenseSystem.of(self.kernel(X, X), self.Y, self.weights)
+        kernel = KernelMatrix(self.kernel, self.rows.whole())
+        return DenseSystem.of(kernel.dense(kernel.X), self.Y, self.weights)
 
     def solve(self) -> _Solved:
         """Solve by the solver that was chosen."""

@@ -14,7 +14,13 @@ from gpukfl.linalg._bins import (
 )
 from gpukfl.linalg._blocks import each_block
 from gpukfl.linalg._distances import distances, sign_sums, squared_distances
-from gpukfl.linalg._factor import CholeskyFactor, map_singular_values, orthonormal_range
+from gpukfl.linalg._factor import (
+    CholeskyFactor,
+    add_to_diagonal,
+    map_singular_values,
+    mean_diagonal,
+    orthonormal_range,
+)
 from gpukfl.linalg._ridge_sums import (
     SortedRows,
     absolute_differences,
@@ -31,6 +37,7 @@ __all__ = [
     "Positions",
     "SortedRows",
     "absolute_differences",
+    "add_to_diagonal",
     "bin_products",
     "bin_sums",
     "distances",
@@ -38,6 +45,7 @@ __all__ = [
     "interpolate_bins",
     "interpolate_knots",
     "map_singular_values",
+    "mean_diagonal",
     "orthonormal_range",
     "pair_sums",
     "ridge_curves",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, is_cupy, is_host, is_torch
+from gpukfl._array import Array, array_namespace, is_cupy, is_host, is_torch, like
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +51,21 @@ class CholeskyFactor:
     def solve_upper(self, b: Array, /) -> Array:
         """Solve ``L.T x = b``."""
         return _solve_triangular(self.L, b, transposed=True)
+
+
+def add_to_diagonal(A: Array, value: float, /) -> Array:
+    """Give `A` (n, n) plus `value` times the identity."""
+    if is_host(A):
+        A = A.copy()
+        A.flat[:: A.shape[0] + 1] += value
+        return A
+    return A + value * array_namespace(A).eye(A.shape[0], **like(A))
+
+
+def mean_diagonal(A: Array, /) -> float:
+    """Mean of the diagonal of `A` (n, n), or 1 where that is 0. Waits for the device."""
+    xp = array_namespace(A)
+    return float(xp.mean(xp.linalg.diagonal(A))) or 1.0
 
 
 def _raising(A: Array, /) -> contextlib.AbstractContextManager:

@@ -10,7 +10,7 @@ from gpukfl._array import Array, array_namespace, double_like, epsilon, index_li
 from gpukfl._memory import available_memory
 from gpukfl._rows import Rows
 from gpukfl.kernels import Kernel
-from gpukfl.linalg import CholeskyFactor
+from gpukfl.linalg import CholeskyFactor, add_to_diagonal, mean_diagonal
 from gpukfl.operators import KernelOperator
 
 SELECTIONS = ("uniform", "leverage", "pivoted")
@@ -107,9 +107,7 @@ def leverage_scores(
     pilot = KernelOperator(kernel, rows, rows_at(rows, np.sort(rng.choice(n, p, replace=False))), B)
     core = pilot.core()
     xp = array_namespace(core)
-    eye = xp.eye(p, **double_like(core))
-    scale = float(xp.sum(core * eye)) / p or 1.0
-    factor = CholeskyFactor.of(core + (p * ridge + 1e-10 * scale) * eye)
+    factor = CholeskyFactor.of(add_to_diagonal(core, p * ridge + 1e-10 * mean_diagonal(core)))
     scores = np.empty(n)
 
     def compute(start: int, stop: int) -> Array:

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, epsilon, like, sample_norm
+from gpukfl._array import Array, array_namespace, epsilon, sample_norm
 from gpukfl._results import Solution
-from gpukfl.linalg import CholeskyFactor
+from gpukfl.linalg import CholeskyFactor, add_to_diagonal, mean_diagonal
 from gpukfl.methods._nystrom import NystromSystem, RidgePath
 from gpukfl.operators import KernelMatrix
 from gpukfl.solvers import ConjugateGradient, NystromPreconditioner
@@ -61,13 +61,11 @@ class DenseSystem:
         """
         xp = array_namespace(self.K)
         n = self.K.shape[0]
-        eye = xp.eye(n, **like(self.K))
-        scale = float(xp.sum(self.K * eye)) / n or 1.0
-        jitter = 0.0
+        scale, jitter = mean_diagonal(self.K), 0.0
         while True:
-            A = self.K + (self.weight * ridge + jitter * scale) * eye
+            shift = self.weight * ridge + jitter * scale
             try:
-                beta = CholeskyFactor.of(A).solve(self.Y)
+                beta = CholeskyFactor.of(add_to_diagonal(self.K, shift)).solve(self.Y)
             except np.linalg.LinAlgError:
                 if jitter > _LARGEST_JITTER:
                     raise
@@ -75,7 +73,11 @@ class DenseSystem:
                 continue
             size = sample_norm(self.Y)
             size = xp.where(size > 0, size, xp.ones_like(size))
-            return self._unweighted(beta), jitter, sample_norm(self.Y - A @ beta) / size
+            return (
+                self._unweighted(beta),
+                jitter,
+                sample_norm(self.Y - self.K @ beta - shift * beta) / size,
+            )
 
     def leave_one_out(self, ridges: Sequence[float], /) -> RidgePath:
         r"""Leave-one-out error over all ridges from one eigendecomposition.

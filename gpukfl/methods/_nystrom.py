@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, double_like, epsilon, sample_dot
+from gpukfl._array import Array, array_namespace, epsilon, sample_dot
 from gpukfl._results import Solution
-from gpukfl.linalg import CholeskyFactor
+from gpukfl.linalg import CholeskyFactor, add_to_diagonal, mean_diagonal
 from gpukfl.operators import KernelOperator
 from gpukfl.solvers import ConjugateGradient
 
@@ -58,8 +58,7 @@ class NystromFactor:
     def condition(self) -> float:
         """Lower bound on the condition number of what was factored, from the factor's diagonal."""
         xp = array_namespace(self.L.L)
-        q = self.L.L.shape[0]
-        diagonal = xp.sum(self.L.L * xp.eye(q, **double_like(self.L.L)), axis=1)
+        diagonal = xp.linalg.diagonal(self.L.L)
         return float(xp.max(diagonal) / xp.min(diagonal)) ** 2
 
     @property
@@ -67,18 +66,13 @@ class NystromFactor:
         """Smallest eigenvalue of K_qq, with the jitter taken off: Theorem 4's condition."""
         xp = array_namespace(self.L.L)
         factored = self.L.L @ self.L.L.T
-        q = factored.shape[0]
-        eye = xp.eye(q, **double_like(factored))
-        scale = float(xp.sum(factored * eye)) / q / (1.0 + self.jitter)
+        scale = mean_diagonal(factored) / (1.0 + self.jitter)
         return float(xp.linalg.eigvalsh(factored)[0]) - self.jitter * scale
 
 
 def jittered(core: Array, share: float, /) -> Array:
     """Add `share` of its mean diagonal to the diagonal of `core` (q, q), float64."""
-    xp = array_namespace(core)
-    eye = xp.eye(core.shape[0], **double_like(core))
-    scale = float(xp.sum(core * eye)) / core.shape[0] or 1.0
-    return core + share * scale * eye
+    return add_to_diagonal(core, share * mean_diagonal(core))
 
 
 def jitter_for(operator: KernelOperator, ridge: float, /) -> float:
@@ -162,8 +156,7 @@ class NystromSystem:
         xp = array_namespace(inner)
         shift = self.weight * ridge
         try:
-            eye = xp.eye(inner.shape[0], **double_like(inner))
-            beta = CholeskyFactor.of(inner + shift * eye).solve(right)
+            beta = CholeskyFactor.of(add_to_diagonal(inner, shift)).solve(right)
         except np.linalg.LinAlgError:
             s, Q = xp.linalg.eigh(inner)
             # Rounding is at least as large as what it has made negative
@@ -274,8 +267,8 @@ def falkon(
     xp = array_namespace(Y)
     _, weight = target_sums(Y, weights)
     q, L = operator.shape[1], factor.L
-    eye, shift = xp.eye(q, **double_like(L.L)), weight * ridge
-    inner = CholeskyFactor.of(weight / q * (L.L.T @ L.L) + shift * eye)
+    shift = weight * ridge
+    inner = CholeskyFactor.of(add_to_diagonal(weight / q * (L.L.T @ L.L), shift))
 
     def apply(beta: Array) -> Array:
         # In float64: with one rounding of its values the matrix stays symmetric and definite

@@ -16,10 +16,10 @@ from functools import cached_property
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, epsilon, like, sample_dot, sample_norm
+from gpukfl._array import Array, array_namespace, epsilon, sample_dot, sample_norm
 from gpukfl._results import Solution, Status
 from gpukfl._rows import Rows
-from gpukfl.linalg import CholeskyFactor
+from gpukfl.linalg import CholeskyFactor, add_to_diagonal
 from gpukfl.operators import CenteredKernel, LinearOperator, center
 from gpukfl.solvers import ConjugateGradient, NystromPreconditioner
 
@@ -118,7 +118,7 @@ class RidgeSystem:
     def _solve_directly(self, centered: CenteredKernel) -> Solution | None:
         xp = array_namespace(self.target)
         K = centered.dense(self.target)
-        A = K + self.shift * xp.eye(K.shape[0], **like(K))
+        A = add_to_diagonal(K, self.shift)
         try:
             beta = CholeskyFactor.of(A).solve(self.target)
         except np.linalg.LinAlgError:  # conjugate gradients say more about what is wrong

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from gpukfl._array import Array, array_namespace, as_columns, like
+from gpukfl._array import Array, array_namespace, as_columns
 from gpukfl._memory import available_memory
 from gpukfl._rows import Rows
 from gpukfl.kernels import Kernel
@@ -181,7 +181,12 @@ class KernelOperator:
 
     def dense(self) -> Array:
         """Form the matrix (n, q)."""
-        return self @ array_namespace(self.Z).eye(self.Z.shape[0], **like(self.Z))
+        parts: list[Array] = []
+        self.over_blocks(
+            self.values,
+            lambda start, stop, part: parts.append(part),  # noqa: ARG005
+        )
+        return array_namespace(self.Z).concat(parts, axis=0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,7 +211,7 @@ class KernelMatrix(LinearOperator):
 
     def dense(self, reference: Array, /) -> Array:  # noqa: ARG002
         """Form the matrix (n, n)."""
-        return self.kernel._evaluate(self.X, self.X)
+        return self.between(self.X).dense()
 
 
 def _check_rows(V: Array, n: int) -> None:

@@ -9,9 +9,28 @@ import pytest
 
 import gpukfl
 from gpukfl._accel import threads as pool
-from gpukfl.linalg import each_block
+from gpukfl.linalg import _blocks, each_block
 
 WIDTH = 5
+
+
+@pytest.fixture(autouse=True)
+def threads_for_little_work(monkeypatch):
+    monkeypatch.setattr(_blocks, "_WORTH_THREADS", 0)
+
+
+def test_little_work_stays_in_the_callers_thread(monkeypatch):
+    monkeypatch.undo()
+    monkeypatch.setenv("GPUKFL_NUM_THREADS", "2")
+    inside = []
+    each_block(
+        np.empty(0),
+        20,
+        WIDTH,
+        lambda start, stop: inside.append(threading.current_thread()),
+        lambda start, stop, result: None,
+    )
+    assert inside == [threading.current_thread()]
 
 
 def taken(on, n, compute=lambda start, stop: (start, stop), width=WIDTH):

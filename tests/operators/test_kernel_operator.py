@@ -10,6 +10,7 @@ import pytest
 import gpukfl
 from gpukfl._rows import Rows
 from gpukfl.kernels import Gaussian, Kernel, ManhattanLaplace
+from gpukfl.linalg import _blocks
 from gpukfl.operators import KernelMatrix, KernelOperator
 
 budgets = pytest.mark.parametrize("budget", [None, 1, 30_000])
@@ -138,6 +139,7 @@ def test_threads_and_blocks_change_rounding_only(on, rng, threads, monkeypatch):
 
 def test_little_memory_means_many_blocks(on, rng, monkeypatch):
     monkeypatch.setenv("GPUKFL_NUM_THREADS", "2")
+    monkeypatch.setattr(_blocks, "_WORTH_THREADS", 0)
     case = Case(on, rng, kernel=Counting(Gaussian(2.0)))
     seen = case.kernel.seen
     V = on.put(case.draw(rng, Q))
