@@ -60,10 +60,23 @@ class Problem(Data):
             # Tuning asks for multiples of the formula
             ridge = getattr(settings, "_multiple", 1.0) * paper_ridge(self.rows, self.n_effective)
         # All rows at the origin: any positive ridge gives the same constant model
-        self.system = RidgeSystem(
-            self.Y, float(ridge) or 1.0 / self.n_effective, self.root_weights, rng=rng
-        )
+        ridge = float(ridge) or 1.0 / self.n_effective
+        Y, s = self._solved_for()
+        self.system = RidgeSystem(Y, ridge, s, rng=rng)
         self.start = self._first_particles(rng)
+
+    def _solved_for(self) -> tuple[Array, Array | None]:
+        """Targets and root weights of the linear systems.
+
+        In float64 with knots: systems of tens of millions of rows are too ill-conditioned for
+        float32, and these vectors are small beside the positions.
+        """
+        s = self.root_weights
+        if self.n_knots is None:
+            return self.Y, s
+        xp = array_namespace(self.Y)
+        wide = None if s is None else xp.astype(s, xp.float64)
+        return xp.astype(self.Y, xp.float64), wide
 
     def _choose_knots(self, X: Array) -> int | None:
         wanted = self.settings.knots

@@ -74,6 +74,8 @@ _ATTRIBUTES = """
         α.
     intercept_ : array of shape (n_targets,)
         Mean of the targets.
+    bound_ : array of shape (n_targets,)
+        Largest deviation of a target from its mean: predictions are truncated to it.
     kernel_, lengthscale_, ridge_ : Kernel, float, float
         Of the last fit.
     feature_matrix_ : array of shape (n_features, n_features)

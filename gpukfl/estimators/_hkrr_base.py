@@ -27,6 +27,7 @@ from gpukfl.estimators._hkrr_problem import (
     TUNE_SHARE,
     HyperKernelProblem,
     Solved,
+    truncated,
 )
 from gpukfl.estimators._hkrr_search import FEWEST, Search, Setting
 from gpukfl.estimators._validation import (
@@ -220,6 +221,7 @@ class HKRRBase(LinearFeatures, HostPickled):
         check_finite_result(dual_coef, intercept, back(model.B))
         self.dual_coef_, self.intercept_ = dual_coef, intercept
         self.B_, self.centers_ = back(model.B), back(model.Z)
+        self.bound_ = back(xp.astype(problem.bound, xp.float64) * problem.y_scale)
         self.mean_, self.scale_ = problem.rows.shift, problem.rows.scale
         self.kernel_ = problem.kernel.stretched(model.lengthscale)
         self.lengthscale_, self.ridge_ = model.lengthscale, float(model.ridge)
@@ -320,7 +322,8 @@ class HKRRBase(LinearFeatures, HostPickled):
         steps = np.linspace(along.min(axis=0), along.max(axis=0), points, axis=1)
         X = middle + steps[:, :, None] * directions[:, None, :]
         K = self.kernel_(X.reshape(-1, X.shape[-1]) @ B.T, centers @ B.T)
-        values = to_host(self.intercept_) + K @ to_host(self.dual_coef_)
+        fitted = truncated(K @ to_host(self.dual_coef_), to_host(self.bound_))
+        values = to_host(self.intercept_) + fitted
         return steps, values.reshape(len(steps), points, -1)
 
     # ------------------------------------------------------------------ prediction
@@ -332,4 +335,5 @@ class HKRRBase(LinearFeatures, HostPickled):
         xp = array_namespace(self.B_)
         rows = Rows(X, xp.empty((0,), **like(self.B_)), self.mean_, self.scale_)
         operator = KernelOperator(self.kernel_, rows, self.centers_, self.B_)
-        return xp.astype(self.intercept_ + operator @ self.dual_coef_, X.dtype)
+        fitted = truncated(operator @ self.dual_coef_, self.bound_)
+        return xp.astype(self.intercept_ + fitted, X.dtype)

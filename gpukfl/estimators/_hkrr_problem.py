@@ -75,8 +75,7 @@ class HyperKernelProblem(Data):
         self.weights = None if s is None else s * s
         self.n, self.d = self.rows.shape
         xp = array_namespace(self.reference)
-        largest = float(xp.max(xp.abs(self.Y)))
-        self.bound = largest  # M of the truncated predictions
+        self.bound = xp.max(xp.abs(self.Y), axis=0)  # M of the truncated predictions, (t,)
 
     # ------------------------------------------------------------------ pieces
 
@@ -108,7 +107,7 @@ class HyperKernelProblem(Data):
         operator = self.operator(Rows(X, self.reference), model.B, model.lengthscale, model.Z)
         xp = array_namespace(X)
         fitted = operator @ xp.astype(model.alpha, X.dtype)
-        return xp.clip(fitted, min=-self.bound, max=self.bound)
+        return truncated(fitted, self.bound)
 
     # ------------------------------------------------------------------ starting maps
 
@@ -206,9 +205,11 @@ class HyperKernelProblem(Data):
             path = at.leave_one_out(Y, weights, _FINE_RIDGES) if few else at.path(_FINE_RIDGES)
             paths.append((min(path.scores), stretch, path))
         _, stretch, path = min(paths, key=lambda entry: entry[:2])
+        # The largest that is about as good: left-out samples say little of points outside them
+        ridge = path.largest_good
         Z = self.centers(n_centers, model.B)
-        alpha, factor = system(stretch, xp.astype(Z, xp.float64)).solve(path.best)
-        return Solved(model.B, stretch * model.lengthscale, Z, alpha, path.best, factor, path)
+        alpha, factor = system(stretch, xp.astype(Z, xp.float64)).solve(ridge)
+        return Solved(model.B, stretch * model.lengthscale, Z, alpha, ridge, factor, path)
 
     def n_refit_centers(self) -> int:
         """Centres of the last fit: what is asked for, or what memory and patience allow."""
@@ -229,3 +230,9 @@ def _wide(rows: Rows, reference: Array) -> Rows:
 def _principal_axes(sample: np.ndarray, k: int) -> np.ndarray:
     centred = sample.astype(np.float64) - sample.mean(axis=0)
     return np.linalg.svd(centred, full_matrices=True)[2][:k]
+
+
+def truncated(fitted: Array, bound: Array, /) -> Array:
+    """Cut predictions (n, t) off at plus and minus `bound` (t,)."""
+    xp = array_namespace(fitted)
+    return xp.minimum(xp.maximum(fitted, -bound), bound)

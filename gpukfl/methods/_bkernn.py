@@ -65,7 +65,9 @@ class _ReducedObjective:
     def gradient(self, evaluation: _Evaluation, /) -> Array:
         r""":math:`\nabla G = -\frac\lambda2 \partial_W (\alpha^\top K_W \alpha)` (Lemma 8)."""
         alpha = self.system.coefficients(evaluation.beta)
-        return -0.5 * self.system.ridge * evaluation.kernel.quadratic_gradient(alpha)
+        slopes = evaluation.kernel.quadratic_gradient(alpha)
+        slopes = array_namespace(slopes).astype(slopes, evaluation.W.dtype, copy=False)
+        return -0.5 * self.system.ridge * slopes
 
 
 def fit_bkernn(
@@ -124,7 +126,7 @@ def fit_bkernn(
 
     def finish(W: Array, near: Array | None, status: Status, history: History) -> BKerNNFit:
         kernel = make_kernel(W)
-        solution = system.solve(kernel, start=near, rtol=system.tight())
+        solution = system.solve(kernel, start=near, rtol=system.tight(W))
         alpha = system.coefficients(solution.x)
         return BKerNNFit(
             W,

@@ -178,6 +178,6 @@ class RidgeSystem:
         weighted = left if s is None else s * s * left
         return xp.astype(xp.sum(weighted, axis=0, dtype=xp.float64) / self.weight, left.dtype)
 
-    def tight(self) -> float:
-        """Relative tolerance that this precision reaches without stalling."""
-        return max(1e-8, 2000.0 * epsilon(self.Y))
+    def tight(self, *data: Array) -> float:
+        """Relative tolerance that the precision of targets and data reaches without stalling."""
+        return max(1e-8, *(2000.0 * epsilon(x) for x in (self.Y, *data)))

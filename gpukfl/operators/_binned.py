@@ -110,8 +110,9 @@ class BinnedBrownianKernel(ParticleKernel):
         signed = 2.0 * mass - sums - mass[:, -1:, :]  # below less above, half of a knot each way
         total = xp.zeros((self.n_particles, self.rows.shape[1]), **double_like(alpha))
         for start, stop, at in self._positions():
+            X = self.rows.block(start, stop)
             products = bin_products(at, signed, alpha[start:stop, :])
-            total = total + sample_sums(products, self.rows.block(start, stop))
+            total = total + sample_sums(xp.astype(products, X.dtype, copy=False), X)
         return xp.astype(total.T / (-1.0 * self.n_particles), alpha.dtype)
 
     def curves(self, alpha: Array, /) -> tuple[Array, Array]:

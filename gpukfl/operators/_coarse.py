@@ -12,7 +12,7 @@ from gpukfl.operators._centered import center
 # Cells over all particles: what the Cholesky factor costs, against products with n samples
 _RANKS = ((30_000, 400), (200_000, 800), (600_000, 1600))
 _MAX_RANK = 2400
-_MAX_CELLS = 64  # of one particle: the table of a pair then stays in cache
+_MAX_CELLS = 128  # of one particle: the table of a pair then stays in cache
 _SHARE_BITS = 4  # positions between knots; with more, float32 no longer sums their products exactly
 
 
