@@ -53,7 +53,7 @@ def formula(model, new):
     """Predictions from the fitted attributes, by dense host matrices."""
     B = np.asarray(model.B_, dtype=np.float64)
     K = oracles.gaussian(new @ B.T, model.centers_ @ B.T, model.lengthscale_)
-    return model.intercept_ + K @ model.dual_coef_
+    return model.intercept_ + np.clip(K @ model.dual_coef_, -model.bound_, model.bound_)
 
 
 def solved(model, X, Y, new, weights=None):
@@ -64,7 +64,15 @@ def solved(model, X, Y, new, weights=None):
     K, core = (oracles.gaussian(U, V, model.lengthscale_) for U in (A, V))
     system = K.T @ (w[:, None] * K) + w.sum() * model.ridge_ * core
     alpha = np.linalg.lstsq(system, K.T @ (w[:, None] * (Y - mean)), rcond=1e-15)[0]
-    return mean + oracles.gaussian(new @ B.T, V, model.lengthscale_) @ alpha
+    fitted = oracles.gaussian(new @ B.T, V, model.lengthscale_) @ alpha
+    return mean + np.clip(fitted, -model.bound_, model.bound_)
+
+
+def test_predictions_stay_in_the_range_of_the_targets():
+    steep = regressor(ridge=1e-9, refit_centers=None, max_iter=3).fit(X, Y)
+    far = steep.predict(X[:1] + 0.3 * np.arange(-20, 21)[:, None])
+    assert np.abs(far - Y.mean()).max() <= np.abs(Y - Y.mean()).max() * (1 + 1e-12)
+    np.testing.assert_allclose(steep.bound_, np.abs(Y - Y.mean()).max())
 
 
 # ---------------------------------------------------------------------- what is learned
