@@ -18,8 +18,8 @@ class CholeskyFactor:
     L: Array  # (n, n), lower triangular
 
     @classmethod
-    def of(cls, A: Array, /) -> CholeskyFactor:
-        """Factor `A` (n, n); O(n³).
+    def of(cls, A: Array, /, *, overwrite: bool = False) -> CholeskyFactor:
+        """Factor `A` (n, n); O(n³). With `overwrite` NumPy's factor takes the place of `A`.
 
         Raises
         ------
@@ -29,7 +29,7 @@ class CholeskyFactor:
         xp = array_namespace(A)
         try:
             with _raising(A):
-                L = xp.linalg.cholesky(A)
+                L = _in_place(A) if overwrite and is_host(A) else xp.linalg.cholesky(A)
         except RuntimeError as error:  # torch has a class of its own
             if type(error).__name__ == "OutOfMemoryError":
                 raise
@@ -66,6 +66,13 @@ def mean_diagonal(A: Array, /) -> float:
     """Mean of the diagonal of `A` (n, n), or 1 where that is 0. Waits for the device."""
     xp = array_namespace(A)
     return float(xp.mean(xp.linalg.diagonal(A))) or 1.0
+
+
+def _in_place(A: np.ndarray, /) -> np.ndarray:
+    from scipy.linalg import cholesky
+
+    # LAPACK reads columns first: to it the rows of A are columns, and its lower part the upper
+    return cholesky(A.T, lower=False, overwrite_a=True, check_finite=False).T
 
 
 def _raising(A: Array, /) -> contextlib.AbstractContextManager:

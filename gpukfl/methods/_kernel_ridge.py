@@ -65,7 +65,9 @@ class DenseSystem:
         while True:
             shift = self.weight * ridge + jitter * scale
             try:
-                beta = CholeskyFactor.of(add_to_diagonal(self.K, shift)).solve(self.Y)
+                beta = CholeskyFactor.of(add_to_diagonal(self.K, shift), overwrite=True).solve(
+                    self.Y
+                )
             except np.linalg.LinAlgError:
                 if jitter > _LARGEST_JITTER:
                     raise

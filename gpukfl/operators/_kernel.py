@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from gpukfl._array import Array, array_namespace, as_columns
+from gpukfl._array import Array, array_namespace, as_columns, like
 from gpukfl._memory import available_memory
 from gpukfl._rows import Rows
 from gpukfl.kernels import Kernel
@@ -181,12 +181,13 @@ class KernelOperator:
 
     def dense(self) -> Array:
         """Form the matrix (n, q)."""
-        parts: list[Array] = []
-        self.over_blocks(
-            self.values,
-            lambda start, stop, part: parts.append(part),  # noqa: ARG005
-        )
-        return array_namespace(self.Z).concat(parts, axis=0)
+        K = array_namespace(self.Z).empty(self.shape, **like(self.Z))
+
+        def take(start: int, stop: int, part: Array) -> None:
+            K[start:stop, :] = part  # in place: joining the parts would hold them twice
+
+        self.over_blocks(self.values, take)
+        return K
 
 
 @dataclass(frozen=True, eq=False)

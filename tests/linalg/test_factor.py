@@ -92,3 +92,15 @@ def test_range_has_an_orthonormal_basis(on, rng):
     Q = orthonormal_range(on.put(Y))
     on.assert_close(Q.T @ Q, np.eye(4), ulps=100)
     on.assert_close(Q @ (Q.T @ on.put(Y)), Y, ulps=100)
+
+
+def test_a_factor_may_take_the_place_of_its_matrix(on, rng):
+    B = rng.standard_normal((7, 9))
+    A, b = on.rounded(B @ B.T), on.rounded(rng.standard_normal((7, 2)))
+    expected = np.linalg.solve(A, b)
+    once = CholeskyFactor.of(on.put(A))
+    again = CholeskyFactor.of(on.xp.asarray(on.put(A), copy=True), overwrite=True)
+    on.assert_close(again.L, on.host(once.L), ulps=100)
+    on.assert_close(again.solve(on.put(b)), expected, ulps=100 * np.linalg.cond(A))
+    with pytest.raises(np.linalg.LinAlgError):
+        CholeskyFactor.of(on.xp.asarray(on.put(-A), copy=True), overwrite=True)
