@@ -62,8 +62,13 @@ def solved(model, X, Y, new, weights=None):
     mean = np.average(Y, axis=0, weights=w)
     A, V = X @ B.T, model.centers_ @ B.T
     K, core = (oracles.gaussian(U, V, model.lengthscale_) for U in (A, V))
-    system = K.T @ (w[:, None] * K) + w.sum() * model.ridge_ * core
-    alpha = np.linalg.lstsq(system, K.T @ (w[:, None] * (Y - mean)), rcond=1e-15)[0]
+    # By the features of the centres' kernel with the model's jitter, without which the solution
+    # of singular centres is not determined: normal equations would lose all digits
+    squares, Q = np.linalg.eigh(core + model.jitter_ * np.eye(len(core)))
+    back = Q / np.sqrt(squares)
+    T = K @ back
+    system = T.T @ (w[:, None] * T) + w.sum() * model.ridge_ * np.eye(len(core))
+    alpha = back @ np.linalg.solve(system, T.T @ (w[:, None] * (Y - mean)))
     fitted = oracles.gaussian(new @ B.T, V, model.lengthscale_) @ alpha
     return mean + np.clip(fitted, -model.bound_, model.bound_)
 
