@@ -12,17 +12,15 @@ from common import (
     OURS,
     PUBLISHED,
     in_subprocess,
-    largest_norm,
-    openml_sample,
     parser,
     pictures,
     save_picture,
     say,
-    standardized_split,
     stopped_by_count,
     timed,
     write_json,
 )
+from samples import largest_norm, openml_sample, standardized_split
 from scipy.stats import ortho_group
 
 D, K, M, ITERATIONS, NOISE, N_TEST = 20, 3, 50, 20, 0.1, 10_000

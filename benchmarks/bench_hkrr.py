@@ -21,9 +21,9 @@ from common import (
     say,
     synchronizer,
     timed,
-    uci_split,
     write_json,
 )
+from samples import uci_split
 from sklearn.exceptions import ConvergenceWarning
 
 D, CENTERS, RIDGE = 20, 1_000, 1e-6

@@ -18,15 +18,14 @@ from common import (
     THIRD,
     PublishedSearch,
     criterion,
-    largest_norm,
     parser,
     pictures,
     published,
     save_picture,
     say,
-    uniform,
     write_json,
 )
+from samples import largest_norm, uniform
 from scipy.stats import ortho_group
 
 from gpukfl.methods import BKerNNFit, RidgeSystem, ShapeFunctions, fit_bkernn

@@ -19,9 +19,9 @@ from common import (
     save_picture,
     say,
     stopped_by_count,
-    uniform,
     write_json,
 )
+from samples import uniform
 from sklearn.metrics import r2_score
 
 from gpukfl import BKerNNRegressor

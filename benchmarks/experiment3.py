@@ -10,16 +10,15 @@ from common import (
     OURS,
     PUBLISHED,
     criterion,
-    largest_norm,
     parser,
     pictures,
     published,
     save_picture,
     say,
     stopped_by_count,
-    uniform,
     write_json,
 )
+from samples import largest_norm, uniform
 from scipy.stats import ortho_group
 
 from gpukfl import BKerNNRegressor

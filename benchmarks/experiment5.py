@@ -12,16 +12,15 @@ from common import (
     SECOND,
     THIRD,
     criterion,
-    largest_norm,
     parser,
     pictures,
     published,
     save_picture,
     say,
     stopped_by_count,
-    uniform,
     write_json,
 )
+from samples import largest_norm, uniform
 from scipy.stats import ortho_group
 
 from gpukfl import BKerNNRegressor, BrownianKernelRidge, feature_score

@@ -9,23 +9,20 @@ from typing import Any
 
 import numpy as np
 from common import (
-    OPENML,
     OURS,
     PUBLISHED,
     SECOND,
     THIRD,
     criterion,
-    largest_norm,
-    openml_sample,
     parser,
     pictures,
     published,
     save_picture,
     say,
-    standardized_split,
     stopped_by_count,
     write_json,
 )
+from samples import OPENML, largest_norm, openml_sample, standardized_split
 
 from gpukfl import BKerNNRegressor, BrownianKernelRidge
 

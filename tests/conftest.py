@@ -22,23 +22,23 @@ from gpukfl._places import cupy_is_usable
 class Place:
     """Where a test puts its arrays."""
 
-    library_name: str
+    package: str
     device_name: str | None
     dtype_name: str
     writeable: bool = True
 
     def __str__(self) -> str:
-        return f"{self.library_name}-{self.dtype_name}" + ("" if self.writeable else "-readonly")
+        return f"{self.package}-{self.dtype_name}" + ("" if self.writeable else "-readonly")
 
     @cached_property
     def xp(self) -> Any:
         """The array namespace."""
-        return array_namespace(pytest.importorskip(self.library_name).empty(0))
+        return array_namespace(pytest.importorskip(self.package).empty(0))
 
     @property
     def device(self) -> Any:
         """The device, as creation functions take it."""
-        if self.library_name == "array_api_strict":
+        if self.package == "array_api_strict":
             return self.xp.Device(self.device_name)
         return self.device_name
 
@@ -67,15 +67,15 @@ class Place:
 
     def host(self, a: Any) -> np.ndarray:
         """Copy to NumPy, by other means than the library's own."""
-        if self.library_name == "cupy":
+        if self.package == "cupy":
             return a.get()
-        if self.library_name == "array_api_strict":
+        if self.package == "array_api_strict":
             a = to_device(a, self.xp.Device("CPU_DEVICE"))
         return np.asarray(a)
 
     def assert_lives_here(self, actual: Any, dtype: str | None = None) -> None:
         """Same library, device and dtype."""
-        assert library_of(actual) == self.library_name
+        assert library_of(actual) == self.package
         assert device(actual) == device(self.reference)
         assert actual.dtype == getattr(self.xp, dtype or self.dtype_name)
 
@@ -116,7 +116,7 @@ PLACES = [
 
 
 def _enter(place: Place):
-    if place.library_name == "array_api_strict":
+    if place.package == "array_api_strict":
         strict = pytest.importorskip("array_api_strict")
         with strict.ArrayAPIStrictFlags(
             api_version="2024.12", boolean_indexing=False, data_dependent_shapes=False
@@ -147,7 +147,7 @@ def rng() -> np.random.Generator:
 @pytest.fixture
 def warning_again(on):
     """Torch gives some warnings once a process; here, every time."""
-    if on.library_name != "torch":
+    if on.package != "torch":
         yield
         return
     import torch

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -70,6 +70,28 @@ class OperatorCase:
 
     def __str__(self) -> str:
         return self.name
+
+
+@dataclass(frozen=True)
+class Counting(Kernel):
+    """A kernel that notes the rows of each of its evaluations."""
+
+    kernel: Kernel
+    seen: list = field(default_factory=list, compare=False)
+
+    def _evaluate(self, X, Z, /):
+        self.seen.append(X.shape[0])
+        return self.kernel._evaluate(X, Z)
+
+    def _pullback(self, X, Z, P, K, /):
+        K = self._evaluate(X, Z) if K is None else K
+        return self.kernel._pullback(X, Z, P, K)
+
+    def diagonal(self, X, /):
+        return self.kernel.diagonal(X)
+
+    def stretched(self, factor, /):
+        return Counting(self.kernel.stretched(factor), self.seen)
 
 
 def _brownian(on, p):

@@ -75,7 +75,7 @@ def layer_of(dotted):
     return name, LAYER.get(name, TOP)
 
 
-def library_names(tree):
+def packages(tree):
     """Dotted names of array libraries, as far as they are spelt out: ``numpy.linalg.norm``."""
     alias = {}
     for node in ast.walk(tree):
@@ -112,7 +112,7 @@ def test_solvers_and_penalties_do_not_know_each_other():
 def test_only_the_lowest_layers_name_an_array_library():
     for name, path, tree in modules():
         if name in BLIND:
-            named, allowed = set(library_names(tree)), ALLOWED.get(path, set())
+            named, allowed = set(packages(tree)), ALLOWED.get(path, set())
             extra = {n for n in named if n not in allowed and n.split(".")[0] not in allowed}
             assert not extra, f"{path} names {sorted(extra)}"
 

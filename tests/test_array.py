@@ -23,10 +23,10 @@ from gpukfl._array import (
 
 def test_library_is_named_as_it_is_imported(on):
     x = on.put([1.0, 2.0])
-    assert library_of(x) == on.library_name
-    assert is_host(x) == (on.library_name == "numpy")
-    assert is_torch(x) == (on.library_name == "torch")
-    assert is_cupy(x) == (on.library_name == "cupy")
+    assert library_of(x) == on.package
+    assert is_host(x) == (on.package == "numpy")
+    assert is_torch(x) == (on.package == "torch")
+    assert is_cupy(x) == (on.package == "cupy")
     assert is_array(x)
     assert not is_array([1.0, 2.0])
 

@@ -43,8 +43,8 @@ def test_auto_stays_with_the_input(on, machine):
 
 def test_own_library_stays_on_its_device(on, machine):
     machine()
-    if on.library_name != "array_api_strict":  # not a backend that can be asked for
-        on.assert_lives_here(resolve(on.library_name, on.put([[1.0]])).reference, "float64")
+    if on.package != "array_api_strict":  # not a backend that can be asked for
+        on.assert_lives_here(resolve(on.package, on.put([[1.0]])).reference, "float64")
 
 
 @pytest.mark.parametrize(

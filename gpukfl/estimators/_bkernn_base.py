@@ -18,7 +18,7 @@ from gpukfl._array import (
     like,
     to_host,
 )
-from gpukfl._places import BACKENDS, resolve_place
+from gpukfl._places import resolve_place
 from gpukfl._results import Status
 from gpukfl._rows import Rows
 from gpukfl.estimators._base import HostPickled
@@ -29,6 +29,7 @@ from gpukfl.estimators._validation import (
     check_choice,
     check_finite_result,
     check_number,
+    check_place,
     check_switch,
     validate_samples,
 )
@@ -101,10 +102,9 @@ class BKerNNBase(LinearFeatures, HostPickled):
         check_number("step_size", self.step_size, low=0, low_allowed=False, also=("auto",))
         check_number("validation_fraction", self.validation_fraction, low=0, high=0.9)
         check_number("max_time", self.max_time, low=0, low_allowed=False, also=(None,))
-        check_choice("backend", self.backend, BACKENDS)
+        check_place(self)
         for switch in ("early_stopping", "warm_start", "normalize_y", "standardize"):
             check_switch(switch, getattr(self, switch))
-        check_choice("dtype", self.dtype, ("auto", "float32", "float64"))
         check_number("knots", self.knots, kind=whole, low=2, high=MAX_KNOTS, also=("auto", None))
         check_number("knot_tolerance", self.knot_tolerance, low=0, also=("auto",))
 

@@ -10,24 +10,22 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from gpukfl._array import Array, array_namespace, as_columns, beside, library_of
-from gpukfl._places import BACKENDS, resolve_place
+from gpukfl._array import Array, array_namespace, beside, library_of, like
+from gpukfl._places import resolve_place
 from gpukfl._results import Status
 from gpukfl._rows import Rows
-from gpukfl.estimators._base import ArrayRegressor, HostPickled, unchanged_on_error
-from gpukfl.estimators._data import dtype_for, mover
+from gpukfl.estimators._base import ArrayRegressor, HostPickled
+from gpukfl.estimators._data import dtype_for, mover, weighted_samples
 from gpukfl.estimators._validation import (
-    check_choice,
     check_finite_result,
     check_number,
     check_overflow,
+    check_place,
     validate_samples,
-    validate_targets,
-    validate_weights,
 )
 from gpukfl.kernels import Brownian
 from gpukfl.methods import RidgeSystem, paper_ridge
-from gpukfl.operators import KernelMatrix
+from gpukfl.operators import KernelMatrix, KernelOperator
 
 
 class BrownianKernelRidge(ArrayRegressor, HostPickled):
@@ -90,52 +88,24 @@ class BrownianKernelRidge(ArrayRegressor, HostPickled):
         self.backend = backend
         self.dtype = dtype
 
-    @unchanged_on_error
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> BrownianKernelRidge:
-        """Fit to one or many targets.
-
-        Parameters
-        ----------
-        X : array of shape (n_samples, n_features)
-            Finite real data.
-        y : array of shape (n_samples,) or (n_samples, n_targets)
-            Finite real targets.
-        sample_weight : array of shape (n_samples,), optional
-            Weights, at least 0.
-
-        Returns
-        -------
-        BrownianKernelRidge
-            Itself.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If the data or a parameter is not as described; the model is left as it was.
-        RuntimeError
-            If the backend is not available.
-        """
+    def _check_parameters(self) -> None:
         check_number("ridge", self.ridge, low=0, low_allowed=False, also=("auto",))
-        check_choice("backend", self.backend, BACKENDS)
-        check_choice("dtype", self.dtype, ("auto", "float32", "float64"))
-        X = validate_samples(self, X, reset=True, min_samples=2)
-        y = validate_targets(y, X)
-        weights = validate_weights(sample_weight, X)
+        check_place(self)
+
+    def _fit(self, X: Array, Y: Array, sample_weight: Any, *, scale_each: bool) -> None:  # noqa: ARG002
+        """Fit the columns of `Y` (n, t) in their own units."""
+        X, Y, weights = weighted_samples(X, Y, sample_weight)
         dtype = dtype_for(self, X)
         place = resolve_place(self.backend, X, dtype=dtype, work=X.shape[0] ** 2)
         with np.errstate(over="ignore"):  # found by check_overflow
-            Z, Y = place.put(X), place.put(as_columns(y))
-        check_overflow(Rows(Z, place.reference), Y)
-        s = None
-        if weights is not None:
-            keep = place.xp.asarray(np.flatnonzero(weights), device=place.device)
-            Z, Y = place.xp.take(Z, keep, axis=0), place.xp.take(Y, keep, axis=0)
-            s = beside(np.sqrt(weights[weights > 0])[:, None], place.reference)
+            Z, targets = place.put(X), place.put(Y)
         rows = Rows(Z, place.reference)
+        check_overflow(rows, targets)
+        s = None if weights is None else beside(np.sqrt(weights)[:, None], place.reference)
         n_effective = float(Z.shape[0]) if weights is None else float(weights.sum())
         ridge = paper_ridge(rows, n_effective) if self.ridge == "auto" else float(self.ridge)
         rng = check_random_state(self.random_state)
-        system = RidgeSystem(Y, ridge or 1.0 / n_effective, s, rng=rng)
+        system = RidgeSystem(targets, ridge or 1.0 / n_effective, s, rng=rng)
         kernel = KernelMatrix(Brownian(), Z)
         solution = system.solve(kernel, rtol=system.tight())
         alpha = system.coefficients(solution.x)
@@ -146,36 +116,21 @@ class BrownianKernelRidge(ArrayRegressor, HostPickled):
         self.intercept_ = back(intercept)
         self.ridge_ = system.ridge
         self.solve_residual_ = system.relative_residual(solution.residual)
-        self._library, self._one_target = library_of(X), y.ndim == 1
+        self._library = library_of(X)
         if solution.status is not Status.CONVERGED:
             msg = f"relative residual {self.solve_residual_:.1e}: {solution.status.value}"
-            warnings.warn(msg, ConvergenceWarning, stacklevel=2)
-        return self
+            warnings.warn(msg, ConvergenceWarning, stacklevel=4)
 
-    def predict(self, X: Any) -> Array:
-        """Predict the targets.
-
-        Parameters
-        ----------
-        X : array of shape (n_samples, n_features)
-            Data, of the library that was used in `fit`.
-
-        Returns
-        -------
-        array of shape (n_samples,) or (n_samples, n_targets)
-            Predictions, of the library, device and dtype of X.
-        """
+    def _predict(self, X: Any, method: str) -> Array:
+        """Fitted functions at `X`: (n, t)."""
         check_is_fitted(self)
-        X = validate_samples(self, X, reset=False, method="predict")
+        X = validate_samples(self, X, reset=False, method=method)
         xp = array_namespace(self.X_fit_)
-        Z = xp.asarray(X, dtype=self.X_fit_.dtype)
-        kernel = KernelMatrix(Brownian(), self.X_fit_)
-        predictions = self.intercept_ + kernel.between(Z) @ self.dual_coef_
-        predictions = xp.astype(predictions, X.dtype)
-        return predictions[:, 0] if self._one_target else predictions
+        rows = Rows(X, xp.empty((0,), **like(self.X_fit_)))
+        operator = KernelOperator(Brownian(), rows, self.X_fit_)
+        return xp.astype(self.intercept_ + operator @ self.dual_coef_, X.dtype)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
         tags.array_api_support = True
         return tags

@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from gpukfl._array import Array, array_namespace, library_of, like, to_host
-from gpukfl._places import BACKENDS, resolve_place
+from gpukfl._places import resolve_place
 from gpukfl._results import History, Status
 from gpukfl._rows import Rows
 from gpukfl.estimators._base import HostPickled
@@ -34,6 +34,7 @@ from gpukfl.estimators._validation import (
     check_choice,
     check_finite_result,
     check_number,
+    check_place,
     check_switch,
     validate_samples,
 )
@@ -112,10 +113,9 @@ class HKRRBase(LinearFeatures, HostPickled):
         fraction = self.validation_fraction
         check_number("validation_fraction", fraction, low=0, high=0.9, low_allowed=False)
         check_number("max_time", self.max_time, low=0, low_allowed=False, also=(None,))
-        check_choice("backend", self.backend, BACKENDS)
+        check_place(self)
         for switch in ("learn_lengthscale", "warm_start", "normalize_y", "standardize"):
             check_switch(switch, getattr(self, switch))
-        check_choice("dtype", self.dtype, ("auto", "float32", "float64"))
 
     def _fit(self, X: Array, Y: Array, sample_weight: Any, *, scale_each: bool) -> None:
         """Fit the columns of `Y` (n, t) and set every attribute; nothing is set on an error."""

@@ -6,6 +6,7 @@ import math
 import numbers
 import warnings
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from gpukfl._array import Array, array_namespace, double_like, library_of, like
 from gpukfl._memory import available_memory
-from gpukfl._places import BACKENDS, resolve_place
+from gpukfl._places import resolve_place
 from gpukfl._results import Solution, Status
 from gpukfl._rows import Rows
 from gpukfl.estimators._base import HostPickled
@@ -24,6 +25,7 @@ from gpukfl.estimators._validation import (
     check_choice,
     check_finite_result,
     check_number,
+    check_place,
     check_switch,
     validate_samples,
 )
@@ -112,8 +114,7 @@ class KernelRidgeBase(HostPickled):
         check_choice("center_selection", self.center_selection, SELECTIONS)
         check_number("max_iter", self.max_iter, kind=numbers.Integral, low=1)
         check_number("tol", self.tol, low=0, low_allowed=False)
-        check_choice("backend", self.backend, BACKENDS)
-        check_choice("dtype", self.dtype, ("auto", "float32", "float64"))
+        check_place(self)
         for switch in ("normalize_y", "standardize"):
             check_switch(switch, getattr(self, switch))
 
@@ -197,6 +198,7 @@ class _Run:
         self.weights = None if s is None else xp.astype(s, xp.float64) ** 2
         self.n = data.rows.shape[0]
         self.solver, self.n_centers = self._plan()
+        self._systems: dict[int, NystromSystem] = {}
         self.path: RidgePath | None = None
         self.ridge = self._choose_ridge()
 
@@ -238,7 +240,7 @@ class _Run:
         if self.data.constant:
             return 1.0
         if self.n <= _PATH_DENSE:
-            self.path = self._dense().leave_one_out(RIDGES)
+            self.path = self._dense.leave_one_out(RIDGES)
             return self.path.best
         system = self._system(min(self.n_centers, _PATH_CENTERS))
         if self.n <= _LEFT_OUT_UP_TO * system.operator.shape[1]:
@@ -264,8 +266,13 @@ class _Run:
         return KernelOperator(self.kernel, rows, rows_at(rows, index), keep=True)
 
     def _system(self, n_centers: int) -> NystromSystem:
-        return NystromSystem.of(self._operator(n_centers, self.rows), self.Y, self.weights)
+        """Form the normal equations, once: the ridge is chosen on those that are solved."""
+        if n_centers not in self._systems:
+            operator = self._operator(n_centers, self.rows)
+            self._systems[n_centers] = NystromSystem.of(operator, self.Y, self.weights)
+        return self._systems[n_centers]
 
+    @cached_property
     def _dense(self) -> DenseSystem:
         kernel = KernelMatrix(self.kernel, self.rows.whole())
         return DenseSystem.of(kernel.dense(kernel.X), self.Y, self.weights)
@@ -297,7 +304,7 @@ class _Run:
         return replace(found, **_ending(solution))
 
     def _solve_densely(self) -> _Solved:
-        alpha, jitter, residuals = self._dense().solve(self.ridge)
+        alpha, jitter, residuals = self._dense.solve(self.ridge)
         residual = float(array_namespace(residuals).max(residuals))
         X = self.data.rows.whole()
         return _Solved(X, alpha, "direct", residual=residual, jitter=jitter, raised=jitter > 0)

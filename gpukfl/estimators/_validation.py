@@ -26,6 +26,7 @@ from gpukfl._array import (
     library_of,
     to_host,
 )
+from gpukfl._places import BACKENDS
 from gpukfl._rows import Rows
 
 _FLOATS = ("float32", "float64")
@@ -299,6 +300,12 @@ def check_choice(name: str, value: object, choices: tuple[object, ...], /) -> No
     if not any(value is choice or value == choice for choice in choices):
         msg = f"expected {name} to be one of {', '.join(map(repr, choices))}, got {value!r}"
         raise ValueError(msg)
+
+
+def check_place(settings: Any, /) -> None:
+    """Raise ValueError unless `backend` and `dtype` are known."""
+    check_choice("backend", settings.backend, BACKENDS)
+    check_choice("dtype", settings.dtype, ("auto", *_FLOATS))
 
 
 def check_switch(name: str, value: object, /) -> None:

@@ -10,6 +10,7 @@ from gpukfl._memory import block_size, for_blocks
 
 _CACHED = 2**19  # elements of a block that stay in a core's cache between elementwise steps
 _WORTH_THREADS = 2**16  # elements that take longer than waking a thread
+_COPIES = 4  # arrays of the size of a block that are held at once
 _FEWEST = 256  # rows with which a matrix product still runs at full speed
 
 
@@ -20,8 +21,6 @@ def each_block(
     compute: Callable[[int, int], Any],
     take: Callable[[int, int, Any], None],
     /,
-    *,
-    copies: int = 4,
 ) -> None:
     """Call ``take(start, stop, compute(start, stop))`` over blocks of n rows, in order.
 
@@ -38,8 +37,6 @@ def each_block(
         Work on the rows from start to stop; changes nothing.
     take : callable
         Takes up a result; must not run out of memory.
-    copies : int
-        Arrays of the block's size that `compute` holds at once.
     """
     at_most, threads = n, 1
     if is_host(reference):
@@ -49,7 +46,7 @@ def each_block(
         threads = pool.free_threads() if n * width >= _WORTH_THREADS else 1
     size = block_size(
         reference,
-        bytes_each=8 * copies * width * threads,
+        bytes_each=8 * _COPIES * width * threads,
         elements_each=width,
         at_most=min(at_most, n),
     )

@@ -105,7 +105,7 @@ def leverage_scores(
     n = rows.shape[0]
     p = min(n, _PILOT)
     pilot = KernelOperator(kernel, rows, rows_at(rows, np.sort(rng.choice(n, p, replace=False))), B)
-    core = pilot.core()
+    core = pilot.core
     xp = array_namespace(core)
     factor = CholeskyFactor.of(add_to_diagonal(core, p * ridge + 1e-10 * mean_diagonal(core)))
     scores = np.empty(n)
@@ -145,7 +145,7 @@ def _pivoted(
         points, known = xp.take(X, index, axis=0), xp.take(factor, index, axis=0)
         small = KernelOperator(kernel, whole.rows, points, B)
         known = xp.astype(known, xp.float64)
-        H = to_host(small.core() - known @ known.T)
+        H = to_host(small.core - known @ known.T)
         left[proposals[np.diag(H) <= floor[proposals]]] = 0.0
         kept, L = _accepted(H, floor[proposals], rng, q - len(chosen))
         if not len(kept):

@@ -106,7 +106,7 @@ class HyperKernelObjective:
 
         (total,) = operator.sum_over_blocks(compute)
         # With the jitter that α is solved with, so that all optimisers have one objective
-        core = jittered(operator.core(), jitter_for(operator, self.ridge))
+        core = jittered(operator.core, jitter_for(operator, self.ridge))
         return 2.0 * total / self.weight + 2.0 * self.ridge * (core @ alpha)
 
     def project(self, B: Array, /) -> Array:
@@ -143,7 +143,7 @@ class HyperKernelObjective:
             return loss, dU.T @ X, dV
 
         loss, *slopes = operator.sum_over_blocks(compute)
-        core = operator.core()
+        core = operator.core
         jittered_core = jittered(core, jitter_for(operator, self.ridge))
         norm = float(xp.sum(alpha * (jittered_core @ alpha)))
         value = float(loss) / self.weight + self.ridge * norm

@@ -137,7 +137,7 @@ class NystromSystem:
 
     def factor(self, ridge: float, /) -> NystromFactor:
         """Factor the kernel among the centres."""
-        return NystromFactor.of(self.operator.core(), jitter=jitter_for(self.operator, ridge))
+        return NystromFactor.of(self.operator.core, jitter=jitter_for(self.operator, ridge))
 
     def whitened(self, factor: NystromFactor, /) -> tuple[Array, Array]:
         r"""Give :math:`L^{-1} K^\top D K L^{-\top}` and :math:`L^{-1} K^\top D Y`."""
@@ -263,7 +263,7 @@ def falkon(
     .. [1] Rudi, Carratino and Rosasco, "FALKON: an optimal large scale kernel method", NeurIPS
        2017, Algorithm 1.
     """
-    factor = NystromFactor.of(operator.core(), jitter=jitter_for(operator, ridge))
+    factor = NystromFactor.of(operator.core, jitter=jitter_for(operator, ridge))
     xp = array_namespace(Y)
     _, weight = target_sums(Y, weights)
     q, L = operator.shape[1], factor.L

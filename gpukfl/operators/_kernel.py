@@ -172,6 +172,7 @@ class KernelOperator:
         gram, moment = self.sum_over_blocks(compute)
         return gram, moment
 
+    @cached_property
     def core(self) -> Array:
         """Kernel among the centres (q, q), in float64."""
         xp = array_namespace(self.Z)

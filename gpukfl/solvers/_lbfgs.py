@@ -96,11 +96,17 @@ class _Run:
         self.begun, self.history = time.perf_counter(), History()
         self.best = self.last = to_host(x).ravel().astype(np.float64)
         self.lowest, self.slope = math.inf, 0.0
+        self.known: tuple[np.ndarray, tuple[float, np.ndarray]] | None = None
 
     def array(self, flat: np.ndarray) -> Array:
         return beside(flat.reshape(tuple(self.start.shape)), self.start)
 
     def __call__(self, flat: np.ndarray) -> tuple[float, np.ndarray]:
+        if self.known is None or not np.array_equal(self.known[0], flat):
+            self.known = flat.copy(), self.evaluate(flat)  # SciPy begins where it was checked
+        return self.known[1]
+
+    def evaluate(self, flat: np.ndarray) -> tuple[float, np.ndarray]:
         value, gradient = self.function(self.array(flat))
         gradient = to_host(gradient).ravel().astype(np.float64)
         if not (math.isfinite(value) and np.all(np.isfinite(gradient))):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -16,6 +17,7 @@ from gpukfl._array import Array, array_namespace
 from gpukfl._results import History, Status
 
 _BACKTRACKS = 60  # from any float64 step to none
+_FLAT = 2  # iterations in a row that must gain less than tol
 
 
 class TwoBlockFunction(Protocol):
@@ -98,8 +100,8 @@ class ArmijoSearch:
 
 
 @dataclass(frozen=True)
-class _TwoBlockSolver:
-    """What both share: the loop around an update of (B, α).
+class _TwoBlockSolver(ABC):
+    """A projected gradient step in B, then an improvement of α, until nothing gains.
 
     Parameters
     ----------
@@ -110,7 +112,7 @@ class _TwoBlockSolver:
     max_time : float or None
         Seconds.
     step_size : float or "auto"
-        First step in B; "auto" moves B by a tenth of its norm.
+        First step in each block; "auto" moves a block by a tenth of its norm.
     search : ArmijoSearch
         Line search.
     """
@@ -126,6 +128,12 @@ class _TwoBlockSolver:
             return self.step_size
         slope = math.sqrt(_inner(gradient, gradient))
         return 0.1 * (math.sqrt(_inner(x, x)) or 1.0) / slope if slope > 0 else 1.0
+
+    @abstractmethod
+    def _improve_alpha(
+        self, function: TwoBlockFunction, B: Array, alpha: Array, value: float, steps: dict
+    ) -> tuple[Array, float]:
+        """Give an α at `B` that is no worse, and its value; `steps` remembers step sizes."""
 
     def minimize(
         self,
@@ -170,22 +178,20 @@ class _TwoBlockSolver:
         try:
             for k in range(self.max_iter):
                 before = state[2]
-                gradient = function.gradient_B(state[0], state[1])
-                steps.setdefault("B", self._first_step(state[0], gradient))
-                new = self._update(function, state, gradient, steps)
-                if new is None:
-                    status = Status.CONVERGED if _inner(gradient, gradient) == 0 else Status.STALLED
+                new, slope = self._iterate(function, state, steps)
+                if not new[2] < before:
+                    status = Status.CONVERGED if slope == 0.0 else Status.STALLED
                     break
                 state = new
                 history.objective.append(state[2])
                 history.step.append(steps["B"])
-                history.residual.append(math.sqrt(_inner(gradient, gradient)))
+                history.residual.append(slope)
                 history.seconds.append(time.perf_counter() - begun)
                 asked = watch(k, state[0], history)
                 flat = flat + 1 if before - state[2] <= self.tol * abs(before) else 0
                 if asked is not None:
                     status = asked
-                elif flat == 2:
+                elif flat == _FLAT:
                     status = Status.CONVERGED
                 elif self.max_time is not None and history.seconds[-1] >= self.max_time:
                     status = Status.TIME_LIMIT
@@ -196,52 +202,36 @@ class _TwoBlockSolver:
             status = Status.INTERRUPTED
         return TwoBlockDescent(*state, status, history)
 
-    def _update(
-        self,
-        function: TwoBlockFunction,
-        state: tuple[Array, Array, float],
-        gradient: Array,
-        steps: dict[str, float],
-    ) -> tuple[Array, Array, float] | None:
-        raise NotImplementedError
-
-    def _move(
-        self,
-        function: TwoBlockFunction,
-        state: tuple[Array, Array, float],
-        gradient: Array,
-        steps: dict[str, float],
-    ) -> tuple[Array, float] | None:
-        """Step in B at fixed α."""
+    def _iterate(
+        self, function: TwoBlockFunction, state: tuple[Array, Array, float], steps: dict
+    ) -> tuple[tuple[Array, Array, float], float]:
+        """Give the next point, the same where nothing gains, and the gradient's norm in B."""
         B, alpha, value = state
+        gradient = function.gradient_B(B, alpha)
+        slope = math.sqrt(_inner(gradient, gradient))
+        if "B" not in steps:
+            steps["B"] = self._first_step(B, gradient)
         taken = self.search.step(
             B, value, gradient, steps["B"], lambda V: function.value(V, alpha), function.project
         )
-        if taken is None:
-            return None
-        B, value, steps["B"] = taken
-        return B, value
+        if taken is not None:
+            B, value, steps["B"] = taken
+        alpha, value = self._improve_alpha(function, B, alpha, value, steps)
+        return (B, alpha, value), slope
 
 
 @dataclass(frozen=True)
 class VariableProjection(_TwoBlockSolver):
     """VarPro (Algorithm 3): a projected gradient step in B, then the best α."""
 
-    def _update(
-        self,
-        function: TwoBlockFunction,
-        state: tuple[Array, Array, float],
-        gradient: Array,
-        steps: dict[str, float],
-    ) -> tuple[Array, Array, float] | None:
-        moved = self._move(function, state, gradient, steps)
-        if moved is None:
-            return None
-        B, value = moved
-        alpha = function.minimize_alpha(B)
-        best = function.value(B, alpha)
+    def _improve_alpha(
+        self, function: TwoBlockFunction, B: Array, alpha: Array, value: float, steps: dict
+    ) -> tuple[Array, float]:
+        del steps  # none is taken
+        best = function.minimize_alpha(B)
+        lowest = function.value(B, best)
         # Rounding may make the solved α worse than the one it replaces
-        return (B, alpha, best) if best <= value else (B, state[1], value)
+        return (best, lowest) if lowest <= value else (alpha, value)
 
 
 @dataclass(frozen=True)
@@ -250,28 +240,20 @@ class AlternatingGradient(_TwoBlockSolver):
 
     inner_steps: int = 5
 
-    def _update(
-        self,
-        function: TwoBlockFunction,
-        state: tuple[Array, Array, float],
-        gradient: Array,
-        steps: dict[str, float],
-    ) -> tuple[Array, Array, float] | None:
-        moved = self._move(function, state, gradient, steps)
-        B, value = moved if moved is not None else (state[0], state[2])
-        alpha = state[1]
-        for j in range(self.inner_steps):
-            slope = function.gradient_alpha(B, alpha)
-            steps.setdefault("alpha", self._first_step(alpha, slope))
+    def _improve_alpha(
+        self, function: TwoBlockFunction, B: Array, alpha: Array, value: float, steps: dict
+    ) -> tuple[Array, float]:
+        for _ in range(self.inner_steps):
+            gradient = function.gradient_alpha(B, alpha)
+            if "alpha" not in steps:
+                steps["alpha"] = self._first_step(alpha, gradient)
             taken = self.search.step(
-                alpha, value, slope, steps["alpha"], lambda a: function.value(B, a)
+                alpha, value, gradient, steps["alpha"], lambda a: function.value(B, a)
             )
             if taken is None:
-                if moved is None and j == 0:
-                    return None
                 break
             alpha, value, steps["alpha"] = taken
-        return B, alpha, value
+        return alpha, value
 
 
 def _inner(U: Array, V: Array, /) -> float:

@@ -111,7 +111,7 @@ BAD_DEVICE_X = [
 @pytest.mark.parametrize("make", MAKERS)
 @pytest.mark.parametrize(("bad", "match"), BAD_DEVICE_X)
 def test_bad_samples_are_named_everywhere(on_double, make, bad, match):
-    if on_double.library_name == "numpy":
+    if on_double.package == "numpy":
         pytest.skip("scikit-learn's own messages, tested above")
     with pytest.raises(ValueError, match=match):
         make().fit(on_double.put(bad), on_double.put(Y[: bad.shape[0]]))
@@ -145,7 +145,7 @@ def test_bad_targets_are_named(make, bad, match):
     ],
 )
 def test_bad_targets_are_named_everywhere(on_double, make, bad, match):
-    if on_double.library_name == "numpy":
+    if on_double.package == "numpy":
         pytest.skip("scikit-learn's own messages, tested above")
     with pytest.raises(ValueError, match=match):
         make().fit(on_double.put(X), on_double.put(bad))
@@ -427,12 +427,12 @@ def test_another_number_of_features_is_refused(on_double, make):
 
 @pytest.mark.parametrize("make", MAKERS)
 def test_another_library_is_refused(on_double, make):
-    if on_double.library_name == "numpy":
+    if on_double.package == "numpy":
         pytest.skip("the library of the reference")
     fitted_here = make().fit(on_double.put(X), on_double.put(Y))
-    with pytest.raises(ValueError, match=f"expected {on_double.library_name}, got numpy"):
+    with pytest.raises(ValueError, match=f"expected {on_double.package}, got numpy"):
         fitted_here.predict(X)
-    with pytest.raises(ValueError, match=f"expected numpy, got {on_double.library_name}"):
+    with pytest.raises(ValueError, match=f"expected numpy, got {on_double.package}"):
         make().fit(X, Y).predict(on_double.put(X))
 
 

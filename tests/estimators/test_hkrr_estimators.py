@@ -1,76 +1,42 @@
-"""HKRR estimators: what they learn, every place, weights, stopping, odd data, copies."""
+"""HKRR estimators: what they learn, every place, weights, odd data, copies."""
 
 import math
 import pickle
 import warnings
 
 import numpy as np
-import oracles
 import pandas as pd
 import pytest
+from hkrr_cases import (
+    DIRECTION,
+    LABELS,
+    NEW,
+    OPTIMIZERS,
+    TWO,
+    Y2,
+    Y_NEW,
+    D,
+    N,
+    X,
+    Y,
+    classifier,
+    formula,
+    regressor,
+    solved,
+)
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from gpukfl import HKRRClassifier, HKRRRegressor, feature_score
-from gpukfl.estimators import _hkrr_problem, _hkrr_search
-from gpukfl.estimators._hkrr_problem import HyperKernelProblem
-from gpukfl.estimators._hkrr_search import components_grid
+from gpukfl import HKRRRegressor, feature_score
+from gpukfl.estimators import _hkrr_problem
 from gpukfl.kernels import KERNELS, Gaussian, Linear
-from gpukfl.methods import HyperKernelObjective
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
     pytest.mark.filterwarnings("ignore:the best ridge of the last fit:UserWarning"),
 ]
-
-N, D = 120, 5
-RNG = np.random.default_rng(23)
-X = RNG.uniform(-1, 1, (N, D))
-NEW = RNG.uniform(-1, 1, (40, D))
-DIRECTION = np.array([[0.8], [-0.6], [0.0], [0.0], [0.0]])
-Y = np.sin(3 * X @ DIRECTION)[:, 0]
-Y_NEW = np.sin(3 * NEW @ DIRECTION)[:, 0]
-Y2 = np.stack([Y, 5.0 - 3.0 * (X @ DIRECTION)[:, 0]], axis=1)
-TWO = X[:, 0] * X[:, 1]  # of two directions
-LABELS = np.array(["low", "mid", "high"])[np.searchsorted([-0.4, 0.4], (X @ DIRECTION)[:, 0])]
-OPTIMIZERS = ["lbfgs", "varpro", "agd"]
-
-
-def regressor(**options):
-    """With nothing to choose by hold-out."""
-    few = {"n_components": 1, "ridge": 1e-5, "n_starts": 2, "max_iter": 30, "random_state": 0}
-    return HKRRRegressor(**{**few, **options})
-
-
-def classifier(**options):
-    return HKRRClassifier(**{**regressor().get_params(), **options})
-
-
-def formula(model, new):
-    """Predictions from the fitted attributes, by dense host matrices."""
-    B = np.asarray(model.B_, dtype=np.float64)
-    K = oracles.gaussian(new @ B.T, model.centers_ @ B.T, model.lengthscale_)
-    return model.intercept_ + np.clip(K @ model.dual_coef_, -model.bound_, model.bound_)
-
-
-def solved(model, X, Y, new, weights=None):
-    """Predictions of the normal equations at the model's map, centres, lengthscale and ridge."""
-    B, w = model.B_, np.ones(len(X)) if weights is None else weights
-    mean = np.average(Y, axis=0, weights=w)
-    A, V = X @ B.T, model.centers_ @ B.T
-    K, core = (oracles.gaussian(U, V, model.lengthscale_) for U in (A, V))
-    # By the features of the centres' kernel with the model's jitter, without which the solution
-    # of singular centres is not determined: normal equations would lose all digits
-    squares, Q = np.linalg.eigh(core + model.jitter_ * np.eye(len(core)))
-    back = Q / np.sqrt(squares)
-    T = K @ back
-    system = T.T @ (w[:, None] * T) + w.sum() * model.ridge_ * np.eye(len(core))
-    alpha = back @ np.linalg.solve(system, T.T @ (w[:, None] * (Y - mean)))
-    fitted = oracles.gaussian(new @ B.T, V, model.lengthscale_) @ alpha
-    return mean + np.clip(fitted, -model.bound_, model.bound_)
 
 
 def test_predictions_stay_in_the_range_of_the_targets():
@@ -323,186 +289,6 @@ def test_features_far_from_zero_are_standardised(on):
     weighted = DIRECTION / X.std(axis=0)[:, None] * X.std(axis=0)[:, None] ** 2
     assert feature_score(weighted, on.host(model.B_).T) > 0.98
     assert model.score(on.put(far), on.put(Y)) > 0.98
-
-
-# ---------------------------------------------------------------------- what is chosen
-
-
-def chosen(model):
-    found = [trial for trial in model.tuning_ if trial["chosen"]]
-    assert len(found) == 1
-    return found[0]
-
-
-def test_enough_components_are_chosen():
-    samples = np.random.default_rng(5).uniform(-1, 1, (200, 4))
-    y = np.sin(3 * samples[:, 0]) * np.cos(3 * samples[:, 1])
-    model = regressor(n_components="auto", ridge="auto", max_iter=15).fit(samples, y)
-    assert model.B_.shape[0] >= 2
-    assert model.feature_importances_[:2].sum() > 0.8
-    assert feature_score(np.eye(4)[:, :2], model.B_.T) > 0.97
-    assert model.score(samples, y) > 0.97
-    trials = model.tuning_
-    best = chosen(model)
-    assert (best["n_components"], best["learned"]) == (model.B_.shape[0], model.learned_)
-    gain = 0.005 * (1 - best["score"])
-    assert all(t["score"] <= best["score"] + gain + 1e-12 for t in trials)
-    settings = [(t["n_components"], t["ridge"], t["learned"]) for t in trials]
-    assert len(set(settings)) == len(settings)
-    assert {t["n_components"] for t in trials} <= set(components_grid(4))
-    assert all(set(t) == {"n_components", "ridge", "learned", "score", "chosen"} for t in trials)
-
-
-@pytest.mark.parametrize(
-    ("options", "fixed"),
-    [
-        ({"n_components": 2, "ridge": "auto"}, "n_components"),
-        ({"n_components": "auto", "ridge": 1e-4}, "ridge"),
-    ],
-)
-def test_what_is_given_is_not_tuned(options, fixed):
-    model = regressor(max_iter=3, refit_centers=None, **options).fit(X, Y)
-    assert {trial[fixed] for trial in model.tuning_} == {options[fixed]}
-    assert chosen(model)["ridge"] == model.ridge_
-    assert chosen(model)["n_components"] == len(model.B_)
-    assert regressor(max_iter=3).fit(X, Y).tuning_ == []
-
-
-def test_of_noise_no_map_is_learned():
-    noise = np.random.default_rng(1).standard_normal(N)
-    model = regressor(n_components=D, ridge="auto", max_iter=10).fit(X, noise)
-    assert max(trial["score"] for trial in model.tuning_) < 0.3
-    assert not chosen(model)["learned"]
-    assert (model.learned_, model.n_iter_, model.status_) == (False, 0, "CONVERGED")
-    assert "the best start: optimising gained nothing" in model._model_text()
-    given = regressor(n_components=D, max_iter=10).fit(X, noise)  # nothing to choose: it learns
-    assert (given.learned_, given.n_iter_ > 0) == (True, True)
-
-
-def test_components_to_choose_among():
-    assert components_grid(1) == [1]
-    assert components_grid(3) == [1, 2, 3]
-    assert components_grid(25) == [1, 2, 4, 8, 16, 20, 25]
-    assert components_grid(200) == [1, 2, 4, 8, 16, 20, 32, 64]
-
-
-def test_one_set_is_held_out_of_many_rows(monkeypatch):
-    monkeypatch.setattr(_hkrr_search, "_FOLDS_BELOW", 50)
-    monkeypatch.setattr(_hkrr_search, "_TUNE_ROWS", 100)
-    sizes = []
-    make = HyperKernelProblem.__init__
-
-    def counting(self, settings, samples, *args, **kwargs):
-        sizes.append(samples.shape[0])
-        make(self, settings, samples, *args, **kwargs)
-
-    monkeypatch.setattr(HyperKernelProblem, "__init__", counting)
-    regressor(validation_fraction=0.3, ridge="auto", max_iter=2).fit(X, Y)
-    assert sizes == [N, 70]
-
-
-# ---------------------------------------------------------------------- stopping
-
-
-def test_max_time_stops_early():
-    with pytest.warns(ConvergenceWarning, match="max_time was reached first"):
-        model = regressor(n_components="auto", ridge="auto", max_time=1e-6).fit(X, Y)
-    assert (model.status_, model.n_iter_) == ("TIME_LIMIT", 1)
-    assert len(model.tuning_) == 1
-    assert np.all(np.isfinite(model.predict(NEW)))
-
-
-def test_max_iter_warns():
-    with pytest.warns(ConvergenceWarning, match="after 2 iterations: max_iter was reached first"):
-        regressor(max_iter=2).fit(X, Y)
-
-
-def interrupt(monkeypatch, owner, name, after):
-    """Make a method raise as Ctrl-C would, at one call only."""
-    method, calls = getattr(owner, name), [0]
-
-    def interrupted(*args, **kwargs):
-        calls[0] += 1
-        if calls[0] == after + 1:
-            raise KeyboardInterrupt
-        return method(*args, **kwargs)
-
-    monkeypatch.setattr(owner, name, interrupted)
-    return calls
-
-
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
-@pytest.mark.parametrize("after", [6, 12])
-def test_an_interrupted_fit_is_a_usable_model(monkeypatch, optimizer, after):
-    names = {"lbfgs": "reduced", "varpro": "gradient_B", "agd": "gradient_B"}
-    interrupt(monkeypatch, HyperKernelObjective, names[optimizer], after)
-    with pytest.warns(ConvergenceWarning, match="interrupted: the best iterate so far is kept"):
-        model = regressor(optimizer=optimizer, ridge=1e-4).fit(X, Y)
-    assert model.status_ == "INTERRUPTED"
-    assert 1 <= model.n_iter_ <= after
-    np.testing.assert_allclose(model.predict(NEW), formula(model, NEW)[:, 0], atol=1e-6)
-    assert model.score(X, Y) > 0.5
-
-
-@pytest.mark.parametrize("after", [2, 30, 100])
-def test_an_interruption_while_tuning_is_a_usable_model(monkeypatch, after):
-    interrupt(monkeypatch, HyperKernelObjective, "reduced", after)
-    with pytest.warns(ConvergenceWarning, match="interrupted: the best iterate so far is kept"):
-        model = regressor(n_components="auto", ridge="auto").fit(X, Y)
-    assert (model.status_, model.n_iter_) == ("INTERRUPTED", 0)
-    assert "gained nothing" not in model._model_text()  # which was not seen
-    np.testing.assert_allclose(model.predict(NEW), formula(model, NEW)[:, 0], atol=1e-6)
-    assert sum(trial["chosen"] for trial in model.tuning_) == min(1, len(model.tuning_))
-
-
-def test_an_interruption_of_the_last_fit_keeps_the_model_of_the_optimisation(monkeypatch):
-    interrupt(monkeypatch, HyperKernelProblem, "refit", 0)
-    with pytest.warns(ConvergenceWarning, match="interrupted: the best iterate so far is kept"):
-        model = regressor().fit(X, Y)
-    assert model.status_ == "INTERRUPTED"
-    assert model.ridge_ == 1e-5
-    assert model.score(X, Y) > 0.9
-
-
-def test_an_interruption_before_there_is_a_model_leaves_the_old_one(monkeypatch):
-    model = regressor(ridge="auto", max_iter=3).fit(X, Y)
-    before = model.predict(NEW)
-    interrupt(monkeypatch, HyperKernelProblem, "starts", 0)
-    with pytest.raises(KeyboardInterrupt):
-        model.fit(X[:, :2], -Y)
-    np.testing.assert_array_equal(model.predict(NEW), before)
-
-
-def test_warm_start_goes_on_from_the_last_map():
-    model = regressor(max_iter=8, refit_centers=None, learn_lengthscale=False).fit(X, Y)
-    B = model.B_
-    model.set_params(warm_start=True, max_iter=0).fit(X, Y)
-    sign = np.sign(np.sum(B * model.B_))
-    np.testing.assert_allclose(sign * model.B_, B, atol=1e-12)
-    model.set_params(n_components=3, max_iter=0).fit(X, Y)  # the same directions and short ones
-    assert model.B_.shape == (3, D)
-    assert feature_score(B.T, model.B_.T) > 0.99
-    model.fit(X[:, :3], Y)  # of another shape: starts anew
-    assert model.B_.shape == (3, 3)
-
-
-def test_warm_start_on_another_library():
-    torch = pytest.importorskip("torch")
-    model = regressor(max_iter=8, refit_centers=None).fit(torch.asarray(X), torch.asarray(Y))
-    B = model.B_.numpy()
-    model.set_params(warm_start=True, max_iter=0).fit(X, Y)
-    np.testing.assert_allclose(np.abs(model.B_), np.abs(B), atol=1e-12)
-
-
-def test_verbose_prints_a_line_a_step_to_stderr(capfd):
-    model = regressor(verbose=1, max_iter=4).fit(X, Y)
-    out, err = capfd.readouterr()
-    assert out == ""
-    assert err.count("fit: iteration") == err.count("objective") == model.n_iter_
-    regressor(verbose=1, ridge="auto", max_iter=2).fit(X, Y)
-    assert "tune 1 components, ridge 1e-" in capfd.readouterr().err
-    regressor(max_iter=4).fit(X, Y)
-    assert capfd.readouterr() == ("", "")
 
 
 # ---------------------------------------------------------------------- pictures

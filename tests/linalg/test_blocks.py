@@ -90,12 +90,12 @@ def test_only_numpy_uses_threads(on, monkeypatch):
     with gpukfl.memory_budget(1):
         taken(on, 60, compute)
     own = threading.current_thread() in used
-    assert own == (on.library_name != "numpy")
+    assert own == (on.package != "numpy")
 
 
 def test_blocks_fit_the_memory(on, monkeypatch):
     monkeypatch.setenv("GPUKFL_NUM_THREADS", "2")
-    threads = 2 if on.library_name == "numpy" else 1
+    threads = 2 if on.package == "numpy" else 1
     with gpukfl.memory_budget(8 * 4 * WIDTH * 2 * 6):
         got = taken(on, 100)
     assert max(stop - start for start, stop, _ in got) == 12 // threads

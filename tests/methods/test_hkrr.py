@@ -1,16 +1,14 @@
 """HKRR's objective is the paper's, its gradients are those of its values, and fits lower it."""
 
-import dataclasses
-
 import numpy as np
 import oracles
 import pytest
-from registry import KERNEL_CASES
+from registry import KERNEL_CASES, Counting
 
 import gpukfl
 from gpukfl._results import Status
 from gpukfl._rows import Rows
-from gpukfl.kernels import Gaussian, Kernel, Matern52
+from gpukfl.kernels import Gaussian, Matern52
 from gpukfl.methods import (
     HyperKernelObjective,
     fit_hkrr,
@@ -153,30 +151,9 @@ def test_weights_count_relative_to_their_sum(on_double, rng):
     assert more.value(B, alpha) == pytest.approx(problem.objective.value(B, alpha), rel=1e-13)
 
 
-@dataclasses.dataclass(frozen=True)
-class Counting(Kernel):
-    """A Gaussian kernel that notes the rows of each evaluation."""
-
-    seen: list = dataclasses.field(default_factory=list, compare=False)
-
-    def _evaluate(self, X, Z, /):
-        self.seen.append(X.shape[0])
-        return Gaussian()._evaluate(X, Z)
-
-    def _pullback(self, X, Z, P, K, /):
-        assert K is not None
-        return Gaussian()._pullback(X, Z, P, K)
-
-    def diagonal(self, X, /):
-        raise NotImplementedError
-
-    def stretched(self, factor, /):
-        raise NotImplementedError
-
-
 def test_values_at_one_map_are_computed_once(on, rng, monkeypatch):
     monkeypatch.setenv("GPUKFL_NUM_THREADS", "1")
-    kernel = Counting()
+    kernel = Counting(Gaussian())
     problem = Problem(on, rng, kernel=kernel)
     B, _ = problem.placed()
     problem.objective.reduced(B)

@@ -1,15 +1,15 @@
 """A kernel by blocks of rows has the products of its dense matrix, however it is cut."""
 
-import dataclasses
 import threading
 
 import numpy as np
 import oracles
 import pytest
+from registry import Counting
 
 import gpukfl
 from gpukfl._rows import Rows
-from gpukfl.kernels import Gaussian, Kernel, ManhattanLaplace
+from gpukfl.kernels import Gaussian, ManhattanLaplace
 from gpukfl.linalg import _blocks
 from gpukfl.operators import KernelMatrix, KernelOperator
 
@@ -17,27 +17,6 @@ budgets = pytest.mark.parametrize("budget", [None, 1, 30_000])
 mapped = pytest.mark.parametrize("mapped", [False, True])
 weighted = pytest.mark.parametrize("weighted", [False, True])
 N, Q, D = 101, 7, 4  # no block length divides 101
-
-
-@dataclasses.dataclass(frozen=True)
-class Counting(Kernel):
-    """A kernel that notes the rows of each of its evaluations."""
-
-    kernel: Kernel
-    seen: list = dataclasses.field(default_factory=list, compare=False)
-
-    def _evaluate(self, X, Z, /):
-        self.seen.append(X.shape[0])
-        return self.kernel._evaluate(X, Z)
-
-    def _pullback(self, X, Z, P, K, /):
-        raise NotImplementedError
-
-    def diagonal(self, X, /):
-        raise NotImplementedError
-
-    def stretched(self, factor, /):
-        raise NotImplementedError
 
 
 class Case:
@@ -100,7 +79,7 @@ def test_core_is_exact_to_float64(on, rng, mapped):
     case = Case(on, rng, mapped=mapped)
     V = case.Z @ case.B.T
     expected = oracles.gaussian(V, V, 2.0)
-    on.assert_close(case.operator.core(), expected, ulps=100, dtype="float64")
+    on.assert_close(case.operator.core, expected, ulps=100, dtype="float64")
     on.assert_close(case.operator.centers, V, ulps=100)
 
 
@@ -154,7 +133,7 @@ def test_little_memory_means_many_blocks(on, rng, monkeypatch):
     with gpukfl.memory_budget(8 * 4 * Q * 2 * 10):  # ten rows for each of two threads
         case.operator @ V
     assert sum(seen) == N
-    assert max(seen) <= (10 if on.library_name == "numpy" else 20)
+    assert max(seen) <= (10 if on.package == "numpy" else 20)
 
 
 def test_kept_values_are_used_again(on, rng):

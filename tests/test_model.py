@@ -1,0 +1,134 @@
+"""What the models of `gpukfl.fit` say and draw."""
+
+import re
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from fit_cases import FRAME, LABELS, N, X, Y, fit
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+    pytest.mark.filterwarnings("ignore:the best ridge is at the edge:UserWarning"),
+    pytest.mark.filterwarnings("ignore:the best ridge of the last fit:UserWarning"),
+]
+
+
+# ---------------------------------------------------------------------- the model
+
+
+@pytest.fixture(scope="module")
+def models():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        options = {"ridge": "auto"}
+        three = np.searchsorted([-0.4, 0.4], X[:, 0])
+        return {
+            "regression": fit(FRAME, pd.Series(Y, name="price")),
+            "multiclass": fit(X, three, **options),
+            "two classes": fit(FRAME, LABELS, **options),
+            "two targets": fit(X, np.stack([Y, X[:, 1]], axis=1), **options),
+            "W = 0": fit(X, Y, ridge=1e6),
+            "no steps": fit(X, Y, max_iter=0, **options),
+            "binned": fit(X, Y, knots=32, **options),
+            "early stopping": fit(X, Y, early_stopping=True, **options),
+            "one feature": fit(X[:, :1], Y, **options),
+        }
+
+
+KINDS = [
+    "regression",
+    "multiclass",
+    "two classes",
+    "two targets",
+    "W = 0",
+    "no steps",
+    "binned",
+    "early stopping",
+    "one feature",
+]
+
+
+def test_the_summary_says_what_was_done(models):
+    model = models["regression"]
+    text, e = model.summary(), model.estimator
+    best = max(trial["score"] for trial in model.tuning)
+    for expected in [
+        "BKerNNRegressor for price",
+        "80 samples, 3 features",
+        "8 particles, penalty concave_feature",
+        f"ridge {e.ridge_:.3g}",
+        "numpy cpu, exact",
+        f"{e.n_iter_} steps, {e.status_.lower().replace('_', ' ')}",
+        f"R² {best:.4f}, best of {len(model.tuning)} settings",
+        f"{e.n_effective_features_} effective directions",
+        *("width", "height", "age"),
+    ]:
+        assert expected in text
+    assert "binned on 32 knots, relative error" in models["binned"].summary()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_model_is_summarised(models, kind):
+    assert f"for {models[kind].target_name}" in models[kind].summary()
+
+
+def test_the_most_important_come_first(models):
+    model = models["regression"]
+    values = [value for _, value in model.most_important()]
+    assert values == sorted(values, reverse=True)
+    assert sum(values) == pytest.approx(1.0)
+    assert len(model.most_important(2)) == 2
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_model_is_drawn_in_four_panels(models, kind):
+    figure_type = pytest.importorskip("matplotlib.figure").Figure
+    figure = models[kind].plot()
+    assert isinstance(figure, figure_type)
+    titles = [ax.get_title() for ax in figure.axes if ax.get_title()]
+    panels = ["Feature importances", "Learned directions", "Shape functions", "Optimisation"]
+    assert len(titles) == len(panels)
+    assert all(title.startswith(panel) for title, panel in zip(titles, panels, strict=True))
+    figure.draw_without_rendering()
+
+
+def test_a_model_of_another_library_is_drawn():
+    torch = pytest.importorskip("torch")
+    model = fit(torch.asarray(X), torch.asarray(Y), ridge="auto")
+    model.plot().draw_without_rendering()
+    assert isinstance(model.feature_importances_, np.ndarray)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_report_is_one_file_with_the_picture_inside(models, kind, tmp_path):
+    models[kind].report(tmp_path / "report.html", scores={"R² <held out>": 0.987654})
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert re.search(r'src="data:image/png;base64,[A-Za-z0-9+/=]{1000,}"', page)
+    assert "http" not in page
+    assert not re.search(r"<(script|link)\b", page)
+    assert "0.9877" in page
+    assert "R² &lt;held out&gt;" in page
+    for name, _ in models[kind].most_important():
+        assert name in page
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_a_report_escapes_names(tmp_path):
+    frame = FRAME.rename(columns={"width": "<b>&"})
+    fit(frame, pd.Series(Y, name="<i>"), ridge="auto").report(tmp_path / "r.html")
+    page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "<b>&" not in page
+    assert "<i>" not in page
+
+
+def test_probabilities_are_for_classes(models):
+    assert models["multiclass"].predict_proba(X).shape == (N, 3)
+    with pytest.raises(TypeError, match="expected a classification model, got a regression"):
+        models["regression"].predict_proba(FRAME)
+
+
+def test_learned_features_come_from_the_model(models):
+    model = models["regression"]
+    assert model.transform(FRAME).shape == (N, model.estimator.n_effective_features_)
