@@ -15,13 +15,24 @@ from sklearn.exceptions import ConvergenceWarning
 
 from gpukfl._model import Model
 from gpukfl._tuning import Tuning, host_array, length_of
-from gpukfl.estimators import BKerNNClassifier, BKerNNRegressor, HKRRClassifier, HKRRRegressor
+from gpukfl.estimators import (
+    BKerNNClassifier,
+    BKerNNRegressor,
+    HKRRClassifier,
+    HKRRRegressor,
+    KernelFeatureSelector,
+    KernelFeatureSelectorClassifier,
+)
 from gpukfl.estimators._validation import check_number
 from gpukfl.penalties import PENALTIES
 
 METHODS: dict[str, dict[str, Any]] = {
     "bkernn": {"regression": BKerNNRegressor, "classification": BKerNNClassifier},
     "hkrr": {"regression": HKRRRegressor, "classification": HKRRClassifier},
+    "selection": {
+        "regression": KernelFeatureSelector,
+        "classification": KernelFeatureSelectorClassifier,
+    },
 }
 _PENALISED = ("bkernn",)  # tuned from outside; the others choose their settings while fitting
 TASKS = ("auto", "regression", "classification")
@@ -52,8 +63,9 @@ def fit(
         Finite real data: NumPy, CuPy, torch, a pandas frame of numbers, or a NumPy memory map.
     y : array of shape (n_samples,) or (n_samples, n_targets)
         Numbers, or labels of any kind.
-    method : {"bkernn", "hkrr"}, default="bkernn"
-        What to fit: a Brownian kernel neural network, or hyper-kernel ridge regression.
+    method : {"bkernn", "hkrr", "selection"}, default="bkernn"
+        What to fit: a Brownian kernel neural network, hyper-kernel ridge regression, or kernel
+        feature selection with kernel ridge regression on the selected variables.
     backend : {"auto", "numpy", "cupy", "torch"}, default="auto"
         Where to compute. "auto" follows X, and moves large NumPy data to a usable GPU.
     task : {"auto", "regression", "classification"}, default="auto"
@@ -61,7 +73,8 @@ def fit(
     ridge : float, "auto" or "tune", default="tune"
         "tune" goes where the hold-out score rises, each fit warm-started by its neighbour: among
         multiples of the paper's formula for "bkernn", together with the number of components for
-        "hkrr". "auto" is the formula of "bkernn", and "tune" for "hkrr".
+        "hkrr", and over three values for "selection". "auto" is the formula of "bkernn", and
+        "tune" for the others.
     penalty : str, optional
         Of "bkernn": a penalty, by default "concave_feature", or "tune" for the one with the best
         hold-out score.

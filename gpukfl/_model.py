@@ -80,9 +80,10 @@ class Model:
         return to_host(self.estimator.feature_importances_)
 
     def most_important(self, count: int = 10) -> list[tuple[str, float]]:
-        """Names and importances of the leading features."""
+        """Names and importances of the leading features that have any, or of the first."""
         importances = self.feature_importances_
         order = np.argsort(-importances, kind="stable")[:count]
+        order = order[importances[order] > 0] if importances.any() else order
         return [(self.feature_names[k], float(importances[k])) for k in order]
 
     def summary(self) -> str:
@@ -103,8 +104,8 @@ class Model:
                 f"  hold-out    {score_name} {chosen[0]['score']:.4f}, best of "
                 f"{len(self.tuning)} settings"
             )
-        directions = "direction" if e.n_effective_features_ == 1 else "directions"
-        lines.append(f"  dimension   {e.n_effective_features_} effective {directions}")
+        plural = "" if e.n_effective_features_ == 1 else "s"
+        lines.append(f"  dimension   {e.n_effective_features_} {e._dimension_name}{plural}")
         lines.append("  importance")
         lines += [f"    {name:<24} {value:6.3f}" for name, value in self.most_important()]
         return "\n".join(lines)

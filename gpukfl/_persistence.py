@@ -12,17 +12,15 @@ from typing import Any
 import numpy as np
 
 from gpukfl._array import is_array, to_host
+from gpukfl._fit import METHODS
 from gpukfl._model import Model
 from gpukfl._results import History
 from gpukfl._version import __version__
-from gpukfl.estimators import BKerNNClassifier, BKerNNRegressor, HKRRClassifier, HKRRRegressor
 from gpukfl.kernels import KERNELS, Product, Scaled, Sum
 from gpukfl.methods import ShapeFunctions
 
 FORMAT, VERSION = "gpukfl-model", 1
-_CLASSES = {
-    c.__name__: c for c in (BKerNNRegressor, BKerNNClassifier, HKRRRegressor, HKRRClassifier)
-}
+_CLASSES = {c.__name__: c for tasks in METHODS.values() for c in tasks.values()}
 _KERNELS = (*KERNELS.values(), Sum, Product, Scaled)
 _LEARNED: tuple[Any, ...] = (ShapeFunctions, History)
 _RECORDS: dict[str, Any] = {c.__name__: c for c in _LEARNED + _KERNELS}
@@ -135,7 +133,7 @@ def _encode(value: Any, key: str, arrays: dict[str, np.ndarray]) -> Any:
         names = [f.name for f in dataclasses.fields(value)]
         inside = {n: _encode(getattr(value, n), f"{key}/{n}", arrays) for n in names}
         return {"record": type(value).__name__, "fields": inside}
-    if isinstance(value, list):
+    if isinstance(value, (list, tuple)):
         return {"list": [_encode(v, f"{key}/{k}", arrays) for k, v in enumerate(value)]}
     if isinstance(value, dict):
         return {"dict": {k: _encode(v, f"{key}/{k}", arrays) for k, v in value.items()}}

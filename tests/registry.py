@@ -9,16 +9,20 @@ from typing import Any
 
 import numpy as np
 import oracles
+from sklearn.metrics.pairwise import manhattan_distances
 
 from gpukfl._rows import Rows
 from gpukfl.kernels import (
     Brownian,
     Gaussian,
+    GaussianMixture,
+    InverseManhattan,
     InverseMultiquadric,
     Kernel,
     Laplace,
     Linear,
     ManhattanLaplace,
+    ManhattanMixture,
     Matern32,
     Matern52,
     Polynomial,
@@ -176,10 +180,28 @@ KERNEL_CASES = [
     _case(Brownian(2.0), oracles.brownian_motion, lengthscale=2.0),
     _case(Gaussian(), oracles.gaussian, lengthscale=1.0),
     _case(Gaussian(1.7), oracles.gaussian, lengthscale=1.7),
+    KernelCase(  # rates are inverse lengthscales, or halves of their inverse squares
+        GaussianMixture(1.4, weights=(0.7, 0.2, 1.5), rates=(0.1, 1.0, 0.5)),
+        lambda X, Z: (
+            0.7 * oracles.gaussian(X, Z, 1.4 / 0.2**0.5)
+            + 0.2 * oracles.gaussian(X, Z, 1.4 / 2.0**0.5)
+            + 1.5 * oracles.gaussian(X, Z, 1.4)
+        ),
+    ),
+    KernelCase(
+        InverseManhattan(2.5, exponent=1.5),
+        lambda X, Z: (1.0 + manhattan_distances(X, Z) / 2.5) ** -1.5,
+    ),
     _case(InverseMultiquadric(1.3), oracles.inverse_multiquadric, lengthscale=1.3),
     _case(Laplace(2.5), oracles.laplace, lengthscale=2.5),
     _case(Linear(2.0, offset=0.5), oracles.polynomial, lengthscale=2.0, degree=1, offset=0.5),
     _case(ManhattanLaplace(3.0), oracles.manhattan_laplace, lengthscale=3.0),
+    KernelCase(
+        ManhattanMixture(3.0, weights=(0.4, 1.2), rates=(0.25, 2.0)),
+        lambda X, Z: (
+            0.4 * oracles.manhattan_laplace(X, Z, 12.0) + 1.2 * oracles.manhattan_laplace(X, Z, 1.5)
+        ),
+    ),
     _case(Matern32(1.5), oracles.matern32, lengthscale=1.5),
     _case(Matern52(0.8), oracles.matern52, lengthscale=0.8),
     _case(Polynomial(2.0), oracles.polynomial, lengthscale=2.0, degree=3, offset=1.0),

@@ -37,6 +37,10 @@ ALLOWED = {
     "methods/_nystrom.py": {"numpy.linalg.LinAlgError"},
     "methods/_ridge.py": {"numpy.random.RandomState", "numpy.linalg.LinAlgError"},
     "solvers/_nystrom.py": {"numpy.random.RandomState"},
+    # One weight for each variable: steps, projections and working sets are decided on the host
+    "methods/_selection.py": {"numpy"},
+    "methods/_selection_objective.py": {"numpy"},
+    "solvers/_projected_gradient.py": {"numpy"},
     # Indices of samples are chosen, and small matrices of draws factored, on the host
     "methods/_centers.py": {"numpy"},
     # Norm and new rows of a (k, d) map

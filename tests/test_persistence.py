@@ -11,7 +11,16 @@ import pandas as pd
 import pytest
 
 import gpukfl
-from gpukfl.kernels import Brownian, Gaussian, Linear, Matern52, Polynomial
+from gpukfl.kernels import (
+    Brownian,
+    Gaussian,
+    GaussianMixture,
+    InverseManhattan,
+    Linear,
+    ManhattanMixture,
+    Matern52,
+    Polynomial,
+)
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
@@ -80,6 +89,13 @@ HKRR = {
         X,
         Y,
         {"kernel": 2.0 * Matern52(0.5) * Polynomial(degree=2) + Brownian()},
+    ),
+    "mixture": (X, Y, {"kernel": ManhattanMixture(weights=(1.0, 0.5), rates=(2.0, 0.1))}),
+    "named mixture": (X, TEXT, {"kernel": "gaussian_mixture"}),
+    "sum of mixtures": (
+        X,
+        Y,
+        {"kernel": 0.5 * GaussianMixture(rates=[0.1, 3.0]) + InverseManhattan(exponent=2.0)},
     ),
     "numpy numbers": (X, Y, {"tol": np.float64(1e-3), "n_components": np.int64(1)}),
     "not standardised": (X, Y, {"standardize": False, "refit_centers": None}),

@@ -45,7 +45,7 @@ def _parser() -> argparse.ArgumentParser:
         "data", help="CSV, Parquet or .npz file, or diabetes, breast_cancer, digits, iris, wine"
     )
     fit.add_argument("--target", help="column to predict (default: the last)")
-    fit.add_argument("--method", default="bkernn", help="bkernn (default) or hkrr")
+    fit.add_argument("--method", default="bkernn", help="bkernn (default), hkrr or selection")
     fit.add_argument("--backend", default="auto", help="auto, numpy, cupy or torch")
     fit.add_argument("--task", default="auto", help="auto, regression or classification")
     fit.add_argument("--penalty", help="of bkernn: a penalty's name, or tune")

@@ -4,6 +4,7 @@ from gpukfl.estimators._bkernn import BKerNNClassifier, BKerNNRegressor
 from gpukfl.estimators._brownian_ridge import BrownianKernelRidge
 from gpukfl.estimators._hkrr import HKRRClassifier, HKRRRegressor
 from gpukfl.estimators._kernel_ridge import KernelRidgeClassifier, KernelRidgeRegressor
+from gpukfl.estimators._selection import KernelFeatureSelector, KernelFeatureSelectorClassifier
 
 __all__ = [
     "BKerNNClassifier",
@@ -11,6 +12,8 @@ __all__ = [
     "BrownianKernelRidge",
     "HKRRClassifier",
     "HKRRRegressor",
+    "KernelFeatureSelector",
+    "KernelFeatureSelectorClassifier",
     "KernelRidgeClassifier",
     "KernelRidgeRegressor",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import sys
 from collections.abc import Callable
 from typing import Any, Self
 
@@ -11,6 +12,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.metrics import r2_score
 
 from gpukfl._array import Array, as_columns, is_array, is_host, to_host
+from gpukfl._results import History
 from gpukfl.estimators._validation import validate_samples, validate_targets
 
 
@@ -111,6 +113,23 @@ class ArrayRegressor(RegressorMixin):
         """Give the R² of the predictions, averaged over targets."""
         truth = to_host(y) if is_array(y) else y
         return float(r2_score(truth, to_host(self.predict(X)), sample_weight=sample_weight))
+
+
+class Reporting:
+    """An estimator that says how its fit goes."""
+
+    verbose: int
+
+    def _tell(self, stage: str, k: int, history: History) -> None:
+        if self.verbose:
+            print(
+                f"{stage}: iteration {k + 1:4d}  objective {history.objective[-1]:.6g}  "
+                f"{history.seconds[-1]:.1f} s",
+                file=sys.stderr,
+            )
+        watch = getattr(self, "_watch", None)
+        if watch is not None:
+            watch(stage, k, history)
 
 
 class HostPickled(BaseEstimator):

@@ -186,7 +186,8 @@ class BKerNNBase(LinearFeatures, HostPickled):
 
     _map_norms = "row norms of W"
     _curves_note = (
-        "A shape function is what one particle adds to the prediction along its projection."
+        "A direction's loadings say how much each feature weighs in it. A shape function is what "
+        "one particle adds to the prediction along its projection."
     )
 
     @property

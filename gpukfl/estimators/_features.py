@@ -17,6 +17,7 @@ from gpukfl.inspection import effective_rank, leading_directions
 class LinearFeatures(TransformerMixin):
     """Learned directions: their importances, and the projection on them."""
 
+    _dimension_name = "effective direction"
     feature_matrix_: Array
     mean_: np.ndarray | None
     scale_: np.ndarray | None

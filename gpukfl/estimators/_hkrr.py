@@ -13,9 +13,10 @@ _PARAMETERS = """
         Rows k of the linear map B, at most the features. "auto" is chosen together with the
         ridge by hold-out: too few cost much, some more than needed cost little.
     kernel : str or Kernel, default="gaussian"
-        The mother kernel: "brownian", "gaussian", "inverse_multiquadric", "laplace", "linear",
-        "manhattan_laplace", "matern32", "matern52", "polynomial", "rational_quadratic", or a
-        value, such as ``Gaussian() + 0.1 * Linear()``.
+        The mother kernel: "brownian", "gaussian", "gaussian_mixture", "inverse_manhattan",
+        "inverse_multiquadric", "laplace", "linear", "manhattan_laplace", "manhattan_mixture",
+        "matern32", "matern52", "polynomial", "rational_quadratic", or a value, such as
+        ``Gaussian() + 0.1 * Linear()``.
     ridge : float or "auto", default="auto"
         λ while the map is learned, positive, in units of the kernel. "auto" is chosen by hold-out
         on a geometric grid. The last fit tunes it anew.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numbers
-import sys
 import time
 import warnings
 from typing import Any
@@ -17,7 +16,7 @@ from gpukfl._array import Array, array_namespace, library_of, like, to_host
 from gpukfl._places import resolve_place
 from gpukfl._results import History, Status
 from gpukfl._rows import Rows
-from gpukfl.estimators._base import HostPickled
+from gpukfl.estimators._base import HostPickled, Reporting
 from gpukfl.estimators._data import dtype_for, mover, take, weighted_samples
 from gpukfl.estimators._features import LinearFeatures
 from gpukfl.estimators._hkrr_problem import (
@@ -46,7 +45,7 @@ _QUIET = (Status.CONVERGED, Status.STALLED)  # no further progress is where a fi
 _NO_RIDGE = 1e-5  # where there are too few samples to choose one
 
 
-class HKRRBase(LinearFeatures, HostPickled):
+class HKRRBase(Reporting, LinearFeatures, HostPickled):
     """The common part: parameters, the fit, and everything but what a target means."""
 
     def __init__(
@@ -190,17 +189,6 @@ class HKRRBase(LinearFeatures, HostPickled):
             return search.best, B, lengthscale, True
         return setting, B, lengthscale, False
 
-    def _tell(self, stage: str, k: int, history: History) -> None:
-        if self.verbose:
-            print(
-                f"{stage}: iteration {k + 1:4d}  objective {history.objective[-1]:.6g}  "
-                f"{history.seconds[-1]:.1f} s",
-                file=sys.stderr,
-            )
-        watch = getattr(self, "_watch", None)
-        if watch is not None:
-            watch(stage, k, history)
-
     def _watched(self, k: int, _: Array, history: History) -> None:
         self._tell("fit", k, history)
 
@@ -269,8 +257,8 @@ class HKRRBase(LinearFeatures, HostPickled):
 
     _map_norms = "column norms of B"
     _curves_note = (
-        "A profile is the prediction along one learned direction, through the middle of the "
-        "centres."
+        "A direction's loadings say how much each feature weighs in it. A profile is the "
+        "prediction along one learned direction, through the middle of the centres."
     )
 
     def _model_text(self) -> str:

@@ -3,5 +3,15 @@
 from gpukfl.inspection._plots import plot_model
 from gpukfl.inspection._report import write_report
 from gpukfl.inspection._scores import effective_rank, feature_score, leading_directions
+from gpukfl.inspection._selection_plots import plot_path, plot_roc, plot_rounds
 
-__all__ = ["effective_rank", "feature_score", "leading_directions", "plot_model", "write_report"]
+__all__ = [
+    "effective_rank",
+    "feature_score",
+    "leading_directions",
+    "plot_model",
+    "plot_path",
+    "plot_roc",
+    "plot_rounds",
+    "write_report",
+]

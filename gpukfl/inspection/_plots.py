@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from gpukfl._array import to_host
+from gpukfl.inspection._selection_plots import level_color, plot_rounds
+from gpukfl.inspection._style import plain
 
 _BARS = 15  # features that fit in a picture
 _CURVES = 6  # shape functions that can be told apart
@@ -24,7 +26,8 @@ def plot_model(model: Any, /) -> Any:
     Returns
     -------
     matplotlib.figure.Figure
-        Importances, learned directions, shape functions or profiles, and the objective.
+        Importances, learned directions or scores of the selection, shape functions or profiles,
+        and the objective.
 
     Raises
     ------
@@ -41,7 +44,8 @@ def plot_model(model: Any, /) -> Any:
     figure = Figure(figsize=(11, 7.5), layout=layout)  # of its own: no global state
     axes = figure.subplots(2, 2)
     plot_importances(axes[0, 0], model)
-    plot_directions(axes[0, 1], model)
+    selects = hasattr(model.estimator, "rounds_")
+    (plot_rounds if selects else plot_directions)(axes[0, 1], model)
     draw = plot_shapes if hasattr(model.estimator, "shape_functions_") else plot_profiles
     draw(axes[1, 0], model)
     plot_objective(axes[1, 1], model)
@@ -51,9 +55,16 @@ def plot_model(model: Any, /) -> Any:
 def plot_importances(ax: Any, model: Any, /) -> None:
     """Draw the leading features' importances."""
     leading = model.most_important(_BARS)[::-1]
-    ax.barh([name for name, _ in leading], [value for _, value in leading], color="#31688e")
+    names = [name for name, _ in leading]
+    levels = getattr(model.estimator, "levels_", np.ones(len(model.feature_names), dtype=int))
+    colors = [level_color(int(levels[model.feature_names.index(name)])) for name in names]
+    ax.barh(names, [value for _, value in leading], color=colors)
+    if levels.max(initial=0) > 1:
+        for level in range(1, int(levels.max()) + 1):
+            ax.plot([], [], "s", color=level_color(level), label=f"found in round {level}")
+        ax.legend(fontsize=7, frameon=False, loc="lower right")
     ax.set(title="Feature importances", xlabel=f"share of the {model.estimator._map_norms}")
-    _plain(ax)
+    plain(ax)
 
 
 def plot_directions(ax: Any, model: Any, /) -> None:
@@ -97,7 +108,7 @@ def plot_shapes(ax: Any, model: Any, /) -> None:
         ylabel=f"contribution to {_target_label(model, target)}",
     )
     ax.legend(fontsize=7, frameon=False)
-    _plain(ax)
+    plain(ax)
 
 
 def plot_profiles(ax: Any, model: Any, /) -> None:
@@ -106,16 +117,16 @@ def plot_profiles(ax: Any, model: Any, /) -> None:
     target = int(np.argmax(np.ptp(values, axis=1).sum(axis=0))) if len(values) else 0
     for rank, (t, curve) in enumerate(zip(steps, values[:, :, target], strict=True)):
         shade = 0.15 + 0.75 * rank / max(len(steps) - 1, 1)
-        label = f"direction {rank + 1}"
+        label = _direction_name(model, rank)
         ax.plot(t, curve - curve.mean(), color=_viridis(shade), lw=1.6, label=label)
     ax.set(
         title="Prediction along the learned directions",
-        xlabel="coordinate along the direction",
+        xlabel="coordinate along the direction, in standard deviations",
         ylabel=f"{_target_label(model, target)}, less its mean",
     )
     if len(steps):
         ax.legend(fontsize=7, frameon=False)
-    _plain(ax)
+    plain(ax)
 
 
 def plot_objective(ax: Any, model: Any, /) -> None:
@@ -131,7 +142,15 @@ def plot_objective(ax: Any, model: Any, /) -> None:
         twin.set_ylabel("validation R²", color="#b5651d")
     if not len(history):
         ax.text(0.5, 0.5, "no steps", ha="center", va="center", transform=ax.transAxes)
-    _plain(ax)
+    plain(ax)
+
+
+def _direction_name(model: Any, rank: int) -> str:
+    """Name of a direction: of the feature, where it is one."""
+    loadings = np.abs(to_host(model.estimator.components_)[rank])
+    main = int(np.argmax(loadings))
+    alone = loadings.sum() == loadings[main]
+    return model.feature_names[main] if alone else f"direction {rank + 1}"
 
 
 def _target_label(model: Any, target: int) -> str:
@@ -145,8 +164,3 @@ def _viridis(share: float) -> Any:
     from matplotlib import colormaps
 
     return colormaps["viridis"](share)
-
-
-def _plain(ax: Any) -> None:
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.grid(axis="both", lw=0.4, alpha=0.5)

@@ -29,10 +29,10 @@ tr.chosen {{ font-weight: 600; color: #31688e; }} img {{ width: 100%; }}
 </style></head><body>
 <h1>{title}</h1><p class="note">{subtitle}</p>
 <div class="scores">{scores}</div>
-<h2>What was learned</h2><img alt="Feature importances, learned directions, shape functions and
-objective" src="data:image/png;base64,{picture}">
+<h2>What was learned</h2><img alt="Feature importances, learned directions or scores, shape
+functions or profiles, and objective" src="data:image/png;base64,{picture}">
 <p class="note">Importances, directions and projections are in standard deviations of the features.
-A direction's loadings say how much each feature weighs in it. {curves_note}</p>
+{curves_note}</p>
 <h2>The model</h2><table>{facts}</table>
 {tuning}
 <h2>Most important features</h2>
@@ -59,7 +59,7 @@ def write_report(model: Any, path: str | Path, /, *, scores: dict[str, float]) -
     name = "R²" if model.task == "regression" else "explained Brier score"
     if chosen:
         shown[f"{name} in tuning"] = chosen[0]["score"]
-    shown["effective directions"] = model.estimator.n_effective_features_
+    shown[f"{model.estimator._dimension_name}s"] = model.estimator.n_effective_features_
     page = _PAGE.format(
         title=html.escape(f"{model.target_name}: {type(model.estimator).__name__}"),
         subtitle=html.escape(
@@ -118,7 +118,11 @@ def _tuning(model: Any, name: str) -> str:
     return f"<h2>Tuning</h2><table><tr>{head}<th>hold-out {name}</th></tr>{rows}</table>"
 
 
-_HEADS = {"multiple": "times the paper's", "n_components": "components"}
+_HEADS = {
+    "multiple": "times the paper's",
+    "n_components": "components",
+    "n_selected": "selected",
+}
 
 
 def _cell(value: Any) -> str:

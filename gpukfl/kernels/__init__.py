@@ -9,7 +9,8 @@ from gpukfl.kernels._bandwidth import median_distance
 from gpukfl.kernels._base import Kernel
 from gpukfl.kernels._brownian import Brownian
 from gpukfl.kernels._dot import Linear, Polynomial
-from gpukfl.kernels._manhattan import ManhattanLaplace
+from gpukfl.kernels._manhattan import InverseManhattan, Manhattan, ManhattanLaplace
+from gpukfl.kernels._mixture import GaussianMixture, ManhattanMixture
 from gpukfl.kernels._radial import (
     Gaussian,
     InverseMultiquadric,
@@ -23,10 +24,13 @@ from gpukfl.kernels._radial import (
 KERNELS: dict[str, type[Kernel]] = {
     "brownian": Brownian,
     "gaussian": Gaussian,
+    "gaussian_mixture": GaussianMixture,
+    "inverse_manhattan": InverseManhattan,
     "inverse_multiquadric": InverseMultiquadric,
     "laplace": Laplace,
     "linear": Linear,
     "manhattan_laplace": ManhattanLaplace,
+    "manhattan_mixture": ManhattanMixture,
     "matern32": Matern32,
     "matern52": Matern52,
     "polynomial": Polynomial,
@@ -59,11 +63,15 @@ __all__ = [
     "KERNELS",
     "Brownian",
     "Gaussian",
+    "GaussianMixture",
+    "InverseManhattan",
     "InverseMultiquadric",
     "Kernel",
     "Laplace",
     "Linear",
+    "Manhattan",
     "ManhattanLaplace",
+    "ManhattanMixture",
     "Matern32",
     "Matern52",
     "Polynomial",

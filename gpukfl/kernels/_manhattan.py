@@ -1,34 +1,82 @@
-"""The Laplace kernel of the l1 distance."""
+"""Kernels of the l1 distance."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
 from gpukfl._array import Array, array_namespace, like
-from gpukfl.kernels._base import LengthscaleKernel, coincident
+from gpukfl.kernels._base import LengthscaleKernel, check_positive, coincident
 from gpukfl.linalg import distances, sign_sums
 
 
 @dataclass(frozen=True)
-class ManhattanLaplace(LengthscaleKernel):
-    r""":math:`k = e^{-\|x - z\|_1 / \ell}`, a product of one-dimensional Laplace kernels.
+class Manhattan(LengthscaleKernel):
+    r"""A completely monotone function of the scaled distance :math:`u = \|x - z\|_1 / \ell`.
 
-    Evaluated coordinate by coordinate in O(n q d), without an (n, q, d) array.
+    Evaluated coordinate by coordinate in O(n q d), without an (n, q, d) array. A new kernel gives
+    `profile` and its `derivative`, both in u.
     """
 
     norm: ClassVar[str] = "manhattan"
+    power: ClassVar[int] = 1  # of the differences that u adds up
+
+    @abstractmethod
+    def profile(self, u: Array, /) -> Array:
+        """Value at scaled distances `u`."""
+
+    @abstractmethod
+    def derivative(self, u: Array, /) -> Array:
+        """Differentiate `profile`, from the right at 0."""
+
+    def _scaled_distances(self, X: Array, Z: Array, /) -> Array:
+        return distances(X, Z, norm="manhattan") / self.lengthscale
 
     def _evaluate(self, X: Array, Z: Array, /) -> Array:
-        return array_namespace(X, Z).exp(distances(X, Z, norm="manhattan") / -self.lengthscale)
+        return self.profile(self._scaled_distances(X, Z))
 
     def _pullback(self, X: Array, Z: Array, P: Array, K: Array | None, /) -> tuple[Array, Array]:
+        del K  # not every profile gives its distance back
         xp = array_namespace(X, Z, P)
-        K = self._evaluate(X, Z) if K is None else K
-        same = coincident(X, Z, self.lengthscale * (1.0 - K))
-        Q = xp.where(same, xp.zeros_like(P), P * K / -self.lengthscale)
+        u = self._scaled_distances(X, Z)
+        same = coincident(X, Z, self.lengthscale * u)
+        Q = xp.where(same, xp.zeros_like(P), P * self.derivative(u) / self.lengthscale)
         return sign_sums(Q, X, Z), sign_sums(Q.T, Z, X)
 
     def diagonal(self, X: Array, /) -> Array:
-        """Ones."""
-        return array_namespace(X).ones(X.shape[0], **like(X))
+        """Values at distance 0."""
+        xp = array_namespace(X)
+        return self.profile(xp.zeros(X.shape[0], **like(X)))
+
+
+@dataclass(frozen=True)
+class ManhattanLaplace(Manhattan):
+    r""":math:`k = e^{-u}`, a product of one-dimensional Laplace kernels."""
+
+    def profile(self, u: Array, /) -> Array:
+        """Value at scaled distances `u`."""
+        return array_namespace(u).exp(-u)
+
+    def derivative(self, u: Array, /) -> Array:
+        """Differentiate `profile`."""
+        return -self.profile(u)
+
+
+@dataclass(frozen=True)
+class InverseManhattan(Manhattan):
+    r""":math:`k = (1 + u)^{-a}`, with a the `exponent`: a mixture of l1 Laplace kernels."""
+
+    exponent: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_positive("exponent", self.exponent)
+
+    def profile(self, u: Array, /) -> Array:
+        """Value at scaled distances `u`."""
+        return (1.0 + u) ** -self.exponent
+
+    def derivative(self, u: Array, /) -> Array:
+        """Differentiate `profile`."""
+        return -self.exponent * (1.0 + u) ** (-self.exponent - 1.0)

@@ -18,6 +18,7 @@ class Radial(LengthscaleKernel):
     A new kernel gives `profile` and its `derivative`, both in s.
     """
 
+    power: ClassVar[int] = 2  # of the differences that s adds up
     smooth: ClassVar[bool] = True  # differentiable in s at 0; else distances need more digits
 
     @abstractmethod
@@ -56,8 +57,8 @@ class Radial(LengthscaleKernel):
         return dX, dZ
 
     def diagonal(self, X: Array, /) -> Array:
-        """Ones."""
-        return array_namespace(X).ones(X.shape[0], **like(X))
+        """Values at distance 0."""
+        return self.profile(array_namespace(X).zeros(X.shape[0], **like(X)))
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,12 @@ from gpukfl.linalg._bins import (
     pair_sums,
 )
 from gpukfl.linalg._blocks import each_block
+from gpukfl.linalg._difference_sums import (
+    SortedColumns,
+    difference_sums,
+    factored_difference_sums,
+    factored_square_sums,
+)
 from gpukfl.linalg._distances import distances, sign_sums, squared_distances
 from gpukfl.linalg._factor import (
     CholeskyFactor,
@@ -35,13 +41,17 @@ __all__ = [
     "MAX_KNOTS",
     "CholeskyFactor",
     "Positions",
+    "SortedColumns",
     "SortedRows",
     "absolute_differences",
     "add_to_diagonal",
     "bin_products",
     "bin_sums",
+    "difference_sums",
     "distances",
     "each_block",
+    "factored_difference_sums",
+    "factored_square_sums",
     "interpolate_bins",
     "interpolate_knots",
     "map_singular_values",

@@ -16,18 +16,38 @@ from gpukfl.methods._kernel_ridge import (
 )
 from gpukfl.methods._nystrom import NystromFactor, NystromSystem, RidgePath, falkon, jitter_for
 from gpukfl.methods._ridge import RidgeSystem, paper_ridge
+from gpukfl.methods._selection import (
+    FeatureSelection,
+    Round,
+    Selection,
+    largest_sparsity,
+    permutation_threshold,
+)
+from gpukfl.methods._selection_objective import (
+    DenseSelection,
+    FactoredSelection,
+    Point,
+    SelectionObjective,
+)
 from gpukfl.methods._shapes import ShapeFunctions
 
 __all__ = [
     "SELECTIONS",
     "BKerNNFit",
+    "DenseSelection",
     "DenseSystem",
+    "FactoredSelection",
+    "FeatureSelection",
     "HKRRFit",
     "HyperKernelObjective",
     "NystromFactor",
     "NystromSystem",
+    "Point",
     "RidgePath",
     "RidgeSystem",
+    "Round",
+    "Selection",
+    "SelectionObjective",
     "ShapeFunctions",
     "choose_centers",
     "falkon",
@@ -35,9 +55,11 @@ __all__ = [
     "fit_hkrr",
     "gradient_directions",
     "jitter_for",
+    "largest_sparsity",
     "leverage_scores",
     "nystrom_preconditioner",
     "paper_ridge",
+    "permutation_threshold",
     "resized_map",
     "rows_at",
     "solve_by_conjugate_gradients",

@@ -3,6 +3,11 @@
 from gpukfl.solvers._cg import ConjugateGradient
 from gpukfl.solvers._lbfgs import LBFGS, Descent
 from gpukfl.solvers._nystrom import NystromPreconditioner
+from gpukfl.solvers._projected_gradient import (
+    ProjectedDescent,
+    ProjectedGradient,
+    project_on_capped_orthant,
+)
 from gpukfl.solvers._proximal_gradient import Evaluation, ProximalGradient, Trace
 from gpukfl.solvers._two_block import (
     AlternatingGradient,
@@ -20,9 +25,12 @@ __all__ = [
     "Descent",
     "Evaluation",
     "NystromPreconditioner",
+    "ProjectedDescent",
+    "ProjectedGradient",
     "ProximalGradient",
     "Trace",
     "TwoBlockDescent",
     "TwoBlockFunction",
     "VariableProjection",
+    "project_on_capped_orthant",
 ]

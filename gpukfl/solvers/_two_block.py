@@ -16,7 +16,6 @@ from typing import Protocol
 from gpukfl._array import Array, array_namespace
 from gpukfl._results import History, Status
 
-_BACKTRACKS = 60  # from any float64 step to none
 _FLAT = 2  # iterations in a row that must gain less than tol
 
 
@@ -68,12 +67,15 @@ class ArmijoSearch:
         c, in (0, 1).
     largest : float
         Largest step.
+    trials : int
+        Steps tried at most; 60 take any float64 step to none.
     """
 
     contraction: float = 0.5
     dilatation: float = 0.8
     decay: float = 1e-4
     largest: float = math.inf
+    trials: int = 60
 
     def step(
         self,
@@ -87,7 +89,7 @@ class ArmijoSearch:
         """Take one step: the new point, its value and the step; None where no step gains."""
         square = _inner(gradient, gradient)
         step = min(last / (self.contraction * self.dilatation), self.largest)
-        for _ in range(_BACKTRACKS):
+        for _ in range(self.trials):
             step *= self.contraction
             new = project(x - step * gradient)
             moved = x - new

@@ -11,10 +11,11 @@ import subprocess
 import pytest
 from emulation import source_path
 
-from gpukfl._accel import cuda, cuda_distances
+from gpukfl._accel import cuda, cuda_differences, cuda_distances
 
 SOURCES = [  # and a kernel of each
     pytest.param(cuda.KERNELS, b"ridge_levels_float32_float64", id="brownian"),
+    pytest.param(cuda_differences.KERNELS, b"difference_sums_float64", id="differences"),
     pytest.param(cuda_distances.KERNELS, b"sign_sums_float64", id="distances"),
 ]
 ARCHITECTURES = ["sm_80", "sm_90"]

@@ -10,6 +10,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.kernel_ridge import KernelRidge
+from sklearn.metrics import pairwise
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -36,10 +37,18 @@ ELL = 0.8
 ORACLES = {
     "brownian": lambda A, B: oracles.brownian_motion(A, B, ELL),
     "gaussian": lambda A, B: oracles.gaussian(A, B, ELL),
+    "gaussian_mixture": lambda A, B: (
+        0.5 * oracles.gaussian(A, B, ELL * 2**0.5) + 0.5 * oracles.gaussian(A, B, ELL / 2**0.5)
+    ),
+    "inverse_manhattan": lambda A, B: 1.0 / (1.0 + pairwise.manhattan_distances(A, B) / ELL),
     "inverse_multiquadric": lambda A, B: oracles.inverse_multiquadric(A, B, ELL),
     "laplace": lambda A, B: oracles.laplace(A, B, ELL),
     "linear": lambda A, B: A @ B.T / ELL**2,
     "manhattan_laplace": lambda A, B: oracles.manhattan_laplace(A, B, ELL),
+    "manhattan_mixture": lambda A, B: (
+        0.5 * oracles.manhattan_laplace(A, B, 2.0 * ELL)
+        + 0.5 * oracles.manhattan_laplace(A, B, 0.5 * ELL)
+    ),
     "matern32": lambda A, B: oracles.matern32(A, B, ELL),
     "matern52": lambda A, B: oracles.matern52(A, B, ELL),
     "polynomial": lambda A, B: oracles.polynomial(A, B, ELL, 3, 1.0),

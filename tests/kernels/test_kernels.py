@@ -12,10 +12,14 @@ from gpukfl.kernels import (
     KERNELS,
     Brownian,
     Gaussian,
+    GaussianMixture,
+    InverseManhattan,
     Kernel,
     Laplace,
     Linear,
+    Manhattan,
     ManhattanLaplace,
+    ManhattanMixture,
     Polynomial,
     Product,
     Radial,
@@ -26,7 +30,8 @@ from gpukfl.kernels import (
 )
 
 kernels = pytest.mark.parametrize("case", KERNEL_CASES, ids=str)
-RADIAL = [case.kernel for case in KERNEL_CASES if isinstance(case.kernel, Radial)]
+PROFILED = [case for case in KERNEL_CASES if isinstance(case.kernel, (Radial, Manhattan))]
+profiles = pytest.mark.parametrize("case", PROFILED, ids=str)
 ALONE = [case.kernel for case in KERNEL_CASES if type(case.kernel) in KERNELS.values()]
 scale_by = pytest.mark.parametrize("lengthscaled", ALONE, ids=str)
 
@@ -117,7 +122,11 @@ def test_known_values_change_no_derivative(on, rng, case):
         on.assert_close(a, on.host(b), ulps=50)
 
 
-@pytest.mark.parametrize("kernel", [Laplace(0.7), ManhattanLaplace(), Brownian()], ids=str)
+@pytest.mark.parametrize(
+    "kernel",
+    [Laplace(0.7), ManhattanLaplace(), InverseManhattan(), ManhattanMixture(), Brownian()],
+    ids=str,
+)
 def test_kinks_count_nothing(on, kernel):
     x = on.put([[0.3, -0.2]])
     slopes = kernel.pullback(x, x, on.put([[1.0]]))
@@ -142,9 +151,9 @@ def test_stretched_points_under_a_stretched_kernel_are_the_original(on, rng, cas
     on.assert_close(stretched(on.put(stretch[0]), on.put(stretch[1])), expected, ulps=300)
 
 
-@pytest.mark.parametrize("kernel", RADIAL, ids=str)
-def test_radial_derivative_is_that_of_the_profile(on_double, kernel):
-    on = on_double
+@profiles
+def test_derivative_is_that_of_the_profile(on_double, case):
+    on, kernel = on_double, case.kernel
     s = np.geomspace(1e-2, 30.0, 40)
     step = 1e-6 * s
     up, down = (on.host(kernel.profile(on.put(s + side * step))) for side in (1, -1))
@@ -152,13 +161,32 @@ def test_radial_derivative_is_that_of_the_profile(on_double, kernel):
     np.testing.assert_allclose(actual, (up - down) / (2 * step), rtol=1e-6, atol=1e-9)
 
 
-@pytest.mark.parametrize("kernel", RADIAL, ids=str)
-def test_radial_ends(on, kernel):
+@profiles
+def test_profile_is_of_differences_to_the_power(on_double, case):
+    on, kernel = on_double, case.kernel
+    X, Z = np.zeros((1, 2)), np.array([[0.3, -1.2], [2.0, 0.5]])
+    sums = np.sum(np.abs(Z / kernel.lengthscale) ** kernel.power, axis=1)
+    on.assert_close(kernel.profile(on.put(sums)), case.formula(X, Z)[0], ulps=20)
+
+
+@profiles
+def test_profile_is_completely_monotone(on_double, case):
+    on, kernel = on_double, case.kernel
+    s = np.geomspace(1e-3, 20.0, 200)
+    values, slopes = (on.host(h(on.put(s))) for h in (kernel.profile, kernel.derivative))
+    assert np.all(values > 0)
+    assert np.all(slopes < 0)
+    assert np.all(np.diff(slopes) > 0)
+
+
+@profiles
+def test_ends_of_the_profile(on, case):
+    kernel, origin = case.kernel, np.zeros((1, 1))
     s = on.put([0.0, 1e30])
-    on.assert_close(kernel.profile(s)[:1], np.ones(1), ulps=1)
+    on.assert_close(kernel.profile(s)[:1], case.formula(origin, origin)[0], ulps=2)
     assert np.all(np.isfinite(on.host(kernel.derivative(s))))
     slope = on.host(kernel.derivative(on.put([0.0])))[0]
-    assert slope < 0 if kernel.smooth else slope == 0
+    assert slope < 0 if getattr(kernel, "smooth", True) else slope == 0
 
 
 @kernels
@@ -209,6 +237,8 @@ def test_lengthscales_are_positive(lengthscaled, wrong):
     ("make", "message"),
     [
         (lambda: RationalQuadratic(mixture=0.0), "positive mixture, got 0.0"),
+        (lambda: InverseManhattan(exponent=-1.0), "positive exponent, got -1.0"),
+        (lambda: InverseManhattan(exponent=np.nan), "positive exponent, got nan"),
         (lambda: Polynomial(degree=0), "integer of at least 1, got 0"),
         (lambda: Polynomial(degree=1.5), "integer of at least 1, got 1.5"),
         (lambda: Linear(offset=-1.0), "offset of at least 0, got -1.0"),
@@ -220,6 +250,34 @@ def test_lengthscales_are_positive(lengthscaled, wrong):
 def test_bad_settings_are_named(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+@pytest.mark.parametrize("mixture", [GaussianMixture, ManhattanMixture])
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"weights": (1.0,)}, "as many weights as rates, at least one, got 1 and 2"),
+        ({"rates": (1.0, 2.0, 3.0)}, "as many weights as rates, at least one, got 2 and 3"),
+        ({"weights": (), "rates": ()}, "at least one, got 0 and 0"),
+        ({"weights": (1.0, 0.0)}, "positive number in weights, got 0.0"),
+        ({"rates": (-1.0, 1.0)}, "positive number in rates, got -1.0"),
+        ({"weights": (np.nan, 1.0)}, "positive number in weights, got nan"),
+        ({"rates": (1.0, np.inf)}, "positive number in rates, got inf"),
+    ],
+)
+def test_bad_mixtures_are_named(mixture, settings, message):
+    with pytest.raises(ValueError, match=message):
+        mixture(**settings)
+
+
+@pytest.mark.parametrize("mixture", [GaussianMixture, ManhattanMixture])
+def test_mixtures_take_any_sequence_of_numbers(mixture):
+    expected = mixture(weights=(1.0, 2.0), rates=(3.0, 0.5))
+    for numbers in (list, np.asarray, iter, lambda pair: tuple(map(np.float32, pair))):
+        kernel = mixture(weights=numbers((1, 2)), rates=numbers((3, 0.5)))
+        assert kernel == expected
+        assert hash(kernel) == hash(expected)
+        assert {type(number) for number in kernel.weights + kernel.rates} == {float}
 
 
 @pytest.mark.parametrize("combine", [lambda k: k + 1.0, lambda k: k * "a", lambda k: "a" * k])

@@ -1,0 +1,147 @@
+"""Kernel feature selection as scikit-learn estimators."""
+
+from __future__ import annotations
+
+from gpukfl.estimators._base import ArrayRegressor
+from gpukfl.estimators._classifier import OneHotClassifier
+from gpukfl.estimators._selection_base import SelectionBase
+
+_PARAMETERS = """
+    Parameters
+    ----------
+    kernel : {"laplace", "gaussian", "inverse"} or Kernel, default="laplace"
+        What weighs the variables: h of the sum of β_l |x_l - z_l| (exp(-u), or 1 / (1 + u)) or of
+        the squares (exp(-u)), or a kernel value such as ``ManhattanMixture()``. Only the kernels
+        of the absolute differences find variables without a linear effect from β = 0.
+    ridge : float or "auto", default=0.01
+        λ while variables are selected, positive, for targets of variance 1. "auto" is chosen by
+        hold-out. The last fit tunes its own.
+    sparsity : float, "auto" or "tune", default="auto"
+        γ: a variable enters where its score exceeds this, so that larger values select fewer.
+        "auto" is the largest score of any variable over random orders of the samples, anew in
+        every round: the chance of any false variable in a round is about
+        1 / (1 + `n_permutations`). "tune" follows a path over γ and takes the sparsest model
+        whose hold-out loss is within a standard error of the best.
+    radius : float, default=10.0
+        M: bound on the sum of the weights that are free.
+    hierarchical : bool, default=True
+        Algorithm 2': rounds with the variables found so far held at τ, until no more are found,
+        which finds interactions whose variables have no effect of their own. False is
+        Algorithm 1', one round.
+    anchor : float or "auto", default="auto"
+        τ. "auto" is the reciprocal of the mean of |x - x'| (or of its square).
+    n_permutations : int, default=19
+        Random orders behind `sparsity="auto"`.
+    n_sparsities : int, default=10
+        Length of the path of `sparsity="tune"`, from the γ that selects nothing to a thousandth.
+    n_centers : int, "auto" or "all", default="auto"
+        "all" computes with the kernel matrix of all samples; a number with its pivoted Cholesky
+        factor of that rank. "auto" is "all" up to 3000 samples, and 256 beyond.
+    n_subsamples : int, default=0
+        If positive, stability selection: this many halves of the samples, in complementary pairs;
+        variables selected on enough of them are kept.
+    max_false : float, default=1.0
+        Bound on the expected number of false variables of stability selection.
+    max_iter : int, default=100
+        Steps of projected gradients in a working set.
+    tol : float, default=1e-4
+        Share of the objective that is worth another step.
+    validation_fraction : float, default=0.2
+        Held out to choose λ or γ, of at most 1250 samples.
+    max_time : float or None, default=None
+        Seconds for tuning and selection; what was found by then is kept.
+    random_state : int, RandomState or None, default=None
+        Draws permutations, centres and splits, on the host.
+    backend : {"auto", "numpy", "cupy", "torch"}, default="auto"
+        Where to compute. "auto" follows X, and moves large NumPy data to a usable GPU.
+    dtype : {"auto", "float32", "float64"}, default="auto"
+        Precision of distances; "auto" keeps float32. Systems and sums over samples are float64.
+    normalize_y : bool, default=True
+        Scale the targets to unit variance first. Their mean is subtracted either way.
+    standardize : bool, default=True
+        Centre the features and scale them to unit variance first, which γ and τ rely on.
+    verbose : int, default=0
+        1 prints a line per iteration.
+"""
+
+_ATTRIBUTES = """
+    Attributes
+    ----------
+    scores_ : array of shape (n_features,)
+        The rate at which the objective falls when weight is given to a variable, in the round
+        where it entered, or in the last round for one that never did. To compare with γ.
+    levels_ : array of shape (n_features,)
+        Round in which each variable entered, from 1; 0 for those that did not.
+    rounds_ : list of dict
+        Of every round: "level", "sparsity" (γ), "entered" (indices), "scores" (theirs) and
+        "highest_left" (the largest score among the others).
+    beta_ : array of shape (n_features,)
+        Weights of the selected variables in the last fit, relearned without the penalty or all
+        equal, whichever predicts better; 0 for the others.
+    feature_importances_ : array of shape (n_features,)
+        Shares in the error that permuting a variable's values among some samples adds.
+    path_ : dict or None
+        "sparsity" (k,), "beta" (k, n_features) and hold-out "score" (k,), for `sparsity="tune"`.
+    selection_frequencies_, stability_threshold_ : array of shape (n_features,), float, or None
+        Of stability selection: share of the halves that selected a variable, and what it took.
+    sparsity_, ridge_, anchor_ : float
+        γ of the last round, λ and τ as used.
+    kernel_, centers_, dual_coef_, intercept_ : Kernel and arrays
+        Kernel ridge regression on the selected variables, with a kernel (that of the selection or
+        a Gaussian), lengthscale and ridge chosen by leave-one-out. `dual_coef_` is None where
+        nothing was selected.
+    tuning_ : list of dict
+        Settings tried and their hold-out scores.
+    history_, n_iter_, status_ : History, int, str
+        Objective of every step, their number, and how the selection ended.
+    place_ : str
+        Library and device that computed.
+"""
+
+_NOTES = """
+    Notes
+    -----
+    With the kernel matrix O(n³ + n² p) a step and O(n²) memory; with centres O(n m² + n m p) and
+    O(n (m + p)), the columns sorted once. A constant column is never selected. Of two equal
+    columns both are selected, with equal weights.
+
+    References
+    ----------
+    .. [1] Ruan, Liu and Jordan, "Taming Nonconvexity in Kernel Feature Selection: Favorable
+       Properties of the Laplace Kernel", Section 5.
+"""
+
+
+class KernelFeatureSelector(ArrayRegressor, SelectionBase):
+    __doc__ = f"""Kernel feature selection, and kernel ridge regression on what was selected.
+    {_PARAMETERS}{_ATTRIBUTES}{_NOTES}
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpukfl import KernelFeatureSelector
+    >>> X = np.random.default_rng(0).standard_normal((300, 8))
+    >>> y = X[:, 2] + X[:, 2] * X[:, 5]
+    >>> selector = KernelFeatureSelector(random_state=0).fit(X, y)
+    >>> selector.get_support(indices=True), selector.levels_
+    (array([2, 5]), array([0, 0, 1, 0, 0, 2, 0, 0]))
+    """
+
+
+class KernelFeatureSelectorClassifier(OneHotClassifier, SelectionBase):
+    __doc__ = f"""Kernel feature selection for classes, and least squares on what was selected.
+
+    Any number of classes, any labels.
+    {_PARAMETERS}{_ATTRIBUTES}
+    classes_ : array of shape (n_classes,)
+        Labels.
+    {_NOTES}
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpukfl import KernelFeatureSelectorClassifier
+    >>> X = np.random.default_rng(0).standard_normal((300, 8))
+    >>> y = np.where(np.abs(X[:, 3]) > 0.7, "far", "near")
+    >>> selector = KernelFeatureSelectorClassifier(random_state=0).fit(X, y)
+    >>> selector.get_support(indices=True)
+    array([3])
+    """

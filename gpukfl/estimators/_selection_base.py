@@ -1,0 +1,477 @@
+"""What the kernel feature selectors share: parameters, the fit, and what was selected."""
+
+from __future__ import annotations
+
+import numbers
+import time
+import warnings
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.feature_selection import SelectorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from gpukfl._array import (
+    Array,
+    array_namespace,
+    beside,
+    index_like,
+    is_array,
+    is_host,
+    library_of,
+    like,
+    to_host,
+)
+from gpukfl._places import resolve_place
+from gpukfl._results import Status
+from gpukfl._rows import Rows
+from gpukfl.estimators._base import HostPickled, Reporting
+from gpukfl.estimators._data import dtype_for, mover, take, weighted_samples
+from gpukfl.estimators._selection_problem import Predictor, SelectionProblem, selection_kernel
+from gpukfl.estimators._selection_search import DEFAULT_RIDGE, FEWEST, Search, Setting, Trial
+from gpukfl.estimators._stability import selection_frequencies, stability_threshold
+from gpukfl.estimators._validation import (
+    check_finite_result,
+    check_number,
+    check_place,
+    check_switch,
+    validate_samples,
+)
+from gpukfl.kernels import Kernel
+from gpukfl.methods import Selection
+from gpukfl.operators import KernelOperator
+
+_QUIET = (Status.CONVERGED, Status.STALLED)  # no further progress is where a fit may well end
+_NO_TIME = 1e-3  # seconds that are left when all are spent
+_TUNE_SHARE, _SELECT_SHARE = 0.5, 0.9  # of max_time after which tuning, and selection, have ended
+
+
+class SelectionBase(Reporting, SelectorMixin, HostPickled):
+    """The common part: parameters, the fit, and everything but what a target means."""
+
+    def __init__(
+        self,
+        kernel: str | Kernel = "laplace",
+        *,
+        ridge: float | str = DEFAULT_RIDGE,
+        sparsity: float | str = "auto",
+        radius: float = 10.0,
+        hierarchical: bool = True,
+        anchor: float | str = "auto",
+        n_permutations: int = 19,
+        n_sparsities: int = 10,
+        n_centers: int | str = "auto",
+        n_subsamples: int = 0,
+        max_false: float = 1.0,
+        max_iter: int = 100,
+        tol: float = 1e-4,
+        validation_fraction: float = 0.2,
+        max_time: float | None = None,
+        random_state: Any = None,
+        backend: str = "auto",
+        dtype: str = "auto",
+        normalize_y: bool = True,
+        standardize: bool = True,
+        verbose: int = 0,
+    ) -> None:
+        self.kernel = kernel
+        self.ridge = ridge
+        self.sparsity = sparsity
+        self.radius = radius
+        self.hierarchical = hierarchical
+        self.anchor = anchor
+        self.n_permutations = n_permutations
+        self.n_sparsities = n_sparsities
+        self.n_centers = n_centers
+        self.n_subsamples = n_subsamples
+        self.max_false = max_false
+        self.max_iter = max_iter
+        self.tol = tol
+        self.validation_fraction = validation_fraction
+        self.max_time = max_time
+        self.random_state = random_state
+        self.backend = backend
+        self.dtype = dtype
+        self.normalize_y = normalize_y
+        self.standardize = standardize
+        self.verbose = verbose
+
+    def _check_parameters(self) -> None:
+        whole = numbers.Integral
+        selection_kernel(self.kernel)
+        check_number("ridge", self.ridge, low=0, low_allowed=False, also=("auto",))
+        check_number("sparsity", self.sparsity, low=0, also=("auto", "tune"))
+        check_number("radius", self.radius, low=0, low_allowed=False)
+        check_number("anchor", self.anchor, low=0, low_allowed=False, also=("auto",))
+        check_number("n_permutations", self.n_permutations, kind=whole, low=1)
+        check_number("n_sparsities", self.n_sparsities, kind=whole, low=2)
+        check_number("n_centers", self.n_centers, kind=whole, low=1, also=("auto", "all"))
+        check_number("n_subsamples", self.n_subsamples, kind=whole, low=0)
+        check_number("max_false", self.max_false, low=0, low_allowed=False)
+        check_number("max_iter", self.max_iter, kind=whole, low=1)
+        check_number("tol", self.tol, low=0)
+        fraction = self.validation_fraction
+        check_number("validation_fraction", fraction, low=0, high=0.9, low_allowed=False)
+        check_number("max_time", self.max_time, low=0, low_allowed=False, also=(None,))
+        check_place(self)
+        for switch in ("hierarchical", "normalize_y", "standardize"):
+            check_switch(switch, getattr(self, switch))
+
+    def _fit(self, X: Array, Y: Array, sample_weight: Any, *, scale_each: bool) -> None:
+        """Fit the columns of `Y` (n, t) and set every attribute; nothing is set on an error."""
+        begun = time.perf_counter()
+        X, Y, weights = weighted_samples(X, Y, sample_weight)
+        n, p = X.shape
+        rng = check_random_state(self.random_state)
+        place = resolve_place(self.backend, X, dtype=dtype_for(self, X), work=n * p)
+
+        def make(rows: np.ndarray | None = None) -> SelectionProblem:
+            here = (X, Y) if rows is None else (take(X, rows), take(Y, rows))
+            w = weights if weights is None or rows is None else weights[rows]
+            return SelectionProblem(self, *here, w, place, rng, scale_each=scale_each)
+
+        problem = make()
+        search = Search(make, X, Y, weights, rng, self, self._until(_TUNE_SHARE, begun), self._tell)
+        setting, stopped = self._setting(problem, search)
+        objective = problem.objective(setting.ridge)
+        if stopped:
+            found = next(trial.found for trial in search.trials if trial.chosen)
+            selection = replace(found, status=Status.INTERRUPTED)
+        elif problem.constant:
+            selection = Selection(np.zeros(p), Status.CONVERGED)
+        else:
+            selection = problem.run(
+                objective,
+                setting.sparsity,
+                max_time=self._until(_SELECT_SHARE, begun),
+                watch=lambda k, history: self._tell("selection", k, history),
+            )
+        self.selection_frequencies_: np.ndarray | None = None
+        self.stability_threshold_: float | None = None
+        if self.n_subsamples and not problem.constant and selection.status in _QUIET:
+            selection = self._stable(make, setting, selection, n, begun)
+        try:
+            last = problem.fit_selected(selection, setting.ridge)
+        except KeyboardInterrupt:  # the quickest fit, which another one ends
+            selection = replace(selection, status=Status.INTERRUPTED)
+            last = problem.fit_selected(selection, setting.ridge, refine=False)
+        self._keep(problem, selection, last, X)
+        self.ridge_ = setting.ridge
+        traced = self.sparsity == "tune" and search.trials
+        self.path_ = _path(search.trials, setting.ridge) if traced else None
+        self.tuning_ = [_described(trial) for trial in search.trials]
+
+    def _until(self, share: float, begun: float) -> float | None:
+        if self.max_time is None:
+            return None
+        return max(share * self.max_time - (time.perf_counter() - begun), _NO_TIME)
+
+    def _setting(self, problem: SelectionProblem, search: Search) -> tuple[Setting, bool]:
+        """Give λ and γ, and whether the user interrupted their choice."""
+        ridge = DEFAULT_RIDGE if self.ridge == "auto" else float(self.ridge)
+        given = Setting(ridge, "auto" if self.sparsity == "tune" else self.sparsity)
+        if problem.constant:
+            msg = "y is constant: the model predicts that constant and selects no variable"
+            warnings.warn(msg, UserWarning, stacklevel=5)
+            return given, False
+        if (self.ridge != "auto" and self.sparsity != "tune") or problem.n < FEWEST:
+            return given, False
+        try:
+            return search.run(), False
+        except KeyboardInterrupt:
+            if not search.trials:  # interrupted before anything was selected
+                raise
+            best = max(search.trials, key=lambda trial: trial.score)
+            best.chosen = True
+            return best.setting, True
+
+    def _stable(
+        self, make: Any, setting: Setting, selection: Selection, n: int, begun: float
+    ) -> Selection:
+        """Keep the variables that are selected on enough halves of the samples."""
+
+        def select(rows: np.ndarray) -> np.ndarray:
+            problem = make(rows)
+            found = problem.run(problem.objective(setting.ridge), setting.sparsity)
+            if found.status is Status.INTERRUPTED:
+                raise KeyboardInterrupt
+            return found.support
+
+        def late() -> bool:
+            return self.max_time is not None and self._until(_SELECT_SHARE, begun) == _NO_TIME
+
+        p, rng = len(selection.beta), check_random_state(self.random_state)
+        try:
+            shares, mean, whole = selection_frequencies(select, n, self.n_subsamples, rng, late)
+        except KeyboardInterrupt:
+            return replace(selection, status=Status.INTERRUPTED)
+        threshold = stability_threshold(mean, p, self.max_false)
+        if threshold > 1.0:
+            msg = (
+                f"{mean:.1f} variables of {p} are selected on a half: at most "
+                f"{mean**2 / p:.2g} false ones can be promised, not max_false={self.max_false:g}; "
+                "those selected on every half are kept"
+            )
+            warnings.warn(msg, UserWarning, stacklevel=6)
+            threshold = 1.0
+        self.selection_frequencies_, self.stability_threshold_ = shares, threshold
+        stable = shares >= threshold
+        typical = (
+            float(selection.beta[selection.support].mean()) if selection.support.any() else 1.0
+        )
+        beta = np.where(stable, np.where(selection.beta > 0, selection.beta, typical), 0.0)
+        status = selection.status if whole else Status.TIME_LIMIT
+        return replace(selection, beta=beta, status=status)
+
+    def _keep(
+        self,
+        problem: SelectionProblem,
+        selection: Selection,
+        last: Predictor | None,
+        X: Array,
+    ) -> None:
+        xp = array_namespace(problem.X)
+        back = mover(X, dtype_for(self, X))
+        beta = np.zeros(problem.p) if last is None else last.beta
+        self._support = selection.support
+        self._used = np.flatnonzero(beta)
+        self.intercept_ = back(problem.y_mean)
+        self.mean_, self.scale_ = problem.rows.shift, problem.rows.scale
+        self.kernel_, self.dual_coef_, self.centers_ = problem.kernel, None, None
+        self._stretch = np.ones(0)
+        if last is not None:
+            model = last.model
+            with np.errstate(over="ignore"):
+                dual_coef = xp.astype(model.dual_coef_, xp.float64) * problem.y_scale[None, :]
+                shift = model.intercept_ * problem.y_scale
+            self.dual_coef_ = back(dual_coef)
+            self.intercept_ = back(problem.y_mean + xp.astype(shift, xp.float64))
+            check_finite_result(self.dual_coef_, self.intercept_)
+            self.centers_, self.kernel_ = back(model.centers_), model.kernel_
+            self._stretch = beta[self._used] ** (1.0 / problem.kernel.power)
+        back64 = mover(X, "float64")
+        place = problem.X
+        self.beta_ = back64(beside(beta, xp.astype(place[:0, :], xp.float64)))
+        self._keep_rounds(selection)
+        importances = np.zeros(problem.p) if last is None else last.importances
+        self.feature_importances_ = beside(importances, self.beta_)
+        order = self._used[np.argsort(-importances[self._used], kind="stable")]
+        components = np.zeros((len(order), problem.p))
+        components[np.arange(len(order)), order] = 1.0
+        self.components_ = beside(components, self.intercept_)
+        self.n_effective_features_ = int(self._support.sum())
+        self.sparsity_ = selection.rounds[-1].sparsity if selection.rounds else 0.0
+        self.anchor_ = problem.anchor
+        self.history_, self.n_iter_ = selection.history, len(selection.history)
+        self.status_ = selection.status.name
+        self.place_ = f"{library_of(place)} {place.device}"
+        self._library = library_of(X)
+        self._n_samples = problem.n
+        self._warn(problem)
+
+    def _keep_rounds(self, selection: Selection) -> None:
+        """Set level and score of every variable, and what each round found."""
+        p = len(selection.beta)
+        self.levels_, self.scores_ = np.zeros(p, dtype=np.int64), np.zeros(p)
+        self.rounds_ = []
+        for level, one in enumerate(selection.rounds, start=1):
+            out = self.levels_ == 0
+            self.scores_[out] = one.scores[out]
+            self.levels_[one.entered] = level
+            self.rounds_.append(
+                {
+                    "level": level,
+                    "sparsity": float(one.sparsity),
+                    "entered": one.entered.tolist(),
+                    "scores": one.scores[one.entered].tolist(),
+                    "highest_left": float(np.delete(one.scores, one.entered).max(initial=0.0)),
+                }
+            )
+
+    def _warn(self, problem: SelectionProblem) -> None:
+        if Status[self.status_] not in _QUIET:
+            reason = Status[self.status_].value
+            msg = f"{type(self).__name__} after {self.n_iter_} iterations: {reason}"
+            warnings.warn(msg, ConvergenceWarning, stacklevel=5)
+        if not self._support.any() and not problem.constant:
+            msg = "no variable was selected: the model predicts the mean of y"
+            warnings.warn(msg, UserWarning, stacklevel=5)
+
+    # ------------------------------------------------------------------ what was selected
+
+    def _get_support_mask(self) -> np.ndarray:
+        check_is_fitted(self)
+        return self._support
+
+    def transform(self, X: Any) -> Array:
+        """Keep the selected columns.
+
+        Parameters
+        ----------
+        X : array or frame of shape (n_samples, n_features)
+            Data, of the library that was used in `fit`.
+
+        Returns
+        -------
+        array or frame of shape (n_samples, n_selected)
+            The selected columns as they are in X.
+
+        Raises
+        ------
+        ValueError
+            If no variable was selected.
+        """
+        check_is_fitted(self)
+        whole = validate_samples(self, X, reset=False, method="transform")
+        if not self._support.any():
+            msg = (
+                "expected at least one selected variable to transform to, got none: lower "
+                "`sparsity`, or see `scores_` for what came close"
+            )
+            raise ValueError(msg)
+        if hasattr(X, "columns"):
+            return super().transform(X)
+        index = np.flatnonzero(self._support)
+        if is_host(whole):
+            return whole[:, index]
+        xp = array_namespace(whole)
+        return xp.take(whole, xp.asarray(index, device=like(whole)["device"]), axis=1)
+
+    def inverse_transform(self, X: Any) -> Array:
+        """Put the selected columns back in their places, among columns of zeros.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_selected)
+            What `transform` gives, of any library.
+
+        Returns
+        -------
+        array of shape (n_samples, n_features)
+            Of the library, device and dtype of X.
+
+        Raises
+        ------
+        ValueError
+            If X has another number of columns than were selected.
+        """
+        if not is_array(X) or is_host(X):
+            return super().inverse_transform(X)
+        support = self.get_support()
+        if X.ndim != 2 or X.shape[1] != support.sum():
+            msg = f"expected X of shape (n, {int(support.sum())}), got {tuple(X.shape)}"
+            raise ValueError(msg)
+        xp = array_namespace(X)
+        with_zeros = xp.concat([X, xp.zeros((X.shape[0], 1), **like(X))], axis=1)
+        origin = np.where(support, np.cumsum(support) - 1, X.shape[1])
+        return xp.take(with_zeros, xp.asarray(origin, **index_like(X)), axis=1)
+
+    # ------------------------------------------------------------------ description
+
+    _map_norms = "error that permuting adds"
+    _dimension_name = "selected variable"
+    _curves_note = (
+        "A variable enters in the first round in which its score exceeds the threshold γ. A "
+        "profile is the prediction along one selected variable, the others at the middle of the "
+        "centres."
+    )
+
+    def _model_text(self) -> str:
+        last = "the mean" if self.dual_coef_ is None else f"{type(self.kernel_).__name__} kernel"
+        return (
+            f"{int(self._support.sum())} of {len(self._support)} variables in "
+            f"{self.levels_.max(initial=0)} rounds, then {last}"
+        )
+
+    def _facts(self) -> dict[str, Any]:
+        """Give what a report says of the model."""
+        found = [round_ for round_ in self.rounds_ if round_["entered"]]
+        return {
+            "selection by": type(selection_kernel(self.kernel)).__name__,
+            "selected": f"{int(self._support.sum())} of {len(self._support)} variables",
+            "variables by round": ", ".join(str(len(r["entered"])) for r in found) or "none",
+            "thresholds γ": ", ".join(f"{r['sparsity']:.3g}" for r in self.rounds_) or "none",
+            "ridge λ": f"{self.ridge_:.3g}",
+            "prediction by": "the mean" if self.dual_coef_ is None else type(self.kernel_).__name__,
+            "kernel products": "by blocks",
+        }
+
+    def profiles(self, count: int = 5, points: int = 100) -> tuple[np.ndarray, np.ndarray]:
+        """Predict along the selected variables, the others at the mean of the centres.
+
+        Parameters
+        ----------
+        count : int
+            Variables at most, most important first.
+        points : int
+            On each, over the range of the centres.
+
+        Returns
+        -------
+        tuple of host arrays, shapes (c, points) and (c, points, n_targets)
+            Values of the variables on the scale of `standardize`, and predictions.
+        """
+        check_is_fitted(self)
+        if self.dual_coef_ is None:
+            return np.zeros((0, points)), np.zeros((0, points, len(to_host(self.intercept_))))
+        centers = to_host(self.centers_).astype(float)
+        importances = to_host(self.feature_importances_)[self._used]
+        order = np.argsort(-importances, kind="stable")[:count]
+        steps = np.linspace(centers.min(axis=0), centers.max(axis=0), points, axis=1)[order]
+        Z = np.tile(centers.mean(axis=0), (len(order), points, 1))
+        for row, variable in enumerate(order):
+            Z[row, :, variable] = steps[row]
+        K = self.kernel_(Z.reshape(-1, Z.shape[-1]), centers)
+        values = to_host(self.intercept_) + K @ to_host(self.dual_coef_)
+        return steps / self._stretch[order, None], values.reshape(len(order), points, -1)
+
+    # ------------------------------------------------------------------ prediction
+
+    def _predict(self, X: Any, method: str) -> Array:
+        """Fitted functions at `X`: (n, t)."""
+        check_is_fitted(self)
+        X = validate_samples(self, X, reset=False, method=method)
+        xp = array_namespace(self.intercept_)
+        if self.dual_coef_ is None:
+            n, t = X.shape[0], self.intercept_.shape[0]
+            flat = xp.zeros((n, t), **like(self.intercept_))
+            return xp.astype(self.intercept_ + flat, X.dtype)
+        used = xp.asarray(self._used, device=like(self.intercept_)["device"])
+        columns = np.asarray(X[:, self._used]) if is_host(X) else xp.take(X, used, axis=1)
+        shift = None if self.mean_ is None else self.mean_[self._used]
+        scale = 1.0 if self.scale_ is None else self.scale_[self._used]
+        reference = xp.empty((0,), **like(self.centers_))
+        rows = Rows(columns, reference, shift, scale / self._stretch)
+        operator = KernelOperator(self.kernel_, rows, self.centers_)
+        return xp.astype(self.intercept_ + operator @ self.dual_coef_, X.dtype)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.array_api_support = True
+        tags.input_tags.allow_nan = False
+        tags.target_tags.required = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def _path(trials: list[Trial], ridge: float) -> dict[str, np.ndarray]:
+    """Give what the path at the chosen λ selected."""
+    mine = [t for t in trials if t.setting.ridge == ridge]
+    return {
+        "sparsity": np.asarray([t.setting.sparsity for t in mine]),
+        "beta": np.asarray([t.found.beta for t in mine]),
+        "score": np.asarray([t.score for t in mine]),
+    }
+
+
+def _described(trial: Trial) -> dict[str, Any]:
+    return {
+        "ridge": trial.setting.ridge,
+        "sparsity": trial.setting.sparsity,
+        "n_selected": trial.selected,
+        "score": trial.score,
+        "chosen": trial.chosen,
+    }

@@ -1,0 +1,255 @@
+"""One problem of kernel feature selection: placed data, both algorithms, and the last fit."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from gpukfl._array import Array, array_namespace, beside, double_like, index_like, to_host
+from gpukfl._memory import available_memory
+from gpukfl._places import Place
+from gpukfl._results import History, Status
+from gpukfl.estimators._data import Data
+from gpukfl.estimators._kernel_ridge import KernelRidgeRegressor
+from gpukfl.kernels import (
+    Gaussian,
+    InverseManhattan,
+    Kernel,
+    Manhattan,
+    ManhattanLaplace,
+    Radial,
+    median_distance,
+)
+from gpukfl.linalg import difference_sums
+from gpukfl.methods import (
+    DenseSelection,
+    DenseSystem,
+    FactoredSelection,
+    FeatureSelection,
+    Point,
+    Selection,
+    SelectionObjective,
+    permutation_threshold,
+)
+from gpukfl.solvers import ProjectedGradient
+
+SELECTION_KERNELS: dict[str, Kernel] = {
+    "laplace": ManhattanLaplace(),
+    "gaussian": Gaussian(0.5**0.5),
+    "inverse": InverseManhattan(),
+}
+RIDGES = tuple(10.0**-k for k in range(1, 15))  # of the last fit
+
+_DENSE_UP_TO = 3_000  # samples with which the exact form is the quicker one
+_CENTERS = 256
+_CENTERS_SHARE = 0.25  # of the memory that may be used, for the factors of the kernel
+_REFINE_ROWS = 1_000  # samples on which the weights of the last fit are learned
+_FIT_ROWS = 500  # samples on which they, and its kernel, are chosen
+_RIDGE_SHARES = (1.0, 0.1, 0.01)
+_STRETCHES = (0.5, 1.0, 2.0, 4.0)
+
+
+def selection_kernel(kernel: str | Kernel, /) -> Any:
+    """Give a kernel that can weigh variables, by its name or as it is.
+
+    Raises
+    ------
+    ValueError
+        If the name is unknown.
+    TypeError
+        If it is not a function of a sum over the variables with a slope at 0.
+    """
+    if isinstance(kernel, str):
+        if kernel not in SELECTION_KERNELS:
+            msg = f"expected kernel to be one of {', '.join(SELECTION_KERNELS)}, got {kernel!r}"
+            raise ValueError(msg)
+        return SELECTION_KERNELS[kernel]
+    if isinstance(kernel, Manhattan) or (isinstance(kernel, Radial) and kernel.smooth):
+        return kernel
+    msg = (
+        f"expected kernel to be one of {', '.join(SELECTION_KERNELS)}, or a kernel of the l1 or "
+        f"squared distance with a finite slope at 0, got {kernel!r}"
+    )
+    raise TypeError(msg)
+
+
+@dataclass(frozen=True, eq=False)
+class Predictor:
+    """The last fit: kernel ridge regression on the variables, stretched by their weights."""
+
+    beta: np.ndarray  # (p,)
+    model: Any  # KernelRidgeRegressor
+    importances: np.ndarray  # (p,), summing to 1
+
+
+class SelectionProblem(Data):
+    """Data on a place, and what is done with them; see the base class for its attributes."""
+
+    def __init__(
+        self,
+        settings: Any,
+        X: Array,
+        Y: Array,
+        weights: np.ndarray | None,
+        place: Place,
+        rng: np.random.RandomState,
+        *,
+        scale_each: bool,
+    ) -> None:
+        super().__init__(settings, X, Y, weights, place, scale_each=scale_each)
+        self.kernel = selection_kernel(settings.kernel)
+        self.X, self.rng = self.rows.whole(), rng
+        self.n, self.p = self.X.shape
+        self.anchor = self._anchor()
+        s = self.root_weights
+        self.weights = None if s is None else s * s
+
+    def _anchor(self) -> float:
+        r"""τ at which a typical pair of samples differs by 1 in one variable's share of h."""
+        if self.settings.anchor != "auto":
+            return float(self.settings.anchor)
+        sample, weights = self.sample(self.rng)
+        w = np.ones(sample.shape[0]) if weights is None else weights
+        xp, power = array_namespace(sample), self.kernel.power
+        pairs = xp.asarray(np.outer(w, w) / w.sum() ** 2, **double_like(sample))
+        typical = to_host(difference_sums(pairs, sample, power=power))
+        typical = typical[typical > 0] * self.kernel.lengthscale ** -float(power)
+        return 1.0 / float(typical.mean()) if len(typical) else 1.0
+
+    def objective(self, ridge: float, /) -> SelectionObjective:
+        """J in the form that n_centers asks for."""
+        wanted, n = self.settings.n_centers, self.n
+        given = self.kernel, self.X, self.Y, ridge, self.weights
+        if wanted == "all" or (wanted == "auto" and n <= _DENSE_UP_TO):
+            return DenseSelection(*given)
+        centers = _CENTERS if wanted == "auto" else int(wanted)
+        fitting = int(_CENTERS_SHARE * available_memory(self.X) // (32 * n))
+        return FactoredSelection(*given, n_centers=max(1, min(centers, fitting)), rng=self.rng)
+
+    def run(
+        self,
+        objective: SelectionObjective,
+        sparsity: float | str,
+        /,
+        *,
+        start: np.ndarray | None = None,
+        max_time: float | None = None,
+        watch: Callable[[int, History], None] = lambda *_: None,
+    ) -> Selection:
+        """Select, by the algorithm and with the threshold that the settings ask for.
+
+        Algorithm 1' may begin from the weights `start` of a larger γ.
+        """
+
+        def threshold(point: Point, columns: np.ndarray) -> float:
+            if not isinstance(sparsity, str):
+                return float(sparsity)
+            return permutation_threshold(
+                objective,
+                point,
+                columns,
+                n_permutations=self.settings.n_permutations,
+                rng=self.rng,
+            )
+
+        algorithm = replace(self.algorithm, max_time=max_time)
+        if self.settings.hierarchical:
+            return algorithm.select_in_rounds(objective, threshold, watch)
+        nothing = np.zeros(self.p)
+        gamma = threshold(objective.at(nothing), np.arange(self.p))
+        return algorithm.select(objective, gamma, start, watch=watch)
+
+    @property
+    def algorithm(self) -> FeatureSelection:
+        """Both algorithms with the settings."""
+        solver = ProjectedGradient(max_iter=self.settings.max_iter, tol=self.settings.tol)
+        return FeatureSelection(float(self.settings.radius), self.anchor, solver)
+
+    def refined(self, objective: SelectionObjective, selection: Selection, /) -> np.ndarray:
+        """Weights of the selected variables without the penalty, which shrinks them (p,)."""
+        found = self.algorithm.select(objective, 0.0, selection.beta, ~selection.support)
+        if found.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt
+        return found.beta if found.beta.any() else selection.beta
+
+    def fit_selected(
+        self, selection: Selection, ridge: float, /, *, refine: bool = True
+    ) -> Predictor | None:
+        """Fit kernel ridge regression to what was selected.
+
+        Weights, kernel and lengthscale are those of the lowest leave-one-out error on some of
+        the samples: the λ that selects well smooths more than the one that predicts well. Without
+        `refine` the weights are all τ. None where nothing was selected.
+        """
+        if not selection.support.any():
+            return None
+        rows = self._some(_REFINE_ROWS)
+        fewer = self._some(_FIT_ROWS)
+        weights = [np.where(selection.support, self.anchor, 0.0)]
+        for share in _RIDGE_SHARES if refine else ():
+            objective = DenseSelection(self.kernel, *rows[:2], share * ridge, rows[2])
+            weights.append(self.refined(objective, selection))
+        tried = [(beta, *self._best_kernel(beta, *fewer)) for beta in weights]
+        beta, kernel, _ = min(tried, key=lambda found: found[2])
+        model = KernelRidgeRegressor(kernel, lengthscale=1.0, random_state=self.rng)
+        s = None if self.weights is None else to_host(self.weights)[:, 0]
+        Z = self._stretched(self.X, beta)
+        with warnings.catch_warnings():  # smooth targets without noise want no ridge at all
+            warnings.filterwarnings("ignore", message="the best ridge", category=UserWarning)
+            model.fit(Z, self.Y, sample_weight=s)
+        return Predictor(beta, model, self._importances(model, beta, *fewer))
+
+    def _importances(
+        self, model: Any, beta: np.ndarray, X: Array, Y: Array, weights: Array | None
+    ) -> np.ndarray:
+        """Shares in the error that permuting one variable's values adds (p,)."""
+        xp = array_namespace(X)
+        Z, w = self._stretched(X, beta), 1.0 if weights is None else weights
+
+        def error(Z: Array) -> float:
+            return float(xp.sum(w * (xp.reshape(model.predict(Z), Y.shape) - Y) ** 2))
+
+        base, rises = error(Z), np.zeros(self.p)
+        order = xp.asarray(self.rng.permutation(X.shape[0]), **index_like(X))
+        for position, variable in enumerate(np.flatnonzero(beta)):
+            column = Z[:, position : position + 1]
+            moved = [Z[:, :position], xp.take(column, order, axis=0), Z[:, position + 1 :]]
+            rises[variable] = max(error(xp.concat(moved, axis=1)) - base, 0.0)
+        return rises / rises.sum() if rises.sum() > 0 else beta / beta.sum()
+
+    def _some(self, count: int) -> tuple[Array, Array, Array | None]:
+        """Draw samples, targets and weights of at most `count` samples."""
+        xp = array_namespace(self.X)
+        index = np.arange(self.n)
+        if self.n > count:
+            index = np.sort(self.rng.choice(self.n, count, replace=False))
+        at = xp.asarray(index, **index_like(self.X))
+        weights = None if self.weights is None else xp.take(self.weights, at, axis=0)
+        return xp.take(self.X, at, axis=0), xp.take(self.Y, at, axis=0), weights
+
+    def _stretched(self, X: Array, beta: np.ndarray) -> Array:
+        """Variables that have weight, times the root of it."""
+        xp = array_namespace(X)
+        used = np.flatnonzero(beta)
+        Z = xp.take(X, xp.asarray(used, **index_like(X)), axis=1)
+        return Z * beside(beta[used] ** (1.0 / self.kernel.power), X)
+
+    def _best_kernel(
+        self, beta: np.ndarray, X: Array, Y: Array, weights: Array | None
+    ) -> tuple[Kernel, float]:
+        """Kernel and lengthscale of the lowest leave-one-out error, and that error."""
+        xp = array_namespace(X)
+        Z, Y = self._stretched(X, beta), xp.astype(Y, xp.float64)
+        w = None if weights is None else to_host(weights)[:, 0]
+        smooth = Gaussian(median_distance(Z, norm="euclidean", weights=w))
+        kernels = [k.stretched(factor) for k in (self.kernel, smooth) for factor in _STRETCHES]
+        errors = []
+        for kernel in kernels:
+            K = xp.astype(kernel(Z, Z), xp.float64)
+            errors.append(min(DenseSystem.of(K, Y, weights).leave_one_out(RIDGES).scores))
+        best = int(np.argmin(errors))
+        return kernels[best], errors[best]

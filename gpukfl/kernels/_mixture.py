@@ -1,0 +1,70 @@
+"""Finite mixtures of exponentials: the kernels from which all completely monotone ones are made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpukfl._array import Array, array_namespace
+from gpukfl.kernels._base import check_positive
+from gpukfl.kernels._manhattan import Manhattan
+from gpukfl.kernels._radial import Radial
+
+
+class _Mixture:
+    r""":math:`h(u) = \sum_k w_k e^{-t_k u}`."""
+
+    weights: tuple[float, ...]
+    rates: tuple[float, ...]
+
+    def _check(self) -> None:
+        for name in ("weights", "rates"):
+            values = tuple(map(float, getattr(self, name)))
+            for value in values:
+                check_positive(f"number in {name}", value)
+            object.__setattr__(self, name, values)
+        n_weights, n_rates = len(self.weights), len(self.rates)
+        if n_weights != n_rates or not n_weights:
+            msg = f"expected as many weights as rates, at least one, got {n_weights} and {n_rates}"
+            raise ValueError(msg)
+
+    def profile(self, u: Array, /) -> Array:
+        """Value at scaled distances, or squared distances, `u`."""
+        xp = array_namespace(u)
+        terms = zip(self.weights, self.rates, strict=True)
+        return sum((w * xp.exp(-t * u) for w, t in terms), start=xp.zeros_like(u))
+
+    def derivative(self, u: Array, /) -> Array:
+        """Differentiate `profile`."""
+        xp = array_namespace(u)
+        terms = zip(self.weights, self.rates, strict=True)
+        return sum((-t * w * xp.exp(-t * u) for w, t in terms), start=xp.zeros_like(u))
+
+
+@dataclass(frozen=True)
+class ManhattanMixture(_Mixture, Manhattan):
+    r""":math:`k = \sum_k w_k e^{-t_k u}` with :math:`u = \|x - z\|_1 / \ell`.
+
+    The `weights` and `rates` are tuples of positive numbers, equally many.
+    """
+
+    weights: tuple[float, ...] = (0.5, 0.5)
+    rates: tuple[float, ...] = (0.5, 2.0)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._check()
+
+
+@dataclass(frozen=True)
+class GaussianMixture(_Mixture, Radial):
+    r""":math:`k = \sum_k w_k e^{-t_k s}` with :math:`s = \|x - z\|^2 / \ell^2`.
+
+    The `weights` and `rates` are tuples of positive numbers, equally many.
+    """
+
+    weights: tuple[float, ...] = (0.5, 0.5)
+    rates: tuple[float, ...] = (0.25, 1.0)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._check()

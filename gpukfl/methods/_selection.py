@@ -1,0 +1,329 @@
+r"""Kernel feature selection: Algorithms 1' and 2', the path over γ, and thresholds by permutation.
+
+Ruan, Liu and Jordan, "Taming Nonconvexity in Kernel Feature Selection: Favorable Properties of the
+Laplace Kernel", Section 5. A variable is selected where :math:`\beta_l > 0` at the end of projected
+gradients on :math:`J(\beta) + \gamma \|\beta\|_1` over
+:math:`\{\beta \ge 0, \|\beta\|_1 \le M\}` that begin at β = 0.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from gpukfl._results import History, Status
+from gpukfl.methods._selection_objective import Point, SelectionObjective
+from gpukfl.solvers import ProjectedGradient, project_on_capped_orthant
+
+_STAGES = 20  # times that the working set may grow
+_NOTHING = 1e-10  # of the largest weight: what rounding may leave of one that is 0
+_VIOLATION = 1e-3  # of the largest slope at 0: smaller ones let no variable in
+
+
+@dataclass(frozen=True, eq=False)
+class Round:
+    r"""One run of Algorithm 1' beside the variables found before it.
+
+    Attributes
+    ----------
+    sparsity : float
+        γ.
+    scores : host array (p,)
+        :math:`-\partial_l J` where the round began: a variable enters where this exceeds γ.
+    beta : host array (p,)
+        Weights at its end, those found before included.
+    entered : host array of indices
+        Variables that it found.
+    """
+
+    sparsity: float
+    scores: np.ndarray
+    beta: np.ndarray
+    entered: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Selection:
+    """What was selected, how it came about, and how it ended."""
+
+    beta: np.ndarray  # (p,), 0 for variables that are not selected
+    status: Status
+    rounds: list[Round] = field(default_factory=list)
+    history: History = field(default_factory=History)
+
+    @property
+    def support(self) -> np.ndarray:
+        """Whether each variable is selected (p,)."""
+        return self.beta > 0
+
+
+@dataclass(frozen=True)
+class FeatureSelection:
+    """Settings of both algorithms.
+
+    Parameters
+    ----------
+    radius : float
+        M, positive.
+    anchor : float
+        τ, positive: weight of variables that earlier rounds found.
+    solver : ProjectedGradient
+        Descent within a working set.
+    max_rounds : int
+        Rounds of Algorithm 2' at most.
+    max_time : float or None
+        Seconds.
+    """
+
+    radius: float = 10.0
+    anchor: float = 1.0
+    solver: ProjectedGradient = field(default_factory=ProjectedGradient)
+    max_rounds: int = 20
+    max_time: float | None = None
+
+    def select(
+        self,
+        objective: SelectionObjective,
+        sparsity: float,
+        /,
+        start: np.ndarray | None = None,
+        held: np.ndarray | None = None,
+        watch: Callable[[int, History], None] = lambda *_: None,
+    ) -> Selection:
+        """Algorithm 1': descend from `start`, by default 0, while `held` variables stay there.
+
+        Parameters
+        ----------
+        objective : SelectionObjective
+            J.
+        sparsity : float
+            γ, at least 0.
+        start : host array (p,), optional
+            Weights to begin from.
+        held : host array of bool (p,), optional
+            Variables that keep the weight they have in `start`.
+        watch : callable
+            Called after every step with its number and the history.
+
+        Returns
+        -------
+        Selection
+            With one round. An interruption from the keyboard keeps the best weights.
+
+        Notes
+        -----
+        Only variables with weight, or whose derivative says that weight helps, take part in the
+        steps; the derivatives of all are looked at whenever those have converged.
+        """
+        begun = time.perf_counter()
+        p = objective.n_variables
+        beta = np.zeros(p) if start is None else start.copy()
+        free = np.ones(p, dtype=bool) if held is None else ~held
+        history, status = History(), Status.CONVERGED
+        candidates, scores = np.flatnonzero(free), np.zeros(p)
+        for stage in range(_STAGES):
+            slopes = objective.gradient(objective.at(beta), candidates)
+            if stage == 0:
+                scores[candidates] = -slopes
+            entering = self._entering(beta[candidates], slopes + sparsity, scores, sparsity)
+            working = candidates[entering | (beta[candidates] > 0)]
+            if not entering.any() and (len(history) or not len(working)):
+                break
+            objective.focus(self._reference(beta, working))
+            beta, status = self._descend(objective, beta, working, sparsity, history, begun, watch)
+            if status not in (Status.CONVERGED, Status.STALLED):
+                break
+        entered = np.flatnonzero(free & (beta > 0))
+        return Selection(beta, status, [Round(sparsity, scores, beta, entered)], history)
+
+    def _entering(
+        self, beta: np.ndarray, slopes: np.ndarray, scores: np.ndarray, sparsity: float
+    ) -> np.ndarray:
+        """Which variables without weight gain by some, beyond those that have it already."""
+        smallest = _VIOLATION * max(float(scores.max(initial=0.0)) - sparsity, 0.0)
+        if beta.sum() >= self.radius * (1 - 1e-9):  # weight must be taken from others
+            smallest -= min(float(slopes[beta > 0].min(initial=0.0)), 0.0)
+        return (beta <= 0) & (slopes < -smallest)
+
+    def _reference(self, beta: np.ndarray, working: np.ndarray) -> np.ndarray:
+        """Weights near which the next steps are expected to go."""
+        reference = beta.copy()
+        reference[working] = np.maximum(beta[working], self.anchor / max(len(working), 1))
+        return reference
+
+    def _descend(
+        self,
+        objective: SelectionObjective,
+        beta: np.ndarray,
+        working: np.ndarray,
+        sparsity: float,
+        history: History,
+        begun: float,
+        watch: Callable[[int, History], None],
+    ) -> tuple[np.ndarray, Status]:
+        """Projected gradients on the `working` variables; the others stay."""
+        known: dict[bytes, Point] = {}
+
+        def full(b: np.ndarray) -> np.ndarray:
+            at = beta.copy()
+            at[working] = b
+            return at
+
+        def value(b: np.ndarray) -> float:
+            point = objective.at(full(b))
+            known.clear()  # a point holds a matrix: only the last is kept
+            known[b.tobytes()] = point
+            return point.value + sparsity * float(b.sum())
+
+        def gradient(b: np.ndarray) -> np.ndarray:
+            point = known[b.tobytes()] if b.tobytes() in known else objective.at(full(b))
+            return objective.gradient(point, working) + sparsity
+
+        def note(_: int, latest: History) -> None:
+            history.objective.append(latest.objective[-1])
+            history.step.append(latest.step[-1])
+            history.residual.append(latest.residual[-1])
+            history.seconds.append(time.perf_counter() - begun)
+            watch(len(history) - 1, history)
+
+        left = None
+        if self.max_time is not None:
+            left = max(self.max_time - (time.perf_counter() - begun), 1e-3)
+        found = replace(self.solver, max_time=left).minimize(
+            value,
+            gradient,
+            lambda b: project_on_capped_orthant(b, self.radius),
+            beta[working],
+            watch=note,
+        )
+        kept = found.x > _NOTHING * found.x.max(initial=0.0)
+        return full(np.where(kept, found.x, 0.0)), found.status
+
+    def select_in_rounds(
+        self,
+        objective: SelectionObjective,
+        threshold: Callable[[Point, np.ndarray], float],
+        /,
+        watch: Callable[[int, History], None] = lambda *_: None,
+    ) -> Selection:
+        """Algorithm 2': rounds of `select` with what was found held at τ, until no more is found.
+
+        Parameters
+        ----------
+        objective : SelectionObjective
+            J.
+        threshold : callable
+            Gives γ for the point where a round begins and the variables that it may find.
+        watch : callable
+            Called after every step with its number and the history.
+
+        Returns
+        -------
+        Selection
+            With every round, the last of which found nothing; selected variables have weight τ.
+        """
+        begun = time.perf_counter()
+        p = objective.n_variables
+        held = np.zeros(p, dtype=bool)
+        rounds: list[Round] = []
+        history, status = History(), Status.MAX_ITER
+        for _ in range(self.max_rounds):
+            start = np.where(held, self.anchor, 0.0)
+            if held.all():
+                status = Status.CONVERGED
+                break
+            objective.focus(start if held.any() else np.full(p, self.anchor / p))
+            gamma = threshold(objective.at(start), np.flatnonzero(~held))
+            found = replace(self, max_time=self._left(begun)).select(
+                objective, gamma, start, held, _continued(history, begun, watch)
+            )
+            rounds += found.rounds
+            if not len(found.rounds[0].entered):
+                status = found.status
+                break
+            held[found.rounds[0].entered] = True
+            if found.status not in (Status.CONVERGED, Status.STALLED, Status.MAX_ITER):
+                status = found.status
+                break
+        return Selection(np.where(held, self.anchor, 0.0), status, rounds, history)
+
+    def _left(self, begun: float) -> float | None:
+        if self.max_time is None:
+            return None
+        return max(self.max_time - (time.perf_counter() - begun), 1e-3)
+
+    def path(
+        self, objective: SelectionObjective, sparsities: Sequence[float], /
+    ) -> list[Selection]:
+        """Algorithm 1' for descending γ, each begun where the last ended."""
+        selections: list[Selection] = []
+        for gamma in sorted(sparsities, reverse=True):
+            start = selections[-1].beta if selections else None
+            selections.append(self.select(objective, gamma, start))
+        return selections
+
+
+def _continued(
+    history: History, begun: float, watch: Callable[[int, History], None]
+) -> Callable[[int, History], None]:
+    """Append to one history what a round reports of its own."""
+
+    def note(_: int, latest: History) -> None:
+        history.objective.append(latest.objective[-1])
+        history.step.append(latest.step[-1])
+        history.residual.append(latest.residual[-1])
+        history.seconds.append(time.perf_counter() - begun)
+        watch(len(history) - 1, history)
+
+    return note
+
+
+def largest_sparsity(objective: SelectionObjective, /) -> float:
+    r"""Smallest γ at which nothing is selected: :math:`\max_l -\partial_l J(0)`."""
+    slopes = objective.gradient(objective.at(np.zeros(objective.n_variables)))
+    return max(float(-slopes.min()), 0.0)
+
+
+def permutation_threshold(
+    objective: SelectionObjective,
+    point: Point,
+    columns: np.ndarray,
+    /,
+    *,
+    n_permutations: int,
+    rng: np.random.RandomState,
+) -> float:
+    r"""Largest score of any of the `columns` over random orders of the samples.
+
+    The residuals and the kernel of the variables found so far are permuted together against all
+    other variables at once, which keeps the dependence among these. Where all of them are
+    independent of the rest, some score exceeds this threshold with probability at most
+    1 / (`n_permutations` + 1).
+
+    Parameters
+    ----------
+    objective : SelectionObjective
+        J.
+    point : Point
+        Where the scores :math:`-\partial_l J` are taken.
+    columns : host array of indices
+        Variables that may be selected.
+    n_permutations : int
+        Permutations.
+    rng : RandomState
+        Draws them on the host.
+
+    Returns
+    -------
+    float
+        The threshold, at least 0: a γ.
+    """
+    n = objective.X.shape[0]
+    highest = 0.0
+    for _ in range(n_permutations):
+        slopes = objective.gradient(point, columns, rng.permutation(n))
+        highest = max(highest, float(-slopes.min(initial=0.0)))
+    return highest

@@ -1,0 +1,309 @@
+r"""The objective of kernel feature selection, and its exact gradient.
+
+Ruan, Liu and Jordan, "Taming Nonconvexity in Kernel Feature Selection: Favorable Properties of the
+Laplace Kernel", equation (5.1): with a weight :math:`\beta_l \ge 0` for every variable,
+
+.. math:: J(\beta) = \min_f \frac{1}{2N} \sum_i D_i (y_i - f(x_i))^2 + \frac{\lambda}{2} \|f\|^2,
+          \qquad k_\beta(x, z) = h\big(\textstyle\sum_l \beta_l |x_l - z_l|^q\big).
+
+The best f has coefficients :math:`\alpha = (K_\beta + N \lambda D^{-1})^{-1} y`, so that
+:math:`J = \frac{\lambda}{2} \alpha^\top y` and
+
+.. math:: \partial_l J = -\frac{\lambda}{2} \sum_{ij} \alpha_i \alpha_j
+          h'(u_{ij})\, |x_{il} - x_{jl}|^q,
+
+from the right where :math:`\beta_l = 0`. Proposition 4 has this without the factor one half.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from gpukfl._array import (
+    Array,
+    array_namespace,
+    beside,
+    double_like,
+    epsilon,
+    index_like,
+    like,
+    to_host,
+)
+from gpukfl._rows import Rows
+from gpukfl.linalg import (
+    CholeskyFactor,
+    SortedColumns,
+    add_to_diagonal,
+    difference_sums,
+    distances,
+    factored_difference_sums,
+    factored_square_sums,
+    squared_distances,
+)
+from gpukfl.methods._centers import choose_centers
+from gpukfl.methods._kernel_ridge import DenseSystem
+
+_RANK_FLOOR = 1e-10  # eigenvalues among the centres, relative to the largest, that are kept
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """The objective at one β, with what its gradient needs."""
+
+    beta: np.ndarray  # (p,)
+    value: float  # J
+    alpha: Array  # (n, t)
+    pairs: Array  # what h is taken of, among all (n, n) or to the centres (n, m)
+    centers: Array | None = None  # (m,)
+
+
+class SelectionObjective(ABC):
+    r"""What both forms of :math:`J` share.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        With a `profile` h and its `derivative` in the sum of differences to the `power` q.
+    X : array (n, p)
+        Data.
+    Y : array (n, t)
+        Targets, less their weighted means: at β = 0 the kernel fits a constant.
+    ridge : float
+        λ, positive.
+    weights : array (n, 1), optional
+        D, positive.
+    """
+
+    def __init__(
+        self, kernel: Any, X: Array, Y: Array, ridge: float, weights: Array | None = None, /
+    ) -> None:
+        xp = array_namespace(X, Y)
+        self.kernel, self.X, self.ridge = kernel, X, float(ridge)
+        self.Y = xp.astype(Y, xp.float64)
+        self.weights = None if weights is None else xp.astype(weights, xp.float64)
+        self.scale = kernel.lengthscale ** -float(kernel.power)
+        self._latest: tuple[Point, Array] | None = None
+
+    def scaled(self, X: Array, beta: np.ndarray, /) -> Array:
+        """Variables that have weight, times the root of it."""
+        xp = array_namespace(X)
+        active = np.flatnonzero(beta)
+        index = xp.asarray(active, **index_like(X))
+        return xp.take(X, index, axis=1) * beside(
+            (self.scale * beta[active]) ** (1.0 / self.kernel.power), X
+        )
+
+    def distances(self, A: Array, B: Array, /) -> Array:
+        """Sum the differences of points from `scaled`: what h is taken of."""
+        xp = array_namespace(A)
+        if A.shape[1] == 0:
+            return xp.zeros((A.shape[0], B.shape[0]), **like(A))
+        if self.kernel.power == 1:
+            return distances(A, B, norm="manhattan")
+        return squared_distances(A, B)
+
+    @property
+    def n_variables(self) -> int:
+        """Number of variables p."""
+        return self.X.shape[1]
+
+    def _value(self, alpha: Array, /) -> float:
+        xp = array_namespace(alpha)
+        return 0.5 * self.ridge * float(xp.sum(alpha * self.Y))
+
+    def _columns(self, columns: np.ndarray | None, /) -> Array:
+        if columns is None:
+            return self.X
+        xp = array_namespace(self.X)
+        return xp.take(self.X, xp.asarray(columns, **index_like(self.X)), axis=1)
+
+    def _of(self, point: Point, /) -> Array:
+        """Give the pair weights of `point`, those of the latest kept: permutations ask again."""
+        if self._latest is None or self._latest[0] is not point:
+            self._latest = point, self._pair_weights(point)
+        return self._latest[1]
+
+    @abstractmethod
+    def _pair_weights(self, point: Point, /) -> Array:
+        """Weights of the differences in the gradient, or what they are made of."""
+
+    def focus(self, beta: np.ndarray, /) -> None:  # noqa: B027
+        """Prepare for points near `beta`."""
+
+    @abstractmethod
+    def at(self, beta: np.ndarray, /) -> Point:
+        """Evaluate at `beta` (p,), at least 0."""
+
+    @abstractmethod
+    def gradient(
+        self,
+        point: Point,
+        /,
+        columns: np.ndarray | None = None,
+        permutation: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """Differentiate.
+
+        Parameters
+        ----------
+        point : Point
+            Where.
+        columns : host array of indices, optional
+            Variables to differentiate by; all by default.
+        permutation : host array of indices (n,), optional
+            Order of the samples in which the variables meet residuals and kernel: a draw from
+            the gradient's law for variables that are independent of everything.
+
+        Returns
+        -------
+        host array of float64
+            Derivatives of J, from the right at 0.
+        """
+
+
+class DenseSelection(SelectionObjective):
+    """J by the kernel matrix of all samples: O(n³ + n² p) time and O(n²) memory."""
+
+    def at(self, beta: np.ndarray, /) -> Point:
+        """Evaluate at `beta` (p,), at least 0: O(n³)."""
+        xp = array_namespace(self.X)
+        Z = self.scaled(self.X, beta)
+        u = self.distances(Z, Z)
+        K = xp.astype(self.kernel.profile(u), xp.float64)
+        alpha, _, _ = DenseSystem.of(K, self.Y, self.weights).solve(self.ridge)
+        return Point(beta, self._value(alpha), alpha, u)
+
+    def gradient(
+        self,
+        point: Point,
+        /,
+        columns: np.ndarray | None = None,
+        permutation: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """Differentiate: O(n²) for each of the `columns`."""
+        A = self._of(point)
+        if permutation is not None:
+            xp = array_namespace(A)
+            index = xp.asarray(permutation, **index_like(A))
+            A = xp.take(xp.take(A, index, axis=0), index, axis=1)
+        return to_host(difference_sums(A, self._columns(columns), power=self.kernel.power))
+
+    def _pair_weights(self, point: Point, /) -> Array:
+        """Weights A (n, n) of the differences in the gradient."""
+        xp = array_namespace(self.X)
+        slopes = self.scale * xp.astype(self.kernel.derivative(point.pairs), xp.float64)
+        return -0.5 * self.ridge * slopes * (point.alpha @ point.alpha.T)
+
+
+class FactoredSelection(SelectionObjective):
+    r"""J with :math:`K \approx L L^\top` by m centres: O(n m² + n m p) time, O(n (m + p)) memory.
+
+    The slopes :math:`-h'(u)`, a kernel too, are factored by the same centres, and the columns of
+    X are sorted once. At β = 0 both have rank one, and the gradient is exact.
+
+    Parameters
+    ----------
+    kernel, X, Y, ridge, weights
+        As of `SelectionObjective`.
+    n_centers : int
+        m.
+    rng : RandomState
+        Draws the centres.
+    """
+
+    def __init__(
+        self,
+        kernel: Any,
+        X: Array,
+        Y: Array,
+        ridge: float,
+        weights: Array | None = None,
+        /,
+        *,
+        n_centers: int,
+        rng: np.random.RandomState,
+    ) -> None:
+        super().__init__(kernel, X, Y, ridge, weights)
+        xp = array_namespace(X)
+        n = X.shape[0]
+        self.n_centers, self.rng = min(n_centers, n), rng
+        self.centers = np.sort(rng.choice(n, self.n_centers, replace=False))
+        D = xp.ones((n, 1), **double_like(X)) if self.weights is None else self.weights
+        self.shares = D / xp.sum(D)
+
+    @cached_property
+    def sorted_columns(self) -> SortedColumns:
+        """Columns of X, sorted."""
+        return SortedColumns.of(self.X)
+
+    def focus(self, beta: np.ndarray, /) -> None:
+        """Choose the centres by pivoted Cholesky of the kernel at `beta`."""
+        Z = self.scaled(self.X, beta)
+        kernel = self.kernel.stretched(1.0 / self.kernel.lengthscale)
+        self.centers = choose_centers(
+            "pivoted", kernel, Rows(Z, Z[:0, :]), self.n_centers, ridge=self.ridge, rng=self.rng
+        )
+
+    def at(self, beta: np.ndarray, /) -> Point:
+        """Evaluate at `beta` (p,), at least 0: O(n m²)."""
+        xp = array_namespace(self.X)
+        Z = self.scaled(self.X, beta)
+        index = xp.asarray(self.centers, **index_like(self.X))
+        u = self.distances(Z, xp.take(Z, index, axis=0))
+        K = xp.astype(self.kernel.profile(u), xp.float64)
+        W = _whitener(K, index, u)
+        # L = K W is not formed: one product of (n, m) with itself is all that grows with n
+        weighted = xp.sqrt(self.shares) * K
+        inner = W.T @ (weighted.T @ weighted) @ W
+        factor = CholeskyFactor.of(add_to_diagonal(inner, self.ridge))
+        c = factor.solve(W.T @ (K.T @ (self.shares * self.Y)))
+        alpha = self.shares * (self.Y - K @ (W @ c)) / self.ridge
+        return Point(beta, self._value(alpha), alpha, u, index)
+
+    def gradient(
+        self,
+        point: Point,
+        /,
+        columns: np.ndarray | None = None,
+        permutation: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """Differentiate: O(n m) for each of the `columns`."""
+        slopes = self._of(point)
+        xp = array_namespace(slopes)
+        total: Any = 0.0
+        for target in range(point.alpha.shape[1]):
+            V = xp.astype(point.alpha[:, target], slopes.dtype)[:, None] * slopes
+            if permutation is not None:
+                V = xp.take(V, xp.asarray(permutation, **index_like(V)), axis=0)
+            total = total + self._sums(V, columns)
+        return 0.5 * self.ridge * self.scale * to_host(total)
+
+    def _pair_weights(self, point: Point, /) -> Array:
+        """Factor (n, r) of the slopes, in the precision of the data."""
+        xp = array_namespace(self.X)
+        K = -self.kernel.derivative(point.pairs)
+        W = _whitener(xp.astype(K, xp.float64), point.centers, K)
+        return K @ xp.astype(W, K.dtype)
+
+    def _sums(self, V: Array, columns: np.ndarray | None, /) -> Array:
+        if self.kernel.power == 2:
+            return factored_square_sums(V, self._columns(columns))
+        data = self.sorted_columns
+        return factored_difference_sums(V, data if columns is None else data.at(columns))
+
+
+def _whitener(K: Array, centers: Array, given: Array, /) -> Array:
+    """Give W (m, r) with K W the factor of a kernel that has the values K (n, m) at the centres.
+
+    The values were computed in the precision of `given`.
+    """
+    xp = array_namespace(K)
+    floor = max(K.shape[1] * epsilon(given), _RANK_FLOOR)
+    s, U = xp.linalg.eigh(xp.take(K, centers, axis=0))
+    kept = int(xp.sum(xp.astype(s > floor * xp.max(s), xp.int64)))
+    return U[:, -kept:] / xp.sqrt(s[-kept:])[None, :]
