@@ -123,19 +123,29 @@ class FeatureSelection:
         beta = np.zeros(p) if start is None else start.copy()
         free = np.ones(p, dtype=bool) if held is None else ~held
         history, status = History(), Status.CONVERGED
+        beta[free] = project_on_capped_orthant(beta[free], self.radius)
         candidates, scores = np.flatnonzero(free), np.zeros(p)
-        for stage in range(_STAGES):
-            slopes = objective.gradient(objective.at(beta), candidates)
-            if stage == 0:
-                scores[candidates] = -slopes
-            entering = self._entering(beta[candidates], slopes + sparsity, scores, sparsity)
-            working = candidates[entering | (beta[candidates] > 0)]
-            if not entering.any() and (len(history) or not len(working)):
-                break
-            objective.focus(self._reference(beta, working))
-            beta, status = self._descend(objective, beta, working, sparsity, history, begun, watch)
-            if status not in (Status.CONVERGED, Status.STALLED):
-                break
+        try:
+            for stage in range(_STAGES):
+                slopes = objective.gradient(objective.at(beta), candidates)
+                if stage == 0:
+                    scores[candidates] = -slopes
+                entering = self._entering(beta[candidates], slopes + sparsity, scores, sparsity)
+                working = candidates[entering | (beta[candidates] > 0)]
+                if not len(working) or (stage > 0 and not entering.any()):
+                    break
+                objective.focus(self._reference(beta, working))
+                before = beta
+                beta, status = self._descend(
+                    objective, beta, working, sparsity, history, begun, watch
+                )
+                stuck = np.array_equal(beta, before)
+                if stuck or status not in (Status.CONVERGED, Status.STALLED):
+                    break
+            else:
+                status = Status.MAX_ITER
+        except KeyboardInterrupt:  # between the descents
+            status = Status.INTERRUPTED
         entered = np.flatnonzero(free & (beta > 0))
         return Selection(beta, status, [Round(sparsity, scores, beta, entered)], history)
 
@@ -230,24 +240,27 @@ class FeatureSelection:
         held = np.zeros(p, dtype=bool)
         rounds: list[Round] = []
         history, status = History(), Status.MAX_ITER
-        for _ in range(self.max_rounds):
-            start = np.where(held, self.anchor, 0.0)
-            if held.all():
-                status = Status.CONVERGED
-                break
-            objective.focus(start if held.any() else np.full(p, self.anchor / p))
-            gamma = threshold(objective.at(start), np.flatnonzero(~held))
-            found = replace(self, max_time=self._left(begun)).select(
-                objective, gamma, start, held, _continued(history, begun, watch)
-            )
-            rounds += found.rounds
-            if not len(found.rounds[0].entered):
-                status = found.status
-                break
-            held[found.rounds[0].entered] = True
-            if found.status not in (Status.CONVERGED, Status.STALLED, Status.MAX_ITER):
-                status = found.status
-                break
+        try:
+            for _ in range(self.max_rounds):
+                start = np.where(held, self.anchor, 0.0)
+                if held.all():
+                    status = Status.CONVERGED
+                    break
+                objective.focus(start if held.any() else np.full(p, self.anchor / p))
+                gamma = threshold(objective.at(start), np.flatnonzero(~held))
+                found = replace(self, max_time=self._left(begun)).select(
+                    objective, gamma, start, held, _continued(history, begun, watch)
+                )
+                rounds += found.rounds
+                if not len(found.rounds[0].entered):
+                    status = found.status
+                    break
+                held[found.rounds[0].entered] = True
+                if found.status not in (Status.CONVERGED, Status.STALLED, Status.MAX_ITER):
+                    status = found.status
+                    break
+        except KeyboardInterrupt:
+            status = Status.INTERRUPTED
         return Selection(np.where(held, self.anchor, 0.0), status, rounds, history)
 
     def _left(self, begun: float) -> float | None:
@@ -259,10 +272,14 @@ class FeatureSelection:
         self, objective: SelectionObjective, sparsities: Sequence[float], /
     ) -> list[Selection]:
         """Algorithm 1' for descending γ, each begun where the last ended."""
+        begun = time.perf_counter()
         selections: list[Selection] = []
         for gamma in sorted(sparsities, reverse=True):
             start = selections[-1].beta if selections else None
-            selections.append(self.select(objective, gamma, start))
+            algorithm = replace(self, max_time=self._left(begun))
+            selections.append(algorithm.select(objective, gamma, start))
+            if selections[-1].status in (Status.INTERRUPTED, Status.TIME_LIMIT):
+                break
         return selections
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from gpukfl._results import History, Status
 from gpukfl.solvers._two_block import ArmijoSearch
 
-_SHORTEST, _LONGEST = 1e-12, 1e12  # steps
+_SHORTEST, _LONGEST = 1e-12, 1e12  # steps, relative to the last
 _TRIALS = 20  # the first step of a search is about right; functions here are costly
 _FLAT = 2  # iterations in a row that must gain less than tol
 
@@ -45,11 +45,12 @@ def project_on_capped_orthant(x: np.ndarray, radius: float, /) -> np.ndarray:
     positive = np.maximum(x, 0.0)
     if positive.sum() <= radius:
         return positive
-    descending = np.sort(positive)[::-1]
+    lowered = positive - positive.max()  # a radius would be lost beside large numbers
+    descending = np.sort(lowered)[::-1]
     excess = np.cumsum(descending) - radius
     counts = np.arange(1, len(x) + 1)
     last = np.flatnonzero(descending * counts > excess)[-1]
-    return np.maximum(positive - excess[last] / counts[last], 0.0)
+    return np.maximum(lowered - excess[last] / counts[last], 0.0)
 
 
 @dataclass(frozen=True)
@@ -61,8 +62,8 @@ class ProjectedGradient:
     max_iter : int
         Iterations, at least 0.
     tol : float
-        Ends when the value falls by less than this share of itself, twice in a row, or when a unit
-        projected step is shorter than this times the length of the point.
+        Ends when the value falls by less than this share of itself, twice in a row, or when the
+        next projected step is shorter than this share of the point, by their largest coordinates.
     max_time : float or None
         Seconds.
     first_move : float
@@ -115,19 +116,19 @@ class ProjectedGradient:
         """
         begun, history = time.perf_counter(), History()
         lowest = value(x)
-        if not math.isfinite(lowest):
-            msg = "the objective is not finite at the start: the data overflow this precision"
-            raise FloatingPointError(msg)
         status, flat, step = Status.MAX_ITER, 0, 0.0
         try:
             g = gradient(x)
+            if not (math.isfinite(lowest) and np.isfinite(g).all()):
+                msg = "the objective is not finite at the start: the data overflow this precision"
+                raise FloatingPointError(msg)
             for k in range(self.max_iter):
-                stay = float(np.abs(project(x - g) - x).max(initial=0.0))
+                if k == 0:
+                    step = self.first_move / (float(np.abs(g).max(initial=0.0)) or 1.0)
+                stay = float(np.abs(project(x - step * g) - x).max(initial=0.0))
                 if stay <= self.tol * min(float(np.abs(x).max(initial=0.0)), 1.0):
                     status = Status.CONVERGED
                     break
-                if k == 0:
-                    step = self.first_move / float(np.abs(g).max())
                 taken = self.search.step(x, lowest, g, self._begin(step), value, project)
                 if taken is None:
                     status = Status.STALLED
@@ -161,4 +162,4 @@ def _spectral_step(s: np.ndarray, y: np.ndarray, used: float, /) -> float:
     """Barzilai-Borwein step of a move `s` that changed the gradient by `y`."""
     curvature = float(s @ y)
     step = float(s @ s) / curvature if curvature > 0 else 2.0 * used
-    return min(max(step, _SHORTEST), _LONGEST)
+    return min(max(step, _SHORTEST * used), _LONGEST * used)
