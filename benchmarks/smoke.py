@@ -24,6 +24,10 @@ SCRIPTS = (
     "hkrr_figure1.py",
     "hkrr_figure2.py",
     "hkrr_toy.py",
+    "selection_main_effects.py",
+    "selection_hierarchy.py",
+    "selection_landscape.py",
+    "bench_selection.py",
 )
 
 

@@ -65,15 +65,19 @@ def _pack(a, packed):
 def _unpack(a, packed, values, order):
     """Sort by insertion what has the same place; False where that takes too many moves."""
     mask = (np.uint64(1) << np.uint64(_index_bits(a.shape[0]))) - np.uint64(1)
-    spare = 4 * a.shape[0]
-    for k in range(a.shape[0]):
+    for k in range(a.shape[0]):  # a loop of its own: the random accesses then overlap
         i = packed[k] & mask
-        here = a[i]
-        to = k
+        values[k], order[k] = a[i], np.int32(i)
+    spare = 4 * a.shape[0]
+    for k in range(1, a.shape[0]):
+        here = values[k]
+        if values[k - 1] <= here:
+            continue
+        i, to = order[k], k
         while to > 0 and values[to - 1] > here:
             values[to], order[to] = values[to - 1], order[to - 1]
             to -= 1
-        values[to], order[to] = here, np.int32(i)
+        values[to], order[to] = here, i
         spare -= k - to
         if spare < 0:
             return False
@@ -148,27 +152,35 @@ def sign_products(values: np.ndarray, order: np.ndarray, Z: np.ndarray, /) -> np
     out = np.empty((m, n), dtype=Z.dtype)  # in huge pages, which zeros would not be
     for c in range(Z.shape[1]):
         z = Z[:, c].astype(np.float64)
-        body = functools.partial(_add_sign_products, values, order, z, c == 0, out)
+
+        def body(_: int, start: int, stop: int, z: np.ndarray = z, first: bool = c == 0) -> None:
+            buffer = np.empty((n, 2))  # here, because compiled code would not ask for huge pages
+            buffer[:, 0] = z  # a weight beside its product, as in the ridge sums
+            _add_sign_products(values, order, buffer, z.sum(), first, out, start, stop)
+
         in_chunks(m, m * n, body)
     return out
 
 
 @njit(nogil=True, cache=True)
-def _add_sign_products(values, order, z, first, out, _, start, stop):
-    n = z.shape[0]
-    total = z.sum()
-    buffer = np.empty((n, 2))  # a weight beside its product, as in the ridge sums
-    buffer[:, 0] = z
+def _add_sign_products(values, order, buffer, total, first, out, start, stop):
+    n = buffer.shape[0]
     for j in range(start, stop):
-        if first:
-            out[j, :] = 0.0
         if values[j, 0] == values[j, n - 1]:  # all tied: exactly nothing
+            if first:
+                out[j, :] = 0.0
             continue
         below = 0.0
         k = 0
         while k < n:
-            ties = buffer[order[j, k], 0]
+            i = order[j, k]
+            ties = buffer[i, 0]
             end = k + 1  # also where the value is NaN, which equals nothing
+            if end == n or values[j, end] != values[j, k]:
+                buffer[i, 1] = ties * (2.0 * below + ties - total)
+                below += ties
+                k = end
+                continue
             while end < n and values[j, end] == values[j, k]:
                 ties += buffer[order[j, end], 0]
                 end += 1
@@ -178,7 +190,7 @@ def _add_sign_products(values, order, z, first, out, _, start, stop):
             below += ties
             k = end
         for i in range(n):
-            out[j, i] += buffer[i, 1]
+            out[j, i] = buffer[i, 1] + (0.0 if first else out[j, i])
 
 
 def absolute_differences(A: np.ndarray, /) -> np.ndarray:

@@ -14,7 +14,8 @@ def encode(
     A: np.ndarray, low: np.ndarray, gap: np.ndarray, n_knots: int, shift: int, /
 ) -> np.ndarray:
     """Twin of the generic form behind `gpukfl.linalg.Positions.of`."""
-    out = np.empty(A.shape, dtype=np.int32)
+    narrow = (n_knots - 1) << shift < 2**15  # half the memory, and half to read
+    out = np.empty(A.shape, dtype=np.int16 if narrow else np.int32)
     body = functools.partial(_encode, A, low, gap, n_knots - 1, shift, out)
     in_chunks(A.shape[0], A.size, body)
     return out
@@ -33,13 +34,17 @@ def _encode(A, low, gap, last, shift, out, _, start, stop):
             out[j, i] = np.int32(p * cells)
 
 
+def _unsigned(codes: np.ndarray, /) -> np.ndarray:
+    return codes.view(np.uint16 if codes.dtype == np.int16 else np.uint32)
+
+
 def bin_sums(codes: np.ndarray, shift: int, n_knots: int, V: np.ndarray, /) -> np.ndarray:
     """Twin of `gpukfl.linalg.bin_sums`."""
     m, n = codes.shape
     out = np.zeros((V.shape[1], m, n_knots + 1))  # one knot more, for what never moves on
     for c in range(V.shape[1]):
         v = np.ascontiguousarray(V[:, c], dtype=np.float64)
-        body = functools.partial(_bin_sums, codes.view(np.uint32), np.uint32(shift), v, out[c])
+        body = functools.partial(_bin_sums, _unsigned(codes), np.uint32(shift), v, out[c])
         in_chunks(m, m * n, body)
     return np.moveaxis(out[:, :, :n_knots], 0, 2)
 
@@ -65,9 +70,7 @@ def interpolate_bins(codes: np.ndarray, shift: int, U: np.ndarray, /) -> np.ndar
     padded = np.concatenate([U, U[:, -1:, :]], axis=1)
     for c in range(U.shape[2]):
         u = np.ascontiguousarray(padded[:, :, c])
-        body = functools.partial(
-            _interpolate_bins, codes.view(np.uint32), np.uint32(shift), u, out[c]
-        )
+        body = functools.partial(_interpolate_bins, _unsigned(codes), np.uint32(shift), u, out[c])
         in_chunks(n, m * n, body)
     return out.T
 
@@ -96,9 +99,7 @@ def bin_products(codes: np.ndarray, shift: int, S: np.ndarray, Z: np.ndarray, /)
     for c in range(Z.shape[1]):
         z = np.ascontiguousarray(Z[:, c], dtype=np.float64)
         signed = np.ascontiguousarray(padded[:, :, c])
-        body = functools.partial(
-            _bin_products, codes.view(np.uint32), np.uint32(shift), signed, z, out
-        )
+        body = functools.partial(_bin_products, _unsigned(codes), np.uint32(shift), signed, z, out)
         in_chunks(m, m * n, body)
     return out
 
@@ -128,9 +129,7 @@ def pair_sums(
         w = np.empty(0)
     else:
         w = np.ones(n) if weights is None else weights[:, 0].astype(np.float64)
-    body = functools.partial(
-        _pair_sums, codes.view(np.uint32), np.uint32(shift), w, first, second, out
-    )
+    body = functools.partial(_pair_sums, _unsigned(codes), np.uint32(shift), w, first, second, out)
     in_chunks(len(first), n * len(first), body)
     return out.reshape(m * n_knots, m * n_knots)
 

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, beside, to_host
+from gpukfl._array import Array, array_namespace, beside, index_like, to_host
 from gpukfl._memory import available_memory
 from gpukfl._places import Place
 from gpukfl._results import History, Status
 from gpukfl._rows import Rows
 from gpukfl.estimators._data import Data
-from gpukfl.methods import BKerNNFit, RidgeSystem, ShapeFunctions, fit_bkernn, paper_ridge
+from gpukfl.methods import BKerNNFit, RidgeSystem, ShapeFunctions, fit_bkernn, paper_ridge, rows_at
 from gpukfl.operators import (
     BinnedBrownianKernel,
     BrownianKernel,
@@ -31,6 +31,7 @@ _PATIENCE = 5  # iterations without a better validation score before early stopp
 _AUTO_KNOTS = 4096
 _EXACT_BYTES = 48  # per projection: two operators sorted at once, and a preconditioner
 _EXACT_UP_TO = 200_000_000  # projections; beyond, the binned form saves the sorts
+_SAMPLE_FROM, _SAMPLE_SHARE = 300_000, 40  # rows from which one in so many judges trials first
 _PROBE_ROWS = 100_000  # sample on which the binned form's error is estimated
 _THIN_FROM = 2_000_000  # knots in all from which shape functions are thinned by default
 _THIN_TO = 1e-4  # standard deviations of the fit
@@ -64,6 +65,23 @@ class Problem(Data):
         Y, s = self._solved_for()
         self.system = RidgeSystem(Y, ridge, s, rng=rng)
         self.start = self._first_particles(rng)
+        self.sample_system = self._sample_system(rng)
+
+    def _sample_system(
+        self, rng: np.random.RandomState
+    ) -> tuple[Callable[[Array], BrownianKernel], RidgeSystem] | None:
+        """Exact kernel and system of few of many rows, on which bad trials are dropped."""
+        n = self.rows.shape[0]
+        if n < _SAMPLE_FROM:
+            return None
+        index = np.sort(rng.choice(n, n // _SAMPLE_SHARE, replace=False))
+        X, system = rows_at(self.rows, index), self.system
+        at = array_namespace(X).asarray(index, **index_like(X))
+        Y, s = (
+            None if v is None else array_namespace(v).take(v, at, axis=0)
+            for v in (system.Y, system.root_weights)
+        )
+        return lambda W: BrownianKernel.of(X, W), RidgeSystem(Y, system.ridge, s, rng=rng)
 
     def _solved_for(self) -> tuple[Array, Array | None]:
         """Targets and root weights of the linear systems.
@@ -126,6 +144,7 @@ class Problem(Data):
                 start,
                 penalty=penalty,
                 penalty_strength=settings.penalty_strength,
+                sample=self.sample_system,
                 optimizer=ProximalGradient(
                     settings.step_size, max_iter, settings.tol, settings.max_time
                 ),

@@ -236,12 +236,9 @@ class SelectionBase(Reporting, SelectorMixin, HostPickled):
         xp = array_namespace(problem.X)
         back = mover(X, dtype_for(self, X))
         beta = np.zeros(problem.p) if last is None else last.beta
-        self._support = selection.support
-        self._used = np.flatnonzero(beta)
+        used, stretch = np.flatnonzero(beta), np.ones(0)
         self.intercept_ = back(problem.y_mean)
-        self.mean_, self.scale_ = problem.rows.shift, problem.rows.scale
         self.kernel_, self.dual_coef_, self.centers_ = problem.kernel, None, None
-        self._stretch = np.ones(0)
         if last is not None:
             model = last.model
             with np.errstate(over="ignore"):
@@ -251,36 +248,40 @@ class SelectionBase(Reporting, SelectorMixin, HostPickled):
             self.intercept_ = back(problem.y_mean + xp.astype(shift, xp.float64))
             check_finite_result(self.dual_coef_, self.intercept_)
             self.centers_, self.kernel_ = back(model.centers_), model.kernel_
-            self._stretch = beta[self._used] ** (1.0 / problem.kernel.power)
-        back64 = mover(X, "float64")
-        place = problem.X
-        self.beta_ = back64(beside(beta, xp.astype(place[:0, :], xp.float64)))
-        self._keep_rounds(selection)
+            stretch = beta[used] ** (1.0 / problem.kernel.power)
+        self._support, self._used, self._stretch = (
+            _beside(values, X) for values in (selection.support, used, stretch)
+        )
+        shift, scale = problem.rows.shift, problem.rows.scale
+        self.mean_ = None if shift is None else _beside(shift, X)
+        self.scale_ = None if scale is None else _beside(scale, X)
+        self.beta_ = _beside(beta, X)
+        self._keep_rounds(selection, X)
         importances = np.zeros(problem.p) if last is None else last.importances
-        self.feature_importances_ = beside(importances, self.beta_)
-        order = self._used[np.argsort(-importances[self._used], kind="stable")]
+        self.feature_importances_ = _beside(importances, X)
+        order = used[np.argsort(-importances[used], kind="stable")]
         components = np.zeros((len(order), problem.p))
         components[np.arange(len(order)), order] = 1.0
         self.components_ = beside(components, self.intercept_)
-        self.n_effective_features_ = int(self._support.sum())
+        self.n_effective_features_ = int(selection.support.sum())
         self.sparsity_ = selection.rounds[-1].sparsity if selection.rounds else 0.0
         self.anchor_ = problem.anchor
         self.history_, self.n_iter_ = selection.history, len(selection.history)
         self.status_ = selection.status.name
-        self.place_ = f"{library_of(place)} {place.device}"
+        self.place_ = f"{library_of(problem.X)} {problem.X.device}"
         self._library = library_of(X)
         self._n_samples = problem.n
         self._warn(problem)
 
-    def _keep_rounds(self, selection: Selection) -> None:
+    def _keep_rounds(self, selection: Selection, X: Array) -> None:
         """Set level and score of every variable, and what each round found."""
         p = len(selection.beta)
-        self.levels_, self.scores_ = np.zeros(p, dtype=np.int64), np.zeros(p)
+        levels, scores = np.zeros(p, dtype=np.int64), np.zeros(p)
         self.rounds_ = []
         for level, one in enumerate(selection.rounds, start=1):
-            out = self.levels_ == 0
-            self.scores_[out] = one.scores[out]
-            self.levels_[one.entered] = level
+            out = levels == 0
+            scores[out] = one.scores[out]
+            levels[one.entered] = level
             self.rounds_.append(
                 {
                     "level": level,
@@ -290,13 +291,16 @@ class SelectionBase(Reporting, SelectorMixin, HostPickled):
                     "highest_left": float(np.delete(one.scores, one.entered).max(initial=0.0)),
                 }
             )
+        self.levels_, self.scores_ = _beside(levels, X), _beside(scores, X)
+        shares = self.selection_frequencies_
+        self.selection_frequencies_ = None if shares is None else _beside(shares, X)
 
     def _warn(self, problem: SelectionProblem) -> None:
         if Status[self.status_] not in _QUIET:
             reason = Status[self.status_].value
             msg = f"{type(self).__name__} after {self.n_iter_} iterations: {reason}"
             warnings.warn(msg, ConvergenceWarning, stacklevel=5)
-        if not self._support.any() and not problem.constant:
+        if not self.n_effective_features_ and not problem.constant:
             msg = "no variable was selected: the model predicts the mean of y"
             warnings.warn(msg, UserWarning, stacklevel=5)
 
@@ -304,7 +308,7 @@ class SelectionBase(Reporting, SelectorMixin, HostPickled):
 
     def _get_support_mask(self) -> np.ndarray:
         check_is_fitted(self)
-        return self._support
+        return to_host(self._support)
 
     def transform(self, X: Any) -> Array:
         """Keep the selected columns.
@@ -326,7 +330,7 @@ class SelectionBase(Reporting, SelectorMixin, HostPickled):
         """
         check_is_fitted(self)
         whole = validate_samples(self, X, reset=False, method="transform")
-        if not self._support.any():
+        if not self.n_effective_features_:
             msg = (
                 "expected at least one selected variable to transform to, got none: lower "
                 "`sparsity`, or see `scores_` for what came close"
@@ -334,7 +338,7 @@ class SelectionBase(Reporting, SelectorMixin, HostPickled):
             raise ValueError(msg)
         if hasattr(X, "columns"):
             return super().transform(X)
-        index = np.flatnonzero(self._support)
+        index = self.get_support(indices=True)
         if is_host(whole):
             return whole[:, index]
         xp = array_namespace(whole)
@@ -381,9 +385,10 @@ class SelectionBase(Reporting, SelectorMixin, HostPickled):
 
     def _model_text(self) -> str:
         last = "the mean" if self.dual_coef_ is None else f"{type(self.kernel_).__name__} kernel"
+        rounds = int(to_host(self.levels_).max(initial=0))
         return (
-            f"{int(self._support.sum())} of {len(self._support)} variables in "
-            f"{self.levels_.max(initial=0)} rounds, then {last}"
+            f"{self.n_effective_features_} of {self.n_features_in_} variables in {rounds} "
+            f"round{'' if rounds == 1 else 's'}, then {last}"
         )
 
     def _facts(self) -> dict[str, Any]:
@@ -391,7 +396,7 @@ class SelectionBase(Reporting, SelectorMixin, HostPickled):
         found = [round_ for round_ in self.rounds_ if round_["entered"]]
         return {
             "selection by": type(selection_kernel(self.kernel)).__name__,
-            "selected": f"{int(self._support.sum())} of {len(self._support)} variables",
+            "selected": f"{self.n_effective_features_} of {self.n_features_in_} variables",
             "variables by round": ", ".join(str(len(r["entered"])) for r in found) or "none",
             "thresholds γ": ", ".join(f"{r['sparsity']:.3g}" for r in self.rounds_) or "none",
             "ridge λ": f"{self.ridge_:.3g}",
@@ -418,7 +423,7 @@ class SelectionBase(Reporting, SelectorMixin, HostPickled):
         if self.dual_coef_ is None:
             return np.zeros((0, points)), np.zeros((0, points, len(to_host(self.intercept_))))
         centers = to_host(self.centers_).astype(float)
-        importances = to_host(self.feature_importances_)[self._used]
+        importances = to_host(self.feature_importances_)[to_host(self._used)]
         order = np.argsort(-importances, kind="stable")[:count]
         steps = np.linspace(centers.min(axis=0), centers.max(axis=0), points, axis=1)[order]
         Z = np.tile(centers.mean(axis=0), (len(order), points, 1))
@@ -426,7 +431,7 @@ class SelectionBase(Reporting, SelectorMixin, HostPickled):
             Z[row, :, variable] = steps[row]
         K = self.kernel_(Z.reshape(-1, Z.shape[-1]), centers)
         values = to_host(self.intercept_) + K @ to_host(self.dual_coef_)
-        return steps / self._stretch[order, None], values.reshape(len(order), points, -1)
+        return steps / to_host(self._stretch)[order, None], values.reshape(len(order), points, -1)
 
     # ------------------------------------------------------------------ prediction
 
@@ -439,12 +444,12 @@ class SelectionBase(Reporting, SelectorMixin, HostPickled):
             n, t = X.shape[0], self.intercept_.shape[0]
             flat = xp.zeros((n, t), **like(self.intercept_))
             return xp.astype(self.intercept_ + flat, X.dtype)
-        used = xp.asarray(self._used, device=like(self.intercept_)["device"])
-        columns = np.asarray(X[:, self._used]) if is_host(X) else xp.take(X, used, axis=1)
-        shift = None if self.mean_ is None else self.mean_[self._used]
-        scale = 1.0 if self.scale_ is None else self.scale_[self._used]
+        used, stretch = to_host(self._used), to_host(self._stretch)
+        columns = np.asarray(X[:, used]) if is_host(X) else xp.take(X, self._used, axis=1)
+        shift = None if self.mean_ is None else to_host(self.mean_)[used]
+        scale = 1.0 if self.scale_ is None else to_host(self.scale_)[used]
         reference = xp.empty((0,), **like(self.centers_))
-        rows = Rows(columns, reference, shift, scale / self._stretch)
+        rows = Rows(columns, reference, shift, scale / stretch)
         operator = KernelOperator(self.kernel_, rows, self.centers_)
         return xp.astype(self.intercept_ + operator @ self.dual_coef_, X.dtype)
 
@@ -455,6 +460,11 @@ class SelectionBase(Reporting, SelectorMixin, HostPickled):
         tags.target_tags.required = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def _beside(host: np.ndarray, X: Array) -> Array:
+    """Copy to the library and device of `X`, and keep the dtype."""
+    return array_namespace(X).asarray(host, device=like(X)["device"])
 
 
 def _path(trials: list[Trial], ridge: float) -> dict[str, np.ndarray]:

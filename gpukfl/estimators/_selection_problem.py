@@ -166,8 +166,10 @@ class SelectionProblem(Data):
     @property
     def algorithm(self) -> FeatureSelection:
         """Both algorithms with the settings."""
-        solver = ProjectedGradient(max_iter=self.settings.max_iter, tol=self.settings.tol)
-        return FeatureSelection(float(self.settings.radius), self.anchor, solver)
+        settings = self.settings
+        move = min(ProjectedGradient.first_move, self.anchor)  # variables may be of any scale
+        solver = ProjectedGradient(settings.max_iter, settings.tol, first_move=move)
+        return FeatureSelection(float(settings.radius), self.anchor, solver)
 
     def refined(self, objective: SelectionObjective, selection: Selection, /) -> np.ndarray:
         """Weights of the selected variables without the penalty, which shrinks them (p,)."""

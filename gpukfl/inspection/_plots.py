@@ -57,6 +57,7 @@ def plot_importances(ax: Any, model: Any, /) -> None:
     leading = model.most_important(_BARS)[::-1]
     names = [name for name, _ in leading]
     levels = getattr(model.estimator, "levels_", np.ones(len(model.feature_names), dtype=int))
+    levels = to_host(levels)
     colors = [level_color(int(levels[model.feature_names.index(name)])) for name in names]
     ax.barh(names, [value for _, value in leading], color=colors)
     if levels.max(initial=0) > 1:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gpukfl._array import to_host
+from gpukfl._array import is_array, to_host
 from gpukfl.inspection._style import plain
 
 _SHOWN = 15  # variables that fit in a picture
@@ -31,11 +31,12 @@ def plot_rounds(ax: Any, model: Any, /) -> None:
         A fitted model of method "selection".
     """
     e = model.estimator
-    order = np.lexsort((-e.scores_, np.where(e.levels_ > 0, e.levels_, len(e.rounds_) + 1)))
-    order = order[e.scores_[order] > 0][:_SHOWN][::-1]
+    scores, levels = to_host(e.scores_), to_host(e.levels_)
+    order = np.lexsort((-scores, np.where(levels > 0, levels, len(e.rounds_) + 1)))
+    order = order[scores[order] > 0][:_SHOWN][::-1]
     names = [model.feature_names[k] for k in order]
-    colors = [level_color(int(e.levels_[k])) for k in order]
-    ax.scatter(e.scores_[order], range(len(order)), c=colors, zorder=3)
+    colors = [level_color(int(levels[k])) for k in order]
+    ax.scatter(scores[order], range(len(order)), c=colors, zorder=3)
     ax.set_yticks(range(len(order)), names)
     for one in e.rounds_:
         if one["sparsity"] > 0:
@@ -48,6 +49,8 @@ def plot_rounds(ax: Any, model: Any, /) -> None:
             )
     if len(order):
         ax.set_xscale("log")
+    else:
+        ax.text(0.5, 0.5, "no scores", ha="center", va="center", transform=ax.transAxes)
     ax.set(title="Scores where variables entered", xlabel="score (grey: not selected)")
     if any(one["sparsity"] > 0 for one in e.rounds_):
         ax.legend(fontsize=7, frameon=False, loc="lower right")
@@ -114,7 +117,8 @@ def plot_roc(ax: Any, scores: Any, truth: Any, /, *, label: str | None = None) -
     """
     from sklearn.metrics import roc_auc_score, roc_curve
 
-    scores, truth = to_host(scores), np.asarray(to_host(truth), dtype=bool)
+    scores, truth = (to_host(a) if is_array(a) else np.asarray(a) for a in (scores, truth))
+    truth = truth.astype(bool)
     if truth.all() or not truth.any():
         msg = f"expected some true and some false variables, got {int(truth.sum())} of {len(truth)}"
         raise ValueError(msg)

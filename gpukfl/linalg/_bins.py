@@ -22,7 +22,7 @@ class Positions:
     less than 8, and because every place then works with the same positions.
     """
 
-    codes: Array  # (m, n) int32
+    codes: Array  # (m, n) int32, or int16 on the host where few bits are enough
     shift: int
     n_knots: int
 

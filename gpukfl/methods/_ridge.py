@@ -111,6 +111,7 @@ class RidgeSystem:
         """Give the kernel's own preconditioner, kept for as long as the kernel is the same."""
         known, inverse = self._inverse
         if known is not kernel:
+            self._inverse = None, None  # as large as the data: gone before the next is made
             inverse = kernel.approximate_inverse(self.root_weights, self.shift)
             self._inverse = kernel, inverse
         return inverse

@@ -72,7 +72,7 @@ class CoarseInverse:
         margins = xp.reshape(xp.sum(sums[0, :, :, 1:], axis=0), (m * q, 1))
         total = float(n) if weights is None else float(xp.sum(weights, dtype=xp.float64))
         gram = xp.reshape(sums[:, 1:, :, 1:], (m * q, m * q)) - margins @ (margins.T / total)
-        gram = gram + _precision(shift * m / width, q)
+        _add_precision(gram, shift * m / width, q)
         return cls(at, CholeskyFactor.of(gram), shift, root_weights)
 
     def __call__(self, r: Array, /) -> Array:
@@ -102,16 +102,16 @@ def _positions(rows: Rows, W: Array, low: Array, width: Array, n_knots: int) -> 
     return Positions(codes, _SHARE_BITS, n_knots)
 
 
-def _precision(scale: Array, q: int, /) -> Array:
-    """Inverses of the kernels min(l, l'), l = 1, ..., q, times `scale` (m,), on the diagonal."""
+def _add_precision(gram: Array, scale: Array, q: int, /) -> None:
+    """Add inverses of the kernels min(l, l'), l = 1, ..., q, times `scale` (m,), to the blocks."""
     xp = array_namespace(scale)
-    m = scale.shape[0]
     on = {"dtype": scale.dtype, "device": device_of(scale)}
     one = 2.0 * xp.eye(q, **on) - xp.eye(q, k=1, **on) - xp.eye(q, k=-1, **on)
     last = xp.arange(q, dtype=xp.int64, device=device_of(scale)) == q - 1
     one = xp.where(last[:, None] & last[None, :], xp.ones_like(one), one)
-    blocks = (scale[:, None] * xp.eye(m, **on))[:, None, :, None] * one[None, :, None, :]
-    return xp.reshape(blocks, (m * q, m * q))
+    for j in range(scale.shape[0]):
+        block = slice(j * q, (j + 1) * q)
+        gram[block, block] += scale[j] * one
 
 
 def projection_range(rows: Rows, W: Array, /) -> tuple[Array, Array]:

@@ -235,6 +235,7 @@ class ProximalGradient:
                 # Written so that NaN fails
                 if evaluation.lower <= limit and math.isfinite(evaluation.upper):
                     return _State(W, evaluation, evaluation.lower + penalty(W)), step
+                del evaluation  # its operator is as large as the data
             step *= 0.5
         return Status.STALLED
 

@@ -98,6 +98,33 @@ def test_hkrr_tunes_by_default_and_keeps_to_its_time(capsys):
     assert "accuracy" in out
 
 
+def test_variables_are_selected_reported_and_predict(capsys, tmp_path):
+    model, report = tmp_path / "m.gpukfl", tmp_path / "r.html"
+    method = ["--method", "selection", "--ridge", 0.01]
+    status, out, err = run(capsys, "fit", "diabetes", *method, "--out", model, "--report", report)
+    assert (status, err) == (0, "")
+    for expected in ["KernelFeatureSelector for target", "354 samples, 10 features", "of 10 vari"]:
+        assert expected in out
+    for name in ("bmi", "s5"):  # the two that every method finds
+        assert re.search(rf"^    {name} +0\.\d{{3}}$", out, re.MULTILINE)
+    assert float(out.split("test        R² ")[1].split()[0]) > 0.3
+    page = report.read_text(encoding="utf-8")
+    assert "R² on 88 held-out rows" in page
+    assert "<td>selection by</td><td>ManhattanLaplace</td>" in page
+    fitted = gpukfl.load(model)
+    assert {"bmi", "s5"} <= set(fitted.estimator.get_feature_names_out())
+    status, out, _ = run(capsys, "predict", model, "diabetes")
+    assert (status, len(out.splitlines())) == (0, 443)
+
+
+def test_selection_from_a_file_tunes_and_keeps_to_its_time(capsys, csv):
+    status, out, err = run(capsys, "fit", csv, "--method", "selection", "--max-time", 0.5)
+    assert status == 0
+    assert "KernelFeatureSelector for price" in out
+    assert re.search(r"hold-out    R² .* best of \d settings", out)
+    assert err == "" or "max_time was reached first" in err
+
+
 @pytest.mark.parametrize("name", ["iris", "diabetes"])
 def test_bundled_sets_are_fitted(capsys, name):
     status, out, _ = run(capsys, "fit", name, *QUICK)
@@ -161,6 +188,8 @@ def test_a_random_state_repeats_the_run(capsys, csv):
         (["CSV", "--method", "hkrr", "--components", "0"], "expected n_components to be"),
         (["CSV", "--method", "hkrr", "--components", "4"], "as many components as the 3 features"),
         (["CSV", "--method", "hkrr", "--penalty", "basic"], "no penalty with method 'hkrr'"),
+        (["CSV", "--method", "selection", "--penalty", "basic"], "penalty with method 'selection'"),
+        (["CSV", "--method", "selection", "--components", "2"], "with --method hkrr only"),
         (["CSV", "--method", "hkrr", "--particles", "3"], "--particles with --method bkernn only"),
         (["CSV", "--components", "3"], "--components with --method hkrr only, got --method bkernn"),
         (["CSV", "--max-time", "0"], "expected max_time to be"),

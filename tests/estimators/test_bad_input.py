@@ -15,11 +15,13 @@ from gpukfl import (
     BrownianKernelRidge,
     HKRRClassifier,
     HKRRRegressor,
+    KernelFeatureSelector,
+    KernelFeatureSelectorClassifier,
     KernelRidgeClassifier,
     KernelRidgeRegressor,
 )
 from gpukfl._places import cupy_is_usable
-from gpukfl.kernels import KERNELS
+from gpukfl.kernels import KERNELS, Brownian, Gaussian, Laplace, Linear
 from gpukfl.penalties import PENALTIES
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -56,8 +58,17 @@ def hkrr_classifier(**options):
     return HKRRClassifier(**{**hkrr().get_params(), **options})
 
 
-MAKERS = [regressor, BrownianKernelRidge, kernel_ridge, hkrr]
-CLASSIFIERS = [classifier, kernel_classifier, hkrr_classifier]
+def selector(**options):
+    few = {"sparsity": 0.01, "standardize": False, "random_state": 0}
+    return KernelFeatureSelector(**{**few, **options})
+
+
+def selector_classifier(**options):
+    return KernelFeatureSelectorClassifier(**{**selector().get_params(), **options})
+
+
+MAKERS = [regressor, BrownianKernelRidge, kernel_ridge, hkrr, selector]
+CLASSIFIERS = [classifier, kernel_classifier, hkrr_classifier, selector_classifier]
 
 
 def changed(a, value, at=(0,)):
@@ -135,7 +146,7 @@ def test_bad_targets_are_named(make, bad, match):
         make().fit(X, bad)
 
 
-@pytest.mark.parametrize("make", [regressor, kernel_ridge, hkrr])
+@pytest.mark.parametrize("make", [regressor, kernel_ridge, hkrr, selector])
 @pytest.mark.parametrize(
     ("bad", "match"),
     [
@@ -294,7 +305,34 @@ KERNEL_RIDGE_NUMBERS = [
     ("max_iter", 0, ValueError, "an integer of at least 1, got 0"),
     ("tol", 0, ValueError, "greater than 0, got 0"),
 ]
+SELECTION_NUMBERS = [
+    ("ridge", 0.0, ValueError, "greater than 0, or 'auto', got 0.0"),
+    ("ridge", float("nan"), ValueError, "got nan"),
+    ("ridge", "tune", TypeError, "or 'auto', got 'tune'"),
+    ("sparsity", -1e-9, ValueError, "at least 0, or 'auto' or 'tune', got -1e-09"),
+    ("sparsity", float("inf"), ValueError, "got inf"),
+    ("sparsity", "path", TypeError, "or 'auto' or 'tune', got 'path'"),
+    ("sparsity", None, TypeError, "got None"),
+    ("radius", 0, ValueError, "greater than 0, got 0"),
+    ("radius", float("nan"), ValueError, "greater than 0, got nan"),
+    ("radius", "auto", TypeError, "greater than 0, got 'auto'"),
+    ("anchor", -1.0, ValueError, "greater than 0, or 'auto', got -1.0"),
+    ("anchor", None, TypeError, "got None"),
+    ("n_permutations", 0, ValueError, "an integer of at least 1, got 0"),
+    ("n_permutations", 1.5, TypeError, "an integer .* got 1.5"),
+    ("n_sparsities", 1, ValueError, "an integer of at least 2, got 1"),
+    ("n_centers", 0, ValueError, "at least 1, or 'auto' or 'all', got 0"),
+    ("n_centers", "half", TypeError, "or 'auto' or 'all', got 'half'"),
+    ("n_centers", True, TypeError, "got True"),
+    ("n_subsamples", -2, ValueError, "an integer of at least 0, got -2"),
+    ("max_false", 0, ValueError, "greater than 0, got 0"),
+    ("max_iter", 0, ValueError, "an integer of at least 1, got 0"),
+    ("tol", -1e-3, ValueError, "of at least 0, got -0.001"),
+    ("validation_fraction", 1.0, ValueError, "at most 0.9, got 1.0"),
+    ("max_time", 0, ValueError, "greater than 0, or None, got 0"),
+]
 MORE_NUMBERS = [(hkrr, *case) for case in HKRR_NUMBERS]
+MORE_NUMBERS += [(selector, *case) for case in SELECTION_NUMBERS]
 MORE_NUMBERS += [(kernel_ridge, *case) for case in KERNEL_RIDGE_NUMBERS]
 
 
@@ -321,13 +359,17 @@ def test_bad_numbers_of_other_estimators_are_named(make, name, value, error, mat
         (hkrr, "backend", "jax"),
         (hkrr, "dtype", "float16"),
         (hkrr, "kernel", "rbf"),
+        (selector, "backend", "jax"),
+        (selector, "dtype", "float16"),
+        (selector, "kernel", "manhattan_laplace"),
     ],
 )
 def test_unknown_choices_of_other_estimators_are_named(make, name, value):
     with pytest.raises(ValueError, match=f"expected {name} to be one of .*got '{value}'") as caught:
         make(**{name: value}).fit(X, Y)
     if name == "kernel":
-        assert all(known in str(caught.value) for known in KERNELS)
+        names = ("laplace", "gaussian", "inverse") if make is selector else KERNELS
+        assert all(known in str(caught.value) for known in names)
 
 
 @pytest.mark.parametrize("make", [kernel_ridge, hkrr])
@@ -335,6 +377,18 @@ def test_unknown_choices_of_other_estimators_are_named(make, name, value):
 def test_what_is_no_kernel_is_named(make, value):
     with pytest.raises(TypeError, match="expected a kernel or the name of one, got"):
         make(kernel=value).fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [Laplace(), Linear(), Brownian(), Gaussian() + Gaussian(), 2.0 * Gaussian(), Gaussian, None, 3],
+    ids=str,
+)
+def test_kernels_that_weigh_no_variables_are_named(value):
+    given = re.escape(f"got {value!r}")
+    match = f"one of laplace, gaussian, inverse, or a kernel of the l1 or .* slope at 0, {given}"
+    with pytest.raises(TypeError, match=match):
+        selector(kernel=value).fit(X, Y)
 
 
 @pytest.mark.parametrize("make", [hkrr, hkrr_classifier])
@@ -367,6 +421,7 @@ SWITCHES = [
     *((regressor, n) for n in ("early_stopping", "warm_start", "normalize_y", "standardize")),
     *((hkrr, n) for n in ("learn_lengthscale", "warm_start", "normalize_y", "standardize")),
     *((kernel_ridge, n) for n in ("normalize_y", "standardize")),
+    *((selector, n) for n in ("hierarchical", "normalize_y", "standardize")),
 ]
 
 
@@ -393,7 +448,7 @@ def test_early_stopping_needs_samples_to_fit():
 # ---------------------------------------------------------------------- a constant target
 
 
-@pytest.mark.parametrize("make", [regressor, kernel_ridge, hkrr])
+@pytest.mark.parametrize("make", [regressor, kernel_ridge, hkrr, selector])
 @pytest.mark.parametrize("value", [0.0, 7.3, -1e12])
 def test_a_constant_target_is_predicted_with_a_warning(make, value):
     with pytest.warns(UserWarning, match="y is constant: the model predicts that constant"):
@@ -445,7 +500,7 @@ def test_host_data_is_refused_by_a_model_of_another_library(make, kind):
         model.predict(kind(X))
 
 
-@pytest.mark.parametrize("make", [regressor, kernel_ridge, hkrr])
+@pytest.mark.parametrize("make", [regressor, kernel_ridge, hkrr, selector])
 def test_other_column_names_are_refused(make):
     model = make().fit(pd.DataFrame(X, columns=["a", "b", "c"]), Y)
     with pytest.raises(ValueError, match="feature names should match"):

@@ -9,6 +9,8 @@ from gpukfl import (
     BrownianKernelRidge,
     HKRRClassifier,
     HKRRRegressor,
+    KernelFeatureSelector,
+    KernelFeatureSelectorClassifier,
     KernelRidgeClassifier,
     KernelRidgeRegressor,
 )
@@ -16,6 +18,9 @@ from gpukfl._places import cupy_is_usable, torch_cuda_is_usable
 
 # Fixed, so that every library finds as many components: with "auto", rounding may decide
 HKRR = {"ridge": 1e-3, "n_starts": 1, "max_iter": 5, "random_state": 0}
+# With thresholds by permutations the checks' noise selects nothing, and then `transform` raises by
+# design
+SELECTION = {"sparsity": 0.0, "random_state": 0}
 ESTIMATORS = [
     BKerNNRegressor(n_particles=20, max_iter=5, random_state=0),
     BKerNNClassifier(n_particles=20, max_iter=5, random_state=0),
@@ -24,6 +29,8 @@ ESTIMATORS = [
     KernelRidgeClassifier(random_state=0),
     HKRRRegressor(1, **HKRR),
     HKRRClassifier(1, **{**HKRR, "max_iter": 30}),
+    KernelFeatureSelector(**SELECTION),
+    KernelFeatureSelectorClassifier(**SELECTION),
 ]
 EXPECTED_FAILURES = {
     name: {

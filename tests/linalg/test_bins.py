@@ -148,7 +148,7 @@ def test_compiled_positions_equal_the_array_api_form(case, shift):
     A, low, gap, q, _ = case
     at = Positions.of(A, low, gap, q, shift=shift)
     expected = generic._encode(A, low, gap, q, at.shift)
-    assert at.codes.dtype == expected.dtype
+    assert at.codes.dtype == (np.int16 if (q - 1) << at.shift < 2**15 else np.int32)
     assert np.array_equal(at.codes, expected)
 
 

@@ -164,3 +164,57 @@ def test_data_that_overflow_raise(on, rng):
     data.W *= 100.0
     with np.errstate(all="ignore"), pytest.raises(FloatingPointError, match="not finite"):
         data.fit(on)
+
+
+def test_trials_that_miss_by_far_on_a_sample_are_not_tried_on_all(on_double, rng):
+    on, data, few = on_double, Data(rng), Data(rng)
+    few.X, few.Y = data.X[::2], data.Y[::2]
+    made = []
+
+    def counted(W):
+        made.append(W)
+        return data.maker(on)(W)
+
+    def run(sample):
+        made.clear()
+        fit = fit_bkernn(
+            counted,
+            data.system(on),
+            on.put(data.W),
+            penalty=Feature(),
+            optimizer=ProximalGradient(step_size=1e4, max_iter=5),
+            sample=sample,
+        )
+        return fit, len(made)
+
+    plain, all_trials = run(None)
+    fit, trials = run((few.maker(on), few.system(on)))
+    assert trials < all_trials
+    assert len(fit.history) == len(plain.history)
+    assert fit.history.objective == sorted(fit.history.objective, reverse=True)
+    assert fit.history.objective[-1] == pytest.approx(plain.history.objective[-1], rel=0.05)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_large_fit_judges_its_trials_on_a_sample_first(monkeypatch):
+    """The estimator draws one row in so many, on the host."""
+    from gpukfl import BKerNNRegressor
+    from gpukfl.estimators import _bkernn_problem
+
+    rng = np.random.default_rng(0)
+    X, w = rng.standard_normal((600, 3)), rng.uniform(0.5, 2.0, 600)
+    y = np.abs(X[:, 0])
+    settings = {"n_particles": 5, "max_iter": 5, "random_state": 0}
+    plain = BKerNNRegressor(**settings).fit(X, y, sample_weight=w)
+    monkeypatch.setattr(_bkernn_problem, "_SAMPLE_FROM", 500)
+    monkeypatch.setattr(_bkernn_problem, "_SAMPLE_SHARE", 3)
+    seen = []
+    sampled = _bkernn_problem.Problem._sample_system
+    monkeypatch.setattr(
+        _bkernn_problem.Problem,
+        "_sample_system",
+        lambda self, rng: seen.append(sampled(self, rng)) or seen[-1],
+    )
+    model = BKerNNRegressor(**settings).fit(X, y, sample_weight=w)
+    assert seen[0][1].Y.shape == seen[0][1].root_weights.shape == (200, 1)
+    assert model.score(X, y) == pytest.approx(plain.score(X, y), abs=0.02)

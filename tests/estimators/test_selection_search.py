@@ -1,0 +1,439 @@
+"""Kernel feature selectors: what they choose, stability, and how they stop."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from interruption import interrupt
+from selection_cases import (
+    NEW,
+    THREE,
+    TRUE,
+    Y_NEW,
+    N,
+    P,
+    X,
+    Y,
+    classifier,
+    formula,
+    found,
+    selector,
+)
+from sklearn.exceptions import ConvergenceWarning
+
+from gpukfl.estimators import _selection_base, _selection_problem, _selection_search
+from gpukfl.estimators._kernel_ridge import KernelRidgeRegressor
+from gpukfl.estimators._selection_problem import SelectionProblem
+from gpukfl.estimators._selection_search import RIDGES
+from gpukfl.methods import DenseSelection, FactoredSelection
+
+interrupted = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+def chosen(model):
+    trials = [trial for trial in model.tuning_ if trial["chosen"]]
+    assert len(trials) == 1
+    return trials[0]
+
+
+# ---------------------------------------------------------------------- what is chosen
+
+
+@pytest.mark.parametrize("hierarchical", [True, False])
+@pytest.mark.parametrize("make", [selector, classifier])
+def test_a_path_over_sparsity_is_followed_and_chosen_from(make, hierarchical):
+    y = THREE if make is classifier else Y
+    model = make(sparsity="tune", n_sparsities=5, hierarchical=hierarchical).fit(X, y)
+    assert found(model) == ([2] if make is classifier else TRUE)
+    path, trials = model.path_, model.tuning_
+    assert {key: value.shape for key, value in path.items()} == {
+        "sparsity": (5,),
+        "beta": (5, P),
+        "score": (5,),
+    }
+    assert np.all(np.diff(path["sparsity"]) < 0)
+    assert path["sparsity"][-1] == pytest.approx(1e-3 * path["sparsity"][0], rel=1e-12)
+    assert not path["beta"][0].any()  # the largest selects nothing
+    assert path["beta"][-1].any()
+    assert np.all(path["beta"] >= 0)
+    assert [trial["sparsity"] for trial in trials] == path["sparsity"].tolist()
+    assert [trial["score"] for trial in trials] == path["score"].tolist()
+    assert {trial["ridge"] for trial in trials} == {model.ridge_} == {0.01}
+    keys = {"ridge", "sparsity", "n_selected", "score", "chosen"}
+    assert all(set(trial) == keys for trial in trials)
+    best = chosen(model)
+    assert best["sparsity"] == model.sparsity_
+    assert best["n_selected"] == min(t["n_selected"] for t in trials if t["score"] > 0.5)
+    assert trials[0]["score"] < 0.1
+
+
+def test_the_sparsest_model_within_a_standard_error_is_chosen():
+    noisy = Y + 0.5 * np.random.default_rng(0).standard_normal(N)
+    model = selector(sparsity="tune", n_sparsities=6, hierarchical=False).fit(X, noisy)
+    best, highest = chosen(model), max(trial["score"] for trial in model.tuning_)
+    sparser = [t for t in model.tuning_ if t["n_selected"] < best["n_selected"]]
+    assert all(trial["score"] < best["score"] for trial in sparser)
+    assert best["score"] <= highest
+    assert best["n_selected"] < model.tuning_[-1]["n_selected"] + 1e-12
+
+
+@pytest.mark.parametrize("sparsity", ["auto", 0.3])
+def test_a_ridge_is_chosen(sparsity):
+    model = selector(ridge="auto", sparsity=sparsity).fit(X, Y)
+    assert found(model) == TRUE
+    trials = model.tuning_
+    assert 1 < len(trials) <= len(RIDGES)
+    assert [trial["ridge"] for trial in trials] == list(RIDGES)[: len(trials)]
+    assert {trial["sparsity"] for trial in trials} == {sparsity}
+    assert chosen(model)["ridge"] == model.ridge_
+    assert model.path_ is None
+    assert all(trial["score"] <= 1.0 for trial in trials)
+
+
+def test_ridge_and_sparsity_are_chosen_together():
+    model = selector(ridge="auto", sparsity="tune", n_sparsities=3, hierarchical=False).fit(X, Y)
+    tried = [(trial["ridge"], trial["sparsity"]) for trial in model.tuning_]
+    assert len(set(tried)) == len(tried) > 3
+    assert len(tried) % 3 == 0
+    assert (chosen(model)["ridge"], chosen(model)["sparsity"]) == (model.ridge_, model.sparsity_)
+    assert model.path_["beta"].shape == (3, P)
+    mine = [sparsity for ridge, sparsity in tried if ridge == model.ridge_]
+    assert model.path_["sparsity"].tolist() == mine
+
+
+@pytest.mark.parametrize("options", [{}, {"sparsity": 0.3}, {"ridge": 0.1}], ids=str)
+def test_what_is_given_is_not_tuned(options):
+    model = selector(**options).fit(X, Y)
+    assert (model.tuning_, model.path_) == ([], None)
+    assert model.ridge_ == options.get("ridge", 0.01)
+
+
+@pytest.mark.filterwarnings("ignore:no variable was selected:UserWarning")
+def test_few_samples_are_not_held_out():
+    model = selector(sparsity="tune", ridge="auto").fit(X[:19], Y[:19])
+    assert (model.tuning_, model.path_, model.ridge_) == ([], None, 0.01)
+
+
+def test_smaller_ridges_than_fit_noise_are_not_tried():
+    noise = np.random.default_rng(1).standard_normal(N)
+    model = selector(ridge="auto", sparsity=0.0).fit(X, noise)
+    assert [trial["ridge"] for trial in model.tuning_] == list(RIDGES[:2])
+    assert model.ridge_ == RIDGES[0]
+
+
+def test_weights_count_rows_in_the_folds_too(monkeypatch):
+    counts = 1 + (X[:, 2] > 0) + (Y > 0)
+    copies = np.repeat(np.arange(N), counts)
+
+    def folds_of(group):
+        def same_folds(_):
+            for k in range(2):
+                yield np.flatnonzero(group % 2 == k), np.flatnonzero(group % 2 != k)
+
+        return same_folds
+
+    options = {"sparsity": "tune", "n_sparsities": 3, "hierarchical": False}
+    monkeypatch.setattr(_selection_search.Search, "_splits", folds_of(np.arange(N)))
+    weighted = selector(**options).fit(X, Y, sample_weight=counts)
+    monkeypatch.setattr(_selection_search.Search, "_splits", folds_of(copies))
+    repeated = selector(**options).fit(X[copies], Y[copies])
+    np.testing.assert_allclose(weighted.path_["sparsity"], repeated.path_["sparsity"], rtol=1e-9)
+    np.testing.assert_allclose(weighted.path_["beta"], repeated.path_["beta"], atol=1e-3)
+    np.testing.assert_allclose(weighted.path_["score"], repeated.path_["score"], atol=1e-3)
+
+
+def test_every_sparsity_begins_where_the_last_ended(monkeypatch):
+    run, seen = SelectionProblem.run, {}
+
+    def noting(self, *args, start=None, **kwargs):
+        selection = run(self, *args, start=start, **kwargs)
+        seen.setdefault(id(self), []).append((start, selection.beta))
+        return selection
+
+    monkeypatch.setattr(SelectionProblem, "run", noting)
+    selector(sparsity="tune", n_sparsities=4, hierarchical=False).fit(X, Y)
+    folds = [calls for calls in seen.values() if len(calls) == 4]
+    assert len(folds) == 5
+    for calls in folds:
+        assert calls[0][0] is None
+        for (_, before), (start, _) in itertools.pairwise(calls):
+            np.testing.assert_array_equal(start, before)
+
+
+def test_one_set_is_held_out_of_many_rows(monkeypatch):
+    monkeypatch.setattr(_selection_search, "_FOLDS_BELOW", 50)
+    monkeypatch.setattr(_selection_search, "_ROWS", 80)
+    sizes = []
+    make = SelectionProblem.__init__
+
+    def counting(self, settings, samples, *args, **kwargs):
+        sizes.append(samples.shape[0])
+        make(self, settings, samples, *args, **kwargs)
+
+    monkeypatch.setattr(SelectionProblem, "__init__", counting)
+    options = {"sparsity": "tune", "n_sparsities": 2, "hierarchical": False}
+    selector(validation_fraction=0.3, **options).fit(X, Y)
+    assert sizes == [N, 56]
+
+
+def test_many_samples_are_factored_and_the_last_fit_takes_some(monkeypatch):
+    made = []
+    make = FactoredSelection.__init__
+
+    def counting(self, *args, n_centers, rng):
+        made.append(n_centers)
+        make(self, *args, n_centers=n_centers, rng=rng)
+
+    monkeypatch.setattr(FactoredSelection, "__init__", counting)
+    monkeypatch.setattr(_selection_problem, "_DENSE_UP_TO", 50)
+    monkeypatch.setattr(_selection_problem, "_CENTERS", 35)
+    monkeypatch.setattr(_selection_problem, "_REFINE_ROWS", 60)
+    monkeypatch.setattr(_selection_problem, "_FIT_ROWS", 40)
+    weights = 1.0 + (X[:, 0] > 0)
+    model = selector().fit(X, Y, sample_weight=weights)
+    assert (made, found(model)) == ([35], TRUE)
+    assert model.centers_.shape == (N, 2)
+    assert model.score(NEW, Y_NEW) > 0.97
+    monkeypatch.setattr(_selection_problem, "available_memory", lambda _: 32 * N * 4 * 20)
+    selector().fit(X, Y)
+    assert made == [35, 20]  # as many as the memory holds
+    selector(n_centers="all").fit(X, Y)
+    assert made == [35, 20]
+
+
+# ---------------------------------------------------------------------- stability
+
+
+def test_stable_variables_are_selected():
+    model = selector(n_subsamples=6).fit(X, Y)
+    shares, threshold = model.selection_frequencies_, model.stability_threshold_
+    assert shares.shape == (P,)
+    np.testing.assert_allclose(6 * shares, np.round(6 * shares), atol=1e-12)
+    np.testing.assert_array_equal(model.get_support(), shares >= threshold)
+    assert found(model) == TRUE
+    mean = shares.sum()  # of the variables selected on a half
+    assert threshold == max(0.5 * (1 + mean**2 / P), math.nextafter(0.5, 1.0))
+    assert np.all((model.beta_ > 0) <= model.get_support())
+    plain = selector().fit(X, Y)
+    assert (plain.selection_frequencies_, plain.stability_threshold_) == (None, None)
+
+
+def test_max_false_sets_the_threshold():
+    loose, strict = (selector(n_subsamples=4, max_false=k).fit(X, Y) for k in (5.0, 1.0))
+    np.testing.assert_array_equal(loose.selection_frequencies_, strict.selection_frequencies_)
+    assert 0.5 < loose.stability_threshold_ < strict.stability_threshold_ <= 1.0
+
+
+def test_what_cannot_be_promised_is_said():
+    noisy = Y + 2.0 * np.random.default_rng(3).standard_normal(N)
+    options = {"sparsity": 0.0, "hierarchical": False, "n_subsamples": 4}
+    with pytest.warns(UserWarning, match="those selected on every half are kept") as said:
+        model = selector(max_false=0.5, **options).fit(X, noisy)
+    mean = model.selection_frequencies_.sum()
+    assert str(said[0].message) == (
+        f"{mean:.1f} variables of {P} are selected on a half: at most {mean**2 / P:.2g} false ones "
+        "can be promised, not max_false=0.5; those selected on every half are kept"
+    )
+    assert model.stability_threshold_ == 1.0
+    np.testing.assert_array_equal(model.get_support(), model.selection_frequencies_ == 1.0)
+
+
+def test_variables_that_only_the_halves_select_get_a_weight(monkeypatch):
+    def shares(*_):
+        return np.array([1.0, 1.0, 0.0, 1.0, 0.2]), 3.2, True
+
+    monkeypatch.setattr(_selection_base, "selection_frequencies", shares)
+    model = selector(n_subsamples=2, max_false=4.0).fit(X, Y)
+    assert found(model) == [0, 1, 3]
+    assert model.predict(NEW) == pytest.approx(formula(model, NEW)[:, 0], abs=1e-9)
+
+    def none(*_):
+        return np.zeros(P), 0.0, True
+
+    monkeypatch.setattr(_selection_base, "selection_frequencies", none)
+    with pytest.warns(UserWarning, match="no variable was selected"):
+        model = selector(n_subsamples=2).fit(X, Y)
+    assert (found(model), model.stability_threshold_) == ([], math.nextafter(0.5, 1.0))
+
+
+def test_stability_of_classes_and_weights():
+    weights = 1.0 + (X[:, 0] > 0)
+    model = classifier(n_subsamples=4, sparsity=1.0).fit(X, THREE, sample_weight=weights)
+    assert found(model) == [2]
+    assert model.selection_frequencies_[2] == 1.0
+
+
+# ---------------------------------------------------------------------- stopping
+
+
+@pytest.mark.parametrize("options", [{}, {"hierarchical": False, "sparsity": 0.3}], ids=str)
+def test_max_time_stops_early(options):
+    with pytest.warns(ConvergenceWarning, match="max_time was reached first"):
+        model = selector(max_time=1e-6, **options).fit(X, Y)
+    assert model.status_ == "TIME_LIMIT"
+    assert 1 <= model.n_iter_ <= 5
+    assert 1 in found(model)
+    np.testing.assert_allclose(model.predict(NEW), formula(model, NEW)[:, 0], atol=1e-9)
+
+
+def test_tuning_keeps_to_its_time():
+    with pytest.warns(ConvergenceWarning, match="max_time was reached first"):
+        model = selector(ridge="auto", sparsity="tune", max_time=1e-6).fit(X, Y)
+    # One gamma more than the one that selects nothing
+    assert [trial["n_selected"] > 0 for trial in model.tuning_] == [False, True]
+    assert 1 in found(model)
+    with pytest.warns(ConvergenceWarning, match="max_time was reached first"):
+        model = selector(ridge="auto", max_time=1e-6).fit(X, Y)
+    assert len(model.tuning_) == 1
+
+
+def test_stability_selection_keeps_to_its_time(monkeypatch):
+    run, calls = SelectionProblem.run, []
+
+    def slow(self, *args, **kwargs):
+        calls.append(self.n)
+        found = run(self, *args, **{**kwargs, "max_time": None})
+        clock[0] += 10.0
+        return found
+
+    clock = [0.0]
+    monkeypatch.setattr(SelectionProblem, "run", slow)
+    monkeypatch.setattr("time.perf_counter", lambda: clock[0])
+    with pytest.warns(ConvergenceWarning, match="max_time was reached first"):
+        model = selector(n_subsamples=8, max_time=35.0).fit(X, Y)
+    assert calls == [N, *[N // 2] * 3]
+    assert model.status_ == "TIME_LIMIT"
+    assert found(model) == TRUE
+    np.testing.assert_allclose(3 * model.selection_frequencies_ % 1, 0.0, atol=1e-12)
+
+
+def test_few_steps_select_too():
+    model = selector(max_iter=1).fit(X, Y)  # what enters matters, not its weight
+    assert found(model) == TRUE
+    with pytest.warns(ConvergenceWarning, match="after 1 iterations: max_iter was reached first"):
+        model = selector(max_iter=1, hierarchical=False).fit(X, Y)
+    assert 1 in found(model)
+
+
+@pytest.mark.parametrize("hierarchical", [True, False])
+@pytest.mark.parametrize("after", [4, 6, 9])
+def test_an_interrupted_selection_is_a_usable_model(monkeypatch, hierarchical, after):
+    interrupt(monkeypatch, DenseSelection, "gradient", after)
+    with pytest.warns(ConvergenceWarning, match="interrupted: the best iterate so far is kept"):
+        model = selector(sparsity=0.3, hierarchical=hierarchical).fit(X, Y)
+    assert model.status_ == "INTERRUPTED"
+    assert 1 <= model.n_iter_ <= after
+    assert 1 in found(model)
+    np.testing.assert_array_equal(model.levels_ > 0, model.get_support())
+    np.testing.assert_allclose(model.predict(NEW), formula(model, NEW)[:, 0], atol=1e-9)
+    assert model.score(X, Y) > 0.5
+
+
+@interrupted
+def test_an_interruption_of_permutations_keeps_the_rounds_before(monkeypatch):
+    thresholds, calls = _selection_problem.permutation_threshold, [0]
+
+    def interrupting(*args, **kwargs):
+        calls[0] += 1
+        if calls[0] == stop:
+            raise KeyboardInterrupt
+        return thresholds(*args, **kwargs)
+
+    monkeypatch.setattr(_selection_problem, "permutation_threshold", interrupting)
+    stop = 2
+    with pytest.warns(ConvergenceWarning, match="interrupted"):
+        model = selector().fit(X, Y)
+    assert (found(model), len(model.rounds_)) == ([1], 1)
+    stop, calls[0] = 1, 0
+    with pytest.warns(UserWarning, match="no variable was selected"):
+        model = selector().fit(X, Y)
+    assert (model.status_, model.rounds_, found(model)) == ("INTERRUPTED", [], [])
+
+
+def interrupt_within(monkeypatch, name, number, after):
+    """Interrupt the descents, after some gradients of one call of a method of the problem."""
+    method, calls = getattr(SelectionProblem, name), [0]
+
+    def counting(self, *args, **kwargs):
+        calls[0] += 1
+        if calls[0] == number:
+            interrupt(monkeypatch, DenseSelection, "gradient", after)
+        return method(self, *args, **kwargs)
+
+    monkeypatch.setattr(SelectionProblem, name, counting)
+
+
+# The first ridge is tried on 5 folds; a descent notes an interruption, what is around it raises it
+@pytest.mark.parametrize("name", ["run", "refined"])
+@pytest.mark.parametrize(("number", "after"), [(6, 0), (6, 1), (9, 0), (9, 1)])
+def test_an_interruption_while_tuning_is_a_usable_model(monkeypatch, name, number, after):
+    interrupt_within(monkeypatch, name, number, after)
+    with pytest.warns(ConvergenceWarning, match="interrupted: the best iterate so far is kept"):
+        model = selector(sparsity=0.3, ridge="auto", n_subsamples=4).fit(X, Y)
+    assert model.status_ == "INTERRUPTED"
+    assert len(model.tuning_) == 1
+    assert chosen(model)["ridge"] == model.ridge_ == RIDGES[0]
+    assert 1 in found(model)
+    np.testing.assert_array_equal(model.levels_ > 0, model.get_support())
+    assert (model.sparsity_, model.selection_frequencies_) == (0.3, None)
+    np.testing.assert_allclose(model.predict(NEW), formula(model, NEW)[:, 0], atol=1e-9)
+
+
+def test_an_interruption_along_a_path_keeps_the_best_so_far(monkeypatch):
+    interrupt_within(monkeypatch, "run", 5 * 3 + 2, 0)
+    options = {"sparsity": "tune", "n_sparsities": 6, "hierarchical": False}
+    with pytest.warns(ConvergenceWarning, match="interrupted"):
+        model = selector(**options).fit(X, Y)
+    assert len(model.tuning_) == 3
+    assert chosen(model)["score"] == max(trial["score"] for trial in model.tuning_)
+    assert model.path_["beta"].shape == (3, P)
+    assert 1 in found(model)
+
+
+@pytest.mark.parametrize(("number", "after"), [(2, 0), (3, 1)])
+def test_an_interruption_of_stability_selection_is_a_usable_model(monkeypatch, number, after):
+    expected = selector(sparsity=0.3).fit(X, Y)
+    interrupt_within(monkeypatch, "run", number, after)
+    with pytest.warns(ConvergenceWarning, match="interrupted"):
+        model = selector(sparsity=0.3, n_subsamples=4).fit(X, Y)
+    assert (model.status_, model.selection_frequencies_) == ("INTERRUPTED", None)
+    np.testing.assert_array_equal(model.predict(NEW), expected.predict(NEW))
+
+
+@pytest.mark.parametrize(("number", "after"), [(1, 0), (2, 1)])
+def test_an_interruption_of_the_last_fit_ends_with_a_quicker_one(monkeypatch, number, after):
+    interrupt_within(monkeypatch, "refined", number, after)
+    with pytest.warns(ConvergenceWarning, match="interrupted"):
+        model = selector().fit(X, Y)
+    assert (model.status_, found(model)) == ("INTERRUPTED", TRUE)
+    np.testing.assert_array_equal(model.beta_[TRUE], model.anchor_)
+    assert model.score(NEW, Y_NEW) > 0.9
+
+
+@pytest.mark.parametrize(
+    ("owner", "name"),
+    [(KernelRidgeRegressor, "fit"), (SelectionProblem, "__init__")],
+)
+def test_an_interruption_before_there_is_a_model_leaves_the_old_one(monkeypatch, owner, name):
+    def always(*_, **__):
+        raise KeyboardInterrupt
+
+    model = selector().fit(X, Y)
+    before = model.predict(NEW)
+    monkeypatch.setattr(owner, name, always)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X[:, :2], -Y)
+    np.testing.assert_array_equal(model.predict(NEW), before)
+    assert model.n_features_in_ == P
+
+
+def test_verbose_prints_a_line_a_step_to_stderr(capfd):
+    model = selector(verbose=1).fit(X, Y)
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert err.count("selection: iteration") == err.count("objective") == model.n_iter_
+    selector(verbose=1, sparsity="tune", n_sparsities=2).fit(X, Y)
+    assert "λ = 0.01, 2 of 2: iteration" in capfd.readouterr().err
+    selector().fit(X, Y)
+    assert capfd.readouterr() == ("", "")

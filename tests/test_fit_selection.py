@@ -1,0 +1,325 @@
+"""`gpukfl.fit` with kernel feature selection, its models, and their files."""
+
+import contextlib
+import pickle
+import re
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from fit_cases import Clock
+from interruption import interrupt
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+import gpukfl
+from gpukfl import _fit
+from gpukfl.kernels import GaussianMixture, ManhattanMixture, RationalQuadratic
+from gpukfl.methods import DenseSelection
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+    pytest.mark.filterwarnings("ignore:no variable was selected:UserWarning"),
+]
+
+N, P = 80, 4
+RNG = np.random.default_rng(8)
+X = RNG.standard_normal((N, P)) * [1.0, 50.0, 0.01, 1.0]
+NAMES = ["width", "height", "age", "größe"]
+FRAME = pd.DataFrame(X, columns=NAMES)
+Y = X[:, 0] + 0.02 * X[:, 0] * X[:, 1] + 0.05 * RNG.standard_normal(N)
+LABELS = np.where(np.abs(X[:, 3]) > 0.7, "far", "near")
+
+
+def fit(X, y, **options):
+    few = {"ridge": 0.01, "n_permutations": 5, **options}
+    return gpukfl.fit(X, y, method="selection", **few)
+
+
+CASES = {
+    "regression": (FRAME, pd.Series(Y, name="price"), {"ridge": "tune"}),
+    "path": (X, Y, {"sparsity": "tune", "n_sparsities": 4}),
+    "two classes": (FRAME, LABELS, {"n_permutations": 9}),
+    "multiclass": (X, np.searchsorted([-0.5, 0.5], X[:, 0]), {"sparsity": 2.0}),
+    "two targets": (X, np.stack([Y, X[:, 3]], axis=1), {"hierarchical": False}),
+    "one variable": (X[:, :1], Y, {"n_centers": 30}),
+    "nothing": (FRAME, Y, {"sparsity": 1e9}),
+    "no class": (X, LABELS, {"sparsity": 1e9}),
+    "constant": (X, np.full(N, 4.5), {"ridge": "tune"}),
+    "stable": (X, Y, {"n_subsamples": 4, "sparsity": 0.3}),
+    "float32": (X.astype("float32"), Y, {"standardize": False, "kernel": "inverse"}),
+    "gaussian": (X, Y, {"kernel": "gaussian", "sparsity": 1.0}),
+    "mixture": (X, Y, {"kernel": ManhattanMixture(rates=(0.3, 3.0))}),
+    "squared mixture": (X, Y, {"kernel": GaussianMixture(), "sparsity": 0.5}),
+    "kernel value": (X, Y, {"kernel": RationalQuadratic(mixture=2.0), "anchor": 0.7}),
+    "numpy numbers": (X, Y, {"sparsity": np.float64(0.3), "n_centers": np.int64(40)}),
+}
+
+
+@pytest.fixture(scope="module")
+def models():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return {kind: fit(data, y, **options) for kind, (data, y, options) in CASES.items()}
+
+
+# ---------------------------------------------------------------------- what is fitted
+
+
+def test_a_frame_is_selected_from(models):
+    model = models["regression"]
+    assert (model.method, model.task, model.n_samples) == ("selection", "regression", N)
+    assert (model.feature_names, model.target_name) == (NAMES, "price")
+    assert repr(model) == "Model(selection, regression, 80 samples, 4 features)"
+    assert list(model.estimator.get_feature_names_out()) == ["width", "height"]
+    np.testing.assert_array_equal(model.transform(FRAME), X[:, :2])
+    assert model.score(FRAME, Y) > 0.95
+    assert {name for name, _ in model.most_important(2)} == {"width", "height"}
+    assert model.feature_importances_.sum() == pytest.approx(1.0)
+    e = model.estimator
+    assert e.mean_.shape == (P,)  # standardised
+    assert (e.max_time, e.ridge, e.random_state) == (None, "auto", 0)
+    assert not hasattr(e, "_watch")
+
+
+def test_classes_and_targets_are_told_apart(models):
+    model = models["two classes"]
+    assert (model.task, set(model.predict(FRAME))) == ("classification", {"far", "near"})
+    np.testing.assert_allclose(model.predict_proba(FRAME).sum(axis=1), 1.0, atol=1e-14)
+    assert model.score(FRAME, LABELS) > 0.95
+    assert model.estimator.get_support(indices=True).tolist() == [3]
+    assert models["multiclass"].predict_proba(X).shape == (N, 3)
+    assert models["two targets"].predict(X).shape == (N, 2)
+
+
+@pytest.mark.parametrize("ridge", ["auto", "tune"])
+def test_the_ridge_is_chosen(models, ridge):
+    model = fit(FRAME, Y, ridge=ridge)
+    assert model.tuning == models["regression"].tuning == model.estimator.tuning_
+    assert sum(trial["chosen"] for trial in model.tuning) == 1
+    assert len({trial["ridge"] for trial in model.tuning}) >= 2
+    assert {trial["sparsity"] for trial in model.tuning} == {"auto"}
+
+
+def test_a_ridge_is_taken():
+    model = fit(X, Y, ridge=0.0123)
+    assert (model.estimator.ridge_, model.tuning) == (0.0123, [])
+
+
+@pytest.mark.parametrize("penalty", ["basic", "tune", "lasso"])
+def test_there_is_no_penalty(penalty):
+    with pytest.raises(ValueError, match=f"no penalty with method 'selection', got '{penalty}'"):
+        fit(X, Y, penalty=penalty)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "match"),
+    [
+        ({"ridge": -1.0}, ValueError, "expected ridge to be a number greater than 0"),
+        ({"radius": 0.0}, ValueError, "expected radius to be a number greater than 0"),
+        ({"n_components": 2}, TypeError, "n_components"),
+        ({"kernel": "rbf"}, ValueError, "one of laplace, gaussian, inverse, got 'rbf'"),
+        ({"max_time": 0}, ValueError, "expected max_time"),
+    ],
+)
+def test_bad_options_are_named(options, error, match):
+    with pytest.raises(error, match=match):
+        fit(X, Y, **options)
+
+
+def test_sample_weights_are_taken():
+    weights = np.where(np.arange(N) < 60, 1.0, 0.0)
+    model = fit(FRAME, Y, sparsity=0.3, sample_weight=weights)
+    assert model.n_samples == 60
+    expected = fit(FRAME[:60], Y[:60], sparsity=0.3)
+    np.testing.assert_allclose(model.predict(FRAME), expected.predict(FRAME), atol=1e-9)
+
+
+def test_torch_stays_torch():
+    torch = pytest.importorskip("torch")
+    here = torch.asarray(X)
+    model, expected = fit(here, torch.asarray(Y)), fit(X, Y)
+    assert isinstance(model.predict(here), torch.Tensor)
+    assert isinstance(model.transform(here), torch.Tensor)
+    assert model.score(here, torch.asarray(Y)) == pytest.approx(expected.score(X, Y), abs=1e-6)
+    model.plot().draw_without_rendering()
+    assert model.summary().splitlines()[2:3] == expected.summary().splitlines()[2:3]
+
+
+def test_it_can_be_fitted_again_alike(models):
+    model = models["regression"]
+    again = clone(model.estimator).fit(FRAME, Y)
+    np.testing.assert_array_equal(again.predict(FRAME), model.predict(FRAME))
+
+
+# ---------------------------------------------------------------------- time and interruption
+
+
+def test_no_time_is_still_a_model():
+    with pytest.warns(ConvergenceWarning, match="max_time was reached first"):
+        model = fit(X, Y, ridge="tune", sparsity="tune", max_time=1e-6)
+    assert model.estimator.status_ == "TIME_LIMIT"
+    assert len(model.tuning) == 2
+    assert "time limit" in model.summary()
+    assert np.all(np.isfinite(model.predict(X)))
+
+
+def test_it_keeps_to_its_time(monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setattr("time.perf_counter", Clock(0.01))
+        options = {"ridge": "tune", "sparsity": "tune", "n_sparsities": 6}
+        unlimited, limited = (fit(X, Y, max_time=k, **options) for k in (None, 2.0))
+    assert unlimited.seconds > 6.0
+    assert limited.seconds < 4.0
+    assert 1 < len(limited.tuning) < len(unlimited.tuning)
+
+
+@pytest.mark.parametrize("options", [{}, {"ridge": "tune"}], ids=str)
+def test_an_interruption_gives_a_model_and_a_warning(monkeypatch, options):
+    after = 160 if options else 5
+    interrupt(monkeypatch, DenseSelection, "gradient", after)
+    with pytest.warns(ConvergenceWarning, match="interrupted: the best iterate"):
+        model = fit(X, Y, sparsity=0.3, **options)
+    assert "interrupted" in model.summary()
+    assert model.score(X, Y) > 0
+    assert model.estimator.max_time is None
+
+
+def test_progress(monkeypatch, capfd):
+    stages = []
+
+    def reporting(_):
+        return contextlib.nullcontext(lambda *args: stages.append(args))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(_fit, "_progress", reporting)
+        model = fit(X, Y, ridge="tune", sparsity=0.3)
+    names = [stage for stage, _, _ in stages]
+    assert names.count("selection") == model.estimator.n_iter_
+    assert any(re.fullmatch(r"λ = 0\.1, 1 of 1", name) for name in names)
+    assert all(np.isfinite(objective) for _, _, objective in stages)
+    steps = [k for stage, k, _ in stages if stage == "selection"]
+    assert steps == list(range(model.estimator.n_iter_))
+    fit(X, Y, sparsity=0.3)
+    assert capfd.readouterr() == ("", "")  # not a terminal
+    fit(X, Y, sparsity=0.3, progress=True)
+    out, err = capfd.readouterr()
+    assert (out, err != "") == ("", True)
+
+
+# ---------------------------------------------------------------------- summaries and pictures
+
+
+def test_the_summary_says_what_was_done(models):
+    model = models["regression"]
+    text, e = model.summary(), model.estimator
+    best = next(trial for trial in model.tuning if trial["chosen"])
+    for expected in [
+        "KernelFeatureSelector for price",
+        "80 samples, 4 features",
+        f"2 of 4 variables in 2 rounds, then {type(e.kernel_).__name__} kernel",
+        "numpy cpu, by blocks",
+        f"{e.n_iter_} steps, converged",
+        f"R² {best['score']:.4f}, best of {len(model.tuning)} settings",
+        "2 selected variables",
+        *("width", "height"),
+    ]:
+        assert expected in text
+    assert "1 of 4 variables in 1 round, then" in models["two classes"].summary()
+    assert "1 selected variable\n" in models["one variable"].summary()
+    assert "0 of 4 variables in 0 rounds, then the mean" in models["nothing"].summary()
+
+
+@pytest.mark.parametrize("kind", CASES)
+def test_every_model_is_drawn_and_reported(models, kind, tmp_path):
+    pytest.importorskip("matplotlib")
+    model = models[kind]
+    figure = model.plot()
+    figure.savefig(tmp_path / "model.png", dpi=40)
+    assert (tmp_path / "model.png").read_bytes()[1:4] == b"PNG"
+    titles = [ax.get_title() for ax in figure.axes if ax.get_title()]
+    panels = ["Feature importances", "Scores where variables", "Prediction along", "Optimisation"]
+    assert len(titles) == len(panels)
+    assert all(title.startswith(panel) for title, panel in zip(titles, panels, strict=True))
+
+
+@pytest.mark.parametrize("kind", ["regression", "path", "two classes", "nothing", "constant"])
+def test_a_report_holds_the_numbers(models, kind, tmp_path):
+    pytest.importorskip("matplotlib")
+    model = models[kind]
+    model.report(tmp_path / "report.html", scores={"accuracy <held out>": 0.987654})
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    e = model.estimator
+    selected = int(e.get_support().sum())
+    found = [len(one["entered"]) for one in e.rounds_ if one["entered"]]
+    for name, fact in [
+        ("selection by", "ManhattanLaplace"),
+        ("selected", f"{selected} of {P} variables"),
+        ("variables by round", ", ".join(map(str, found)) or "none"),
+        ("thresholds γ", ", ".join(f"{one['sparsity']:.3g}" for one in e.rounds_) or "none"),
+        ("ridge λ", f"{e.ridge_:.3g}"),
+        ("prediction by", type(e.kernel_).__name__ if selected else "the mean"),
+        ("steps", f"{e.n_iter_} (converged)"),
+    ]:
+        assert f"<td>{name}</td><td>{fact}</td>" in page
+    assert "accuracy &lt;held out&gt;" in page
+    assert f"<b>{selected}</b>selected variables" in page
+    assert "enters in the first round in which its score exceeds the threshold" in page
+    for name, value in model.most_important():
+        assert f"<td>{name}</td><td>{value:.3f}</td>" in page
+    assert ("<h2>Tuning</h2>" in page) == bool(model.tuning)
+    assert page.count('<tr class="chosen">') == min(1, len(model.tuning))
+    for trial in model.tuning:
+        assert f"<td>{trial['n_selected']:.3g}</td><td>{trial['score']:.4f}</td>" in page
+
+
+# ---------------------------------------------------------------------- files
+
+
+@pytest.mark.parametrize("kind", CASES)
+def test_a_loaded_model_is_the_saved_one(models, kind, tmp_path):
+    model, data = models[kind], CASES[kind][0]
+    model.save(tmp_path / "model.gpukfl")
+    with np.load(tmp_path / "model.gpukfl", allow_pickle=False) as archive:
+        assert all(archive[name].dtype.kind in "fiubU" for name in archive.files)
+    for twin in (gpukfl.load(tmp_path / "model.gpukfl"), pickle.loads(pickle.dumps(model))):
+        np.testing.assert_array_equal(twin.predict(data), model.predict(data))
+        assert twin.predict(data).dtype == model.predict(data).dtype
+        if model.task == "classification":
+            np.testing.assert_array_equal(twin.predict_proba(data), model.predict_proba(data))
+        assert twin.summary() == model.summary()
+        e, f = model.estimator, twin.estimator
+        np.testing.assert_array_equal(f.get_support(), e.get_support())
+        if e.get_support().any():
+            np.testing.assert_array_equal(twin.transform(data), model.transform(data))
+        assert (f.rounds_, f.tuning_, f.history_) == (e.rounds_, e.tuning_, e.history_)
+        assert (f.kernel, f.kernel_, f.stability_threshold_) == (
+            e.kernel,
+            e.kernel_,
+            e.stability_threshold_,
+        )
+        assert (f.path_ is None) == (e.path_ is None) == (kind != "path")
+        np.testing.assert_array_equal(f.profiles()[1], e.profiles()[1])
+        assert f.get_params() == e.get_params()
+
+
+@pytest.mark.parametrize("kind", ["path", "two classes", "mixture", "nothing"])
+def test_a_loaded_model_can_be_fitted_and_drawn(models, kind, tmp_path):
+    model, (data, y, _) = models[kind], CASES[kind]
+    model.save(tmp_path / "model.gpukfl")
+    loaded = gpukfl.load(tmp_path / "model.gpukfl")
+    again = loaded.estimator.fit(data, y)
+    np.testing.assert_array_equal(again.predict(data), model.predict(data))
+    pytest.importorskip("matplotlib")
+    loaded.plot().draw_without_rendering()
+
+
+def test_a_model_of_torch_is_loaded_for_numpy(tmp_path):
+    torch = pytest.importorskip("torch")
+    here = torch.asarray(X)
+    model = fit(here, torch.asarray(Y))
+    model.save(tmp_path / "model.gpukfl")
+    loaded = gpukfl.load(tmp_path / "model.gpukfl")
+    np.testing.assert_allclose(loaded.predict(X), model.predict(here).numpy(), atol=1e-8)
+    np.testing.assert_array_equal(loaded.transform(X), model.transform(here).numpy())
