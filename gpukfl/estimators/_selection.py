@@ -17,7 +17,8 @@ _PARAMETERS = """
         λ while variables are selected, positive, for targets of variance 1. "auto" is chosen by
         hold-out. The last fit tunes its own.
     sparsity : float, "auto" or "tune", default="auto"
-        γ: a variable enters where its score exceeds this, so that larger values select fewer.
+        γ: a variable enters where its score exceeds this, so that larger values select fewer. A
+        number goes with one λ: scores grow about as 1/λ.
         "auto" is the largest score of any variable over random orders of the samples, anew in
         every round: the chance of any false variable in a round is about
         1 / (1 + `n_permutations`). "tune" follows a path over γ and takes the sparsest model

@@ -1,0 +1,160 @@
+"""What a selection of variables gives: columns, a description, and profiles."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.feature_selection import SelectorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from gpukfl._array import (
+    Array,
+    array_namespace,
+    index_like,
+    is_array,
+    is_host,
+    like,
+    to_host,
+)
+from gpukfl.estimators._selection_problem import selection_kernel
+from gpukfl.estimators._validation import validate_samples
+from gpukfl.kernels import Kernel
+
+
+class SelectedVariables(SelectorMixin):
+    """The selected columns of data, and what the model makes of them."""
+
+    kernel: str | Kernel
+    kernel_: Kernel
+    n_features_in_: int
+    n_effective_features_: int
+    rounds_: list[dict[str, Any]]
+    ridge_: float
+
+    def _get_support_mask(self) -> np.ndarray:
+        check_is_fitted(self)
+        return to_host(self._support)
+
+    def transform(self, X: Any) -> Array:
+        """Keep the selected columns.
+
+        Parameters
+        ----------
+        X : array or frame of shape (n_samples, n_features)
+            Data, of the library that was used in `fit`.
+
+        Returns
+        -------
+        array or frame of shape (n_samples, n_selected)
+            The selected columns as they are in X.
+
+        Raises
+        ------
+        ValueError
+            If no variable was selected.
+        """
+        check_is_fitted(self)
+        whole = validate_samples(self, X, reset=False, method="transform")
+        if not self.n_effective_features_:
+            msg = (
+                "expected at least one selected variable to transform to, got none: lower "
+                "`sparsity`, or see `scores_` for what came close"
+            )
+            raise ValueError(msg)
+        if hasattr(X, "columns"):
+            return super().transform(X)
+        index = self.get_support(indices=True)
+        if is_host(whole):
+            return whole[:, index]
+        xp = array_namespace(whole)
+        return xp.take(whole, xp.asarray(index, device=like(whole)["device"]), axis=1)
+
+    def inverse_transform(self, X: Any) -> Array:
+        """Put the selected columns back in their places, among columns of zeros.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_selected)
+            What `transform` gives, of any library.
+
+        Returns
+        -------
+        array of shape (n_samples, n_features)
+            Of the library, device and dtype of X.
+
+        Raises
+        ------
+        ValueError
+            If X has another number of columns than were selected.
+        """
+        if not is_array(X) or is_host(X):
+            return super().inverse_transform(X)
+        support = self.get_support()
+        if X.ndim != 2 or X.shape[1] != support.sum():
+            msg = f"expected X of shape (n, {int(support.sum())}), got {tuple(X.shape)}"
+            raise ValueError(msg)
+        xp = array_namespace(X)
+        with_zeros = xp.concat([X, xp.zeros((X.shape[0], 1), **like(X))], axis=1)
+        origin = np.where(support, np.cumsum(support) - 1, X.shape[1])
+        return xp.take(with_zeros, xp.asarray(origin, **index_like(X)), axis=1)
+
+    # ------------------------------------------------------------------ description
+
+    _map_norms = "error that permuting adds"
+    _dimension_name = "selected variable"
+    _curves_note = (
+        "A variable enters in the first round in which its score exceeds the threshold γ. A "
+        "profile is the prediction along one selected variable, the others at the middle of the "
+        "centres."
+    )
+
+    def _model_text(self) -> str:
+        last = "the mean" if self.dual_coef_ is None else f"{type(self.kernel_).__name__} kernel"
+        rounds = int(to_host(self.levels_).max(initial=0))
+        return (
+            f"{self.n_effective_features_} of {self.n_features_in_} variables in {rounds} "
+            f"round{'' if rounds == 1 else 's'}, then {last}"
+        )
+
+    def _facts(self) -> dict[str, Any]:
+        """Give what a report says of the model."""
+        found = [round_ for round_ in self.rounds_ if round_["entered"]]
+        return {
+            "selection by": type(selection_kernel(self.kernel)).__name__,
+            "selected": f"{self.n_effective_features_} of {self.n_features_in_} variables",
+            "variables by round": ", ".join(str(len(r["entered"])) for r in found) or "none",
+            "thresholds γ": ", ".join(f"{r['sparsity']:.3g}" for r in self.rounds_) or "none",
+            "ridge λ": f"{self.ridge_:.3g}",
+            "prediction by": "the mean" if self.dual_coef_ is None else type(self.kernel_).__name__,
+            "kernel products": "by blocks",
+        }
+
+    def profiles(self, count: int = 5, points: int = 100) -> tuple[np.ndarray, np.ndarray]:
+        """Predict along the selected variables, the others at the mean of the centres.
+
+        Parameters
+        ----------
+        count : int
+            Variables at most, most important first.
+        points : int
+            On each, over the range of the centres.
+
+        Returns
+        -------
+        tuple of host arrays, shapes (c, points) and (c, points, n_targets)
+            Values of the variables on the scale of `standardize`, and predictions.
+        """
+        check_is_fitted(self)
+        if self.dual_coef_ is None:
+            return np.zeros((0, points)), np.zeros((0, points, len(to_host(self.intercept_))))
+        centers = to_host(self.centers_).astype(float)
+        importances = to_host(self.feature_importances_)[to_host(self._used)]
+        order = np.argsort(-importances, kind="stable")[:count]
+        steps = np.linspace(centers.min(axis=0), centers.max(axis=0), points, axis=1)[order]
+        Z = np.tile(centers.mean(axis=0), (len(order), points, 1))
+        for row, variable in enumerate(order):
+            Z[row, :, variable] = steps[row]
+        K = self.kernel_(Z.reshape(-1, Z.shape[-1]), centers)
+        values = to_host(self.intercept_) + K @ to_host(self.dual_coef_)
+        return steps / to_host(self._stretch)[order, None], values.reshape(len(order), points, -1)
