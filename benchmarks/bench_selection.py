@@ -238,12 +238,15 @@ def draw(args: argparse.Namespace, rows: list[dict[str, Any]], gaps: list[dict[s
     n = max(r["n"] for r in laplace if r["n_centers"] is None) if args.smoke else N_OF_P
     axes[1].plot(*zip(*series(laplace, "p", n_centers=None, n=n), strict=True), "-o",
                  color=SECOND, label=f"dense, n = {n}")  # fmt: skip
-    axes[0].set(xlabel="samples n", ylabel="seconds of a gradient", title="in all variables")
-    axes[1].set(xlabel="variables p", ylabel="seconds of a gradient", title="in all variables")
+    axes[0].set(xlabel="samples n", ylabel="seconds", title="One gradient against samples")
+    axes[1].set(xlabel="variables p", ylabel="seconds", title="One gradient against variables")
     _draw_agreement(axes[2], gaps)
     for ax in axes:
         ax.set(xscale="log", yscale="log")
         ax.legend()
+    centers = sorted({row["n_centers"] for row in gaps})
+    axes[2].set_xticks(centers, [str(m) for m in centers])
+    axes[2].minorticks_off()
     save_picture(args, "bench_selection", figure)
 
 
