@@ -10,9 +10,9 @@ _PARAMETERS = """
     Parameters
     ----------
     kernel : {"laplace", "gaussian", "inverse"} or Kernel, default="laplace"
-        What weighs the variables: h of the sum of β_l |x_l - z_l| (exp(-u), or 1 / (1 + u)) or of
-        the squares (exp(-u)), or a kernel value such as ``ManhattanMixture()``. Only the kernels
-        of the absolute differences find variables without a linear effect from β = 0.
+        What weighs the variables: h of the weighted sum of absolute differences (exp(-u), or
+        1 / (1 + u)) or of squares (exp(-u)), or a kernel value such as ``ManhattanMixture()``.
+        Only the kernels of absolute differences find variables without a linear effect from β = 0.
     ridge : float or "auto", default=0.01
         λ while variables are selected, positive, for targets of variance 1. "auto" is chosen by
         hold-out. The last fit tunes its own.
@@ -30,7 +30,7 @@ _PARAMETERS = """
         which finds interactions whose variables have no effect of their own. False is
         Algorithm 1', one round.
     anchor : float or "auto", default="auto"
-        τ. "auto" is the reciprocal of the mean of |x - x'| (or of its square).
+        τ. "auto" is the reciprocal of the mean difference of two samples (or of its square).
     n_permutations : int, default=19
         Random orders behind `sparsity="auto"`.
     n_sparsities : int, default=10

@@ -251,6 +251,11 @@ def column_statistics(rows: Rows, weights: np.ndarray | None, /) -> tuple[np.nda
     """Weighted mean and standard deviation (d,) of each column, by blocks, in float64.
 
     A column that does not vary has standard deviation 1, so that dividing leaves it as it is.
+
+    Raises
+    ------
+    ValueError
+        If the squares of deviations overflow.
     """
     n, d = rows.shape
     w = np.ones(n) if weights is None else weights
@@ -259,9 +264,13 @@ def column_statistics(rows: Rows, weights: np.ndarray | None, /) -> tuple[np.nda
         mean += w[start:stop] @ to_host(X).astype(np.float64, copy=False)
     mean /= w.sum()
     squares = np.zeros(d)
-    for start, stop, X in rows.blocks():
-        squares += w[start:stop] @ (to_host(X).astype(np.float64, copy=False) - mean) ** 2
-    spread = np.sqrt(squares / w.sum())
+    with np.errstate(over="ignore", invalid="ignore"):  # reported just below
+        for start, stop, X in rows.blocks():
+            squares += w[start:stop] @ (to_host(X).astype(np.float64, copy=False) - mean) ** 2
+        spread = np.sqrt(squares / w.sum())
+    if not np.isfinite(spread).all():
+        msg = "X overflows float64 when it is standardised: expected deviations below 1e150"
+        raise ValueError(msg)
     return mean, np.where(spread > 1e-12 * (1.0 + np.abs(mean)), spread, 1.0)
 
 

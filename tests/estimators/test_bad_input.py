@@ -219,6 +219,12 @@ def test_samples_that_overflow_when_cast_are_reported(make):
         make(dtype="float32").fit(1e39 * X, Y)
 
 
+@pytest.mark.parametrize("kind", [BKerNNRegressor, HKRRRegressor, KernelFeatureSelector])
+def test_samples_that_overflow_when_standardised_are_reported(kind):
+    with pytest.raises(ValueError, match="X overflows float64 when it is standardised"):
+        kind(standardize=True).fit(1e200 * X, Y)
+
+
 @beside_the_error
 @pytest.mark.parametrize("make", MAKERS)
 def test_samples_that_overflow_float64_are_reported(make):
