@@ -25,6 +25,8 @@ if TYPE_CHECKING:
         KernelFeatureSelectorClassifier,
         KernelRidgeClassifier,
         KernelRidgeRegressor,
+        RKHSWeightingClassifier,
+        RKHSWeightingRegressor,
     )
     from gpukfl.inspection import feature_score
 
@@ -41,6 +43,8 @@ _HOMES = {
     "KernelFeatureSelectorClassifier": "gpukfl.estimators",
     "KernelRidgeClassifier": "gpukfl.estimators",
     "KernelRidgeRegressor": "gpukfl.estimators",
+    "RKHSWeightingClassifier": "gpukfl.estimators",
+    "RKHSWeightingRegressor": "gpukfl.estimators",
     "feature_score": "gpukfl.inspection",
 }
 
@@ -55,6 +59,8 @@ __all__ = [
     "KernelRidgeClassifier",
     "KernelRidgeRegressor",
     "Model",
+    "RKHSWeightingClassifier",
+    "RKHSWeightingRegressor",
     "__version__",
     "feature_score",
     "fit",

@@ -22,6 +22,8 @@ from gpukfl.estimators import (
     HKRRRegressor,
     KernelFeatureSelector,
     KernelFeatureSelectorClassifier,
+    RKHSWeightingClassifier,
+    RKHSWeightingRegressor,
 )
 from gpukfl.estimators._validation import check_number
 from gpukfl.penalties import PENALTIES
@@ -32,6 +34,10 @@ METHODS: dict[str, dict[str, Any]] = {
     "selection": {
         "regression": KernelFeatureSelector,
         "classification": KernelFeatureSelectorClassifier,
+    },
+    "rkhs_weighting": {
+        "regression": RKHSWeightingRegressor,
+        "classification": RKHSWeightingClassifier,
     },
 }
 _PENALISED = ("bkernn",)  # tuned from outside; the others choose their settings while fitting
@@ -63,9 +69,10 @@ def fit(
         Finite real data: NumPy, CuPy, torch, a pandas frame of numbers, or a NumPy memory map.
     y : array of shape (n_samples,) or (n_samples, n_targets)
         Numbers, or labels of any kind.
-    method : {"bkernn", "hkrr", "selection"}, default="bkernn"
-        What to fit: a Brownian kernel neural network, hyper-kernel ridge regression, or kernel
-        feature selection with kernel ridge regression on the selected variables.
+    method : {"bkernn", "hkrr", "selection", "rkhs_weighting"}, default="bkernn"
+        What to fit: a Brownian kernel neural network, hyper-kernel ridge regression, kernel
+        feature selection with kernel ridge regression on the selected variables, or an RKHS
+        weighting of simple predictors.
     backend : {"auto", "numpy", "cupy", "torch"}, default="auto"
         Where to compute. "auto" follows X, and moves large NumPy data to a usable GPU.
     task : {"auto", "regression", "classification"}, default="auto"
@@ -73,8 +80,8 @@ def fit(
     ridge : float, "auto" or "tune", default="tune"
         "tune" goes where the hold-out score rises, each fit warm-started by its neighbour: among
         multiples of the paper's formula for "bkernn", together with the number of components for
-        "hkrr", and over three values for "selection". "auto" is the formula of "bkernn", and
-        "tune" for the others.
+        "hkrr", over three values for "selection", and over a grid on five folds for
+        "rkhs_weighting". "auto" is the formula of "bkernn", and "tune" for the others.
     penalty : str, optional
         Of "bkernn": a penalty, by default "concave_feature", or "tune" for the one with the best
         hold-out score.

@@ -16,14 +16,16 @@ from gpukfl._fit import METHODS
 from gpukfl._model import Model
 from gpukfl._results import History
 from gpukfl._version import __version__
+from gpukfl.instantiations import INSTANTIATIONS, RandomKitchenSinks
 from gpukfl.kernels import KERNELS, Product, Scaled, Sum
 from gpukfl.methods import ShapeFunctions
 
 FORMAT, VERSION = "gpukfl-model", 1
 _CLASSES = {c.__name__: c for tasks in METHODS.values() for c in tasks.values()}
 _KERNELS = (*KERNELS.values(), Sum, Product, Scaled)
+_INSTANTIATIONS = (*INSTANTIATIONS.values(), RandomKitchenSinks)
 _LEARNED: tuple[Any, ...] = (ShapeFunctions, History)
-_RECORDS: dict[str, Any] = {c.__name__: c for c in _LEARNED + _KERNELS}
+_RECORDS: dict[str, Any] = {c.__name__: c for c in _LEARNED + _KERNELS + _INSTANTIATIONS}
 _PLAIN = (str, int, float, bool, type(None))
 
 
@@ -129,7 +131,7 @@ def _encode(value: Any, key: str, arrays: dict[str, np.ndarray]) -> Any:
             return {"objects": [_encode(item, key, arrays) for item in host.tolist()]}
         arrays[key] = host
         return {"array": key}
-    if type(value).__name__ in _RECORDS:
+    if _RECORDS.get(type(value).__name__) is type(value):
         names = [f.name for f in dataclasses.fields(value)]
         inside = {n: _encode(getattr(value, n), f"{key}/{n}", arrays) for n in names}
         return {"record": type(value).__name__, "fields": inside}

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, double_like, library_of, like, to_host, writable
+from gpukfl._array import (
+    Array,
+    array_namespace,
+    double_like,
+    index_like,
+    library_of,
+    like,
+    to_host,
+    writable,
+)
 from gpukfl._memory import block_size
 
 
@@ -23,14 +32,23 @@ class Rows:
     reference: Array  # an empty array of the place and dtype to compute on
     shift: np.ndarray | None = None  # (d,) host
     scale: np.ndarray | None = None  # (d,) host, without zeros
+    leading_ones: bool = False  # put a column of ones first
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Number of samples and of features."""
-        return self.source.shape
+        """Number of samples and of columns."""
+        n, d = self.source.shape
+        return n, d + self.leading_ones
 
     def block(self, start: int, stop: int, /) -> Array:
         """Rows from start to stop, in place."""
+        X = self._scaled(start, stop)
+        if not self.leading_ones:
+            return X
+        xp = array_namespace(X)
+        return xp.concat([xp.ones((X.shape[0], 1), **like(X)), X], axis=1)
+
+    def _scaled(self, start: int, stop: int) -> Array:
         xp = array_namespace(self.reference)
         rows = self.source[start:stop, ...]
         if library_of(rows) != library_of(self.reference):
@@ -47,6 +65,14 @@ class Rows:
         if self.scale is not None:
             wide = wide / xp.asarray(self.scale, **double_like(self.reference))
         return xp.astype(wide, self.reference.dtype)
+
+    def at(self, index: np.ndarray, /) -> Array:
+        """Rows at host indices, in any order, in place."""
+        if isinstance(self.source, np.ndarray):
+            return replace(self, source=np.asarray(self.source[index])).whole()
+        xp = array_namespace(self.source)
+        there = xp.asarray(index, **index_like(self.source))
+        return replace(self, source=xp.take(self.source, there, axis=0)).whole()
 
     def whole(self) -> Array:
         """All rows at once."""

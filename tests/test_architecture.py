@@ -18,20 +18,37 @@ LAYER = {
     "_accel": 3,
     "linalg": 4,
     "kernels": 5,
-    "operators": 6,
-    "solvers": 7,
-    "penalties": 7,
-    "methods": 8,
-    "inspection": 8,  # scores of arrays; it knows no estimator
-    "estimators": 9,
+    "instantiations": 6,
+    "operators": 7,
+    "solvers": 8,
+    "penalties": 8,
+    "methods": 9,
+    "inspection": 9,  # scores of arrays; it knows no estimator
+    "estimators": 10,
 }
-TOP = 10  # datasets, cli, _fit, ... and the package itself
+TOP = 11  # datasets, cli, _fit, ... and the package itself
 
 LIBRARIES = {"numpy", "cupy", "cupyx", "torch", "scipy", "array_api_compat", "array_api_extra"}
-BLIND = ("kernels", "operators", "solvers", "penalties", "methods")  # folders that know no library
+BLIND = (
+    "kernels",
+    "instantiations",
+    "operators",
+    "solvers",
+    "penalties",
+    "methods",
+)  # folders that know no library
 ALLOWED = {
     # A weighted median of a small sample, on the host
     "kernels/_bandwidth.py": {"numpy"},
+    # Parameters are drawn on the host
+    "instantiations/_base.py": {"numpy.ndarray", "numpy.random.RandomState"},
+    "instantiations/_gaussian_sign.py": {"numpy.ndarray", "numpy.random.RandomState"},
+    "instantiations/_kitchen_sinks.py": {"numpy.ndarray", "numpy.random.RandomState"},
+    "instantiations/_stumps.py": {
+        "numpy.ndarray",
+        "numpy.random.RandomState",
+        "numpy.stack",
+    },
     # The standard has no random numbers and no error class: drawn on the host, placed by `beside`
     "methods/_kernel_ridge.py": {"numpy.linalg.LinAlgError"},
     "methods/_nystrom.py": {"numpy.linalg.LinAlgError"},
@@ -39,8 +56,14 @@ ALLOWED = {
     "solvers/_nystrom.py": {"numpy.random.RandomState"},
     # One weight for each variable: steps, projections and working sets are decided on the host
     "methods/_selection.py": {"numpy"},
+    # Folds and batches are drawn, and the small T x T problems of the Lasso solved, on the host
+    "methods/_feature_sums.py": {"numpy"},
+    "methods/_functional_gradient.py": {"numpy.ndarray"},
+    "methods/_pruning.py": {"numpy"},
     "methods/_selection_objective.py": {"numpy"},
     "solvers/_projected_gradient.py": {"numpy"},
+    # A T x T problem: the rows were summed up where they live, what is left is small
+    "solvers/_lasso.py": {"numpy"},
     # Indices of samples are chosen, and small matrices of draws factored, on the host
     "methods/_centers.py": {"numpy"},
     # Norm and new rows of a (k, d) map

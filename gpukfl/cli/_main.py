@@ -45,13 +45,16 @@ def _parser() -> argparse.ArgumentParser:
         "data", help="CSV, Parquet or .npz file, or diabetes, breast_cancer, digits, iris, wine"
     )
     fit.add_argument("--target", help="column to predict (default: the last)")
-    fit.add_argument("--method", default="bkernn", help="bkernn (default), hkrr or selection")
+    fit.add_argument(
+        "--method", default="bkernn", help="bkernn (default), hkrr, selection or rkhs_weighting"
+    )
     fit.add_argument("--backend", default="auto", help="auto, numpy, cupy or torch")
     fit.add_argument("--task", default="auto", help="auto, regression or classification")
     fit.add_argument("--penalty", help="of bkernn: a penalty's name, or tune")
     fit.add_argument("--ridge", default="tune", type=_ridge, help="tune, auto or a number")
     fit.add_argument("--particles", type=int, help="of bkernn: number of particles")
     fit.add_argument("--components", type=int, help="of hkrr: number of components")
+    fit.add_argument("--parameters", type=int, help="of rkhs_weighting: number of parameters")
     fit.add_argument("--max-time", type=float, metavar="SECONDS", help="time for everything")
     fit.add_argument(
         "--test-fraction",
@@ -89,7 +92,11 @@ def _fit(options: argparse.Namespace) -> int:
         raise ValueError(msg)
     inside, outside = _split(table.y, options.test_fraction, options.random_state)
     given = {}
-    for name, method in (("particles", "bkernn"), ("components", "hkrr")):
+    for name, method in (
+        ("particles", "bkernn"),
+        ("components", "hkrr"),
+        ("parameters", "rkhs_weighting"),
+    ):
         number = getattr(options, name)
         if number is not None and options.method != method:
             msg = f"expected --{name} with --method {method} only, got --method {options.method}"

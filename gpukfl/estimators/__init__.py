@@ -5,6 +5,7 @@ from gpukfl.estimators._brownian_ridge import BrownianKernelRidge
 from gpukfl.estimators._hkrr import HKRRClassifier, HKRRRegressor
 from gpukfl.estimators._kernel_ridge import KernelRidgeClassifier, KernelRidgeRegressor
 from gpukfl.estimators._selection import KernelFeatureSelector, KernelFeatureSelectorClassifier
+from gpukfl.estimators._weighting import RKHSWeightingClassifier, RKHSWeightingRegressor
 
 __all__ = [
     "BKerNNClassifier",
@@ -16,4 +17,6 @@ __all__ = [
     "KernelFeatureSelectorClassifier",
     "KernelRidgeClassifier",
     "KernelRidgeRegressor",
+    "RKHSWeightingClassifier",
+    "RKHSWeightingRegressor",
 ]

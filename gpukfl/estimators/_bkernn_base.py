@@ -184,6 +184,7 @@ class BKerNNBase(LinearFeatures, HostPickled):
 
     # ------------------------------------------------------------------ description
 
+    _panels = ("importances", "directions", "shapes", "objective")
     _map_norms = "row norms of W"
     _curves_note = (
         "A direction's loadings say how much each feature weighs in it. A shape function is what "

@@ -34,6 +34,8 @@ _SAMPLE = 1_000  # rows of which all pairs may be looked at
 class Data:
     """Samples and targets, placed, and scaled as the settings ask for.
 
+    With `raw_targets` these stay as they are.
+
     Attributes
     ----------
     rows : Rows
@@ -55,6 +57,7 @@ class Data:
         place: Place,
         *,
         scale_each: bool,
+        raw_targets: bool = False,
     ) -> None:
         self.settings = settings
         self.reference = place.reference
@@ -68,7 +71,9 @@ class Data:
         self.root_weights = s
         self.n_effective = X.shape[0] if weights is None else float(weights.sum())
         self.y_mean, spread = weighted_mean_scale(placed_columns(Y, place), s)
-        if settings.normalize_y:
+        if raw_targets:
+            self.y_mean, self.y_scale = xp.zeros_like(spread), xp.ones_like(spread)
+        elif settings.normalize_y:
             joint = xp.sqrt(xp.sum(spread**2)) + xp.zeros_like(spread)
             spread = spread if scale_each else joint
             self.y_scale = xp.where(spread > 0, spread, xp.ones_like(spread))

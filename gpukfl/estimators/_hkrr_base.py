@@ -255,6 +255,7 @@ class HKRRBase(Reporting, LinearFeatures, HostPickled):
 
     # ------------------------------------------------------------------ description
 
+    _panels = ("importances", "directions", "profiles", "objective")
     _map_norms = "column norms of B"
     _curves_note = (
         "A direction's loadings say how much each feature weighs in it. A profile is the "

@@ -101,6 +101,7 @@ class SelectedVariables(SelectorMixin):
 
     # ------------------------------------------------------------------ description
 
+    _panels = ("importances", "rounds", "profiles", "objective")
     _map_norms = "error that permuting adds"
     _dimension_name = "selected variable"
     _curves_note = (

@@ -9,6 +9,7 @@ import numpy as np
 from gpukfl._array import to_host
 from gpukfl.inspection._selection_plots import level_color, plot_rounds
 from gpukfl.inspection._style import plain
+from gpukfl.inspection._weighting_plots import plot_bound, plot_sparsity, plot_stumps, plot_tuning
 
 _BARS = 15  # features that fit in a picture
 _CURVES = 6  # shape functions that can be told apart
@@ -26,8 +27,7 @@ def plot_model(model: Any, /) -> Any:
     Returns
     -------
     matplotlib.figure.Figure
-        Importances, learned directions or scores of the selection, shape functions or profiles,
-        and the objective.
+        The estimator's panels: importances, what was learned, and how.
 
     Raises
     ------
@@ -41,14 +41,11 @@ def plot_model(model: Any, /) -> Any:
         msg = "pictures need matplotlib: `pip install 'gpukfl[plot]'`"
         raise ImportError(msg) from error
     layout = ConstrainedLayoutEngine(h_pad=0.12, w_pad=0.08)
-    figure = Figure(figsize=(11, 7.5), layout=layout)  # of its own: no global state
-    axes = figure.subplots(2, 2)
-    plot_importances(axes[0, 0], model)
-    selects = hasattr(model.estimator, "rounds_")
-    (plot_rounds if selects else plot_directions)(axes[0, 1], model)
-    draw = plot_shapes if hasattr(model.estimator, "shape_functions_") else plot_profiles
-    draw(axes[1, 0], model)
-    plot_objective(axes[1, 1], model)
+    panels = model.estimator._panels
+    rows = (len(panels) + 1) // 2
+    figure = Figure(figsize=(11, 3.75 * rows), layout=layout)  # of its own: no global state
+    for ax, panel in zip(figure.subplots(rows, 2).flat, panels, strict=True):
+        _PANELS[panel](ax, model)
     return figure
 
 
@@ -165,3 +162,17 @@ def _viridis(share: float) -> Any:
     from matplotlib import colormaps
 
     return colormaps["viridis"](share)
+
+
+_PANELS = {
+    "bound": plot_bound,
+    "directions": plot_directions,
+    "importances": plot_importances,
+    "objective": plot_objective,
+    "profiles": plot_profiles,
+    "rounds": plot_rounds,
+    "shapes": plot_shapes,
+    "sparsity": plot_sparsity,
+    "stumps": plot_stumps,
+    "tuning": plot_tuning,
+}

@@ -36,6 +36,7 @@ from gpukfl.linalg._ridge_sums import (
     sign_products,
     sort_rows,
 )
+from gpukfl.linalg._special import erf
 
 __all__ = [
     "MAX_KNOTS",
@@ -50,6 +51,7 @@ __all__ = [
     "difference_sums",
     "distances",
     "each_block",
+    "erf",
     "factored_difference_sums",
     "factored_square_sums",
     "interpolate_bins",

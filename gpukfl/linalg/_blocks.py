@@ -21,6 +21,8 @@ def each_block(
     compute: Callable[[int, int], Any],
     take: Callable[[int, int, Any], None],
     /,
+    *,
+    fewest: int = _FEWEST,
 ) -> None:
     """Call ``take(start, stop, compute(start, stop))`` over blocks of n rows, in order.
 
@@ -37,12 +39,15 @@ def each_block(
         Work on the rows from start to stop; changes nothing.
     take : callable
         Takes up a result; must not run out of memory.
+    fewest : int
+        Rows in a block at least, on NumPy, unless memory is short: where taking up a result costs
+        as much as computing it for some rows.
     """
     at_most, threads = n, 1
     if is_host(reference):
         from gpukfl._accel import threads as pool
 
-        at_most = max(_FEWEST, _CACHED // max(width, 1))
+        at_most = max(fewest, _CACHED // max(width, 1))
         threads = pool.free_threads() if n * width >= _WORTH_THREADS else 1
     size = block_size(
         reference,

@@ -2,6 +2,16 @@
 
 from gpukfl.methods._bkernn import BKerNNFit, fit_bkernn
 from gpukfl.methods._centers import SELECTIONS, choose_centers, leverage_scores, rows_at
+from gpukfl.methods._feature_sums import (
+    FoldSums,
+    LassoFits,
+    Sums,
+    Validated,
+    cross_validated,
+    fold_sums,
+    least_squares,
+)
+from gpukfl.methods._functional_gradient import DescentFit, FunctionalDescent
 from gpukfl.methods._hkrr import (
     HKRRFit,
     HyperKernelObjective,
@@ -14,7 +24,11 @@ from gpukfl.methods._kernel_ridge import (
     nystrom_preconditioner,
     solve_by_conjugate_gradients,
 )
+from gpukfl.methods._losses import LOSSES, Hinge, Logistic, Loss, Squared
 from gpukfl.methods._nystrom import NystromFactor, NystromSystem, RidgePath, falkon, jitter_for
+from gpukfl.methods._pruning import RULES as PRUNING_RULES
+from gpukfl.methods._pruning import Candidate, last_accepted
+from gpukfl.methods._pruning import candidates as pruning_candidates
 from gpukfl.methods._ridge import RidgeSystem, paper_ridge
 from gpukfl.methods._selection import (
     FeatureSelection,
@@ -30,16 +44,33 @@ from gpukfl.methods._selection_objective import (
     SelectionObjective,
 )
 from gpukfl.methods._shapes import ShapeFunctions
+from gpukfl.methods._weighting_bounds import (
+    convergence_gap,
+    degradation,
+    degradation_on_sample,
+    doubling,
+    generalization_gap,
+)
 
 __all__ = [
+    "LOSSES",
+    "PRUNING_RULES",
     "SELECTIONS",
     "BKerNNFit",
+    "Candidate",
     "DenseSelection",
     "DenseSystem",
+    "DescentFit",
     "FactoredSelection",
     "FeatureSelection",
+    "FoldSums",
+    "FunctionalDescent",
     "HKRRFit",
+    "Hinge",
     "HyperKernelObjective",
+    "LassoFits",
+    "Logistic",
+    "Loss",
     "NystromFactor",
     "NystromSystem",
     "Point",
@@ -49,17 +80,30 @@ __all__ = [
     "Selection",
     "SelectionObjective",
     "ShapeFunctions",
+    "Squared",
+    "Sums",
+    "Validated",
     "choose_centers",
+    "convergence_gap",
+    "cross_validated",
+    "degradation",
+    "degradation_on_sample",
+    "doubling",
     "falkon",
     "fit_bkernn",
     "fit_hkrr",
+    "fold_sums",
+    "generalization_gap",
     "gradient_directions",
     "jitter_for",
     "largest_sparsity",
+    "last_accepted",
+    "least_squares",
     "leverage_scores",
     "nystrom_preconditioner",
     "paper_ridge",
     "permutation_threshold",
+    "pruning_candidates",
     "resized_map",
     "rows_at",
     "solve_by_conjugate_gradients",

@@ -13,19 +13,22 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
 
 import numpy as np
 
 from gpukfl._array import Array, array_namespace, epsilon, sample_dot
 from gpukfl._results import Solution
 from gpukfl.linalg import CholeskyFactor, add_to_diagonal, mean_diagonal
-from gpukfl.operators import KernelOperator
+from gpukfl.operators import RowOperator
 from gpukfl.solvers import ConjugateGradient
 
 _SMALLEST_JITTER, _LARGEST_JITTER = 1e-10, 1e-2  # of the mean diagonal of K_qq
 _RAISE = 100.0  # where a factor fails
 _ROUNDING = 100.0  # relative error of a kernel's Gram matrix, in units of the precision
 _EPSILON = 2.0**-52  # of float64
+
+Operator = TypeVar("Operator", bound=RowOperator)
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,14 +78,14 @@ def jittered(core: Array, share: float, /) -> Array:
     return add_to_diagonal(core, share * mean_diagonal(core))
 
 
-def jitter_for(operator: KernelOperator, ridge: float, /) -> float:
+def jitter_for(operator: RowOperator, ridge: float, /) -> float:
     r"""Jitter that keeps rounding from being mistaken for the ridge.
 
     Rounding of sums changes :math:`K^\top K` by some hundred :math:`n \epsilon`, with the
     precision of float64; divided by the jitter it must stay below :math:`n \lambda`. So must the
     squares of the roundings of q kernel values.
     """
-    own = epsilon(operator.Z)
+    own = epsilon(operator.rows.reference)
     sums = _ROUNDING * _EPSILON
     needed = (sums + operator.shape[1] * own**2) / max(ridge, 1e-300)
     return min(max(needed, _SMALLEST_JITTER), _LARGEST_JITTER / 10.0)
@@ -120,17 +123,17 @@ class RidgePath:
 
 
 @dataclass(frozen=True, eq=False)
-class NystromSystem:
+class NystromSystem(Generic[Operator]):
     """What one pass over the rows leaves of the problem: everything else is of order q."""
 
-    operator: KernelOperator
+    operator: Operator
     gram: Array  # K' D K (q, q), float64
     moment: Array  # K' D Y (q, t), float64
     squares: Array  # Y' D Y (t,), float64
     weight: float  # N
 
     @classmethod
-    def of(cls, operator: KernelOperator, Y: Array, weights: Array | None, /) -> NystromSystem:
+    def of(cls, operator: Operator, Y: Array, weights: Array | None, /) -> NystromSystem[Operator]:
         """Pass over the rows, O(n q²); `Y` (n, t), weights (n, 1) or None."""
         gram, moment = operator.moments(Y, weights)
         return cls(operator, gram, moment, *target_sums(Y, weights))
@@ -151,20 +154,28 @@ class NystromSystem:
         By Cholesky factors; where rounding has made the matrix indefinite, by its eigenvalues, of
         which those within rounding are raised to it.
         """
-        factor = self.factor(ridge)
+        (alpha,), factor = self.solutions([ridge])
+        return alpha, factor
+
+    def solutions(self, ridges: Sequence[float], /) -> tuple[list[Array], NystromFactor]:
+        """Dual coefficients (q, t) for each ridge, with one factor of the centres: O(q³) each."""
+        factor = self.factor(min(ridges))
         inner, right = self.whitened(factor)
         xp = array_namespace(inner)
-        shift = self.weight * ridge
-        try:
-            beta = CholeskyFactor.of(add_to_diagonal(inner, shift)).solve(right)
-        except np.linalg.LinAlgError:
-            s, Q = xp.linalg.eigh(inner)
-            # Rounding is at least as large as what it has made negative
-            noise = max(-2.0 * float(s[0]), float(s[-1]) * inner.shape[0] * epsilon(inner))
-            s = xp.clip(s, min=noise)
-            beta = Q @ ((Q.T @ right) / (s + shift)[:, None])
-            factor = replace(factor, raised=True)
-        return factor.L.solve_upper(beta), factor
+        solved = []
+        for ridge in ridges:
+            shift = self.weight * ridge
+            try:
+                beta = CholeskyFactor.of(add_to_diagonal(inner, shift)).solve(right)
+            except np.linalg.LinAlgError:
+                s, Q = xp.linalg.eigh(inner)
+                # Rounding is at least as large as what it has made negative
+                noise = max(-2.0 * float(s[0]), float(s[-1]) * inner.shape[0] * epsilon(inner))
+                s = xp.clip(s, min=noise)
+                beta = Q @ ((Q.T @ right) / (s + shift)[:, None])
+                factor = replace(factor, raised=True)
+            solved.append(factor.L.solve_upper(beta))
+        return solved, factor
 
     def path(self, ridges: Sequence[float], /) -> RidgePath:
         r"""Generalised cross-validation over all ridges from one eigendecomposition: O(q³).
@@ -222,7 +233,7 @@ class NystromSystem:
 
 
 def falkon(
-    operator: KernelOperator,
+    operator: RowOperator,
     Y: Array,
     weights: Array | None,
     /,
@@ -237,7 +248,7 @@ def falkon(
 
     Parameters
     ----------
-    operator : KernelOperator
+    operator : RowOperator
         Kernel between data and centres.
     Y : array, shape (n, t)
         Targets.

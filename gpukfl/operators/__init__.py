@@ -3,23 +3,29 @@ r"""Matrix-free linear operators.
 `BrownianKernel` is the exact sum over particles of one-dimensional Brownian kernels, applied in
 O(n m) after one sort per particle; `BinnedBrownianKernel` the same on equally spaced knots,
 without a sort. Both are given up to the terms that vanish on centred vectors; `CenteredKernel`
-centres them, with sample weights. `KernelOperator` is any kernel between samples and centres, and
-`KernelMatrix` among samples, by blocks of rows.
+centres them, with sample weights. `KernelOperator` is any kernel between samples and centres,
+`KernelMatrix` among samples, and `FeatureOperator` the expected features of an instantiation at
+samples, by blocks of rows.
 """
 
 from gpukfl.operators._base import LinearOperator, ParticleKernel
 from gpukfl.operators._binned import BinnedBrownianKernel
 from gpukfl.operators._brownian import BrownianKernel
 from gpukfl.operators._centered import CenteredKernel, center
+from gpukfl.operators._features import FeatureOperator, common_scale
 from gpukfl.operators._kernel import KernelMatrix, KernelOperator
+from gpukfl.operators._rows import RowOperator
 
 __all__ = [
     "BinnedBrownianKernel",
     "BrownianKernel",
     "CenteredKernel",
+    "FeatureOperator",
     "KernelMatrix",
     "KernelOperator",
     "LinearOperator",
     "ParticleKernel",
+    "RowOperator",
     "center",
+    "common_scale",
 ]

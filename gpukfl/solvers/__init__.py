@@ -1,6 +1,7 @@
 """Iterative solvers. They take callables, return a solution, and always say how they ended."""
 
 from gpukfl.solvers._cg import ConjugateGradient
+from gpukfl.solvers._lasso import Lasso, LassoFit, largest_penalty
 from gpukfl.solvers._lbfgs import LBFGS, Descent
 from gpukfl.solvers._nystrom import NystromPreconditioner
 from gpukfl.solvers._projected_gradient import (
@@ -24,6 +25,8 @@ __all__ = [
     "ConjugateGradient",
     "Descent",
     "Evaluation",
+    "Lasso",
+    "LassoFit",
     "NystromPreconditioner",
     "ProjectedDescent",
     "ProjectedGradient",
@@ -32,5 +35,6 @@ __all__ = [
     "TwoBlockDescent",
     "TwoBlockFunction",
     "VariableProjection",
+    "largest_penalty",
     "project_on_capped_orthant",
 ]

@@ -180,7 +180,10 @@ def test_a_random_state_repeats_the_run(capsys, csv):
         (["nothing.csv"], "expected a file, or one of breast_cancer"),
         (["CSV", "--target", "colour"], "one of a, b, c, price, got 'colour'"),
         (["CSV", "--backend", "jax"], "expected backend to be one of .* got 'jax'"),
-        (["CSV", "--method", "forest"], "one of bkernn, hkrr, selection, got 'forest'"),
+        (
+            ["CSV", "--method", "forest"],
+            "one of bkernn, hkrr, selection, rkhs_weighting, got 'forest'",
+        ),
         (["CSV", "--task", "ranking"], "expected task to be one of"),
         (["CSV", "--penalty", "lasso"], "expected penalty to be one of"),
         (["CSV", "--ridge", "-1"], "expected ridge to be"),

@@ -1,0 +1,421 @@
+"""What the RKHS weightings share: parameters, the fit, and what was learned."""
+
+from __future__ import annotations
+
+import math
+import numbers
+import time
+import warnings
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sklearn.base import is_classifier
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from gpukfl._array import Array, array_namespace, beside, library_of, like, to_host
+from gpukfl._places import resolve_place
+from gpukfl._results import Status
+from gpukfl._rows import Rows
+from gpukfl.estimators._base import HostPickled, Reporting
+from gpukfl.estimators._data import dtype_for, mover, take, weighted_samples
+from gpukfl.estimators._features import LinearFeatures
+from gpukfl.estimators._validation import (
+    check_choice,
+    check_finite_result,
+    check_number,
+    check_place,
+    check_switch,
+    validate_samples,
+)
+from gpukfl.estimators._weighting_problem import LEARNERS, ON_SUMS, Learned, WeightingProblem
+from gpukfl.estimators._weighting_pruning import degradation_of
+from gpukfl.estimators._weighting_search import CHOICES, InstantiationSearch, top_score
+from gpukfl.instantiations import Instantiation, Stumps
+from gpukfl.methods import (
+    LOSSES,
+    PRUNING_RULES,
+    doubling,
+    generalization_gap,
+    last_accepted,
+    pruning_candidates,
+)
+from gpukfl.operators import FeatureOperator
+
+_QUIET = (Status.CONVERGED, Status.STALLED)  # no further progress is where a fit may well end
+_SEARCH_SHARE, _FIT_SHARE = 0.4, 0.9  # of max_time after which the search, and the pass, have ended
+_GRADIENTS = 500  # rows at which gradients show what matters
+_DIFFERENCES = 50  # rows, where these are differences of features in every column
+_NO_TIME = 1e-3  # seconds that are left when all are spent
+_LARGEST_LOG = 300.0  # beyond this a bound says nothing anyway
+
+
+class WeightingBase(Reporting, LinearFeatures, HostPickled):
+    """The common part: parameters, the fit, and everything but what a target means."""
+
+    normalize_y = True  # of a regression
+
+    def __init__(
+        self,
+        n_parameters: int = 1000,
+        *,
+        learner: str = "least_squares",
+        instantiation: str | Instantiation = "auto",
+        loss: str = "squared",
+        ridge: float | str = "auto",
+        prune: str | None = None,
+        prune_tolerance: float = 0.01,
+        radius: float = 1000.0,
+        batch_size: int = 50,
+        bias: bool = True,
+        max_time: float | None = None,
+        random_state: Any = None,
+        backend: str = "auto",
+        dtype: str = "auto",
+        standardize: bool = True,
+        verbose: int = 0,
+    ) -> None:
+        self.n_parameters = n_parameters
+        self.learner = learner
+        self.instantiation = instantiation
+        self.loss = loss
+        self.ridge = ridge
+        self.prune = prune
+        self.prune_tolerance = prune_tolerance
+        self.radius = radius
+        self.batch_size = batch_size
+        self.bias = bias
+        self.max_time = max_time
+        self.random_state = random_state
+        self.backend = backend
+        self.dtype = dtype
+        self.standardize = standardize
+        self.verbose = verbose
+
+    def _check_parameters(self) -> None:
+        whole = numbers.Integral
+        check_number("n_parameters", self.n_parameters, kind=whole, low=1)
+        check_choice("learner", self.learner, LEARNERS)
+        if not isinstance(self.instantiation, Instantiation):
+            check_choice("instantiation", self.instantiation, CHOICES)
+        check_choice("loss", self.loss, tuple(LOSSES))
+        if self.loss != "squared" and self.learner in ON_SUMS:
+            msg = (
+                f"expected loss='squared' with learner={self.learner!r}, which is a least squares "
+                f"fit, got {self.loss!r}: the others need learner='optimal_step' or 'sfgd'"
+            )
+            raise ValueError(msg)
+        if LOSSES[self.loss].for_labels and not is_classifier(self):
+            msg = f"expected loss='squared' for a regression, got {self.loss!r}"
+            raise ValueError(msg)
+        check_number("ridge", self.ridge, low=0, low_allowed=False, also=("auto",))
+        check_choice("prune", self.prune, (None, *PRUNING_RULES))
+        if self.prune == "error" and not is_classifier(self):
+            msg = "expected another rule than prune='error' for a regression: 'risk' is like it"
+            raise ValueError(msg)
+        check_number("prune_tolerance", self.prune_tolerance, low=0, low_allowed=False)
+        check_number("radius", self.radius, low=0, low_allowed=False)
+        check_number("batch_size", self.batch_size, kind=whole, low=1)
+        check_number("max_time", self.max_time, low=0, low_allowed=False, also=(None,))
+        check_place(self)
+        for switch in ("bias", "standardize"):
+            check_switch(switch, getattr(self, switch))
+
+    # ------------------------------------------------------------------ fit
+
+    def _fit(self, X: Array, Y: Array, sample_weight: Any, *, scale_each: bool) -> None:  # noqa: ARG002
+        """Fit the columns of `Y` (n, t) and set every attribute; nothing is set on an error."""
+        begun = time.perf_counter()
+        X, Y, weights = weighted_samples(X, Y, sample_weight)
+        labels = is_classifier(self)
+        if labels:
+            Y = 2.0 * Y - 1.0
+        rng = check_random_state(self.random_state)
+        n = X.shape[0]
+        place = resolve_place(self.backend, X, dtype=dtype_for(self, X), work=n * self.n_parameters)
+
+        def make(rows: np.ndarray | None = None) -> WeightingProblem:
+            here = (X, Y) if rows is None else (take(X, rows), take(Y, rows))
+            w = weights if weights is None or rows is None else weights[rows]
+            return WeightingProblem(self, *here, w, place, rng, labels=labels)
+
+        def until(share: float) -> float | None:
+            if self.max_time is None:
+                return None
+            return max(share * self.max_time - (time.perf_counter() - begun), _NO_TIME)
+
+        problem = make()
+        search = InstantiationSearch(
+            make, n, self, rng, lambda: until(_SEARCH_SHARE) == _NO_TIME, self._tell
+        )
+        learned = self._learn(problem, search, until)
+        self.pruning_: list[dict[str, Any]] | None = None
+        chosen = self._pruned(problem, learned) if self.prune is not None else None
+        self._keep(problem, learned, chosen, X)
+        self.tuning_ = self._described(search, learned)
+        self._keep_gradients(problem, learned.operator, learned.A if chosen is None else chosen)
+        self._warn(problem, learned)
+
+    def _learn(self, problem: WeightingProblem, search: InstantiationSearch, until: Any) -> Learned:
+        try:
+            instantiation = search.run(problem.d)
+        except KeyboardInterrupt:
+            if not search.trials:  # interrupted before anything was learned
+                raise
+            return replace(search.best[1], status=Status.INTERRUPTED)
+        W = instantiation.draw(self.n_parameters, problem.d, problem.rng)
+        return problem.learn(
+            problem.operator(instantiation, W),
+            late=lambda: until(_FIT_SHARE) == _NO_TIME,
+            left=lambda: until(_FIT_SHARE),
+            tell=self._tell,
+        )
+
+    def _pruned(self, problem: WeightingProblem, learned: Learned) -> Array:
+        """Algorithm 5: coefficients of the last pruned model that the rule accepts."""
+        found = pruning_candidates(to_host(learned.operator.core), to_host(learned.A))
+        degradations = degradation_of(problem, learned, found, str(self.prune))
+        self.pruning_ = [
+            {"n_parameters": one.n_kept, "degradation": worse, "penalty": one.penalty}
+            for one, worse in zip(found, degradations, strict=True)
+        ]
+        chosen = last_accepted(found, lambda k, _: degradations[k] < self.prune_tolerance)
+        return learned.A if chosen is None else beside(chosen.B, learned.A)
+
+    def _keep(
+        self, problem: WeightingProblem, learned: Learned, pruned: Array | None, X: Array
+    ) -> None:
+        xp = array_namespace(problem.reference)
+        back = mover(X, dtype_for(self, X))
+        A, operator = learned.A if pruned is None else pruned, learned.operator
+        kept = np.flatnonzero(np.any(to_host(A) != 0, axis=1))
+        with np.errstate(over="ignore"):
+            coef = back(xp.astype(A, xp.float64) * problem.y_scale[None, :])
+        intercept = back(problem.y_mean)
+        check_finite_result(coef, intercept)
+        self.coef_, self.intercept_ = take(coef, kept), intercept
+        self.parameters_ = take(back(operator.W), kept)
+        self.instantiation_, self.log_scale_ = operator.instantiation, operator.log_scale
+        self.mean_, self.scale_ = problem.rows.shift, problem.rows.scale
+        self.n_parameters_ = len(kept)
+        squares = to_host(xp.sum(A * (operator.core @ A), axis=0)) * to_host(problem.y_scale) ** 2
+        with np.errstate(divide="ignore", over="ignore"):
+            self.log_rkhs_norm_ = 0.5 * np.log(np.clip(squares, 0.0, None)) - operator.log_scale
+            self.rkhs_norm_ = np.exp(self.log_rkhs_norm_)
+        self.ridge_ = math.exp(min(learned.log_ridge, 700.0))
+        self.jitter_, self.gap_ = learned.jitter, learned.gap
+        sample = problem.rows.at(problem.rng.choice(problem.n, min(problem.n, 200), replace=False))
+        self.expectation_error_ = operator.features.standard_error(sample)
+        self.history_, self.n_iter_ = learned.history, len(learned.history)
+        self.status_ = learned.status.name
+        self.place_ = f"{library_of(problem.reference)} {problem.reference.device}"
+        self._library = library_of(X)
+        self._n_samples = learned.n_seen or problem.n
+        self._keep_validation(problem, learned, A)
+
+    def _keep_validation(self, problem: WeightingProblem, learned: Learned, A: Array) -> None:
+        """Set what only some targets have."""
+
+    def _keep_gradients(
+        self, problem: WeightingProblem, operator: FeatureOperator, A: Array
+    ) -> None:
+        """Set the average outer product of gradients, and the directions that it shows."""
+        at_most = _GRADIENTS if operator.features.differentiable else _DIFFERENCES
+        rows = np.arange(problem.n)
+        if problem.n > at_most:
+            rows = np.sort(problem.rng.choice(problem.n, at_most, replace=False))
+        X = problem.rows.at(rows)
+        xp = array_namespace(X)
+        w = np.ones(len(rows))
+        if problem.root_weights is not None:
+            w = to_host(problem.root_weights)[rows, 0].astype(np.float64) ** 2
+        first = 1 if self.bias else 0
+        M = np.zeros((problem.d - first, problem.d - first))
+        reach = to_host(X)[:, first:].astype(np.float64)
+        for j in range(A.shape[1]):
+            b = xp.astype(A[:, j], X.dtype) * operator.factors
+            P = xp.ones((len(rows), 1), **like(X)) * b[None, :]
+            g = to_host(operator.features.pullback(X, P)).astype(np.float64)[:, first:]
+            M += float(to_host(problem.y_scale)[j]) ** 2 * (g * w[:, None]).T @ g / w.sum()
+        values, vectors = np.linalg.eigh(M)
+        roots = np.sqrt(np.clip(values[::-1], 0.0, None))
+        self.feature_matrix_ = beside(M, self.coef_)
+        self._keep_directions(vectors[:, ::-1] * roots)
+        self._middle = reach.mean(axis=0)
+        along = (reach - self._middle) @ to_host(self.components_).astype(np.float64).T
+        self._range = np.stack([along.min(axis=0), along.max(axis=0)], axis=1)
+
+    @staticmethod
+    def _described(search: InstantiationSearch, learned: Learned) -> list[dict[str, Any]]:
+        """Describe what was tried: instantiations, then ridges of the last, by held-out folds."""
+        best = max((top_score(one) for _, one in search.trials), default=None)
+        trials = [
+            {
+                "instantiation": repr(instantiation),
+                "ridge": one.validated.ridges[one.validated.best],  # type: ignore[union-attr]
+                "score": top_score(one),
+                "chosen": False,
+            }
+            for instantiation, one in search.trials
+        ]
+        if learned.validated is None:
+            for trial in trials:
+                trial["chosen"] = trial["score"] == best
+            return trials
+        validated = learned.validated
+        return trials + [
+            {
+                "instantiation": repr(learned.operator.instantiation),
+                "ridge": ridge,
+                "score": score,
+                "chosen": k == validated.best,
+            }
+            for k, (ridge, score) in enumerate(zip(validated.ridges, validated.scores, strict=True))
+        ]
+
+    def _warn(self, problem: WeightingProblem, learned: Learned) -> None:
+        status = Status[self.status_]
+        if problem.constant and not problem.labels:
+            msg = "y is constant: the model predicts that constant"
+            warnings.warn(msg, UserWarning, stacklevel=5)
+        if status not in _QUIET:
+            seen = learned.n_seen or problem.n
+            part = "" if seen == problem.n else f" (fitted on the first {seen} of {problem.n} rows)"
+            msg = f"{type(self).__name__}: {status.value}{part}"
+            warnings.warn(msg, ConvergenceWarning, stacklevel=5)
+        if learned.raised:
+            msg = (
+                "the kernel matrix of the parameters is singular in this precision: "
+                f"{learned.jitter:.1e} of its mean diagonal was added to its diagonal"
+            )
+            warnings.warn(msg, ConvergenceWarning, stacklevel=5)
+
+    # ------------------------------------------------------------------ prediction
+
+    def _operator(self, X: Array) -> FeatureOperator:
+        xp = array_namespace(self.coef_)
+        reference = xp.empty((0,), **like(self.coef_))
+        rows = Rows(X, reference, self.mean_, self.scale_, leading_ones=self.bias)
+        return FeatureOperator(self.instantiation_, rows, self.parameters_, self.log_scale_)
+
+    def _predict(self, X: Any, method: str) -> Array:
+        """Fitted functions at `X`: (n, t)."""
+        check_is_fitted(self)
+        return self._evaluate(validate_samples(self, X, reset=False, method=method))
+
+    def _evaluate(self, X: Array) -> Array:
+        xp = array_namespace(self.coef_)
+        if not self.n_parameters_:
+            flat = xp.zeros((X.shape[0], self.intercept_.shape[0]), **like(self.coef_))
+            return xp.astype(self.intercept_ + flat, X.dtype)
+        return xp.astype(self.intercept_ + self._operator(X) @ self.coef_, X.dtype)
+
+    @property
+    def theta_(self) -> float:
+        """θ of the instantiation at the data's dimension, eq. (26): exact, or a bound."""
+        check_is_fitted(self)
+        return math.exp(self.instantiation_.log_theta(self.n_features_in_ + self.bias))
+
+    def _gap(self, n: int, delta: float, radius: str | float, largest_y: float) -> float:
+        """Gap of Theorem 10 for one target, in units of the loss."""
+        check_is_fitted(self)
+        check_number("delta", delta, low=0, low_allowed=False)
+        log_norm = float(self.log_rkhs_norm_[0])
+        if radius == "doubling":
+            log_radius, delta = doubling(log_norm, delta)
+        elif radius == "norm":
+            log_radius = log_norm
+        else:
+            check_number("radius", radius, low=0, low_allowed=False, also=("doubling", "norm"))
+            log_radius = math.log(float(radius))
+            if log_norm > log_radius:
+                norm = math.exp(min(log_norm, _LARGEST_LOG))
+                msg = f"expected a radius of at least the norm {norm:.4g}, got {radius}"
+                raise ValueError(msg)
+        log_theta = self.instantiation_.log_theta(self.n_features_in_ + self.bias)
+        capacity = math.exp(min(log_theta + log_radius, _LARGEST_LOG))
+        loss = LOSSES[self.loss]
+        rho, most = loss.lipschitz(capacity, largest_y), loss.largest(capacity, largest_y)
+        return generalization_gap(capacity, rho, most, n, delta)
+
+    # ------------------------------------------------------------------ description
+
+    @property
+    def _panels(self) -> tuple[str, ...]:
+        curves = ("stumps",) if isinstance(self.instantiation_, Stumps) else ("profiles",)
+        bounded = getattr(self, "validation_", None) is not None and len(self.coef_.shape) == 2
+        bounded = bounded and self.coef_.shape[1] == 1 and self._has_theta()
+        last = "bound" if bounded else "objective"
+        return ("importances", "directions", *curves, "sparsity", "tuning", last)
+
+    _map_norms = "root mean squares of the derivatives"
+    _dimension_name = "effective direction"
+    _curves_note = (
+        "A direction's loadings say how much each feature weighs in it. A profile is the "
+        "prediction along one direction in which the model varies, through the middle of the data."
+    )
+
+    def _model_text(self) -> str:
+        return (
+            f"{self._instantiation_text()}, {self.n_parameters_} of {self.n_parameters} "
+            f"parameters, {self.learner.replace('_', ' ')}, λ = {self.ridge_:.3g}"
+        )
+
+    def _instantiation_text(self) -> str:
+        fields = getattr(self.instantiation_, "__dict__", {})
+        shown = [
+            f"{name} {value:.3g}"
+            for name, value in fields.items()
+            if name in ("sigma", "gamma") and value is not None
+        ]
+        return type(self.instantiation_).__name__ + (f" ({', '.join(shown)})" if shown else "")
+
+    def _facts(self) -> dict[str, Any]:
+        """Give what a report says of the model."""
+        facts = {
+            "instantiation": self._instantiation_text(),
+            "learner": self.learner.replace("_", " "),
+            "parameters": f"{self.n_parameters_} of {self.n_parameters}",
+            "ridge λ": f"{self.ridge_:.3g}",
+            "RKHS norm": ", ".join(f"{norm:.4g}" for norm in self.rkhs_norm_[:5]),
+            "θ": f"{self.theta_:.3g}" if self._has_theta() else "none",
+            "kernel products": "by blocks",
+        }
+        if self.expectation_error_:
+            facts["error of expectations"] = f"{self.expectation_error_:.1e}"
+        return facts
+
+    def _has_theta(self) -> bool:
+        try:
+            self.instantiation_.log_theta(self.n_features_in_ + self.bias)
+        except ValueError:
+            return False
+        return True
+
+    def profiles(self, count: int = 5, points: int = 100) -> tuple[np.ndarray, np.ndarray]:
+        """Predict along the leading directions, through the middle of the data.
+
+        Parameters
+        ----------
+        count : int
+            Directions at most.
+        points : int
+            On each direction, over the range of some samples.
+
+        Returns
+        -------
+        tuple of host arrays, shapes (c, points) and (c, points, n_targets)
+            Coordinates along the directions, and predictions.
+        """
+        check_is_fitted(self)
+        directions = to_host(self.components_).astype(float)[:count]
+        steps = np.linspace(self._range[:count, 0], self._range[:count, 1], points, axis=1)
+        X = self._middle + steps[:, :, None] * directions[:, None, :]
+        host = self.to_host()
+        flat = X.reshape(-1, X.shape[-1])
+        if host.scale_ is not None:
+            flat = flat * host.scale_ + host.mean_
+        values = host._evaluate(flat.astype(host.coef_.dtype))
+        return steps, values.reshape(len(steps), points, -1)

@@ -1,0 +1,380 @@
+"""One data set of an RKHS weighting: its folds, and what each learner makes of it."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from gpukfl._array import Array, array_namespace, beside, double_like, index_like, to_host
+from gpukfl._places import Place
+from gpukfl._results import History, Status
+from gpukfl.estimators._data import Data
+from gpukfl.instantiations import Instantiation
+from gpukfl.methods import (
+    LOSSES,
+    FunctionalDescent,
+    LassoFits,
+    Sums,
+    Validated,
+    cross_validated,
+    fold_sums,
+    least_squares,
+)
+from gpukfl.operators import FeatureOperator, common_scale
+from gpukfl.solvers import Lasso, largest_penalty
+
+LEARNERS = ("least_squares", "lasso", "optimal_step", "sfgd")
+ON_SUMS = ("least_squares", "lasso")  # learners that need one pass over the rows
+N_FOLDS = 5
+
+_SAMPLE = 20_000  # rows that predictions of held-out folds are looked at on
+_RIDGES = np.geomspace(1e-9, 1.0, 10).tolist()  # in units of the mean square of the features
+_PENALTIES = np.geomspace(1e-5, 1.0, 16).tolist()  # of the one that leaves nothing
+_STEP_RIDGES = np.geomspace(1e-5, 1e-1, 5).tolist()  # in units of the mean square of the features
+_LARGEST_LOG = 600.0  # beyond this a ridge leaves nothing anyway
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """Coefficients, and how they were found."""
+
+    operator: FeatureOperator
+    A: Array  # (T, t), float64, of the scaled features
+    log_ridge: float  # of λ as the paper has it
+    status: Status
+    history: History
+    jitter: float = 0.0
+    raised: bool = False
+    gap: float = 0.0  # of the Lasso, relative
+    n_seen: int = 0  # rows that the fit has seen
+    sums: Sums | None = None  # over them
+    validated: Validated | None = None  # with λ as the paper has it
+    held_out: HeldOut | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """Predictions for rows of each fold by the model without it, on the host."""
+
+    F: np.ndarray  # (m, t)
+    Y: np.ndarray  # (m, t)
+    weights: np.ndarray  # (m,)
+
+
+class WeightingProblem(Data):
+    """One data set of an RKHS weighting."""
+
+    def __init__(
+        self,
+        settings: Any,
+        X: Array,
+        Y: Array,
+        weights: np.ndarray | None,
+        place: Place,
+        rng: np.random.RandomState,
+        *,
+        labels: bool,
+    ) -> None:
+        super().__init__(settings, X, Y, weights, place, scale_each=True, raw_targets=labels)
+        self.rows = replace(self.rows, leading_ones=settings.bias)
+        self.rng, self.labels = rng, labels
+        self.n, self.d = self.rows.shape
+        s = self.root_weights
+        self.weights = None if s is None else s * s
+        self.loss = LOSSES[settings.loss]
+
+    def operator(self, instantiation: Instantiation, W: np.ndarray) -> FeatureOperator:
+        """Features of host parameters `W` at the rows.
+
+        Raises
+        ------
+        ValueError
+            If `W` is not a finite matrix with a row for each parameter.
+        """
+        if W.ndim != 2 or not np.isfinite(W).all():
+            msg = (
+                f"expected {type(instantiation).__name__}.draw to give a finite matrix with a row "
+                f"for each parameter, got shape {W.shape}"
+            )
+            raise ValueError(msg)
+        placed = beside(W, self.reference)
+        scale = common_scale(instantiation, placed, self.d)
+        return FeatureOperator(instantiation, self.rows, placed, scale)
+
+    def folds(self) -> np.ndarray:
+        """Draw the fold of each row, every class spread evenly."""
+        order = self.rng.permutation(self.n)
+        if self.labels:
+            Y = to_host(self.Y)
+            codes = Y.argmax(axis=1) if Y.shape[1] > 1 else Y[:, 0] > 0
+            order = order[np.argsort(codes[order], kind="stable")]
+        folds = np.empty(self.n, dtype=np.int64)
+        folds[order] = np.arange(self.n) % min(N_FOLDS, self.n)
+        return folds
+
+    # ------------------------------------------------------------------ learning
+
+    def learn(
+        self,
+        operator: FeatureOperator,
+        *,
+        late: Callable[[], bool] = lambda: False,
+        left: Callable[[], float | None] = lambda: None,
+        tell: Callable[[str, int, History], None] = lambda *_: None,
+        validate: bool = False,
+    ) -> Learned:
+        """Learn the coefficients, and the ridge if it is to be chosen.
+
+        `late` says whether time is up, `left` how many seconds there are for one descent. With
+        `validate` a given ridge is scored on folds too.
+        """
+        # Folds choose the ridge, calibrate probabilities, and show what the bound is compared with
+        validate = validate or self.labels or self.settings.ridge == "auto"
+        if self.settings.learner in ON_SUMS:
+            return self._learn_on_sums(operator, late, tell, validate)
+        return self._descend(operator, left, tell, validate)
+
+    def _learn_on_sums(
+        self,
+        operator: FeatureOperator,
+        late: Callable[[], bool],
+        tell: Callable[..., None],
+        validate: bool,
+    ) -> Learned:
+        begun, history, lasso = time.perf_counter(), History(), self.settings.learner == "lasso"
+        folds = self.folds() if validate else np.zeros(self.n, dtype=np.int64)
+
+        def watch(seen: int) -> bool:
+            _note(history, 1.0, seen / self.n, begun)
+            tell("sums, share of rows", len(history) - 1, history)
+            return late()
+
+        sums = fold_sums(operator, self.Y, self.weights, folds, watch=watch)
+        sums.folds = [one for one in sums.folds if one.count]
+        status, whole = sums.status, sums.whole
+        fits = LassoFits(Lasso())
+        factors: list[Any] = []
+
+        def solve(some: Sums, ridges: Sequence[float]) -> list[Array]:
+            if lasso:
+                return fits(some, ridges)
+            solved, factor = least_squares(sums, some, ridges)
+            factors[:] = [factor]
+            return solved
+
+        ridges, unit = self._ridges(operator, whole)
+        validated, chosen = None, ridges[len(ridges) // 2]
+        if len(sums.folds) > 1:
+            try:
+                validated = cross_validated(sums, solve, ridges)
+                chosen = ridges[validated.best]
+            except KeyboardInterrupt:
+                status = Status.INTERRUPTED
+        # A path from above is as quick as its last penalty alone
+        path = [r for r in ridges if r >= chosen] if lasso else [chosen]
+        A = solve(whole, path)[path.index(chosen)]
+        history = _one_entry(self._objective(operator, whole, A, chosen), begun)
+        ending: dict[str, Any] = {}
+        if lasso:
+            last = [one[path.index(chosen)] for one in fits.fits]
+            ending = {"gap": max(fit.gap for fit in last)}
+            worst = next((f.status for f in last if f.status is not Status.CONVERGED), status)
+            status = status if status is not Status.CONVERGED else worst
+        else:
+            ending = {"jitter": factors[0].jitter, "raised": factors[0].raised}
+        held_out = None
+        if validated is not None:
+            coefs = validated.coefs[ridges.index(chosen)]
+            held_out = self._held_out(operator, coefs, folds, sums.n_seen)
+        return Learned(
+            operator,
+            A,
+            math.log(chosen) + unit,
+            status,
+            history,
+            n_seen=sums.n_seen,
+            sums=whole,
+            validated=_in_units(validated, unit),
+            held_out=held_out,
+            **ending,
+        )
+
+    def _ridges(self, operator: FeatureOperator, whole: Sums) -> tuple[list[float], float]:
+        """Give ridges for the scaled features, and the logarithm of their unit."""
+        lasso = self.settings.learner == "lasso"
+        unit = operator.log_scale * (1.0 if lasso else 2.0)
+        if self.settings.ridge != "auto":
+            return [math.exp(min(math.log(self.settings.ridge) - unit, _LARGEST_LOG))], unit
+        if not lasso:
+            return _RIDGES, unit
+        moments = to_host(whole.moment) / whole.weight
+        top = max(largest_penalty(moments[:, j]) for j in range(moments.shape[1])) or 1.0
+        return [share * top for share in _PENALTIES], unit
+
+    def _objective(self, operator: FeatureOperator, whole: Sums, A: Array, ridge: float) -> float:
+        """Value of (53) or (55)."""
+        xp = array_namespace(A)
+        risk = float(xp.sum(whole.squared_error(A))) / (2.0 * whole.weight)
+        if self.settings.learner == "lasso":
+            return risk + ridge * float(xp.sum(xp.abs(A)))
+        return risk + 0.5 * ridge * float(xp.sum(A * (operator.core @ A)))
+
+    def training_risk(self, learned: Learned, A: Array) -> tuple[float, int]:
+        """Mean loss of coefficients `A` on the rows seen, or on some of them, and their number."""
+        xp = array_namespace(A)
+        if learned.sums is not None:
+            error = float(xp.sum(learned.sums.squared_error(A)))
+            return error / (2.0 * learned.sums.weight), learned.sums.count
+        rows = np.arange(self.n)
+        if self.n > _SAMPLE:
+            rows = np.sort(np.random.RandomState(0).choice(self.n, _SAMPLE, replace=False))
+        F = xp.astype(learned.operator.at(self.rows.at(rows)), xp.float64) @ A
+        Y = xp.astype(xp.take(self.Y, xp.asarray(rows, **index_like(A)), axis=0), xp.float64)
+        w = xp.ones_like(Y[:, :1])
+        if self.weights is not None:
+            picked = xp.take(self.weights, xp.asarray(rows, **index_like(A)), axis=0)
+            w = xp.astype(picked, xp.float64)
+        return float(xp.sum(w * self.loss.value(F, Y)) / xp.sum(w)), len(rows)
+
+    # ------------------------------------------------------------------ descent
+
+    def _descend(
+        self,
+        operator: FeatureOperator,
+        left: Callable[[], float | None],
+        tell: Callable[..., None],
+        validate: bool,
+    ) -> Learned:
+        """Algorithms 1 and 2: all ridges side by side, once without each fold, once with all."""
+        unit = 2.0 * operator.log_scale
+        if self.settings.ridge == "auto":
+            # 1 - λ is the share of α that a step of Algorithm 2 keeps
+            logs = [min(math.log(r) + unit, math.log(0.5)) for r in _STEP_RIDGES]
+        else:
+            logs = [math.log(self.settings.ridge)]
+        validated, held_out, status = None, None, Status.CONVERGED
+        if validate:
+            try:
+                validated, held_out = self._descend_on_folds(operator, logs, left, tell)
+            except KeyboardInterrupt:
+                status = Status.INTERRUPTED
+        k = len(logs) // 2 if validated is None else validated.best
+        fit = self._walk(operator, np.arange(self.n), [logs[k]], left(), tell)
+        ended = fit.status if status is Status.CONVERGED else status
+        return Learned(
+            operator,
+            fit.A,
+            logs[k],
+            ended,
+            fit.history,
+            n_seen=self.n,
+            validated=validated,
+            held_out=held_out,
+        )
+
+    def _walk(
+        self,
+        operator: FeatureOperator,
+        rows: np.ndarray,
+        log_ridges: list[float],
+        max_time: float | None,
+        tell: Callable[..., None] = lambda *_: None,
+    ) -> Any:
+        """Descend on batches of some rows, for every ridge and target."""
+        settings, t = self.settings, self.Y.shape[1]
+        xp = array_namespace(self.reference)
+        shares = None
+        if self.root_weights is not None:
+            shares = to_host(self.root_weights)[rows, 0].astype(np.float64) ** 2
+            shares = shares / shares.sum()
+        size = (operator.shape[1], settings.batch_size)
+        batches = self.rng.choice(rows, size=size, p=shares)
+        columns = xp.concat([self.Y] * len(log_ridges), axis=1) if len(log_ridges) > 1 else self.Y
+        each = np.repeat(log_ridges, t)
+        descent = FunctionalDescent(
+            self.loss, settings.learner == "optimal_step", settings.radius, max_time
+        )
+        return descent.run(
+            operator,
+            columns,
+            batches,
+            xp.asarray(each, **double_like(self.reference)),
+            watch=lambda step, history: tell("descent", step - 1, history),
+        )
+
+    def _descend_on_folds(
+        self,
+        operator: FeatureOperator,
+        log_ridges: list[float],
+        left: Callable[[], float | None],
+        tell: Callable[..., None],
+    ) -> tuple[Validated, HeldOut]:
+        folds, t = self.folds(), self.Y.shape[1]
+        coefs: list[list[Array]] = [[] for _ in log_ridges]
+        for k in range(int(folds.max()) + 1):
+            fit = self._walk(operator, np.flatnonzero(folds != k), log_ridges, left(), tell)
+            if fit.status is Status.INTERRUPTED:
+                raise KeyboardInterrupt
+            for r in range(len(log_ridges)):
+                coefs[r].append(fit.A[:, r * t : (r + 1) * t])
+        held = [self._held_out(operator, one, folds, self.n) for one in coefs]
+        scores = [self._score(one) for one in held]
+        validated = Validated([math.exp(log) for log in log_ridges], scores, coefs)
+        return validated, held[validated.best]
+
+    def _score(self, held: HeldOut) -> float:
+        """Share of the loss of the mean, or of f = 0, that held-out predictions avoid."""
+        w = held.weights[:, None]
+        constant = np.zeros_like(held.Y)
+        if not self.loss.for_labels:
+            constant = constant + np.sum(w * held.Y, axis=0) / w.sum()
+        risk = float(np.sum(w * self.loss.value(held.F, held.Y)))
+        baseline = float(np.sum(w * self.loss.value(constant, held.Y)))
+        return 1.0 - risk / baseline if baseline > 0 else -risk
+
+    def _held_out(
+        self, operator: FeatureOperator, coefs: list[Array], folds: np.ndarray, n_seen: int
+    ) -> HeldOut:
+        """Predict some rows of each fold by the coefficients without it."""
+        rows = np.arange(n_seen)
+        if n_seen > _SAMPLE:
+            rows = np.random.RandomState(0).choice(n_seen, _SAMPLE, replace=False)
+        xp = array_namespace(self.reference)
+        F, Y, weights = [], [], []
+        present = [k for k in range(int(folds.max()) + 1) if np.any(folds[:n_seen] == k)]
+        for k, A in zip(present, coefs, strict=True):
+            index = np.sort(rows[folds[rows] == k])
+            if not len(index):
+                continue
+            Phi = xp.astype(operator.at(self.rows.at(index)), xp.float64)
+            F.append(to_host(Phi @ A))
+            Y.append(to_host(self.Y)[index].astype(np.float64))
+            w = self.root_weights
+            weights.append(np.ones(len(index)) if w is None else to_host(w)[index, 0] ** 2)
+        return HeldOut(np.concatenate(F), np.concatenate(Y), np.concatenate(weights))
+
+
+def _in_units(validated: Validated | None, log_unit: float) -> Validated | None:
+    """Give the ridges of the true features."""
+    if validated is None:
+        return None
+    ridges = [math.exp(min(math.log(r) + log_unit, _LARGEST_LOG)) for r in validated.ridges]
+    return Validated(ridges, validated.scores, validated.coefs)
+
+
+def _note(history: History, step: float, objective: float, begun: float) -> None:
+    history.objective.append(objective)
+    history.step.append(step)
+    history.residual.append(0.0)
+    history.seconds.append(time.perf_counter() - begun)
+
+
+def _one_entry(objective: float, begun: float) -> History:
+    history = History()
+    _note(history, 1.0, objective, begun)
+    return history

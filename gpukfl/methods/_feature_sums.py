@@ -1,0 +1,256 @@
+r"""Least squares and Lasso fits of weightings, from sums over the rows.
+
+With N the sum of the weights D, least squares (Algorithm 3) and the Lasso (Algorithm 4) minimise
+
+.. math:: \frac1{2N} \|D^{1/2} (\Phi a - Y)\|^2 + \frac\lambda2\, a^\top G a \quad\text{and}\quad
+          \frac1{2N} \|D^{1/2} (\Phi a - Y)\|^2 + \lambda \|a\|_1
+
+(eqs. (53) and (55) of Dubé and Marchand, "RKHS Weightings of Functions"). One pass over the rows
+leaves :math:`\Phi^\top D \Phi` and :math:`\Phi^\top D Y` of each fold; ridges, folds and paths cost
+nothing of the order of the rows any more.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from gpukfl._array import Array, array_namespace, beside, double_like, index_like, to_host
+from gpukfl._results import Status
+from gpukfl.linalg import each_block
+from gpukfl.methods._nystrom import NystromFactor, NystromSystem
+from gpukfl.operators import FeatureOperator
+from gpukfl.solvers import Lasso, LassoFit
+
+_GRAM_ROWS = 2  # rows to a parameter in a block, so that adding up (T, T) parts costs little
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """Sums over some rows, in float64; they add and subtract."""
+
+    gram: Array  # Phi' D Phi (T, T)
+    moment: Array  # Phi' D Y (T, t)
+    squares: Array  # Y' D Y (t,)
+    total: Array  # D-weighted sum of Y (t,)
+    weight: float  # N
+    count: int  # rows
+
+    def __add__(self, other: Sums, /) -> Sums:
+        return self._with(other, 1)
+
+    def __sub__(self, other: Sums, /) -> Sums:
+        return self._with(other, -1)
+
+    def _with(self, other: Sums, sign: int) -> Sums:
+        return Sums(
+            self.gram + sign * other.gram,
+            self.moment + sign * other.moment,
+            self.squares + sign * other.squares,
+            self.total + sign * other.total,
+            self.weight + sign * other.weight,
+            self.count + sign * other.count,
+        )
+
+    def squared_error(self, A: Array, /) -> Array:
+        """Weighted squared errors (t,) that coefficients `A` (T, t) make on the rows."""
+        xp = array_namespace(A)
+        fitted = xp.sum(A * (self.gram @ A), axis=0)
+        return xp.clip(self.squares - 2.0 * xp.sum(A * self.moment, axis=0) + fitted, min=0.0)
+
+    @property
+    def spread(self) -> float:
+        """Weighted squares of the targets about their means."""
+        xp = array_namespace(self.squares)
+        return float(xp.sum(self.squares - self.total**2 / self.weight))
+
+
+@dataclass(eq=False)
+class FoldSums:
+    """Sums of each fold, how many rows were seen, and why the pass ended."""
+
+    operator: FeatureOperator
+    folds: list[Sums]
+    n_seen: int = 0
+    status: Status = Status.CONVERGED
+
+    @property
+    def whole(self) -> Sums:
+        """Sums over all rows seen."""
+        total = self.folds[0]
+        for one in self.folds[1:]:
+            total = total + one
+        return total
+
+    def system(self, sums: Sums, /) -> NystromSystem[FeatureOperator]:
+        """Give the normal equations (54) of some of the rows."""
+        return NystromSystem(self.operator, sums.gram, sums.moment, sums.squares, sums.weight)
+
+
+def fold_sums(
+    operator: FeatureOperator,
+    Y: Array,
+    weights: Array | None,
+    folds: np.ndarray,
+    /,
+    *,
+    watch: Callable[[int], bool] = lambda _: False,
+) -> FoldSums:
+    """Sum over the rows of each fold: one pass, O(n T (d + T)).
+
+    Parameters
+    ----------
+    operator : FeatureOperator
+        Features at the rows.
+    Y : array, shape (n, t)
+        Targets.
+    weights : array, shape (n, 1), or None
+        Sample weights.
+    folds : host array of int, shape (n,)
+        Fold of each row, from 0.
+    watch : callable
+        Called with the rows seen so far; the pass ends where it gives True. Ctrl-C also ends it,
+        once some rows were seen.
+
+    Returns
+    -------
+    FoldSums
+        Of the rows seen.
+    """
+    reference, T = operator.rows.reference, operator.shape[1]
+    done = FoldSums(operator, [_no_sums(reference, T, Y.shape[1]) for _ in range(folds.max() + 1)])
+    operator.factors  # noqa: B018  # once, not in every thread
+    try:
+        for start, stop, X in operator.rows.blocks():
+            order = np.argsort(folds[start:stop], kind="stable")
+            edges = np.searchsorted(folds[start:stop][order], np.arange(len(done.folds) + 1))
+            folded = list(done.folds)  # taken over together: an interruption splits no block
+            for k, (a, b) in enumerate(itertools.pairwise(edges.tolist())):
+                if a < b:
+                    part = _segment_sums(operator, X, Y, weights, start, order[a:b])
+                    folded[k] = folded[k] + part
+            done.folds, done.n_seen = folded, stop
+            if watch(stop) and stop < len(folds):
+                done.status = Status.TIME_LIMIT
+                break
+    except KeyboardInterrupt:
+        if not done.n_seen:
+            raise
+        done.status = Status.INTERRUPTED
+    return done
+
+
+def _no_sums(reference: Array, T: int, t: int) -> Sums:
+    xp = array_namespace(reference)
+    on = double_like(reference)
+    zero = xp.zeros((t,), **on)
+    return Sums(xp.zeros((T, T), **on), xp.zeros((T, t), **on), zero, zero, 0.0, 0)
+
+
+def _segment_sums(
+    operator: FeatureOperator,
+    X: Array,
+    Y: Array,
+    weights: Array | None,
+    start: int,
+    index: np.ndarray,
+) -> Sums:
+    """Sum over the rows of the block `X` at `index`; the block begins at row `start`."""
+    xp = array_namespace(X)
+    U = xp.take(X, xp.asarray(index, **index_like(X)), axis=0)
+    rows = xp.asarray(index + start, **index_like(Y))
+    target = xp.astype(xp.take(Y, rows, axis=0), xp.float64)
+    w = None if weights is None else xp.astype(xp.take(weights, rows, axis=0), xp.float64)
+    parts: list[Sums] = []
+
+    def compute(a: int, b: int) -> Sums:
+        Phi = xp.astype(operator.at(U[a:b, :]), xp.float64)
+        y = target[a:b, :]
+        if w is None:
+            total, weight = xp.sum(y, axis=0), float(b - a)
+        else:
+            total, weight = xp.sum(w[a:b, :] * y, axis=0), float(xp.sum(w[a:b, :]))
+            root = xp.sqrt(w[a:b, :])
+            Phi, y = root * Phi, root * y
+        return Sums(Phi.T @ Phi, Phi.T @ y, xp.sum(y * y, axis=0), total, weight, b - a)
+
+    def take(_a: int, _b: int, part: Sums) -> None:
+        parts[:] = [parts[0] + part] if parts else [part]
+
+    fewest = _GRAM_ROWS * operator.shape[1]
+    each_block(operator.rows.reference, len(index), operator.width, compute, take, fewest=fewest)
+    return parts[0]
+
+
+@dataclass(eq=False)
+class Validated:
+    """Held-out errors along the ridges, and the coefficients of every fold."""
+
+    ridges: list[float]
+    scores: list[float]  # share of the held-out squares that is explained
+    coefs: list[list[Array]]  # [ridge][fold], (T, t)
+
+    @property
+    def best(self) -> int:
+        """Position of the best score, of the largest such ridge."""
+        top = max(self.scores)
+        return max(
+            (k for k, score in enumerate(self.scores) if score == top),
+            key=lambda k: self.ridges[k],
+        )
+
+
+Solve = Callable[[Sums, Sequence[float]], list[Array]]
+
+
+def cross_validated(sums: FoldSums, solve: Solve, ridges: Sequence[float], /) -> Validated:
+    """Fit without each fold, for all ridges, and score on the fold: independent of the rows.
+
+    Parameters
+    ----------
+    sums : FoldSums
+        Of at least two folds.
+    solve : callable
+        Gives coefficients (T, t) for each ridge from sums.
+    ridges : sequence of float
+        λ, on the scale of the features.
+    """
+    whole = sums.whole
+    errors = [0.0] * len(ridges)
+    coefs: list[list[Array]] = [[] for _ in ridges]
+    for fold in sums.folds:
+        solved = solve(whole - fold, ridges)
+        for k, A in enumerate(solved):
+            xp = array_namespace(A)
+            errors[k] += float(xp.sum(fold.squared_error(A)))
+            coefs[k].append(A)
+    spread = whole.spread
+    scores = [1.0 - e / spread if spread > 0 else -e for e in errors]
+    return Validated(list(ridges), scores, coefs)
+
+
+def least_squares(
+    sums: FoldSums, some: Sums, ridges: Sequence[float], /
+) -> tuple[list[Array], NystromFactor]:
+    """Algorithm 3: coefficients (T, t) for each ridge, O(T³) each."""
+    return sums.system(some).solutions(ridges)
+
+
+@dataclass(eq=False)
+class LassoFits:
+    """Algorithm 4 on the sums, which are small: solved on the host, one target at a time."""
+
+    solver: Lasso
+    fits: list[list[LassoFit]] = field(default_factory=list)  # of the last call, [target][ridge]
+
+    def __call__(self, some: Sums, ridges: Sequence[float], /) -> list[Array]:
+        """Coefficients (T, t) for each ridge, along one path."""
+        H = to_host(some.gram) / some.weight
+        c = to_host(some.moment) / some.weight
+        s = to_host(some.squares) / some.weight
+        self.fits = [self.solver.path(H, c[:, j], float(s[j]), ridges) for j in range(c.shape[1])]
+        columns = [[one[k].coef for one in self.fits] for k in range(len(ridges))]
+        return [beside(np.stack(each, axis=1), some.gram) for each in columns]

@@ -1,0 +1,275 @@
+r"""Stochastic descent in the RKHS of the weights: Algorithms 1 and 2.
+
+Each step draws a parameter :math:`w_t` and a batch of rows, and adds a multiple of
+:math:`K(w_t, \cdot)` to α (Dubé and Marchand, "RKHS Weightings of Functions", Sections 5.1, 5.2).
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from gpukfl._array import Array, array_namespace, double_like, index_like
+from gpukfl._results import History, Status
+from gpukfl.methods._losses import Loss, Squared
+from gpukfl.operators import FeatureOperator
+
+_CHUNK = 2_048  # rows of batches whose features are computed at once
+_NEWTON = 60  # steps to the root of (49), more than it ever needs
+_LOOK = 4  # steps between looks whether it is reached: a device waits for each
+_FLAT = 1e-12  # share of the slope at 0 that is left there
+_ENOUGH = 1e-14  # relative change after which a root is one
+_LARGEST_LOG = 300.0  # of what is squared
+
+
+@dataclass(frozen=True, eq=False)
+class DescentFit:
+    """Coefficients after the steps, of every column."""
+
+    A: Array  # (T, c), float64, of the features as the operator scales them
+    status: Status
+    history: History  # mean risk of the batches before each step, of all columns
+    n_steps: int
+
+
+@dataclass(frozen=True)
+class FunctionalDescent:
+    r"""Settings of Algorithms 1 and 2.
+
+    Parameters
+    ----------
+    loss : Loss
+        The loss ℓ.
+    optimal_step : bool
+        Take the step that minimises the regularised risk of the batch (Algorithm 2), from its
+        expected features; else :math:`1 / \lambda t` with projection and averaging (Algorithm 1),
+        from its base predictors.
+    radius : float
+        B, the largest norm of α in Algorithm 1.
+    max_time : float, optional
+        Seconds.
+    """
+
+    loss: Loss
+    optimal_step: bool
+    radius: float = math.inf
+    max_time: float | None = None
+
+    def run(
+        self,
+        operator: FeatureOperator,
+        Y: Array,
+        batches: np.ndarray,
+        log_ridges: Array,
+        /,
+        watch: Callable[[int, History], None] = lambda *_: None,
+    ) -> DescentFit:
+        """Take one step for each batch.
+
+        Parameters
+        ----------
+        operator : FeatureOperator
+            Rows, and the parameter of each step.
+        Y : array, shape (n, c)
+            Targets of each of c columns that descend side by side.
+        batches : host array of int, shape (T, b)
+            Rows of each step.
+        log_ridges : array, shape (c,)
+            Logarithm of λ of each column, float64: λ itself may be below all numbers.
+        watch : callable
+            Called with the step and the history after some steps.
+
+        Returns
+        -------
+        DescentFit
+            After all steps, or those until time was up or Ctrl-C.
+
+        Notes
+        -----
+        O(b d T²) for the features, O((b + T) T c) for the steps.
+        """
+        begun = time.perf_counter()
+        T, b = batches.shape
+        kind = _OptimalSteps if self.optimal_step else _GradientSteps
+        walk = kind(self, operator, log_ridges, T)
+        chunk = max(1, _CHUNK // b)
+        history, status, done, A = History(), Status.CONVERGED, 0, walk.result(0)
+        try:
+            for start in range(0, T, chunk):
+                stop = min(start + chunk, T)
+                history.objective.append(_take_steps(walk, operator, Y, batches[start:stop], start))
+                history.step.append(float(stop - start))
+                history.residual.append(0.0)
+                history.seconds.append(time.perf_counter() - begun)
+                done, A = stop, walk.result(stop)  # what an interrupted chunk leaves is not kept
+                watch(stop, history)
+                late = self.max_time is not None and history.seconds[-1] > self.max_time
+                if late and stop < T:
+                    status = Status.TIME_LIMIT
+                    break
+        except KeyboardInterrupt:
+            if not done:
+                raise
+            status = Status.INTERRUPTED
+        return DescentFit(A, status, history, done)
+
+
+def _take_steps(
+    walk: _Walk, operator: FeatureOperator, Y: Array, batches: np.ndarray, start: int
+) -> float:
+    """Take the steps from `start`, one for each batch; returns the mean risk before them."""
+    xp = array_namespace(Y)
+    count, b = batches.shape
+    rows = batches.reshape(-1)
+    X = operator.rows.at(rows)
+    known = replace(operator, W=operator.W[: start + count, :])
+    F = xp.astype(known.at(X), xp.float64)
+    K = _kernel_rows(known, start)
+    targets = xp.astype(xp.take(Y, xp.asarray(rows, **index_like(Y)), axis=0), xp.float64)
+    risks = []
+    for k in range(count):
+        batch, t = slice(k * b, (k + 1) * b), start + k
+        y, f = targets[batch, :], F[batch, :t] @ walk.A[:t, :]
+        risks.append(xp.mean(walk.loss.value(f, y)))
+        new = Arrival(t, f, y, F[batch, t : t + 1], X[batch, :], K[k, :t] @ walk.A[:t, :], K[k, t])
+        walk.step(new)
+    return float(xp.mean(xp.stack(risks)))
+
+
+def _kernel_rows(operator: FeatureOperator, start: int) -> Array:
+    """Kernel between the parameters from `start` and all, in float64."""
+    xp = array_namespace(operator.W)
+    W = xp.astype(operator.W, xp.float64)
+    return operator.instantiation.kernel(W[start:, :], W)
+
+
+@dataclass(frozen=True, eq=False)
+class Arrival:
+    """What a step knows of its batch and its parameter u."""
+
+    t: int  # steps before this one
+    f: Array  # predictions (b, c)
+    y: Array  # targets (b, c)
+    feature: Array  # expected feature of u at the batch (b, 1), scaled
+    X: Array  # the batch (b, d)
+    at_u: Array  # α(u) of each column (c,), scaled
+    norm: Array  # K(u, u)
+
+
+class _Walk(ABC):
+    """α of every column: coefficients A (T, c) of the scaled features.
+
+    The operator's features are e^-c times the true ones, so A is e^c times the true coefficients.
+    """
+
+    def __init__(
+        self, settings: FunctionalDescent, operator: FeatureOperator, log_ridges: Array, T: int
+    ) -> None:
+        xp = array_namespace(log_ridges)
+        self.loss, self.operator = settings.loss, operator
+        self.A = xp.zeros((T, log_ridges.shape[0]), **double_like(log_ridges))
+
+    @abstractmethod
+    def step(self, new: Arrival, /) -> None:
+        """Move α."""
+
+    def result(self, steps: int, /) -> Array:  # noqa: ARG002
+        """Give the coefficients after so many steps, which are all that were taken."""
+        return array_namespace(self.A).asarray(self.A, copy=True)
+
+
+class _GradientSteps(_Walk):
+    """Algorithm 1."""
+
+    def __init__(
+        self, settings: FunctionalDescent, operator: FeatureOperator, log_ridges: Array, T: int
+    ) -> None:
+        super().__init__(settings, operator, log_ridges, T)
+        xp = array_namespace(log_ridges)
+        self.total = xp.zeros_like(self.A)  # of all iterates
+        self.square = xp.zeros_like(log_ridges)  # of the norm of α, scaled, by (42)
+        # Beyond these numbers all steps end on the ball, or the ball is a point
+        self.steps = xp.exp(xp.clip(operator.log_scale - log_ridges, max=_LARGEST_LOG))
+        self.radius = settings.radius * math.exp(max(operator.log_scale, -2.0 * _LARGEST_LOG))
+
+    def step(self, new: Arrival, /) -> None:
+        """Go along the stochastic gradient (35), and back into the ball."""
+        xp = array_namespace(self.A)
+        t = new.t
+        phi = self.operator.instantiation.base(self.operator.W[t : t + 1, :], new.X)
+        slope = xp.mean(self.loss.derivative(new.f, new.y) * xp.astype(phi, xp.float64), axis=0)
+        shrink = 1.0 - 1.0 / (t + 1)  # 1 - step size x λ
+        added = -slope * self.steps / (t + 1)
+        self.square = (
+            shrink**2 * self.square + 2.0 * shrink * added * new.at_u + added**2 * new.norm
+        )
+        norm = xp.sqrt(xp.clip(self.square, min=0.0))
+        factor = 1.0 / xp.clip(norm / self.radius, min=1.0)
+        self.A[:t, :] = self.A[:t, :] * (shrink * factor)
+        self.A[t, :] = added * factor
+        self.square = self.square * factor**2
+        self.total = self.total + self.A
+
+    def result(self, steps: int, /) -> Array:
+        """Average of all iterates, the first of which is 0."""
+        return self.total / (steps + 1)
+
+
+class _OptimalSteps(_Walk):
+    """Algorithm 2."""
+
+    def __init__(
+        self, settings: FunctionalDescent, operator: FeatureOperator, log_ridges: Array, T: int
+    ) -> None:
+        super().__init__(settings, operator, log_ridges, T)
+        xp = array_namespace(log_ridges)
+        self.ridges = xp.exp(log_ridges)
+        # λ in units of the scaled features; where it is beyond numbers α stays 0
+        self.scaled = xp.exp(xp.clip(log_ridges - 2.0 * operator.log_scale, max=600.0))
+
+    def step(self, new: Arrival, /) -> None:
+        """Shrink α as (44) has it, and add the η at which (49) is 0."""
+        shrink = 1.0 - self.ridges
+        pull = self.scaled * shrink * new.at_u
+        curvature = self.scaled * new.norm
+        eta = _root(self.loss, shrink * new.f, new.y, new.feature, pull, curvature)
+        self.A[: new.t, :] = self.A[: new.t, :] * shrink
+        self.A[new.t, :] = eta
+
+
+def _root(loss: Loss, f: Array, y: Array, g: Array, pull: Array, curvature: Array, /) -> Array:
+    """Find the η (c,) at which mean(ℓ'(f + η g, y) g) + pull + η curvature is 0.
+
+    In closed form for the squared loss; else by Newton steps inside a bracket.
+    """
+    xp = array_namespace(f)
+
+    def slope(eta: Array) -> Array:
+        return xp.mean(loss.derivative(f + eta * g, y) * g, axis=0) + pull + eta * curvature
+
+    at_zero = slope(xp.zeros_like(pull))
+    if isinstance(loss, Squared):
+        return -at_zero / (xp.mean(g * g, axis=0) + curvature)
+    # The slope rises by at least the curvature: the root lies between 0 and the far end
+    far = -at_zero / curvature
+    low, high = xp.minimum(far, 0.0 * far), xp.maximum(far, 0.0 * far)
+    eta = xp.zeros_like(pull)
+    for k in range(_NEWTON):
+        value = slope(eta)
+        if k % _LOOK == _LOOK - 1 and bool(xp.all(xp.abs(value) <= _FLAT * xp.abs(at_zero))):
+            break
+        low = xp.where(value < 0, eta, low)
+        high = xp.where(value > 0, eta, high)
+        bend = xp.mean(loss.second(f + eta * g, y) * g * g, axis=0) + curvature
+        new = eta - value / bend
+        outside = (new <= low) | (new >= high)
+        new = xp.where(outside & (low < high), 0.5 * (low + high), new)
+        moved, eta = xp.abs(new - eta), new
+        if not bool(xp.any(moved > _ENOUGH * xp.abs(eta))):
+            break
+    return eta

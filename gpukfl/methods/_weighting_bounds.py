@@ -1,0 +1,233 @@
+r"""Guarantees of an RKHS weighting, Sections 6 and 7 of Dubé and Marchand (hal-04236058).
+
+All numbers are Python floats. A *capacity* is θ times a norm: the norm alone may be beyond
+float64 where θ is below it. ρ is the Lipschitz constant of the loss, n the number of samples,
+δ the probability with which a bound may fail.
+"""
+
+from __future__ import annotations
+
+import math
+
+_WEIGHTS = math.pi**2 / 3.0 - 1.0  # sum of (1 + |j|)^-2 over all integers j
+_LEAST = -64  # no smaller power of 2 is tried, so that a norm of 0 has a radius
+
+
+def generalization_gap(capacity: float, rho: float, largest: float, n: int, delta: float) -> float:
+    r"""Bound how much the risk exceeds the empirical one, Theorem 10.
+
+    .. math:: \frac{2 \rho \theta B}{\sqrt n} + M \sqrt{\frac{\log(1/\delta)}{2n}}
+
+    It holds at once for all weightings of norm at most B, where B was fixed before the samples
+    were seen; `doubling` gives a B for a norm that was not.
+
+    Parameters
+    ----------
+    capacity : float
+        θB.
+    rho, largest : float
+        ρ and M: the loss's slope and value are at most this for predictions up to θB.
+    n : int
+        Number of samples, independent of each other.
+    delta : float
+        δ, between 0 and 1.
+
+    Returns
+    -------
+    float
+        The gap, in units of the loss.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of its range.
+    """
+    _check(n, delta, capacity=capacity, rho=rho, largest=largest)
+    return 2.0 * rho * capacity / math.sqrt(n) + largest * math.sqrt(-math.log(delta) / (2.0 * n))
+
+
+def doubling(log_norm: float, delta: float) -> tuple[float, float]:
+    r"""Give the logarithm of a radius for a norm that was seen first, and its share of δ.
+
+    Theorem 10 is applied to every radius :math:`2^j`, each with a share
+    :math:`\delta_j = \delta\, (1 + |j|)^{-2} / (\pi^2/3 - 1)` of δ. The shares sum to δ over all
+    integers j, so that all these bounds hold at once, and the one of the smallest radius that
+    covers the norm may be chosen afterwards. (The paper takes the norm itself for B.)
+
+    Parameters
+    ----------
+    log_norm : float
+        Logarithm of the norm of the weighting; ``-inf`` for 0.
+    delta : float
+        δ, between 0 and 1.
+
+    Returns
+    -------
+    tuple of floats
+        The logarithm of the radius, at least `log_norm` and less than ``log(2)`` above it unless
+        that is below :math:`2^{-64}`, and the share of δ.
+
+    Raises
+    ------
+    ValueError
+        If the norm is not finite or δ is out of its range.
+    """
+    _check_delta(delta)
+    if not log_norm < math.inf:
+        msg = f"expected the logarithm of a finite norm, got {log_norm}"
+        raise ValueError(msg)
+    two = math.log(2.0)
+    j = math.ceil(max(log_norm / two, _LEAST))
+    j += j * two < log_norm  # by rounding
+    return j * two, delta / (_WEIGHTS * (1.0 + abs(j)) ** 2)
+
+
+def degradation(capacity_of_difference: float, rho: float) -> float:
+    r"""Bound the difference of two weightings' risks, :math:`\rho\theta \|\alpha - \beta\|`.
+
+    Lemma 7, eq. (56); certain, of the risks on any samples too.
+
+    Parameters
+    ----------
+    capacity_of_difference : float
+        :math:`\theta \|\alpha - \beta\|`.
+    rho : float
+        ρ, for the predictions of both.
+
+    Returns
+    -------
+    float
+        The bound, in units of the loss.
+
+    Raises
+    ------
+    ValueError
+        If a number is negative.
+    """
+    _check_sizes(capacity_of_difference=capacity_of_difference, rho=rho)
+    return rho * capacity_of_difference
+
+
+def degradation_on_sample(
+    risk_change: float, capacity_of_difference: float, rho: float, n: int, delta: float
+) -> float:
+    r"""Bound how much more risk β has than α, from their risks on a sample: Theorem 8.
+
+    .. math:: L_S(\beta) - L_S(\alpha)
+              + \frac{\rho\theta C}{\sqrt n} \left(2 + \sqrt{2 \log(1/\delta)}\right)
+
+    It holds at once for all β with :math:`\|\alpha - \beta\| \le C`. α and C must not depend on
+    the sample: of one that α was fitted to it promises nothing.
+
+    Parameters
+    ----------
+    risk_change : float
+        :math:`L_S(\beta) - L_S(\alpha)`, negative where β is better on the sample.
+    capacity_of_difference : float
+        θC.
+    rho : float
+        ρ, for the predictions of both.
+    n : int
+        Number of samples, independent of each other.
+    delta : float
+        δ, between 0 and 1.
+
+    Returns
+    -------
+    float
+        The bound, in units of the loss.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of its range.
+    """
+    _check(n, delta, capacity_of_difference=capacity_of_difference, rho=rho)
+    spread = 2.0 + math.sqrt(-2.0 * math.log(delta))
+    return risk_change + rho * capacity_of_difference / math.sqrt(n) * spread
+
+
+def convergence_gap(
+    n: int,
+    n_steps: int,
+    ridge: float,
+    radius: float,
+    rho: float,
+    theta: float,
+    kappa: float,
+) -> float:
+    r"""Bound the expected excess risk of stochastic functional gradient descent, eq. (74).
+
+    .. math:: \frac{2\rho\theta B}{\sqrt n} + \lambda B^2 + \frac{8\rho^2}{\lambda n}
+              + \frac{(\rho\kappa + \lambda B)^2}{2\lambda T} (1 + \log T)
+
+    Over the best weighting of norm at most B; of the average of the iterates, Theorem 11.
+
+    Parameters
+    ----------
+    n, n_steps : int
+        Numbers of samples and of steps, T.
+    ridge : float
+        λ, positive.
+    radius : float
+        B, on whose ball the iterates are projected.
+    rho : float
+        ρ, for predictions up to θB.
+    theta, kappa : float
+        Of the instantiation, eqs. (25) and (26).
+
+    Returns
+    -------
+    float
+        The bound, in units of the loss; infinite where it is beyond float64.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of its range.
+
+    Notes
+    -----
+    The loss is ρθ-Lipschitz in the weighting. The paper's third term says ρ, which is less where
+    θ is above 1 (it is not for Table 1): there the term has ρθ.
+    """
+    _check_count("n", n)
+    _check_count("n_steps", n_steps)
+    _check_sizes(radius=radius, rho=rho, theta=theta, kappa=kappa)
+    if not 0.0 < ridge < math.inf:
+        msg = f"expected a positive ridge, got {ridge}"
+        raise ValueError(msg)
+    slope = rho * max(theta, 1.0)
+    step = rho * kappa + ridge * radius
+    # Products, not powers: those raise where they are beyond float64
+    return (
+        2.0 * rho * theta * radius / math.sqrt(n)
+        + ridge * radius * radius
+        + 8.0 * slope * slope / (ridge * n)
+        + step * step / (2.0 * ridge * n_steps) * (1.0 + math.log(n_steps))
+    )
+
+
+def _check(n: int, delta: float, **sizes: float) -> None:
+    _check_count("n", n)
+    _check_delta(delta)
+    _check_sizes(**sizes)
+
+
+def _check_count(name: str, value: int) -> None:
+    if not value >= 1:
+        msg = f"expected {name} of at least 1, got {value}"
+        raise ValueError(msg)
+
+
+def _check_delta(delta: float) -> None:
+    if not 0.0 < delta < 1.0:
+        msg = f"expected delta between 0 and 1, got {delta}"
+        raise ValueError(msg)
+
+
+def _check_sizes(**sizes: float) -> None:
+    for name, value in sizes.items():
+        if not value >= 0.0:
+            msg = f"expected {name} of at least 0, got {value}"
+            raise ValueError(msg)

@@ -1,0 +1,164 @@
+"""Matrices between the rows of data and something else, by blocks of rows."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+from gpukfl._array import Array, array_namespace, as_columns, like
+from gpukfl._rows import Rows
+from gpukfl.linalg import each_block
+
+_GRAM_ROWS = 2  # rows to a column in a block, so that adding up (q, q) parts costs little
+
+
+class RowOperator(ABC):
+    """A matrix between n rows of data and q columns of another kind, never stored.
+
+    Known by its products, each in one pass over blocks of rows; sums over rows are accumulated in
+    float64.
+    """
+
+    rows: Rows
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, int]:
+        """Number of rows and of columns."""
+
+    @property
+    @abstractmethod
+    def core(self) -> Array:
+        """Kernel among what the columns belong to (q, q), in float64."""
+
+    @abstractmethod
+    def values(self, start: int, stop: int, /) -> Array:
+        """Block (stop - start, q) of the matrix."""
+
+    @property
+    def width(self) -> int:
+        """Elements that a row needs."""
+        return max(self.shape[1], self.rows.shape[1])
+
+    def _prepare(self) -> None:  # noqa: B027
+        """Compute what all blocks need, once and not in every thread."""
+
+    def over_blocks(
+        self,
+        compute: Callable[[int, int], Any],
+        take: Callable[[int, int, Any], None],
+        /,
+        *,
+        fewest: int = 1,
+    ) -> None:
+        """Pass over the rows: ``take(start, stop, compute(start, stop))``, in order."""
+        self._prepare()
+        each_block(self.rows.reference, self.shape[0], self.width, compute, take, fewest=fewest)
+
+    def sum_over_blocks(
+        self, compute: Callable[[int, int], tuple[Array, ...]], /, *, fewest: int = 1
+    ) -> list[Array]:
+        """Sum the arrays that `compute` gives for each block, in float64."""
+        xp = array_namespace(self.rows.reference)
+        totals: list[Array] = []
+
+        def take(_start: int, _stop: int, parts: tuple[Array, ...]) -> None:
+            wide = [xp.astype(part, xp.float64) for part in parts]
+            totals[:] = [a + b for a, b in zip(totals, wide, strict=True)] if totals else wide
+
+        self.over_blocks(compute, take, fewest=fewest)
+        return totals
+
+    def __matmul__(self, V: Array, /) -> Array:
+        """Multiply with (q,) or (q, t): one pass.
+
+        Raises
+        ------
+        ValueError
+            If `V` has another number of rows.
+        """
+        n, q = self.shape
+        _check_rows(V, q)
+        xp = array_namespace(V)
+        columns = as_columns(V)
+        parts: list[Array] = []
+        self.over_blocks(
+            lambda start, stop: self.values(start, stop) @ columns,
+            lambda _start, _stop, part: parts.append(part),
+        )
+        return xp.reshape(xp.concat(parts, axis=0), (n, *V.shape[1:]))
+
+    def adjoint(self, V: Array, /) -> Array:
+        """Multiply the transpose with (n,) or (n, t): one pass.
+
+        Raises
+        ------
+        ValueError
+            If `V` has another number of rows.
+        """
+        n, q = self.shape
+        _check_rows(V, n)
+        xp = array_namespace(V)
+        columns = as_columns(V)
+
+        def compute(start: int, stop: int) -> tuple[Array, ...]:
+            K = xp.astype(self.values(start, stop), V.dtype, copy=False)
+            return (K.T @ columns[start:stop, :],)
+
+        (total,) = self.sum_over_blocks(compute)
+        return xp.reshape(xp.astype(total, V.dtype), (q, *V.shape[1:]))
+
+    def normal(self, V: Array, weights: Array | None = None, /) -> Array:
+        r"""Compute :math:`K^\top D K V` for `V` (q, t), with D the weights (n, 1): one pass.
+
+        Products are in the precision of `V`.
+        """
+        xp = array_namespace(V)
+
+        def compute(start: int, stop: int) -> tuple[Array, ...]:
+            K = xp.astype(self.values(start, stop), V.dtype, copy=False)
+            product = K @ V
+            if weights is not None:
+                product = xp.astype(weights[start:stop, :], V.dtype, copy=False) * product
+            return (K.T @ product,)
+
+        (total,) = self.sum_over_blocks(compute)
+        return xp.astype(total, V.dtype)
+
+    def moments(self, Y: Array, weights: Array | None = None, /) -> tuple[Array, Array]:
+        r"""Compute :math:`K^\top D K` (q, q) and :math:`K^\top D Y` (q, t), float64: one pass.
+
+        O(n q²). The products are float64 too, so that the first is positive semidefinite to that
+        precision, whatever the precision of the kernel's values.
+        """
+        xp = array_namespace(Y)
+
+        def compute(start: int, stop: int) -> tuple[Array, ...]:
+            K = xp.astype(self.values(start, stop), xp.float64, copy=False)
+            right = xp.astype(Y[start:stop, :], xp.float64, copy=False)
+            if weights is None:
+                return K.T @ K, K.T @ right
+            s = xp.sqrt(xp.astype(weights[start:stop, :], xp.float64, copy=False))
+            K = s * K
+            return K.T @ K, K.T @ (s * right)
+
+        gram, moment = self.sum_over_blocks(compute, fewest=_GRAM_ROWS * self.shape[1])
+        return gram, moment
+
+    def dense(self) -> Array:
+        """Form the matrix (n, q)."""
+        reference = self.rows.reference
+        K = array_namespace(reference).empty(self.shape, **like(reference))
+
+        def take(start: int, stop: int, part: Array) -> None:
+            K[start:stop, :] = part  # in place: joining the parts would hold them twice
+
+        self.over_blocks(self.values, take)
+        return K
+
+
+def _check_rows(V: Array, n: int) -> None:
+    if V.ndim not in (1, 2) or V.shape[0] != n:
+        msg = f"expected ({n},) or ({n}, t), got {tuple(V.shape)}"
+        raise ValueError(msg)
