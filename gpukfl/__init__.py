@@ -25,6 +25,8 @@ if TYPE_CHECKING:
         KernelFeatureSelectorClassifier,
         KernelRidgeClassifier,
         KernelRidgeRegressor,
+        RegFeaLClassifier,
+        RegFeaLRegressor,
         RKHSWeightingClassifier,
         RKHSWeightingRegressor,
     )
@@ -45,6 +47,8 @@ _HOMES = {
     "KernelRidgeRegressor": "gpukfl.estimators",
     "RKHSWeightingClassifier": "gpukfl.estimators",
     "RKHSWeightingRegressor": "gpukfl.estimators",
+    "RegFeaLClassifier": "gpukfl.estimators",
+    "RegFeaLRegressor": "gpukfl.estimators",
     "feature_score": "gpukfl.inspection",
 }
 
@@ -61,6 +65,8 @@ __all__ = [
     "Model",
     "RKHSWeightingClassifier",
     "RKHSWeightingRegressor",
+    "RegFeaLClassifier",
+    "RegFeaLRegressor",
     "__version__",
     "feature_score",
     "fit",

@@ -22,6 +22,8 @@ from gpukfl.estimators import (
     HKRRRegressor,
     KernelFeatureSelector,
     KernelFeatureSelectorClassifier,
+    RegFeaLClassifier,
+    RegFeaLRegressor,
     RKHSWeightingClassifier,
     RKHSWeightingRegressor,
 )
@@ -39,6 +41,7 @@ METHODS: dict[str, dict[str, Any]] = {
         "regression": RKHSWeightingRegressor,
         "classification": RKHSWeightingClassifier,
     },
+    "regfeal": {"regression": RegFeaLRegressor, "classification": RegFeaLClassifier},
 }
 _PENALISED = ("bkernn",)  # tuned from outside; the others choose their settings while fitting
 TASKS = ("auto", "regression", "classification")
@@ -69,10 +72,10 @@ def fit(
         Finite real data: NumPy, CuPy, torch, a pandas frame of numbers, or a NumPy memory map.
     y : array of shape (n_samples,) or (n_samples, n_targets)
         Numbers, or labels of any kind.
-    method : {"bkernn", "hkrr", "selection", "rkhs_weighting"}, default="bkernn"
+    method : {"bkernn", "hkrr", "selection", "rkhs_weighting", "regfeal"}, default="bkernn"
         What to fit: a Brownian kernel neural network, hyper-kernel ridge regression, kernel
-        feature selection with kernel ridge regression on the selected variables, or an RKHS
-        weighting of simple predictors.
+        feature selection with kernel ridge regression on the selected variables, an RKHS
+        weighting of simple predictors, or regularised feature learning with Hermite polynomials.
     backend : {"auto", "numpy", "cupy", "torch"}, default="auto"
         Where to compute. "auto" follows X, and moves large NumPy data to a usable GPU.
     task : {"auto", "regression", "classification"}, default="auto"
@@ -81,7 +84,8 @@ def fit(
         "tune" goes where the hold-out score rises, each fit warm-started by its neighbour: among
         multiples of the paper's formula for "bkernn", together with the number of components for
         "hkrr", over three values for "selection", and over a grid on five folds for
-        "rkhs_weighting". "auto" is the formula of "bkernn", and "tune" for the others.
+        "rkhs_weighting". "auto" is the formula of "bkernn", and "tune" for the others; "regfeal"
+        tunes its decay and strength instead.
     penalty : str, optional
         Of "bkernn": a penalty, by default "concave_feature", or "tune" for the one with the best
         hold-out score.

@@ -46,7 +46,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     fit.add_argument("--target", help="column to predict (default: the last)")
     fit.add_argument(
-        "--method", default="bkernn", help="bkernn (default), hkrr, selection or rkhs_weighting"
+        "--method",
+        default="bkernn",
+        help="bkernn (default), hkrr, selection, rkhs_weighting or regfeal",
     )
     fit.add_argument("--backend", default="auto", help="auto, numpy, cupy or torch")
     fit.add_argument("--task", default="auto", help="auto, regression or classification")

@@ -4,6 +4,7 @@ from gpukfl.estimators._bkernn import BKerNNClassifier, BKerNNRegressor
 from gpukfl.estimators._brownian_ridge import BrownianKernelRidge
 from gpukfl.estimators._hkrr import HKRRClassifier, HKRRRegressor
 from gpukfl.estimators._kernel_ridge import KernelRidgeClassifier, KernelRidgeRegressor
+from gpukfl.estimators._regfeal import RegFeaLClassifier, RegFeaLRegressor
 from gpukfl.estimators._selection import KernelFeatureSelector, KernelFeatureSelectorClassifier
 from gpukfl.estimators._weighting import RKHSWeightingClassifier, RKHSWeightingRegressor
 
@@ -19,4 +20,6 @@ __all__ = [
     "KernelRidgeRegressor",
     "RKHSWeightingClassifier",
     "RKHSWeightingRegressor",
+    "RegFeaLClassifier",
+    "RegFeaLRegressor",
 ]

@@ -168,10 +168,10 @@ class RKHSWeightingRegressor(ArrayRegressor, WeightingBase):
         """
         check_is_fitted(self)
         if not self._one_target:
-            msg = f"expected a model of one target for a bound, got {len(self.log_rkhs_norm_)}"
+            msg = f"expected a model of one target for a bound, got {self.log_rkhs_norm_.shape[0]}"
             raise ValueError(msg)
-        X = validate_samples(self, X, reset=False, method="bound")
-        truth = to_host(validate_targets(y, X)).astype(np.float64)
+        samples = validate_samples(self, X, reset=False, method="bound")
+        truth = to_host(validate_targets(y, samples)).astype(np.float64)
         errors = truth - to_host(self.predict(X)).astype(np.float64)
         largest_y = float(np.max(np.abs(truth - float(to_host(self.intercept_)[0]))))
         risk = 0.5 * float(np.mean(errors**2))
@@ -303,8 +303,7 @@ class RKHSWeightingClassifier(OneHotClassifier, WeightingBase):
         if len(self.classes_) != 2:
             msg = f"expected a model of two classes for a bound, got {len(self.classes_)}"
             raise ValueError(msg)
-        X = validate_samples(self, X, reset=False, method="bound")
-        labels = validate_labels(y, X)
+        labels = validate_labels(y, validate_samples(self, X, reset=False, method="bound"))
         other = np.setdiff1d(labels, self.classes_)
         if len(other):
             known, others = self.classes_.tolist(), other[:5].tolist()

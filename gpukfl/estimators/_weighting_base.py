@@ -15,7 +15,15 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from gpukfl._array import Array, array_namespace, beside, library_of, like, to_host
+from gpukfl._array import (
+    Array,
+    array_namespace,
+    beside,
+    double_like,
+    library_of,
+    like,
+    to_host,
+)
 from gpukfl._places import resolve_place
 from gpukfl._results import Status
 from gpukfl._rows import Rows
@@ -198,12 +206,20 @@ class WeightingBase(Reporting, LinearFeatures, HostPickled):
         self.coef_, self.intercept_ = take(coef, kept), intercept
         self.parameters_ = take(back(operator.W), kept)
         self.instantiation_, self.log_scale_ = operator.instantiation, operator.log_scale
-        self.mean_, self.scale_ = problem.rows.shift, problem.rows.scale
+        there = array_namespace(X).empty((0,), **double_like(X))
+        shift, scale = problem.rows.shift, problem.rows.scale
+        self.mean_ = None if shift is None else beside(shift, there)
+        self.scale_ = None if scale is None else beside(scale, there)
         self.n_parameters_ = len(kept)
-        squares = to_host(xp.sum(A * (operator.core @ A), axis=0)) * to_host(problem.y_scale) ** 2
+        largest = xp.max(xp.abs(A), axis=0)  # squares of small coefficients would be 0
+        unit = xp.where(largest > 0, largest, xp.ones_like(largest))
+        squares = to_host(xp.sum(A / unit * (operator.core @ (A / unit)), axis=0))
+        unit = to_host(unit) * to_host(problem.y_scale)
         with np.errstate(divide="ignore", over="ignore"):
-            self.log_rkhs_norm_ = 0.5 * np.log(np.clip(squares, 0.0, None)) - operator.log_scale
-            self.rkhs_norm_ = np.exp(self.log_rkhs_norm_)
+            roots = 0.5 * np.log(np.clip(squares, 0.0, None))
+            logs = roots + np.log(unit) - operator.log_scale
+            self.log_rkhs_norm_ = beside(logs, there)
+            self.rkhs_norm_ = beside(np.exp(logs), there)
         self.ridge_ = math.exp(min(learned.log_ridge, 700.0))
         self.jitter_, self.gap_ = learned.jitter, learned.gap
         sample = problem.rows.at(problem.rng.choice(problem.n, min(problem.n, 200), replace=False))
@@ -224,8 +240,10 @@ class WeightingBase(Reporting, LinearFeatures, HostPickled):
         """Set the average outer product of gradients, and the directions that it shows."""
         at_most = _GRADIENTS if operator.features.differentiable else _DIFFERENCES
         rows = np.arange(problem.n)
-        if problem.n > at_most:
-            rows = np.sort(problem.rng.choice(problem.n, at_most, replace=False))
+        if problem.root_weights is not None:
+            rows = np.flatnonzero(to_host(problem.root_weights)[:, 0])
+        if len(rows) > at_most:
+            rows = np.sort(problem.rng.choice(rows, at_most, replace=False))
         X = problem.rows.at(rows)
         xp = array_namespace(X)
         w = np.ones(len(rows))
@@ -234,18 +252,22 @@ class WeightingBase(Reporting, LinearFeatures, HostPickled):
         first = 1 if self.bias else 0
         M = np.zeros((problem.d - first, problem.d - first))
         reach = to_host(X)[:, first:].astype(np.float64)
+        scales = to_host(problem.y_scale)
+        unit = float(scales.max())  # whose square may be beyond numbers
         for j in range(A.shape[1]):
             b = xp.astype(A[:, j], X.dtype) * operator.factors
             P = xp.ones((len(rows), 1), **like(X)) * b[None, :]
             g = to_host(operator.features.pullback(X, P)).astype(np.float64)[:, first:]
-            M += float(to_host(problem.y_scale)[j]) ** 2 * (g * w[:, None]).T @ g / w.sum()
+            M += float(scales[j] / unit) ** 2 * (g * w[:, None]).T @ g / w.sum()
         values, vectors = np.linalg.eigh(M)
         roots = np.sqrt(np.clip(values[::-1], 0.0, None))
-        self.feature_matrix_ = beside(M, self.coef_)
+        with np.errstate(over="ignore"):
+            self.feature_matrix_ = beside(M * unit * unit, self.coef_)
         self._keep_directions(vectors[:, ::-1] * roots)
-        self._middle = reach.mean(axis=0)
-        along = (reach - self._middle) @ to_host(self.components_).astype(np.float64).T
-        self._range = np.stack([along.min(axis=0), along.max(axis=0)], axis=1)
+        middle = reach.mean(axis=0)
+        along = (reach - middle) @ to_host(self.components_).astype(np.float64).T
+        self._middle = middle.tolist()
+        self._range = np.stack([along.min(axis=0), along.max(axis=0)], axis=1).tolist()
 
     @staticmethod
     def _described(search: InstantiationSearch, learned: Learned) -> list[dict[str, Any]]:
@@ -379,7 +401,7 @@ class WeightingBase(Reporting, LinearFeatures, HostPickled):
             "learner": self.learner.replace("_", " "),
             "parameters": f"{self.n_parameters_} of {self.n_parameters}",
             "ridge λ": f"{self.ridge_:.3g}",
-            "RKHS norm": ", ".join(f"{norm:.4g}" for norm in self.rkhs_norm_[:5]),
+            "RKHS norm": ", ".join(f"{norm:.4g}" for norm in to_host(self.rkhs_norm_)[:5]),
             "θ": f"{self.theta_:.3g}" if self._has_theta() else "none",
             "kernel products": "by blocks",
         }
@@ -411,11 +433,12 @@ class WeightingBase(Reporting, LinearFeatures, HostPickled):
         """
         check_is_fitted(self)
         directions = to_host(self.components_).astype(float)[:count]
-        steps = np.linspace(self._range[:count, 0], self._range[:count, 1], points, axis=1)
-        X = self._middle + steps[:, :, None] * directions[:, None, :]
+        low, high = np.array(self._range).reshape(-1, 2)[:count].T
+        steps = np.linspace(low, high, points, axis=1)
+        X = np.array(self._middle) + steps[:, :, None] * directions[:, None, :]
         host = self.to_host()
         flat = X.reshape(-1, X.shape[-1])
         if host.scale_ is not None:
             flat = flat * host.scale_ + host.mean_
         values = host._evaluate(flat.astype(host.coef_.dtype))
-        return steps, values.reshape(len(steps), points, -1)
+        return steps, values.reshape(len(steps), points, self.coef_.shape[1])

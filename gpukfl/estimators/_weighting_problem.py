@@ -113,6 +113,8 @@ class WeightingProblem(Data):
             Y = to_host(self.Y)
             codes = Y.argmax(axis=1) if Y.shape[1] > 1 else Y[:, 0] > 0
             order = order[np.argsort(codes[order], kind="stable")]
+        if self.weights is not None:  # so that no fold has all the weight
+            order = order[np.argsort(to_host(self.weights)[order, 0] == 0, kind="stable")]
         folds = np.empty(self.n, dtype=np.int64)
         folds[order] = np.arange(self.n) % min(N_FOLDS, self.n)
         return folds

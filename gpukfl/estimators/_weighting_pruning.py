@@ -25,18 +25,18 @@ def degradation_of(
     variance.
     """
     unit = problem.loss.unit
-    risks, errors = np.empty(0), np.empty(0)
-    if rule != "norm":
-        risks, errors = _on_rows(problem, learned, found)
+    pairs = []
+    if rule in ("norm", "bound"):
+        gaps, slopes = _capacities(problem, learned, found)
+        pairs = [(gap, unit * rho) for gap, rho in zip(gaps, slopes, strict=True)]
+    if rule == "norm":
+        return [degradation(gap, rho) for gap, rho in pairs]
+    risks, errors = _on_rows(problem, learned, found)
     if rule == "error":
         return (errors[1:] - errors[0]).tolist()
     changes = (unit * (risks[1:] - risks[0])).tolist()
     if rule == "risk":
         return changes
-    gaps, slopes = _capacities(problem, learned, found)
-    pairs = [(gap, unit * rho) for gap, rho in zip(gaps, slopes, strict=True)]
-    if rule == "norm":
-        return [degradation(gap, rho) for gap, rho in pairs]
     return [
         degradation_on_sample(change, gap, rho, problem.n, _DELTA)
         for change, (gap, rho) in zip(changes, pairs, strict=True)

@@ -1,6 +1,7 @@
 """Scores, pictures and reports of what was learned."""
 
 from gpukfl.inspection._plots import plot_model
+from gpukfl.inspection._regfeal_plots import plot_degrees, plot_eta
 from gpukfl.inspection._report import write_report
 from gpukfl.inspection._scores import effective_rank, feature_score, leading_directions
 from gpukfl.inspection._selection_plots import plot_path, plot_roc, plot_rounds
@@ -11,6 +12,8 @@ __all__ = [
     "feature_score",
     "leading_directions",
     "plot_bound",
+    "plot_degrees",
+    "plot_eta",
     "plot_model",
     "plot_path",
     "plot_roc",

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from gpukfl._array import to_host
+from gpukfl.inspection._regfeal_plots import plot_degrees, plot_eta
 from gpukfl.inspection._selection_plots import level_color, plot_rounds
 from gpukfl.inspection._style import plain
 from gpukfl.inspection._weighting_plots import plot_bound, plot_sparsity, plot_stumps, plot_tuning
@@ -165,6 +166,8 @@ def _viridis(share: float) -> Any:
 
 
 _PANELS = {
+    "degrees": plot_degrees,
+    "eta": plot_eta,
     "bound": plot_bound,
     "directions": plot_directions,
     "importances": plot_importances,

@@ -27,6 +27,7 @@ from gpukfl.linalg._factor import (
     mean_diagonal,
     orthonormal_range,
 )
+from gpukfl.linalg._hermite import hermite_table
 from gpukfl.linalg._ridge_sums import (
     SortedRows,
     absolute_differences,
@@ -54,6 +55,7 @@ __all__ = [
     "erf",
     "factored_difference_sums",
     "factored_square_sums",
+    "hermite_table",
     "interpolate_bins",
     "interpolate_knots",
     "map_singular_values",

@@ -25,10 +25,24 @@ from gpukfl.methods._kernel_ridge import (
     solve_by_conjugate_gradients,
 )
 from gpukfl.methods._losses import LOSSES, Hinge, Logistic, Loss, Squared
+from gpukfl.methods._multi_indices import (
+    DegreeLaw,
+    MultiIndices,
+    Penalty,
+    draw_tuples,
+    equal_eta,
+)
 from gpukfl.methods._nystrom import NystromFactor, NystromSystem, RidgePath, falkon, jitter_for
 from gpukfl.methods._pruning import RULES as PRUNING_RULES
 from gpukfl.methods._pruning import Candidate, last_accepted
 from gpukfl.methods._pruning import candidates as pruning_candidates
+from gpukfl.methods._regfeal import (
+    RegFeaL,
+    RegFeaLFit,
+    derivative_products,
+    optimal_eta,
+)
+from gpukfl.methods._regfeal import shares as eta_shares
 from gpukfl.methods._ridge import RidgeSystem, paper_ridge
 from gpukfl.methods._selection import (
     FeatureSelection,
@@ -58,6 +72,7 @@ __all__ = [
     "SELECTIONS",
     "BKerNNFit",
     "Candidate",
+    "DegreeLaw",
     "DenseSelection",
     "DenseSystem",
     "DescentFit",
@@ -71,9 +86,13 @@ __all__ = [
     "LassoFits",
     "Logistic",
     "Loss",
+    "MultiIndices",
     "NystromFactor",
     "NystromSystem",
+    "Penalty",
     "Point",
+    "RegFeaL",
+    "RegFeaLFit",
     "RidgePath",
     "RidgeSystem",
     "Round",
@@ -88,7 +107,11 @@ __all__ = [
     "cross_validated",
     "degradation",
     "degradation_on_sample",
+    "derivative_products",
     "doubling",
+    "draw_tuples",
+    "equal_eta",
+    "eta_shares",
     "falkon",
     "fit_bkernn",
     "fit_hkrr",
@@ -101,6 +124,7 @@ __all__ = [
     "least_squares",
     "leverage_scores",
     "nystrom_preconditioner",
+    "optimal_eta",
     "paper_ridge",
     "permutation_threshold",
     "pruning_candidates",

@@ -20,10 +20,9 @@ from gpukfl.methods._losses import Loss, Squared
 from gpukfl.operators import FeatureOperator
 
 _CHUNK = 2_048  # rows of batches whose features are computed at once
-_NEWTON = 60  # steps to the root of (49), more than it ever needs
+_NEWTON = 200  # steps to the root of (49), more than it ever needs
 _LOOK = 4  # steps between looks whether it is reached: a device waits for each
 _FLAT = 1e-12  # share of the slope at 0 that is left there
-_ENOUGH = 1e-14  # relative change after which a root is one
 _LARGEST_LOG = 300.0  # of what is squared
 
 
@@ -195,7 +194,8 @@ class _GradientSteps(_Walk):
         self.square = xp.zeros_like(log_ridges)  # of the norm of α, scaled, by (42)
         # Beyond these numbers all steps end on the ball, or the ball is a point
         self.steps = xp.exp(xp.clip(operator.log_scale - log_ridges, max=_LARGEST_LOG))
-        self.radius = settings.radius * math.exp(max(operator.log_scale, -2.0 * _LARGEST_LOG))
+        radius = settings.radius * math.exp(max(operator.log_scale, -2.0 * _LARGEST_LOG))
+        self.radius = min(radius, math.exp(2.0 * _LARGEST_LOG))  # infinity would have no ratio
 
     def step(self, new: Arrival, /) -> None:
         """Go along the stochastic gradient (35), and back into the ball."""
@@ -209,7 +209,7 @@ class _GradientSteps(_Walk):
             shrink**2 * self.square + 2.0 * shrink * added * new.at_u + added**2 * new.norm
         )
         norm = xp.sqrt(xp.clip(self.square, min=0.0))
-        factor = 1.0 / xp.clip(norm / self.radius, min=1.0)
+        factor = self.radius / xp.clip(norm, min=self.radius)
         self.A[:t, :] = self.A[:t, :] * (shrink * factor)
         self.A[t, :] = added * factor
         self.square = self.square * factor**2
@@ -229,8 +229,9 @@ class _OptimalSteps(_Walk):
         super().__init__(settings, operator, log_ridges, T)
         xp = array_namespace(log_ridges)
         self.ridges = xp.exp(log_ridges)
-        # λ in units of the scaled features; where it is beyond numbers α stays 0
-        self.scaled = xp.exp(xp.clip(log_ridges - 2.0 * operator.log_scale, max=600.0))
+        # λ in units of the scaled features: α stays 0 at the largest, the smallest is like none
+        logs = xp.clip(log_ridges - 2.0 * operator.log_scale, min=-100.0, max=2.0 * _LARGEST_LOG)
+        self.scaled = xp.exp(logs)
 
     def step(self, new: Arrival, /) -> None:
         """Shrink α as (44) has it, and add the η at which (49) is 0."""
@@ -266,10 +267,7 @@ def _root(loss: Loss, f: Array, y: Array, g: Array, pull: Array, curvature: Arra
         low = xp.where(value < 0, eta, low)
         high = xp.where(value > 0, eta, high)
         bend = xp.mean(loss.second(f + eta * g, y) * g * g, axis=0) + curvature
-        new = eta - value / bend
-        outside = (new <= low) | (new >= high)
-        new = xp.where(outside & (low < high), 0.5 * (low + high), new)
-        moved, eta = xp.abs(new - eta), new
-        if not bool(xp.any(moved > _ENOUGH * xp.abs(eta))):
-            break
+        eta = eta - value / bend
+        outside = (eta <= low) | (eta >= high)
+        eta = xp.where(outside & (low < high), 0.5 * (low + high), eta)
     return eta

@@ -62,9 +62,11 @@ def candidates(
         Its settings; by default with a tolerance at which small penalties prune at all.
     """
     T = G.shape[0]
-    H = G / T
-    moments = H @ A
-    squares = np.sum(A * moments, axis=0)
+    kept = np.flatnonzero(np.any(A != 0, axis=1))  # what α leaves out stays out
+    kept = kept if len(kept) else np.arange(T)
+    H = G[np.ix_(kept, kept)] / T
+    moments = H @ A[kept]
+    squares = np.sum(A[kept] * moments, axis=0)
     shares = np.geomspace(_SMALLEST, 1.0, _PENALTIES) if penalties is None else penalties
     solver = solver or Lasso(tol=_TOLERANCE)
     paths = []
@@ -74,7 +76,8 @@ def candidates(
         paths.append(solver.path(H, c, s, [float(share) * top for share in shares]))
     found = []
     for k, share in enumerate(shares):
-        B = np.stack([path[k].coef for path in paths], axis=1)
+        B = np.zeros_like(A)
+        B[kept] = np.stack([path[k].coef for path in paths], axis=1)
         gap = A - B
         distance = np.sqrt(np.clip(np.sum(gap * (G @ gap), axis=0), 0.0, None))
         found.append(Candidate(float(share), B, distance))

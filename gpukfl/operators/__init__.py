@@ -13,6 +13,7 @@ from gpukfl.operators._binned import BinnedBrownianKernel
 from gpukfl.operators._brownian import BrownianKernel
 from gpukfl.operators._centered import CenteredKernel, center
 from gpukfl.operators._features import FeatureOperator, common_scale
+from gpukfl.operators._hermite import HermiteOperator
 from gpukfl.operators._kernel import KernelMatrix, KernelOperator
 from gpukfl.operators._rows import RowOperator
 
@@ -21,6 +22,7 @@ __all__ = [
     "BrownianKernel",
     "CenteredKernel",
     "FeatureOperator",
+    "HermiteOperator",
     "KernelMatrix",
     "KernelOperator",
     "LinearOperator",

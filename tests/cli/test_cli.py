@@ -182,7 +182,7 @@ def test_a_random_state_repeats_the_run(capsys, csv):
         (["CSV", "--backend", "jax"], "expected backend to be one of .* got 'jax'"),
         (
             ["CSV", "--method", "forest"],
-            "one of bkernn, hkrr, selection, rkhs_weighting, got 'forest'",
+            "one of bkernn, hkrr, selection, rkhs_weighting, regfeal, got 'forest'",
         ),
         (["CSV", "--task", "ranking"], "expected task to be one of"),
         (["CSV", "--penalty", "lasso"], "expected penalty to be one of"),

@@ -1,0 +1,147 @@
+"""RegFeaL as scikit-learn estimators."""
+
+from __future__ import annotations
+
+from gpukfl.estimators._base import ArrayRegressor
+from gpukfl.estimators._classifier import OneHotClassifier
+from gpukfl.estimators._regfeal_base import RegFeaLBase
+
+_PARAMETERS = """
+    Parameters
+    ----------
+    n_random_features : int, default=2000
+        Tuples of Hermite degrees that each iteration draws, m.
+    selection : {"features", "variables"}, default="features"
+        Learn directions, with a rotation, or select variables.
+    degree_decay : float or "auto", default="auto"
+        ρ of the sequence c_k = ρ^k, at least 0 and below 1: the smaller, the lower the degrees.
+        "auto" is chosen together with the strength on held-out rows.
+    max_degree : int or None, default=None
+        M, up to 40: c_k = 1 up to this degree, instead of ρ^k.
+    strength : float or "auto", default="auto"
+        μ, positive, in units of d^(-(2-r)/r).
+    ridge : float or "auto", default="auto"
+        λ, positive, in the same units: for numerical stability. "auto" is 1e-8.
+    sparsity_exponent : float, default=0.33
+        r, between 0 and 2: the smaller, the fewer directions.
+    n_iter : int, default=5
+        Ridge regressions, with new directions before each but the first.
+    retrain : "kernel_ridge", None or a regressor, default="kernel_ridge"
+        What predicts from the learned directions: `KernelRidgeRegressor`, the Hermite features
+        themselves, or another scikit-learn regressor.
+    over_c : bool, default=False
+        Divide squared derivatives by c, as the paper's M_f does; noise in high degrees is then
+        multiplied by ρ^-k, and no features are learned where it is strong.
+    clip : float or None, default=None
+        Largest absolute standardised coordinate: what lies beyond is moved there. Hermite
+        polynomials are huge far outside.
+    validation_fraction : float, default=0.2
+        Held out to choose; below 1000 samples 5 folds are used instead.
+    max_time : float or None, default=None
+        Seconds; the fit of the last whole iteration is kept.
+    random_state : int, RandomState or None, default=None
+        Draws tuples and splits, on the host.
+    backend : {"auto", "numpy", "cupy", "torch"}, default="auto"
+        Where to compute. "auto" follows X, and moves large NumPy data to a usable GPU.
+    dtype : {"auto", "float32", "float64"}, default="auto"
+        Precision of the features; "auto" keeps float32. The recursion, sums over samples and
+        systems are float64.
+    normalize_y : bool, default=True
+        Scale the targets to unit variance first, which μ and λ rely on.
+    standardize : bool, default=True
+        Centre the features and scale them to unit variance first, which the polynomials rely on.
+    verbose : int, default=0
+        1 prints a line per iteration.
+"""
+
+_ATTRIBUTES = """
+    Attributes
+    ----------
+    R_ : array of shape (n_features, n_features)
+        Rotation; its columns are directions, most important first. The identity for variables.
+    eta_, importances_ : host array of shape (n_features,)
+        η of the columns of R, and their shares η^(r/(2-r)), which sum to 1.
+    eta_path_ : host array of shape (n_iter_ + 1, n_features)
+        η of each iteration, and of the end.
+    n_features_estimated_, n_effective_features_ : int
+        Directions whose share is at least 1/d.
+    components_ : array of shape (n_effective_features_, n_features)
+        These directions.
+    feature_importances_ : array of shape (n_features,)
+        Norms of the rows of R weighted with the shares, summing to 1.
+    feature_matrix_ : array of shape (n_features, n_features)
+        Expected outer product of gradients, eq. (2.9).
+    multi_indices_ : host array of shape (n_distinct, n_features)
+        Tuples α of the last iteration.
+    coef_, intercept_ : arrays of shape (n_distinct, n_targets) and (n_targets,)
+        Coefficients of their Hermite products.
+    retrain_components_ : array of shape (k, n_features)
+        Directions that `retrain` was fitted on: `components_`, or more where the leave-one-out
+        error of kernel ridge regression is clearly lower with more.
+    kernel_, centers_, dual_coef_ : Kernel and arrays, or None
+        Of the kernel ridge regression on the directions.
+    retrained_ : regressor or None
+        As given in `retrain`, fitted on the directions.
+    degree_decay_, strength_, ridge_ : float
+        ρ, μ and λ as used.
+    mean_, scale_ : array of shape (n_features,) or None
+        What `standardize` subtracted and divided by.
+    tuning_ : list of dict
+        Settings tried, their scores on held-out rows, and which was chosen.
+    history_, n_iter_, status_ : History, int, str
+        Objective and distinct tuples (as "step") of every iteration; how the fit ended.
+    place_ : str
+        Library and device that computed.
+"""
+
+_NOTES = """
+    Notes
+    -----
+    An iteration is O(n m' s) for features of s factors and O(n m' min(n, m')) for the ridge
+    regression on the m' distinct tuples, in blocks of rows where n is above m'. Rows may be a
+    NumPy memory map.
+
+    References
+    ----------
+    .. [1] Follain and Bach, "Nonparametric Linear Feature Learning in Regression Through
+       Regularisation", arXiv:2307.12754.
+"""
+
+
+class RegFeaLRegressor(ArrayRegressor, RegFeaLBase):
+    __doc__ = f"""Regularised feature learning with Hermite polynomials.
+
+    Ridge regression on random products of Hermite polynomials of rotated data, with a penalty on
+    derivatives that leaves few directions; then a regression on these.
+    {_PARAMETERS}{_ATTRIBUTES}{_NOTES}
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpukfl import RegFeaLRegressor
+    >>> X = np.random.default_rng(0).standard_normal((300, 5))
+    >>> z = (X[:, 0] + X[:, 1]) / np.sqrt(2)
+    >>> y = z**3 - z
+    >>> model = RegFeaLRegressor(500, degree_decay=0.4, strength=0.1, random_state=0).fit(X, y)
+    >>> model.components_.round(2)
+    array([[ 0.71,  0.71, -0.  , -0.  ,  0.  ]])
+    """
+
+
+class RegFeaLClassifier(OneHotClassifier, RegFeaLBase):
+    __doc__ = f"""Regularised feature learning with Hermite polynomials for classes.
+
+    Least squares on one-hot classes with shared directions: the functions estimate the classes'
+    probabilities. Any number of classes, any labels.
+    {_PARAMETERS}{_ATTRIBUTES}
+    classes_ : array of shape (n_classes,)
+        Labels.
+    {_NOTES}
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from gpukfl import RegFeaLClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = RegFeaLClassifier(300, degree_decay=0.2, strength=0.1, random_state=0).fit(X, y)
+    >>> bool(model.score(X, y) > 0.95)
+    True
+    """

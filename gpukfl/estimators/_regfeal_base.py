@@ -1,0 +1,442 @@
+"""What the RegFeaL estimators share: parameters, the fit, and what was learned."""
+
+from __future__ import annotations
+
+import numbers
+import time
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone, is_regressor
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
+
+from gpukfl._array import Array, array_namespace, beside, double_like, library_of, like, to_host
+from gpukfl._places import resolve_place
+from gpukfl._results import Status
+from gpukfl._rows import Rows
+from gpukfl.estimators._base import HostPickled, Reporting
+from gpukfl.estimators._data import Data, dtype_for, mover, take, weighted_samples
+from gpukfl.estimators._features import LinearFeatures
+from gpukfl.estimators._kernel_ridge import KernelRidgeRegressor
+from gpukfl.estimators._regfeal_search import FEWEST, RegFeaLSearch
+from gpukfl.estimators._validation import (
+    check_choice,
+    check_finite_result,
+    check_number,
+    check_place,
+    check_switch,
+    validate_samples,
+)
+from gpukfl.inspection import leading_directions
+from gpukfl.methods import DegreeLaw, RegFeaL, RegFeaLFit, eta_shares
+from gpukfl.operators import HermiteOperator, KernelOperator
+
+SELECTIONS = ("features", "variables")
+MAX_DEGREE = 40
+FAR = 6.0  # standard deviations beyond which Hermite polynomials explode
+
+_RIDGE = 1e-8  # the paper's λ, in units of d^(-(2-r)/r)
+_SEARCH_SHARE, _FIT_SHARE = 0.5, 0.8  # of max_time after which the search, and the fit, have ended
+_NO_TIME = 1e-3
+_LOOK = 2_000  # rows on which numbers of directions are compared
+_WORTH = 0.02  # share of the error that is worth more directions
+
+
+class RegFeaLBase(Reporting, LinearFeatures, HostPickled):
+    """The common part: parameters, the fit, and everything but what a target means."""
+
+    def __init__(
+        self,
+        n_random_features: int = 2000,
+        *,
+        selection: str = "features",
+        degree_decay: float | str = "auto",
+        max_degree: int | None = None,
+        strength: float | str = "auto",
+        ridge: float | str = "auto",
+        sparsity_exponent: float = 0.33,
+        n_iter: int = 5,
+        retrain: Any = "kernel_ridge",
+        over_c: bool = False,
+        clip: float | None = None,
+        validation_fraction: float = 0.2,
+        max_time: float | None = None,
+        random_state: Any = None,
+        backend: str = "auto",
+        dtype: str = "auto",
+        normalize_y: bool = True,
+        standardize: bool = True,
+        verbose: int = 0,
+    ) -> None:
+        self.n_random_features = n_random_features
+        self.selection = selection
+        self.degree_decay = degree_decay
+        self.max_degree = max_degree
+        self.strength = strength
+        self.ridge = ridge
+        self.sparsity_exponent = sparsity_exponent
+        self.n_iter = n_iter
+        self.retrain = retrain
+        self.over_c = over_c
+        self.clip = clip
+        self.validation_fraction = validation_fraction
+        self.max_time = max_time
+        self.random_state = random_state
+        self.backend = backend
+        self.dtype = dtype
+        self.normalize_y = normalize_y
+        self.standardize = standardize
+        self.verbose = verbose
+
+    def _check_parameters(self) -> None:
+        whole = numbers.Integral
+        check_number("n_random_features", self.n_random_features, kind=whole, low=1)
+        check_choice("selection", self.selection, SELECTIONS)
+        check_number("degree_decay", self.degree_decay, low=0, also=("auto",))
+        if self.degree_decay != "auto" and float(self.degree_decay) >= 1.0:
+            msg = f"expected a degree_decay of at least 0 and below 1, got {self.degree_decay}"
+            raise ValueError(msg)
+        check_number(
+            "max_degree", self.max_degree, kind=whole, low=1, high=MAX_DEGREE, also=(None,)
+        )
+        check_number("strength", self.strength, low=0, low_allowed=False, also=("auto",))
+        check_number("ridge", self.ridge, low=0, low_allowed=False, also=("auto",))
+        exponent = self.sparsity_exponent
+        check_number("sparsity_exponent", exponent, low=0, high=2, low_allowed=False)
+        if exponent >= 2:
+            msg = f"expected a sparsity_exponent between 0 and 2, got {exponent}"
+            raise ValueError(msg)
+        check_number("n_iter", self.n_iter, kind=whole, low=1)
+        named = isinstance(self.retrain, str) and self.retrain == "kernel_ridge"
+        if not (self.retrain is None or named or is_regressor(self.retrain)):
+            msg = (
+                f"expected retrain to be 'kernel_ridge', None or a regressor, got {self.retrain!r}"
+            )
+            raise ValueError(msg)
+        check_number("clip", self.clip, low=0, low_allowed=False, also=(None,))
+        fraction = self.validation_fraction
+        check_number("validation_fraction", fraction, low=0, high=0.9, low_allowed=False)
+        check_number("max_time", self.max_time, low=0, low_allowed=False, also=(None,))
+        check_place(self)
+        for switch in ("over_c", "normalize_y", "standardize"):
+            check_switch(switch, getattr(self, switch))
+
+    # ------------------------------------------------------------------ fit
+
+    def _fit(self, X: Array, Y: Array, sample_weight: Any, *, scale_each: bool) -> None:
+        """Fit the columns of `Y` (n, t) and set every attribute; nothing is set on an error."""
+        begun = time.perf_counter()
+        X, Y, weights = weighted_samples(X, Y, sample_weight)
+        self._check_retrain_weights(weights)
+        rng = check_random_state(self.random_state)
+        n = X.shape[0]
+        dtype = dtype_for(self, X)
+        place = resolve_place(self.backend, X, dtype=dtype, work=n * self.n_random_features)
+
+        def make(rows: np.ndarray | None = None) -> Data:
+            here = (X, Y) if rows is None else (take(X, rows), take(Y, rows))
+            w = weights if weights is None or rows is None else weights[rows]
+            return Data(self, *here, w, place, scale_each=scale_each)
+
+        def until(share: float) -> float | None:
+            if self.max_time is None:
+                return None
+            return max(share * self.max_time - (time.perf_counter() - begun), _NO_TIME)
+
+        data = make()
+        self._warn_of_far_rows(data)
+        search = RegFeaLSearch(
+            make,
+            data,
+            X,
+            Y,
+            weights,
+            self,
+            rng,
+            lambda decay, strength: self._method(decay, strength, None),
+            lambda: until(_SEARCH_SHARE) == _NO_TIME,
+            self._tell,
+        )
+        point, stopped = self._setting(search)
+        method = self._method(*point, until(_FIT_SHARE))
+        xp = array_namespace(data.reference)
+        s = data.root_weights
+        placed = None if s is None else xp.astype(s * s, xp.float64)
+        fit = method.run(
+            data.rows,
+            data.Y,
+            placed,
+            rng,
+            watch=lambda k, fit: self._tell("fit", k, fit.history),
+        )
+        if stopped:
+            fit.status = Status.INTERRUPTED
+        self._keep(data, method, fit, X)
+        self.degree_decay_, self.strength_ = point
+        self.tuning_ = [
+            {
+                "degree_decay": trial["at"][0],
+                "strength": trial["at"][1],
+                "score": trial["score"],
+                "chosen": trial["at"] == point,
+            }
+            for trial in search.trials
+        ]
+        self._retrain(data, weights, X, fit)
+        self._warn(data)
+
+    def _method(self, decay: float, strength: float, max_time: float | None) -> RegFeaL:
+        law = DegreeLaw(decay) if self.max_degree is None else DegreeLaw(largest=self.max_degree)
+        return RegFeaL(
+            int(self.n_random_features),
+            law,
+            strength,
+            _RIDGE if self.ridge == "auto" else float(self.ridge),
+            exponent=self.sparsity_exponent,
+            rotate=self.selection == "features",
+            over_c=self.over_c,
+            n_iter=int(self.n_iter),
+            clip=self.clip,
+            max_time=max_time,
+        )
+
+    def _setting(self, search: RegFeaLSearch) -> tuple[tuple[float, float], bool]:
+        """Give ρ and μ, and whether the user interrupted their choice."""
+        try:
+            return search.run(), False
+        except KeyboardInterrupt:
+            if not search.trials:  # interrupted before anything was learned
+                raise
+            return search.best, True
+
+    def _warn_of_far_rows(self, data: Data) -> None:
+        if self.clip is not None:
+            return
+        xp = array_namespace(data.reference)
+        far = max(float(xp.max(xp.abs(block))) for _, _, block in data.rows.blocks())
+        if far > FAR:
+            advice = "" if self.standardize else "standardise X, or "
+            msg = (
+                f"a feature is {far:.3g} standard deviations from its mean, where Hermite "
+                f"polynomials are huge: {advice}give clip={FAR:g}"
+            )
+            warnings.warn(msg, UserWarning, stacklevel=6)
+
+    def _check_retrain_weights(self, weights: np.ndarray | None) -> None:
+        own = self.retrain is None or isinstance(self.retrain, str)
+        if weights is not None and not own and not has_fit_parameter(self.retrain, "sample_weight"):
+            name = type(self.retrain).__name__
+            msg = f"expected a regressor that takes sample_weight for retrain, got {name}"
+            raise ValueError(msg)
+
+    def _keep(self, data: Data, method: RegFeaL, fit: RegFeaLFit, X: Array) -> None:
+        xp = array_namespace(data.reference)
+        back = mover(X, dtype_for(self, X))
+        on = double_like(data.reference)
+        assert fit.indices is not None
+        with np.errstate(over="ignore"):
+            coef = back(xp.asarray(fit.f_hat, **on) * data.y_scale[None, :])
+            intercept = back(xp.asarray(fit.intercept, **on) * data.y_scale + data.y_mean)
+        check_finite_result(coef, intercept)
+        self.coef_, self.intercept_ = coef, intercept
+        self.multi_indices_ = fit.indices.tuples
+        self.mean_, self.scale_ = data.rows.shift, data.rows.scale
+        # What the last regression says of the directions, beside those it was made with
+        R, eta = method.directions(fit)
+        self._rotation = fit.R
+        self.R_, self.eta_ = beside(R, coef), eta
+        self.importances_ = eta_shares(eta, self.sparsity_exponent)
+        self.eta_path_ = np.stack([*fit.etas, eta])
+        scale = float(to_host(xp.mean(data.y_scale**2)))
+        M = fit.R @ method.derivatives(fit) @ fit.R.T
+        self.feature_matrix_ = beside(scale * M, coef)
+        self._keep_directions(R * self.importances_[None, :])
+        self.ridge_ = method.ridge
+        self.history_, self.n_iter_ = fit.history, len(fit.history)
+        self.status_ = fit.status.name
+        self.place_ = f"{library_of(data.reference)} {data.reference.device}"
+        self._library = library_of(X)
+        self._n_samples = data.rows.shape[0]
+        index = np.arange(self._n_samples)
+        if len(index) > 500:
+            index = np.sort(np.random.RandomState(0).choice(len(index), 500, replace=False))
+        sample = to_host(data.rows.at(index)).astype(np.float64)
+        self._middle = sample.mean(axis=0)
+        along = (sample - self._middle) @ to_host(self.components_).astype(np.float64).T
+        self._range = np.stack([along.min(axis=0), along.max(axis=0)], axis=1)
+
+    def _retrain(self, data: Data, weights: np.ndarray | None, X: Array, fit: RegFeaLFit) -> None:
+        """Fit the retraining regressor on the coordinates along the learned directions."""
+        self.retrained_, self.kernel_, self.centers_, self.dual_coef_ = None, None, None, None
+        self.retrain_components_ = self.components_
+        if self.retrain is None or data.constant or fit.status is Status.INTERRUPTED:
+            return
+        xp = array_namespace(data.reference)
+        k = self._retrain_dimension(data, weights)
+        directions = leading_directions(to_host(self.R_) * self.importances_, k)
+        self.retrain_components_ = beside(directions, self.coef_)
+        Z = project(data.rows, xp.asarray(directions, **double_like(data.reference)))
+        if self.retrain == "kernel_ridge":
+            Y64 = xp.astype(data.Y, xp.float64)
+            model = QuietKernelRidge(random_state=0).fit(Z, Y64, sample_weight=weights)
+            back = mover(X, dtype_for(self, X))
+            with np.errstate(over="ignore"):
+                self.dual_coef_ = back(model.dual_coef_ * data.y_scale[None, :])
+                self._offset = back(model.intercept_ * data.y_scale + data.y_mean)
+            check_finite_result(self.dual_coef_, self._offset)
+            self.kernel_, self.centers_ = model.kernel_, back(model.centers_)
+            return
+        Y = to_host(data.Y).astype(np.float64)
+        given = {} if weights is None else {"sample_weight": weights}
+        self.retrained_ = clone(self.retrain).fit(
+            to_host(Z), Y[:, 0] if Y.shape[1] == 1 else Y, **given
+        )
+        self._y_scale, self._y_mean = to_host(data.y_scale), to_host(data.y_mean)
+
+    def _retrain_dimension(self, data: Data, weights: np.ndarray | None) -> int:
+        """Directions to retrain on: those of the paper's rule, unless more are clearly better.
+
+        By the leave-one-out error of kernel ridge regression on some rows. The rule compares
+        shares with 1/d, which misses directions where d is small or many matter alike.
+        """
+        d, found = len(self.importances_), self.n_effective_features_
+        half = int(np.sum(self.importances_ >= 0.5 / d))
+        sizes = sorted({found, min(2 * found, d), max(half, found)})
+        n = data.rows.shape[0]
+        if len(sizes) == 1 or n < FEWEST:
+            return found
+        index = np.arange(n)
+        if n > _LOOK:
+            index = np.sort(np.random.RandomState(0).choice(n, _LOOK, replace=False))
+        X = to_host(data.rows.at(index)).astype(np.float64)
+        Y = to_host(data.Y)[index].astype(np.float64)
+        w = None if weights is None else weights[index]
+        directions = leading_directions(to_host(self.R_) * self.importances_, sizes[-1])
+        errors = {}
+        for k in sizes:
+            model = QuietKernelRidge(random_state=0).fit(X @ directions[:k].T, Y, sample_weight=w)
+            errors[k] = min(model.ridge_path_.scores)
+        best = min(errors.values())
+        return min(k for k in sizes if errors[k] <= (1.0 + _WORTH) * best)
+
+    def _warn(self, data: Data) -> None:
+        status = Status[self.status_]
+        if data.constant:
+            msg = "y is constant: the model predicts that constant and learns no features"
+            warnings.warn(msg, UserWarning, stacklevel=5)
+        if status is not Status.CONVERGED:
+            msg = f"{type(self).__name__} after {self.n_iter_} iterations: {status.value}"
+            warnings.warn(msg, ConvergenceWarning, stacklevel=5)
+
+    # ------------------------------------------------------------------ prediction
+
+    def _predict(self, X: Any, method: str) -> Array:
+        """Fitted functions at `X`: (n, t)."""
+        check_is_fitted(self)
+        return self._evaluate(validate_samples(self, X, reset=False, method=method))
+
+    def _evaluate(self, X: Array) -> Array:
+        xp = array_namespace(self.coef_)
+        rows = Rows(X, xp.empty((0,), **like(self.coef_)), self.mean_, self.scale_)
+        if self.kernel_ is None and self.retrained_ is None:
+            R = self._rotation
+            turned = not np.array_equal(R, np.eye(len(R)))
+            placed = xp.asarray(R, **double_like(self.coef_)) if turned else None
+            ones = np.ones(len(self.multi_indices_))
+            operator = HermiteOperator(rows, self.multi_indices_, ones, placed, self.clip)
+            return xp.astype(self.intercept_ + operator @ self.coef_, X.dtype)
+        Z = project(rows, self.retrain_components_)
+        if self.kernel_ is not None:
+            here = Rows(Z, xp.empty((0,), **like(self.coef_)))
+            kernel = KernelOperator(self.kernel_, here, self.centers_)
+            return xp.astype(self._offset + kernel @ self.dual_coef_, X.dtype)
+        assert self.retrained_ is not None
+        predicted = np.asarray(self.retrained_.predict(to_host(Z).astype(np.float64)))
+        predicted = predicted.reshape(len(predicted), -1) * self._y_scale + self._y_mean
+        return xp.astype(beside(predicted, self.coef_), X.dtype)
+
+    # ------------------------------------------------------------------ description
+
+    _panels = ("importances", "directions", "profiles", "eta", "degrees", "objective")
+    _map_norms = "weighted loadings"
+    _dimension_name = "effective direction"
+    _curves_note = (
+        "A direction's loadings say how much each feature weighs in it. A profile is the "
+        "prediction along one learned direction, through the middle of the data."
+    )
+
+    @property
+    def n_features_estimated_(self) -> int:
+        """Directions, or variables, whose share of η is at least 1/d."""
+        check_is_fitted(self)
+        return self.n_effective_features_
+
+    def _model_text(self) -> str:
+        return (
+            f"{len(self.multi_indices_)} Hermite features, degree decay {self.degree_decay_:g}, "
+            f"strength {self.strength_:g}, then {self._last_text()}"
+        )
+
+    def _last_text(self) -> str:
+        if self.kernel_ is not None:
+            number = len(self.retrain_components_)
+            return f"{type(self.kernel_).__name__} kernel ridge on {number}"
+        return "these" if self.retrained_ is None else type(self.retrained_).__name__
+
+    def _facts(self) -> dict[str, Any]:
+        """Give what a report says of the model."""
+        decay = f"{self.degree_decay_:g}"
+        if self.max_degree is not None:
+            decay = f"degree at most {self.max_degree}"
+        return {
+            "selection of": self.selection,
+            "Hermite features": len(self.multi_indices_),
+            "degree decay ρ": decay,
+            "strength μ": f"{self.strength_:g} of d^-(2-r)/r",
+            "prediction by": self._last_text(),
+            "largest degree": int(self.multi_indices_.sum(axis=1).max(initial=0)),
+            "kernel products": "by blocks",
+        }
+
+    def profiles(self, count: int = 5, points: int = 100) -> tuple[np.ndarray, np.ndarray]:
+        """Predict along the leading directions, through the middle of the data.
+
+        Parameters
+        ----------
+        count : int
+            Directions at most.
+        points : int
+            On each direction, over the range of some samples.
+
+        Returns
+        -------
+        tuple of host arrays, shapes (c, points) and (c, points, n_targets)
+            Coordinates along the directions, and predictions.
+        """
+        check_is_fitted(self)
+        directions = to_host(self.components_).astype(float)[:count]
+        steps = np.linspace(self._range[:count, 0], self._range[:count, 1], points, axis=1)
+        X = self._middle + steps[:, :, None] * directions[:, None, :]
+        host = self.to_host()
+        flat = X.reshape(-1, X.shape[-1])
+        if host.scale_ is not None:
+            flat = flat * host.scale_ + host.mean_
+        values = host._evaluate(flat.astype(host.coef_.dtype))
+        return steps, values.reshape(len(steps), points, -1)
+
+
+class QuietKernelRidge(KernelRidgeRegressor):
+    """Kernel ridge regression that is a step of another fit: it warns of nothing."""
+
+    def _warn(self, run: Any, solved: Any) -> None:
+        pass
+
+
+def project(rows: Rows, components: Array, /) -> Array:
+    """Coordinates of rows along `components` (s, d): (n, s), in the precision of these."""
+    xp = array_namespace(components)
+    parts = [xp.astype(X, components.dtype) @ components.T for _, _, X in rows.blocks()]
+    return xp.concat(parts, axis=0)

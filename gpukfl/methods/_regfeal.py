@@ -1,0 +1,320 @@
+r"""RegFeaL: regularised feature learning with Hermite polynomials.
+
+.. math:: \min_{f, \Lambda}\ \frac1n \sum_i (y_i - f(x_i))^2 + \sum_{\alpha \ne 0}
+          \frac{\hat f(\alpha)^2}{c_{|\alpha|}} (\lambda + \mu\, \alpha^\top \eta^{-1}), \qquad
+          f = \sum_\alpha \hat f(\alpha) H_\alpha(R^\top x), \quad
+          \Lambda = R\, \mathrm{Diag}(\eta) R^\top
+
+(eqs. (3.4) and (3.5) of Follain and Bach, arXiv:2307.12754), by turns: a ridge regression on
+random Hermite features for fixed R and η, and R and η in closed form for fixed f.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from scipy import sparse
+
+from gpukfl._array import Array, array_namespace, double_like, to_host
+from gpukfl._results import History, Status
+from gpukfl._rows import Rows
+from gpukfl.linalg import CholeskyFactor, add_to_diagonal
+from gpukfl.methods._multi_indices import DegreeLaw, MultiIndices, Penalty, draw_tuples, equal_eta
+from gpukfl.operators import HermiteOperator
+
+_FLOOR = 1e-8  # added to squared derivatives of targets of unit variance
+
+
+@dataclass(frozen=True)
+class RegFeaL:
+    r"""Settings of Algorithm 1.
+
+    Parameters
+    ----------
+    n_random_features : int
+        Tuples drawn in each iteration, m.
+    law : DegreeLaw
+        The sequence c.
+    strength : float
+        μ, positive, in units of :math:`d^{-(2-r)/r}`.
+    ridge : float
+        λ, positive, in the same units.
+    exponent : float
+        r, between 0 and 2.
+    rotate : bool
+        Learn features, with a rotation R; else select variables.
+    over_c : bool
+        Divide the squared derivatives by c, as the paper's :math:`M_f` does, eq. (2.10). Without,
+        it is :math:`E[\nabla f \nabla f^\top]`, eq. (2.9), and noise in high degrees is not
+        multiplied by :math:`\rho^{-|\alpha|}`.
+    n_iter : int
+        Ridge regressions.
+    clip : float, optional
+        Largest absolute coordinate of a row.
+    max_time : float, optional
+        Seconds.
+    """
+
+    n_random_features: int
+    law: DegreeLaw
+    strength: float
+    ridge: float = 1e-8
+    exponent: float = 0.33
+    rotate: bool = True
+    over_c: bool = False
+    n_iter: int = 5
+    clip: float | None = None
+    max_time: float | None = None
+
+    def with_effort(self, n_random_features: int, n_iter: int, /) -> RegFeaL:
+        """Give the same settings with other numbers of features and iterations."""
+        return replace(self, n_random_features=n_random_features, n_iter=n_iter)
+
+    def run(
+        self,
+        rows: Rows,
+        Y: Array,
+        weights: Array | None,
+        rng: np.random.RandomState,
+        /,
+        watch: Callable[[int, RegFeaLFit], None] = lambda *_: None,
+    ) -> RegFeaLFit:
+        """Take turns.
+
+        Parameters
+        ----------
+        rows : Rows
+            Data (n, d), centred and of unit variance.
+        Y : array, shape (n, t)
+            Targets, centred and of unit variance.
+        weights : array, shape (n, 1), or None
+            Sample weights.
+        rng : RandomState
+            Draws tuples.
+        watch : callable
+            Called with the iteration and the fit so far.
+
+        Returns
+        -------
+        RegFeaLFit
+            After the last iteration, or that at which time was up or Ctrl-C.
+
+        Notes
+        -----
+        An iteration is O(n m' s) for features with s factors, O(n m' min(n, m')) for the ridge
+        regression on the m' distinct tuples, and O(m' s d) for the derivatives. Where n is above
+        m' rows come in blocks.
+        """
+        begun = time.perf_counter()
+        d = rows.shape[1]
+        fit = RegFeaLFit(rows, np.eye(d), equal_eta(d, self.exponent))
+        try:
+            for k in range(self.n_iter):
+                if k:
+                    fit.R, fit.eta = self.directions(fit)
+                new = self._regression(fit, Y, weights, rng)
+                (fit.indices, fit.f_hat, fit.intercept, objective) = new
+                fit.etas.append(fit.eta)
+                fit.history.objective.append(objective)
+                fit.history.step.append(float(len(fit.indices.tuples)))
+                fit.history.residual.append(0.0)
+                fit.history.seconds.append(time.perf_counter() - begun)
+                watch(k, fit)
+                late = self.max_time is not None and fit.history.seconds[-1] > self.max_time
+                if late and k + 1 < self.n_iter:
+                    fit.status = Status.TIME_LIMIT
+                    break
+        except KeyboardInterrupt:
+            if not len(fit.history):
+                raise
+            fit.status = Status.INTERRUPTED
+        return fit
+
+    def operator(self, fit: RegFeaLFit, rows: Rows, scales: np.ndarray) -> HermiteOperator:
+        """Features of the fit's tuples at some rows."""
+        assert fit.indices is not None
+        return HermiteOperator(rows, fit.indices.tuples, scales, fit.placed_rotation(), self.clip)
+
+    def _regression(
+        self, fit: RegFeaLFit, Y: Array, weights: Array | None, rng: np.random.RandomState
+    ) -> tuple[MultiIndices, np.ndarray, np.ndarray, float]:
+        """Draw tuples and solve (3.8), or (3.7) where there are fewer rows than tuples."""
+        unit = float(fit.rows.shape[1]) ** (-(2.0 - self.exponent) / self.exponent)
+        penalty = Penalty(self.ridge * unit, self.strength * unit)
+        indices = draw_tuples(
+            self.n_random_features, fit.eta, self.law, penalty, self.exponent, rng
+        )
+        rotation = fit.placed_rotation()
+        operator = HermiteOperator(fit.rows, indices.tuples, indices.scales, rotation, self.clip)
+        n, m = operator.shape
+        solve = _by_features if n > m else _by_samples
+        theta, intercept, objective = solve(operator, Y, weights)
+        return indices, indices.scales[:, None] * theta, intercept, objective
+
+    def directions(self, fit: RegFeaLFit) -> tuple[np.ndarray, np.ndarray]:
+        """Minimise over R and η for fixed f: eq. (3.3), or (3.1) for variables."""
+        d = fit.R.shape[0]
+        if not self.rotate:
+            u = np.diag(self.derivatives(fit)) + _FLOOR
+            return fit.R, optimal_eta(u, self.exponent)
+        D, U = np.linalg.eigh(self.derivatives(fit) + _FLOOR * np.eye(d))
+        return fit.R @ U[:, ::-1], optimal_eta(np.clip(D[::-1], _FLOOR, None), self.exponent)
+
+    def derivatives(self, fit: RegFeaLFit) -> np.ndarray:
+        r"""Give :math:`E[\nabla f \nabla f^\top]` under N(0, I), in rotated coordinates (d, d)."""
+        assert fit.indices is not None
+        f_hat = fit.f_hat
+        if self.over_c:
+            f_hat = f_hat * np.exp(-0.5 * self.law.log_c(fit.indices.degrees))[:, None]
+        return derivative_products(fit.indices.tuples, f_hat)
+
+
+@dataclass(eq=False)
+class RegFeaLFit:
+    """What was learned so far."""
+
+    rows: Rows
+    R: np.ndarray  # (d, d), most important directions first
+    eta: np.ndarray  # (d,), of the columns of R
+    indices: MultiIndices | None = None
+    f_hat: np.ndarray = field(default_factory=lambda: np.zeros((0, 1)))  # (m', t)
+    intercept: np.ndarray = field(default_factory=lambda: np.zeros(1))  # (t,)
+    status: Status = Status.CONVERGED
+    history: History = field(default_factory=History)
+    etas: list[np.ndarray] = field(default_factory=list)
+
+    def placed_rotation(self) -> Array | None:
+        """R beside the rows; None for the identity."""
+        reference = self.rows.reference
+        if np.array_equal(self.R, np.eye(len(self.R))):
+            return None
+        return array_namespace(reference).asarray(self.R, **double_like(reference))
+
+    def predict(self, rows: Rows, clip: float | None, /) -> Array:
+        """Fitted functions at rows (n, t)."""
+        assert self.indices is not None
+        ones = np.ones(len(self.indices.tuples))
+        operator = HermiteOperator(rows, self.indices.tuples, ones, self.placed_rotation(), clip)
+        xp = array_namespace(rows.reference)
+        on = double_like(rows.reference)
+        return xp.asarray(self.intercept, **on) + operator @ xp.asarray(self.f_hat, **on)
+
+
+def shares(eta: np.ndarray, exponent: float, /) -> np.ndarray:
+    r"""Give the importances :math:`\eta_a^{r/(2-r)}`, which sum to 1."""
+    values = eta ** (exponent / (2.0 - exponent))
+    return values / values.sum()
+
+
+def optimal_eta(u: np.ndarray, exponent: float, /) -> np.ndarray:
+    r"""Minimise :math:`\sum_a u_a / \eta_a` where :math:`\sum_a \eta_a^{r/(2-r)} = 1`.
+
+    .. math:: \eta_a = u_a^{(2-r)/2} \Big/ \Big( \sum_b u_b^{r/2} \Big)^{(2-r)/r}
+
+    Parameters
+    ----------
+    u : host array (d,)
+        Squared derivatives, positive.
+    exponent : float
+        r, between 0 and 2.
+
+    Returns
+    -------
+    host array (d,)
+        η of Lemma 3.1. In logarithms: exponents may be large.
+    """
+    r = exponent
+    logs = np.log(u)
+    top = 0.5 * r * logs.max()
+    total = top + math.log(np.sum(np.exp(0.5 * r * logs - top)))
+    return np.exp(0.5 * (2.0 - r) * logs - (2.0 - r) / r * total)
+
+
+def derivative_products(tuples: np.ndarray, f_hat: np.ndarray, /) -> np.ndarray:
+    r"""Compute expected products of partial derivatives under N(0, I): (d, d).
+
+    .. math:: M_{st} = \sum_{\alpha - e_s = \alpha' - e_t} \sqrt{\alpha_s \alpha'_t}\,
+              \hat f(\alpha) \hat f(\alpha')
+
+    summed over targets, eq. (2.9): :math:`\partial_s H_\alpha = \sqrt{\alpha_s} H_{\alpha - e_s}`.
+
+    Parameters
+    ----------
+    tuples : host array of int, shape (m, d)
+        Distinct tuples α.
+    f_hat : host array, shape (m, t)
+        Coefficients.
+
+    Notes
+    -----
+    Tuples that differ by a step in one coordinate meet at the tuple between them, which is found
+    by a random 64-bit hash that is linear in the tuple: O(m s + d² · tuples met) for s positive
+    entries a tuple. The matrix is positive semidefinite by construction.
+    """
+    d = tuples.shape[1]
+    words = np.asarray(np.random.RandomState(0).randint(0, 2**63, size=d), dtype=np.uint64)
+    keys = np.asarray(tuples.astype(np.uint64) @ words)
+    rows, coordinates = np.nonzero(tuples)
+    below = keys[rows] - words[coordinates]  # of the tuple one step down; wraps around
+    _, met = np.unique(below, return_inverse=True)
+    values = np.sqrt(tuples[rows, coordinates])[:, None] * f_hat[rows]
+    M = np.zeros((d, d))
+    for target in range(f_hat.shape[1]):
+        G = sparse.coo_array(
+            (values[:, target], (met.ravel(), coordinates)), shape=(met.max(initial=0) + 1, d)
+        )
+        M += (G.T @ G.tocsr()).toarray() if d > 1 else np.array([[float(np.sum(G.data**2))]])
+    return M
+
+
+def _by_features(
+    operator: HermiteOperator, Y: Array, weights: Array | None
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """Solve the normal equations (m, m): rows come in blocks."""
+    xp = array_namespace(Y)
+    n, t = Y.shape
+    wide = xp.astype(Y, xp.float64)
+    ones = xp.ones((n, 1), **double_like(Y))
+    gram, moment = operator.moments(xp.concat([wide, ones], axis=1), weights)
+    N, y_mean, squares = _target_sums(wide, weights)
+    mean = moment[:, t] / N
+    gram = gram - N * mean[:, None] * mean[None, :]
+    right = moment[:, :t] - N * mean[:, None] * y_mean[None, :]
+    theta = CholeskyFactor.of(add_to_diagonal(gram, N)).solve(right)
+    # At the minimum the objective is (y'y - y'Phi theta) / N, both centred
+    objective = float(squares - xp.sum(right * theta)) / N
+    intercept = y_mean - mean @ theta
+    return to_host(theta), to_host(intercept), objective
+
+
+def _by_samples(
+    operator: HermiteOperator, Y: Array, weights: Array | None
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """Solve the kernel equations (n, n)."""
+    xp = array_namespace(Y)
+    wide = xp.astype(Y, xp.float64)
+    N, y_mean, _ = _target_sums(wide, weights)
+    Phi = xp.astype(operator.dense(), xp.float64)
+    root = xp.ones_like(wide[:, :1])
+    if weights is not None:
+        root = xp.sqrt(xp.astype(weights, xp.float64))
+    mean = xp.sum(root * root * Phi, axis=0) / N
+    Phi = root * (Phi - mean[None, :])
+    right = root * (wide - y_mean[None, :])
+    dual = CholeskyFactor.of(add_to_diagonal(Phi @ Phi.T, N)).solve(right)
+    theta = Phi.T @ dual
+    objective = float(xp.sum(right * dual))  # N times the dual's inner product, over N
+    return to_host(theta), to_host(y_mean - mean @ theta), objective
+
+
+def _target_sums(Y: Array, weights: Array | None) -> tuple[float, Array, Array]:
+    """Sum of the weights, weighted means of the targets, and their squares about these."""
+    xp = array_namespace(Y)
+    w = xp.ones_like(Y[:, :1]) if weights is None else xp.astype(weights, xp.float64)
+    N = float(xp.sum(w))
+    mean = xp.sum(w * Y, axis=0) / N
+    return N, mean, xp.sum(w * (Y - mean[None, :]) ** 2)
