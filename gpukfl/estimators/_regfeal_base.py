@@ -8,7 +8,7 @@ import warnings
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone, is_regressor
+from sklearn.base import BaseEstimator, clone, is_regressor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
@@ -31,7 +31,7 @@ from gpukfl.estimators._validation import (
     validate_samples,
 )
 from gpukfl.inspection import leading_directions
-from gpukfl.methods import DegreeLaw, RegFeaL, RegFeaLFit, eta_shares
+from gpukfl.methods import DegreeLaw, RegFeaL, RegFeaLFit, derivative_products, eta_shares
 from gpukfl.operators import HermiteOperator, KernelOperator
 
 SELECTIONS = ("features", "variables")
@@ -42,6 +42,8 @@ _RIDGE = 1e-8  # the paper's λ, in units of d^(-(2-r)/r)
 _SEARCH_SHARE, _FIT_SHARE = 0.5, 0.8  # of max_time after which the search, and the fit, have ended
 _NO_TIME = 1e-3
 _LOOK = 2_000  # rows on which numbers of directions are compared
+_EXACT, _MANY = 5_000, 100_000  # rows up to which all, or many, are centres of the last fit
+_CENTERS, _FEW_CENTERS = 2_000, 1_000
 _WORTH = 0.02  # share of the error that is worth more directions
 
 
@@ -111,7 +113,7 @@ class RegFeaLBase(Reporting, LinearFeatures, HostPickled):
             raise ValueError(msg)
         check_number("n_iter", self.n_iter, kind=whole, low=1)
         named = isinstance(self.retrain, str) and self.retrain == "kernel_ridge"
-        if not (self.retrain is None or named or is_regressor(self.retrain)):
+        if not (self.retrain is None or named or _is_regressor(self.retrain)):
             msg = (
                 f"expected retrain to be 'kernel_ridge', None or a regressor, got {self.retrain!r}"
             )
@@ -185,7 +187,11 @@ class RegFeaLBase(Reporting, LinearFeatures, HostPickled):
             }
             for trial in search.trials
         ]
-        self._retrain(data, weights, X, fit)
+        try:
+            self._retrain(data, weights, X, fit)
+        except KeyboardInterrupt:  # the Hermite features predict
+            self.retrained_, self.kernel_, self.centers_, self.dual_coef_ = None, None, None, None
+            self.status_ = Status.INTERRUPTED.name
         self._warn(data)
 
     def _method(self, decay: float, strength: float, max_time: float | None) -> RegFeaL:
@@ -250,9 +256,9 @@ class RegFeaLBase(Reporting, LinearFeatures, HostPickled):
         self.R_, self.eta_ = beside(R, coef), eta
         self.importances_ = eta_shares(eta, self.sparsity_exponent)
         self.eta_path_ = np.stack([*fit.etas, eta])
-        scale = float(to_host(xp.mean(data.y_scale**2)))
-        M = fit.R @ method.derivatives(fit) @ fit.R.T
-        self.feature_matrix_ = beside(scale * M, coef)
+        in_units = fit.f_hat * to_host(data.y_scale)[None, :]
+        M = derivative_products(fit.indices.tuples, in_units)
+        self.feature_matrix_ = beside(fit.R @ M @ fit.R.T, coef)
         self._keep_directions(R * self.importances_[None, :])
         self.ridge_ = method.ridge
         self.history_, self.n_iter_ = fit.history, len(fit.history)
@@ -281,7 +287,10 @@ class RegFeaLBase(Reporting, LinearFeatures, HostPickled):
         Z = project(data.rows, xp.asarray(directions, **double_like(data.reference)))
         if self.retrain == "kernel_ridge":
             Y64 = xp.astype(data.Y, xp.float64)
-            model = QuietKernelRidge(random_state=0).fit(Z, Y64, sample_weight=weights)
+            n = data.rows.shape[0]
+            centers = "auto" if n <= _EXACT else _CENTERS if n <= _MANY else _FEW_CENTERS
+            model = QuietKernelRidge(random_state=0, n_centers=centers)
+            model.fit(Z, Y64, sample_weight=weights)
             back = mover(X, dtype_for(self, X))
             with np.errstate(over="ignore"):
                 self.dual_coef_ = back(model.dual_coef_ * data.y_scale[None, :])
@@ -433,6 +442,11 @@ class QuietKernelRidge(KernelRidgeRegressor):
 
     def _warn(self, run: Any, solved: Any) -> None:
         pass
+
+
+def _is_regressor(value: Any) -> bool:
+    """Whether `value` is a scikit-learn regressor, and not the class of one."""
+    return isinstance(value, BaseEstimator) and is_regressor(value)
 
 
 def project(rows: Rows, components: Array, /) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -108,12 +109,17 @@ class RegFeaLSearch:
             w = problem.root_weights
             xp = array_namespace(problem.Y)
             weights = None if w is None else xp.astype(w * w, xp.float64)
-            fit = method.run(problem.rows, problem.Y, weights, np.random.RandomState(0))
+            try:
+                fit = method.run(problem.rows, problem.Y, weights, np.random.RandomState(0))
+            except FloatingPointError:  # lower degrees may do
+                self.trials.append({"at": point, "score": -math.inf})
+                return -math.inf
             if fit.status is Status.INTERRUPTED:
                 raise KeyboardInterrupt
             error, around = self._held_out(problem, fit, outside, method.clip)
             errors, spread = errors + error, spread + around
         score = 1.0 - errors / spread if spread > 0 else -errors
+        score = score if math.isfinite(score) else -math.inf
         self.trials.append({"at": point, "score": score})
         self.tell(
             f"tune degree decay {point[0]:g}, strength {point[1]:g}",

@@ -137,7 +137,7 @@ def draw_tuples(
     distinct, inverse, counts = np.unique(tuples, axis=0, return_inverse=True, return_counts=True)
     log_squares = np.empty(len(distinct))
     log_squares[inverse.ravel()] = log_term - log_density - math.log(count)
-    return MultiIndices(distinct, np.sqrt(counts * np.exp(log_squares)), counts)
+    return MultiIndices(distinct, np.sqrt(counts) * np.exp(0.5 * log_squares), counts)
 
 
 def _upper_group(eta: np.ndarray, exponent: float) -> np.ndarray:
@@ -185,6 +185,7 @@ def _grouped(
     weighted = k1 / near1 + k2 / near2
     logs = _log_count(k1, d1) + _log_count(k2, d2) + law.log_c(k1 + k2) - penalty.log_of(weighted)
     logs[0, 0] = -np.inf
+    logs[k1 + k2 > law.longest] = -np.inf
     logs = _cut(logs, k1 + k2) if law.cut is None else logs
     total = logsumexp(logs)
     drawn = rng.choice(logs.size, size=count, p=np.exp(logs - total).ravel())

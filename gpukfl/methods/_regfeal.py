@@ -11,6 +11,7 @@ random Hermite features for fixed R and η, and R and η in closed form for fixe
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from collections.abc import Callable
@@ -19,7 +20,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from scipy import sparse
 
-from gpukfl._array import Array, array_namespace, double_like, to_host
+from gpukfl._array import Array, array_namespace, double_like, like, to_host
 from gpukfl._results import History, Status
 from gpukfl._rows import Rows
 from gpukfl.linalg import CholeskyFactor, add_to_diagonal
@@ -27,6 +28,7 @@ from gpukfl.methods._multi_indices import DegreeLaw, MultiIndices, Penalty, draw
 from gpukfl.operators import HermiteOperator
 
 _FLOOR = 1e-8  # added to squared derivatives of targets of unit variance
+_EXPONENT_RANGE = 280.0  # decimal orders that the smallest η may lie below 1
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,13 @@ class RegFeaL:
         RegFeaLFit
             After the last iteration, or that at which time was up or Ctrl-C.
 
+        Raises
+        ------
+        ValueError
+            If r is so small that η underflows.
+        FloatingPointError
+            If Hermite features overflow.
+
         Notes
         -----
         An iteration is O(n m' s) for features with s factors, O(n m' min(n, m')) for the ridge
@@ -111,14 +120,22 @@ class RegFeaL:
         """
         begun = time.perf_counter()
         d = rows.shape[1]
+        smallest = 2.0 / (_EXPONENT_RANGE / max(math.log10(d), 1e-9) + 1.0)
+        if self.exponent < smallest:
+            msg = (
+                f"expected a sparsity_exponent of at least {smallest:.2g} with {d} features, below "
+                f"which η underflows, got {self.exponent}"
+            )
+            raise ValueError(msg)
         fit = RegFeaLFit(rows, np.eye(d), equal_eta(d, self.exponent))
         try:
             for k in range(self.n_iter):
-                if k:
-                    fit.R, fit.eta = self.directions(fit)
-                new = self._regression(fit, Y, weights, rng)
+                R, eta = self.directions(fit) if k else (fit.R, fit.eta)
+                new = self._regression(rows, R, eta, Y, weights, rng)
+                # Together: coefficients belong to the directions of their own iteration
+                fit.R, fit.eta = R, eta
                 (fit.indices, fit.f_hat, fit.intercept, objective) = new
-                fit.etas.append(fit.eta)
+                fit.etas.append(eta)
                 fit.history.objective.append(objective)
                 fit.history.step.append(float(len(fit.indices.tuples)))
                 fit.history.residual.append(0.0)
@@ -140,20 +157,27 @@ class RegFeaL:
         return HermiteOperator(rows, fit.indices.tuples, scales, fit.placed_rotation(), self.clip)
 
     def _regression(
-        self, fit: RegFeaLFit, Y: Array, weights: Array | None, rng: np.random.RandomState
+        self,
+        rows: Rows,
+        R: np.ndarray,
+        eta: np.ndarray,
+        Y: Array,
+        weights: Array | None,
+        rng: np.random.RandomState,
     ) -> tuple[MultiIndices, np.ndarray, np.ndarray, float]:
         """Draw tuples and solve (3.8), or (3.7) where there are fewer rows than tuples."""
-        unit = float(fit.rows.shape[1]) ** (-(2.0 - self.exponent) / self.exponent)
+        unit = float(rows.shape[1]) ** (-(2.0 - self.exponent) / self.exponent)
         penalty = Penalty(self.ridge * unit, self.strength * unit)
-        indices = draw_tuples(
-            self.n_random_features, fit.eta, self.law, penalty, self.exponent, rng
-        )
-        rotation = fit.placed_rotation()
-        operator = HermiteOperator(fit.rows, indices.tuples, indices.scales, rotation, self.clip)
+        indices = draw_tuples(self.n_random_features, eta, self.law, penalty, self.exponent, rng)
+        # Over the largest: in many dimensions scales are beyond float32
+        top = max(1.0, float(indices.scales.max()))
+        scales = indices.scales / top
+        rotation = _placed(R, rows.reference)
+        operator = HermiteOperator(rows, indices.tuples, scales, rotation, self.clip)
         n, m = operator.shape
         solve = _by_features if n > m else _by_samples
-        theta, intercept, objective = solve(operator, Y, weights)
-        return indices, indices.scales[:, None] * theta, intercept, objective
+        theta, intercept, objective = solve(operator, Y, weights, top**-2)
+        return indices, scales[:, None] * theta, intercept, objective
 
     def directions(self, fit: RegFeaLFit) -> tuple[np.ndarray, np.ndarray]:
         """Minimise over R and η for fixed f: eq. (3.3), or (3.1) for variables."""
@@ -189,10 +213,7 @@ class RegFeaLFit:
 
     def placed_rotation(self) -> Array | None:
         """R beside the rows; None for the identity."""
-        reference = self.rows.reference
-        if np.array_equal(self.R, np.eye(len(self.R))):
-            return None
-        return array_namespace(reference).asarray(self.R, **double_like(reference))
+        return _placed(self.R, self.rows.reference)
 
     def predict(self, rows: Rows, clip: float | None, /) -> Array:
         """Fitted functions at rows (n, t)."""
@@ -200,8 +221,15 @@ class RegFeaLFit:
         ones = np.ones(len(self.indices.tuples))
         operator = HermiteOperator(rows, self.indices.tuples, ones, self.placed_rotation(), clip)
         xp = array_namespace(rows.reference)
-        on = double_like(rows.reference)
-        return xp.asarray(self.intercept, **on) + operator @ xp.asarray(self.f_hat, **on)
+        f_hat = xp.asarray(self.f_hat, **like(rows.reference))
+        return xp.asarray(self.intercept, **double_like(rows.reference)) + operator @ f_hat
+
+
+def _placed(R: np.ndarray, reference: Array) -> Array | None:
+    """R beside `reference`; None for the identity."""
+    if np.array_equal(R, np.eye(len(R))):
+        return None
+    return array_namespace(reference).asarray(R, **double_like(reference))
 
 
 def shares(eta: np.ndarray, exponent: float, /) -> np.ndarray:
@@ -272,9 +300,9 @@ def derivative_products(tuples: np.ndarray, f_hat: np.ndarray, /) -> np.ndarray:
 
 
 def _by_features(
-    operator: HermiteOperator, Y: Array, weights: Array | None
+    operator: HermiteOperator, Y: Array, weights: Array | None, ridge: float
 ) -> tuple[np.ndarray, np.ndarray, float]:
-    """Solve the normal equations (m, m): rows come in blocks."""
+    """Solve the normal equations (m, m) with `ridge` a sample: rows come in blocks."""
     xp = array_namespace(Y)
     n, t = Y.shape
     wide = xp.astype(Y, xp.float64)
@@ -284,7 +312,7 @@ def _by_features(
     mean = moment[:, t] / N
     gram = gram - N * mean[:, None] * mean[None, :]
     right = moment[:, :t] - N * mean[:, None] * y_mean[None, :]
-    theta = CholeskyFactor.of(add_to_diagonal(gram, N)).solve(right)
+    theta = _factor(gram, N * ridge, operator).solve(right)
     # At the minimum the objective is (y'y - y'Phi theta) / N, both centred
     objective = float(squares - xp.sum(right * theta)) / N
     intercept = y_mean - mean @ theta
@@ -292,9 +320,9 @@ def _by_features(
 
 
 def _by_samples(
-    operator: HermiteOperator, Y: Array, weights: Array | None
+    operator: HermiteOperator, Y: Array, weights: Array | None, ridge: float
 ) -> tuple[np.ndarray, np.ndarray, float]:
-    """Solve the kernel equations (n, n)."""
+    """Solve the kernel equations (n, n), with `ridge` a sample."""
     xp = array_namespace(Y)
     wide = xp.astype(Y, xp.float64)
     N, y_mean, _ = _target_sums(wide, weights)
@@ -305,10 +333,27 @@ def _by_samples(
     mean = xp.sum(root * root * Phi, axis=0) / N
     Phi = root * (Phi - mean[None, :])
     right = root * (wide - y_mean[None, :])
-    dual = CholeskyFactor.of(add_to_diagonal(Phi @ Phi.T, N)).solve(right)
+    dual = _factor(Phi @ Phi.T, N * ridge, operator).solve(right)
     theta = Phi.T @ dual
-    objective = float(xp.sum(right * dual))  # N times the dual's inner product, over N
+    objective = float(xp.sum(right * dual)) * ridge  # N times the dual's inner product, over N
     return to_host(theta), to_host(y_mean - mean @ theta), objective
+
+
+def _factor(K: Array, ridge: float, operator: HermiteOperator) -> CholeskyFactor:
+    """Factor K + ridge I, with more on the diagonal where the ridge is below K's rounding."""
+    xp = array_namespace(K)
+    trace = float(xp.sum(xp.linalg.diagonal(K)))
+    if not np.isfinite(trace):
+        dtype = operator.rows.reference.dtype
+        msg = (
+            f"Hermite features of degree {operator.degree} overflow {dtype}: expected data of some "
+            "standard deviations; give clip=6, or a smaller degree_decay"
+        )
+        raise FloatingPointError(msg)
+    for jitter in (0.0, 1e-15, 1e-14, 1e-13):
+        with contextlib.suppress(np.linalg.LinAlgError):
+            return CholeskyFactor.of(add_to_diagonal(K, ridge + jitter * trace))
+    return CholeskyFactor.of(add_to_diagonal(K, ridge + 1e-12 * trace))
 
 
 def _target_sums(Y: Array, weights: Array | None) -> tuple[float, Array, Array]:

@@ -19,8 +19,11 @@ from gpukfl import (
     KernelFeatureSelectorClassifier,
     KernelRidgeClassifier,
     KernelRidgeRegressor,
+    RKHSWeightingClassifier,
+    RKHSWeightingRegressor,
 )
 from gpukfl._places import cupy_is_usable
+from gpukfl.instantiations import GaussianSign, Instantiation, RandomKitchenSinks, Stumps
 from gpukfl.kernels import KERNELS, Brownian, Gaussian, Laplace, Linear
 from gpukfl.penalties import PENALTIES
 
@@ -67,8 +70,23 @@ def selector_classifier(**options):
     return KernelFeatureSelectorClassifier(**{**selector().get_params(), **options})
 
 
-MAKERS = [regressor, BrownianKernelRidge, kernel_ridge, hkrr, selector]
-CLASSIFIERS = [classifier, kernel_classifier, hkrr_classifier, selector_classifier]
+def weighting(**options):
+    few = {"n_parameters": 10, "instantiation": Stumps(), "ridge": 1e-2, "standardize": False}
+    return RKHSWeightingRegressor(**{**few, "random_state": 0, **options})
+
+
+def weighting_classifier(**options):
+    return RKHSWeightingClassifier(**{**weighting().get_params(), **options})
+
+
+MAKERS = [regressor, BrownianKernelRidge, kernel_ridge, hkrr, selector, weighting]
+CLASSIFIERS = [
+    classifier,
+    kernel_classifier,
+    hkrr_classifier,
+    selector_classifier,
+    weighting_classifier,
+]
 
 
 def changed(a, value, at=(0,)):
@@ -146,7 +164,7 @@ def test_bad_targets_are_named(make, bad, match):
         make().fit(X, bad)
 
 
-@pytest.mark.parametrize("make", [regressor, kernel_ridge, hkrr, selector])
+@pytest.mark.parametrize("make", [regressor, kernel_ridge, hkrr, selector, weighting])
 @pytest.mark.parametrize(
     ("bad", "match"),
     [
@@ -219,7 +237,9 @@ def test_samples_that_overflow_when_cast_are_reported(make):
         make(dtype="float32").fit(1e39 * X, Y)
 
 
-@pytest.mark.parametrize("kind", [BKerNNRegressor, HKRRRegressor, KernelFeatureSelector])
+@pytest.mark.parametrize(
+    "kind", [BKerNNRegressor, HKRRRegressor, KernelFeatureSelector, RKHSWeightingRegressor]
+)
 def test_samples_that_overflow_when_standardised_are_reported(kind):
     with pytest.raises(ValueError, match="X overflows float64 when it is standardised"):
         kind(standardize=True).fit(1e200 * X, Y)
@@ -337,7 +357,26 @@ SELECTION_NUMBERS = [
     ("validation_fraction", 1.0, ValueError, "at most 0.9, got 1.0"),
     ("max_time", 0, ValueError, "greater than 0, or None, got 0"),
 ]
+WEIGHTING_NUMBERS = [
+    ("n_parameters", 0, ValueError, "an integer of at least 1, got 0"),
+    ("n_parameters", -3, ValueError, "an integer of at least 1, got -3"),
+    ("n_parameters", 10.0, TypeError, "an integer .* got 10.0"),
+    ("n_parameters", "auto", TypeError, "got 'auto'"),
+    ("ridge", 0.0, ValueError, "greater than 0, or 'auto', got 0.0"),
+    ("ridge", -1e-9, ValueError, "greater than 0, or 'auto', got -1e-09"),
+    ("ridge", float("nan"), ValueError, "got nan"),
+    ("ridge", "tune", TypeError, "or 'auto', got 'tune'"),
+    ("prune_tolerance", 0, ValueError, "greater than 0, got 0"),
+    ("prune_tolerance", float("inf"), ValueError, "got inf"),
+    ("radius", 0.0, ValueError, "greater than 0, got 0.0"),
+    ("radius", None, TypeError, "got None"),
+    ("batch_size", 0, ValueError, "an integer of at least 1, got 0"),
+    ("batch_size", 1.5, TypeError, "an integer .* got 1.5"),
+    ("max_time", 0, ValueError, "greater than 0, or None, got 0"),
+    ("max_time", float("nan"), ValueError, "greater than 0, or None, got nan"),
+]
 MORE_NUMBERS = [(hkrr, *case) for case in HKRR_NUMBERS]
+MORE_NUMBERS += [(weighting, *case) for case in WEIGHTING_NUMBERS]
 MORE_NUMBERS += [(selector, *case) for case in SELECTION_NUMBERS]
 MORE_NUMBERS += [(kernel_ridge, *case) for case in KERNEL_RIDGE_NUMBERS]
 
@@ -368,6 +407,12 @@ def test_bad_numbers_of_other_estimators_are_named(make, name, value, error, mat
         (selector, "backend", "jax"),
         (selector, "dtype", "float16"),
         (selector, "kernel", "manhattan_laplace"),
+        (weighting, "backend", "jax"),
+        (weighting, "dtype", "float16"),
+        (weighting, "learner", "boosting"),
+        (weighting, "instantiation", "trees"),
+        (weighting, "loss", "exponential"),
+        (weighting, "prune", "all"),
     ],
 )
 def test_unknown_choices_of_other_estimators_are_named(make, name, value):
@@ -376,6 +421,134 @@ def test_unknown_choices_of_other_estimators_are_named(make, name, value):
     if name == "kernel":
         names = ("laplace", "gaussian", "inverse") if make is selector else KERNELS
         assert all(known in str(caught.value) for known in names)
+
+
+@pytest.mark.parametrize("value", [None, 3, Stumps])
+def test_what_is_no_instantiation_is_named(value):
+    with pytest.raises(ValueError, match="expected instantiation to be one of 'auto', 'gaussian_"):
+        weighting(instantiation=value).fit(X, Y)
+
+
+@pytest.mark.parametrize("kind", [GaussianSign, Stumps])
+@pytest.mark.parametrize("name", ["sigma", "gamma"])
+@pytest.mark.parametrize("value", [0.0, -1.0, float("nan"), float("inf")])
+def test_widths_that_are_not_positive_are_named(kind, name, value):
+    with pytest.raises(ValueError, match=f"expected a positive {name}, got {value}"):
+        weighting(instantiation=kind(**{name: value})).fit(X, Y)
+
+
+@pytest.mark.parametrize("learner", ["least_squares", "lasso"])
+@pytest.mark.parametrize("loss", ["logistic", "hinge"])
+def test_a_loss_that_a_least_squares_fit_has_not_is_named(learner, loss):
+    match = f"expected loss='squared' with learner='{learner}', .* got '{loss}': .*'optimal_step'"
+    with pytest.raises(ValueError, match=match):
+        weighting_classifier(learner=learner, loss=loss).fit(X, LABELS)
+
+
+@pytest.mark.parametrize("learner", ["optimal_step", "sfgd"])
+@pytest.mark.parametrize("loss", ["logistic", "hinge"])
+def test_a_loss_of_labels_is_refused_for_a_regression(learner, loss):
+    with pytest.raises(ValueError, match=f"expected loss='squared' for a regression, got '{loss}'"):
+        weighting(learner=learner, loss=loss).fit(X, Y)
+
+
+def test_a_share_of_wrong_labels_is_refused_for_a_regression():
+    with pytest.raises(ValueError, match="prune='error' for a regression: 'risk' is like it"):
+        weighting(prune="error").fit(X, Y)
+
+
+class Mistaken(Instantiation):
+    """A user's instantiation, one of whose methods gives one row or column too few."""
+
+    kappa = 1.0
+
+    def __init__(self, wrong):
+        self.wrong = wrong
+
+    def draw(self, count, n_features, rng):
+        return rng.standard_normal((count, n_features))
+
+    def kernel(self, U, W):
+        K = Gaussian()(U, W)
+        return K[:-1] if self.wrong == "kernel" and len(U) > 10 else K
+
+    def base(self, W, X):
+        values = np.sign(X @ W.T)
+        return values[:, :-1] if self.wrong == "base" else values
+
+
+class MistakenInClosedForm(Mistaken):
+    def expected(self, W, X):
+        return (X @ W.T)[:, 0]
+
+
+@pytest.mark.parametrize(
+    ("instantiation", "match"),
+    [
+        (Mistaken("kernel"), r"expected Mistaken.kernel to give shape \(4096, 10\), got \(4095, "),
+        (Mistaken("base"), r"expected Mistaken.base to give shape \(\d+, 4096\), got \(\d+, 4095"),
+        (MistakenInClosedForm(""), r"MistakenInClosedForm.expected to give .* 10\), got \(\d+,\)"),
+    ],
+)
+def test_a_users_instantiation_of_the_wrong_shape_is_named(instantiation, match):
+    model = weighting().fit(X, Y)
+    before = model.predict(X)
+    with pytest.raises(ValueError, match=match):
+        model.set_params(instantiation=instantiation).fit(X, Y)
+    np.testing.assert_array_equal(model.predict(X), before)
+
+
+BAD_BOUNDS = [
+    (weighting, Y, {"delta": 0.0}, ValueError, "expected delta"),
+    (weighting, Y, {"delta": 1.0}, ValueError, "expected delta"),
+    (weighting, Y, {"delta": "0.05"}, TypeError, "expected delta"),
+    (weighting, Y, {"radius": 0.0}, ValueError, "expected radius .*greater than 0"),
+    (weighting, Y, {"radius": "half"}, TypeError, "or 'doubling' or 'norm', got 'half'"),
+    (weighting, Y, {"radius": 1e-9}, ValueError, "a radius of at least the norm .*, got 1e-09"),
+    (weighting, Y[:-1], {}, ValueError, "inconsistent numbers of samples"),
+    (weighting_classifier, LABELS[:-1], {}, ValueError, "inconsistent numbers of samples"),
+    (
+        weighting_classifier,
+        changed(LABELS.astype("<U5"), "maybe"),
+        {},
+        ValueError,
+        r"expected labels \['no', 'yes'\] for a bound, got \['maybe'\] too",
+    ),
+    (weighting_classifier, LABELS, {"radius": -1.0}, ValueError, "expected radius"),
+]
+
+
+@pytest.mark.parametrize(("make", "y", "options", "error", "match"), BAD_BOUNDS)
+def test_what_a_bound_cannot_be_given_for_is_named(make, y, options, error, match):
+    model = make().fit(X, LABELS if make is weighting_classifier else Y)
+    with pytest.raises(error, match=match):
+        model.bound(X, y, **options)
+
+
+@pytest.mark.parametrize("labels", [np.arange(N) % 3, np.zeros(N)], ids=["three", "one"])
+def test_a_bound_of_other_than_two_classes_is_refused(labels):
+    model = weighting_classifier().fit(X, labels)
+    count = len(np.unique(labels))
+    with pytest.raises(ValueError, match=f"a model of two classes for a bound, got {count}"):
+        model.bound(X, labels)
+
+
+def test_a_bound_of_several_targets_is_refused():
+    model = weighting().fit(X, np.stack([Y, 2 * Y], axis=1))
+    with pytest.raises(ValueError, match="a model of one target for a bound, got 2"):
+        model.bound(X, Y)
+
+
+def test_a_bound_without_a_kernel_is_refused():
+    model = weighting(instantiation=RandomKitchenSinks()).fit(X, Y)
+    with pytest.raises(ValueError, match="random kitchen sinks have no bound"):
+        model.bound(X, Y)
+
+
+@pytest.mark.parametrize("make", [weighting, weighting_classifier])
+def test_a_bound_needs_a_fit(make):
+    with pytest.raises(NotFittedError):
+        make().bound(X, Y)
 
 
 @pytest.mark.parametrize("make", [kernel_ridge, hkrr])
@@ -428,6 +601,7 @@ SWITCHES = [
     *((hkrr, n) for n in ("learn_lengthscale", "warm_start", "normalize_y", "standardize")),
     *((kernel_ridge, n) for n in ("normalize_y", "standardize")),
     *((selector, n) for n in ("hierarchical", "normalize_y", "standardize")),
+    *((weighting, n) for n in ("bias", "standardize")),
 ]
 
 
@@ -454,7 +628,7 @@ def test_early_stopping_needs_samples_to_fit():
 # ---------------------------------------------------------------------- a constant target
 
 
-@pytest.mark.parametrize("make", [regressor, kernel_ridge, hkrr, selector])
+@pytest.mark.parametrize("make", [regressor, kernel_ridge, hkrr, selector, weighting])
 @pytest.mark.parametrize("value", [0.0, 7.3, -1e12])
 def test_a_constant_target_is_predicted_with_a_warning(make, value):
     with pytest.warns(UserWarning, match="y is constant: the model predicts that constant"):
@@ -506,7 +680,7 @@ def test_host_data_is_refused_by_a_model_of_another_library(make, kind):
         model.predict(kind(X))
 
 
-@pytest.mark.parametrize("make", [regressor, kernel_ridge, hkrr, selector])
+@pytest.mark.parametrize("make", [regressor, kernel_ridge, hkrr, selector, weighting])
 def test_other_column_names_are_refused(make):
     model = make().fit(pd.DataFrame(X, columns=["a", "b", "c"]), Y)
     with pytest.raises(ValueError, match="feature names should match"):

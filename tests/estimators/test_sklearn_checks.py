@@ -13,8 +13,11 @@ from gpukfl import (
     KernelFeatureSelectorClassifier,
     KernelRidgeClassifier,
     KernelRidgeRegressor,
+    RKHSWeightingClassifier,
+    RKHSWeightingRegressor,
 )
 from gpukfl._places import cupy_is_usable, torch_cuda_is_usable
+from gpukfl.instantiations import Stumps
 
 # Fixed, so that every library finds as many components: with "auto", rounding may decide
 HKRR = {"ridge": 1e-3, "n_starts": 1, "max_iter": 5, "random_state": 0}
@@ -31,6 +34,8 @@ ESTIMATORS = [
     HKRRClassifier(1, **{**HKRR, "max_iter": 30}),
     KernelFeatureSelector(**SELECTION),
     KernelFeatureSelectorClassifier(**SELECTION),
+    RKHSWeightingRegressor(30, instantiation="gaussian_sign", random_state=0),
+    RKHSWeightingClassifier(30, instantiation=Stumps(), random_state=0),
 ]
 EXPECTED_FAILURES = {
     name: {
@@ -41,6 +46,15 @@ EXPECTED_FAILURES = {
         )
     }
     for name in ("HKRRRegressor", "HKRRClassifier")
+}
+EXPECTED_FAILURES |= {
+    name: {
+        "check_sample_weight_equivalence_on_dense_data": (
+            "folds are drawn among the rows, so that copies of a row may be in several; "
+            "test_weighting_estimators.py tests the equivalence where no folds are drawn"
+        )
+    }
+    for name in ("RKHSWeightingRegressor", "RKHSWeightingClassifier")
 }
 PAIRS = ("X_ns_and_device", "other_ns_and_device")
 

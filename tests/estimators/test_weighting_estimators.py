@@ -1,0 +1,655 @@
+"""RKHS weightings: what they learn, probabilities, bounds, importances, odd data, copies."""
+
+import math
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from interruption import interrupt
+from scipy.special import log_softmax
+from sklearn import linear_model
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import log_loss
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from weighting_cases import (
+    GAUSSIAN,
+    LABELS,
+    LABELS_NEW,
+    LEARNERS,
+    NEW,
+    SIGNS,
+    SINKS,
+    STUMPS,
+    THREE,
+    Y2,
+    Y_NEW,
+    Cosines,
+    D,
+    N,
+    T,
+    X,
+    Y,
+    classifier,
+    formula,
+    regressor,
+    truth,
+)
+
+from gpukfl import RKHSWeightingRegressor
+from gpukfl.instantiations import GaussianSign, RandomKitchenSinks, Stumps
+from gpukfl.methods import LOSSES, generalization_gap
+from gpukfl.operators import FeatureOperator
+
+learners = pytest.mark.parametrize("learner", LEARNERS)
+quiet = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+pytestmark = quiet
+
+
+# ---------------------------------------------------------------------- what is learned
+
+
+@learners
+@pytest.mark.parametrize("instantiation", [STUMPS, GAUSSIAN], ids=["stumps", "signs"])
+def test_functions_are_learned(learner, instantiation):
+    model = regressor(learner=learner, instantiation=instantiation, n_parameters=100).fit(X, Y)
+    least = {"least_squares": 0.85, "lasso": 0.85, "optimal_step": 0.6, "sfgd": -0.05}[learner]
+    assert model.score(NEW, Y_NEW) > least * (0.6 if instantiation is GAUSSIAN else 1.0)
+    assert model.status_ in ("CONVERGED", "STALLED")
+    lengths = {len(getattr(model.history_, n)) for n in ("objective", "step", "seconds")}
+    assert lengths == {model.n_iter_}
+
+
+@learners
+@pytest.mark.parametrize("y", [LABELS, THREE], ids=["two", "three"])
+def test_classes_are_learned(learner, y):
+    model = classifier(learner=learner, n_parameters=80).fit(X, y)
+    assert set(model.predict(NEW)) <= set(y)
+    least = {"least_squares": 0.85, "lasso": 0.85, "optimal_step": 0.65, "sfgd": 0.45}[learner]
+    assert model.score(X, y) > least + 0.1 * (y is LABELS) - 0.05
+    assert model.coef_.shape == (model.n_parameters_, 1 if y is LABELS else 3)
+
+
+@pytest.mark.parametrize("learner", ["optimal_step", "sfgd"])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_every_loss_is_learned(learner, loss):
+    model = classifier(learner=learner, loss=loss, n_parameters=80).fit(X, LABELS)
+    assert model.score(NEW, LABELS_NEW) > 0.75
+
+
+@pytest.mark.parametrize("ridge", ["auto", 1e-4])
+@pytest.mark.parametrize("instantiation", ["auto", "gaussian_sign", "stumps"])
+def test_instantiations_are_chosen(instantiation, ridge):
+    model = regressor(instantiation=instantiation, ridge=ridge).fit(X, Y)
+    kinds = {"auto": (GaussianSign, Stumps), "gaussian_sign": GaussianSign, "stumps": Stumps}
+    assert isinstance(model.instantiation_, kinds[instantiation])
+    tried = {trial["instantiation"] for trial in model.tuning_}
+    assert len(tried) == (8 if instantiation == "auto" else 4)
+    assert repr(model.instantiation_) in tried
+    assert sum(trial["chosen"] for trial in model.tuning_) == 1
+    assert model.score(NEW, Y_NEW) > 0.5
+    if ridge != "auto":
+        assert model.ridge_ == pytest.approx(1e-4)
+
+
+@learners
+def test_the_ridge_is_chosen(learner):
+    model = regressor(learner=learner, ridge="auto").fit(X, Y)
+    (chosen,) = (trial for trial in model.tuning_ if trial["chosen"])
+    assert chosen["score"] == max(trial["score"] for trial in model.tuning_)
+    assert model.ridge_ == pytest.approx(chosen["ridge"], rel=1e-12)
+    assert len({trial["ridge"] for trial in model.tuning_}) == len(model.tuning_) > 4
+
+
+@learners
+def test_a_given_ridge_is_taken(learner):
+    model = regressor(learner=learner, ridge=0.0123).fit(X, Y)
+    assert model.ridge_ == pytest.approx(0.0123, rel=1e-12)
+    assert model.tuning_ == []
+
+
+@learners
+@pytest.mark.parametrize("instantiation", [STUMPS, GAUSSIAN, SINKS], ids=["stumps", "signs", "rks"])
+@pytest.mark.parametrize("bias", [True, False])
+def test_predictions_are_the_formula(learner, instantiation, bias):
+    model = regressor(learner=learner, instantiation=instantiation, bias=bias).fit(X, Y2)
+    scale = np.abs(model.coef_).sum()
+    np.testing.assert_allclose(model.predict(NEW), formula(model, NEW), atol=1e-12 * scale)
+    W, A = model.parameters_, model.coef_
+    G = model.instantiation_.kernel(W, W)
+    norms = np.sqrt(np.sum(A * (G @ A), axis=0)) * math.exp(-model.log_scale_)
+    np.testing.assert_allclose(model.rkhs_norm_, norms, rtol=1e-6)
+    np.testing.assert_allclose(model.log_rkhs_norm_, np.log(norms), atol=1e-6)
+    if instantiation is not SINKS:
+        reach = model.theta_ * model.rkhs_norm_
+        assert np.all(np.abs(model.predict(NEW) - model.intercept_) <= reach * (1 + 1e-9))
+
+
+def test_least_squares_solve_the_normal_equations():
+    model = regressor(ridge=1e-2, standardize=False).fit(X, Y2)
+    W = model.parameters_
+    inside = np.column_stack([np.ones(N), X])
+    features = STUMPS.features(W, D + 1)
+    Phi = features.shapes(inside) * np.exp(features.log_constants)
+    G = STUMPS.kernel(W, W)
+    G = G + model.jitter_ * np.eye(len(W))
+    Z = (Y2 - Y2.mean(axis=0)) / Y2.std(axis=0)
+    A = np.linalg.solve(Phi.T @ Phi + N * 1e-2 * G, Phi.T @ Z)
+    fitted = Y2.mean(axis=0) + Y2.std(axis=0) * (Phi @ A)
+    np.testing.assert_allclose(model.predict(X), fitted, atol=1e-7)
+    assert 0 < model.jitter_ < 1e-6
+
+
+@pytest.mark.parametrize("alpha", [1e-3, 1.0])
+def test_random_kitchen_sinks_are_ridge_regression_on_their_features(alpha):
+    options = {"instantiation": SINKS, "ridge": alpha / N, "standardize": False, "bias": False}
+    model = regressor(**options).fit(X, Y)
+    W = SINKS.draw(T, D, np.random.RandomState(0))
+    assert all(np.any(np.all(w == W, axis=1)) for w in model.parameters_)
+
+    def features(X):
+        return np.sign(X[:, W[:, 0].astype(int)] - W[:, 1])
+
+    z = (Y - Y.mean()) / Y.std()
+    twin = linear_model.Ridge(alpha, fit_intercept=False).fit(features(X), z)
+    expected = Y.mean() + Y.std() * twin.predict(features(NEW))
+    np.testing.assert_allclose(model.predict(NEW), expected, atol=1e-6)
+    with pytest.raises(ValueError, match="no bound"):
+        model.bound(X, Y)
+
+
+def test_the_lasso_leaves_parameters_out():
+    model = regressor(learner="lasso", ridge=1e-2).fit(X, Y)
+    assert 0 < model.n_parameters_ < T / 2
+    assert model.coef_.shape == (model.n_parameters_, 1)
+    assert model.parameters_.shape == (model.n_parameters_, 2)
+    assert np.all(np.any(model.coef_ != 0, axis=1))
+    assert model.gap_ < 1e-5
+    nothing = regressor(learner="lasso", ridge=1e3).fit(X, Y)
+    assert nothing.n_parameters_ == 0
+    np.testing.assert_allclose(nothing.predict(NEW), Y.mean(), rtol=1e-12)
+    assert np.all(nothing.feature_importances_ == 0)
+
+
+@pytest.mark.parametrize("make", [regressor, classifier])
+def test_a_pruned_model_predicts_as_all_its_coefficients(monkeypatch, make):
+    from gpukfl.estimators import _weighting_base as base
+
+    kept = []
+    keep = base.WeightingBase._keep_gradients
+
+    def noting(self, problem, operator, A):
+        kept.append((operator, A))
+        return keep(self, problem, operator, A)
+
+    monkeypatch.setattr(base.WeightingBase, "_keep_gradients", noting)
+    y = THREE if make is classifier else Y2
+    model = make(prune="risk", prune_tolerance=0.05).fit(X, y)
+    operator, A = kept[0]
+    assert model.n_parameters_ == np.count_nonzero(np.any(A != 0, axis=1)) < T
+    whole = FeatureOperator(
+        model.instantiation_, model._operator(NEW).rows, operator.W, operator.log_scale
+    )
+    scale = Y2.std(axis=0) if make is regressor else 1.0
+    expected = model.intercept_ + (whole @ A) * scale
+    predicted = model.predict(NEW) if make is regressor else model.decision_function(NEW)
+    np.testing.assert_allclose(predicted, expected, atol=1e-10)
+
+
+def test_a_users_instantiation_is_estimated_and_its_error_reported():
+    options = {"instantiation": Cosines(), "ridge": 1e-3, "prune": "risk"}
+    model = regressor(**options).fit(X, Y)
+    assert 0 < model.expectation_error_ < 0.5
+    assert model.score(X, Y) > 0.1  # cosines are even
+    assert model.theta_ == 1.0  # of κ
+    assert math.isfinite(model.bound(X, Y))
+    assert regressor().fit(X, Y).expectation_error_ == 0.0
+    np.testing.assert_allclose(model.predict(NEW), formula(model, NEW)[:, 0], atol=1e-9)
+
+
+# ---------------------------------------------------------------------- probabilities
+
+
+@learners
+@pytest.mark.parametrize("y", [LABELS, THREE], ids=["two", "three"])
+def test_probabilities_sum_to_one_and_agree_with_the_labels(learner, y):
+    model = classifier(learner=learner).fit(X, y)
+    proba = model.predict_proba(NEW)
+    assert proba.shape == (60, len(set(y)))
+    np.testing.assert_allclose(proba.sum(axis=1), 1.0, atol=1e-12)
+    assert np.all(proba >= 0)
+    np.testing.assert_array_equal(model.predict(NEW), model.classes_[proba.argmax(axis=1)])
+    scores = model.decision_function(NEW)
+    if y is LABELS:
+        np.testing.assert_array_equal(model.predict(NEW), model.classes_[(scores > 0).astype(int)])
+        scores = np.stack([-0.5 * scores, 0.5 * scores], axis=1)
+    expected = np.exp(log_softmax(model.inverse_temperature_ * scores, axis=1))
+    np.testing.assert_allclose(proba, expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("learner", ["least_squares", "optimal_step"])
+def test_probabilities_are_calibrated(learner, classes):
+    rng = np.random.default_rng(0)
+    points = rng.standard_normal((2600, D))
+    noisy = truth(points) + 0.7 * rng.standard_normal(2600)
+    y = np.searchsorted([0.0] if classes == 2 else [-0.7, 0.7], noisy)
+    model = classifier(learner=learner, n_parameters=60).fit(points[:600], y[:600])
+    proba, held = model.predict_proba(points[600:]), y[600:]
+    scores = model.decision_function(points[600:])
+    if classes == 2:
+        clipped = np.clip(0.5 + 0.5 * scores, 1e-3, 1 - 1e-3)
+        raw = np.stack([1 - clipped, clipped], axis=1)
+    else:
+        raw = np.clip(0.5 + 0.5 * scores, 1e-3, 1.0)
+        raw = raw / raw.sum(axis=1, keepdims=True)
+    one_hot = np.eye(classes)[held]
+    brier, clipped = (np.mean(np.sum((p - one_hot) ** 2, axis=1)) for p in (proba, raw))
+    assert log_loss(held, proba) < log_loss(held, raw)
+    assert brier < clipped + 0.01
+    if classes == 2:  # of those said to be at p, about a share p
+        share = proba[:, 1]
+        for low in (0.1, 0.3, 0.5, 0.7):
+            inside = (share >= low) & (share < low + 0.2)
+            assert abs(np.mean(held[inside]) - np.mean(share[inside])) < 0.12
+    assert model.validation_["error"] == pytest.approx(
+        1 - model.score(points[600:], held), abs=0.06
+    )
+    assert model.validation_["risk"] >= model.validation_["error"]
+
+
+# ---------------------------------------------------------------------- bounds
+
+
+@pytest.mark.parametrize("instantiation", [STUMPS, GAUSSIAN], ids=["stumps", "signs"])
+@pytest.mark.parametrize(("learner", "loss"), [("least_squares", "squared"), ("sfgd", "logistic")])
+def test_the_bound_is_theorem_10(instantiation, learner, loss):
+    options = {"learner": learner, "loss": loss, "instantiation": instantiation, "ridge": 0.1}
+    model = classifier(**options).fit(X, LABELS)
+    f = model.decision_function(NEW)
+    signs = np.where(LABELS_NEW == "yes", 1.0, -1.0)
+    values = {
+        "squared": lambda z: (1.0 - z) ** 2,
+        "logistic": lambda z: np.logaddexp(0.0, -z) / math.log(2.0),
+    }[loss]
+    reach = model.theta_ * 7.0
+    if loss == "squared":
+        slope, most = 2.0 * (reach + 1.0), (reach + 1.0) ** 2
+    else:
+        slope = 1.0 / (1.0 + math.exp(-reach)) / math.log(2.0)
+        most = np.logaddexp(0.0, reach) / math.log(2.0)
+    m = len(NEW)
+    gap = 2.0 * slope * reach / math.sqrt(m) + most * math.sqrt(math.log(1 / 0.01) / (2 * m))
+    expected = np.mean(values(signs * f)) + gap
+    assert model.rkhs_norm_[0] < 7.0
+    assert model.bound(NEW, LABELS_NEW, 0.01, radius=7.0) == pytest.approx(expected, rel=1e-9)
+
+
+def test_the_bound_of_a_regression_is_theorem_10():
+    model = regressor(ridge=0.1).fit(X, Y)
+    errors = Y - model.predict(X)
+    largest = np.max(np.abs(Y - model.intercept_))
+    reach = model.theta_ * model.rkhs_norm_[0]
+    gap = generalization_gap(reach, reach + largest, 0.5 * (reach + largest) ** 2, N, 0.05)
+    expected = np.mean(errors**2) + 2.0 * gap
+    assert model.bound(X, Y, radius="norm") == pytest.approx(expected, rel=1e-9)
+    scaled = regressor(ridge=0.1).fit(X, 100.0 * Y - 7.0)
+    assert scaled.bound(X, 100.0 * Y - 7.0) == pytest.approx(1e4 * model.bound(X, Y), rel=0.9)
+
+
+@pytest.mark.parametrize("make", [regressor, classifier])
+def test_bounds_grow_with_what_they_promise(make):
+    y = LABELS if make is classifier else Y
+    model = make(ridge=0.1).fit(X, y)
+    norm = float(model.rkhs_norm_[0])
+    by_norm, doubled = (model.bound(X, y, radius=r) for r in ("norm", "doubling"))
+    assert doubled >= by_norm
+    assert model.bound(X, y, radius=norm * (1 + 1e-9)) == pytest.approx(by_norm, rel=1e-6)
+    assert model.bound(X, y, radius=2 * norm) > by_norm
+    assert model.bound(X, y, 0.001) > model.bound(X, y, 0.5)
+    with pytest.raises(ValueError, match="expected a radius of at least the norm"):
+        model.bound(X, y, radius=0.9 * norm)
+
+
+def test_bounds_cover_the_test_error():
+    rng = np.random.default_rng(7)
+    points = rng.standard_normal((3000, D))
+    y = np.where(truth(points) + 0.5 * rng.standard_normal(3000) > 0, 1, 0)
+    for learner in LEARNERS:
+        # Widths and standardisation are fixed beforehand
+        options = {"instantiation": Stumps(1.0, 1.0), "standardize": False, "learner": learner}
+        model = classifier(**options, ridge=0.1).fit(points[:1000], y[:1000])
+        error = 1 - model.score(points[1000:], y[1000:])
+        assert error <= model.bound(points[:1000], y[:1000])
+        risk = np.mean((1 - np.where(y == 1, 1, -1) * model.decision_function(points)) ** 2)
+        assert risk <= model.bound(points[:1000], y[:1000])
+
+
+def test_bounds_of_odd_models():
+    constant = regressor(learner="lasso", ridge=1e3).fit(X, Y)
+    assert constant.n_parameters_ == 0
+    for radius in ("norm", "doubling", 1.0):
+        assert math.isfinite(constant.bound(X, Y, radius=radius))
+    wide = np.random.default_rng(0).standard_normal((30, 784))
+    signs = GaussianSign(1.0, 1.0)
+    model = classifier(instantiation=signs, ridge="auto", n_parameters=20).fit(wide, wide[:, 0] > 0)
+    assert model.bound(wide, wide[:, 0] > 0) > 0
+    assert np.all(np.isfinite(model.log_rkhs_norm_))
+
+
+# ---------------------------------------------------------------------- importances
+
+
+@learners
+@pytest.mark.parametrize("instantiation", [STUMPS, GAUSSIAN], ids=["stumps", "signs"])
+def test_importances_find_the_variables(learner, instantiation):
+    options = {"learner": learner, "instantiation": instantiation, "n_parameters": 150}
+    importances = regressor(**options).fit(X, Y).feature_importances_
+    assert importances.sum() == pytest.approx(1.0)
+    least = 0.7 if instantiation is STUMPS else 0.5
+    assert importances[:2].sum() > least - 0.1 * (learner == "sfgd")
+    assert set(np.argsort(importances)[-2:]) == {0, 1}
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("instantiation", [STUMPS, GAUSSIAN], ids=["stumps", "signs"])
+def test_the_feature_matrix_is_that_of_finite_differences(instantiation, bias):
+    model = regressor(instantiation=instantiation, bias=bias, ridge=1e-2).fit(X, Y2)
+    step = 1e-5
+    gradients = []
+    for k in range(D):
+        shift = step * model.scale_[k] * np.eye(D)[k]  # of a standardised feature
+        gradients.append((model.predict(X + shift) - model.predict(X - shift)) / (2 * step))
+    g = np.stack(gradients, axis=1)
+    expected = np.einsum("nkt,nlt->kl", g, g) / N
+    scale = np.abs(expected).max()
+    np.testing.assert_allclose(model.feature_matrix_, expected, atol=1e-5 * scale)
+    roots = np.sqrt(np.diag(expected))
+    np.testing.assert_allclose(model.feature_importances_, roots / roots.sum(), atol=1e-5)
+
+
+def test_directions_are_orthonormal_and_named():
+    model = regressor(instantiation=GAUSSIAN).fit(X, Y)
+    k = model.n_effective_features_
+    components = model.components_
+    assert components.shape == (k, D)
+    np.testing.assert_allclose(components @ components.T, np.eye(k), atol=1e-12)
+    inside = (NEW - model.mean_) / model.scale_
+    np.testing.assert_allclose(model.transform(NEW), inside @ components.T, atol=1e-12)
+    names = [f"rkhsweightingregressor{j}" for j in range(k)]
+    assert list(model.get_feature_names_out()) == names
+    frame = model.set_output(transform="pandas").transform(pd.DataFrame(NEW))
+    assert list(frame.columns) == names
+
+
+@pytest.mark.parametrize("standardize", [False, True])
+@pytest.mark.parametrize("make", [regressor, classifier])
+def test_profiles_are_predictions(make, standardize):
+    model = make(standardize=standardize, instantiation=GAUSSIAN)
+    model.fit(X, THREE if make is classifier else Y2)
+    steps, values = model.profiles(points=7)
+    k = min(5, model.n_effective_features_)
+    assert steps.shape == (k, 7)
+    assert values.shape[:2] == (k, 7)
+    mean, scale = (model.mean_, model.scale_) if standardize else (0.0, 1.0)
+    middle = ((X - mean) / scale).mean(axis=0)
+    for direction, along, expected in zip(model.components_, steps, values, strict=True):
+        points = (middle + along[:, None] * direction) * scale + mean
+        predicted = model.predict(points) if make is regressor else model.decision_function(points)
+        np.testing.assert_allclose(predicted, expected, atol=1e-9)
+
+
+# ---------------------------------------------------------------------- weights and symmetries
+
+
+@pytest.mark.parametrize("make", [regressor, classifier])
+@pytest.mark.parametrize("learner", ["least_squares", "lasso"])
+@pytest.mark.parametrize(
+    "options", [{}, {"instantiation": GAUSSIAN}, {"standardize": False}], ids=str
+)
+def test_weights_are_repeated_rows_where_nothing_is_drawn(make, learner, options):
+    y = LABELS if make is classifier else Y
+    counts = np.random.default_rng(1).integers(0, 3, N)
+    model = make(learner=learner, **options)
+    rows = np.repeat(np.arange(N), counts)
+    weighted = clone(model).fit(X, y, sample_weight=counts)
+    repeated = clone(model).fit(X[rows], y[rows])
+    left_out = clone(model).fit(X[counts > 0], y[counts > 0], sample_weight=counts[counts > 0])
+    method = "decision_function" if make is classifier else "predict"
+    predicted = getattr(weighted, method)(NEW)
+    np.testing.assert_allclose(predicted, getattr(left_out, method)(NEW), atol=1e-9)
+    tolerance = 1e-2 if learner == "lasso" else 1e-6
+    if make is regressor or learner == "least_squares":
+        # A classifier's folds are drawn among the rows: another stream, the same parameters
+        np.testing.assert_allclose(predicted, getattr(repeated, method)(NEW), atol=tolerance)
+
+
+@learners
+def test_weights_change_the_fit(learner):
+    weights = np.where(X[:, 2] > 0, 1.0, 1e-6)
+    y = np.where(X[:, 2] > 0, Y, 70.0)
+    weighted, plain = (
+        regressor(learner=learner).fit(X, y, sample_weight=w) for w in (weights, None)
+    )
+    scores = [model.score(X, y, sample_weight=weights) for model in (weighted, plain)]
+    assert scores[0] > max(scores[1], {"sfgd": 0.0, "optimal_step": 0.5}.get(learner, 0.8))
+
+
+@learners
+def test_units_of_the_target_change_nothing(learner):
+    plain = regressor(learner=learner).fit(X, Y)
+    scaled = regressor(learner=learner).fit(X, 1e3 * Y - 40.0)
+    np.testing.assert_allclose(scaled.predict(NEW), 1e3 * plain.predict(NEW) - 40.0, atol=1e-3)
+    np.testing.assert_allclose(scaled.rkhs_norm_, 1e3 * plain.rkhs_norm_, rtol=1e-4)
+
+
+def test_units_of_the_features_change_nothing():
+    scale, shift = np.array([1.0, 100.0, 1e-3, 1.0]), np.array([1e3, 1e4, 0.0, -1e3])
+    plain = regressor().fit(X, Y).predict(NEW)
+    moved = regressor().fit(X * scale + shift, Y).predict(NEW * scale + shift)
+    np.testing.assert_allclose(moved, plain, atol=1e-6)
+
+
+# ---------------------------------------------------------------------- odd data
+
+ODD = {
+    "two samples": X[:2],
+    "two samples of one feature": X[:2, :1],
+    "three samples": X[:3],
+    "one feature": X[:40, :1],
+    "more features than samples": np.random.default_rng(0).standard_normal((25, 40)),
+    "duplicated columns": X[:40, [0, 0, 1, 1]],
+    "duplicated samples": np.repeat(X[:10], 4, axis=0),
+    "a constant column": np.column_stack([X[:40], np.full(40, 3.0)]),
+    "rows of zeros": np.concatenate([np.zeros((10, D)), X[:30]]),
+    "equal rows": np.full((40, 2), 3.0),
+    "zeros": np.zeros((40, 2)),
+}
+
+
+@learners
+@pytest.mark.parametrize("kind", ODD)
+def test_odd_data_are_fitted(kind, learner):
+    samples = ODD[kind]
+    y = Y[: len(samples)]
+    for options in ({}, {"ridge": "auto", "instantiation": GAUSSIAN}, {"bias": False}):
+        model = regressor(learner=learner, n_parameters=12, **options).fit(samples, y)
+        predicted = model.predict(1.2 * samples)
+        assert np.all(np.isfinite(predicted))
+        assert np.abs(predicted).max() < 50
+        if not np.ptp(samples, axis=0).any():
+            assert np.ptp(predicted) < 1e-12
+    labels = np.where(np.arange(len(samples)) % 2, "a", "b")
+    model = classifier(learner=learner, n_parameters=12, prune="error").fit(samples, labels)
+    assert np.all(np.isfinite(model.predict_proba(samples)))
+
+
+def test_rows_of_zeros_are_predicted_by_the_intercept_without_a_bias():
+    """Sign(0) is 0."""
+    options = {"instantiation": GAUSSIAN, "bias": False, "standardize": False}
+    model = regressor(**options).fit(X, Y)
+    np.testing.assert_allclose(model.predict(np.zeros((2, D))), Y.mean(), rtol=1e-12)
+
+
+@learners
+@pytest.mark.parametrize("make", [regressor, classifier])
+def test_a_constant_target_is_predicted(make, learner):
+    y = np.full(N, 4.5) if make is regressor else np.full(N, "only")
+    for options in ({}, {"ridge": "auto", "prune": "risk"}):
+        model = make(learner=learner, n_parameters=12, **options)
+        if make is regressor:
+            with pytest.warns(UserWarning, match="y is constant: the model predicts that constant"):
+                model.fit(X, y)
+            np.testing.assert_allclose(model.predict(NEW), 4.5, rtol=1e-12)
+        else:
+            assert set(model.fit(X, y).predict(NEW)) == {"only"}
+            np.testing.assert_allclose(model.predict_proba(NEW), 1.0)
+        assert sum(trial["chosen"] for trial in model.tuning_) == min(1, len(model.tuning_))
+
+
+@pytest.mark.parametrize("widths", [(1e-6, 1.0), (1e-12, 1.0), (1.0, 1e6)])
+def test_singular_kernel_matrices_are_met_with_jitter(widths):
+    """Parameters that are equal up to rounding."""
+    model = regressor(instantiation=GaussianSign(*widths)).fit(X, Y)
+    assert model.jitter_ > 0
+    assert np.all(np.isfinite(model.predict(NEW)))
+    assert np.abs(model.predict(NEW)).max() < 20
+
+
+def test_a_singular_matrix_beyond_the_usual_jitter_is_warned_of():
+    class Broken(Stumps):
+        def kernel(self, U, W):
+            same = np.all(U[:, None, :] == W[None, :, :], axis=2)
+            return super().kernel(U, W) - 1e-7 * same
+
+    with pytest.warns(ConvergenceWarning, match="kernel matrix of the parameters is singular"):
+        model = regressor(instantiation=Broken(1e-9, 1.0), dtype="float64").fit(X, Y)
+    assert model.jitter_ > 1e-9
+
+
+@learners
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_high_dimension_neither_underflows_nor_overflows(learner, dtype):
+    rng = np.random.default_rng(0)
+    wide = rng.standard_normal((30, 784)).astype(dtype)
+    y = np.where(wide[:, 0] > 0, 1, 0)
+    kinds = [GaussianSign(1.0, 1.0)] + ([Stumps()] if dtype == "float32" else [])
+    for instantiation in kinds:
+        model = classifier(
+            learner=learner, instantiation=instantiation, ridge="auto", n_parameters=15
+        ).fit(wide, y)
+        assert np.all(np.isfinite(model.predict_proba(wide)))
+        assert np.all(np.isfinite(model.log_rkhs_norm_ + 0.0)) or not np.any(model.coef_)
+        if learner == "least_squares":
+            assert model.score(wide, y) > 0.5
+
+
+# ---------------------------------------------------------------------- time and interruption
+
+
+@pytest.mark.parametrize("make", [regressor, classifier])
+@learners
+def test_no_time_is_still_a_model(make, learner):
+    y = LABELS if make is classifier else Y
+    model = make(learner=learner, instantiation="auto", ridge="auto", max_time=1e-6).fit(X, y)
+    assert model.n_parameters_ <= T
+    assert np.all(np.isfinite(model.coef_))
+    assert len({trial["instantiation"] for trial in model.tuning_}) == 1
+
+
+@pytest.mark.parametrize("learner", ["least_squares", "lasso"])
+def test_a_pass_that_is_cut_off_says_how_many_rows_it_saw(learner):
+    import gpukfl
+
+    with gpukfl.memory_budget(8 * 3 * (D + 1) * 30), warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        model = regressor(learner=learner, max_time=1e-6).fit(X, Y)
+    assert model.status_ == "TIME_LIMIT"
+    assert model._n_samples < N
+    text = "".join(str(one.message) for one in seen)
+    assert f"fitted on the first {model._n_samples} of {N} rows" in text
+
+
+AT = [(FeatureOperator, "at", 30), (FeatureOperator, "at", 3), (Stumps, "draw", 2)]
+
+
+@learners
+@pytest.mark.parametrize(("owner", "name", "after"), AT, ids=str)
+@pytest.mark.parametrize("make", [regressor, classifier])
+def test_an_interruption_gives_a_model_or_leaves_it_as_it_was(
+    monkeypatch, make, learner, owner, name, after
+):
+    y = LABELS if make is classifier else Y
+    model = make(learner=learner, instantiation="stumps", ridge="auto", n_parameters=10)
+    before = set(vars(model))
+    interrupt(monkeypatch, owner, name, after)
+    try:
+        model.fit(X, y)
+    except KeyboardInterrupt:
+        assert set(vars(model)) == before
+        return
+    assert model.status_ in ("INTERRUPTED", "CONVERGED", "STALLED")
+    assert np.all(
+        np.isfinite(model.predict(NEW) if make is regressor else model.predict_proba(NEW))
+    )
+    assert sum(trial["chosen"] for trial in model.tuning_) <= 1
+
+
+# ---------------------------------------------------------------------- copies
+
+
+@learners
+def test_a_random_state_repeats_the_fit(learner):
+    first, second, other = (
+        regressor(learner=learner, instantiation="stumps", ridge="auto", random_state=k).fit(X, Y)
+        for k in (3, 3, 4)
+    )
+    np.testing.assert_array_equal(first.predict(NEW), second.predict(NEW))
+    assert first.tuning_ == second.tuning_
+    assert np.any(first.predict(NEW) != other.predict(NEW))
+
+
+def test_a_clone_has_the_parameters_only():
+    model = regressor(instantiation=Stumps(gamma=0.3)).fit(X, Y)
+    twin = clone(model)
+    assert twin.get_params() == model.get_params()
+    assert not hasattr(twin, "coef_")
+
+
+def test_parameters_are_left_as_given():
+    given = RKHSWeightingRegressor(20).get_params()
+    assert RKHSWeightingRegressor(**given).fit(X[:30], Y[:30]).get_params() == given
+
+
+def test_it_can_be_searched_and_piped():
+    pipe = make_pipeline(StandardScaler(), regressor())
+    grid = {"rkhsweightingregressor__ridge": [1e-4, 1e3]}
+    search = GridSearchCV(pipe, grid, cv=2).fit(X, Y)
+    assert search.best_params_ == {"rkhsweightingregressor__ridge": 1e-4}
+    piped = make_pipeline(regressor(), regressor()).fit(X, Y)
+    assert piped.predict(NEW).shape == (60,)
+
+
+@pytest.mark.parametrize("make", [regressor, classifier])
+def test_a_pickle_predicts_the_same(make):
+    model = make(instantiation=RandomKitchenSinks()).fit(X, THREE if make is classifier else Y)
+    twin = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(twin.predict(NEW), model.predict(NEW))
+    assert twin.instantiation_ == model.instantiation_
+
+
+def test_no_warning_where_all_is_well():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for learner in LEARNERS:
+            regressor(learner=learner).fit(X, Y + 0.2 * np.random.default_rng(0).standard_normal(N))
+
+
+def test_signs_of_labels_follow_the_classes():
+    model = classifier().fit(X, LABELS)
+    assert list(model.classes_) == ["no", "yes"]
+    assert np.mean(np.sign(model.decision_function(X)) == SIGNS) > 0.9

@@ -1,0 +1,352 @@
+"""`gpukfl.fit` with RKHS weightings, its models, their files, and the command line."""
+
+import contextlib
+import pickle
+import re
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from interruption import interrupt
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+import gpukfl
+from gpukfl import _fit
+from gpukfl.cli import main
+from gpukfl.instantiations import GaussianSign, Instantiation, RandomKitchenSinks, Stumps
+from gpukfl.operators import FeatureOperator
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+    pytest.mark.filterwarnings("ignore:y is constant:UserWarning"),
+]
+
+N, P = 80, 4
+RNG = np.random.default_rng(8)
+X = RNG.standard_normal((N, P)) * [1.0, 50.0, 0.01, 1.0]
+NAMES = ["width", "height", "age", "größe"]
+FRAME = pd.DataFrame(X, columns=NAMES)
+Y = np.sin(X[:, 0]) + 0.02 * X[:, 1] + 0.05 * RNG.standard_normal(N)
+LABELS = np.where(np.abs(X[:, 3]) > 0.7, "far", "near")
+
+
+def fit(X, y, **options):
+    few = {"n_parameters": 40, "instantiation": Stumps(), **options}
+    return gpukfl.fit(X, y, method="rkhs_weighting", **few)
+
+
+CASES = {
+    "regression": (FRAME, pd.Series(Y, name="price"), {"instantiation": "auto"}),
+    "two classes": (FRAME, LABELS, {"instantiation": "stumps"}),
+    "multiclass": (X, np.searchsorted([-0.5, 0.5], X[:, 0]), {"ridge": 1e-3}),
+    "two targets": (X, np.stack([Y, X[:, 3]], axis=1), {"ridge": 1e-3}),
+    "one variable": (X[:, :1], Y, {"instantiation": "gaussian_sign"}),
+    "lasso": (X, Y, {"learner": "lasso"}),
+    "nothing": (X, Y, {"learner": "lasso", "ridge": 1e9}),
+    "steps": (X, LABELS, {"learner": "optimal_step", "loss": "logistic", "n_parameters": 10}),
+    "gradients": (X, LABELS, {"learner": "sfgd", "loss": "hinge", "n_parameters": 10}),
+    "constant": (X, np.full(N, 4.5), {}),
+    "pruned": (X, LABELS, {"prune": "error"}),
+    "float32": (X.astype("float32"), Y, {"standardize": False}),
+    "stumps": (X, Y, {"instantiation": Stumps(0.5, gamma=0.3)}),
+    "signs": (X, Y, {"instantiation": GaussianSign(2.0, constant=0.2, constant_of="feature")}),
+    "sinks": (X, LABELS, {"instantiation": RandomKitchenSinks(GaussianSign()), "prune": "risk"}),
+    "no bias": (X, Y, {"bias": False}),
+    "numpy numbers": (X, Y, {"ridge": np.float64(1e-3), "n_parameters": np.int64(20)}),
+}
+
+
+@pytest.fixture(scope="module")
+def models():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return {kind: fit(data, y, **options) for kind, (data, y, options) in CASES.items()}
+
+
+# ---------------------------------------------------------------------- what is fitted
+
+
+def test_a_frame_is_fitted(models):
+    model = models["regression"]
+    assert (model.method, model.task, model.n_samples) == ("rkhs_weighting", "regression", N)
+    assert (model.feature_names, model.target_name) == (NAMES, "price")
+    assert repr(model) == "Model(rkhs_weighting, regression, 80 samples, 4 features)"
+    assert model.score(FRAME, Y) > 0.9
+    assert {name for name, _ in model.most_important(2)} == {"width", "height"}
+    assert model.feature_importances_.sum() == pytest.approx(1.0)
+    e = model.estimator
+    assert e.mean_.shape == (P,)  # standardised
+    assert (e.max_time, e.ridge, e.random_state) == (None, "auto", 0)
+    assert not hasattr(e, "_watch")
+
+
+def test_classes_and_targets_are_told_apart(models):
+    model = models["two classes"]
+    assert (model.task, set(model.predict(FRAME))) == ("classification", {"far", "near"})
+    np.testing.assert_allclose(model.predict_proba(FRAME).sum(axis=1), 1.0, atol=1e-14)
+    assert model.score(FRAME, LABELS) > 0.9
+    assert models["multiclass"].predict_proba(X).shape == (N, 3)
+    assert models["two targets"].predict(X).shape == (N, 2)
+
+
+@pytest.mark.parametrize("kind", CASES)
+def test_exactly_one_setting_is_chosen(models, kind):
+    model = models[kind]
+    assert model.tuning == model.estimator.tuning_
+    assert sum(trial["chosen"] for trial in model.tuning) == min(1, len(model.tuning))
+    given = "ridge" in CASES[kind][2] and CASES[kind][2]["ridge"] != "tune"
+    if not given:
+        assert len({trial["ridge"] for trial in model.tuning}) > 1
+
+
+@pytest.mark.parametrize("ridge", ["auto", "tune"])
+def test_the_ridge_is_chosen(models, ridge):
+    model = fit(FRAME, Y, instantiation="auto", ridge=ridge)
+    assert model.tuning == models["regression"].tuning
+    (chosen,) = (trial for trial in model.tuning if trial["chosen"])
+    assert chosen["ridge"] == pytest.approx(model.estimator.ridge_, rel=1e-12)
+    assert chosen["instantiation"] == repr(model.estimator.instantiation_)
+
+
+def test_a_ridge_is_taken():
+    model = fit(X, Y, ridge=0.0123)
+    assert model.estimator.ridge_ == pytest.approx(0.0123, rel=1e-12)
+    assert model.tuning == []
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "match"),
+    [
+        ({"ridge": -1.0}, ValueError, "expected ridge to be a number greater than 0"),
+        ({"n_parameters": 0}, ValueError, "expected n_parameters to be an integer of at least 1"),
+        ({"n_components": 2}, TypeError, "n_components"),
+        ({"instantiation": "trees"}, ValueError, "expected instantiation to be one of .*'stumps'"),
+        ({"max_time": 0}, ValueError, "expected max_time"),
+        ({"penalty": "basic"}, ValueError, "no penalty with method 'rkhs_weighting', got 'basic'"),
+    ],
+)
+def test_bad_options_are_named(options, error, match):
+    with pytest.raises(error, match=match):
+        fit(X, Y, **options)
+
+
+def test_sample_weights_are_taken():
+    weights = np.where(np.arange(N) < 60, 1.0, 0.0)
+    model = fit(FRAME, Y, ridge=1e-3, sample_weight=weights)
+    assert model.n_samples == 60
+    expected = fit(FRAME[:60], Y[:60], ridge=1e-3)
+    np.testing.assert_allclose(model.predict(FRAME), expected.predict(FRAME), atol=1e-9)
+
+
+def test_torch_stays_torch():
+    torch = pytest.importorskip("torch")
+    here = torch.asarray(X)
+    model, expected = fit(here, torch.asarray(Y)), fit(X, Y)
+    assert isinstance(model.predict(here), torch.Tensor)
+    assert isinstance(model.transform(here), torch.Tensor)
+    assert model.score(here, torch.asarray(Y)) == pytest.approx(expected.score(X, Y), abs=1e-5)
+    assert model.summary().splitlines()[2:3] == expected.summary().splitlines()[2:3]
+
+
+def test_it_can_be_fitted_again_alike(models):
+    model = models["regression"]
+    again = clone(model.estimator).fit(FRAME, Y)
+    np.testing.assert_array_equal(again.predict(FRAME), model.predict(FRAME))
+
+
+# ---------------------------------------------------------------------- time and interruption
+
+
+@pytest.mark.parametrize("y", [Y, LABELS], ids=["regression", "classes"])
+def test_no_time_is_still_a_model(y):
+    model = fit(X, y, instantiation="auto", max_time=1e-6)
+    assert len({trial["instantiation"] for trial in model.tuning}) == 1
+    assert model.score(X, y) > 0
+    assert model.estimator.max_time is None
+
+
+def test_rows_that_were_not_seen_are_told_of():
+    with (
+        gpukfl.memory_budget(8 * 3 * (P + 1) * 30),
+        pytest.warns(
+            ConvergenceWarning, match="max_time was reached.*fitted on the first .* of 80"
+        ),
+    ):
+        model = fit(X, Y, ridge=1e-2, max_time=1e-6)
+    assert model.n_samples < N
+    assert "time limit" in model.summary()
+
+
+def test_an_interruption_gives_a_model_and_a_warning(monkeypatch):
+    interrupt(monkeypatch, FeatureOperator, "at", 40)
+    with pytest.warns(ConvergenceWarning, match="interrupted"):
+        model = fit(X, Y, instantiation="auto")
+    assert "interrupted" in model.summary()
+    assert model.score(X, Y) > 0
+    assert sum(trial["chosen"] for trial in model.tuning) == 1
+
+
+def test_progress(monkeypatch, capfd):
+    stages = []
+
+    def reporting(_):
+        return contextlib.nullcontext(lambda *args: stages.append(args))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(_fit, "_progress", reporting)
+        fit(X, Y, instantiation="stumps")
+        fit(X, Y, learner="sfgd", n_parameters=5)
+    names = [stage for stage, _, _ in stages]
+    assert sum(name.startswith("tune Stumps") for name in names) == 4
+    assert "sums, share of rows" in names
+    assert "descent" in names
+    assert all(np.isfinite(objective) for _, _, objective in stages)
+    fit(X, Y, ridge=1e-3)
+    assert capfd.readouterr() == ("", "")  # not a terminal
+    fit(X, Y, ridge=1e-3, progress=True)
+    out, err = capfd.readouterr()
+    assert (out, err != "") == ("", True)
+
+
+# ---------------------------------------------------------------------- summaries
+
+
+@pytest.mark.parametrize("kind", CASES)
+def test_the_summary_says_what_was_done(models, kind):
+    model = models[kind]
+    text, e = model.summary(), model.estimator
+    for expected in [
+        type(e).__name__,
+        "80 samples",
+        f"{e.n_parameters_} of {e.n_parameters} parameters",
+        type(e.instantiation_).__name__,
+        e.learner.replace("_", " "),
+        "numpy cpu, by blocks",
+    ]:
+        assert expected in text
+    if model.tuning:
+        best = next(trial for trial in model.tuning if trial["chosen"])
+        assert f"{best['score']:.4f}" in text
+
+
+# ---------------------------------------------------------------------- files
+
+
+@pytest.mark.parametrize("kind", CASES)
+def test_a_loaded_model_is_the_saved_one(models, kind, tmp_path):
+    model, data = models[kind], CASES[kind][0]
+    model.save(tmp_path / "model.gpukfl")
+    with np.load(tmp_path / "model.gpukfl", allow_pickle=False) as archive:
+        assert all(archive[name].dtype.kind in "fiubU" for name in archive.files)
+    for twin in (gpukfl.load(tmp_path / "model.gpukfl"), pickle.loads(pickle.dumps(model))):
+        np.testing.assert_array_equal(twin.predict(data), model.predict(data))
+        assert twin.predict(data).dtype == model.predict(data).dtype
+        np.testing.assert_array_equal(twin.transform(data), model.transform(data))
+        assert twin.summary() == model.summary()
+        e, f = model.estimator, twin.estimator
+        if model.task == "classification":
+            np.testing.assert_array_equal(twin.predict_proba(data), model.predict_proba(data))
+            assert f.validation_ == e.validation_
+        assert (f.tuning_, f.pruning_, f.history_) == (e.tuning_, e.pruning_, e.history_)
+        assert (f.instantiation, f.instantiation_) == (e.instantiation, e.instantiation_)
+        np.testing.assert_array_equal(f.log_rkhs_norm_, e.log_rkhs_norm_)
+        np.testing.assert_array_equal(f.profiles()[1], e.profiles()[1])
+        assert f.get_params() == e.get_params()
+
+
+@pytest.mark.parametrize("kind", ["regression", "two classes", "sinks", "stumps", "nothing"])
+def test_a_loaded_model_can_be_fitted_and_bounded(models, kind, tmp_path):
+    model, (data, y, _) = models[kind], CASES[kind]
+    model.save(tmp_path / "model.gpukfl")
+    loaded = gpukfl.load(tmp_path / "model.gpukfl").estimator
+    if kind != "sinks":
+        assert loaded.bound(data, y) == model.estimator.bound(data, y)
+    again = loaded.fit(data, y)
+    np.testing.assert_array_equal(again.predict(data), model.predict(data))
+
+
+def test_a_model_of_torch_is_loaded_for_numpy(tmp_path):
+    torch = pytest.importorskip("torch")
+    here = torch.asarray(X)
+    model = fit(here, torch.asarray(Y), ridge=1e-3)
+    model.save(tmp_path / "model.gpukfl")
+    loaded = gpukfl.load(tmp_path / "model.gpukfl")
+    np.testing.assert_allclose(loaded.predict(X), model.predict(here).numpy(), atol=1e-9)
+    np.testing.assert_allclose(loaded.transform(X), model.transform(here).numpy(), atol=1e-12)
+
+
+class Steps(Instantiation):
+    """A user's own, which no file can name."""
+
+    kappa = 1.0
+
+    def draw(self, count, n_features, rng):
+        return rng.standard_normal((count, n_features))
+
+    def kernel(self, U, W):
+        return np.exp(-0.5 * np.sum((U[:, None, :] - W[None, :, :]) ** 2, axis=2))
+
+    def base(self, W, X):
+        return np.sign(X @ W.T)
+
+
+def test_a_users_instantiation_is_not_written(tmp_path):
+    model = fit(X[:30], Y[:30], instantiation=Steps(), n_parameters=5)
+    match = "expected arrays, numbers and text in a model, got Steps at parameters/instantiation"
+    with pytest.raises(TypeError, match=match):
+        model.save(tmp_path / "model.gpukfl")
+    assert not (tmp_path / "model.gpukfl").exists()
+
+
+# ---------------------------------------------------------------------- the command line
+
+
+@pytest.fixture
+def csv(tmp_path, monkeypatch):
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # put back afterwards
+    FRAME.assign(price=Y).to_csv(tmp_path / "houses.csv", index=False)
+    return str(tmp_path / "houses.csv")
+
+
+def run(capsys, *arguments):
+    """Exit status, output and errors."""
+    status = main([str(argument) for argument in arguments])
+    out, err = capsys.readouterr()
+    return status, out, err
+
+
+def test_a_table_is_fitted_and_predicted_by_the_command_line(capsys, csv, tmp_path):
+    model = tmp_path / "m.gpukfl"
+    method = ["--method", "rkhs_weighting", "--ridge", "1e-3"]
+    status, out, err = run(capsys, "fit", csv, *method, "--out", model)
+    assert (status, err) == (0, "")
+    for expected in ["RKHSWeightingRegressor for price", "64 samples, 4 features", "parameters"]:
+        assert expected in out
+    assert float(out.split("test        R² ")[1].split()[0]) > 0.5
+    status, out, _ = run(capsys, "predict", model, csv)
+    assert status == 0
+    rows = np.array(out.splitlines()[1:], dtype=float)
+    np.testing.assert_allclose(rows, gpukfl.load(model).predict(FRAME), rtol=1e-9)
+
+
+def test_the_command_line_tunes_and_keeps_to_its_time(capsys, csv):
+    options = ["--method", "rkhs_weighting", "--max-time", 2]
+    status, out, _ = run(capsys, "fit", "iris", *options)
+    assert status == 0
+    assert "RKHSWeightingClassifier for target" in out
+    assert re.search(r"hold-out +.* best of \d+ settings", out)
+    assert "accuracy" in out
+
+
+def test_mistakes_on_the_command_line_are_named(capsys, csv):
+    method = ["--method", "rkhs_weighting"]
+    for arguments, match in (
+        (["--ridge", "-1"], "expected ridge to be"),
+        (["--penalty", "basic"], "no penalty with method 'rkhs_weighting'"),
+        (["--components", "2"], "--components with --method hkrr only"),
+    ):
+        status, _, err = run(capsys, "fit", csv, *method, *arguments)
+        assert status == 2
+        assert re.search(match, err)
