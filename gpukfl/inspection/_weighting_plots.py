@@ -60,7 +60,10 @@ def plot_stumps(ax: Any, model: Any, /) -> None:
         xlabel="feature, in standard deviations" if e.standardize else "feature",
         ylabel="contribution to f",
     )
-    ax.legend(fontsize=7, frameon=False, ncol=2, loc="upper center")
+    if ax.get_lines():
+        ax.legend(fontsize=7, frameon=False, ncol=2, loc="upper center")
+    else:
+        ax.text(0.5, 0.5, "no stumps are left", ha="center", va="center", transform=ax.transAxes)
     plain(ax)
 
 
