@@ -84,7 +84,8 @@ _ATTRIBUTES = """
     shape_functions_ : ShapeFunctions
         The functions g_j.
     history_ : History
-        Objective, step, residual and seconds of every iteration.
+        Objective, step, residual and seconds of every iteration. From 300 000 samples on, unless
+        with early stopping, the first half of the iterations sees a tenth of them at most.
     n_iter_, status_ : int, str
         Steps taken, and how the fit ended.
     ridge_ : float

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+import time
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
@@ -32,6 +33,8 @@ _AUTO_KNOTS = 4096
 _EXACT_BYTES = 48  # per projection: two operators sorted at once, and a preconditioner
 _EXACT_UP_TO = 200_000_000  # projections; beyond, the binned form saves the sorts
 _SAMPLE_FROM, _SAMPLE_SHARE = 300_000, 40  # rows from which one in so many judges trials first
+_FIRST_SHARE, _FIRST_ROWS = 10, 200_000  # one in so many, at most so many, sees the first steps
+_NO_TIME = 1e-3  # seconds that are left when all are spent
 _PROBE_ROWS = 100_000  # sample on which the binned form's error is estimated
 _THIN_FROM = 2_000_000  # knots in all from which shape functions are thinned by default
 _THIN_TO = 1e-4  # standard deviations of the fit
@@ -65,23 +68,29 @@ class Problem(Data):
         Y, s = self._solved_for()
         self.system = RidgeSystem(Y, ridge, s, rng=rng)
         self.start = self._first_particles(rng)
-        self.sample_system = self._sample_system(rng)
+        # Different rows: those that particles were fitted to judge every trial worse
+        n = self.rows.shape[0]
+        self.sample_system = self._sample_system(rng, n // _SAMPLE_SHARE)
+        few = min(n // _FIRST_SHARE, _FIRST_ROWS)
+        # The formula's ridge goes with 1/n: fewer rows need a larger one
+        self.first_system = self._sample_system(rng, few, n / max(few, 1))
 
     def _sample_system(
-        self, rng: np.random.RandomState
+        self, rng: np.random.RandomState, count: int, times_ridge: float = 1.0
     ) -> tuple[Callable[[Array], BrownianKernel], RidgeSystem] | None:
-        """Exact kernel and system of few of many rows, on which bad trials are dropped."""
+        """Exact kernel and system of `count` of many rows, None where they are few."""
         n = self.rows.shape[0]
         if n < _SAMPLE_FROM:
             return None
-        index = np.sort(rng.choice(n, n // _SAMPLE_SHARE, replace=False))
+        index = np.sort(rng.choice(n, count, replace=False))
         X, system = rows_at(self.rows, index), self.system
         at = array_namespace(X).asarray(index, **index_like(X))
         Y, s = (
             None if v is None else array_namespace(v).take(v, at, axis=0)
             for v in (system.Y, system.root_weights)
         )
-        return lambda W: BrownianKernel.of(X, W), RidgeSystem(Y, system.ridge, s, rng=rng)
+        ridge = times_ridge * system.ridge
+        return lambda W: BrownianKernel.of(X, W), RidgeSystem(Y, ridge, s, rng=rng)
 
     def _solved_for(self) -> tuple[Array, Array | None]:
         """Targets and root weights of the linear systems.
@@ -136,20 +145,36 @@ class Problem(Data):
             )
             start, max_iter = array_namespace(start).zeros_like(start), 0
         watcher = Watcher(self, held_out, watch)
+        given = {"penalty": penalty, "penalty_strength": settings.penalty_strength}
+        rule, tol, max_time = settings.step_size, settings.tol, settings.max_time
+        first = None
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "overflow", RuntimeWarning)  # reported as an error
+            if self.first_system is not None and held_out is None and not self.constant:
+                # Steps from a random start are coarse: the first half of them sees a sample
+                begun, half = time.perf_counter(), max_iter // 2
+                optimizer = ProximalGradient(rule, half, tol, max_time)
+                progress = Watcher(self, None, watch)
+                first = fit_bkernn(
+                    *self.first_system, start, optimizer=optimizer, watch=progress, **given
+                )
+                start = start if first.status is Status.COLLAPSED else first.W
+                max_iter -= len(first.history)
+                if first.status in (Status.INTERRUPTED, Status.TIME_LIMIT):
+                    max_iter = 0
+                if max_time is not None:
+                    max_time = max(max_time - (time.perf_counter() - begun), _NO_TIME)
             fit = fit_bkernn(
                 self.kernel,
                 self.system,
                 start,
-                penalty=penalty,
-                penalty_strength=settings.penalty_strength,
                 sample=self.sample_system,
-                optimizer=ProximalGradient(
-                    settings.step_size, max_iter, settings.tol, settings.max_time
-                ),
+                optimizer=ProximalGradient(rule, max_iter, tol, max_time),
                 watch=watcher,
+                **given,
             )
+        if first is not None:
+            fit = _joined(first, fit)
         return replace(fit, status=Status.CONVERGED) if self.constant else watcher.best(fit)
 
     def shapes(self, fit: BKerNNFit, /) -> ShapeFunctions:
@@ -179,6 +204,17 @@ class Problem(Data):
         gap = xp.linalg.vector_norm(CenteredKernel(binned) @ v - exact)
         scale = float(xp.linalg.vector_norm(exact))
         return float(gap) / scale if scale > 0 else 0.0
+
+
+def _joined(first: BKerNNFit, last: BKerNNFit) -> BKerNNFit:
+    """Give the last fit with the steps of both, and the first's end where that ended all."""
+    history, before = History(), first.history
+    for name in ("objective", "step", "residual"):
+        setattr(history, name, getattr(before, name) + getattr(last.history, name))
+    spent = before.seconds[-1] if before.seconds else 0.0
+    history.seconds = before.seconds + [spent + s for s in last.history.seconds]
+    ended = first.status in (Status.INTERRUPTED, Status.TIME_LIMIT)
+    return replace(last, history=history, status=first.status if ended else last.status)
 
 
 class Watcher:

@@ -31,6 +31,7 @@ from gpukfl.estimators._validation import (
     validate_samples,
 )
 from gpukfl.inspection import leading_directions
+from gpukfl.kernels import Kernel
 from gpukfl.methods import DegreeLaw, RegFeaL, RegFeaLFit, derivative_products, eta_shares
 from gpukfl.operators import HermiteOperator, KernelOperator
 
@@ -190,7 +191,7 @@ class RegFeaLBase(Reporting, LinearFeatures, HostPickled):
         try:
             self._retrain(data, weights, X, fit)
         except KeyboardInterrupt:  # the Hermite features predict
-            self.retrained_, self.kernel_, self.centers_, self.dual_coef_ = None, None, None, None
+            self._no_retraining()
             self.status_ = Status.INTERRUPTED.name
         self._warn(data)
 
@@ -274,9 +275,14 @@ class RegFeaLBase(Reporting, LinearFeatures, HostPickled):
         along = (sample - self._middle) @ to_host(self.components_).astype(np.float64).T
         self._range = np.stack([along.min(axis=0), along.max(axis=0)], axis=1)
 
+    def _no_retraining(self) -> None:
+        """Leave the predictions to the Hermite features."""
+        self.kernel_: Kernel | None = None
+        self.retrained_, self.centers_, self.dual_coef_ = None, None, None
+
     def _retrain(self, data: Data, weights: np.ndarray | None, X: Array, fit: RegFeaLFit) -> None:
         """Fit the retraining regressor on the coordinates along the learned directions."""
-        self.retrained_, self.kernel_, self.centers_, self.dual_coef_ = None, None, None, None
+        self._no_retraining()
         self.retrain_components_ = self.components_
         if self.retrain is None or data.constant or fit.status is Status.INTERRUPTED:
             return

@@ -208,13 +208,47 @@ def test_a_large_fit_judges_its_trials_on_a_sample_first(monkeypatch):
     plain = BKerNNRegressor(**settings).fit(X, y, sample_weight=w)
     monkeypatch.setattr(_bkernn_problem, "_SAMPLE_FROM", 500)
     monkeypatch.setattr(_bkernn_problem, "_SAMPLE_SHARE", 3)
+    monkeypatch.setattr(_bkernn_problem, "_FIRST_SHARE", 2)
     seen = []
     sampled = _bkernn_problem.Problem._sample_system
     monkeypatch.setattr(
         _bkernn_problem.Problem,
         "_sample_system",
-        lambda self, rng: seen.append(sampled(self, rng)) or seen[-1],
+        lambda self, *given: seen.append(sampled(self, *given)) or seen[-1],
     )
     model = BKerNNRegressor(**settings).fit(X, y, sample_weight=w)
-    assert seen[0][1].Y.shape == seen[0][1].root_weights.shape == (200, 1)
+    judges, first = seen[0][1], seen[1][1]
+    assert judges.Y.shape == judges.root_weights.shape == (200, 1)
+    assert first.Y.shape == (300, 1)
+    assert first.ridge == pytest.approx(2 * judges.ridge)  # it goes with 1/n
+    assert model.n_iter_ == len(model.history_) == 5
+    assert np.all(np.diff(model.history_.seconds) > 0)
     assert model.score(X, y) == pytest.approx(plain.score(X, y), abs=0.02)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize(("ends", "status"), [("max_time", "TIME_LIMIT"), ("ctrl_c", "INTERRUPTED")])
+def test_a_fit_that_ends_among_its_first_steps_is_solved_on_all_rows(monkeypatch, ends, status):
+    from gpukfl import BKerNNRegressor
+    from gpukfl.estimators import _bkernn_problem
+
+    monkeypatch.setattr(_bkernn_problem, "_SAMPLE_FROM", 500)
+    monkeypatch.setattr(_bkernn_problem, "_FIRST_SHARE", 2)
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((600, 3))
+    y = np.abs(X[:, 0])
+    model = BKerNNRegressor(5, max_iter=20, tol=0.0, random_state=0)
+    if ends == "max_time":
+        model.set_params(max_time=1e-6)
+    else:
+
+        def interrupt(k, history):
+            if k == 2:
+                raise KeyboardInterrupt
+
+        model._watch = interrupt
+    model.fit(X, y)
+    assert model.status_ == status
+    assert 1 <= model.n_iter_ <= 3
+    assert model.dual_coef_.shape[0] == 600 if hasattr(model, "dual_coef_") else True
+    assert model.score(X, y) > 0.5
