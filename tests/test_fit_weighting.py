@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 import gpukfl
 from gpukfl import _fit
 from gpukfl.cli import main
+from gpukfl.estimators._weighting_search import described
 from gpukfl.instantiations import GaussianSign, Instantiation, RandomKitchenSinks, Stumps
 from gpukfl.operators import FeatureOperator
 
@@ -107,7 +108,7 @@ def test_the_ridge_is_chosen(models, ridge):
     assert model.tuning == models["regression"].tuning
     (chosen,) = (trial for trial in model.tuning if trial["chosen"])
     assert chosen["ridge"] == pytest.approx(model.estimator.ridge_, rel=1e-12)
-    assert chosen["instantiation"] == repr(model.estimator.instantiation_)
+    assert chosen["instantiation"] == described(model.estimator.instantiation_)
 
 
 def test_a_ridge_is_taken():

@@ -40,7 +40,12 @@ from gpukfl.estimators._validation import (
 )
 from gpukfl.estimators._weighting_problem import LEARNERS, ON_SUMS, Learned, WeightingProblem
 from gpukfl.estimators._weighting_pruning import degradation_of
-from gpukfl.estimators._weighting_search import CHOICES, InstantiationSearch, top_score
+from gpukfl.estimators._weighting_search import (
+    CHOICES,
+    InstantiationSearch,
+    described,
+    top_score,
+)
 from gpukfl.instantiations import Instantiation, Stumps
 from gpukfl.methods import (
     LOSSES,
@@ -275,7 +280,7 @@ class WeightingBase(Reporting, LinearFeatures, HostPickled):
         best = max((top_score(one) for _, one in search.trials), default=None)
         trials = [
             {
-                "instantiation": repr(instantiation),
+                "instantiation": described(instantiation),
                 "ridge": one.validated.ridges[one.validated.best],  # type: ignore[union-attr]
                 "score": top_score(one),
                 "chosen": False,
@@ -289,7 +294,7 @@ class WeightingBase(Reporting, LinearFeatures, HostPickled):
         validated = learned.validated
         return trials + [
             {
-                "instantiation": repr(learned.operator.instantiation),
+                "instantiation": described(learned.operator.instantiation),
                 "ridge": ridge,
                 "score": score,
                 "chosen": k == validated.best,
@@ -381,23 +386,14 @@ class WeightingBase(Reporting, LinearFeatures, HostPickled):
 
     def _model_text(self) -> str:
         return (
-            f"{self._instantiation_text()}, {self.n_parameters_} of {self.n_parameters} "
+            f"{described(self.instantiation_)}, {self.n_parameters_} of {self.n_parameters} "
             f"parameters, {self.learner.replace('_', ' ')}, λ = {self.ridge_:.3g}"
         )
-
-    def _instantiation_text(self) -> str:
-        fields = getattr(self.instantiation_, "__dict__", {})
-        shown = [
-            f"{name} {value:.3g}"
-            for name, value in fields.items()
-            if name in ("sigma", "gamma") and value is not None
-        ]
-        return type(self.instantiation_).__name__ + (f" ({', '.join(shown)})" if shown else "")
 
     def _facts(self) -> dict[str, Any]:
         """Give what a report says of the model."""
         facts = {
-            "instantiation": self._instantiation_text(),
+            "instantiation": described(self.instantiation_),
             "learner": self.learner.replace("_", " "),
             "parameters": f"{self.n_parameters_} of {self.n_parameters}",
             "ridge λ": f"{self.ridge_:.3g}",

@@ -52,7 +52,7 @@ class InstantiationSearch:
             learned = problem.learn(problem.operator(instantiation, W), validate=True)
             if learned.validated is not None:
                 self.trials.append((instantiation, learned))
-                self.tell(f"tune {candidate}", len(self.trials) - 1, learned.history)
+                self.tell(f"tune {described(instantiation)}", len(self.trials) - 1, learned.history)
             if learned.status is Status.INTERRUPTED:
                 raise KeyboardInterrupt
             if self.trials and self.late():
@@ -78,3 +78,13 @@ def top_score(learned: Learned, /) -> float:
     """Score of the best ridge on the held-out folds."""
     assert learned.validated is not None
     return max(learned.validated.scores)
+
+
+def described(instantiation: Instantiation, /) -> str:
+    """Name and widths of an instantiation, in words."""
+    shown = [
+        f"{name} {value:.3g}"
+        for name in ("sigma", "gamma")
+        if isinstance(value := getattr(instantiation, name, None), float)
+    ]
+    return type(instantiation).__name__ + (f" ({', '.join(shown)})" if shown else "")

@@ -133,7 +133,7 @@ def plot_tuning(ax: Any, model: Any, /) -> None:
             color=color,
             label=f"{kind}, fewer parameters",
         ) if of_kind else None
-    name = last.split("(")[0]
+    name = last.split(" ")[0]
     ax.plot(
         [trial["ridge"] for trial in own],
         [trial["score"] for trial in own],

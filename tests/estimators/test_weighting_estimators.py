@@ -41,6 +41,7 @@ from weighting_cases import (
 )
 
 from gpukfl import RKHSWeightingRegressor
+from gpukfl.estimators._weighting_search import described
 from gpukfl.instantiations import GaussianSign, RandomKitchenSinks, Stumps
 from gpukfl.methods import LOSSES, generalization_gap
 from gpukfl.operators import FeatureOperator
@@ -89,7 +90,7 @@ def test_instantiations_are_chosen(instantiation, ridge):
     assert isinstance(model.instantiation_, kinds[instantiation])
     tried = {trial["instantiation"] for trial in model.tuning_}
     assert len(tried) == (8 if instantiation == "auto" else 4)
-    assert repr(model.instantiation_) in tried
+    assert described(model.instantiation_) in tried
     assert sum(trial["chosen"] for trial in model.tuning_) == 1
     assert model.score(NEW, Y_NEW) > 0.5
     if ridge != "auto":

