@@ -76,8 +76,8 @@ _ATTRIBUTES = """
     coef_, intercept_ : arrays of shape (n_distinct, n_targets) and (n_targets,)
         Coefficients of their Hermite products.
     retrain_components_ : array of shape (k, n_features)
-        Directions that `retrain` was fitted on: `components_`, or more where the leave-one-out
-        error of kernel ridge regression is clearly lower with more.
+        Directions that `retrain` was fitted on: the leading ones, as many as the leave-one-out
+        error of kernel ridge regression asks for.
     kernel_, centers_, dual_coef_ : Kernel and arrays, or None
         Of the kernel ridge regression on the directions.
     retrained_ : regressor or None

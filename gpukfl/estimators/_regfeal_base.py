@@ -42,10 +42,11 @@ FAR = 6.0  # standard deviations beyond which Hermite polynomials explode
 _RIDGE = 1e-8  # the paper's λ, in units of d^(-(2-r)/r)
 _SEARCH_SHARE, _FIT_SHARE = 0.5, 0.8  # of max_time after which the search, and the fit, have ended
 _NO_TIME = 1e-3
-_LOOK = 2_000  # rows on which numbers of directions are compared
+_LOOK = 1_000  # rows on which numbers of directions are compared
+_NUMBERS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 _EXACT, _MANY = 5_000, 100_000  # rows up to which all, or many, are centres of the last fit
 _CENTERS, _FEW_CENTERS = 2_000, 1_000
-_WORTH = 0.02  # share of the error that is worth more directions
+_WORTH = 0.01  # share of the error that is worth more directions
 
 
 class RegFeaLBase(Reporting, LinearFeatures, HostPickled):
@@ -312,14 +313,16 @@ class RegFeaLBase(Reporting, LinearFeatures, HostPickled):
         self._y_scale, self._y_mean = to_host(data.y_scale), to_host(data.y_mean)
 
     def _retrain_dimension(self, data: Data, weights: np.ndarray | None) -> int:
-        """Directions to retrain on: those of the paper's rule, unless more are clearly better.
+        """Give how many of the leading directions to retrain on.
 
-        By the leave-one-out error of kernel ridge regression on some rows. The rule compares
-        shares with 1/d, which misses directions where d is small or many matter alike.
+        By the leave-one-out error of kernel ridge regression on some rows: the fewest that reach
+        nearly the lowest. The paper's rule compares shares with 1/d, which misses directions
+        where d is small, and takes directions of noise where d is large.
         """
         d, found = len(self.importances_), self.n_effective_features_
         half = int(np.sum(self.importances_ >= 0.5 / d))
-        sizes = sorted({found, min(2 * found, d), max(half, found)})
+        fewer = {k for k in _NUMBERS if k < found}
+        sizes = sorted(fewer | {found, min(2 * found, d), max(half, found)})
         n = data.rows.shape[0]
         if len(sizes) == 1 or n < FEWEST:
             return found

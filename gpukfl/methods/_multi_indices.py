@@ -18,6 +18,7 @@ import numpy as np
 from scipy.special import gammaln, logsumexp
 
 _TAIL = 1e-3  # of the law's mass that a cut of the degree may leave out
+_NOTHING = 1e-9  # of it that no table has room for
 _LONGEST = 400  # degrees that are looked at
 
 
@@ -180,12 +181,13 @@ def _grouped(
     d1, d2 = int(first.sum()), int((~first).sum())
     near1 = eta[first].min()
     near2 = eta[~first].max() if d2 else 1.0
-    k = np.arange(law.longest + 1)
+    k = np.arange((_reach(law, len(eta)) if law.cut is None else law.cut) + 1)
     k1, k2 = np.meshgrid(k, k if d2 else k[:1], indexing="ij")
     weighted = k1 / near1 + k2 / near2
-    logs = _log_count(k1, d1) + _log_count(k2, d2) + law.log_c(k1 + k2) - penalty.log_of(weighted)
+    logs = _log_count(k, d1)[:, None] + _log_count(k2[0], d2) + law.log_c(k1 + k2)
+    logs -= penalty.log_of(weighted)
     logs[0, 0] = -np.inf
-    logs[k1 + k2 > law.longest] = -np.inf
+    logs[k1 + k2 > k[-1]] = -np.inf
     logs = _cut(logs, k1 + k2) if law.cut is None else logs
     total = logsumexp(logs)
     drawn = rng.choice(logs.size, size=count, p=np.exp(logs - total).ravel())
@@ -198,11 +200,22 @@ def _grouped(
     return tuples, log_density
 
 
-def _cut(logs: np.ndarray, degrees: np.ndarray) -> np.ndarray:
+def _reach(law: DegreeLaw, d: int) -> int:
+    """Degree above which next to nothing is left, so that tables need not be larger.
+
+    Of the law without its denominators; with them less is left, as they grow with the tuple.
+    """
+    k = np.arange(law.longest + 1)
+    logs = _log_count(k, d) + law.log_c(k)
+    logs[0] = -np.inf
+    return int(np.flatnonzero(np.isfinite(_cut(logs, k, _NOTHING))).max())
+
+
+def _cut(logs: np.ndarray, degrees: np.ndarray, tail: float = _TAIL) -> np.ndarray:
     """Leave out the highest degrees, as long as they hold little of the mass."""
     masses = np.bincount(degrees.ravel(), weights=np.exp(logs - logsumexp(logs)).ravel())
     beyond = np.cumsum(masses[::-1])[::-1]  # mass of this degree and all above
-    last = int(np.flatnonzero(beyond > _TAIL).max())
+    last = int(np.flatnonzero(beyond > tail).max())
     return np.where(degrees <= last, logs, -np.inf)
 
 
