@@ -31,7 +31,7 @@ from gpukfl.solvers import ProximalGradient
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
-REFERENCE = ROOT.parent / "shared" / "reference" / "bkernn.json"
+REFERENCES = ROOT.parent / "shared" / "reference"
 
 OURS, SECOND, THIRD = "#1f5fa8", "#c2571a", "#3c8d5a"
 PUBLISHED = "#555555"
@@ -54,8 +54,8 @@ def parser(description: str) -> argparse.ArgumentParser:
     line.add_argument(
         "--reference",
         type=Path,
-        help="published numbers (default: ../shared/reference/bkernn.json beside the "
-        "repository; without it the published columns stay empty)",
+        help="published numbers, a file or the folder of such files (default: ../shared/reference "
+        "beside the repository; without it the published columns stay empty)",
     )
     line.add_argument(
         "--out",
@@ -79,9 +79,13 @@ def output_folder(args: argparse.Namespace) -> Path:
     return args.out
 
 
-def published(args: argparse.Namespace, experiment: str) -> dict[str, Any] | None:
-    """One experiment of the reference file, None without the file."""
-    path = args.reference or REFERENCE
+def published(
+    args: argparse.Namespace, experiment: str, file: str = "bkernn.json"
+) -> dict[str, Any] | None:
+    """One experiment of a reference file, None without the file."""
+    path = args.reference or REFERENCES
+    if path.suffix != ".json":
+        path = path / file
     if not path.exists():
         if args.reference is not None:
             msg = f"expected a file of published numbers at {path}, found none"

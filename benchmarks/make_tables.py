@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -474,6 +475,282 @@ def _form(row: dict[str, Any]) -> str:
     return form if row["kernel"] == "Laplace" else f"{form}, {row['kernel']}"
 
 
+def weighting_table3(r: dict[str, Any]) -> str:
+    columns = {
+        "train_mse": ("train MSE", ".3f"),
+        "test_mse": ("test MSE", ".3f"),
+        "bound_Rm": ("bound (71)", ".3g"),
+        "train_01": ("train error", ".4f"),
+        "test_01": ("test error", ".4f"),
+        "training_time_s": ("seconds", ".2f"),
+    }
+    head = ["model", *(title for title, _ in columns.values()), "bound, exact θ", "coefficients",
+            "by accuracy", "search (s)", "chosen most often", "seeds"]  # fmt: skip
+    text = 'Published numbers in brackets; "by accuracy": test error where the cell is chosen so.'
+    parts = [text]
+    for data in dict.fromkeys(row["data"] for row in r["rows"]):
+        mine = [row for row in r["rows"] if row["data"] == data]
+        rows = []
+        for row in mine:
+            known = row["published"] or {}
+            cells = [_beside(row.get(k), known.get(k), form) for k, (_, form) in columns.items()]
+            chosen = max(row["chosen"], key=row["chosen"].get, default="–")
+            chosen = re.sub(r"\((\S+), gamma=([\d.]{,6}).*?\)", r" \1, gamma=\2", chosen)
+            more = [
+                number(row.get("bound_exact_theta"), ".3g"),
+                number(row.get("nonzero"), ".0f"),
+                number(row.get("accuracy_test_01")),
+                number(row.get("search_s"), ".1f"),
+            ]
+            rows.append([row["model"], *cells, *more, chosen, str(row["seeds"])])
+        train, test = mine[0]["rows"]
+        parts.append(f"{data}, {train:,} and {test:,} rows ({mine[0]['source']})")
+        parts.append(table(head, rows))
+    return "\n\n".join(parts)
+
+
+def _beside(ours: float | None, known: Any, form: str) -> str:
+    """Our number, the published one in brackets."""
+    if isinstance(known, dict):
+        known = f"> {known['greater_than']:g}"
+    elif known is not None:
+        known = f"{known:g}"
+    return number(ours, form) + ("" if known is None else f" ({known})")
+
+
+def weighting_pruning(r: dict[str, Any]) -> str:
+    head = ["learner", "train error", "test error", "pruned (%)", "train error after",
+            "test error after", "norm after", "seconds"]  # fmt: skip
+    keys = {
+        "pruning_percent": ".1f", "pruned_train_01": ".4f", "pruned_test_01": ".4f",
+        "norm_beta": ".4g",
+    }  # fmt: skip
+    rows = []
+    for name, row in r["rows"].items():
+        before = [number(row["train_01"]), number(row["test_01"])]
+        known = row["published"]
+        if "library" not in row:
+            after = [
+                number(row["pruning_percent"], ".1f"),
+                *before,
+                number(row["norm"], ".4g"),
+                "–",
+            ]
+            rows.append([name, *before, *after])
+        for schedule, label in (
+            ("library", "our penalties"),
+            ("as_published", "published penalties"),
+        ):
+            if schedule in row:
+                cells = [number(row[schedule][key], form) for key, form in keys.items()]
+                seconds = number(row[schedule]["seconds"], ".2f")
+                rows.append([f"{name}, {label}", *before, *cells, seconds])
+        if known:
+            cells = [f"{known[key]:g}" for key in ("train_01", "test_01", *keys)]
+            rows.append([f"{name}, as published", *cells, "–"])
+    text = [table(head, rows), "The four rules of acceptance after least squares, our penalties."]
+    names = {"norm": "(63) norm", "bound": "(64) bound", "risk": "(65) risk", "error": "(66) error"}
+    rules = r["rows"]["Least squares fit"]["rules"]
+    rows = [[label, *(number(rules[rule][key], form) for key, form in keys.items())]
+            for rule, label in names.items()]  # fmt: skip
+    return "\n\n".join([*text, table(["rule", *head[3:7]], rows)])
+
+
+def weighting_figure1(r: dict[str, Any]) -> str:
+    curves = r["curves"]
+    parts = []
+    for key, title, form in (("test_01", "Test error.", ".4f"), ("seconds", "Seconds.", ".3f")):
+        counts = next(iter(curves.values()))["T"]
+        rows = [[f"{T}", *(number(curve[key][k], form) for curve in curves.values())]
+                for k, T in enumerate(counts)]  # fmt: skip
+        parts += [title, table(["T", *curves], rows)]
+    return "\n\n".join(parts)
+
+
+def bench_weighting(r: dict[str, Any]) -> str:
+    head = ["fit", "precision", "seconds", "core seconds", "pass (s)", "floor (s)", "products", "erf", "Gram",
+            "peak memory (MB)", "test error", "coefficients", "µs per prediction"]  # fmt: skip
+    rows = [
+        [
+            row["fit"],
+            row["dtype"],
+            number(row["seconds"], ".2f"),
+            number(row["core_seconds"], ".2f"),
+            number(row["pass_seconds"], ".2f"),
+            number(row["floor_s"], ".2f"),
+            *(number(row[f"floor_{key}_s"], ".2f") for key in ("product", "erf", "gram")),
+            number(row["peak_anonymous_mb"], ".0f"),
+            number(row["test_01"]),
+            number(row["nonzero"], "d"),
+            number(row["predict_us_per_row"], ".1f"),
+        ]
+        for row in r["skin"]
+    ]
+    published = r["published_seconds"]
+    text = [
+        "Skin segmentation. The published fits took "
+        f"{published['least_squares']:.1f} s (least squares) and {published['lasso']:.0f} s "
+        "(Lasso), on another machine.",
+        table(head, rows),
+    ]
+    head = ["rows", "T", "seconds", "core seconds", "test R²", "peak memory (MB)",
+            "rows and targets (MB)"]  # fmt: skip
+    for key, title in (("by_n", "Against rows."), ("by_T", "Against parameters."),
+                       ("memory_map", "From a memory map.")):  # fmt: skip
+        rows = [
+            [f"{row['n']:,}", str(row["T"]), number(row["seconds"], ".2f"),
+             number(row["core_seconds"], ".2f"), number(row["test_r2"]),
+             number(row["peak_anonymous_mb"], ".0f"), number(row["x_mb"] + row["y_mb"], ".0f")]
+            for row in r[key]
+        ]  # fmt: skip
+        if rows:
+            text += [title, table(head, rows)]
+    return "\n\n".join(text)
+
+
+def regfeal_experiment1(r: dict[str, Any]) -> str:
+    names = {"RegFeaL": "ours", "RegFeaL, Hermite features": "Hermite features",
+             "RegFeaL, told the dimension": "told the dimension", "SIR": "SIR", "pHd": "pHd",
+             "OPG": "OPG", "MAVE": "MAVE", "Hermite kernel ridge": "Hermite kernel ridge",
+             "KernelRidgeRegressor": "kernel ridge"}  # fmt: skip
+    parts = []
+    for key, title in (("test_r2", "Test R²."), ("feature_score", "Feature score.")):
+        shown = {
+            name: label
+            for name, label in names.items()
+            if key in r["rows"][0]["methods"][name]
+            and not (key == "feature_score" and name.startswith("RegFeaL,"))
+        }
+        head = ["data", "repetitions", "published", *shown.values()]
+        head += ["published MAVE"] + (["noise ceiling"] if key == "test_r2" else [])
+        rows = []
+        for row in r["rows"]:
+            theirs = row.get("published")
+            line = [f"{row['setting'].replace('_', ' ')}, d = {row['d']}, n = {row['n']}"]
+            line += [str(len(row["seeds"])), _published(theirs, "RegFeaL", key)]
+            line += [
+                f"{cell[f'{key}_mean']:.3f} ± {cell[f'{key}_std']:.3f}"
+                if name == "RegFeaL"
+                else number(cell[f"{key}_mean"], ".3f")
+                for name in shown
+                if (cell := row["methods"][name])
+            ]
+            median = None if theirs is None else theirs["MAVE"][f"{key}_median"]
+            line.append(number(median, ".3f"))
+            if key == "test_r2":
+                line.append(number(None if theirs is None else theirs["ceiling"], ".3f"))
+            rows.append(line)
+        parts += [title, table(head, rows)]
+    rows = [
+        [f"{row['setting'].replace('_', ' ')}, d = {row['d']}, n = {row['n']}",
+         number(row["methods"]["RegFeaL"]["dimension_score_mean"], ".3f"),
+         _published(row.get("published"), "RegFeaL", "dimension_score"),
+         *(number(row["methods"][name]["seconds_mean"], ".1f")
+           for name in ("RegFeaL", "Hermite kernel ridge", "KernelRidgeRegressor", "OPG", "MAVE"))]
+        for row in r["rows"]
+    ]  # fmt: skip
+    head = ["data", "dimension score", "published", "seconds, search included",
+            "Hermite kernel ridge", "kernel ridge", "OPG", "MAVE"]  # fmt: skip
+    parts += ["Estimated dimension, and seconds.", table(head, rows)]
+    rows = []
+    for cell in r["explained"]:
+        for key, label in (("chosen_by_folds", "5 folds, regression on the directions"),
+                           ("chosen_by_hermite_folds", "5 folds, Hermite features"),
+                           ("best_on_test", "best on test")):  # fmt: skip
+            at = cell[key]
+            rows.append([f"{cell['cell']}, {label}", f"{at['degree_decay']:g}, {at['strength']:g}",
+                         number(at["test_r2"], ".3f"), number(at["hermite_r2"], ".3f"),
+                         number(at["feature_score"], ".3f"), str(at["dimension"])])  # fmt: skip
+    if rows:
+        head = ["data", "ρ, μ", "test R²", "Hermite features", "feature score", "dimension"]
+        parts += ["The whole published grid on single data sets.", table(head, rows)]
+    return "The published MAVE is a median over the repetitions.\n\n" + "\n\n".join(parts)
+
+
+def _published(cell: dict[str, Any] | None, method: str, key: str) -> str:
+    if cell is None:
+        return "–"
+    return f"{cell[method][f'{key}_mean']:.3f} ± {cell[method][f'{key}_std']:.3f}"
+
+
+def regfeal_experiment2(r: dict[str, Any]) -> str:
+    head = ["n, m", "R²", "published", "feature score", "published", "of the next directions",
+            "distinct tuples", "seconds"]  # fmt: skip
+    rows = []
+    for row in [*r["rows"], *r["with_1_over_c"]]:
+        line = [f"{row['n']}, {row['m']}" + (", with 1/c" if row["over_c"] else "")]
+        for key in ("test_r2", "feature_score"):
+            line.append(f"{row[f'{key}_mean']:.3f} ± {row[f'{key}_std']:.3f}")
+            known = f"published_{key}_mean" in row
+            line.append(
+                f"{row[f'published_{key}_mean']:.3f} ± {row[f'published_{key}_std']:.3f}"
+                if known
+                else "–"
+            )
+        line += [number(row["feature_score_updated_mean"], ".3f")]
+        line += [number(row["distinct_mean"], ".0f"), number(row["seconds_mean"], ".2f")]
+        rows.append(line)
+    return table(head, rows)
+
+
+def regfeal_experiment3(r: dict[str, Any]) -> str:
+    head = ["iteration", "R²", "published", "feature score", "published", "two largest shares",
+            "published", "distinct tuples", "published", "mean degree", "published"]  # fmt: skip
+    rows = []
+    for k, row in enumerate(r["draws"][0]):
+        known = r["published"][k] if k < len(r["published"]) else {}
+        line = [str(row["iteration"])]
+        for key, form in (("test_r2", ".4f"), ("feature_score", ".4f"), ("shares", ".3f"),
+                          ("distinct", "d"), ("mean_degree", ".2f")):  # fmt: skip
+            for cell in (row, known):
+                value = cell.get(key)
+                if key == "shares" and value is not None:
+                    value = sum(value[:2])
+                line.append(number(value, form))
+        rows.append(line)
+    parts = ["The first draw of the tuples.", table(head, rows)]
+    head = ["n, m, polynomial", "defaults", "ρ, μ", "max_degree=4", "μ"]
+    rows = [
+        [f"{row['n']}, {row['m']}, {row['seed']}",
+         number(row["degree_decay"]["feature_score"], ".5f"),
+         f"{row['degree_decay']['degree_decay']:g}, {row['degree_decay']['strength']:g}",
+         number(row["max_degree"]["feature_score"], ".5f"), f"{row['max_degree']['strength']:g}"]
+        for row in r["polynomials"]
+    ]  # fmt: skip
+    return "\n\n".join([*parts, "Feature scores on noiseless polynomials.", table(head, rows)])
+
+
+def bench_regfeal(r: dict[str, Any]) -> str:
+    head = ["fit", "seconds", "of processor", "test R²", "feature score", "µs per prediction",
+            "peak memory (MB)", "before (MB)", "data (MB)"]  # fmt: skip
+
+    def line(name: str, row: dict[str, Any]) -> list[str]:
+        return [name, number(row["seconds"], ".2f"), number(row["processor_seconds"], ".2f"),
+                number(row["test_r2"]), number(row["feature_score"]),
+                number(row["predict_us_per_row"], ".1f"), number(row["peak_anonymous_mb"], ".0f"),
+                number(row["anonymous_before_mb"], ".0f"), number(row["data_mb"], ".0f")
+                ]  # fmt: skip
+
+    first = r["fits"][0]
+    parts = [
+        f"n = {first['n']:,}, d = {first['d']}, {first['m']} tuples.",
+        table(head, [line(row["fit"], row) for row in r["fits"]]),
+        "Against rows and dimension, prediction by the Hermite features.",
+    ]
+    rows = [
+        line(f"n = {row['n']:,}, d = {row['d']}, m = {row['m']}, {row['dtype']}", row)
+        for row in [*r["by_n"], *r["by_d"]]
+    ]
+    parts.append(table(head, rows))
+    names = list(r["parts"][0]["totals"])
+    rows = [
+        [f"n = {row['n']:,}, d = {row['d']}, m = {row['m']}",
+         *(number(row["totals"][key], ".2f") for key in names)]
+        for row in r["parts"]
+    ]  # fmt: skip
+    return "\n\n".join([*parts, "Seconds of the parts, all iterations.", table(["", *names], rows)])
+
+
 Section = tuple[str, Callable[[dict[str, Any]], str]]
 # One file for each method
 FILES: dict[str, dict[str, Section]] = {
@@ -501,6 +778,18 @@ FILES: dict[str, dict[str, Section]] = {
         "selection_hierarchy": ("Section 6.2: hierarchical interactions", selection_hierarchy),
         "selection_landscape": ("Section 3.1: landscape", selection_landscape),
         "bench_selection": ("Time, memory and agreement", bench_selection),
+    },
+    "weighting_results.md": {
+        "weighting_table3": ("Table 3: four data sets", weighting_table3),
+        "weighting_pruning": ("Table 2: pruning", weighting_pruning),
+        "weighting_figure1": ("Figure 1: four learners against T", weighting_figure1),
+        "bench_weighting": ("Time and memory", bench_weighting),
+    },
+    "regfeal_results.md": {
+        "regfeal_experiment1": ("Experiment 1: samples and dimension", regfeal_experiment1),
+        "regfeal_experiment2": ("Experiment 2: random features", regfeal_experiment2),
+        "regfeal_experiment3": ("Experiment 3: over the iterations", regfeal_experiment3),
+        "bench_regfeal": ("Time and memory", bench_regfeal),
     },
 }
 

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import numpy as np
 from common import ROOT, say
+from sklearn.datasets import load_breast_cancer
+from sklearn.model_selection import train_test_split
 
 DATA = ROOT.parent / "shared" / "data"
 
@@ -34,6 +36,13 @@ OPENML = {
 
 # UCI sets with the usual splits; power-plant is not at OpenML
 UCI_AT_OPENML = {"kin8nm": 189}
+
+# Binary sets of the RKHS weightings: their files, and whose rows those are
+CLASSIFICATION = {
+    "adults": ("adults.npz", "the authors' split"),
+    "skin segmentation": ("skin.npz", "the authors' split"),
+    "mnist17": ("mnist17_t10k.npz", "MNIST test digits only, own split"),
+}
 
 
 def openml_sample(args: argparse.Namespace, name: str) -> tuple[np.ndarray, np.ndarray, str]:
@@ -70,6 +79,33 @@ def uci_split(
     test, train = np.split(rows, [len(y) // 10])
     say(f"{name}: fetched {X.shape} from OpenML; the split is not the usual one")
     return X[train], y[train], X[test], y[test], f"OpenML {UCI_AT_OPENML[name]}, own split"
+
+
+def classification_split(
+    args: argparse.Namespace, name: str
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, str]:
+    """Train X and y (-1, 1), test X and y of a binary set, raw, and where they come from."""
+    if name == "breast cancer":
+        X, y = load_breast_cancer(return_X_y=True)
+        parts = train_test_split(X, 1.0 - 2.0 * y, test_size=0.25, random_state=0)
+        return parts[0], parts[2], parts[1], parts[3], "the authors' split"
+    file, source = CLASSIFICATION[name]
+    folder = _data_folder(args)
+    path = None if folder is None else folder / "classification" / file
+    if path is None or not path.exists():
+        msg = (
+            f"expected {name} in classification/{file} of --data, ../shared/data or $GPUKFL_DATA"
+            + (", found no folder" if path is None else f", found no {path}")
+        )
+        raise FileNotFoundError(msg)
+    with np.load(path) as found:
+        if "X_train" in found:
+            keys = ("X_train", "y_train", "X_test", "y_test")
+            X, y, X_test, y_test = (found[key].astype(np.float64) for key in keys)
+            return X, y, X_test, y_test, source
+        X, y = found["X"].astype(np.float64), found["y"].astype(np.float64)
+        test = found["test_mask"]
+    return X[~test], y[~test], X[test], y[test], source
 
 
 def _data_folder(args: argparse.Namespace) -> Path | None:

@@ -28,6 +28,14 @@ SCRIPTS = (
     "selection_hierarchy.py",
     "selection_landscape.py",
     "bench_selection.py",
+    "weighting_table3.py",
+    "weighting_pruning.py",
+    "weighting_figure1.py",
+    "bench_weighting.py",
+    "regfeal_experiment1.py",
+    "regfeal_experiment2.py",
+    "regfeal_experiment3.py",
+    "bench_regfeal.py",
 )
 
 

@@ -62,6 +62,17 @@ ALLOWED = {
     "methods/_pruning.py": {"numpy"},
     "methods/_selection_objective.py": {"numpy"},
     "solvers/_projected_gradient.py": {"numpy"},
+    # Tuples of degrees are drawn, and their laws held in logarithms, on the host
+    "methods/_multi_indices.py": {"numpy", "scipy.special.gammaln", "scipy.special.logsumexp"},
+    # Rotation and shares of a few directions are decided on the host
+    "methods/_regfeal.py": {"numpy", "scipy.sparse", "scipy.sparse.coo_array"},
+    # Which factors a tuple has
+    "operators/_hermite.py": {
+        "numpy.argsort",
+        "numpy.ascontiguousarray",
+        "numpy.ndarray",
+        "numpy.take_along_axis",
+    },
     # A T x T problem: the rows were summed up where they live, what is left is small
     "solvers/_lasso.py": {"numpy"},
     # Indices of samples are chosen, and small matrices of draws factored, on the host

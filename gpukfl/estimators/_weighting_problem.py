@@ -17,6 +17,7 @@ from gpukfl.estimators._data import Data
 from gpukfl.instantiations import Instantiation
 from gpukfl.methods import (
     LOSSES,
+    FoldSums,
     FunctionalDescent,
     LassoFits,
     Sums,
@@ -148,7 +149,7 @@ class WeightingProblem(Data):
         tell: Callable[..., None],
         validate: bool,
     ) -> Learned:
-        begun, history, lasso = time.perf_counter(), History(), self.settings.learner == "lasso"
+        begun, history = time.perf_counter(), History()
         folds = self.folds() if validate else np.zeros(self.n, dtype=np.int64)
 
         def watch(seen: int) -> bool:
@@ -159,16 +160,7 @@ class WeightingProblem(Data):
         sums = fold_sums(operator, self.Y, self.weights, folds, watch=watch)
         sums.folds = [one for one in sums.folds if one.count]
         status, whole = sums.status, sums.whole
-        fits = LassoFits(Lasso())
-        factors: list[Any] = []
-
-        def solve(some: Sums, ridges: Sequence[float]) -> list[Array]:
-            if lasso:
-                return fits(some, ridges)
-            solved, factor = least_squares(sums, some, ridges)
-            factors[:] = [factor]
-            return solved
-
+        solve = _LassoOnSums() if self.settings.learner == "lasso" else _LeastSquares(sums)
         ridges, unit = self._ridges(operator, whole)
         validated, chosen = None, ridges[len(ridges) // 2]
         if len(sums.folds) > 1:
@@ -177,18 +169,8 @@ class WeightingProblem(Data):
                 chosen = ridges[validated.best]
             except KeyboardInterrupt:
                 status = Status.INTERRUPTED
-        # A path from above is as quick as its last penalty alone
-        path = [r for r in ridges if r >= chosen] if lasso else [chosen]
-        A = solve(whole, path)[path.index(chosen)]
+        A = solve.last(whole, ridges, chosen)
         history = _one_entry(self._objective(operator, whole, A, chosen), begun)
-        ending: dict[str, Any] = {}
-        if lasso:
-            last = [one[path.index(chosen)] for one in fits.fits]
-            ending = {"gap": max(fit.gap for fit in last)}
-            worst = next((f.status for f in last if f.status is not Status.CONVERGED), status)
-            status = status if status is not Status.CONVERGED else worst
-        else:
-            ending = {"jitter": factors[0].jitter, "raised": factors[0].raised}
         held_out = None
         if validated is not None:
             coefs = validated.coefs[ridges.index(chosen)]
@@ -197,13 +179,15 @@ class WeightingProblem(Data):
             operator,
             A,
             math.log(chosen) + unit,
-            status,
+            status if status is not Status.CONVERGED else solve.status,
             history,
+            jitter=solve.jitter,
+            raised=solve.raised,
+            gap=solve.gap,
             n_seen=sums.n_seen,
             sums=whole,
             validated=_in_units(validated, unit),
             held_out=held_out,
-            **ending,
         )
 
     def _ridges(self, operator: FeatureOperator, whole: Sums) -> tuple[list[float], float]:
@@ -359,6 +343,49 @@ class WeightingProblem(Data):
             w = self.root_weights
             weights.append(np.ones(len(index)) if w is None else to_host(w)[index, 0] ** 2)
         return HeldOut(np.concatenate(F), np.concatenate(Y), np.concatenate(weights))
+
+
+class _LeastSquares:
+    """Algorithm 3 on sums, and how the last solve ended."""
+
+    status, gap = Status.CONVERGED, 0.0
+
+    def __init__(self, sums: FoldSums) -> None:
+        self.sums, self.jitter, self.raised = sums, 0.0, False
+
+    def __call__(self, some: Sums, ridges: Sequence[float]) -> list[Array]:
+        """Coefficients for each ridge."""
+        solved, factor = least_squares(self.sums, some, ridges)
+        self.jitter, self.raised = factor.jitter, factor.raised
+        return solved
+
+    def last(self, whole: Sums, ridges: Sequence[float], chosen: float) -> Array:  # noqa: ARG002
+        """Coefficients for the ridge that was chosen."""
+        return self(whole, [chosen])[0]
+
+
+class _LassoOnSums:
+    """Algorithm 4 on sums, and how the last solve ended."""
+
+    jitter, raised = 0.0, False
+
+    def __init__(self) -> None:
+        self.fits, self.gap, self.status = LassoFits(Lasso()), 0.0, Status.CONVERGED
+
+    def __call__(self, some: Sums, ridges: Sequence[float]) -> list[Array]:
+        """Coefficients for each ridge, along one path."""
+        return self.fits(some, ridges)
+
+    def last(self, whole: Sums, ridges: Sequence[float], chosen: float) -> Array:
+        """Coefficients for the ridge that was chosen: a path from above is as quick."""
+        path = [ridge for ridge in ridges if ridge >= chosen]
+        k = path.index(chosen)
+        A = self(whole, path)[k]
+        ends = [fits[k] for fits in self.fits.fits]
+        self.gap = max(end.gap for end in ends)
+        failed = [end.status for end in ends if end.status is not Status.CONVERGED]
+        self.status = failed[0] if failed else Status.CONVERGED
+        return A
 
 
 def _in_units(validated: Validated | None, log_unit: float) -> Validated | None:

@@ -13,6 +13,8 @@ from gpukfl import (
     KernelFeatureSelectorClassifier,
     KernelRidgeClassifier,
     KernelRidgeRegressor,
+    RegFeaLClassifier,
+    RegFeaLRegressor,
     RKHSWeightingClassifier,
     RKHSWeightingRegressor,
 )
@@ -24,6 +26,8 @@ HKRR = {"ridge": 1e-3, "n_starts": 1, "max_iter": 5, "random_state": 0}
 # With thresholds by permutations the checks' noise selects nothing, and then `transform` raises by
 # design
 SELECTION = {"sparsity": 0.0, "random_state": 0}
+# Few degrees: data of the checks lie far out where they are not standardised alike
+REGFEAL = {"degree_decay": 0.1, "strength": 0.1, "n_iter": 2, "retrain": None, "random_state": 0}
 ESTIMATORS = [
     BKerNNRegressor(n_particles=20, max_iter=5, random_state=0),
     BKerNNClassifier(n_particles=20, max_iter=5, random_state=0),
@@ -36,6 +40,9 @@ ESTIMATORS = [
     KernelFeatureSelectorClassifier(**SELECTION),
     RKHSWeightingRegressor(30, instantiation="gaussian_sign", random_state=0),
     RKHSWeightingClassifier(30, instantiation=Stumps(), random_state=0),
+    RegFeaLRegressor(30, **REGFEAL),
+    RegFeaLClassifier(30, **REGFEAL),
+    RegFeaLRegressor(10, n_iter=1, max_degree=2, random_state=0),  # tuned, then kernel ridge
 ]
 EXPECTED_FAILURES = {
     name: {
