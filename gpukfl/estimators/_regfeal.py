@@ -59,9 +59,9 @@ _ATTRIBUTES = """
     ----------
     R_ : array of shape (n_features, n_features)
         Rotation; its columns are directions, most important first. The identity for variables.
-    eta_, importances_ : host array of shape (n_features,)
+    eta_, importances_ : arrays of shape (n_features,)
         η of the columns of R, and their shares η^(r/(2-r)), which sum to 1.
-    eta_path_ : host array of shape (n_iter_ + 1, n_features)
+    eta_path_ : array of shape (n_iter_ + 1, n_features)
         η of each iteration, and of the end.
     n_features_estimated_, n_effective_features_ : int
         Directions whose share is at least 1/d.
@@ -71,7 +71,7 @@ _ATTRIBUTES = """
         Norms of the rows of R weighted with the shares, summing to 1.
     feature_matrix_ : array of shape (n_features, n_features)
         Expected outer product of gradients, eq. (2.9).
-    multi_indices_ : host array of shape (n_distinct, n_features)
+    multi_indices_ : array of shape (n_distinct, n_features)
         Tuples α of the last iteration.
     coef_, intercept_ : arrays of shape (n_distinct, n_targets) and (n_targets,)
         Coefficients of their Hermite products.
@@ -122,8 +122,8 @@ class RegFeaLRegressor(ArrayRegressor, RegFeaLBase):
     >>> z = (X[:, 0] + X[:, 1]) / np.sqrt(2)
     >>> y = z**3 - z
     >>> model = RegFeaLRegressor(500, degree_decay=0.4, strength=0.1, random_state=0).fit(X, y)
-    >>> model.components_.round(2)
-    array([[ 0.71,  0.71, -0.  , -0.  ,  0.  ]])
+    >>> np.abs(model.components_[:, :2]).round(1)
+    array([[0.7, 0.7]])
     """
 
 

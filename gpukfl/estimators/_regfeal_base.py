@@ -13,7 +13,16 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from gpukfl._array import Array, array_namespace, beside, double_like, library_of, like, to_host
+from gpukfl._array import (
+    Array,
+    array_namespace,
+    beside,
+    double_like,
+    index_like,
+    library_of,
+    like,
+    to_host,
+)
 from gpukfl._places import resolve_place
 from gpukfl._results import Status
 from gpukfl._rows import Rows
@@ -250,18 +259,23 @@ class RegFeaLBase(Reporting, LinearFeatures, HostPickled):
             intercept = back(xp.asarray(fit.intercept, **on) * data.y_scale + data.y_mean)
         check_finite_result(coef, intercept)
         self.coef_, self.intercept_ = coef, intercept
-        self.multi_indices_ = fit.indices.tuples
-        self.mean_, self.scale_ = data.rows.shift, data.rows.scale
+        xp = array_namespace(coef)
+        there = xp.empty((0,), **double_like(coef))
+        self.multi_indices_ = xp.asarray(fit.indices.tuples, **index_like(coef))
+        shift, scale = data.rows.shift, data.rows.scale
+        self.mean_ = None if shift is None else beside(shift, there)
+        self.scale_ = None if scale is None else beside(scale, there)
         # What the last regression says of the directions, beside those it was made with
         R, eta = method.directions(fit)
-        self._rotation = fit.R
-        self.R_, self.eta_ = beside(R, coef), eta
-        self.importances_ = eta_shares(eta, self.sparsity_exponent)
-        self.eta_path_ = np.stack([*fit.etas, eta])
+        self._rotation = beside(fit.R, there)
+        shares = eta_shares(eta, self.sparsity_exponent)
+        self.R_, self.eta_ = beside(R, coef), beside(eta, there)
+        self.importances_ = beside(shares, there)
+        self.eta_path_ = beside(np.stack([*fit.etas, eta]), there)
         in_units = fit.f_hat * to_host(data.y_scale)[None, :]
         M = derivative_products(fit.indices.tuples, in_units)
         self.feature_matrix_ = beside(fit.R @ M @ fit.R.T, coef)
-        self._keep_directions(R * self.importances_[None, :])
+        self._keep_directions(R * shares[None, :])
         self.ridge_ = method.ridge
         self.history_, self.n_iter_ = fit.history, len(fit.history)
         self.status_ = fit.status.name
@@ -272,9 +286,10 @@ class RegFeaLBase(Reporting, LinearFeatures, HostPickled):
         if len(index) > 500:
             index = np.sort(np.random.RandomState(0).choice(len(index), 500, replace=False))
         sample = to_host(data.rows.at(index)).astype(np.float64)
-        self._middle = sample.mean(axis=0)
-        along = (sample - self._middle) @ to_host(self.components_).astype(np.float64).T
-        self._range = np.stack([along.min(axis=0), along.max(axis=0)], axis=1)
+        middle = sample.mean(axis=0)
+        along = (sample - middle) @ to_host(self.components_).astype(np.float64).T
+        self._middle = beside(middle, there)
+        self._range = beside(np.stack([along.min(axis=0), along.max(axis=0)], axis=1), there)
 
     def _no_retraining(self) -> None:
         """Leave the predictions to the Hermite features."""
@@ -289,7 +304,7 @@ class RegFeaLBase(Reporting, LinearFeatures, HostPickled):
             return
         xp = array_namespace(data.reference)
         k = self._retrain_dimension(data, weights)
-        directions = leading_directions(to_host(self.R_) * self.importances_, k)
+        directions = leading_directions(to_host(self.R_) * to_host(self.importances_), k)
         self.retrain_components_ = beside(directions, self.coef_)
         Z = project(data.rows, xp.asarray(directions, **double_like(data.reference)))
         if self.retrain == "kernel_ridge":
@@ -319,8 +334,9 @@ class RegFeaLBase(Reporting, LinearFeatures, HostPickled):
         nearly the lowest. The paper's rule compares shares with 1/d, which misses directions
         where d is small, and takes directions of noise where d is large.
         """
-        d, found = len(self.importances_), self.n_effective_features_
-        half = int(np.sum(self.importances_ >= 0.5 / d))
+        shares = to_host(self.importances_)
+        d, found = len(shares), self.n_effective_features_
+        half = int(np.sum(shares >= 0.5 / d))
         fewer = {k for k in _NUMBERS if k < found}
         sizes = sorted(fewer | {found, min(2 * found, d), max(half, found)})
         n = data.rows.shape[0]
@@ -332,7 +348,7 @@ class RegFeaLBase(Reporting, LinearFeatures, HostPickled):
         X = to_host(data.rows.at(index)).astype(np.float64)
         Y = to_host(data.Y)[index].astype(np.float64)
         w = None if weights is None else weights[index]
-        directions = leading_directions(to_host(self.R_) * self.importances_, sizes[-1])
+        directions = leading_directions(to_host(self.R_) * shares, sizes[-1])
         errors = {}
         for k in sizes:
             model = QuietKernelRidge(random_state=0).fit(X @ directions[:k].T, Y, sample_weight=w)
@@ -360,11 +376,10 @@ class RegFeaLBase(Reporting, LinearFeatures, HostPickled):
         xp = array_namespace(self.coef_)
         rows = Rows(X, xp.empty((0,), **like(self.coef_)), self.mean_, self.scale_)
         if self.kernel_ is None and self.retrained_ is None:
-            R = self._rotation
-            turned = not np.array_equal(R, np.eye(len(R)))
-            placed = xp.asarray(R, **double_like(self.coef_)) if turned else None
-            ones = np.ones(len(self.multi_indices_))
-            operator = HermiteOperator(rows, self.multi_indices_, ones, placed, self.clip)
+            R = to_host(self._rotation)
+            placed = None if np.array_equal(R, np.eye(len(R))) else self._rotation
+            tuples = to_host(self.multi_indices_)
+            operator = HermiteOperator(rows, tuples, np.ones(len(tuples)), placed, self.clip)
             return xp.astype(self.intercept_ + operator @ self.coef_, X.dtype)
         Z = project(rows, self.retrain_components_)
         if self.kernel_ is not None:
@@ -393,8 +408,9 @@ class RegFeaLBase(Reporting, LinearFeatures, HostPickled):
         return self.n_effective_features_
 
     def _model_text(self) -> str:
+        count = self.multi_indices_.shape[0]
         return (
-            f"{len(self.multi_indices_)} Hermite features, degree decay {self.degree_decay_:g}, "
+            f"{count} Hermite features, degree decay {self.degree_decay_:g}, "
             f"strength {self.strength_:g}, then {self._last_text()}"
         )
 
@@ -411,11 +427,11 @@ class RegFeaLBase(Reporting, LinearFeatures, HostPickled):
             decay = f"degree at most {self.max_degree}"
         return {
             "selection of": self.selection,
-            "Hermite features": len(self.multi_indices_),
+            "Hermite features": self.multi_indices_.shape[0],
             "degree decay ρ": decay,
             "strength μ": f"{self.strength_:g} of d^-(2-r)/r",
             "prediction by": self._last_text(),
-            "largest degree": int(self.multi_indices_.sum(axis=1).max(initial=0)),
+            "largest degree": int(to_host(self.multi_indices_).sum(axis=1).max(initial=0)),
             "kernel products": "by blocks",
         }
 
@@ -435,10 +451,10 @@ class RegFeaLBase(Reporting, LinearFeatures, HostPickled):
             Coordinates along the directions, and predictions.
         """
         check_is_fitted(self)
-        directions = to_host(self.components_).astype(float)[:count]
-        steps = np.linspace(self._range[:count, 0], self._range[:count, 1], points, axis=1)
-        X = self._middle + steps[:, :, None] * directions[:, None, :]
         host = self.to_host()
+        directions = host.components_.astype(float)[:count]
+        steps = np.linspace(host._range[:count, 0], host._range[:count, 1], points, axis=1)
+        X = host._middle + steps[:, :, None] * directions[:, None, :]
         flat = X.reshape(-1, X.shape[-1])
         if host.scale_ is not None:
             flat = flat * host.scale_ + host.mean_

@@ -116,7 +116,7 @@ class WeightingProblem(Data):
             order = order[np.argsort(codes[order], kind="stable")]
         if self.weights is not None:  # so that no fold has all the weight
             order = order[np.argsort(to_host(self.weights)[order, 0] == 0, kind="stable")]
-        folds = np.empty(self.n, dtype=np.int64)
+        folds = np.empty(self.n, dtype=np.int8)
         folds[order] = np.arange(self.n) % min(N_FOLDS, self.n)
         return folds
 
@@ -150,7 +150,7 @@ class WeightingProblem(Data):
         validate: bool,
     ) -> Learned:
         begun, history = time.perf_counter(), History()
-        folds = self.folds() if validate else np.zeros(self.n, dtype=np.int64)
+        folds = self.folds() if validate else np.zeros(self.n, dtype=np.int8)
 
         def watch(seen: int) -> bool:
             _note(history, 1.0, seen / self.n, begun)

@@ -23,7 +23,7 @@ def plot_eta(ax: Any, model: Any, /) -> None:
     """
     from matplotlib import colormaps
 
-    e = model.estimator
+    e = model.estimator.to_host()
     r = e.sparsity_exponent
     shares = e.eta_path_ ** (r / (2.0 - r))
     shares = shares / shares.sum(axis=1, keepdims=True)

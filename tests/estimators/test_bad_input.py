@@ -19,6 +19,8 @@ from gpukfl import (
     KernelFeatureSelectorClassifier,
     KernelRidgeClassifier,
     KernelRidgeRegressor,
+    RegFeaLClassifier,
+    RegFeaLRegressor,
     RKHSWeightingClassifier,
     RKHSWeightingRegressor,
 )
@@ -79,13 +81,25 @@ def weighting_classifier(**options):
     return RKHSWeightingClassifier(**{**weighting().get_params(), **options})
 
 
-MAKERS = [regressor, BrownianKernelRidge, kernel_ridge, hkrr, selector, weighting]
+def regfeal(**options):
+    few = {"n_random_features": 10, "degree_decay": 0.3, "strength": 0.1, "n_iter": 2}
+    return RegFeaLRegressor(
+        **{**few, "retrain": None, "standardize": False, "random_state": 0, **options}
+    )
+
+
+def regfeal_classifier(**options):
+    return RegFeaLClassifier(**{**regfeal().get_params(), **options})
+
+
+MAKERS = [regressor, BrownianKernelRidge, kernel_ridge, hkrr, selector, weighting, regfeal]
 CLASSIFIERS = [
     classifier,
     kernel_classifier,
     hkrr_classifier,
     selector_classifier,
     weighting_classifier,
+    regfeal_classifier,
 ]
 
 
@@ -164,7 +178,7 @@ def test_bad_targets_are_named(make, bad, match):
         make().fit(X, bad)
 
 
-@pytest.mark.parametrize("make", [regressor, kernel_ridge, hkrr, selector, weighting])
+@pytest.mark.parametrize("make", [regressor, kernel_ridge, hkrr, selector, weighting, regfeal])
 @pytest.mark.parametrize(
     ("bad", "match"),
     [
@@ -238,7 +252,14 @@ def test_samples_that_overflow_when_cast_are_reported(make):
 
 
 @pytest.mark.parametrize(
-    "kind", [BKerNNRegressor, HKRRRegressor, KernelFeatureSelector, RKHSWeightingRegressor]
+    "kind",
+    [
+        BKerNNRegressor,
+        HKRRRegressor,
+        KernelFeatureSelector,
+        RKHSWeightingRegressor,
+        RegFeaLRegressor,
+    ],
 )
 def test_samples_that_overflow_when_standardised_are_reported(kind):
     with pytest.raises(ValueError, match="X overflows float64 when it is standardised"):
@@ -375,7 +396,36 @@ WEIGHTING_NUMBERS = [
     ("max_time", 0, ValueError, "greater than 0, or None, got 0"),
     ("max_time", float("nan"), ValueError, "greater than 0, or None, got nan"),
 ]
+REGFEAL_NUMBERS = [
+    ("n_random_features", 0, ValueError, "an integer of at least 1, got 0"),
+    ("n_random_features", 2.5, TypeError, "an integer .* got 2.5"),
+    ("n_random_features", "auto", TypeError, "got 'auto'"),
+    ("degree_decay", -0.1, ValueError, "of at least 0, or 'auto', got -0.1"),
+    ("degree_decay", float("nan"), ValueError, "got nan"),
+    ("degree_decay", None, TypeError, "or 'auto', got None"),
+    ("max_degree", 0, ValueError, "at least 1 and at most 40, or None, got 0"),
+    ("max_degree", 41, ValueError, "at least 1 and at most 40, or None, got 41"),
+    ("max_degree", 3.0, TypeError, "an integer .* got 3.0"),
+    ("strength", 0.0, ValueError, "greater than 0, or 'auto', got 0.0"),
+    ("strength", -1.0, ValueError, "greater than 0, or 'auto', got -1.0"),
+    ("strength", float("nan"), ValueError, "got nan"),
+    ("strength", "tune", TypeError, "or 'auto', got 'tune'"),
+    ("ridge", 0.0, ValueError, "greater than 0, or 'auto', got 0.0"),
+    ("ridge", float("inf"), ValueError, "got inf"),
+    ("sparsity_exponent", 0.0, ValueError, "greater than 0 .*got 0.0"),
+    ("sparsity_exponent", -0.33, ValueError, "greater than 0 .*got -0.33"),
+    ("sparsity_exponent", 2.5, ValueError, "at most 2, got 2.5"),
+    ("sparsity_exponent", float("nan"), ValueError, "got nan"),
+    ("sparsity_exponent", "auto", TypeError, "got 'auto'"),
+    ("n_iter", 0, ValueError, "an integer of at least 1, got 0"),
+    ("n_iter", 1.5, TypeError, "an integer .* got 1.5"),
+    ("clip", 0.0, ValueError, "greater than 0, or None, got 0.0"),
+    ("clip", "auto", TypeError, "or None, got 'auto'"),
+    ("validation_fraction", 0, ValueError, "greater than 0 and at most 0.9, got 0"),
+    ("max_time", 0, ValueError, "greater than 0, or None, got 0"),
+]
 MORE_NUMBERS = [(hkrr, *case) for case in HKRR_NUMBERS]
+MORE_NUMBERS += [(regfeal, *case) for case in REGFEAL_NUMBERS]
 MORE_NUMBERS += [(weighting, *case) for case in WEIGHTING_NUMBERS]
 MORE_NUMBERS += [(selector, *case) for case in SELECTION_NUMBERS]
 MORE_NUMBERS += [(kernel_ridge, *case) for case in KERNEL_RIDGE_NUMBERS]
@@ -407,6 +457,9 @@ def test_bad_numbers_of_other_estimators_are_named(make, name, value, error, mat
         (selector, "backend", "jax"),
         (selector, "dtype", "float16"),
         (selector, "kernel", "manhattan_laplace"),
+        (regfeal, "selection", "directions"),
+        (regfeal, "backend", "jax"),
+        (regfeal, "dtype", "float16"),
         (weighting, "backend", "jax"),
         (weighting, "dtype", "float16"),
         (weighting, "learner", "boosting"),
@@ -421,6 +474,31 @@ def test_unknown_choices_of_other_estimators_are_named(make, name, value):
     if name == "kernel":
         names = ("laplace", "gaussian", "inverse") if make is selector else KERNELS
         assert all(known in str(caught.value) for known in names)
+
+
+@pytest.mark.parametrize("make", [regfeal, regfeal_classifier])
+@pytest.mark.parametrize(
+    ("name", "value", "match"),
+    [
+        ("degree_decay", 1.0, "a degree_decay of at least 0 and below 1, got 1.0"),
+        ("degree_decay", 7, "a degree_decay of at least 0 and below 1, got 7"),
+        ("sparsity_exponent", 2.0, "a sparsity_exponent between 0 and 2, got 2.0"),
+        ("sparsity_exponent", 1e-4, "a sparsity_exponent of at least .* 3 features.*got 0.0001"),
+    ],
+)
+def test_numbers_at_the_open_ends_are_named(make, name, value, match):
+    with pytest.raises(ValueError, match=f"expected {match}"):
+        make(**{name: value}).fit(X, LABELS if make is regfeal_classifier else Y)
+
+
+@pytest.mark.parametrize("make", [regfeal, regfeal_classifier])
+@pytest.mark.parametrize(
+    "value", ["mars", True, 3, np.dot, KernelRidgeRegressor, KernelRidgeClassifier(), [1]], ids=str
+)
+def test_what_is_no_regressor_to_retrain_is_named(make, value):
+    match = "expected retrain to be 'kernel_ridge', None or a regressor, got"
+    with pytest.raises(ValueError, match=match):
+        make(retrain=value).fit(X, LABELS if make is regfeal_classifier else Y)
 
 
 @pytest.mark.parametrize("value", [None, 3, Stumps])
@@ -602,6 +680,7 @@ SWITCHES = [
     *((kernel_ridge, n) for n in ("normalize_y", "standardize")),
     *((selector, n) for n in ("hierarchical", "normalize_y", "standardize")),
     *((weighting, n) for n in ("bias", "standardize")),
+    *((regfeal, n) for n in ("over_c", "normalize_y", "standardize")),
 ]
 
 
@@ -628,7 +707,7 @@ def test_early_stopping_needs_samples_to_fit():
 # ---------------------------------------------------------------------- a constant target
 
 
-@pytest.mark.parametrize("make", [regressor, kernel_ridge, hkrr, selector, weighting])
+@pytest.mark.parametrize("make", [regressor, kernel_ridge, hkrr, selector, weighting, regfeal])
 @pytest.mark.parametrize("value", [0.0, 7.3, -1e12])
 def test_a_constant_target_is_predicted_with_a_warning(make, value):
     with pytest.warns(UserWarning, match="y is constant: the model predicts that constant"):
@@ -680,7 +759,7 @@ def test_host_data_is_refused_by_a_model_of_another_library(make, kind):
         model.predict(kind(X))
 
 
-@pytest.mark.parametrize("make", [regressor, kernel_ridge, hkrr, selector, weighting])
+@pytest.mark.parametrize("make", [regressor, kernel_ridge, hkrr, selector, weighting, regfeal])
 def test_other_column_names_are_refused(make):
     model = make().fit(pd.DataFrame(X, columns=["a", "b", "c"]), Y)
     with pytest.raises(ValueError, match="feature names should match"):

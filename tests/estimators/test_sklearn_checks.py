@@ -26,7 +26,7 @@ HKRR = {"ridge": 1e-3, "n_starts": 1, "max_iter": 5, "random_state": 0}
 # With thresholds by permutations the checks' noise selects nothing, and then `transform` raises by
 # design
 SELECTION = {"sparsity": 0.0, "random_state": 0}
-# Few degrees: data of the checks lie far out where they are not standardised alike
+# Fixed, so that no folds are drawn among the rows
 REGFEAL = {"degree_decay": 0.1, "strength": 0.1, "n_iter": 2, "retrain": None, "random_state": 0}
 ESTIMATORS = [
     BKerNNRegressor(n_particles=20, max_iter=5, random_state=0),
@@ -42,7 +42,7 @@ ESTIMATORS = [
     RKHSWeightingClassifier(30, instantiation=Stumps(), random_state=0),
     RegFeaLRegressor(30, **REGFEAL),
     RegFeaLClassifier(30, **REGFEAL),
-    RegFeaLRegressor(10, n_iter=1, max_degree=2, random_state=0),  # tuned, then kernel ridge
+    RegFeaLRegressor(30, **{**REGFEAL, "retrain": "kernel_ridge"}),
 ]
 EXPECTED_FAILURES = {
     name: {
@@ -62,6 +62,12 @@ EXPECTED_FAILURES |= {
         )
     }
     for name in ("RKHSWeightingRegressor", "RKHSWeightingClassifier")
+}
+RETRAINED = {
+    "check_sample_weight_equivalence_on_dense_data": (
+        "numbers of directions are compared by leaving out rows, copies of which may stay in; "
+        "test_regfeal_estimators.py tests the equivalence of what comes before"
+    )
 }
 PAIRS = ("X_ns_and_device", "other_ns_and_device")
 
@@ -87,7 +93,10 @@ def cases():
             reason = missing_gpu(check)
             marks = [pytest.mark.skip(reason)] if reason else []
             name = getattr(check, "func", check).__name__
-            known = EXPECTED_FAILURES.get(type(estimator).__name__, {}).get(name)
+            expected = EXPECTED_FAILURES.get(type(estimator).__name__, {})
+            if getattr(estimator, "retrain", None) is not None:
+                expected = RETRAINED
+            known = expected.get(name)
             marks += [pytest.mark.xfail(reason=known, raises=AssertionError)] if known else []
             yield pytest.param(model, check, marks=marks, id=f"{type(estimator).__name__}-{name}")
 

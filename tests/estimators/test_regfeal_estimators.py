@@ -1,0 +1,801 @@
+"""RegFeaL estimators: what they learn, every place, retraining, weights, odd data, copies."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from fit_cases import Clock
+from interruption import interrupt
+from regfeal_cases import (
+    DIRECTIONS,
+    NEW,
+    THREE,
+    TWO,
+    VARIABLES,
+    Y2,
+    Y_NEW,
+    Y_VARIABLES,
+    D,
+    N,
+    X,
+    Y,
+    classifier,
+    formula,
+    regressor,
+    target,
+)
+from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.ensemble import RandomForestRegressor
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import GridSearchCV
+from sklearn.neighbors import KNeighborsRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import gpukfl
+from gpukfl import KernelRidgeRegressor, RegFeaLRegressor, feature_score
+from gpukfl.estimators import _regfeal_base, _regfeal_search
+from gpukfl.estimators._regfeal_search import DECAYS, STRENGTHS, RegFeaLSearch, _neighbours
+from gpukfl.methods import RegFeaL
+
+R = 0.33
+both = pytest.mark.parametrize("make", [regressor, classifier])
+
+
+def targets(make):
+    return THREE if make is classifier else Y
+
+
+def predicted(model, samples):
+    return getattr(model, "predict_proba" if hasattr(model, "classes_") else "predict")(samples)
+
+
+# ---------------------------------------------------------------------- what is learned
+
+
+def test_it_learns_directions_and_predicts_from_them():
+    model = regressor(retrain="kernel_ridge").fit(X, Y)
+    assert model.score(NEW, Y_NEW) > 0.98
+    assert feature_score(DIRECTIONS, model.R_[:, :2]) > 0.99
+    assert model.n_features_estimated_ == model.n_effective_features_ == 2
+    assert feature_score(DIRECTIONS, model.components_.T) > 0.99
+    assert (model.n_iter_, model.status_, model.tuning_) == (4, "CONVERGED", [])
+    assert (model.degree_decay_, model.strength_, model.ridge_) == (0.4, 0.01, 1e-8)
+
+
+def test_it_selects_variables():
+    model = regressor(selection="variables").fit(X, Y_VARIABLES)
+    np.testing.assert_array_equal(model.R_, np.eye(D))
+    assert sorted(np.argsort(-model.importances_)[:2]) == VARIABLES
+    assert model.n_features_estimated_ == 2
+    np.testing.assert_allclose(model.feature_importances_, model.importances_)
+    assert set(np.flatnonzero(np.abs(model.components_).max(axis=0) > 1e-9)) == set(VARIABLES)
+    assert model.score(NEW, target(NEW, np.eye(D)[:, VARIABLES])) > 0.98
+
+
+def test_directions_of_classes_are_learned():
+    model = classifier().fit(X, THREE)
+    assert abs(model.R_[:, 0] @ DIRECTIONS[:, 0]) > 0.97
+    assert model.score(X, THREE) > 0.9
+    assert sorted(model.classes_) == ["high", "low", "mid"]
+
+
+def test_two_targets_share_directions():
+    model = regressor().fit(X, Y2)
+    assert feature_score(DIRECTIONS, model.R_[:, :2]) > 0.99
+    np.testing.assert_allclose(model.predict(NEW)[:, 0], Y_NEW, atol=0.5)
+
+
+def test_attributes_are_as_described():
+    model = regressor(retrain="kernel_ridge").fit(X, Y)
+    e = model
+    np.testing.assert_allclose(e.R_.T @ e.R_, np.eye(D), atol=1e-12)
+    assert e.eta_.shape == e.importances_.shape == (D,)
+    assert np.sum(e.eta_ ** (R / (2 - R))) == pytest.approx(1.0)
+    np.testing.assert_allclose(e.importances_, e.eta_ ** (R / (2 - R)))
+    assert e.importances_.sum() == pytest.approx(1.0)
+    assert np.all(np.diff(e.importances_) <= 1e-12)  # most important first
+    assert e.eta_path_.shape == (e.n_iter_ + 1, D)
+    np.testing.assert_array_equal(e.eta_path_[-1], e.eta_)
+    assert len(set(e.eta_path_[0])) == 1
+    assert e.n_features_estimated_ == np.sum(e.importances_ >= 1 / D)
+    M = e.feature_matrix_
+    np.testing.assert_allclose(M, M.T, atol=1e-12)
+    assert np.linalg.eigvalsh(M).min() > -1e-10
+    # η follows from its eigenvalues, and its eigenvectors are the columns of R
+    np.testing.assert_allclose(M @ e.R_, e.R_ * np.diag(e.R_.T @ M @ e.R_), atol=1e-9)
+    assert e.multi_indices_.shape == (e.coef_.shape[0], D)
+    assert e.multi_indices_.sum(axis=1).min() >= 1
+    assert len(np.unique(e.multi_indices_, axis=0)) == len(e.multi_indices_)
+    assert e.coef_.shape == (len(e.multi_indices_), 1)
+    assert e.intercept_.shape == (1,)
+    norms = np.linalg.norm(e.R_ * e.importances_, axis=1)
+    np.testing.assert_allclose(e.feature_importances_, norms / norms.sum())
+    assert e.centers_.shape[1] == len(e.retrain_components_)
+    assert e.retrained_ is None
+    lengths = {len(getattr(e.history_, n)) for n in ("objective", "step", "seconds")}
+    assert lengths == {e.n_iter_}
+    assert e.history_.step[-1] == len(e.multi_indices_)
+    np.testing.assert_allclose(e.mean_, X.mean(axis=0))
+    np.testing.assert_allclose(e.scale_, X.std(axis=0))
+
+
+@pytest.mark.parametrize("y", [Y, Y2], ids=["one target", "two targets"])
+@pytest.mark.parametrize("over_c", [False, True])
+def test_the_feature_matrix_is_that_of_the_gradients(y, over_c):
+    model = regressor(retrain=None, over_c=over_c, n_iter=2).fit(X, y)
+    samples = np.random.default_rng(0).standard_normal((20_000, D))
+
+    def fitted(Z):
+        return model.predict(Z * model.scale_ + model.mean_).reshape(len(Z), -1)
+
+    h = 1e-4
+    slopes = [(fitted(samples + h * e) - fitted(samples - h * e)) / (2 * h) for e in np.eye(D)]
+    M = np.einsum("snt,unt->su", slopes, slopes) / len(samples)
+    np.testing.assert_allclose(model.feature_matrix_, M, atol=0.15 * np.abs(M).max())
+
+
+@pytest.mark.parametrize("options", [{}, {"selection": "variables"}, {"clip": 1.5}], ids=str)
+@pytest.mark.parametrize("y", [Y, Y2], ids=["one target", "two targets"])
+def test_without_retraining_predictions_are_those_of_the_features(y, options):
+    model = regressor(retrain=None, **options).fit(X, y)
+    assert (model.kernel_, model.centers_, model.dual_coef_, model.retrained_) == (None,) * 4
+    ours = model.predict(NEW).reshape(len(NEW), -1)
+    np.testing.assert_allclose(ours, formula(model, NEW), atol=1e-9)
+
+
+def test_transform_gives_coordinates_with_names():
+    model = regressor().fit(pd.DataFrame(X), Y)
+    k = model.n_effective_features_
+    Z = (NEW - model.mean_) / model.scale_
+    np.testing.assert_allclose(
+        model.transform(pd.DataFrame(NEW)), Z @ model.components_.T, atol=1e-12
+    )
+    assert list(model.get_feature_names_out()) == [f"regfealregressor{j}" for j in range(k)]
+    frame = model.set_output(transform="pandas").transform(pd.DataFrame(NEW))
+    assert list(frame.columns) == list(model.get_feature_names_out())
+
+
+@pytest.mark.parametrize("largest", [1, 3, 40])
+def test_degrees_end_where_asked(largest):
+    model = regressor(max_degree=largest, retrain=None).fit(X, Y)
+    assert model.multi_indices_.sum(axis=1).max() <= largest
+    assert np.all(np.isfinite(model.predict(NEW)))
+    if largest == 3:
+        assert model.score(NEW, Y_NEW) > 0.98
+
+
+def test_no_decay_is_a_linear_model():
+    model = regressor(degree_decay=0.0, retrain=None, strength=1e-6).fit(X, Y)
+    expected = Ridge(alpha=1e-6).fit(X, Y).predict(NEW)
+    np.testing.assert_allclose(model.predict(NEW), expected, atol=1e-3)
+
+
+def test_a_smaller_exponent_has_fewer_directions():
+    spread = [
+        regressor(sparsity_exponent=r, retrain=None).fit(X, Y).importances_[2:].sum()
+        for r in (0.9, 0.33)
+    ]
+    assert spread[0] < 0.2  # shares are u^(r/2): small r counts rather than weighs
+    for r in (0.05, 1.0, 1.95):
+        assert regressor(sparsity_exponent=r).fit(X, Y).eta_.shape == (D,)
+
+
+# ---------------------------------------------------------------------- every place
+
+
+@pytest.mark.parametrize("retrain", [None, "kernel_ridge"])
+@pytest.mark.parametrize("n_random_features", [60, 300])
+def test_every_place_learns_the_same(on, retrain, n_random_features):
+    options = {"retrain": retrain, "n_iter": 2, "strength": 0.1}
+    model = regressor(n_random_features, **options).fit(on.put(X), on.put(Y2))
+    expected = regressor(n_random_features, **options).fit(on.rounded(X), on.rounded(Y2))
+    k, m = model.n_effective_features_, model.multi_indices_.shape[0]
+    fitted = {
+        (50, 2): model.predict(on.put(NEW)),
+        (50, k): model.transform(on.put(NEW)),
+        (m, 2): model.coef_,
+        (2,): model.intercept_,
+        (D, D): model.R_,
+        (k, D): model.components_,
+        (D,): model.feature_importances_,
+    }
+    for shape, array in fitted.items():
+        on.assert_lives_here(array)
+        assert tuple(array.shape) == shape
+    on.assert_lives_here(model.feature_matrix_)
+    if retrain:
+        on.assert_lives_here(model.centers_)
+        on.assert_lives_here(model.dual_coef_)
+    on.assert_lives_here(model.multi_indices_, "int64")
+    for array in (model.eta_, model.importances_, model.eta_path_, model.mean_, model.scale_):
+        on.assert_lives_here(array, "float64")
+    tolerance = {"float32": 5e-2, "float64": 1e-5}[on.dtype_name]
+    importances = on.host(model.importances_)
+    np.testing.assert_allclose(importances, expected.importances_, atol=tolerance)
+    gap = on.host(model.predict(on.put(NEW))) - expected.predict(on.rounded(NEW))
+    assert np.sqrt(np.mean(gap**2)) < 10 * tolerance
+
+
+def test_tuning_on_every_place(on):
+    model = regressor(30, strength="auto", n_iter=1, retrain="kernel_ridge")
+    model.fit(on.put(X[:40]), on.put(Y[:40]))
+    assert sum(trial["chosen"] for trial in model.tuning_) == 1
+    assert np.all(np.isfinite(on.host(model.predict(on.put(NEW)))))
+
+
+def test_classes_on_every_place(on):
+    model = classifier(retrain=None).fit(on.put(X), THREE)
+    proba = model.predict_proba(on.put(NEW))
+    on.assert_lives_here(proba)
+    proba = on.host(proba).astype(np.float64)
+    assert proba.shape == (50, 3)
+    np.testing.assert_allclose(proba.sum(axis=1), 1.0, atol=8 * on.eps)
+    labels = model.predict(on.put(NEW))
+    np.testing.assert_array_equal(labels, model.classes_[np.argmax(proba, axis=1)])
+    assert model.score(on.put(X), THREE) > 0.9
+
+
+def test_a_foreign_regressor_on_every_place(on):
+    model = regressor(retrain=Ridge(1e-3), n_iter=1).fit(on.put(X), on.put(Y2))
+    predicted = model.predict(on.put(NEW))
+    on.assert_lives_here(predicted)
+    assert tuple(predicted.shape) == (50, 2)
+
+
+def test_inputs_are_left_unchanged(on):
+    data, truth = on.put(X), on.put(Y)
+    model = regressor(n_iter=2).fit(data, truth)
+    model.predict(data)
+    model.transform(data)
+    np.testing.assert_array_equal(on.host(data), on.rounded(X))
+    np.testing.assert_array_equal(on.host(truth), on.rounded(Y))
+
+
+@pytest.mark.parametrize("retrain", [None, "kernel_ridge", Ridge()], ids=str)
+@pytest.mark.parametrize(("data", "asked"), [("float64", "float32"), ("float32", "float64")])
+def test_dtype_sets_the_precision_inside_and_the_data_outside(data, asked, retrain):
+    model = regressor(dtype=asked, retrain=retrain).fit(X.astype(data), Y)
+    assert model.coef_.dtype == model.R_.dtype == asked
+    assert model.predict(NEW.astype(data)).dtype == model.transform(NEW.astype(data)).dtype == data
+    if retrain in (None, "kernel_ridge"):
+        assert model.score(NEW.astype(data), Y_NEW) > 0.98
+
+
+def test_another_backend_gives_back_the_library_of_the_data():
+    pytest.importorskip("torch")
+    model = regressor(backend="torch", n_iter=2).fit(X, Y)
+    assert model.place_.startswith("torch")
+    assert type(model.predict(NEW)) is type(model.R_) is np.ndarray
+    expected = regressor(n_iter=2).fit(X, Y).predict(NEW)
+    np.testing.assert_allclose(model.predict(NEW), expected, atol=1e-3)
+
+
+@pytest.mark.parametrize("retrain", [None, "kernel_ridge", Ridge()], ids=str)
+def test_a_memory_map_is_its_array(tmp_path, retrain):
+    X.astype("float32").tofile(tmp_path / "X.dat")
+    on_disk = np.memmap(tmp_path / "X.dat", dtype="float32", mode="r", shape=X.shape)
+    model, expected = (
+        regressor(retrain=retrain).fit(data, Y) for data in (on_disk, np.array(on_disk))
+    )
+    np.testing.assert_array_equal(model.predict(on_disk), expected.predict(np.array(on_disk)))
+    np.testing.assert_array_equal(model.transform(on_disk), expected.transform(np.array(on_disk)))
+
+
+@pytest.mark.parametrize("n_random_features", [40, 400])
+def test_memory_changes_rounding_only(n_random_features):
+    options = {"n_random_features": n_random_features, "n_iter": 2, "retrain": None}
+    expected = regressor(**options).fit(X, Y)
+    for budget in (1, 30_000):
+        with gpukfl.memory_budget(budget):
+            model = regressor(**options).fit(X, Y)
+            np.testing.assert_allclose(model.predict(NEW), expected.predict(NEW), atol=1e-6)
+
+
+# ---------------------------------------------------------------------- retraining
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("y", [Y, Y2], ids=["one target", "two targets"])
+@pytest.mark.parametrize(
+    "retrain", [Ridge(0.1), RandomForestRegressor(8, random_state=0)], ids=["Ridge", "forest"]
+)
+def test_a_regressor_is_fitted_on_the_coordinates(retrain, y, weighted):
+    weights = np.random.default_rng(0).uniform(0.5, 2.0, N) if weighted else None
+    model = regressor(retrain=retrain).fit(X, y, sample_weight=weights)
+    assert type(model.retrained_) is type(retrain)
+    assert not hasattr(retrain, "n_features_in_")  # a copy was fitted
+    assert model.retrained_.n_features_in_ == len(model.retrain_components_)
+    mean = np.average(y, axis=0, weights=weights)
+    scale = np.sqrt(np.average((y - mean) ** 2, axis=0, weights=weights))
+    given = {} if weights is None else {"sample_weight": weights}
+    Z, Z_NEW = (
+        (samples - model.mean_) / model.scale_ @ model.retrain_components_.T for samples in (X, NEW)
+    )
+    expected = clone(retrain).fit(Z, (y - mean) / scale, **given)
+    if isinstance(retrain, RandomForestRegressor):  # rounding moves its thresholds
+        expected = model.retrained_
+        assert model.score(X, y) > 0.9
+    ours = model.predict(NEW)
+    assert ours.shape == (50, *y.shape[1:])
+    np.testing.assert_allclose(ours, expected.predict(Z_NEW) * scale + mean, rtol=1e-6)
+
+
+def test_the_coordinates_are_those_of_the_leading_directions():
+    model = regressor(retrain="kernel_ridge").fit(X, Y)
+    kept = model.retrain_components_
+    assert model.n_effective_features_ <= len(kept) <= D
+    k = model.n_effective_features_
+    assert feature_score(model.components_.T, kept[:k].T) == pytest.approx(1.0)
+    np.testing.assert_allclose(kept @ kept.T, np.eye(len(kept)), atol=1e-12)
+    assert f"kernel ridge on {len(kept)}" in model._last_text()
+    plain = regressor().fit(X, Y)
+    np.testing.assert_array_equal(plain.retrain_components_, plain.components_)
+
+
+def test_one_of_ours_is_fitted_on_the_coordinates():
+    given = KernelRidgeRegressor(kernel="laplace", ridge=1e-6)
+    model = regressor(retrain=given).fit(X, Y)
+    assert model.kernel_ is None
+    assert model.retrained_.kernel_ is not None
+    assert model.score(NEW, Y_NEW) > 0.8
+
+
+class Unweighted(RegressorMixin, BaseEstimator):
+    """A regressor that takes no weights."""
+
+    def fit(self, X, y):
+        self.n_features_in_, self.mean_ = X.shape[1], np.mean(y, axis=0)
+        return self
+
+    def predict(self, X):
+        return np.tile(self.mean_, (len(X), *[1] * np.ndim(self.mean_)))
+
+
+@pytest.mark.parametrize("retrain", [KNeighborsRegressor(), Unweighted()])
+def test_a_regressor_without_weights_is_refused_with_weights(retrain):
+    name = type(retrain).__name__
+    regressor(retrain=retrain, n_iter=1).fit(X, Y2).predict(NEW)
+    with pytest.raises(ValueError, match=f"takes sample_weight for retrain, got {name}"):
+        regressor(retrain=retrain).fit(X, Y, sample_weight=np.arange(N) + 1.0)
+
+
+def test_classes_are_retrained_on():
+    model = classifier(retrain=RandomForestRegressor(10, random_state=0)).fit(X, THREE)
+    assert model.score(X, THREE) > 0.95
+    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
+
+
+def test_retraining_improves_where_the_degree_is_too_low():
+    y, y_new = (np.sin(3 * samples @ DIRECTIONS[:, 0]) for samples in (X, NEW))
+    plain = regressor(max_degree=3, retrain=None).fit(X, y).score(NEW, y_new)
+    assert (
+        regressor(max_degree=3, retrain="kernel_ridge").fit(X, y).score(NEW, y_new) > plain + 0.05
+    )
+
+
+# ---------------------------------------------------------------------- choosing
+
+
+def test_decay_and_strength_are_chosen():
+    options = {"degree_decay": "auto", "strength": "auto", "n_iter": 2}
+    model = regressor(100, **options).fit(X, Y)
+    trials = model.tuning_
+    chosen = [trial for trial in trials if trial["chosen"]]
+    assert len(chosen) == 1
+    assert (model.degree_decay_, model.strength_) == (
+        chosen[0]["degree_decay"],
+        chosen[0]["strength"],
+    )
+    assert chosen[0]["score"] >= max(trial["score"] for trial in trials) - 1e-3
+    at = {(trial["degree_decay"], trial["strength"]) for trial in trials}
+    assert len(at) == len(trials)
+    assert all(rho in DECAYS and mu in STRENGTHS for rho, mu in at)
+    assert model.score(NEW, Y_NEW) > 0.5
+    again = regressor(100, **options).fit(X, Y)
+    assert again.tuning_ == trials
+    np.testing.assert_array_equal(again.predict(NEW), model.predict(NEW))
+
+
+def test_what_is_given_is_not_chosen():
+    options = {"n_random_features": 40, "n_iter": 1, "retrain": None}
+    strength = regressor(degree_decay=0.3, strength="auto", **options).fit(X, Y)
+    assert {trial["degree_decay"] for trial in strength.tuning_} == {0.3}
+    assert len({trial["strength"] for trial in strength.tuning_}) >= 2
+    decay = regressor(degree_decay="auto", strength=0.7, **options).fit(X, Y)
+    assert {trial["strength"] for trial in decay.tuning_} == {0.7}
+    assert len({trial["degree_decay"] for trial in decay.tuning_}) >= 2
+    degree = regressor(degree_decay="auto", strength="auto", max_degree=3, **options).fit(X, Y)
+    assert len({trial["degree_decay"] for trial in degree.tuning_}) == 1
+    assert len({trial["strength"] for trial in degree.tuning_}) >= 2
+
+
+def test_neighbours_are_one_step_away():
+    at = DECAYS[2], STRENGTHS[0]
+    expected = {(DECAYS[2], STRENGTHS[1]), (DECAYS[1], STRENGTHS[0]), (DECAYS[3], STRENGTHS[0])}
+    assert set(_neighbours(at, DECAYS, STRENGTHS)) == expected
+    assert _neighbours((0.3, STRENGTHS[-1]), None, STRENGTHS) == [(0.3, STRENGTHS[-2])]
+    assert _neighbours((0.3, 0.7), None, None) == []
+
+
+def test_many_rows_are_chosen_on_a_sample(monkeypatch):
+    monkeypatch.setattr(_regfeal_search, "_ROWS", 80)
+    monkeypatch.setattr(_regfeal_search, "_FOLDS_BELOW", 50)
+    seen = []
+    make = RegFeaLSearch._folds
+
+    def folds(search):
+        for inside, outside in make(search):
+            seen.append((inside, outside))
+            yield inside, outside
+
+    monkeypatch.setattr(RegFeaLSearch, "_folds", folds)
+    regressor(30, strength="auto", n_iter=1, validation_fraction=0.3).fit(X, Y)
+    ((inside, outside),) = seen  # one hold-out set
+    assert (len(inside), len(outside)) == (56, 24)
+    assert not set(inside) & set(outside)
+
+
+def test_settings_whose_features_overflow_are_left_out(monkeypatch):
+    run = RegFeaL.run
+
+    def overflowing(method, *args, **kwargs):
+        if method.law.decay > 0.2:
+            msg = "Hermite features overflow"
+            raise FloatingPointError(msg)
+        return run(method, *args, **kwargs)
+
+    monkeypatch.setattr(RegFeaL, "run", overflowing)
+    model = regressor(40, degree_decay="auto", strength="auto", n_iter=1).fit(X, Y)
+    assert model.degree_decay_ <= 0.2
+    assert min(trial["score"] for trial in model.tuning_) == -np.inf
+
+
+# ---------------------------------------------------------------------- weights and symmetries
+
+
+@both
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"n_random_features": 40}, {"selection": "variables"}, {"max_degree": 3}],
+    ids=str,
+)
+def test_weights_are_repeated_rows_where_nothing_is_drawn(make, options):
+    options = {"retrain": None, "strength": 0.1, **options}
+    y = targets(make)
+    counts = np.random.default_rng(1).integers(0, 3, N)
+    rows = counts > 0
+    weighted = make(**options).fit(X, y, sample_weight=counts)
+    repeated = make(**options).fit(np.repeat(X, counts, axis=0), np.repeat(y, counts))
+    left_out = make(**options).fit(X[rows], y[rows], sample_weight=counts[rows])
+    for other, tolerance in ((repeated, 1e-5), (left_out, 1e-12)):
+        np.testing.assert_allclose(weighted.importances_, other.importances_, atol=tolerance)
+        np.testing.assert_allclose(predicted(weighted, NEW), predicted(other, NEW), atol=tolerance)
+
+
+def test_weights_reach_the_retraining():
+    options = {"degree_decay": 0.3, "strength": 0.1, "n_iter": 2, "retrain": "kernel_ridge"}
+    heavy = X[:, 4] > 0
+    y = np.where(heavy, Y, 9.0)
+    model = regressor(**options).fit(X, y, sample_weight=np.where(heavy, 1.0, 1e-8))
+    assert model.score(X[heavy], Y[heavy]) > 0.95
+
+
+def test_weights_are_chosen_with():
+    weights = np.where(np.arange(N) < 100, 1.0, 0.0)
+    options = {"n_random_features": 40, "strength": "auto", "n_iter": 1}
+    model = regressor(**options).fit(X, Y, sample_weight=weights)
+    expected = regressor(**options).fit(X[:100], Y[:100], sample_weight=np.ones(100))
+    assert model.tuning_ == expected.tuning_
+
+
+def test_units_change_nothing():
+    plain = regressor(n_iter=2, retrain=None).fit(X, Y)
+    scaled = regressor(n_iter=2, retrain=None).fit(X * [1.0, 1e3, 1e-3, 50, 1] + 7, 1e3 * Y - 40)
+    inside = NEW * [1.0, 1e3, 1e-3, 50, 1] + 7
+    np.testing.assert_allclose(scaled.predict(inside), 1e3 * plain.predict(NEW) - 40, atol=1e-2)
+    np.testing.assert_allclose(scaled.importances_, plain.importances_, atol=1e-6)
+
+
+def test_targets_need_not_be_scaled():
+    plain = regressor(normalize_y=False, retrain=None, n_iter=1).fit(X, Y / Y.std())
+    scaled = regressor(normalize_y=True, retrain=None, n_iter=1).fit(X, Y / Y.std())
+    np.testing.assert_allclose(plain.predict(NEW), scaled.predict(NEW), atol=1e-8)
+
+
+def test_features_need_not_be_standardised():
+    placed = (X - X.mean(axis=0)) / X.std(axis=0)
+    model = regressor(standardize=False).fit(placed, Y)
+    assert (model.mean_, model.scale_) == (None, None)
+    expected = regressor().fit(X, Y)
+    np.testing.assert_allclose(model.predict(placed), expected.predict(X), atol=1e-3)
+
+
+@both
+def test_the_same_state_gives_the_same_model(make):
+    y = targets(make)
+    one, two = (make(random_state=np.random.RandomState(7)).fit(X, y) for _ in range(2))
+    np.testing.assert_array_equal(predicted(one, NEW), predicted(two, NEW))
+    other = make(random_state=8).fit(X, y)
+    assert np.any(predicted(other, NEW) != predicted(one, NEW))
+
+
+# ---------------------------------------------------------------------- far rows
+
+FAR = X.copy()
+FAR[3, 2] = 300.0
+
+
+def test_far_rows_are_warned_of():
+    with pytest.warns(UserWarning, match=r"is 14\.\d standard deviations .*: give clip=6"):
+        regressor().fit(FAR, Y)
+    with pytest.warns(UserWarning, match=r"standard deviations .*: standardise X, or give clip=6"):
+        regressor(standardize=False, degree_decay=0.05).fit(FAR, Y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        regressor(clip=6.0).fit(FAR, Y)
+        regressor().fit(X, Y)
+
+
+def test_clipped_rows_have_moderate_predictions():
+    model = regressor(clip=3.0, retrain=None).fit(FAR, Y)
+    new = NEW.copy()
+    new[0] = 1e6
+    assert np.all(np.isfinite(model.predict(new)))
+    turned = ((new - model.mean_) / model.scale_) @ model._rotation
+    assert np.abs(turned).max() > 1e4
+    assert np.abs(model.predict(new)).max() < 1e3
+    np.testing.assert_allclose(model.predict(new), formula(model, new)[:, 0], atol=1e-8)
+
+
+@pytest.mark.filterwarnings("ignore:a feature is .* standard deviations:UserWarning")
+@pytest.mark.filterwarnings("ignore:(overflow|invalid value):RuntimeWarning")
+def test_features_that_overflow_are_named():
+    far = (1e4 * X).astype("float32")
+    model = regressor(standardize=False, max_degree=20)
+    with pytest.raises(FloatingPointError, match=r"overflow .*float32.*give clip=6"):
+        model.fit(far, Y)
+    assert not hasattr(model, "coef_")
+    model.set_params(clip=6.0, max_degree=3).fit(far, Y)
+
+
+# ---------------------------------------------------------------------- time and interruption
+
+
+def test_no_time_is_still_a_model():
+    with pytest.warns(ConvergenceWarning, match="after 1 iterations: max_time was reached first"):
+        model = regressor(strength="auto", max_time=1e-6).fit(X, Y)
+    assert (model.status_, model.n_iter_, len(model.tuning_)) == ("TIME_LIMIT", 1, 1)
+    assert model.eta_path_.shape == (2, D)
+    assert np.all(np.isfinite(model.predict(NEW)))
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_it_keeps_to_its_time(monkeypatch):
+    seconds = {}
+    for limit in (None, 0.3):
+        clock = Clock(0.01)
+        with monkeypatch.context() as patched:
+            patched.setattr("time.perf_counter", clock)
+            options = {"degree_decay": "auto", "strength": "auto", "retrain": None}
+            model = regressor(20, max_time=limit, n_iter=8, **options).fit(X[:60], Y[:60])
+        seconds[limit] = clock.now
+        assert len(model.tuning_) >= 1
+    assert seconds[0.3] < 0.7 < seconds[None]
+
+
+@pytest.mark.parametrize("after", [1, 3])
+def test_an_interrupted_fit_keeps_its_last_whole_iteration(monkeypatch, after):
+    expected = regressor(n_iter=after, retrain=None).fit(X, Y)
+    interrupt(monkeypatch, RegFeaL, "_regression", after)
+    with pytest.warns(ConvergenceWarning, match="interrupted: the best iterate"):
+        model = regressor(n_iter=6).fit(X, Y)
+    assert (model.status_, model.n_iter_) == ("INTERRUPTED", after)
+    np.testing.assert_array_equal(model.predict(NEW), expected.predict(NEW))
+
+
+def test_an_interrupted_choice_keeps_the_best_so_far(monkeypatch):
+    interrupt(monkeypatch, RegFeaLSearch, "_evaluate", 2)
+    with pytest.warns(ConvergenceWarning, match="interrupted"):
+        model = regressor(40, strength="auto", n_iter=2).fit(X, Y)
+    assert len(model.tuning_) == 2
+    assert model.strength_ == max(model.tuning_, key=lambda trial: trial["score"])["strength"]
+    assert model.status_ == "INTERRUPTED"
+
+
+def test_an_interrupted_retraining_keeps_the_features(monkeypatch):
+    interrupt(monkeypatch, KernelRidgeRegressor, "fit", 0)
+    with pytest.warns(ConvergenceWarning, match="interrupted"):
+        model = regressor(retrain="kernel_ridge").fit(X, Y)
+    expected = regressor(retrain=None).fit(X, Y)
+    np.testing.assert_array_equal(model.predict(NEW), expected.predict(NEW))
+
+
+@pytest.mark.parametrize("strength", [0.1, "auto"])
+def test_an_interruption_before_anything_is_learned_leaves_the_model(monkeypatch, strength):
+    model = regressor(40).fit(X, Y)
+    before = model.predict(NEW)
+    interrupt(monkeypatch, RegFeaL, "_regression", 0)
+    with pytest.raises(KeyboardInterrupt):
+        model.set_params(strength=strength).fit(X[:, :2], Y)
+    np.testing.assert_array_equal(model.predict(NEW), before)
+
+
+def test_progress_is_printed(capsys):
+    regressor(40, strength="auto", n_iter=2, verbose=1).fit(X, Y)
+    lines = capsys.readouterr().err.splitlines()
+    assert sum(line.startswith("fit: iteration") for line in lines) == 2
+    assert sum(line.startswith("tune degree decay 0.4, strength") for line in lines) >= 2
+
+
+# ---------------------------------------------------------------------- odd data
+
+ODD = {
+    "two samples": X[:2],
+    "two samples of one feature": X[:2, :1],
+    "19 samples": X[:19],
+    "20 samples": X[:20],
+    "one feature": X[:, :1],
+    "more features than samples": np.random.default_rng(0).standard_normal((25, 40)),
+    "duplicated columns": X[:40, [0, 0, 1, 1]],
+    "duplicated samples": np.repeat(X[:10], 4, axis=0),
+    "a constant column": np.column_stack([X[:40], np.full(40, 3.0)]),
+    "equal rows": np.full((40, 2), 3.0),
+    "zeros": np.zeros((40, 2)),
+    "ones and zeros": (X[:40] > 0).astype(float),
+}
+
+
+@pytest.mark.parametrize("selection", ["features", "variables"])
+@pytest.mark.parametrize("options", [{}, {"retrain": "kernel_ridge"}, {"max_degree": 2}], ids=str)
+@pytest.mark.parametrize("kind", ODD)
+def test_odd_data_are_fitted(kind, options, selection):
+    samples = ODD[kind]
+    y = Y[: len(samples)]
+    options = {"n_random_features": 50, "strength": 0.1, "degree_decay": 0.2, **options}
+    model = regressor(selection=selection, **options).fit(samples, y)
+    assert np.all(np.isfinite(model.predict(1.2 * samples)))
+    assert model.eta_path_.shape == (5, samples.shape[1])
+    np.testing.assert_allclose(model.R_.T @ model.R_, np.eye(samples.shape[1]), atol=1e-10)
+    if not np.ptp(samples, axis=0).any():
+        np.testing.assert_allclose(model.predict(samples), y.mean(), atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["two samples", "19 samples", "20 samples", "zeros"])
+def test_odd_data_are_tuned(kind):
+    samples = ODD[kind]
+    y = Y[: len(samples)]
+    model = RegFeaLRegressor(30, n_iter=1, random_state=0).fit(samples, y)
+    assert np.all(np.isfinite(model.predict(samples)))
+    assert bool(model.tuning_) == (len(samples) >= 20)
+
+
+def test_a_constant_column_has_no_weight():
+    samples = np.column_stack([X, np.full(N, 5.1)])
+    model = regressor().fit(samples, Y)
+    assert model.feature_importances_[D] < 0.25 / D
+    assert np.abs(model.components_[:, D]).max() < 0.05
+    assert model.score(samples, Y) > 0.98
+
+
+@pytest.mark.parametrize("random_features", [1, 2, N])
+def test_any_number_of_features_is_fitted(random_features):
+    model = regressor(random_features, degree_decay=0.8).fit(X, Y)
+    assert len(model.multi_indices_) <= random_features
+    assert np.all(np.isfinite(model.predict(NEW)))
+
+
+def test_as_many_rows_as_tuples_are_fitted():
+    model = regressor(400, retrain=None).fit(X, Y)
+    m = int(model.history_.step[0])
+    rows = np.arange(m) % N
+    exact = regressor(400, retrain=None, n_iter=1).fit(X[rows] + 1e-3 * rows[:, None], Y[rows])
+    assert np.all(np.isfinite(exact.predict(NEW)))
+
+
+@pytest.mark.parametrize("value", [0.0, 4.5, -1e9])
+@pytest.mark.parametrize("retrain", [None, "kernel_ridge", Ridge()], ids=str)
+def test_a_constant_target_is_predicted_and_learns_nothing(value, retrain):
+    with pytest.warns(UserWarning, match="constant and learns no features") as said:
+        model = RegFeaLRegressor(40, retrain=retrain, random_state=0).fit(X, np.full(N, value))
+    assert len(said) == 1
+    np.testing.assert_allclose(model.predict(NEW), value, rtol=1e-12)
+    np.testing.assert_allclose(model.importances_, 1 / D)
+    assert (model.tuning_, model.kernel_, model.retrained_) == ([], None, None)
+
+
+def test_one_class_is_predicted():
+    with pytest.warns(UserWarning, match="y is constant"):
+        model = classifier().fit(X, ["only"] * N)
+    assert set(model.predict(NEW)) == {"only"}
+    np.testing.assert_array_equal(model.predict_proba(NEW), np.ones((50, 1)))
+
+
+def test_two_hundred_features_are_fitted_by_default():
+    rng = np.random.default_rng(0)
+    samples = rng.standard_normal((40, 200))
+    model = RegFeaLRegressor(40, n_iter=1, random_state=0).fit(samples, samples[:, 0])
+    assert np.all(np.isfinite(model.predict(samples)))
+    assert all(np.isfinite(trial["score"]) for trial in model.tuning_)
+
+
+# ---------------------------------------------------------------------- labels
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [TWO, TWO.astype(object), TWO == "yes", np.where(TWO == "yes", 7, -2), THREE],
+    ids=["text", "objects", "bools", "ints", "three"],
+)
+def test_labels_of_any_kind(labels):
+    model = classifier(n_iter=2).fit(X, labels)
+    assert model.score(X, labels) > 0.9
+    proba = model.predict_proba(NEW)
+    assert proba.shape == (50, len(model.classes_))
+    assert np.all((proba >= 0) & (proba <= 1))
+    np.testing.assert_allclose(proba.sum(axis=1), 1.0)
+    np.testing.assert_array_equal(model.classes_[proba.argmax(axis=1)], model.predict(NEW))
+    shape = (50,) if len(model.classes_) == 2 else (50, 3)
+    assert model.decision_function(NEW).shape == shape
+
+
+# ---------------------------------------------------------------------- copies
+
+
+@both
+@pytest.mark.parametrize("retrain", [None, "kernel_ridge", Ridge()], ids=str)
+def test_a_pickle_is_a_numpy_model_with_the_same_predictions(on, make, retrain):
+    model = make(retrain=retrain, n_iter=2).fit(
+        on.put(X), THREE if make is classifier else on.put(Y)
+    )
+    expected = on.host(predicted(model, on.put(NEW)))
+    for twin in (pickle.loads(pickle.dumps(model)), model.to_host()):
+        here = predicted(twin, NEW.astype(on.dtype_name))
+        assert type(here) is type(twin.transform(NEW.astype(on.dtype_name))) is np.ndarray
+        size = 1.0 if twin.dual_coef_ is None else np.abs(twin.dual_coef_).max()
+        scale = max(size, np.abs(twin.coef_).sum())
+        np.testing.assert_allclose(here, expected, rtol=0, atol=100 * on.eps * scale)
+        np.testing.assert_array_equal(twin.eta_, on.host(model.eta_))
+        assert twin.tuning_ == model.tuning_
+
+
+@both
+def test_a_clone_is_unfitted_and_fits_alike(make):
+    model = make().fit(X, targets(make))
+    copy = clone(model)
+    assert not hasattr(copy, "R_")
+    np.testing.assert_array_equal(predicted(copy.fit(X, targets(make)), NEW), predicted(model, NEW))
+
+
+def test_it_can_be_searched_in_a_pipeline():
+    search = GridSearchCV(
+        make_pipeline(StandardScaler(), regressor(200)),
+        {"regfealregressor__strength": [0.01, 1.0]},
+        cv=2,
+    )
+    assert search.fit(X, Y).score(NEW, Y_NEW) > 0.8
+
+
+# ---------------------------------------------------------------------- pictures
+
+
+@pytest.mark.parametrize("retrain", [None, "kernel_ridge", Ridge()], ids=str)
+@pytest.mark.parametrize("standardize", [False, True])
+def test_profiles_are_predictions(standardize, retrain):
+    model = regressor(standardize=standardize, retrain=retrain, n_iter=2).fit(X, Y2)
+    steps, values = model.profiles(points=7)
+    k = min(5, model.n_effective_features_)
+    assert steps.shape == (k, 7)
+    assert values.shape == (k, 7, 2)
+    mean, scale = (model.mean_, model.scale_) if standardize else (0.0, 1.0)
+    for direction, along, expected in zip(model.components_, steps, values, strict=True):
+        points = (model._middle + along[:, None] * direction) * scale + mean
+        np.testing.assert_allclose(model.predict(points), expected, atol=1e-6)
+    assert len(model.profiles(count=1)[0]) == 1
+
+
+def test_the_far_limit_is_that_of_the_advice():
+    assert _regfeal_base.FAR == 6.0
