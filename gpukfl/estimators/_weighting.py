@@ -98,7 +98,7 @@ _ATTRIBUTES = """
     expectation_error_ : float
         Relative standard error of the features; 0 where they are exact.
     jitter_, gap_ : float
-        What was added to the diagonal of the parameters' kernel matrix, relative to its mean
+        What was added to the diagonal of the normal equations, relative to its mean
         ("least_squares"), and the relative duality gap ("lasso").
     history_, n_iter_, status_ : History, int, str
         Objective (53) or (55), or risk of the batches of some steps; entries; how the fit ended.

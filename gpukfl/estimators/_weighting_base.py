@@ -314,7 +314,7 @@ class WeightingBase(Reporting, LinearFeatures, HostPickled):
             warnings.warn(msg, ConvergenceWarning, stacklevel=5)
         if learned.raised:
             msg = (
-                "the kernel matrix of the parameters is singular in this precision: "
+                "the normal equations are singular in this precision: "
                 f"{learned.jitter:.1e} of its mean diagonal was added to its diagonal"
             )
             warnings.warn(msg, ConvergenceWarning, stacklevel=5)

@@ -37,6 +37,7 @@ _SAMPLE = 20_000  # rows that predictions of held-out folds are looked at on
 _RIDGES = np.geomspace(1e-9, 1.0, 10).tolist()  # in units of the mean square of the features
 _PENALTIES = np.geomspace(1e-5, 1.0, 16).tolist()  # of the one that leaves nothing
 _STEP_RIDGES = np.geomspace(1e-5, 1e-1, 5).tolist()  # in units of the mean square of the features
+_HARMLESS = 1e-10  # jitter that only rounding asks for: nearby parameters have nearly one feature
 _LARGEST_LOG = 600.0  # beyond this a ridge leaves nothing anyway
 
 
@@ -356,7 +357,7 @@ class _LeastSquares:
     def __call__(self, some: Sums, ridges: Sequence[float]) -> list[Array]:
         """Coefficients for each ridge."""
         solved, factor = least_squares(self.sums, some, ridges)
-        self.jitter, self.raised = factor.jitter, factor.raised
+        self.jitter, self.raised = factor.jitter, factor.jitter > _HARMLESS
         return solved
 
     def last(self, whole: Sums, ridges: Sequence[float], chosen: float) -> Array:  # noqa: ARG002

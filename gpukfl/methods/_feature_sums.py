@@ -21,10 +21,11 @@ import numpy as np
 from gpukfl._array import Array, array_namespace, beside, double_like, index_like, to_host
 from gpukfl._results import Status
 from gpukfl.linalg import each_block
-from gpukfl.methods._nystrom import NystromFactor, NystromSystem
+from gpukfl.methods._nystrom import NystromFactor
 from gpukfl.operators import FeatureOperator
 from gpukfl.solvers import Lasso, LassoFit
 
+_JITTER = 1e-14  # of the mean diagonal of the normal equations, at first
 _GRAM_ROWS = 2  # rows to a parameter in a block, so that adding up (T, T) parts costs little
 
 
@@ -84,10 +85,6 @@ class FoldSums:
         for one in self.folds[1:]:
             total = total + one
         return total
-
-    def system(self, sums: Sums, /) -> NystromSystem[FeatureOperator]:
-        """Give the normal equations (54) of some of the rows."""
-        return NystromSystem(self.operator, sums.gram, sums.moment, sums.squares, sums.weight)
 
 
 def fold_sums(
@@ -235,8 +232,21 @@ def cross_validated(sums: FoldSums, solve: Solve, ridges: Sequence[float], /) ->
 def least_squares(
     sums: FoldSums, some: Sums, ridges: Sequence[float], /
 ) -> tuple[list[Array], NystromFactor]:
-    """Algorithm 3: coefficients (T, t) for each ridge, O(T³) each."""
-    return sums.system(some).solutions(ridges)
+    """Algorithm 3: coefficients (T, t) for each ridge, O(T³) each, and the last factor.
+
+    The normal equations (54) by Cholesky, as they are: whitening with a factor of G would magnify
+    the rounding of the sums where G is nearly singular. A jitter is raised until there is a
+    factor, and a step of refinement takes its effect back.
+    """
+    xp = array_namespace(some.gram)
+    solved = []
+    for ridge in ridges:
+        A = some.gram + (some.weight * ridge) * sums.operator.core
+        factor = NystromFactor.of(A, jitter=_JITTER)
+        first = factor.L.solve(some.moment)
+        refined = first + factor.L.solve(some.moment - A @ first)
+        solved.append(refined if bool(xp.all(xp.isfinite(refined))) else first)
+    return solved, factor
 
 
 @dataclass(eq=False)

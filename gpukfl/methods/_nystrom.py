@@ -154,28 +154,20 @@ class NystromSystem(Generic[Operator]):
         By Cholesky factors; where rounding has made the matrix indefinite, by its eigenvalues, of
         which those within rounding are raised to it.
         """
-        (alpha,), factor = self.solutions([ridge])
-        return alpha, factor
-
-    def solutions(self, ridges: Sequence[float], /) -> tuple[list[Array], NystromFactor]:
-        """Dual coefficients (q, t) for each ridge, with one factor of the centres: O(q³) each."""
-        factor = self.factor(min(ridges))
+        factor = self.factor(ridge)
         inner, right = self.whitened(factor)
         xp = array_namespace(inner)
-        solved = []
-        for ridge in ridges:
-            shift = self.weight * ridge
-            try:
-                beta = CholeskyFactor.of(add_to_diagonal(inner, shift)).solve(right)
-            except np.linalg.LinAlgError:
-                s, Q = xp.linalg.eigh(inner)
-                # Rounding is at least as large as what it has made negative
-                noise = max(-2.0 * float(s[0]), float(s[-1]) * inner.shape[0] * epsilon(inner))
-                s = xp.clip(s, min=noise)
-                beta = Q @ ((Q.T @ right) / (s + shift)[:, None])
-                factor = replace(factor, raised=True)
-            solved.append(factor.L.solve_upper(beta))
-        return solved, factor
+        shift = self.weight * ridge
+        try:
+            beta = CholeskyFactor.of(add_to_diagonal(inner, shift)).solve(right)
+        except np.linalg.LinAlgError:
+            s, Q = xp.linalg.eigh(inner)
+            # Rounding is at least as large as what it has made negative
+            noise = max(-2.0 * float(s[0]), float(s[-1]) * inner.shape[0] * epsilon(inner))
+            s = xp.clip(s, min=noise)
+            beta = Q @ ((Q.T @ right) / (s + shift)[:, None])
+            factor = replace(factor, raised=True)
+        return factor.L.solve_upper(beta), factor
 
     def path(self, ridges: Sequence[float], /) -> RidgePath:
         r"""Generalised cross-validation over all ridges from one eigendecomposition: O(q³).
