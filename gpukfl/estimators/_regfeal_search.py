@@ -22,6 +22,7 @@ STRENGTHS = (1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0, 1000.0)
 START = (0.4, 0.1)
 SCOUTS = (START, (0.4, 0.01), (0.2, 0.01), (0.1, 1.0))  # from the best of which the search climbs
 
+_USUAL_DIMENSION = 40  # up to which the grid is as it stands
 _ROWS = 5_000  # that settings are chosen on
 _FEATURES = 5_000  # with which they are, at most: with fewer, other settings are best
 _ITERATIONS = 4
@@ -48,10 +49,12 @@ class RegFeaLSearch:
     def run(self) -> tuple[float, float]:
         """Give ρ and μ; Ctrl-C leaves the best so far in `trials`."""
         given = self.settings.degree_decay, self.settings.strength
-        decays = DECAYS if given[0] == "auto" and self.settings.max_degree is None else None
+        decays = None
+        if given[0] == "auto" and self.settings.max_degree is None:
+            decays = [self._unit * decay for decay in DECAYS]
         strengths = STRENGTHS if given[1] == "auto" else None
         start = (
-            START[0] if decays else self._fixed_decay(),
+            self._unit * START[0] if decays else self._fixed_decay(),
             START[1] if strengths else float(given[1]),
         )
         if (decays is None and strengths is None) or self.data.rows.shape[0] < FEWEST:
@@ -59,7 +62,9 @@ class RegFeaLSearch:
         if self.data.constant:
             return start
         self.problems = [(self.make(inside), outside) for inside, outside in self._folds()]
-        scouts = SCOUTS if decays and strengths else (start,)
+        scouts = [start]
+        if decays and strengths:
+            scouts = [(self._unit * decay, strength) for decay, strength in SCOUTS]
         score, best = max((self._evaluate(point), point) for point in scouts if not self._over())
         moving = True
         while moving and not self.late():
@@ -73,13 +78,18 @@ class RegFeaLSearch:
                     break
         return best
 
+    @property
+    def _unit(self) -> float:
+        """Share of the grid's decays that suits the dimension: the kernel grows as (1 - ρ)^-d."""
+        return min(1.0, _USUAL_DIMENSION / self.data.rows.shape[1])
+
     def _over(self) -> bool:
         """Whether time is up after something was tried."""
         return bool(self.trials) and self.late()
 
     def _fixed_decay(self) -> float:
         decay = self.settings.degree_decay
-        return START[0] if decay == "auto" else float(decay)
+        return self._unit * START[0] if decay == "auto" else float(decay)
 
     @property
     def best(self) -> tuple[float, float]:
