@@ -61,7 +61,7 @@ _ATTRIBUTES = """
         Rotation; its columns are directions, most important first. The identity for variables.
     eta_, importances_ : arrays of shape (n_features,)
         η of the columns of R, and their shares η^(r/(2-r)), which sum to 1.
-    eta_path_ : array of shape (n_iter_ + 1, n_features)
+    eta_path_ : array of shape (updates + 1, n_features)
         η of each iteration, and of the end.
     n_features_estimated_, n_effective_features_ : int
         Directions whose share is at least 1/d.
