@@ -269,8 +269,8 @@ def judge(result: dict[str, Any]) -> list[dict[str, Any]]:
         return [*found, criterion(text, None)]
     peaks = [row["peak_anonymous_mb"] for row in few]
     each = 1e6 * (peaks[1] - peaks[0]) / (few[1]["n"] - few[0]["n"])
-    found.append(criterion(text, each <= PER_ROW, bytes_per_row=round(each, 1),
-                           peaks_mb=[round(p) for p in peaks], seconds=few[1]["seconds"]))  # fmt: skip
+    numbers = {"bytes_per_row": round(each, 1), "peaks_mb": [round(peak) for peak in peaks]}
+    found.append(criterion(text, each <= PER_ROW, **numbers, seconds=few[1]["seconds"]))
     return found
 
 
