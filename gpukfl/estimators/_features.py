@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from gpukfl._array import Array, array_namespace, beside, like
+from gpukfl._array import Array, array_namespace, beside, like, to_host
 from gpukfl._rows import Rows
 from gpukfl.estimators._validation import validate_samples
 from gpukfl.inspection import effective_rank, leading_directions
@@ -64,3 +65,47 @@ class LinearFeatures(TransformerMixin):
         tags.array_api_support = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+class DirectionProfiles(LinearFeatures):
+    """Predictions along the learned directions, over the range of some samples."""
+
+    n_features_in_: int
+    scale_: np.ndarray | None
+    coef_: Array
+    to_host: Callable[[], Any]
+
+    def _keep_range(self, sample: np.ndarray) -> None:
+        """Set the middle of a host sample (n, d), and its range along each direction."""
+        sample = sample.astype(np.float64)
+        middle = sample.mean(axis=0)
+        along = (sample - middle) @ to_host(self.components_).astype(np.float64).T
+        self._middle = middle.tolist()
+        self._range = np.stack([along.min(axis=0), along.max(axis=0)], axis=1).tolist()
+
+    def profiles(self, count: int = 5, points: int = 100) -> tuple[np.ndarray, np.ndarray]:
+        """Predict along the leading directions, through the middle of the data.
+
+        Parameters
+        ----------
+        count : int
+            Directions at most.
+        points : int
+            On each direction, over the range of some samples.
+
+        Returns
+        -------
+        tuple of host arrays, shapes (c, points) and (c, points, n_targets)
+            Coordinates along the directions, and predictions.
+        """
+        check_is_fitted(self)
+        host = self.to_host()
+        directions = host.components_.astype(float)[:count]
+        low, high = np.array(self._range).reshape(-1, 2)[:count].T
+        steps = np.linspace(low, high, points, axis=1)
+        X = np.array(self._middle) + steps[:, :, None] * directions[:, None, :]
+        flat = X.reshape(-1, X.shape[-1])
+        if host.scale_ is not None:
+            flat = flat * host.scale_ + host.mean_
+        values = host._evaluate(flat.astype(host.coef_.dtype))
+        return steps, values.reshape(len(steps), points, host.coef_.shape[1])

@@ -198,7 +198,7 @@ class _Run:
         self.weights = None if s is None else xp.astype(s, xp.float64) ** 2
         self.n = data.rows.shape[0]
         self.solver, self.n_centers = self._plan()
-        self._systems: dict[int, NystromSystem[KernelOperator]] = {}
+        self._systems: dict[int, NystromSystem] = {}
         self.path: RidgePath | None = None
         self.ridge = self._choose_ridge()
 
@@ -265,7 +265,7 @@ class _Run:
         )
         return KernelOperator(self.kernel, rows, rows_at(rows, index), keep=True)
 
-    def _system(self, n_centers: int) -> NystromSystem[KernelOperator]:
+    def _system(self, n_centers: int) -> NystromSystem:
         """Form the normal equations, once: the ridge is chosen on those that are solved."""
         if n_centers not in self._systems:
             operator = self._operator(n_centers, self.rows)

@@ -28,7 +28,7 @@ from gpukfl._results import Status
 from gpukfl._rows import Rows
 from gpukfl.estimators._base import HostPickled, Reporting
 from gpukfl.estimators._data import Data, dtype_for, mover, take, weighted_samples
-from gpukfl.estimators._features import LinearFeatures
+from gpukfl.estimators._features import DirectionProfiles
 from gpukfl.estimators._kernel_ridge import KernelRidgeRegressor
 from gpukfl.estimators._regfeal_search import FEWEST, RegFeaLSearch
 from gpukfl.estimators._validation import (
@@ -58,7 +58,7 @@ _CENTERS, _FEW_CENTERS = 2_000, 1_000
 _WORTH = 0.01  # share of the error that is worth more directions
 
 
-class RegFeaLBase(Reporting, LinearFeatures, HostPickled):
+class RegFeaLBase(Reporting, DirectionProfiles, HostPickled):
     """The common part: parameters, the fit, and everything but what a target means."""
 
     def __init__(
@@ -285,11 +285,7 @@ class RegFeaLBase(Reporting, LinearFeatures, HostPickled):
         index = np.arange(self._n_samples)
         if len(index) > 500:
             index = np.sort(np.random.RandomState(0).choice(len(index), 500, replace=False))
-        sample = to_host(data.rows.at(index)).astype(np.float64)
-        middle = sample.mean(axis=0)
-        along = (sample - middle) @ to_host(self.components_).astype(np.float64).T
-        self._middle = beside(middle, there)
-        self._range = beside(np.stack([along.min(axis=0), along.max(axis=0)], axis=1), there)
+        self._keep_range(to_host(data.rows.at(index)))
 
     def _no_retraining(self) -> None:
         """Leave the predictions to the Hermite features."""
@@ -434,32 +430,6 @@ class RegFeaLBase(Reporting, LinearFeatures, HostPickled):
             "largest degree": int(to_host(self.multi_indices_).sum(axis=1).max(initial=0)),
             "kernel products": "by blocks",
         }
-
-    def profiles(self, count: int = 5, points: int = 100) -> tuple[np.ndarray, np.ndarray]:
-        """Predict along the leading directions, through the middle of the data.
-
-        Parameters
-        ----------
-        count : int
-            Directions at most.
-        points : int
-            On each direction, over the range of some samples.
-
-        Returns
-        -------
-        tuple of host arrays, shapes (c, points) and (c, points, n_targets)
-            Coordinates along the directions, and predictions.
-        """
-        check_is_fitted(self)
-        host = self.to_host()
-        directions = host.components_.astype(float)[:count]
-        steps = np.linspace(host._range[:count, 0], host._range[:count, 1], points, axis=1)
-        X = host._middle + steps[:, :, None] * directions[:, None, :]
-        flat = X.reshape(-1, X.shape[-1])
-        if host.scale_ is not None:
-            flat = flat * host.scale_ + host.mean_
-        values = host._evaluate(flat.astype(host.coef_.dtype))
-        return steps, values.reshape(len(steps), points, -1)
 
 
 class QuietKernelRidge(KernelRidgeRegressor):

@@ -29,7 +29,7 @@ from gpukfl._results import Status
 from gpukfl._rows import Rows
 from gpukfl.estimators._base import HostPickled, Reporting
 from gpukfl.estimators._data import dtype_for, mover, take, weighted_samples
-from gpukfl.estimators._features import LinearFeatures
+from gpukfl.estimators._features import DirectionProfiles
 from gpukfl.estimators._validation import (
     check_choice,
     check_finite_result,
@@ -65,7 +65,7 @@ _NO_TIME = 1e-3  # seconds that are left when all are spent
 _LARGEST_LOG = 300.0  # beyond this a bound says nothing anyway
 
 
-class WeightingBase(Reporting, LinearFeatures, HostPickled):
+class WeightingBase(Reporting, DirectionProfiles, HostPickled):
     """The common part: parameters, the fit, and everything but what a target means."""
 
     normalize_y = True  # of a regression
@@ -269,10 +269,7 @@ class WeightingBase(Reporting, LinearFeatures, HostPickled):
         with np.errstate(over="ignore"):
             self.feature_matrix_ = beside(M * unit * unit, self.coef_)
         self._keep_directions(vectors[:, ::-1] * roots)
-        middle = reach.mean(axis=0)
-        along = (reach - middle) @ to_host(self.components_).astype(np.float64).T
-        self._middle = middle.tolist()
-        self._range = np.stack([along.min(axis=0), along.max(axis=0)], axis=1).tolist()
+        self._keep_range(reach)
 
     @staticmethod
     def _described(search: InstantiationSearch, learned: Learned) -> list[dict[str, Any]]:
@@ -411,30 +408,3 @@ class WeightingBase(Reporting, LinearFeatures, HostPickled):
         except ValueError:
             return False
         return True
-
-    def profiles(self, count: int = 5, points: int = 100) -> tuple[np.ndarray, np.ndarray]:
-        """Predict along the leading directions, through the middle of the data.
-
-        Parameters
-        ----------
-        count : int
-            Directions at most.
-        points : int
-            On each direction, over the range of some samples.
-
-        Returns
-        -------
-        tuple of host arrays, shapes (c, points) and (c, points, n_targets)
-            Coordinates along the directions, and predictions.
-        """
-        check_is_fitted(self)
-        directions = to_host(self.components_).astype(float)[:count]
-        low, high = np.array(self._range).reshape(-1, 2)[:count].T
-        steps = np.linspace(low, high, points, axis=1)
-        X = np.array(self._middle) + steps[:, :, None] * directions[:, None, :]
-        host = self.to_host()
-        flat = X.reshape(-1, X.shape[-1])
-        if host.scale_ is not None:
-            flat = flat * host.scale_ + host.mean_
-        values = host._evaluate(flat.astype(host.coef_.dtype))
-        return steps, values.reshape(len(steps), points, self.coef_.shape[1])

@@ -64,8 +64,8 @@ class Instantiation(ABC):
         """Evaluate the base predictors φ(w, x) of `W` (T, e) at `X` (n, d): (n, T)."""
 
     def expected(self, W: Array, X: Array, /) -> Array:
-        """Evaluate the features of `W` (T, e) at `X` (n, d) in closed form: (n, T)."""
-        raise NotImplementedError
+        """Evaluate the features of `W` (T, e) at `X` (n, d): (n, T); here by draws of w."""
+        return MonteCarlo(self, W, X.shape[1]).shapes(X)
 
     def resolved(self, n_features: int, /) -> Instantiation:  # noqa: ARG002
         """Settle what depends on the number of features."""

@@ -18,7 +18,7 @@ from gpukfl._array import Array, array_namespace, epsilon, sample_norm
 from gpukfl._results import Solution
 from gpukfl.linalg import CholeskyFactor, add_to_diagonal, mean_diagonal
 from gpukfl.methods._nystrom import NystromSystem, RidgePath
-from gpukfl.operators import KernelMatrix, KernelOperator
+from gpukfl.operators import KernelMatrix
 from gpukfl.solvers import ConjugateGradient, NystromPreconditioner
 
 _RAISE, _LARGEST_JITTER = 100.0, 1e-2
@@ -128,7 +128,7 @@ def solve_by_conjugate_gradients(
 
 
 def nystrom_preconditioner(
-    system: NystromSystem[KernelOperator], weights: Array | None, ridge: float, /
+    system: NystromSystem, weights: Array | None, ridge: float, /
 ) -> NystromPreconditioner:
     """Approximate inverse of the weighted kernel matrix plus Nλ from its centres: O(n q²)."""
     operator = system.operator

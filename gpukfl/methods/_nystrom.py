@@ -13,22 +13,19 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
 
 import numpy as np
 
 from gpukfl._array import Array, array_namespace, epsilon, sample_dot
 from gpukfl._results import Solution
 from gpukfl.linalg import CholeskyFactor, add_to_diagonal, mean_diagonal
-from gpukfl.operators import RowOperator
+from gpukfl.operators import KernelOperator
 from gpukfl.solvers import ConjugateGradient
 
 _SMALLEST_JITTER, _LARGEST_JITTER = 1e-10, 1e-2  # of the mean diagonal of K_qq
 _RAISE = 100.0  # where a factor fails
 _ROUNDING = 100.0  # relative error of a kernel's Gram matrix, in units of the precision
 _EPSILON = 2.0**-52  # of float64
-
-Operator = TypeVar("Operator", bound=RowOperator)
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,14 +75,14 @@ def jittered(core: Array, share: float, /) -> Array:
     return add_to_diagonal(core, share * mean_diagonal(core))
 
 
-def jitter_for(operator: RowOperator, ridge: float, /) -> float:
+def jitter_for(operator: KernelOperator, ridge: float, /) -> float:
     r"""Jitter that keeps rounding from being mistaken for the ridge.
 
     Rounding of sums changes :math:`K^\top K` by some hundred :math:`n \epsilon`, with the
     precision of float64; divided by the jitter it must stay below :math:`n \lambda`. So must the
     squares of the roundings of q kernel values.
     """
-    own = epsilon(operator.rows.reference)
+    own = epsilon(operator.Z)
     sums = _ROUNDING * _EPSILON
     needed = (sums + operator.shape[1] * own**2) / max(ridge, 1e-300)
     return min(max(needed, _SMALLEST_JITTER), _LARGEST_JITTER / 10.0)
@@ -123,17 +120,17 @@ class RidgePath:
 
 
 @dataclass(frozen=True, eq=False)
-class NystromSystem(Generic[Operator]):
+class NystromSystem:
     """What one pass over the rows leaves of the problem: everything else is of order q."""
 
-    operator: Operator
+    operator: KernelOperator
     gram: Array  # K' D K (q, q), float64
     moment: Array  # K' D Y (q, t), float64
     squares: Array  # Y' D Y (t,), float64
     weight: float  # N
 
     @classmethod
-    def of(cls, operator: Operator, Y: Array, weights: Array | None, /) -> NystromSystem[Operator]:
+    def of(cls, operator: KernelOperator, Y: Array, weights: Array | None, /) -> NystromSystem:
         """Pass over the rows, O(n q²); `Y` (n, t), weights (n, 1) or None."""
         gram, moment = operator.moments(Y, weights)
         return cls(operator, gram, moment, *target_sums(Y, weights))
@@ -225,7 +222,7 @@ class NystromSystem(Generic[Operator]):
 
 
 def falkon(
-    operator: RowOperator,
+    operator: KernelOperator,
     Y: Array,
     weights: Array | None,
     /,
@@ -240,7 +237,7 @@ def falkon(
 
     Parameters
     ----------
-    operator : RowOperator
+    operator : KernelOperator
         Kernel between data and centres.
     Y : array, shape (n, t)
         Targets.

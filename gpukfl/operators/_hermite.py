@@ -95,10 +95,3 @@ class HermiteOperator(RowOperator):
     def values(self, start: int, stop: int, /) -> Array:
         """Block (stop - start, m) of the matrix."""
         return self.at(self.rows.block(start, stop))
-
-    @cached_property
-    def core(self) -> Array:
-        """Identity (m, m): the ridge is that of the coefficients."""
-        m = self.shape[1]
-        reference = self.rows.reference
-        return array_namespace(reference).eye(m, **double_like(reference))

@@ -27,11 +27,6 @@ class RowOperator(ABC):
     def shape(self) -> tuple[int, int]:
         """Number of rows and of columns."""
 
-    @property
-    @abstractmethod
-    def core(self) -> Array:
-        """Kernel among what the columns belong to (q, q), in float64."""
-
     @abstractmethod
     def values(self, start: int, stop: int, /) -> Array:
         """Block (stop - start, q) of the matrix."""

@@ -168,10 +168,6 @@ def test_rows_may_be_scaled_and_lie_elsewhere(on, rng, tmp_path):
             on.assert_close(case.of(Rows(source, on.reference)).dense(), case.Phi, ulps=300)
 
 
-def test_the_core_is_the_identity(on, rng):
-    on.assert_close(Case(on, rng).operator.core, np.eye(len(TUPLES)), ulps=0, dtype="float64")
-
-
 @pytest.mark.parametrize("threads", ["1", "3", "50"])
 def test_threads_change_rounding_only(on, rng, threads, monkeypatch):
     monkeypatch.setenv("GPUKFL_NUM_THREADS", threads)
