@@ -211,7 +211,7 @@ def test_the_summary_says_what_was_done(models):
         "RegFeaLRegressor for price",
         "80 samples, 4 features",
         f"{len(e.multi_indices_)} Hermite features, degree decay 0.3, strength {e.strength_:g}",
-        f"kernel ridge on {len(e.retrain_components_)}",
+        f"prediction by {e._last_text()}",
         "numpy cpu, by blocks",
         f"{e.n_iter_} steps, converged",
         f"R² {best['score']:.4f}, best of {len(model.tuning)} settings",
@@ -219,8 +219,8 @@ def test_the_summary_says_what_was_done(models):
         *("width", "height"),
     ]:
         assert expected in text
-    assert "then these" in models["features"].summary()
-    assert "then Ridge" in fit(X, Y, retrain=Ridge()).summary()
+    assert "prediction by Hermite features" in models["features"].summary()
+    assert "prediction by Ridge on" in fit(X, Y, retrain=Ridge()).summary()
 
 
 @pytest.mark.parametrize("kind", ["regression", "two classes", "degree", "constant", "features"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import sys
-import time
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,6 +16,7 @@ from gpukfl._memory import available_memory
 from gpukfl._places import Place
 from gpukfl._results import History, Status
 from gpukfl._rows import Rows
+from gpukfl.estimators._clock import Clock
 from gpukfl.estimators._data import Data
 from gpukfl.methods import BKerNNFit, RidgeSystem, ShapeFunctions, fit_bkernn, paper_ridge, rows_at
 from gpukfl.operators import (
@@ -34,7 +34,6 @@ _EXACT_BYTES = 48  # per projection: two operators sorted at once, and a precond
 _EXACT_UP_TO = 200_000_000  # projections; beyond, the binned form saves the sorts
 _SAMPLE_FROM, _SAMPLE_SHARE = 300_000, 40  # rows from which one in so many judges trials first
 _FIRST_SHARE, _FIRST_ROWS = 10, 200_000  # one in so many, at most so many, sees the first steps
-_NO_TIME = 1e-3  # seconds that are left when all are spent
 _PROBE_ROWS = 100_000  # sample on which the binned form's error is estimated
 _THIN_FROM = 2_000_000  # knots in all from which shape functions are thinned by default
 _THIN_TO = 1e-4  # standard deviations of the fit
@@ -146,14 +145,13 @@ class Problem(Data):
             start, max_iter = array_namespace(start).zeros_like(start), 0
         watcher = Watcher(self, held_out, watch)
         given = {"penalty": penalty, "penalty_strength": settings.penalty_strength}
-        rule, tol, max_time = settings.step_size, settings.tol, settings.max_time
+        rule, tol, clock = settings.step_size, settings.tol, Clock(settings.max_time)
         first = None
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "overflow", RuntimeWarning)  # reported as an error
             if self.first_system is not None and held_out is None and not self.constant:
                 # Steps from a random start are coarse: the first half of them sees a sample
-                begun, half = time.perf_counter(), max_iter // 2
-                optimizer = ProximalGradient(rule, half, tol, max_time)
+                optimizer = ProximalGradient(rule, max_iter // 2, tol, clock.left())
                 progress = Watcher(self, None, watch)
                 first = fit_bkernn(
                     *self.first_system, start, optimizer=optimizer, watch=progress, **given
@@ -162,14 +160,12 @@ class Problem(Data):
                 max_iter -= len(first.history)
                 if first.status in (Status.INTERRUPTED, Status.TIME_LIMIT):
                     max_iter = 0
-                if max_time is not None:
-                    max_time = max(max_time - (time.perf_counter() - begun), _NO_TIME)
             fit = fit_bkernn(
                 self.kernel,
                 self.system,
                 start,
                 sample=self.sample_system,
-                optimizer=ProximalGradient(rule, max_iter, tol, max_time),
+                optimizer=ProximalGradient(rule, max_iter, tol, clock.left()),
                 watch=watcher,
                 **given,
             )

@@ -42,8 +42,8 @@ class Data:
         Samples (n, d).
     Y : array, shape (n, t)
         Targets, less `y_mean`, over `y_scale`.
-    root_weights : array, shape (n, 1), or None
-        Square roots of the sample weights.
+    weights, root_weights : array, shape (n, 1), or None
+        Sample weights, and their square roots.
     constant : bool
         Whether no target varies.
     """
@@ -69,6 +69,7 @@ class Data:
             self.rows = Rows(X, self.reference, shift, scale)
         s = None if weights is None else beside(np.sqrt(weights)[:, None], self.reference)
         self.root_weights = s
+        self.weights = None if s is None else s * s
         self.n_effective = X.shape[0] if weights is None else float(weights.sum())
         self.y_mean, spread = weighted_mean_scale(placed_columns(Y, place), s)
         if raw_targets:

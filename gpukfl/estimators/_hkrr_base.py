@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numbers
-import time
 import warnings
 from typing import Any
 
@@ -17,6 +16,7 @@ from gpukfl._places import resolve_place
 from gpukfl._results import History, Status
 from gpukfl._rows import Rows
 from gpukfl.estimators._base import HostPickled, Reporting
+from gpukfl.estimators._clock import Clock
 from gpukfl.estimators._data import dtype_for, mover, take, weighted_samples
 from gpukfl.estimators._features import LinearFeatures
 from gpukfl.estimators._hkrr_problem import (
@@ -118,7 +118,7 @@ class HKRRBase(Reporting, LinearFeatures, HostPickled):
 
     def _fit(self, X: Array, Y: Array, sample_weight: Any, *, scale_each: bool) -> None:
         """Fit the columns of `Y` (n, t) and set every attribute; nothing is set on an error."""
-        begun = time.perf_counter()
+        clock = Clock(self.max_time)
         X, Y, weights = weighted_samples(X, Y, sample_weight)
         n, d = X.shape
         if self.n_components != "auto" and self.n_components > d:
@@ -139,7 +139,7 @@ class HKRRBase(Reporting, LinearFeatures, HostPickled):
             return HyperKernelProblem(self, *here, w, place, rng, scale_each=scale_each)
 
         problem = make()
-        search = Search(make, X, Y, weights, rng, self, self._until(TUNE_SHARE, begun), self._tell)
+        search = Search(make, X, Y, weights, rng, self, clock.left(TUNE_SHARE), self._tell)
         setting, B, lengthscale, stopped = self._start(problem, search)
         steps = self.max_iter if setting.learned and not stopped else 0
         fit, model = problem.learn(
@@ -148,7 +148,7 @@ class HKRRBase(Reporting, LinearFeatures, HostPickled):
             setting.ridge,
             n_centers=wanted,
             max_iter=steps,
-            max_time=self._until(FIT_SHARE, begun),
+            max_time=clock.left(FIT_SHARE),
             watch=self._watched,
         )
         if self.refit_centers is not None and not problem.constant:
@@ -158,11 +158,6 @@ class HKRRBase(Reporting, LinearFeatures, HostPickled):
                 stopped = True
         self.learned_ = setting.learned
         self._keep(problem, fit, model, search, X, stopped)
-
-    def _until(self, share: float, begun: float) -> float | None:
-        if self.max_time is None:
-            return None
-        return max(share * self.max_time - (time.perf_counter() - begun), 1e-3)
 
     def _start(
         self, problem: HyperKernelProblem, search: Search

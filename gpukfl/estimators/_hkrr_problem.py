@@ -71,8 +71,6 @@ class HyperKernelProblem(Data):
     ) -> None:
         super().__init__(settings, X, Y, weights, place, scale_each=scale_each)
         self.rng, self.kernel = rng, make_kernel(settings.kernel)
-        s = self.root_weights
-        self.weights = None if s is None else s * s
         self.n, self.d = self.rows.shape
         xp = array_namespace(self.reference)
         self.bound = xp.max(xp.abs(self.Y), axis=0)  # M of the truncated predictions, (t,)

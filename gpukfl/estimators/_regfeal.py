@@ -27,8 +27,9 @@ _PARAMETERS = """
     n_iter : int, default=5
         Ridge regressions, with new directions before each but the first.
     retrain : "kernel_ridge", None or a regressor, default="kernel_ridge"
-        What predicts from the learned directions: `KernelRidgeRegressor`, the Hermite features
-        themselves, or another scikit-learn regressor.
+        What predicts from the learned directions: `KernelRidgeRegressor`, or the Hermite features
+        themselves where they do better on held-out rows; always these; or another scikit-learn
+        regressor.
     over_c : bool, default=False
         Divide squared derivatives by c, as the paper's M_f does; noise in high degrees is then
         multiplied by ρ^-k, and no features are learned where it is strong.
@@ -38,7 +39,7 @@ _PARAMETERS = """
     validation_fraction : float, default=0.2
         Held out to choose; below 1000 samples 5 folds are used instead.
     max_time : float or None, default=None
-        Seconds; the fit of the last whole iteration is kept.
+        Seconds; the fit of the last whole iteration is kept, and retrained on in haste.
     random_state : int, RandomState or None, default=None
         Draws tuples and splits, on the host.
     backend : {"auto", "numpy", "cupy", "torch"}, default="auto"
@@ -75,9 +76,9 @@ _ATTRIBUTES = """
         Tuples α of the last iteration.
     coef_, intercept_ : arrays of shape (n_distinct, n_targets) and (n_targets,)
         Coefficients of their Hermite products.
-    retrain_components_ : array of shape (k, n_features)
-        Directions that `retrain` was fitted on: the leading ones, as many as the leave-one-out
-        error of kernel ridge regression asks for.
+    retrain_components_ : array of shape (k, n_features), or None
+        Directions that `retrain` was fitted on: the leading ones, as many as kernel ridge
+        regression asks for on held-out rows. None where the Hermite features predict.
     kernel_, centers_, dual_coef_ : Kernel and arrays, or None
         Of the kernel ridge regression on the directions.
     retrained_ : regressor or None
@@ -87,7 +88,8 @@ _ATTRIBUTES = """
     mean_, scale_ : array of shape (n_features,) or None
         What `standardize` subtracted and divided by.
     tuning_ : list of dict
-        Settings tried, their scores on held-out rows, and which was chosen.
+        Settings tried, and which was chosen. Scores are R² on held-out rows: of the Hermite
+        features, and for the best three of what predicts in the end.
     history_, n_iter_, status_ : History, int, str
         Objective and distinct tuples (as "step") of every iteration; how the fit ended.
     place_ : str

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import numbers
-import time
 import warnings
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone, is_regressor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, has_fit_parameter
+from sklearn.utils.validation import check_is_fitted
 
 from gpukfl._array import (
     Array,
@@ -27,10 +25,11 @@ from gpukfl._places import resolve_place
 from gpukfl._results import Status
 from gpukfl._rows import Rows
 from gpukfl.estimators._base import HostPickled, Reporting
+from gpukfl.estimators._clock import Clock
 from gpukfl.estimators._data import Data, dtype_for, mover, take, weighted_samples
 from gpukfl.estimators._features import DirectionProfiles
-from gpukfl.estimators._kernel_ridge import KernelRidgeRegressor
-from gpukfl.estimators._regfeal_search import FEWEST, RegFeaLSearch
+from gpukfl.estimators._regfeal_retraining import Retraining
+from gpukfl.estimators._regfeal_search import RegFeaLSearch, Trial
 from gpukfl.estimators._validation import (
     check_choice,
     check_finite_result,
@@ -39,10 +38,8 @@ from gpukfl.estimators._validation import (
     check_switch,
     validate_samples,
 )
-from gpukfl.inspection import leading_directions
-from gpukfl.kernels import Kernel
 from gpukfl.methods import DegreeLaw, RegFeaL, RegFeaLFit, derivative_products, eta_shares
-from gpukfl.operators import HermiteOperator, KernelOperator
+from gpukfl.operators import HermiteOperator
 
 SELECTIONS = ("features", "variables")
 MAX_DEGREE = 40
@@ -50,15 +47,9 @@ FAR = 6.0  # standard deviations beyond which Hermite polynomials explode
 
 _RIDGE = 1e-8  # the paper's λ, in units of d^(-(2-r)/r)
 _SEARCH_SHARE, _FIT_SHARE = 0.5, 0.8  # of max_time after which the search, and the fit, have ended
-_NO_TIME = 1e-3
-_LOOK = 1_000  # rows on which numbers of directions are compared
-_NUMBERS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
-_EXACT, _MANY = 5_000, 100_000  # rows up to which all, or many, are centres of the last fit
-_CENTERS, _FEW_CENTERS = 2_000, 1_000
-_WORTH = 0.01  # share of the error that is worth more directions
 
 
-class RegFeaLBase(Reporting, DirectionProfiles, HostPickled):
+class RegFeaLBase(Reporting, DirectionProfiles, Retraining, HostPickled):
     """The common part: parameters, the fit, and everything but what a target means."""
 
     def __init__(
@@ -123,12 +114,7 @@ class RegFeaLBase(Reporting, DirectionProfiles, HostPickled):
             msg = f"expected a sparsity_exponent between 0 and 2, got {exponent}"
             raise ValueError(msg)
         check_number("n_iter", self.n_iter, kind=whole, low=1)
-        named = isinstance(self.retrain, str) and self.retrain == "kernel_ridge"
-        if not (self.retrain is None or named or _is_regressor(self.retrain)):
-            msg = (
-                f"expected retrain to be 'kernel_ridge', None or a regressor, got {self.retrain!r}"
-            )
-            raise ValueError(msg)
+        self._check_retrain()
         check_number("clip", self.clip, low=0, low_allowed=False, also=(None,))
         fraction = self.validation_fraction
         check_number("validation_fraction", fraction, low=0, high=0.9, low_allowed=False)
@@ -141,7 +127,7 @@ class RegFeaLBase(Reporting, DirectionProfiles, HostPickled):
 
     def _fit(self, X: Array, Y: Array, sample_weight: Any, *, scale_each: bool) -> None:
         """Fit the columns of `Y` (n, t) and set every attribute; nothing is set on an error."""
-        begun = time.perf_counter()
+        clock = Clock(self.max_time)
         X, Y, weights = weighted_samples(X, Y, sample_weight)
         self._check_retrain_weights(weights)
         rng = check_random_state(self.random_state)
@@ -154,11 +140,6 @@ class RegFeaLBase(Reporting, DirectionProfiles, HostPickled):
             w = weights if weights is None or rows is None else weights[rows]
             return Data(self, *here, w, place, scale_each=scale_each)
 
-        def until(share: float) -> float | None:
-            if self.max_time is None:
-                return None
-            return max(share * self.max_time - (time.perf_counter() - begun), _NO_TIME)
-
         data = make()
         self._warn_of_far_rows(data)
         search = RegFeaLSearch(
@@ -170,39 +151,31 @@ class RegFeaLBase(Reporting, DirectionProfiles, HostPickled):
             self,
             rng,
             lambda decay, strength: self._method(decay, strength, None),
-            lambda: until(_SEARCH_SHARE) == _NO_TIME,
+            lambda: clock.is_over(_SEARCH_SHARE),
             self._tell,
         )
-        point, stopped = self._setting(search)
-        method = self._method(*point, until(_FIT_SHARE))
-        xp = array_namespace(data.reference)
-        s = data.root_weights
-        placed = None if s is None else xp.astype(s * s, xp.float64)
+        chosen, stopped = self._chosen(search)
+        method = self._method(*chosen.at, clock.left(_FIT_SHARE))
         fit = method.run(
             data.rows,
             data.Y,
-            placed,
+            data.weights,
             rng,
             watch=lambda k, fit: self._tell("fit", k, fit.history),
         )
         if stopped:
             fit.status = Status.INTERRUPTED
         self._keep(data, method, fit, X)
-        self.degree_decay_, self.strength_ = point
-        self.tuning_ = [
-            {
-                "degree_decay": trial["at"][0],
-                "strength": trial["at"][1],
-                "score": trial["score"],
-                "chosen": trial["at"] == point,
-            }
-            for trial in search.trials
-        ]
-        try:
-            self._retrain(data, weights, X, fit)
-        except KeyboardInterrupt:  # the Hermite features predict
-            self._no_retraining()
-            self.status_ = Status.INTERRUPTED.name
+        self.degree_decay_, self.strength_ = chosen.at
+        self.tuning_ = search.report()
+        self._no_retraining()
+        if fit.status is not Status.INTERRUPTED and not data.constant:
+            try:
+                number = search.number_of_directions(chosen)
+                self._retrain(data, weights, X, number, hasty=fit.status is Status.TIME_LIMIT)
+            except KeyboardInterrupt:  # the Hermite features predict
+                self._no_retraining()
+                self.status_ = Status.INTERRUPTED.name
         self._warn(data)
 
     def _method(self, decay: float, strength: float, max_time: float | None) -> RegFeaL:
@@ -220,8 +193,8 @@ class RegFeaLBase(Reporting, DirectionProfiles, HostPickled):
             max_time=max_time,
         )
 
-    def _setting(self, search: RegFeaLSearch) -> tuple[tuple[float, float], bool]:
-        """Give ρ and μ, and whether the user interrupted their choice."""
+    def _chosen(self, search: RegFeaLSearch) -> tuple[Trial, bool]:
+        """Give what the search chose, and whether the user interrupted it."""
         try:
             return search.run(), False
         except KeyboardInterrupt:
@@ -241,13 +214,6 @@ class RegFeaLBase(Reporting, DirectionProfiles, HostPickled):
                 f"polynomials are huge: {advice}give clip={FAR:g}"
             )
             warnings.warn(msg, UserWarning, stacklevel=6)
-
-    def _check_retrain_weights(self, weights: np.ndarray | None) -> None:
-        own = self.retrain is None or isinstance(self.retrain, str)
-        if weights is not None and not own and not has_fit_parameter(self.retrain, "sample_weight"):
-            name = type(self.retrain).__name__
-            msg = f"expected a regressor that takes sample_weight for retrain, got {name}"
-            raise ValueError(msg)
 
     def _keep(self, data: Data, method: RegFeaL, fit: RegFeaLFit, X: Array) -> None:
         xp = array_namespace(data.reference)
@@ -287,71 +253,6 @@ class RegFeaLBase(Reporting, DirectionProfiles, HostPickled):
             index = np.sort(np.random.RandomState(0).choice(len(index), 500, replace=False))
         self._keep_range(to_host(data.rows.at(index)))
 
-    def _no_retraining(self) -> None:
-        """Leave the predictions to the Hermite features."""
-        self.kernel_: Kernel | None = None
-        self.retrained_, self.centers_, self.dual_coef_ = None, None, None
-
-    def _retrain(self, data: Data, weights: np.ndarray | None, X: Array, fit: RegFeaLFit) -> None:
-        """Fit the retraining regressor on the coordinates along the learned directions."""
-        self._no_retraining()
-        self.retrain_components_ = self.components_
-        if self.retrain is None or data.constant or fit.status is Status.INTERRUPTED:
-            return
-        xp = array_namespace(data.reference)
-        k = self._retrain_dimension(data, weights)
-        directions = leading_directions(to_host(self.R_) * to_host(self.importances_), k)
-        self.retrain_components_ = beside(directions, self.coef_)
-        Z = project(data.rows, xp.asarray(directions, **double_like(data.reference)))
-        if self.retrain == "kernel_ridge":
-            Y64 = xp.astype(data.Y, xp.float64)
-            n = data.rows.shape[0]
-            centers = "auto" if n <= _EXACT else _CENTERS if n <= _MANY else _FEW_CENTERS
-            model = QuietKernelRidge(random_state=0, n_centers=centers)
-            model.fit(Z, Y64, sample_weight=weights)
-            back = mover(X, dtype_for(self, X))
-            with np.errstate(over="ignore"):
-                self.dual_coef_ = back(model.dual_coef_ * data.y_scale[None, :])
-                self._offset = back(model.intercept_ * data.y_scale + data.y_mean)
-            check_finite_result(self.dual_coef_, self._offset)
-            self.kernel_, self.centers_ = model.kernel_, back(model.centers_)
-            return
-        Y = to_host(data.Y).astype(np.float64)
-        given = {} if weights is None else {"sample_weight": weights}
-        self.retrained_ = clone(self.retrain).fit(
-            to_host(Z), Y[:, 0] if Y.shape[1] == 1 else Y, **given
-        )
-        self._y_scale, self._y_mean = to_host(data.y_scale), to_host(data.y_mean)
-
-    def _retrain_dimension(self, data: Data, weights: np.ndarray | None) -> int:
-        """Give how many of the leading directions to retrain on.
-
-        By the leave-one-out error of kernel ridge regression on some rows: the fewest that reach
-        nearly the lowest. The paper's rule compares shares with 1/d, which misses directions
-        where d is small, and takes directions of noise where d is large.
-        """
-        shares = to_host(self.importances_)
-        d, found = len(shares), self.n_effective_features_
-        half = int(np.sum(shares >= 0.5 / d))
-        fewer = {k for k in _NUMBERS if k < found}
-        sizes = sorted(fewer | {found, min(2 * found, d), max(half, found)})
-        n = data.rows.shape[0]
-        if len(sizes) == 1 or n < FEWEST:
-            return found
-        index = np.arange(n)
-        if n > _LOOK:
-            index = np.sort(np.random.RandomState(0).choice(n, _LOOK, replace=False))
-        X = to_host(data.rows.at(index)).astype(np.float64)
-        Y = to_host(data.Y)[index].astype(np.float64)
-        w = None if weights is None else weights[index]
-        directions = leading_directions(to_host(self.R_) * shares, sizes[-1])
-        errors = {}
-        for k in sizes:
-            model = QuietKernelRidge(random_state=0).fit(X @ directions[:k].T, Y, sample_weight=w)
-            errors[k] = min(model.ridge_path_.scores)
-        best = min(errors.values())
-        return min(k for k in sizes if errors[k] <= (1.0 + _WORTH) * best)
-
     def _warn(self, data: Data) -> None:
         status = Status[self.status_]
         if data.constant:
@@ -371,21 +272,13 @@ class RegFeaLBase(Reporting, DirectionProfiles, HostPickled):
     def _evaluate(self, X: Array) -> Array:
         xp = array_namespace(self.coef_)
         rows = Rows(X, xp.empty((0,), **like(self.coef_)), self.mean_, self.scale_)
-        if self.kernel_ is None and self.retrained_ is None:
-            R = to_host(self._rotation)
-            placed = None if np.array_equal(R, np.eye(len(R))) else self._rotation
-            tuples = to_host(self.multi_indices_)
-            operator = HermiteOperator(rows, tuples, np.ones(len(tuples)), placed, self.clip)
-            return xp.astype(self.intercept_ + operator @ self.coef_, X.dtype)
-        Z = project(rows, self.retrain_components_)
-        if self.kernel_ is not None:
-            here = Rows(Z, xp.empty((0,), **like(self.coef_)))
-            kernel = KernelOperator(self.kernel_, here, self.centers_)
-            return xp.astype(self._offset + kernel @ self.dual_coef_, X.dtype)
-        assert self.retrained_ is not None
-        predicted = np.asarray(self.retrained_.predict(to_host(Z).astype(np.float64)))
-        predicted = predicted.reshape(len(predicted), -1) * self._y_scale + self._y_mean
-        return xp.astype(beside(predicted, self.coef_), X.dtype)
+        if self._is_retrained:
+            return xp.astype(self._evaluate_retrained(rows), X.dtype)
+        R = to_host(self._rotation)
+        placed = None if np.array_equal(R, np.eye(len(R))) else self._rotation
+        tuples = to_host(self.multi_indices_)
+        operator = HermiteOperator(rows, tuples, np.ones(len(tuples)), placed, self.clip)
+        return xp.astype(self.intercept_ + operator @ self.coef_, X.dtype)
 
     # ------------------------------------------------------------------ description
 
@@ -407,14 +300,8 @@ class RegFeaLBase(Reporting, DirectionProfiles, HostPickled):
         count = self.multi_indices_.shape[0]
         return (
             f"{count} Hermite features, degree decay {self.degree_decay_:g}, "
-            f"strength {self.strength_:g}, then {self._last_text()}"
+            f"strength {self.strength_:g}, prediction by {self._last_text()}"
         )
-
-    def _last_text(self) -> str:
-        if self.kernel_ is not None:
-            number = len(self.retrain_components_)
-            return f"{type(self.kernel_).__name__} kernel ridge on {number}"
-        return "these" if self.retrained_ is None else type(self.retrained_).__name__
 
     def _facts(self) -> dict[str, Any]:
         """Give what a report says of the model."""
@@ -430,22 +317,3 @@ class RegFeaLBase(Reporting, DirectionProfiles, HostPickled):
             "largest degree": int(to_host(self.multi_indices_).sum(axis=1).max(initial=0)),
             "kernel products": "by blocks",
         }
-
-
-class QuietKernelRidge(KernelRidgeRegressor):
-    """Kernel ridge regression that is a step of another fit: it warns of nothing."""
-
-    def _warn(self, run: Any, solved: Any) -> None:
-        pass
-
-
-def _is_regressor(value: Any) -> bool:
-    """Whether `value` is a scikit-learn regressor, and not the class of one."""
-    return isinstance(value, BaseEstimator) and is_regressor(value)
-
-
-def project(rows: Rows, components: Array, /) -> Array:
-    """Coordinates of rows along `components` (s, d): (n, s), in the precision of these."""
-    xp = array_namespace(components)
-    parts = [xp.astype(X, components.dtype) @ components.T for _, _, X in rows.blocks()]
-    return xp.concat(parts, axis=0)

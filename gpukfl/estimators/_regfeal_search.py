@@ -1,7 +1,8 @@
-"""Choice of the degree decay and the strength of RegFeaL by held-out rows."""
+"""Choice of the degree decay, the strength and the directions of RegFeaL by held-out rows."""
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -10,29 +11,49 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import KFold, ShuffleSplit
 
-from gpukfl._array import Array, array_namespace, to_host
+from gpukfl._array import Array
 from gpukfl._results import Status
-from gpukfl._rows import Rows
-from gpukfl.estimators._data import Data, take
-from gpukfl.methods import RegFeaL, RegFeaLFit
+from gpukfl.estimators._data import Data
+from gpukfl.estimators._regfeal_fold import Fold
+from gpukfl.inspection import leading_directions
+from gpukfl.methods import RegFeaL, RegFeaLFit, eta_shares
 
-FEWEST = 20  # rows with which anything is held out
 DECAYS = (0.05, 0.1, 0.2, 0.4, 0.6, 0.8)
 STRENGTHS = (1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0, 1000.0)
 START = (0.4, 0.1)
 SCOUTS = (START, (0.4, 0.01), (0.2, 0.01), (0.1, 1.0))  # from the best of which the search climbs
 
+_FEWEST = 20  # rows with which anything is held out
 _USUAL_DIMENSION = 40  # up to which the grid is as it stands
 _ROWS = 5_000  # that settings are chosen on
 _FEATURES = 5_000  # with which they are, at most: with fewer, other settings are best
 _ITERATIONS = 4
 _FOLDS, _FOLDS_BELOW = 5, 1_000  # rows below which one hold-out set is too small to choose by
 _GAIN = 1e-3  # share of the variance that is worth another step
+_FINALISTS = 3  # points whose directions are retrained on
+_NUMBERS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
+_WORTH = 0.01  # share of the error that is worth more directions
+
+Point = tuple[float, float]
+
+
+@dataclass(eq=False)
+class Trial:
+    """A point (ρ, μ) that was tried."""
+
+    at: Point
+    score: float = -math.inf  # share of the held-out variance that Hermite features explain
+    fits: list[RegFeaLFit] = field(default_factory=list)  # of the folds
+    retrained_score: float = -math.inf  # by the best number of directions
+    n_directions: int | None = None  # that number; 0: the Hermite features; None: was not looked at
 
 
 @dataclass
 class RegFeaLSearch:
-    """Goes from neighbour to neighbour on the grid of (ρ, μ), where the held-out score rises."""
+    """Goes from neighbour to neighbour on the grid of (ρ, μ), where the held-out score rises.
+
+    Then the directions of the best points are retrained on, with several numbers of them.
+    """
 
     make: Callable[[np.ndarray], Data]  # problem of some rows
     data: Data
@@ -44,59 +65,80 @@ class RegFeaLSearch:
     method: Callable[[float, float], RegFeaL]
     late: Callable[[], bool]
     tell: Callable[..., None]
-    trials: list[dict[str, Any]] = field(default_factory=list)
+    trials: list[Trial] = field(default_factory=list)
 
-    def run(self) -> tuple[float, float]:
-        """Give ρ and μ; Ctrl-C leaves the best so far in `trials`."""
-        given = self.settings.degree_decay, self.settings.strength
-        decays = None
-        if given[0] == "auto" and self.settings.max_degree is None:
-            decays = [self._unit * decay for decay in DECAYS]
-        strengths = STRENGTHS if given[1] == "auto" else None
-        start = (
-            self._unit * START[0] if decays else self._fixed_decay(),
-            START[1] if strengths else float(given[1]),
-        )
-        if (decays is None and strengths is None) or self.data.rows.shape[0] < FEWEST:
-            return start
-        if self.data.constant:
-            return start
-        self.problems = [(self.make(inside), outside) for inside, outside in self._folds()]
+    def run(self) -> Trial:
+        """Choose ρ and μ; Ctrl-C leaves the best so far in `best`."""
+        start = self._start()
+        if not self._is_open or self._has_nothing_to_hold_out:
+            return Trial(start)
+        decays = [self._unit * decay for decay in DECAYS] if self._opens_decay else None
+        strengths = STRENGTHS if self.settings.strength == "auto" else None
         scouts = [start]
         if decays and strengths:
             scouts = [(self._unit * decay, strength) for decay, strength in SCOUTS]
-        score, best = max((self._evaluate(point), point) for point in scouts if not self._over())
-        moving = True
-        while moving and not self.late():
-            moving = False
-            for point in _neighbours(best, decays, strengths):
-                if self.late() or any(trial["at"] == point for trial in self.trials):
-                    continue
-                new = self._evaluate(point)
-                if new > score + _GAIN:
-                    best, score, moving = point, new, True
-                    break
-        return best
+        self._climb(scouts, decays, strengths)
+        if self.settings.retrain is not None:
+            for trial in self._in_order()[:_FINALISTS]:
+                self._look_at_directions(trial)
+        return self.best
+
+    def number_of_directions(self, trial: Trial) -> int | None:
+        """Give how many directions to retrain on; None where that was not looked at."""
+        retrains = self.settings.retrain is not None
+        if retrains and not self.trials and not self._has_nothing_to_hold_out and not self.late():
+            trial = self._evaluate(trial.at)
+            self._look_at_directions(trial)
+        return trial.n_directions
+
+    @functools.cached_property
+    def folds(self) -> list[Fold]:
+        """Rows to fit, and rows that are held out."""
+        return [Fold.of(self, inside, outside) for inside, outside in self._splits()]
+
+    @property
+    def best(self) -> Trial:
+        """Best point so far; the last word is that of what predicts in the end."""
+        return max(self.trials, key=lambda trial: (trial.retrained_score, trial.score))
+
+    @property
+    def _opens_decay(self) -> bool:
+        return self.settings.degree_decay == "auto" and self.settings.max_degree is None
+
+    @property
+    def _is_open(self) -> bool:
+        """Whether ρ or μ is to be chosen."""
+        return self._opens_decay or self.settings.strength == "auto"
+
+    @property
+    def _has_nothing_to_hold_out(self) -> bool:
+        return self.data.rows.shape[0] < _FEWEST or self.data.constant
+
+    def report(self) -> list[dict[str, Any]]:
+        """Say what was tried, where there was a choice of (ρ, μ), and how it predicts."""
+        return [
+            {
+                "degree_decay": trial.at[0],
+                "strength": trial.at[1],
+                "score": trial.score if trial.n_directions is None else trial.retrained_score,
+                "chosen": trial is self.best,
+            }
+            for trial in (self.trials if self._is_open else [])
+        ]
 
     @property
     def _unit(self) -> float:
         """Share of the grid's decays that suits the dimension: the kernel grows as (1 - ρ)^-d."""
         return min(1.0, _USUAL_DIMENSION / self.data.rows.shape[1])
 
-    def _over(self) -> bool:
-        """Whether time is up after something was tried."""
-        return bool(self.trials) and self.late()
+    def _start(self) -> Point:
+        decay, strength = self.settings.degree_decay, self.settings.strength
+        return (
+            self._unit * START[0] if decay == "auto" else float(decay),
+            START[1] if strength == "auto" else float(strength),
+        )
 
-    def _fixed_decay(self) -> float:
-        decay = self.settings.degree_decay
-        return self._unit * START[0] if decay == "auto" else float(decay)
-
-    @property
-    def best(self) -> tuple[float, float]:
-        """Point with the best score so far."""
-        return max(self.trials, key=lambda trial: trial["score"])["at"]
-
-    def _folds(self) -> Any:
+    def _splits(self) -> Any:
         n = self.data.rows.shape[0]
         rows = np.arange(n)
         if n > _ROWS:
@@ -109,50 +151,91 @@ class RegFeaLSearch:
         for inside, outside in splitter.split(rows):
             yield rows[np.sort(inside)], rows[np.sort(outside)]
 
-    def _evaluate(self, point: tuple[float, float]) -> float:
+    # ------------------------------------------------------------------ ρ and μ
+
+    def _climb(self, scouts: list[Point], decays: Any, strengths: Any) -> None:
+        """Go from the best scout to better neighbours."""
+        for point in scouts:
+            if not self.trials or not self.late():
+                self._evaluate(point)
+        best, moving = self._in_order()[0], True
+        while moving and not self.late():
+            moving = False
+            for point in _neighbours(best.at, decays, strengths):
+                if self.late() or any(trial.at == point for trial in self.trials):
+                    continue
+                trial = self._evaluate(point)
+                if trial.score > best.score + _GAIN:
+                    best, moving = trial, True
+                    break
+
+    def _in_order(self) -> list[Trial]:
+        """Points that were tried, best first."""
+        return sorted(self.trials, key=lambda trial: -trial.score)
+
+    def _method_at(self, point: Point) -> RegFeaL:
+        few = min(self.settings.n_random_features, _FEATURES)
+        return self.method(*point).with_effort(few, min(self.settings.n_iter, _ITERATIONS))
+
+    def _evaluate(self, point: Point) -> Trial:
+        """Fit the folds at a point; fits of points that fell behind are let go."""
+        method = self._method_at(point)
+        trial = Trial(point)
+        error = 0.0
+        try:
+            for fold in self.folds:
+                fit = fold.fit(method)
+                if fit.status is Status.INTERRUPTED:
+                    raise KeyboardInterrupt
+                trial.fits.append(fit)
+                error += fold.error(fit.predict(fold.rows, method.clip))
+            trial.score = self._score(error)
+        except FloatingPointError:  # lower degrees may do
+            trial.fits.clear()
+        self.trials.append(trial)
+        for behind in self._in_order()[_FINALISTS:]:
+            behind.fits.clear()
+        if trial.fits and self._is_open:
+            name = f"tune degree decay {point[0]:g}, strength {point[1]:g}"
+            self.tell(name, len(self.trials) - 1, trial.fits[-1].history)
+        return trial
+
+    def _score(self, error: float) -> float:
         """Share of the held-out variance that is explained."""
-        method = self.method(*point).with_effort(
-            min(self.settings.n_random_features, _FEATURES), min(self.settings.n_iter, _ITERATIONS)
-        )
-        errors = spread = 0.0
-        for problem, outside in self.problems:
-            w = problem.root_weights
-            xp = array_namespace(problem.Y)
-            weights = None if w is None else xp.astype(w * w, xp.float64)
-            try:
-                fit = method.run(problem.rows, problem.Y, weights, np.random.RandomState(0))
-            except FloatingPointError:  # lower degrees may do
-                self.trials.append({"at": point, "score": -math.inf})
-                return -math.inf
-            if fit.status is Status.INTERRUPTED:
-                raise KeyboardInterrupt
-            error, around = self._held_out(problem, fit, outside, method.clip)
-            errors, spread = errors + error, spread + around
-        score = 1.0 - errors / spread if spread > 0 else -errors
-        score = score if math.isfinite(score) else -math.inf
-        self.trials.append({"at": point, "score": score})
-        self.tell(
-            f"tune degree decay {point[0]:g}, strength {point[1]:g}",
-            len(self.trials) - 1,
-            fit.history,
-        )
-        return score
+        spread = sum(fold.spread for fold in self.folds)
+        score = 1.0 - error / spread if spread > 0 else -error
+        return score if math.isfinite(score) else -math.inf
 
-    def _held_out(
-        self, problem: Data, fit: RegFeaLFit, outside: np.ndarray, clip: float | None
-    ) -> tuple[float, float]:
-        """Squared error on held-out rows, and that of their mean."""
-        placed, Y = problem.scaled(take(self.X, outside), take(self.Y, outside))
-        left = to_host(Y - fit.predict(Rows(placed, problem.reference), clip))
-        truth = to_host(Y)
-        w = np.ones((len(outside), 1))
-        if self.weights is not None:
-            w = self.weights[outside][:, None]
-        around = truth - np.sum(w * truth, axis=0) / w.sum()
-        return float(np.sum(w * left**2)), float(np.sum(w * around**2))
+    # ------------------------------------------------------------------ directions
+
+    def _look_at_directions(self, trial: Trial) -> None:
+        """Retrain on the directions of each fold, with several numbers of them."""
+        if not trial.fits or self.late():
+            return
+        method = self._method_at(trial.at)
+        found = [method.directions(fit) for fit in trial.fits]
+        numbers = _numbers([eta_shares(eta, method.exponent) for _, eta in found])
+        errors = np.zeros(len(numbers))
+        for fold, (R, eta) in zip(self.folds, found, strict=True):
+            directions = leading_directions(R * eta_shares(eta, method.exponent), numbers[-1])
+            errors += [fold.retrained_error(directions[:k]) for k in numbers]
+        scores = {k: self._score(error) for k, error in zip(numbers, errors, strict=True)}
+        if self.settings.retrain == "kernel_ridge":
+            scores[0] = trial.score
+        trial.retrained_score = max(scores.values())
+        enough = trial.retrained_score - _WORTH * (1.0 - trial.retrained_score)
+        trial.n_directions = min((k for k in scores if k and scores[k] >= enough), default=0)
 
 
-def _neighbours(at: tuple[float, float], decays: Any, strengths: Any) -> list[tuple[float, float]]:
+def _numbers(shares: list[np.ndarray]) -> list[int]:
+    """Numbers of directions to look at: up to twice as many as have a share of 1/d."""
+    d = len(shares[0])
+    most = max(max(2 * int(np.sum(s >= 1.0 / d)), int(np.sum(s >= 0.5 / d))) for s in shares)
+    most = min(most, d)
+    return [k for k in _NUMBERS if k < most] + [most]
+
+
+def _neighbours(at: Point, decays: Any, strengths: Any) -> list[Point]:
     """Points one step away on the grid."""
     points = []
     if strengths:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numbers
-import time
 import warnings
 from dataclasses import replace
 from typing import Any
@@ -26,6 +25,7 @@ from gpukfl._places import resolve_place
 from gpukfl._results import Status
 from gpukfl._rows import Rows
 from gpukfl.estimators._base import HostPickled, Reporting
+from gpukfl.estimators._clock import Clock
 from gpukfl.estimators._data import dtype_for, mover, take, weighted_samples
 from gpukfl.estimators._selected import SelectedVariables
 from gpukfl.estimators._selection_problem import Predictor, SelectionProblem, selection_kernel
@@ -43,7 +43,6 @@ from gpukfl.methods import Selection
 from gpukfl.operators import KernelOperator
 
 _QUIET = (Status.CONVERGED, Status.STALLED)  # no further progress is where a fit may well end
-_NO_TIME = 1e-3  # seconds that are left when all are spent
 _TUNE_SHARE, _SELECT_SHARE = 0.5, 0.9  # of max_time after which tuning, and selection, have ended
 
 
@@ -120,7 +119,7 @@ class SelectionBase(Reporting, SelectedVariables, HostPickled):
 
     def _fit(self, X: Array, Y: Array, sample_weight: Any, *, scale_each: bool) -> None:
         """Fit the columns of `Y` (n, t) and set every attribute; nothing is set on an error."""
-        begun = time.perf_counter()
+        clock = Clock(self.max_time)
         X, Y, weights = weighted_samples(X, Y, sample_weight)
         n, p = X.shape
         rng = check_random_state(self.random_state)
@@ -132,7 +131,7 @@ class SelectionBase(Reporting, SelectedVariables, HostPickled):
             return SelectionProblem(self, *here, w, place, rng, scale_each=scale_each)
 
         problem = make()
-        search = Search(make, X, Y, weights, rng, self, self._until(_TUNE_SHARE, begun), self._tell)
+        search = Search(make, X, Y, weights, rng, self, clock.left(_TUNE_SHARE), self._tell)
         setting, stopped = self._setting(problem, search)
         objective = problem.objective(setting.ridge)
         if stopped:
@@ -144,13 +143,13 @@ class SelectionBase(Reporting, SelectedVariables, HostPickled):
             selection = problem.run(
                 objective,
                 setting.sparsity,
-                max_time=self._until(_SELECT_SHARE, begun),
+                max_time=clock.left(_SELECT_SHARE),
                 watch=lambda k, history: self._tell("selection", k, history),
             )
         self.selection_frequencies_: np.ndarray | None = None
         self.stability_threshold_: float | None = None
         if self.n_subsamples and not problem.constant and selection.status in _QUIET:
-            selection = self._stable(make, setting, selection, n, begun)
+            selection = self._stable(make, setting, selection, n, clock)
         try:
             last = problem.fit_selected(selection, setting.ridge)
         except KeyboardInterrupt:  # the quickest fit, which another one ends
@@ -161,11 +160,6 @@ class SelectionBase(Reporting, SelectedVariables, HostPickled):
         traced = self.sparsity == "tune" and search.trials
         self.path_ = _path(search.trials, setting.ridge) if traced else None
         self.tuning_ = [_described(trial) for trial in search.trials]
-
-    def _until(self, share: float, begun: float) -> float | None:
-        if self.max_time is None:
-            return None
-        return max(share * self.max_time - (time.perf_counter() - begun), _NO_TIME)
 
     def _setting(self, problem: SelectionProblem, search: Search) -> tuple[Setting, bool]:
         """Give λ and γ, and whether the user interrupted their choice."""
@@ -187,7 +181,7 @@ class SelectionBase(Reporting, SelectedVariables, HostPickled):
             return best.setting, True
 
     def _stable(
-        self, make: Any, setting: Setting, selection: Selection, n: int, begun: float
+        self, make: Any, setting: Setting, selection: Selection, n: int, clock: Clock
     ) -> Selection:
         """Keep the variables that are selected on enough halves of the samples."""
 
@@ -198,12 +192,11 @@ class SelectionBase(Reporting, SelectedVariables, HostPickled):
                 raise KeyboardInterrupt
             return found.support
 
-        def late() -> bool:
-            return self.max_time is not None and self._until(_SELECT_SHARE, begun) == _NO_TIME
-
         p, rng = len(selection.beta), check_random_state(self.random_state)
         try:
-            shares, mean, whole = selection_frequencies(select, n, self.n_subsamples, rng, late)
+            shares, mean, whole = selection_frequencies(
+                select, n, self.n_subsamples, rng, lambda: clock.is_over(_SELECT_SHARE)
+            )
         except KeyboardInterrupt:
             return replace(selection, status=Status.INTERRUPTED)
         threshold = stability_threshold(mean, p, self.max_false)

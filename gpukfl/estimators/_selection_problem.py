@@ -105,8 +105,6 @@ class SelectionProblem(Data):
         self.X, self.rng = self.rows.whole(), rng
         self.n, self.p = self.X.shape
         self.anchor = self._anchor()
-        s = self.root_weights
-        self.weights = None if s is None else s * s
 
     def _anchor(self) -> float:
         r"""τ at which a typical pair of samples differs by 1 in one variable's share of h."""

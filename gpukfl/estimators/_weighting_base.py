@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import numbers
-import time
 import warnings
 from dataclasses import replace
 from typing import Any
@@ -28,6 +27,7 @@ from gpukfl._places import resolve_place
 from gpukfl._results import Status
 from gpukfl._rows import Rows
 from gpukfl.estimators._base import HostPickled, Reporting
+from gpukfl.estimators._clock import Clock
 from gpukfl.estimators._data import dtype_for, mover, take, weighted_samples
 from gpukfl.estimators._features import DirectionProfiles
 from gpukfl.estimators._validation import (
@@ -61,7 +61,6 @@ _QUIET = (Status.CONVERGED, Status.STALLED)  # no further progress is where a fi
 _SEARCH_SHARE, _FIT_SHARE = 0.4, 0.9  # of max_time after which the search, and the pass, have ended
 _GRADIENTS = 500  # rows at which gradients show what matters
 _DIFFERENCES = 50  # rows, where these are differences of features in every column
-_NO_TIME = 1e-3  # seconds that are left when all are spent
 _LARGEST_LOG = 300.0  # beyond this a bound says nothing anyway
 
 
@@ -140,7 +139,7 @@ class WeightingBase(Reporting, DirectionProfiles, HostPickled):
 
     def _fit(self, X: Array, Y: Array, sample_weight: Any, *, scale_each: bool) -> None:  # noqa: ARG002
         """Fit the columns of `Y` (n, t) and set every attribute; nothing is set on an error."""
-        begun = time.perf_counter()
+        clock = Clock(self.max_time)
         X, Y, weights = weighted_samples(X, Y, sample_weight)
         labels = is_classifier(self)
         if labels:
@@ -154,16 +153,11 @@ class WeightingBase(Reporting, DirectionProfiles, HostPickled):
             w = weights if weights is None or rows is None else weights[rows]
             return WeightingProblem(self, *here, w, place, rng, labels=labels)
 
-        def until(share: float) -> float | None:
-            if self.max_time is None:
-                return None
-            return max(share * self.max_time - (time.perf_counter() - begun), _NO_TIME)
-
         problem = make()
         search = InstantiationSearch(
-            make, n, self, rng, lambda: until(_SEARCH_SHARE) == _NO_TIME, self._tell
+            make, n, self, rng, lambda: clock.is_over(_SEARCH_SHARE), self._tell
         )
-        learned = self._learn(problem, search, until)
+        learned = self._learn(problem, search, clock)
         self.pruning_: list[dict[str, Any]] | None = None
         chosen = self._pruned(problem, learned) if self.prune is not None else None
         self._keep(problem, learned, chosen, X)
@@ -171,7 +165,9 @@ class WeightingBase(Reporting, DirectionProfiles, HostPickled):
         self._keep_gradients(problem, learned.operator, learned.A if chosen is None else chosen)
         self._warn(problem, learned)
 
-    def _learn(self, problem: WeightingProblem, search: InstantiationSearch, until: Any) -> Learned:
+    def _learn(
+        self, problem: WeightingProblem, search: InstantiationSearch, clock: Clock
+    ) -> Learned:
         try:
             instantiation = search.run(problem.d)
         except KeyboardInterrupt:
@@ -181,8 +177,8 @@ class WeightingBase(Reporting, DirectionProfiles, HostPickled):
         W = instantiation.draw(self.n_parameters, problem.d, problem.rng)
         return problem.learn(
             problem.operator(instantiation, W),
-            late=lambda: until(_FIT_SHARE) == _NO_TIME,
-            left=lambda: until(_FIT_SHARE),
+            late=lambda: clock.is_over(_FIT_SHARE),
+            left=lambda: clock.left(_FIT_SHARE),
             tell=self._tell,
         )
 

@@ -86,8 +86,6 @@ class WeightingProblem(Data):
         self.rows = replace(self.rows, leading_ones=settings.bias)
         self.rng, self.labels = rng, labels
         self.n, self.d = self.rows.shape
-        s = self.root_weights
-        self.weights = None if s is None else s * s
         self.loss = LOSSES[settings.loss]
 
     def operator(self, instantiation: Instantiation, W: np.ndarray) -> FeatureOperator:

@@ -128,6 +128,9 @@ class RegFeaL:
             )
             raise ValueError(msg)
         fit = RegFeaLFit(rows, np.eye(d), equal_eta(d, self.exponent))
+        if weights is not None:
+            xp = array_namespace(weights)
+            weights = xp.astype(weights, xp.float64)
         try:
             for k in range(self.n_iter):
                 R, eta = self.directions(fit) if k else (fit.R, fit.eta)

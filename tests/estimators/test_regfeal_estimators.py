@@ -38,6 +38,7 @@ from sklearn.preprocessing import StandardScaler
 import gpukfl
 from gpukfl import KernelRidgeRegressor, RegFeaLRegressor, feature_score
 from gpukfl.estimators import _regfeal_base, _regfeal_search
+from gpukfl.estimators._regfeal_fold import Fold
 from gpukfl.estimators._regfeal_search import DECAYS, STRENGTHS, RegFeaLSearch, _neighbours
 from gpukfl.methods import RegFeaL
 
@@ -333,7 +334,68 @@ def test_the_coordinates_are_those_of_the_leading_directions():
     np.testing.assert_allclose(kept @ kept.T, np.eye(len(kept)), atol=1e-12)
     assert f"kernel ridge on {len(kept)}" in model._last_text()
     plain = regressor().fit(X, Y)
-    np.testing.assert_array_equal(plain.retrain_components_, plain.components_)
+    assert plain.retrain_components_ is None
+
+
+def errors_of_numbers(monkeypatch, errors):
+    """Let numbers of directions have these errors on held-out rows, in units of the spread."""
+
+    def error(fold, directions):
+        return errors.get(len(directions), np.inf) * fold.spread
+
+    monkeypatch.setattr(Fold, "retrained_error", error)
+
+
+@pytest.mark.parametrize(
+    ("errors", "number"),
+    [
+        ({1: 1e-6, 2: 1e-7}, 2),
+        ({1: 1.009e-6, 2: 1e-6, 3: 1e-6}, 1),
+        ({1: 1.02e-6, 2: 1.005e-6, 3: 1e-6}, 2),
+    ],
+)
+@pytest.mark.parametrize("n", [N, 30])
+def test_the_fewest_directions_that_predict_nearly_as_well(monkeypatch, n, errors, number):
+    errors_of_numbers(monkeypatch, errors)
+    model = regressor(retrain="kernel_ridge").fit(X[:n], Y[:n])
+    assert len(model.retrain_components_) == number
+
+
+def test_features_predict_where_directions_do_not(monkeypatch):
+    errors_of_numbers(monkeypatch, {})
+    model = regressor(retrain="kernel_ridge").fit(X, Y)
+    assert (model.kernel_, model.retrain_components_) == (None, None)
+    expected = regressor(retrain=None).fit(X, Y)
+    np.testing.assert_array_equal(model.predict(NEW), expected.predict(NEW))
+    given = regressor(retrain=Ridge()).fit(X, Y)  # what is asked for is fitted
+    assert type(given.retrained_) is Ridge
+
+
+def test_directions_of_noise_are_not_retrained_on():
+    rng = np.random.default_rng(5)
+    noise, X_noise, X_more = rng.standard_normal(100), *rng.standard_normal((2, 100, 20))
+    options = {"degree_decay": 0.2, "strength": 1e-3, "retrain": "kernel_ridge"}
+    model = regressor(**options).fit(X_noise, noise)
+    assert np.var(model.predict(X_more)) < 0.3
+
+
+def test_the_last_word_is_that_of_what_predicts(monkeypatch):
+    look, looked = RegFeaLSearch._look_at_directions, []
+
+    def looking(search, trial):
+        looked.append(trial)
+        look(search, trial)
+
+    def error(fold, _):
+        return (1e-9 if len(looked) == 3 else 0.9) * fold.spread
+
+    monkeypatch.setattr(Fold, "retrained_error", error)
+    monkeypatch.setattr(RegFeaLSearch, "_look_at_directions", looking)
+    model = regressor(100, strength="auto", n_iter=2, retrain="kernel_ridge").fit(X, Y)
+    assert len(looked) == 3
+    assert model.strength_ == looked[2].at[1]
+    chosen = next(trial for trial in model.tuning_ if trial["chosen"])
+    assert chosen["score"] == max(trial["score"] for trial in model.tuning_)
 
 
 def test_one_of_ours_is_fitted_on_the_coordinates():
@@ -425,14 +487,14 @@ def test_many_rows_are_chosen_on_a_sample(monkeypatch):
     monkeypatch.setattr(_regfeal_search, "_ROWS", 80)
     monkeypatch.setattr(_regfeal_search, "_FOLDS_BELOW", 50)
     seen = []
-    make = RegFeaLSearch._folds
+    make = RegFeaLSearch._splits
 
     def folds(search):
         for inside, outside in make(search):
             seen.append((inside, outside))
             yield inside, outside
 
-    monkeypatch.setattr(RegFeaLSearch, "_folds", folds)
+    monkeypatch.setattr(RegFeaLSearch, "_splits", folds)
     regressor(30, strength="auto", n_iter=1, validation_fraction=0.3).fit(X, Y)
     ((inside, outside),) = seen  # one hold-out set
     assert (len(inside), len(outside)) == (56, 24)

@@ -1,0 +1,158 @@
+"""What predicts from the directions that RegFeaL learned."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, clone, is_regressor
+from sklearn.utils.validation import has_fit_parameter
+
+from gpukfl._array import Array, array_namespace, beside, double_like, like, to_host
+from gpukfl._rows import Rows
+from gpukfl.estimators._data import Data, dtype_for, mover
+from gpukfl.estimators._kernel_ridge import KernelRidgeRegressor
+from gpukfl.estimators._validation import check_finite_result
+from gpukfl.inspection import leading_directions
+from gpukfl.kernels import Kernel
+from gpukfl.operators import KernelOperator
+
+_EXACT, _MANY = 5_000, 100_000  # rows up to which all, or many, are centres
+_CENTERS, _FEW_CENTERS = 2_000, 1_000
+_HASTY = 300  # centres where time is up
+
+
+class Retraining:
+    """Kernel ridge regression, or another regressor, on the coordinates along some directions.
+
+    The other base learns the directions; where nothing is retrained its own function predicts.
+    """
+
+    retrain: Any
+    coef_: Array
+    R_: Array
+    importances_: Array
+    n_effective_features_: int
+
+    def _check_retrain(self) -> None:
+        value = self.retrain
+        named = isinstance(value, str) and value == "kernel_ridge"
+        if not (
+            value is None or named or (isinstance(value, BaseEstimator) and is_regressor(value))
+        ):
+            msg = f"expected retrain to be 'kernel_ridge', None or a regressor, got {value!r}"
+            raise ValueError(msg)
+
+    def _check_retrain_weights(self, weights: np.ndarray | None) -> None:
+        own = self.retrain is None or isinstance(self.retrain, str)
+        if weights is not None and not own and not has_fit_parameter(self.retrain, "sample_weight"):
+            name = type(self.retrain).__name__
+            msg = f"expected a regressor that takes sample_weight for retrain, got {name}"
+            raise ValueError(msg)
+
+    def _no_retraining(self) -> None:
+        """Leave the predictions to the Hermite features."""
+        self.retrain_components_ = None
+        self.kernel_: Kernel | None = None
+        self.retrained_, self.centers_, self.dual_coef_ = None, None, None
+
+    def _retrain(
+        self,
+        data: Data,
+        weights: np.ndarray | None,
+        X: Array,
+        number: int | None,
+        *,
+        hasty: bool,
+    ) -> None:
+        """Fit the regressor on the coordinates along the leading directions, if on any.
+
+        `number` of them; None: as many as are estimated.
+        """
+        if self.retrain is None or number == 0:
+            return
+        number = self.n_effective_features_ if number is None else number
+        directions = leading_directions(to_host(self.R_) * to_host(self.importances_), number)
+        Z = project(data.rows, beside(directions, _doubles(data.reference)))
+        if self.retrain == "kernel_ridge":
+            self._retrain_kernel_ridge(data, weights, X, Z, hasty=hasty)
+        else:
+            Y = to_host(data.Y).astype(np.float64)
+            given = {} if weights is None else {"sample_weight": weights}
+            one = Y.shape[1] == 1
+            self.retrained_ = clone(self.retrain).fit(to_host(Z), Y[:, 0] if one else Y, **given)
+            self._y_scale, self._y_mean = to_host(data.y_scale), to_host(data.y_mean)
+        self.retrain_components_ = beside(directions, self.coef_)
+
+    def _retrain_kernel_ridge(
+        self, data: Data, weights: np.ndarray | None, X: Array, Z: Array, *, hasty: bool
+    ) -> None:
+        xp = array_namespace(data.reference)
+        Y = xp.astype(data.Y, xp.float64)
+        model = kernel_ridge(Z, Y, weights, centers=_HASTY if hasty else _centers(Y.shape[0]))
+        back = mover(X, dtype_for(self, X))
+        with np.errstate(over="ignore"):
+            dual = back(model.dual_coef_ * data.y_scale[None, :])
+            offset = back(model.intercept_ * data.y_scale + data.y_mean)
+        check_finite_result(dual, offset)
+        self.dual_coef_, self._offset = dual, offset
+        self.kernel_, self.centers_ = model.kernel_, back(model.centers_)
+
+    @property
+    def _is_retrained(self) -> bool:
+        return self.kernel_ is not None or self.retrained_ is not None
+
+    def _evaluate_retrained(self, rows: Rows) -> Array:
+        """Predictions at standardised rows: (n, t)."""
+        Z = project(rows, self.retrain_components_)
+        if self.kernel_ is not None:
+            xp = array_namespace(self.coef_)
+            here = Rows(Z, xp.empty((0,), **like(self.coef_)))
+            return (
+                self._offset + KernelOperator(self.kernel_, here, self.centers_) @ self.dual_coef_
+            )
+        assert self.retrained_ is not None
+        predicted = np.asarray(self.retrained_.predict(to_host(Z).astype(np.float64)))
+        predicted = predicted.reshape(len(predicted), -1) * self._y_scale + self._y_mean
+        return beside(predicted, self.coef_)
+
+    def _last_text(self) -> str:
+        """Say what predicts."""
+        if not self._is_retrained:
+            return "Hermite features"
+        model = self.retrained_ if self.kernel_ is None else self.kernel_
+        suffix = "" if self.kernel_ is None else " kernel ridge"
+        assert self.retrain_components_ is not None
+        return f"{type(model).__name__}{suffix} on {len(self.retrain_components_)}"
+
+
+class QuietKernelRidge(KernelRidgeRegressor):
+    """Kernel ridge regression that is a step of another fit: it warns of nothing."""
+
+    def _warn(self, run: Any, solved: Any) -> None:
+        pass
+
+
+def kernel_ridge(
+    Z: Array, Y: Array, weights: np.ndarray | None, /, *, centers: int
+) -> QuietKernelRidge:
+    """Fit kernel ridge regression with `centers` Nyström centres; to fewer rows, exactly."""
+    model = QuietKernelRidge(n_centers="auto" if Y.shape[0] <= centers else centers, random_state=0)
+    return model.fit(Z, Y, sample_weight=weights)
+
+
+def _centers(n: int) -> int:
+    if n <= _EXACT:
+        return _EXACT
+    return _CENTERS if n <= _MANY else _FEW_CENTERS
+
+
+def project(rows: Rows, components: Array, /) -> Array:
+    """Coordinates of rows along `components` (s, d): (n, s), in the precision of these."""
+    xp = array_namespace(components)
+    parts = [xp.astype(X, components.dtype) @ components.T for _, _, X in rows.blocks()]
+    return xp.concat(parts, axis=0)
+
+
+def _doubles(reference: Array) -> Array:
+    return array_namespace(reference).empty((0,), **double_like(reference))
