@@ -204,7 +204,7 @@ class HyperKernelProblem(Data):
             paths.append((min(path.scores), stretch, path))
         _, stretch, path = min(paths, key=lambda entry: entry[:2])
         # The largest that is about as good: left-out samples say little of points outside them
-        ridge = path.largest_good
+        ridge = path.largest_good()
         Z = self.centers(n_centers, model.B)
         alpha, factor = system(stretch, xp.astype(Z, xp.float64)).solve(ridge)
         return Solved(model.B, stretch * model.lengthscale, Z, alpha, ridge, factor, path)

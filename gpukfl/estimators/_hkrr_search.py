@@ -129,7 +129,7 @@ class Search:
             system = NystromSystem.of(operator, problem.Y, problem.weights)
             ridge = self.settings.ridge
             if ridge == "auto":
-                ridge = system.path(RIDGES).largest_good
+                ridge = system.path(RIDGES).largest_good()
             alpha, factor = system.solve(float(ridge))
             model = Solved(B, ell, Z, alpha, ridge, factor)
             error, around = held_out.errors(problem, model)

@@ -129,6 +129,10 @@ class KernelRidgeBase(HostPickled):
         solved = run.solve()
         self._keep(run, solved, X)
 
+    def _best_of(self, path: RidgePath, _: int) -> float:
+        """Ridge to solve with, of those that were scored on some number of samples."""
+        return path.best
+
     def _keep(self, run: _Run, solved: _Solved, X: Array) -> None:
         data = run.data
         xp = array_namespace(data.reference)
@@ -241,13 +245,13 @@ class _Run:
             return 1.0
         if self.n <= _PATH_DENSE:
             self.path = self._dense.leave_one_out(RIDGES)
-            return self.path.best
+            return self.settings._best_of(self.path, self.n)
         system = self._system(min(self.n_centers, _PATH_CENTERS))
         if self.n <= _LEFT_OUT_UP_TO * system.operator.shape[1]:
             self.path = system.leave_one_out(self.Y, self.weights, RIDGES)
         else:
             self.path = system.path(RIDGES)
-        return self.path.best
+        return self.settings._best_of(self.path, self.n)
 
     @property
     def _is_dense(self) -> bool:

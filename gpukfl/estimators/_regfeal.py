@@ -14,10 +14,11 @@ _PARAMETERS = """
     selection : {"features", "variables"}, default="features"
         Learn directions, with a rotation, or select variables.
     degree_decay : float or "auto", default="auto"
-        ρ of the sequence c_k = ρ^k, at least 0 and below 1: the smaller, the lower the degrees.
-        "auto" is chosen together with the strength on held-out rows.
+        ρ of the sequence c_k = ρ^k, at least 0 and below 1: the smaller, the lower the degrees; 0
+        leaves degree 1. "auto" is chosen together with the strength on held-out rows.
     max_degree : int or None, default=None
-        M, up to 40: c_k = 1 up to this degree, instead of ρ^k.
+        M, up to 40: c_k = 1 up to this degree, instead of ρ^k. All tuples are taken if they are no
+        more than `n_random_features`.
     strength : float or "auto", default="auto"
         μ, positive, in units of d^(-(2-r)/r).
     ridge : float or "auto", default="auto"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import numbers
 import warnings
 from typing import Any
@@ -44,6 +45,7 @@ from gpukfl.operators import HermiteOperator
 SELECTIONS = ("features", "variables")
 MAX_DEGREE = 40
 FAR = 6.0  # standard deviations beyond which Hermite polynomials explode
+_TERMS = 10  # of the kernel for each random feature, from which these tell little
 
 _RIDGE = 1e-8  # the paper's λ, in units of d^(-(2-r)/r)
 _SEARCH_SHARE, _FIT_SHARE = 0.5, 0.8  # of max_time after which the search, and the fit, have ended
@@ -142,6 +144,7 @@ class RegFeaLBase(Reporting, DirectionProfiles, Retraining, HostPickled):
 
         data = make()
         self._warn_of_far_rows(data)
+        self._warn_of_many_terms(X.shape[1])
         search = RegFeaLSearch(
             make,
             data,
@@ -201,6 +204,20 @@ class RegFeaLBase(Reporting, DirectionProfiles, Retraining, HostPickled):
             if not search.trials:  # interrupted before anything was learned
                 raise
             return search.best, True
+
+    def _warn_of_many_terms(self, d: int) -> None:
+        if self.degree_decay == "auto" or self.max_degree is not None:
+            return
+        enough = _TERMS * int(self.n_random_features)
+        log_terms = -d * math.log1p(-float(self.degree_decay))
+        if log_terms > math.log(enough):
+            most = -math.expm1(-math.log(enough) / d)
+            msg = (
+                f"degree_decay={self.degree_decay:g} with {d} features gives the kernel about "
+                f"e^{log_terms:.1f} terms, of which {self.n_random_features} random ones tell "
+                f"little: expected at most {most:.2g}, more random features, or 'auto'"
+            )
+            warnings.warn(msg, UserWarning, stacklevel=6)
 
     def _warn_of_far_rows(self, data: Data) -> None:
         if self.clip is not None:

@@ -15,6 +15,7 @@ from gpukfl.estimators._kernel_ridge import KernelRidgeRegressor
 from gpukfl.estimators._validation import check_finite_result
 from gpukfl.inspection import leading_directions
 from gpukfl.kernels import Kernel
+from gpukfl.methods import RidgePath
 from gpukfl.operators import KernelOperator
 
 _EXACT, _MANY = 5_000, 100_000  # rows up to which all, or many, are centres
@@ -126,8 +127,15 @@ class Retraining:
         return f"{type(model).__name__}{suffix} on {len(self.retrain_components_)}"
 
 
-class QuietKernelRidge(KernelRidgeRegressor):
-    """Kernel ridge regression that is a step of another fit: it warns of nothing."""
+class CautiousKernelRidge(KernelRidgeRegressor):
+    """Kernel ridge regression that is a step of another fit.
+
+    Of the ridges that n errors can hardly tell apart it takes the largest: the smallest are as
+    good among the samples and wild outside. And it warns of nothing.
+    """
+
+    def _best_of(self, path: RidgePath, n: int) -> float:
+        return path.largest_good(n**-0.5)
 
     def _warn(self, run: Any, solved: Any) -> None:
         pass
@@ -135,9 +143,11 @@ class QuietKernelRidge(KernelRidgeRegressor):
 
 def kernel_ridge(
     Z: Array, Y: Array, weights: np.ndarray | None, /, *, centers: int
-) -> QuietKernelRidge:
+) -> CautiousKernelRidge:
     """Fit kernel ridge regression with `centers` Nyström centres; to fewer rows, exactly."""
-    model = QuietKernelRidge(n_centers="auto" if Y.shape[0] <= centers else centers, random_state=0)
+    model = CautiousKernelRidge(
+        n_centers="auto" if Y.shape[0] <= centers else centers, random_state=0
+    )
     return model.fit(Z, Y, sample_weight=weights)
 
 

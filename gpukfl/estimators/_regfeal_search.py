@@ -18,13 +18,12 @@ from gpukfl.estimators._regfeal_fold import Fold
 from gpukfl.inspection import leading_directions
 from gpukfl.methods import RegFeaL, RegFeaLFit, eta_shares
 
-DECAYS = (0.05, 0.1, 0.2, 0.4, 0.6, 0.8)
+MEAN_DEGREES = (0.5, 1.0, 2.0, 4.0, 8.0)  # of the tuples that the decays of the grid give
 STRENGTHS = (1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0, 1000.0)
-START = (0.4, 0.1)
-SCOUTS = (START, (0.4, 0.01), (0.2, 0.01), (0.1, 1.0))  # from the best of which the search climbs
+START = (4.0, 0.1)  # mean degree and strength
+SCOUTS = (START, (8.0, 0.01), (2.0, 0.01), (1.0, 1.0))  # from the best of which the search climbs
 
 _FEWEST = 20  # rows with which anything is held out
-_USUAL_DIMENSION = 40  # up to which the grid is as it stands
 _ROWS = 5_000  # that settings are chosen on
 _FEATURES = 5_000  # with which they are, at most: with fewer, other settings are best
 _ITERATIONS = 4
@@ -72,11 +71,11 @@ class RegFeaLSearch:
         start = self._start()
         if not self._is_open or self._has_nothing_to_hold_out:
             return Trial(start)
-        decays = [self._unit * decay for decay in DECAYS] if self._opens_decay else None
+        decays = [self._decay(degree) for degree in MEAN_DEGREES] if self._opens_decay else None
         strengths = STRENGTHS if self.settings.strength == "auto" else None
         scouts = [start]
         if decays and strengths:
-            scouts = [(self._unit * decay, strength) for decay, strength in SCOUTS]
+            scouts = [(self._decay(degree), strength) for degree, strength in SCOUTS]
         self._climb(scouts, decays, strengths)
         if self.settings.retrain is not None:
             for trial in self._in_order()[:_FINALISTS]:
@@ -126,15 +125,17 @@ class RegFeaLSearch:
             for trial in (self.trials if self._is_open else [])
         ]
 
-    @property
-    def _unit(self) -> float:
-        """Share of the grid's decays that suits the dimension: the kernel grows as (1 - ρ)^-d."""
-        return min(1.0, _USUAL_DIMENSION / self.data.rows.shape[1])
+    def _decay(self, mean_degree: float) -> float:
+        """Give the ρ with which the kernel's terms have this degree, on average.
+
+        There are as many of degree k as terms of (1 - ρ)^-d, so that k is negative binomial.
+        """
+        return mean_degree / (mean_degree + self.data.rows.shape[1])
 
     def _start(self) -> Point:
         decay, strength = self.settings.degree_decay, self.settings.strength
         return (
-            self._unit * START[0] if decay == "auto" else float(decay),
+            self._decay(START[0]) if decay == "auto" else float(decay),
             START[1] if strength == "auto" else float(strength),
         )
 

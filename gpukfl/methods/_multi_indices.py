@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import combinations_with_replacement
 
 import numpy as np
 from scipy.special import gammaln, logsumexp
@@ -102,7 +103,8 @@ def draw_tuples(
     """Draw tuples from the law of the kernel, or one close to it, with importance weights.
 
     With equal η the law is exact; otherwise η is replaced by the nearer value of two groups
-    (group sampling, Section 3.3), and for c = 1 up to a degree tuples are uniform.
+    (group sampling, Section 3.3), and for c = 1 up to a degree tuples are uniform, or all there
+    are if that is no more than m.
 
     Parameters
     ----------
@@ -131,6 +133,8 @@ def draw_tuples(
     """
     first = _upper_group(eta, exponent)
     if law.largest is not None:
+        if math.comb(law.largest + len(eta), len(eta)) - 1 <= count:
+            return _all_of_them(eta, law, penalty)
         tuples, log_density = _uniform(count, len(eta), law.largest, rng)
     else:
         tuples, log_density = _grouped(count, eta, first, law, penalty, rng)
@@ -156,6 +160,20 @@ def _log_count(degree: np.ndarray, d: int) -> np.ndarray:
     if d == 0:
         return np.where(degree == 0, 0.0, -np.inf)
     return gammaln(degree + d) - gammaln(degree + 1) - gammaln(d)
+
+
+def _all_of_them(eta: np.ndarray, law: DegreeLaw, penalty: Penalty) -> MultiIndices:
+    """Every tuple up to the largest degree: the kernel itself."""
+    d = len(eta)
+    assert law.largest is not None
+    rows = [
+        np.bincount(places, minlength=d)
+        for degree in range(1, law.largest + 1)
+        for places in combinations_with_replacement(range(d), degree)
+    ]
+    tuples = np.asarray(rows, dtype=np.int64)
+    logs = law.log_c(tuples.sum(axis=1)) - penalty.log_of(tuples @ (1.0 / eta))
+    return MultiIndices(tuples, np.exp(0.5 * logs), np.ones(len(tuples), dtype=np.int64))
 
 
 def _uniform(

@@ -102,12 +102,11 @@ class RidgePath:
         lowest = min(finite)
         return max(ridge for ridge, s in zip(self.ridges, finite, strict=True) if s == lowest)
 
-    @property
-    def largest_good(self) -> float:
-        """Largest ridge whose score is within 1 % of the lowest."""
+    def largest_good(self, tolerance: float = 0.01, /) -> float:
+        """Largest ridge whose score is above the lowest by at most this share of it."""
         lowest = min(self.scores)
         pairs = zip(self.ridges, self.scores, strict=True)
-        return max(ridge for ridge, score in pairs if score <= 1.01 * lowest)
+        return max(ridge for ridge, score in pairs if score <= (1.0 + tolerance) * lowest)
 
     @property
     def brackets(self) -> bool:

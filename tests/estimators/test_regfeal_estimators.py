@@ -39,7 +39,12 @@ import gpukfl
 from gpukfl import KernelRidgeRegressor, RegFeaLRegressor, feature_score
 from gpukfl.estimators import _regfeal_base, _regfeal_search
 from gpukfl.estimators._regfeal_fold import Fold
-from gpukfl.estimators._regfeal_search import DECAYS, STRENGTHS, RegFeaLSearch, _neighbours
+from gpukfl.estimators._regfeal_search import (
+    MEAN_DEGREES,
+    STRENGTHS,
+    RegFeaLSearch,
+    _neighbours,
+)
 from gpukfl.methods import RegFeaL
 
 R = 0.33
@@ -372,7 +377,7 @@ def test_features_predict_where_directions_do_not(monkeypatch):
 
 
 def test_directions_of_noise_are_not_retrained_on():
-    rng = np.random.default_rng(5)
+    rng = np.random.default_rng(6)
     noise, X_noise, X_more = rng.standard_normal(100), *rng.standard_normal((2, 100, 20))
     options = {"degree_decay": 0.2, "strength": 1e-3, "retrain": "kernel_ridge"}
     model = regressor(**options).fit(X_noise, noise)
@@ -396,6 +401,15 @@ def test_the_last_word_is_that_of_what_predicts(monkeypatch):
     assert model.strength_ == looked[2].at[1]
     chosen = next(trial for trial in model.tuning_ if trial["chosen"])
     assert chosen["score"] == max(trial["score"] for trial in model.tuning_)
+
+
+def test_too_many_terms_for_the_features_are_told_of():
+    with pytest.warns(UserWarning, match="with 5 features gives the kernel about e.11.5 terms"):
+        regressor(40, degree_decay=0.9).fit(X, Y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        regressor(40, degree_decay=0.69).fit(X, Y)  # (1 - ρ)^-5 is 349
+        regressor(40, degree_decay=0.9, max_degree=3).fit(X, Y)
 
 
 def test_one_of_ours_is_fitted_on_the_coordinates():
@@ -444,7 +458,7 @@ def test_retraining_improves_where_the_degree_is_too_low():
 
 def test_decay_and_strength_are_chosen():
     options = {"degree_decay": "auto", "strength": "auto", "n_iter": 2}
-    model = regressor(100, **options).fit(X, Y)
+    model = regressor(300, **options).fit(X, Y)
     trials = model.tuning_
     chosen = [trial for trial in trials if trial["chosen"]]
     assert len(chosen) == 1
@@ -457,7 +471,7 @@ def test_decay_and_strength_are_chosen():
     assert len(at) == len(trials)
     assert all(rho in DECAYS and mu in STRENGTHS for rho, mu in at)
     assert model.score(NEW, Y_NEW) > 0.5
-    again = regressor(100, **options).fit(X, Y)
+    again = regressor(300, **options).fit(X, Y)
     assert again.tuning_ == trials
     np.testing.assert_array_equal(again.predict(NEW), model.predict(NEW))
 
@@ -473,6 +487,9 @@ def test_what_is_given_is_not_chosen():
     degree = regressor(degree_decay="auto", strength="auto", max_degree=3, **options).fit(X, Y)
     assert len({trial["degree_decay"] for trial in degree.tuning_}) == 1
     assert len({trial["strength"] for trial in degree.tuning_}) >= 2
+
+
+DECAYS = [k / (k + D) for k in MEAN_DEGREES]
 
 
 def test_neighbours_are_one_step_away():
@@ -711,6 +728,7 @@ ODD = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:degree_decay:UserWarning")
 @pytest.mark.parametrize("selection", ["features", "variables"])
 @pytest.mark.parametrize("options", [{}, {"retrain": "kernel_ridge"}, {"max_degree": 2}], ids=str)
 @pytest.mark.parametrize("kind", ODD)
@@ -743,6 +761,7 @@ def test_a_constant_column_has_no_weight():
     assert model.score(samples, Y) > 0.98
 
 
+@pytest.mark.filterwarnings("ignore:degree_decay:UserWarning")
 @pytest.mark.parametrize("random_features", [1, 2, N])
 def test_any_number_of_features_is_fitted(random_features):
     model = regressor(random_features, degree_decay=0.8).fit(X, Y)

@@ -104,7 +104,7 @@ def test_the_mean_of_many_random_kernels_is_the_kernel(eta, law):
     kernel = (Phi * weights) @ Phi.T
     repeats, mean, squares = 400, 0.0, 0.0
     for seed in range(repeats):
-        drawn = draw(30, eta, law, seed=seed)
+        drawn = draw(min(30, len(tuples) - 1), eta, law, seed=seed)
         Phi = features(drawn.tuples, X) * drawn.scales
         K = Phi @ Phi.T
         mean, squares = mean + K / repeats, squares + K**2 / repeats
@@ -365,7 +365,8 @@ def test_tuples_are_distinct_counted_and_drawn_again_alike(d, count, seed, rho, 
     assert isinstance(one, MultiIndices)
     assert one.tuples.dtype == np.int64
     assert len(np.unique(one.tuples, axis=0)) == len(one.tuples) == len(one.scales)
-    assert one.counts.sum() == count
+    everything = math.inf if largest is None else math.comb(d + largest, d) - 1
+    assert one.counts.sum() == min(count, everything)
     assert one.counts.min() >= 1
     assert one.tuples.min() >= 0
     np.testing.assert_array_equal(one.degrees, one.tuples.sum(axis=1))
@@ -375,6 +376,20 @@ def test_tuples_are_distinct_counted_and_drawn_again_alike(d, count, seed, rho, 
     assert np.all(np.isfinite(one.scales))
     for name in ("tuples", "scales", "counts"):
         np.testing.assert_array_equal(getattr(one, name), getattr(two, name))
+
+
+@etas
+@pytest.mark.parametrize("largest", [1, 4])
+def test_all_tuples_are_taken_where_there_is_room(eta, largest):
+    law = DegreeLaw(largest=largest)
+    tuples, weights = exhaustive(eta, law)
+    for room in (len(tuples), 10 * len(tuples)):
+        found = draw(room, eta, law)
+        assert {tuple(alpha) for alpha in found.tuples} == {tuple(alpha) for alpha in tuples}
+        order, expected = np.lexsort(found.tuples.T), np.lexsort(tuples.T)
+        np.testing.assert_allclose(found.scales[order] ** 2, weights[expected], rtol=1e-12)
+    few = max(1, len(tuples) - 1)
+    assert draw(few, eta, law).counts.sum() == few
 
 
 def test_equal_draws_add_their_squares():
