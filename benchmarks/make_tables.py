@@ -653,20 +653,8 @@ def regfeal_experiment1(r: dict[str, Any]) -> str:
     head = ["data", "dimension score", "published", "seconds, search included",
             "Hermite kernel ridge", "kernel ridge", "OPG", "MAVE"]  # fmt: skip
     parts += ["Estimated dimension, and seconds.", table(head, rows)]
-    rows = []
-    for cell in r["explained"]:
-        for key, label in (("chosen_by_folds", "5 folds, regression on the directions"),
-                           ("chosen_by_hermite_folds", "5 folds, Hermite features"),
-                           ("best_on_test", "best on test")):  # fmt: skip
-            at = cell[key]
-            rows.append([f"{cell['cell']}, {label}", f"{at['degree_decay']:g}, {at['strength']:g}",
-                         number(at["test_r2"], ".3f"), number(at["hermite_r2"], ".3f"),
-                         number(at["feature_score"], ".3f"), str(at["dimension"])])  # fmt: skip
-    if rows:
-        head = ["data", "ρ, μ", "test R²", "Hermite features", "feature score", "dimension"]
-        parts += ["The whole published grid on single data sets.", table(head, rows)]
     parts.insert(0, "The published MAVE is a median over the repetitions.")
-    return "\n\n".join([r["note"], *parts] if "note" in r else parts)
+    return "\n\n".join(parts)
 
 
 def _published(cell: dict[str, Any] | None, method: str, key: str) -> str:
