@@ -1,0 +1,1 @@
+"""Tables of the results, a module for each method."""
