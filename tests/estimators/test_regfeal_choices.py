@@ -1,0 +1,337 @@
+"""RegFeaL estimators: what is chosen on held-out rows, retraining, time limits, interruptions."""
+
+import warnings
+
+import numpy as np
+import pytest
+from fit_cases import Clock
+from interruption import interrupt
+from regfeal_cases import (
+    DIRECTIONS,
+    NEW,
+    THREE,
+    Y2,
+    Y_NEW,
+    D,
+    N,
+    X,
+    Y,
+    classifier,
+    regressor,
+)
+from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.ensemble import RandomForestRegressor
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import Ridge
+from sklearn.neighbors import KNeighborsRegressor
+
+from gpukfl import KernelRidgeRegressor, feature_score
+from gpukfl.estimators import _regfeal_search
+from gpukfl.estimators._regfeal_fold import Fold
+from gpukfl.estimators._regfeal_search import (
+    MEAN_DEGREES,
+    STRENGTHS,
+    RegFeaLSearch,
+    _neighbours,
+)
+from gpukfl.methods import RegFeaL
+
+# ---------------------------------------------------------------------- retraining
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("y", [Y, Y2], ids=["one target", "two targets"])
+@pytest.mark.parametrize(
+    "retrain", [Ridge(0.1), RandomForestRegressor(8, random_state=0)], ids=["Ridge", "forest"]
+)
+def test_a_regressor_is_fitted_on_the_coordinates(retrain, y, weighted):
+    weights = np.random.default_rng(0).uniform(0.5, 2.0, N) if weighted else None
+    model = regressor(retrain=retrain).fit(X, y, sample_weight=weights)
+    assert type(model.retrained_) is type(retrain)
+    assert not hasattr(retrain, "n_features_in_")  # a copy was fitted
+    assert model.retrained_.n_features_in_ == len(model.retrain_components_)
+    mean = np.average(y, axis=0, weights=weights)
+    scale = np.sqrt(np.average((y - mean) ** 2, axis=0, weights=weights))
+    given = {} if weights is None else {"sample_weight": weights}
+    Z, Z_NEW = (
+        (samples - model.mean_) / model.scale_ @ model.retrain_components_.T for samples in (X, NEW)
+    )
+    expected = clone(retrain).fit(Z, (y - mean) / scale, **given)
+    if isinstance(retrain, RandomForestRegressor):  # rounding moves its thresholds
+        expected = model.retrained_
+        assert model.score(X, y) > 0.9
+    ours = model.predict(NEW)
+    assert ours.shape == (50, *y.shape[1:])
+    np.testing.assert_allclose(ours, expected.predict(Z_NEW) * scale + mean, rtol=1e-6)
+
+
+def test_the_coordinates_are_those_of_the_leading_directions():
+    model = regressor(retrain="kernel_ridge").fit(X, Y)
+    kept = model.retrain_components_
+    assert model.n_effective_features_ <= len(kept) <= D
+    k = model.n_effective_features_
+    assert feature_score(model.components_.T, kept[:k].T) == pytest.approx(1.0)
+    np.testing.assert_allclose(kept @ kept.T, np.eye(len(kept)), atol=1e-12)
+    assert f"kernel ridge on {len(kept)}" in model._last_text()
+    plain = regressor().fit(X, Y)
+    assert plain.retrain_components_ is None
+
+
+def errors_of_numbers(monkeypatch, errors):
+    """Let numbers of directions have these errors on held-out rows, in units of the spread."""
+
+    def error(fold, directions):
+        return errors.get(len(directions), np.inf) * fold.spread
+
+    monkeypatch.setattr(Fold, "retrained_error", error)
+
+
+@pytest.mark.parametrize(
+    ("errors", "number"),
+    [
+        ({1: 1e-6, 2: 1e-7}, 2),
+        ({1: 1.009e-6, 2: 1e-6, 3: 1e-6}, 1),
+        ({1: 1.02e-6, 2: 1.005e-6, 3: 1e-6}, 2),
+    ],
+)
+@pytest.mark.parametrize("n", [N, 30])
+def test_the_fewest_directions_that_predict_nearly_as_well(monkeypatch, n, errors, number):
+    errors_of_numbers(monkeypatch, errors)
+    model = regressor(retrain="kernel_ridge").fit(X[:n], Y[:n])
+    assert len(model.retrain_components_) == number
+
+
+def test_features_predict_where_directions_do_not(monkeypatch):
+    errors_of_numbers(monkeypatch, {})
+    model = regressor(retrain="kernel_ridge").fit(X, Y)
+    assert (model.kernel_, model.retrain_components_) == (None, None)
+    expected = regressor(retrain=None).fit(X, Y)
+    np.testing.assert_array_equal(model.predict(NEW), expected.predict(NEW))
+    given = regressor(retrain=Ridge()).fit(X, Y)  # what is asked for is fitted
+    assert type(given.retrained_) is Ridge
+
+
+def test_directions_of_noise_are_not_retrained_on():
+    rng = np.random.default_rng(6)
+    noise, X_noise, X_more = rng.standard_normal(100), *rng.standard_normal((2, 100, 20))
+    options = {"degree_decay": 0.2, "strength": 1e-3, "retrain": "kernel_ridge"}
+    model = regressor(**options).fit(X_noise, noise)
+    assert np.var(model.predict(X_more)) < 0.3
+
+
+def test_the_last_word_is_that_of_what_predicts(monkeypatch):
+    look, looked = RegFeaLSearch._look_at_directions, []
+
+    def looking(search, trial):
+        looked.append(trial)
+        look(search, trial)
+
+    def error(fold, _):
+        return (1e-9 if len(looked) == 3 else 0.9) * fold.spread
+
+    monkeypatch.setattr(Fold, "retrained_error", error)
+    monkeypatch.setattr(RegFeaLSearch, "_look_at_directions", looking)
+    model = regressor(100, strength="auto", n_iter=2, retrain="kernel_ridge").fit(X, Y)
+    assert len(looked) == 3
+    assert model.strength_ == looked[2].at[1]
+    chosen = next(trial for trial in model.tuning_ if trial["chosen"])
+    assert chosen["score"] == max(trial["score"] for trial in model.tuning_)
+
+
+def test_too_many_terms_for_the_features_are_told_of():
+    with pytest.warns(UserWarning, match="with 5 features gives the kernel about e.11.5 terms"):
+        regressor(40, degree_decay=0.9).fit(X, Y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        regressor(40, degree_decay=0.69).fit(X, Y)  # (1 - ρ)^-5 is 349
+        regressor(40, degree_decay=0.9, max_degree=3).fit(X, Y)
+
+
+def test_one_of_ours_is_fitted_on_the_coordinates():
+    given = KernelRidgeRegressor(kernel="laplace", ridge=1e-6)
+    model = regressor(retrain=given).fit(X, Y)
+    assert model.kernel_ is None
+    assert model.retrained_.kernel_ is not None
+    assert model.score(NEW, Y_NEW) > 0.8
+
+
+class Unweighted(RegressorMixin, BaseEstimator):
+    """A regressor that takes no weights."""
+
+    def fit(self, X, y):
+        self.n_features_in_, self.mean_ = X.shape[1], np.mean(y, axis=0)
+        return self
+
+    def predict(self, X):
+        return np.tile(self.mean_, (len(X), *[1] * np.ndim(self.mean_)))
+
+
+@pytest.mark.parametrize("retrain", [KNeighborsRegressor(), Unweighted()])
+def test_a_regressor_without_weights_is_refused_with_weights(retrain):
+    name = type(retrain).__name__
+    regressor(retrain=retrain, n_iter=1).fit(X, Y2).predict(NEW)
+    with pytest.raises(ValueError, match=f"takes sample_weight for retrain, got {name}"):
+        regressor(retrain=retrain).fit(X, Y, sample_weight=np.arange(N) + 1.0)
+
+
+def test_classes_are_retrained_on():
+    model = classifier(retrain=RandomForestRegressor(10, random_state=0)).fit(X, THREE)
+    assert model.score(X, THREE) > 0.95
+    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
+
+
+def test_retraining_improves_where_the_degree_is_too_low():
+    y, y_new = (np.sin(3 * samples @ DIRECTIONS[:, 0]) for samples in (X, NEW))
+    plain = regressor(max_degree=3, retrain=None).fit(X, y).score(NEW, y_new)
+    assert (
+        regressor(max_degree=3, retrain="kernel_ridge").fit(X, y).score(NEW, y_new) > plain + 0.05
+    )
+
+
+# ---------------------------------------------------------------------- choosing
+
+
+def test_decay_and_strength_are_chosen():
+    options = {"degree_decay": "auto", "strength": "auto", "n_iter": 2}
+    model = regressor(300, **options).fit(X, Y)
+    trials = model.tuning_
+    chosen = [trial for trial in trials if trial["chosen"]]
+    assert len(chosen) == 1
+    assert (model.degree_decay_, model.strength_) == (
+        chosen[0]["degree_decay"],
+        chosen[0]["strength"],
+    )
+    assert chosen[0]["score"] >= max(trial["score"] for trial in trials) - 1e-3
+    at = {(trial["degree_decay"], trial["strength"]) for trial in trials}
+    assert len(at) == len(trials)
+    assert all(rho in DECAYS and mu in STRENGTHS for rho, mu in at)
+    assert model.score(NEW, Y_NEW) > 0.5
+    again = regressor(300, **options).fit(X, Y)
+    assert again.tuning_ == trials
+    np.testing.assert_array_equal(again.predict(NEW), model.predict(NEW))
+
+
+def test_what_is_given_is_not_chosen():
+    options = {"n_random_features": 40, "n_iter": 1, "retrain": None}
+    strength = regressor(degree_decay=0.3, strength="auto", **options).fit(X, Y)
+    assert {trial["degree_decay"] for trial in strength.tuning_} == {0.3}
+    assert len({trial["strength"] for trial in strength.tuning_}) >= 2
+    decay = regressor(degree_decay="auto", strength=0.7, **options).fit(X, Y)
+    assert {trial["strength"] for trial in decay.tuning_} == {0.7}
+    assert len({trial["degree_decay"] for trial in decay.tuning_}) >= 2
+    degree = regressor(degree_decay="auto", strength="auto", max_degree=3, **options).fit(X, Y)
+    assert len({trial["degree_decay"] for trial in degree.tuning_}) == 1
+    assert len({trial["strength"] for trial in degree.tuning_}) >= 2
+
+
+DECAYS = [k / (k + D) for k in MEAN_DEGREES]
+
+
+def test_neighbours_are_one_step_away():
+    at = DECAYS[2], STRENGTHS[0]
+    expected = {(DECAYS[2], STRENGTHS[1]), (DECAYS[1], STRENGTHS[0]), (DECAYS[3], STRENGTHS[0])}
+    assert set(_neighbours(at, DECAYS, STRENGTHS)) == expected
+    assert _neighbours((0.3, STRENGTHS[-1]), None, STRENGTHS) == [(0.3, STRENGTHS[-2])]
+    assert _neighbours((0.3, 0.7), None, None) == []
+
+
+def test_many_rows_are_chosen_on_a_sample(monkeypatch):
+    monkeypatch.setattr(_regfeal_search, "_ROWS", 80)
+    monkeypatch.setattr(_regfeal_search, "_FOLDS_BELOW", 50)
+    seen = []
+    make = RegFeaLSearch._splits
+
+    def folds(search):
+        for inside, outside in make(search):
+            seen.append((inside, outside))
+            yield inside, outside
+
+    monkeypatch.setattr(RegFeaLSearch, "_splits", folds)
+    regressor(30, strength="auto", n_iter=1, validation_fraction=0.3).fit(X, Y)
+    ((inside, outside),) = seen  # one hold-out set
+    assert (len(inside), len(outside)) == (56, 24)
+    assert not set(inside) & set(outside)
+
+
+def test_settings_whose_features_overflow_are_left_out(monkeypatch):
+    run = RegFeaL.run
+
+    def overflowing(method, *args, **kwargs):
+        if method.law.decay > 0.2:
+            msg = "Hermite features overflow"
+            raise FloatingPointError(msg)
+        return run(method, *args, **kwargs)
+
+    monkeypatch.setattr(RegFeaL, "run", overflowing)
+    model = regressor(40, degree_decay="auto", strength="auto", n_iter=1).fit(X, Y)
+    assert model.degree_decay_ <= 0.2
+    assert min(trial["score"] for trial in model.tuning_) == -np.inf
+
+
+# ---------------------------------------------------------------------- time and interruption
+
+
+def test_no_time_is_still_a_model():
+    with pytest.warns(ConvergenceWarning, match="after 1 iterations: max_time was reached first"):
+        model = regressor(strength="auto", max_time=1e-6).fit(X, Y)
+    assert (model.status_, model.n_iter_, len(model.tuning_)) == ("TIME_LIMIT", 1, 1)
+    assert model.eta_path_.shape == (2, D)
+    assert np.all(np.isfinite(model.predict(NEW)))
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_it_keeps_to_its_time(monkeypatch):
+    seconds = {}
+    for limit in (None, 0.3):
+        clock = Clock(0.01)
+        with monkeypatch.context() as patched:
+            patched.setattr("time.perf_counter", clock)
+            options = {"degree_decay": "auto", "strength": "auto", "retrain": None}
+            model = regressor(20, max_time=limit, n_iter=8, **options).fit(X[:60], Y[:60])
+        seconds[limit] = clock.now
+        assert len(model.tuning_) >= 1
+    assert seconds[0.3] < 0.7 < seconds[None]
+
+
+@pytest.mark.parametrize("after", [1, 3])
+def test_an_interrupted_fit_keeps_its_last_whole_iteration(monkeypatch, after):
+    expected = regressor(n_iter=after, retrain=None).fit(X, Y)
+    interrupt(monkeypatch, RegFeaL, "_regression", after)
+    with pytest.warns(ConvergenceWarning, match="interrupted: the best iterate"):
+        model = regressor(n_iter=6).fit(X, Y)
+    assert (model.status_, model.n_iter_) == ("INTERRUPTED", after)
+    np.testing.assert_array_equal(model.predict(NEW), expected.predict(NEW))
+
+
+def test_an_interrupted_choice_keeps_the_best_so_far(monkeypatch):
+    interrupt(monkeypatch, RegFeaLSearch, "_evaluate", 2)
+    with pytest.warns(ConvergenceWarning, match="interrupted"):
+        model = regressor(40, strength="auto", n_iter=2).fit(X, Y)
+    assert len(model.tuning_) == 2
+    assert model.strength_ == max(model.tuning_, key=lambda trial: trial["score"])["strength"]
+    assert model.status_ == "INTERRUPTED"
+
+
+def test_an_interrupted_retraining_keeps_the_features(monkeypatch):
+    interrupt(monkeypatch, KernelRidgeRegressor, "fit", 0)
+    with pytest.warns(ConvergenceWarning, match="interrupted"):
+        model = regressor(retrain="kernel_ridge").fit(X, Y)
+    expected = regressor(retrain=None).fit(X, Y)
+    np.testing.assert_array_equal(model.predict(NEW), expected.predict(NEW))
+
+
+@pytest.mark.parametrize("strength", [0.1, "auto"])
+def test_an_interruption_before_anything_is_learned_leaves_the_model(monkeypatch, strength):
+    model = regressor(40).fit(X, Y)
+    before = model.predict(NEW)
+    interrupt(monkeypatch, RegFeaL, "_regression", 0)
+    with pytest.raises(KeyboardInterrupt):
+        model.set_params(strength=strength).fit(X[:, :2], Y)
+    np.testing.assert_array_equal(model.predict(NEW), before)
+
+
+def test_progress_is_printed(capsys):
+    regressor(40, strength="auto", n_iter=2, verbose=1).fit(X, Y)
+    lines = capsys.readouterr().err.splitlines()
+    assert sum(line.startswith("fit: iteration") for line in lines) == 2
+    assert sum(line.startswith("tune degree decay 0.4, strength") for line in lines) >= 2
