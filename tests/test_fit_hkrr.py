@@ -177,16 +177,6 @@ def test_progress_of_hkrr(monkeypatch, capfd):
     assert (out, err != "") == ("", True)
 
 
-def test_torch_stays_torch_in_hkrr():
-    torch = pytest.importorskip("torch")
-    here = torch.asarray(X)
-    options = {"n_components": 2, "max_iter": 2}
-    model, expected = hkrr(here, torch.asarray(Y), **options), hkrr(X, Y, **options)
-    assert isinstance(model.predict(here), torch.Tensor)
-    assert model.score(here, torch.asarray(Y)) == pytest.approx(expected.score(X, Y), abs=1e-2)
-    model.plot().draw_without_rendering()
-
-
 def test_the_summary_of_hkrr_says_what_was_done(hkrr_models):
     model = hkrr_models["regression"]
     text, e = model.summary(), model.estimator

@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from interruption import interrupt
-from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 import gpukfl
@@ -133,30 +132,6 @@ def test_bad_options_are_named(options, error, match):
         fit(X, Y, **options)
 
 
-def test_sample_weights_are_taken():
-    weights = np.where(np.arange(N) < 60, 1.0, 0.0)
-    model = fit(FRAME, Y, ridge=1e-3, sample_weight=weights)
-    assert model.n_samples == 60
-    expected = fit(FRAME[:60], Y[:60], ridge=1e-3)
-    np.testing.assert_allclose(model.predict(FRAME), expected.predict(FRAME), atol=1e-9)
-
-
-def test_torch_stays_torch():
-    torch = pytest.importorskip("torch")
-    here = torch.asarray(X)
-    model, expected = fit(here, torch.asarray(Y)), fit(X, Y)
-    assert isinstance(model.predict(here), torch.Tensor)
-    assert isinstance(model.transform(here), torch.Tensor)
-    assert model.score(here, torch.asarray(Y)) == pytest.approx(expected.score(X, Y), abs=1e-5)
-    assert model.summary().splitlines()[2:3] == expected.summary().splitlines()[2:3]
-
-
-def test_it_can_be_fitted_again_alike(models):
-    model = models["regression"]
-    again = clone(model.estimator).fit(FRAME, Y)
-    np.testing.assert_array_equal(again.predict(FRAME), model.predict(FRAME))
-
-
 # ---------------------------------------------------------------------- time and interruption
 
 
@@ -266,16 +241,6 @@ def test_a_loaded_model_can_be_fitted_and_bounded(models, kind, tmp_path):
         assert loaded.bound(data, y) == model.estimator.bound(data, y)
     again = loaded.fit(data, y)
     np.testing.assert_array_equal(again.predict(data), model.predict(data))
-
-
-def test_a_model_of_torch_is_loaded_for_numpy(tmp_path):
-    torch = pytest.importorskip("torch")
-    here = torch.asarray(X)
-    model = fit(here, torch.asarray(Y), ridge=1e-3)
-    model.save(tmp_path / "model.gpukfl")
-    loaded = gpukfl.load(tmp_path / "model.gpukfl")
-    np.testing.assert_allclose(loaded.predict(X), model.predict(here).numpy(), atol=1e-9)
-    np.testing.assert_allclose(loaded.transform(X), model.transform(here).numpy(), atol=1e-12)
 
 
 class Steps(Instantiation):

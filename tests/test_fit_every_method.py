@@ -1,0 +1,72 @@
+"""What holds for the models of every method of `gpukfl.fit`."""
+
+import numpy as np
+import pytest
+from fit_cases import FRAME, N, X, Y
+from sklearn.base import clone
+
+import gpukfl
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+    pytest.mark.filterwarnings("ignore:the best ridge:UserWarning"),
+]
+
+# Small fits, and how far those on other libraries may be from them
+METHODS = {
+    "bkernn": ({"n_particles": 8, "max_iter": 4, "ridge": 0.01}, 1e-6),
+    "hkrr": ({"n_components": 1, "n_starts": 1, "max_iter": 3, "ridge": 1e-3}, 1e-2),
+    "selection": ({"ridge": 0.01, "sparsity": 0.3}, 1e-6),
+    "rkhs_weighting": ({"n_parameters": 40, "instantiation": "stumps", "ridge": 1e-3}, 1e-6),
+    "regfeal": (
+        {"n_random_features": 60, "degree_decay": 0.3, "strength": 0.1, "retrain": None},
+        1e-6,
+    ),
+}
+methods = pytest.mark.parametrize("method", METHODS)
+
+
+def fit(method, X, y, **options):
+    return gpukfl.fit(X, y, method=method, **{**METHODS[method][0], **options})
+
+
+@methods
+def test_torch_stays_torch(method):
+    torch = pytest.importorskip("torch")
+    here = torch.asarray(X)
+    model, expected = fit(method, here, torch.asarray(Y)), fit(method, X, Y)
+    assert isinstance(model.predict(here), torch.Tensor)
+    assert isinstance(model.transform(here), torch.Tensor)
+    tolerance = METHODS[method][1]
+    ours = model.score(here, torch.asarray(Y))
+    assert ours == pytest.approx(expected.score(X, Y), abs=tolerance)
+    assert model.summary().splitlines()[1] == expected.summary().splitlines()[1]
+    pytest.importorskip("matplotlib")
+    model.plot().draw_without_rendering()
+
+
+@methods
+def test_a_model_of_torch_is_loaded_for_numpy(method, tmp_path):
+    torch = pytest.importorskip("torch")
+    here = torch.asarray(X)
+    model = fit(method, here, torch.asarray(Y))
+    model.save(tmp_path / "model.gpukfl")
+    loaded = gpukfl.load(tmp_path / "model.gpukfl")
+    np.testing.assert_allclose(loaded.predict(X), model.predict(here).numpy(), atol=1e-8)
+    np.testing.assert_allclose(loaded.transform(X), model.transform(here).numpy(), atol=1e-12)
+
+
+@methods
+def test_samples_of_no_weight_are_left_out(method):
+    weights = np.where(np.arange(N) < 60, 1.0, 0.0)
+    model = fit(method, FRAME, Y, sample_weight=weights)
+    assert model.n_samples == 60
+    expected = fit(method, FRAME[:60], Y[:60])
+    np.testing.assert_allclose(model.predict(FRAME), expected.predict(FRAME), atol=1e-6)
+
+
+@methods
+def test_it_can_be_fitted_again_alike(method):
+    model = fit(method, FRAME, Y)
+    again = clone(model.estimator).fit(FRAME, Y)
+    np.testing.assert_array_equal(again.predict(FRAME), model.predict(FRAME))
