@@ -65,6 +65,7 @@ ALLOWED = {
     # Tuples of degrees are drawn, and their laws held in logarithms, on the host
     "methods/_multi_indices.py": {"numpy", "scipy.special.gammaln", "scipy.special.logsumexp"},
     # Rotation and shares of a few directions are decided on the host
+    "methods/_hermite_ridge.py": {"numpy"},
     "methods/_regfeal.py": {"numpy", "scipy.sparse", "scipy.sparse.coo_array"},
     # Which factors a tuple has
     "operators/_hermite.py": {

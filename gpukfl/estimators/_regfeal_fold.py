@@ -11,7 +11,7 @@ from gpukfl._array import Array, array_namespace, double_like, to_host
 from gpukfl._rows import Rows
 from gpukfl.estimators._data import Data, take
 from gpukfl.estimators._regfeal_retraining import kernel_ridge, project
-from gpukfl.methods import RegFeaL, RegFeaLFit
+from gpukfl.methods import FirstTurn, RegFeaL, RegFeaLFit
 
 _CENTERS = 300  # of kernel ridge regressions that only compare numbers of directions
 
@@ -36,11 +36,10 @@ class Fold:
             weights, w = search.weights[inside], search.weights[outside][:, None]
         return cls(problem, weights, Rows(X, problem.reference), to_host(Y), w)
 
-    def fit(self, method: RegFeaL) -> RegFeaLFit:
+    def fit(self, method: RegFeaL, first: FirstTurn) -> RegFeaLFit:
         """Fit the rows, with draws that are the same for every method."""
-        return method.run(
-            self.problem.rows, self.problem.Y, self.problem.weights, np.random.RandomState(0)
-        )
+        problem, rng = self.problem, np.random.RandomState(0)
+        return method.run(problem.rows, problem.Y, problem.weights, rng, first=first)
 
     def error(self, predicted: Array) -> float:
         """Sum of squared errors on the rows held out."""

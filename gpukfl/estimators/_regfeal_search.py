@@ -16,7 +16,7 @@ from gpukfl._results import Status
 from gpukfl.estimators._data import Data
 from gpukfl.estimators._regfeal_fold import Fold
 from gpukfl.inspection import leading_directions
-from gpukfl.methods import RegFeaL, RegFeaLFit, eta_shares
+from gpukfl.methods import FirstTurn, RegFeaL, RegFeaLFit, eta_shares
 
 MEAN_DEGREES = (0.5, 1.0, 2.0, 4.0, 8.0)  # of the tuples that the decays of the grid give
 STRENGTHS = (1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0, 1000.0)
@@ -43,6 +43,7 @@ class Trial:
     at: Point
     score: float = -math.inf  # share of the held-out variance that Hermite features explain
     fits: list[RegFeaLFit] = field(default_factory=list)  # of the folds
+    first_turns: list[FirstTurn] = field(default_factory=list)  # of the folds
     retrained_score: float = -math.inf  # by the best number of directions
     n_directions: int | None = None  # that number; 0: the Hermite features; None: was not looked at
 
@@ -184,8 +185,8 @@ class RegFeaLSearch:
         trial = Trial(point)
         error = 0.0
         try:
-            for fold in self.folds:
-                fit = fold.fit(method)
+            for fold, first in zip(self.folds, self._first_turns(trial), strict=True):
+                fit = fold.fit(method, first)
                 if fit.status is Status.INTERRUPTED:
                     raise KeyboardInterrupt
                 trial.fits.append(fit)
@@ -194,12 +195,24 @@ class RegFeaLSearch:
         except FloatingPointError:  # lower degrees may do
             trial.fits.clear()
         self.trials.append(trial)
-        for behind in self._in_order()[_FINALISTS:]:
+        _, *others = self._in_order()
+        for behind in others:  # these are large
+            behind.first_turns.clear()
+        for behind in others[_FINALISTS - 1 :]:
             behind.fits.clear()
         if trial.fits and self._is_open:
             name = f"tune degree decay {point[0]:g}, strength {point[1]:g}"
             self.tell(name, len(self.trials) - 1, trial.fits[-1].history)
         return trial
+
+    def _first_turns(self, trial: Trial) -> list[FirstTurn]:
+        """First regressions of the folds: those of the best point, if its ρ is the same."""
+        leader = self._in_order()[0] if self.trials else trial
+        if leader.at[0] == trial.at[0] and leader.first_turns:
+            trial.first_turns = list(leader.first_turns)
+        else:
+            trial.first_turns = [FirstTurn() for _ in self.folds]
+        return trial.first_turns
 
     def _score(self, error: float) -> float:
         """Share of the held-out variance that is explained."""

@@ -37,6 +37,7 @@ from gpukfl.methods._pruning import RULES as PRUNING_RULES
 from gpukfl.methods._pruning import Candidate, last_accepted
 from gpukfl.methods._pruning import candidates as pruning_candidates
 from gpukfl.methods._regfeal import (
+    FirstTurn,
     RegFeaL,
     RegFeaLFit,
     derivative_products,
@@ -78,6 +79,7 @@ __all__ = [
     "DescentFit",
     "FactoredSelection",
     "FeatureSelection",
+    "FirstTurn",
     "FoldSums",
     "FunctionalDescent",
     "HKRRFit",

@@ -11,19 +11,19 @@ random Hermite features for fixed R and η, and R and η in closed form for fixe
 
 from __future__ import annotations
 
-import contextlib
 import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from gpukfl._array import Array, array_namespace, double_like, like, to_host
+from gpukfl._array import Array, array_namespace, double_like, like
 from gpukfl._results import History, Status
 from gpukfl._rows import Rows
-from gpukfl.linalg import CholeskyFactor, add_to_diagonal
+from gpukfl.methods._hermite_ridge import FeatureSums, SampleFeatures, ridge_system
 from gpukfl.methods._multi_indices import DegreeLaw, MultiIndices, Penalty, draw_tuples, equal_eta
 from gpukfl.operators import HermiteOperator
 
@@ -84,6 +84,7 @@ class RegFeaL:
         rng: np.random.RandomState,
         /,
         watch: Callable[[int, RegFeaLFit], None] = lambda *_: None,
+        first: FirstTurn | None = None,
     ) -> RegFeaLFit:
         """Take turns.
 
@@ -99,6 +100,9 @@ class RegFeaL:
             Draws tuples.
         watch : callable
             Called with the iteration and the fit so far.
+        first : FirstTurn, optional
+            Of another fit, of equal settings but μ and with `rng` in the same state; or an empty
+            one, to be set.
 
         Returns
         -------
@@ -134,7 +138,7 @@ class RegFeaL:
         try:
             for k in range(self.n_iter):
                 R, eta = self.directions(fit) if k else (fit.R, fit.eta)
-                new = self._regression(rows, R, eta, Y, weights, rng)
+                new = self._regression(rows, R, eta, Y, weights, rng, None if k else first)
                 # Together: coefficients belong to the directions of their own iteration
                 fit.R, fit.eta = R, eta
                 (fit.indices, fit.f_hat, fit.intercept, objective) = new
@@ -167,19 +171,21 @@ class RegFeaL:
         Y: Array,
         weights: Array | None,
         rng: np.random.RandomState,
+        first: FirstTurn | None,
     ) -> tuple[MultiIndices, np.ndarray, np.ndarray, float]:
         """Draw tuples and solve (3.8), or (3.7) where there are fewer rows than tuples."""
         unit = float(rows.shape[1]) ** (-(2.0 - self.exponent) / self.exponent)
         penalty = Penalty(self.ridge * unit, self.strength * unit)
+        if first is not None and first.system is not None:
+            return first.solve(penalty, eta, rng)
         indices = draw_tuples(self.n_random_features, eta, self.law, penalty, self.exponent, rng)
-        # Over the largest: in many dimensions scales are beyond float32
-        top = max(1.0, float(indices.scales.max()))
-        scales = indices.scales / top
+        scales, ridge = _below_one(indices.scales)
         rotation = _placed(R, rows.reference)
         operator = HermiteOperator(rows, indices.tuples, scales, rotation, self.clip)
-        n, m = operator.shape
-        solve = _by_features if n > m else _by_samples
-        theta, intercept, objective = solve(operator, Y, weights, top**-2)
+        system = ridge_system(operator, Y, weights)
+        if first is not None:
+            first.keep(penalty, indices, system, rng)
+        theta, intercept, objective = system.solve(ridge)
         return indices, scales[:, None] * theta, intercept, objective
 
     def directions(self, fit: RegFeaLFit) -> tuple[np.ndarray, np.ndarray]:
@@ -198,6 +204,55 @@ class RegFeaL:
         if self.over_c:
             f_hat = f_hat * np.exp(-0.5 * self.law.log_c(fit.indices.degrees))[:, None]
         return derivative_products(fit.indices.tuples, f_hat)
+
+
+@dataclass(eq=False)
+class FirstTurn:
+    """Tuples and ridge system of the first regression, for fits that differ in μ only.
+
+    R is the identity and η is equal then, so that another μ only stretches the features.
+    """
+
+    penalty: Penalty | None = None
+    indices: MultiIndices | None = None
+    system: FeatureSums | SampleFeatures | None = None
+    _state: Any = None
+
+    def keep(
+        self,
+        penalty: Penalty,
+        indices: MultiIndices,
+        system: FeatureSums | SampleFeatures,
+        rng: np.random.RandomState,
+    ) -> None:
+        """Set what a fit has made, and how far it has drawn."""
+        self.penalty, self.indices, self.system = penalty, indices, system
+        self._state = rng.get_state()
+
+    def solve(
+        self, penalty: Penalty, eta: np.ndarray, rng: np.random.RandomState
+    ) -> tuple[MultiIndices, np.ndarray, np.ndarray, float]:
+        """Tuples, coefficients, intercept and objective with another penalty."""
+        assert self.penalty is not None
+        assert self.indices is not None
+        assert self.system is not None
+        rng.set_state(self._state)
+        weighted = self.indices.tuples @ (1.0 / eta)
+        change = np.exp(0.5 * (self.penalty.log_of(weighted) - penalty.log_of(weighted)))
+        indices = replace(self.indices, scales=self.indices.scales * change)
+        scales, ridge = _below_one(indices.scales)
+        before, _ = _below_one(self.indices.scales)
+        theta, intercept, objective = self.system.solve(ridge, scales / before)
+        return indices, scales[:, None] * theta, intercept, objective
+
+
+def _below_one(scales: np.ndarray) -> tuple[np.ndarray, float]:
+    """Scales over the largest, and the ridge that makes up for it.
+
+    In many dimensions scales are beyond float32.
+    """
+    top = max(1.0, float(scales.max()))
+    return scales / top, top**-2
 
 
 @dataclass(eq=False)
@@ -300,69 +355,3 @@ def derivative_products(tuples: np.ndarray, f_hat: np.ndarray, /) -> np.ndarray:
         )
         M += (G.T @ G.tocsr()).toarray() if d > 1 else np.array([[float(np.sum(G.data**2))]])
     return M
-
-
-def _by_features(
-    operator: HermiteOperator, Y: Array, weights: Array | None, ridge: float
-) -> tuple[np.ndarray, np.ndarray, float]:
-    """Solve the normal equations (m, m) with `ridge` a sample: rows come in blocks."""
-    xp = array_namespace(Y)
-    n, t = Y.shape
-    wide = xp.astype(Y, xp.float64)
-    ones = xp.ones((n, 1), **double_like(Y))
-    gram, moment = operator.moments(xp.concat([wide, ones], axis=1), weights)
-    N, y_mean, squares = _target_sums(wide, weights)
-    mean = moment[:, t] / N
-    gram = gram - N * mean[:, None] * mean[None, :]
-    right = moment[:, :t] - N * mean[:, None] * y_mean[None, :]
-    theta = _factor(gram, N * ridge, operator).solve(right)
-    # At the minimum the objective is (y'y - y'Phi theta) / N, both centred
-    objective = float(squares - xp.sum(right * theta)) / N
-    intercept = y_mean - mean @ theta
-    return to_host(theta), to_host(intercept), objective
-
-
-def _by_samples(
-    operator: HermiteOperator, Y: Array, weights: Array | None, ridge: float
-) -> tuple[np.ndarray, np.ndarray, float]:
-    """Solve the kernel equations (n, n), with `ridge` a sample."""
-    xp = array_namespace(Y)
-    wide = xp.astype(Y, xp.float64)
-    N, y_mean, _ = _target_sums(wide, weights)
-    Phi = xp.astype(operator.dense(), xp.float64)
-    root = xp.ones_like(wide[:, :1])
-    if weights is not None:
-        root = xp.sqrt(xp.astype(weights, xp.float64))
-    mean = xp.sum(root * root * Phi, axis=0) / N
-    Phi = root * (Phi - mean[None, :])
-    right = root * (wide - y_mean[None, :])
-    dual = _factor(Phi @ Phi.T, N * ridge, operator).solve(right)
-    theta = Phi.T @ dual
-    objective = float(xp.sum(right * dual)) * ridge  # N times the dual's inner product, over N
-    return to_host(theta), to_host(y_mean - mean @ theta), objective
-
-
-def _factor(K: Array, ridge: float, operator: HermiteOperator) -> CholeskyFactor:
-    """Factor K + ridge I, with more on the diagonal where the ridge is below K's rounding."""
-    xp = array_namespace(K)
-    trace = float(xp.sum(xp.linalg.diagonal(K)))
-    if not np.isfinite(trace):
-        dtype = operator.rows.reference.dtype
-        msg = (
-            f"Hermite features of degree {operator.degree} overflow {dtype}: expected data of some "
-            "standard deviations; give clip=6, or a smaller degree_decay"
-        )
-        raise FloatingPointError(msg)
-    for jitter in (0.0, 1e-15, 1e-14, 1e-13):
-        with contextlib.suppress(np.linalg.LinAlgError):
-            return CholeskyFactor.of(add_to_diagonal(K, ridge + jitter * trace))
-    return CholeskyFactor.of(add_to_diagonal(K, ridge + 1e-12 * trace))
-
-
-def _target_sums(Y: Array, weights: Array | None) -> tuple[float, Array, Array]:
-    """Sum of the weights, weighted means of the targets, and their squares about these."""
-    xp = array_namespace(Y)
-    w = xp.ones_like(Y[:, :1]) if weights is None else xp.astype(weights, xp.float64)
-    N = float(xp.sum(w))
-    mean = xp.sum(w * Y, axis=0) / N
-    return N, mean, xp.sum(w * (Y - mean[None, :]) ** 2)

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from gpukfl._rows import Rows
 from gpukfl.linalg import hermite_table
 from gpukfl.methods import (
     DegreeLaw,
+    FirstTurn,
     Penalty,
     RegFeaL,
     derivative_products,
@@ -27,7 +29,7 @@ from gpukfl.methods import (
     eta_shares,
     optimal_eta,
 )
-from gpukfl.methods._regfeal import _by_features, _by_samples, _factor
+from gpukfl.methods._hermite_ridge import FeatureSums, SampleFeatures, factor
 from gpukfl.operators import HermiteOperator
 
 R = 0.33
@@ -196,16 +198,17 @@ def problem(on, n, m, t, d=3):
     return operator, Phi, Y, w
 
 
-@pytest.mark.parametrize("solve", [_by_features, _by_samples])
+@pytest.mark.parametrize("view", [FeatureSums, SampleFeatures])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("ridge", [1.0, 0.03])
 @pytest.mark.parametrize(("n", "m", "t"), [(40, 12, 1), (12, 30, 2), (20, 20, 3), (2, 1, 1)])
-def test_both_views_are_a_ridge_regression_with_an_intercept(on, solve, weighted, n, m, t, ridge):
+def test_both_views_are_a_ridge_regression_with_an_intercept(on, view, weighted, n, m, t, ridge):
     operator, Phi, Y, w = problem(on, n, m, t)
     weights = w if weighted else np.ones((n, 1))
     N = weights.sum()
     model = Ridge(alpha=ridge * N, tol=1e-12).fit(Phi, Y, sample_weight=weights[:, 0])
-    theta, intercept, objective = solve(operator, on.put(Y), on.put(w) if weighted else None, ridge)
+    system = view.of(operator, on.put(Y), on.put(w) if weighted else None)
+    theta, intercept, objective = system.solve(ridge)
     tolerance = 1e-7 if on.dtype_name == "float64" else 2e-3
     np.testing.assert_allclose(theta, model.coef_.reshape(t, m).T, atol=tolerance)
     np.testing.assert_allclose(intercept, model.intercept_, atol=tolerance)
@@ -214,8 +217,21 @@ def test_both_views_are_a_ridge_regression_with_an_intercept(on, solve, weighted
     assert objective == pytest.approx(expected, abs=10 * tolerance)
 
 
-@pytest.mark.parametrize("solve", [_by_features, _by_samples])
-def test_weights_are_repeated_rows(solve):
+@pytest.mark.parametrize("view", [FeatureSums, SampleFeatures])
+def test_a_stretched_system_is_that_of_stretched_features(on_double, view):
+    operator, _, Y, w = problem(on_double, 14, 9, 2)
+    stretch = np.random.default_rng(3).uniform(0.3, 3.0, 9)
+    other = replace(operator, scales=operator.scales * stretch)
+    Y, w = on_double.put(Y), on_double.put(w)
+    once = view.of(operator, Y, w)
+    for one, two in zip(once.solve(0.1, stretch), view.of(other, Y, w).solve(0.1), strict=True):
+        np.testing.assert_allclose(one, two, atol=1e-10)
+    for one, two in zip(once.solve(0.1), view.of(operator, Y, w).solve(0.1), strict=True):
+        np.testing.assert_array_equal(one, two)  # it is as it was
+
+
+@pytest.mark.parametrize("view", [FeatureSums, SampleFeatures])
+def test_weights_are_repeated_rows(view):
     class Host:
         reference = np.empty(0)
         rounded = put = staticmethod(lambda a, _=None: a)
@@ -226,8 +242,8 @@ def test_weights_are_repeated_rows(solve):
     repeated = HermiteOperator(
         Rows(np.repeat(X, counts.astype(int), axis=0), X[:0, 0]), operator.tuples, operator.scales
     )
-    weighted = solve(operator, Y, counts[:, None], 1.0)
-    copies = solve(repeated, np.repeat(Y, counts.astype(int), axis=0), None, 1.0)
+    weighted = view.of(operator, Y, counts[:, None]).solve(1.0)
+    copies = view.of(repeated, np.repeat(Y, counts.astype(int), axis=0), None).solve(1.0)
     for one, two in zip(weighted, copies, strict=True):
         np.testing.assert_allclose(one, two, atol=1e-10)
 
@@ -237,8 +253,7 @@ def test_where_the_ridge_is_below_the_rounding_there_is_more(on_double):
     A = rng.standard_normal((30, 3)) * 1e12
     K = on_double.put(A @ A.T)
     operator = problem(on_double, 5, 2, 1)[0]
-    factor = _factor(K, 1.0, operator)
-    L = on_double.host(factor.L)
+    L = on_double.host(factor(K, 1.0, operator).L)
     np.testing.assert_allclose(L @ L.T, A @ A.T, atol=1e-10 * np.trace(A @ A.T))
 
 
@@ -246,7 +261,7 @@ def test_features_that_overflow_are_named(on_double):
     operator = problem(on_double, 5, 2, 1)[0]
     K = on_double.put(np.diag([1.0, np.inf]))
     with pytest.raises(FloatingPointError, match=r"of degree \d overflow .*float64.*give clip=6"):
-        _factor(K, 1.0, operator)
+        factor(K, 1.0, operator)
 
 
 # ---------------------------------------------------------------------- turns
@@ -396,6 +411,23 @@ def test_first_and_later_regressions_are_those_of_their_tuples(n, m):
     np.testing.assert_allclose(fit.f_hat[:, 0], theta, atol=1e-6 * np.abs(theta).max())
     predicted = fit.predict(Rows(X, X[:0, 0]), None)
     np.testing.assert_allclose(predicted[:, 0], model.predict(Phi), atol=1e-5)
+
+
+@pytest.mark.parametrize("law", [DegreeLaw(0.4), DegreeLaw(largest=3)], ids=["ρ", "M"])
+@pytest.mark.parametrize(("n", "m"), [(60, 400), (400, 60)])
+def test_another_strength_takes_the_first_turn_of_a_fit(monkeypatch, n, m, law):
+    X, Y, _ = data(n, 3, noise=0.5)
+    first, method = FirstTurn(), replace(learner(m, n_iter=3), law=law)
+    fits = [run(replace(method, strength=mu), X, Y, first=first) for mu in (0.01, 0.01, 0.5)]
+    np.testing.assert_array_equal(fits[0].f_hat, run(method, X, Y).f_hat)
+    np.testing.assert_allclose(fits[1].f_hat, fits[0].f_hat, atol=1e-9)
+    expected = run(replace(method, strength=0.5), X, Y)
+    np.testing.assert_array_equal(fits[2].indices.tuples, expected.indices.tuples)
+    np.testing.assert_allclose(fits[2].f_hat, expected.f_hat, atol=1e-6)
+    assert fits[2].history.objective == pytest.approx(expected.history.objective, rel=1e-6)
+    with monkeypatch.context() as patched:  # no feature is formed again
+        patched.setattr(HermiteOperator, "values", None)
+        run(replace(method, strength=2.0, n_iter=1), X, Y, first=first)
 
 
 def test_the_history_is_of_every_iteration():

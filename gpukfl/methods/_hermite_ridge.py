@@ -1,0 +1,132 @@
+"""Ridge regression on Hermite features, in the smaller of two views.
+
+Equations (3.7) and (3.8) of Follain and Bach (arXiv:2307.12754), with an intercept.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpukfl._array import Array, array_namespace, double_like, to_host
+from gpukfl.linalg import CholeskyFactor, add_to_diagonal
+from gpukfl.operators import HermiteOperator
+
+Solution = tuple[np.ndarray, np.ndarray, float]
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureSums:
+    """Sums over the rows, which come in blocks: the normal equations (m, m)."""
+
+    operator: HermiteOperator
+    gram: Array  # of the centred features (m, m)
+    right: Array  # their products with the centred targets (m, t)
+    mean: Array  # of the features (m,)
+    y_mean: Array  # (t,)
+    y_squares: Array  # about the mean (t,)
+    N: float  # sum of the weights
+
+    @classmethod
+    def of(cls, operator: HermiteOperator, Y: Array, weights: Array | None, /) -> FeatureSums:
+        """One pass over the rows, O(n m²)."""
+        xp = array_namespace(Y)
+        n, t = Y.shape
+        wide = xp.astype(Y, xp.float64)
+        ones = xp.ones((n, 1), **double_like(Y))
+        gram, moment = operator.moments(xp.concat([wide, ones], axis=1), weights)
+        N, y_mean, squares = _target_sums(wide, weights)
+        mean = moment[:, t] / N
+        gram = gram - N * mean[:, None] * mean[None, :]
+        right = moment[:, :t] - N * mean[:, None] * y_mean[None, :]
+        return cls(operator, gram, right, mean, y_mean, squares, N)
+
+    def solve(self, ridge: float, stretch: np.ndarray | None = None, /) -> Solution:
+        """Coefficients (m, t), intercept (t,) and objective, with `ridge` a sample; O(m³).
+
+        With `stretch` (m,) of the features times these numbers.
+        """
+        xp = array_namespace(self.gram)
+        gram, right, mean = self.gram, self.right, self.mean
+        if stretch is not None:
+            s = xp.asarray(stretch, **double_like(gram))
+            gram, right, mean = s[:, None] * gram * s[None, :], s[:, None] * right, s * mean
+        theta = factor(gram, self.N * ridge, self.operator).solve(right)
+        # At the minimum the objective is (y'y - y'Phi theta) / N, both centred
+        objective = float(xp.sum(self.y_squares) - xp.sum(right * theta)) / self.N
+        return to_host(theta), to_host(self.y_mean - mean @ theta), objective
+
+
+@dataclass(frozen=True, eq=False)
+class SampleFeatures:
+    """The features of all rows: the kernel equations (n, n)."""
+
+    operator: HermiteOperator
+    Phi: Array  # centred, times roots of the weights (n, m)
+    right: Array  # centred targets, times these (n, t)
+    mean: Array  # of the features (m,)
+    y_mean: Array  # (t,)
+    N: float  # sum of the weights
+
+    @classmethod
+    def of(cls, operator: HermiteOperator, Y: Array, weights: Array | None, /) -> SampleFeatures:
+        """Form the features, O(n m s) for s factors each."""
+        xp = array_namespace(Y)
+        wide = xp.astype(Y, xp.float64)
+        N, y_mean, _ = _target_sums(wide, weights)
+        Phi = xp.astype(operator.dense(), xp.float64)
+        root = xp.ones_like(wide[:, :1])
+        if weights is not None:
+            root = xp.sqrt(xp.astype(weights, xp.float64))
+        mean = xp.sum(root * root * Phi, axis=0) / N
+        Phi = root * (Phi - mean[None, :])
+        return cls(operator, Phi, root * (wide - y_mean[None, :]), mean, y_mean, N)
+
+    def solve(self, ridge: float, stretch: np.ndarray | None = None, /) -> Solution:
+        """Like that of `FeatureSums`; O(n² m)."""
+        xp = array_namespace(self.Phi)
+        Phi, mean = self.Phi, self.mean
+        if stretch is not None:
+            s = xp.asarray(stretch, **double_like(Phi))
+            Phi, mean = Phi * s[None, :], s * mean
+        dual = factor(Phi @ Phi.T, self.N * ridge, self.operator).solve(self.right)
+        theta = Phi.T @ dual
+        # N times the dual's inner product, over N
+        objective = float(xp.sum(self.right * dual)) * ridge
+        return to_host(theta), to_host(self.y_mean - mean @ theta), objective
+
+
+def ridge_system(
+    operator: HermiteOperator, Y: Array, weights: Array | None, /
+) -> FeatureSums | SampleFeatures:
+    """Take the view of fewer unknowns; Y (n, t), weights (n, 1)."""
+    n, m = operator.shape
+    return (FeatureSums if n > m else SampleFeatures).of(operator, Y, weights)
+
+
+def factor(K: Array, ridge: float, operator: HermiteOperator) -> CholeskyFactor:
+    """Factor K + ridge I, with more on the diagonal where the ridge is below K's rounding."""
+    xp = array_namespace(K)
+    trace = float(xp.sum(xp.linalg.diagonal(K)))
+    if not np.isfinite(trace):
+        dtype = operator.rows.reference.dtype
+        msg = (
+            f"Hermite features of degree {operator.degree} overflow {dtype}: expected data of some "
+            "standard deviations; give clip=6, or a smaller degree_decay"
+        )
+        raise FloatingPointError(msg)
+    for jitter in (0.0, 1e-15, 1e-14, 1e-13):
+        with contextlib.suppress(np.linalg.LinAlgError):
+            return CholeskyFactor.of(add_to_diagonal(K, ridge + jitter * trace), overwrite=True)
+    return CholeskyFactor.of(add_to_diagonal(K, ridge + 1e-12 * trace), overwrite=True)
+
+
+def _target_sums(Y: Array, weights: Array | None) -> tuple[float, Array, Array]:
+    """Sum of the weights, weighted means of the targets, and their squares about these."""
+    xp = array_namespace(Y)
+    w = xp.ones_like(Y[:, :1]) if weights is None else xp.astype(weights, xp.float64)
+    N = float(xp.sum(w))
+    mean = xp.sum(w * Y, axis=0) / N
+    return N, mean, xp.sum(w * (Y - mean[None, :]) ** 2, axis=0)
