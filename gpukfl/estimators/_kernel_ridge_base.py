@@ -243,7 +243,8 @@ class _Run:
             return max(float(wanted), 0.0 if self._is_dense else 1e-14)
         if self.data.constant:
             return 1.0
-        if self.n <= _PATH_DENSE:
+        takes_all = self.solver == "cg" or self.n_centers == self.n
+        if self.n <= _PATH_DENSE and takes_all:
             self.path = self._dense.leave_one_out(RIDGES)
             return self.settings._best_of(self.path, self.n)
         system = self._system(min(self.n_centers, _PATH_CENTERS))

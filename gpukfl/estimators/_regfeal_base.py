@@ -29,7 +29,7 @@ from gpukfl.estimators._base import HostPickled, Reporting
 from gpukfl.estimators._clock import Clock
 from gpukfl.estimators._data import Data, dtype_for, mover, take, weighted_samples
 from gpukfl.estimators._features import DirectionProfiles
-from gpukfl.estimators._regfeal_retraining import Retraining
+from gpukfl.estimators._regfeal_retraining import HERMITE, Coordinates, Retraining
 from gpukfl.estimators._regfeal_search import RegFeaLSearch, Trial
 from gpukfl.estimators._validation import (
     check_choice,
@@ -172,10 +172,13 @@ class RegFeaLBase(Reporting, DirectionProfiles, Retraining, HostPickled):
         self.degree_decay_, self.strength_ = chosen.at
         self.tuning_ = search.report()
         self._no_retraining()
-        if fit.status is not Status.INTERRUPTED and not data.constant:
+        retrains = self.retrain is not None and not data.constant
+        if retrains and fit.status is not Status.INTERRUPTED:
             try:
-                number = search.number_of_directions(chosen)
-                self._retrain(data, weights, X, number, hasty=fit.status is Status.TIME_LIMIT)
+                way = search.coordinates(chosen) or Coordinates(self.n_effective_features_)
+                if way != HERMITE:
+                    hasty = fit.status is Status.TIME_LIMIT
+                    self._retrain(data, weights, X, way, hasty=hasty)
             except KeyboardInterrupt:  # the Hermite features predict
                 self._no_retraining()
                 self.status_ = Status.INTERRUPTED.name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,12 +16,35 @@ from gpukfl.estimators._kernel_ridge import KernelRidgeRegressor
 from gpukfl.estimators._validation import check_finite_result
 from gpukfl.inspection import leading_directions
 from gpukfl.kernels import Kernel
-from gpukfl.methods import RidgePath
+from gpukfl.methods import RidgePath, eta_shares
 from gpukfl.operators import KernelOperator
 
 _EXACT, _MANY = 5_000, 100_000  # rows up to which all, or many, are centres
 _CENTERS, _FEW_CENTERS = 2_000, 1_000
 _HASTY = 300  # centres where time is up
+_LEAST = 1e-3  # weight of a direction that a kernel still sees
+
+
+@dataclass(frozen=True)
+class Coordinates:
+    """What is retrained on: the leading directions, or all of them with weights.
+
+    Weights let a kernel see little of directions that matter little, where there are many.
+    """
+
+    number: int | None = None  # of leading directions, at least 1; None: all
+    power: float = 0.0  # of the squared derivatives, as weights
+
+    def of(self, R: np.ndarray, eta: np.ndarray, exponent: float) -> np.ndarray:
+        """Rows (s, d) on which data are projected, for host R (d, d) and η (d,)."""
+        if self.number is not None:
+            return leading_directions(R * eta_shares(eta, exponent), self.number)
+        # η is the squared derivatives to the power (2 - r) / 2
+        weights = (eta / eta.max()) ** (2.0 * self.power / (2.0 - exponent))
+        return (R * weights).T[weights >= _LEAST]
+
+
+HERMITE = Coordinates(0)  # none: the Hermite features predict
 
 
 class Retraining:
@@ -32,8 +56,8 @@ class Retraining:
     retrain: Any
     coef_: Array
     R_: Array
-    importances_: Array
-    n_effective_features_: int
+    eta_: Array
+    sparsity_exponent: float
 
     def _check_retrain(self) -> None:
         value = self.retrain
@@ -62,18 +86,13 @@ class Retraining:
         data: Data,
         weights: np.ndarray | None,
         X: Array,
-        number: int | None,
+        coordinates: Coordinates,
         *,
         hasty: bool,
     ) -> None:
-        """Fit the regressor on the coordinates along the leading directions, if on any.
-
-        `number` of them; None: as many as are estimated.
-        """
-        if self.retrain is None or number == 0:
-            return
-        number = self.n_effective_features_ if number is None else number
-        directions = leading_directions(to_host(self.R_) * to_host(self.importances_), number)
+        """Fit the regressor."""
+        R, eta = to_host(self.R_).astype(np.float64), to_host(self.eta_)
+        directions = coordinates.of(R, eta, self.sparsity_exponent)
         Z = project(data.rows, beside(directions, _doubles(data.reference)))
         if self.retrain == "kernel_ridge":
             self._retrain_kernel_ridge(data, weights, X, Z, hasty=hasty)
@@ -123,8 +142,12 @@ class Retraining:
             return "Hermite features"
         model = self.retrained_ if self.kernel_ is None else self.kernel_
         suffix = "" if self.kernel_ is None else " kernel ridge"
-        assert self.retrain_components_ is not None
-        return f"{type(model).__name__}{suffix} on {len(self.retrain_components_)}"
+        components = to_host(self.retrain_components_)
+        plural = "" if len(components) == 1 else "s"
+        norms = np.linalg.norm(components, axis=1)
+        weighted = "" if np.allclose(norms, 1.0, atol=1e-3) else "weighted "
+        what = f"{len(components)} {weighted}direction{plural}"
+        return f"{type(model).__name__}{suffix} on {what}"
 
 
 class CautiousKernelRidge(KernelRidgeRegressor):

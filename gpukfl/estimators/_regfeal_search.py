@@ -15,7 +15,7 @@ from gpukfl._array import Array
 from gpukfl._results import Status
 from gpukfl.estimators._data import Data
 from gpukfl.estimators._regfeal_fold import Fold
-from gpukfl.inspection import leading_directions
+from gpukfl.estimators._regfeal_retraining import HERMITE, Coordinates
 from gpukfl.methods import FirstTurn, RegFeaL, RegFeaLFit, eta_shares
 
 MEAN_DEGREES = (0.5, 1.0, 2.0, 4.0, 8.0)  # of the tuples that the decays of the grid give
@@ -30,7 +30,8 @@ _ITERATIONS = 4
 _FOLDS, _FOLDS_BELOW = 5, 1_000  # rows below which one hold-out set is too small to choose by
 _GAIN = 1e-3  # share of the variance that is worth another step
 _FINALISTS = 3  # points whose directions are retrained on
-_NUMBERS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
+_NUMBERS = (1, 2, 3, 4, 6, 8, 12, 16)  # of leading directions to retrain on
+_POWERS = (0.25, 0.5)  # of the squared derivatives, as weights of all directions
 _WORTH = 0.01  # share of the error that is worth more directions
 
 Point = tuple[float, float]
@@ -44,15 +45,15 @@ class Trial:
     score: float = -math.inf  # share of the held-out variance that Hermite features explain
     fits: list[RegFeaLFit] = field(default_factory=list)  # of the folds
     first_turns: list[FirstTurn] = field(default_factory=list)  # of the folds
-    retrained_score: float = -math.inf  # by the best number of directions
-    n_directions: int | None = None  # that number; 0: the Hermite features; None: was not looked at
+    retrained_score: float = -math.inf  # by the best coordinates
+    coordinates: Coordinates | None = None  # these, or HERMITE; None where they were not looked at
 
 
 @dataclass
 class RegFeaLSearch:
     """Goes from neighbour to neighbour on the grid of (ρ, μ), where the held-out score rises.
 
-    Then the directions of the best points are retrained on, with several numbers of them.
+    Then the directions of the best points are retrained on, in several ways.
     """
 
     make: Callable[[np.ndarray], Data]  # problem of some rows
@@ -83,13 +84,12 @@ class RegFeaLSearch:
                 self._look_at_directions(trial)
         return self.best
 
-    def number_of_directions(self, trial: Trial) -> int | None:
-        """Give how many directions to retrain on; None where that was not looked at."""
-        retrains = self.settings.retrain is not None
-        if retrains and not self.trials and not self._has_nothing_to_hold_out and not self.late():
+    def coordinates(self, trial: Trial) -> Coordinates | None:
+        """Give what to retrain on; None where that was not looked at."""
+        if not (self.trials or self._has_nothing_to_hold_out or self.late()):
             trial = self._evaluate(trial.at)
             self._look_at_directions(trial)
-        return trial.n_directions
+        return trial.coordinates
 
     @functools.cached_property
     def folds(self) -> list[Fold]:
@@ -120,7 +120,7 @@ class RegFeaLSearch:
             {
                 "degree_decay": trial.at[0],
                 "strength": trial.at[1],
-                "score": trial.score if trial.n_directions is None else trial.retrained_score,
+                "score": trial.score if trial.coordinates is None else trial.retrained_score,
                 "chosen": trial is self.best,
             }
             for trial in (self.trials if self._is_open else [])
@@ -223,30 +223,32 @@ class RegFeaLSearch:
     # ------------------------------------------------------------------ directions
 
     def _look_at_directions(self, trial: Trial) -> None:
-        """Retrain on the directions of each fold, with several numbers of them."""
+        """Retrain on the directions of each fold, in several ways."""
         if not trial.fits or self.late():
             return
         method = self._method_at(trial.at)
         found = [method.directions(fit) for fit in trial.fits]
-        numbers = _numbers([eta_shares(eta, method.exponent) for _, eta in found])
-        errors = np.zeros(len(numbers))
+        ways = _leading([eta_shares(eta, method.exponent) for _, eta in found])
+        if self.settings.retrain == "kernel_ridge":  # other regressors may not see weights
+            ways += [Coordinates(power=power) for power in _POWERS]
+        errors = np.zeros(len(ways))
         for fold, (R, eta) in zip(self.folds, found, strict=True):
-            directions = leading_directions(R * eta_shares(eta, method.exponent), numbers[-1])
-            errors += [fold.retrained_error(directions[:k]) for k in numbers]
-        scores = {k: self._score(error) for k, error in zip(numbers, errors, strict=True)}
+            errors += [fold.retrained_error(way.of(R, eta, method.exponent)) for way in ways]
+        scores = {way: self._score(error) for way, error in zip(ways, errors, strict=True)}
         if self.settings.retrain == "kernel_ridge":
-            scores[0] = trial.score
-        trial.retrained_score = max(scores.values())
-        enough = trial.retrained_score - _WORTH * (1.0 - trial.retrained_score)
-        trial.n_directions = min((k for k in scores if k and scores[k] >= enough), default=0)
+            scores[HERMITE] = trial.score
+        best = max(scores, key=lambda way: scores[way])
+        enough = scores[best] - _WORTH * (1.0 - scores[best])
+        few = [way for way in scores if way.number and scores[way] >= enough]
+        trial.retrained_score = scores[best]
+        trial.coordinates = min(few, key=lambda way: way.number or 0, default=best)
 
 
-def _numbers(shares: list[np.ndarray]) -> list[int]:
+def _leading(shares: list[np.ndarray]) -> list[Coordinates]:
     """Numbers of directions to look at: up to twice as many as have a share of 1/d."""
     d = len(shares[0])
     most = max(max(2 * int(np.sum(s >= 1.0 / d)), int(np.sum(s >= 0.5 / d))) for s in shares)
-    most = min(most, d)
-    return [k for k in _NUMBERS if k < most] + [most]
+    return [Coordinates(k) for k in _NUMBERS if k <= min(most, d)]
 
 
 def _neighbours(at: Point, decays: Any, strengths: Any) -> list[Point]:
