@@ -78,8 +78,9 @@ _ATTRIBUTES = """
     coef_, intercept_ : arrays of shape (n_distinct, n_targets) and (n_targets,)
         Coefficients of their Hermite products.
     retrain_components_ : array of shape (k, n_features), or None
-        Directions that `retrain` was fitted on: the leading ones, as many as kernel ridge
-        regression asks for on held-out rows. None where the Hermite features predict.
+        What the data are projected on for `retrain`: the leading directions, as many as kernel
+        ridge regression asks for on held-out rows, or all with weights. None where the Hermite
+        features predict.
     kernel_, centers_, dual_coef_ : Kernel and arrays, or None
         Of the kernel ridge regression on the directions.
     retrained_ : regressor or None

@@ -28,6 +28,7 @@ from sklearn.neighbors import KNeighborsRegressor
 from gpukfl import KernelRidgeRegressor, feature_score
 from gpukfl.estimators import _regfeal_search
 from gpukfl.estimators._regfeal_fold import Fold
+from gpukfl.estimators._regfeal_retraining import Coordinates
 from gpukfl.estimators._regfeal_search import (
     MEAN_DEGREES,
     STRENGTHS,
@@ -35,6 +36,8 @@ from gpukfl.estimators._regfeal_search import (
     _neighbours,
 )
 from gpukfl.methods import RegFeaL
+
+Y_NOISY = Y + 0.5 * np.random.default_rng(2).standard_normal(N)
 
 # ---------------------------------------------------------------------- retraining
 
@@ -66,13 +69,13 @@ def test_a_regressor_is_fitted_on_the_coordinates(retrain, y, weighted):
 
 
 def test_the_coordinates_are_those_of_the_leading_directions():
-    model = regressor(retrain="kernel_ridge").fit(X, Y)
+    model = regressor(retrain=Ridge()).fit(X, Y)
     kept = model.retrain_components_
-    assert model.n_effective_features_ <= len(kept) <= D
-    k = model.n_effective_features_
-    assert feature_score(model.components_.T, kept[:k].T) == pytest.approx(1.0)
+    k = min(model.n_effective_features_, len(kept))
+    assert feature_score(model.components_[:k].T, kept[:k].T) == pytest.approx(1.0)
     np.testing.assert_allclose(kept @ kept.T, np.eye(len(kept)), atol=1e-12)
-    assert f"kernel ridge on {len(kept)}" in model._last_text()
+    plural = "" if len(kept) == 1 else "s"
+    assert model._last_text() == f"Ridge on {len(kept)} direction{plural}"
     plain = regressor().fit(X, Y)
     assert plain.retrain_components_ is None
 
@@ -109,6 +112,52 @@ def test_features_predict_where_directions_do_not(monkeypatch):
     np.testing.assert_array_equal(model.predict(NEW), expected.predict(NEW))
     given = regressor(retrain=Ridge()).fit(X, Y)  # what is asked for is fitted
     assert type(given.retrained_) is Ridge
+
+
+@pytest.mark.parametrize("power", [0.25, 0.5])
+@pytest.mark.parametrize("selection", ["features", "variables"])
+def test_weights_are_powers_of_the_squared_derivatives(selection, power):
+    model = regressor(selection=selection).fit(X, Y_NOISY)
+    squares = np.diag(model.R_.T @ model.feature_matrix_ @ model.R_)
+    components = Coordinates(power=power).of(model.R_, model.eta_, model.sparsity_exponent)
+    assert components.shape == (D, D)
+    norms = np.linalg.norm(components, axis=1)
+    np.testing.assert_allclose(norms, (squares / squares.max()) ** power, rtol=1e-3)
+    np.testing.assert_allclose(components / norms[:, None], model.R_.T, atol=1e-12)
+
+
+def test_directions_of_next_to_no_weight_are_left_out():
+    eta = np.array([1e-30, 0.9, 1e-7])
+    found = Coordinates(power=0.25).of(np.eye(3), eta, 0.33)
+    np.testing.assert_allclose(found[0], [0, 1, 0])
+    assert found.shape == (2, 3)
+
+
+def test_weighted_directions_are_taken_where_they_do_better(monkeypatch):
+    def error(fold, directions):
+        norms = np.linalg.norm(directions, axis=1)
+        return (1e-4 if norms.min() < 0.9 else 0.5) * fold.spread
+
+    monkeypatch.setattr(Fold, "retrained_error", error)
+    model = regressor(retrain="kernel_ridge").fit(X, Y_NOISY)
+    assert model._last_text() == "Gaussian kernel ridge on 5 weighted directions"
+    assert model.score(NEW, Y_NEW) > 0.7
+    given = regressor(retrain=Ridge()).fit(X, Y_NOISY)  # which may not see weights
+    np.testing.assert_allclose(np.linalg.norm(given.retrain_components_, axis=1), 1.0)
+
+
+def test_many_directions_of_falling_importance_are_weighted():
+    rng = np.random.default_rng(3)
+    X_wide, X_more = rng.uniform(-1.7, 1.7, (2, 400, 12))
+    importances = 0.6 ** np.arange(12)
+
+    def smooth(samples):
+        return np.sin(samples @ importances) + samples[:, 0] * samples[:, 1]
+
+    options = {"degree_decay": 0.2, "strength": 1e-3, "retrain": "kernel_ridge"}
+    model = regressor(**options).fit(X_wide, smooth(X_wide))
+    assert "weighted" in model._last_text()
+    assert model.score(X_more, smooth(X_more)) > 0.95
 
 
 def test_directions_of_noise_are_not_retrained_on():
