@@ -123,13 +123,19 @@ def bench_regfeal(r: dict[str, Any]) -> str:
     parts = [
         f"n = {first['n']:,}, d = {first['d']}, {first['m']} tuples.",
         table(head, [line(row["fit"], row) for row in r["fits"]]),
-        "Against rows and dimension, prediction by the Hermite features.",
+        "Against rows, prediction by the Hermite features.",
+        table(
+            head,
+            [line(f"n = {row['n']:,}, m = {row['m']}, {row['dtype']}", row) for row in r["by_n"]],
+        ),
+        "Against the dimension, x1 + x2², ρ and μ chosen.",
     ]
     rows = [
-        line(f"n = {row['n']:,}, d = {row['d']}, m = {row['m']}, {row['dtype']}", row)
-        for row in [*r["by_n"], *r["by_d"]]
-    ]
-    parts.append(table(head, rows))
+        [*line(f"d = {row['d']}, n = {row['n']:,}, m = {row['m']}", row),
+         number(row["kernel_ridge_r2"])]
+        for row in r["by_d"]
+    ]  # fmt: skip
+    parts.append(table([*head, "R² of kernel ridge"], rows))
     names = list(r["parts"][0]["totals"])
     rows = [
         [f"n = {row['n']:,}, d = {row['d']}, m = {row['m']}",
