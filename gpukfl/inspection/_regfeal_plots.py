@@ -51,7 +51,7 @@ def plot_eta(ax: Any, model: Any, /) -> None:
     )
     ax.xaxis.get_major_locator().set_params(integer=True)
     handles, names = ax.get_legend_handles_labels()
-    ax.legend(handles[::-1], names[::-1], fontsize=7, frameon=False, ncol=2, loc="upper left")
+    ax.legend(handles[::-1], names[::-1], fontsize=7, frameon=False, ncol=2, loc="best")
     plain(ax)
 
 
