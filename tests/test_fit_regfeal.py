@@ -94,7 +94,7 @@ def test_exactly_one_setting_is_chosen(models, kind):
     assert model.tuning == model.estimator.tuning_
     assert sum(trial["chosen"] for trial in model.tuning) == asked
     for trial in model.tuning:
-        assert set(trial) == {"degree_decay", "strength", "score", "chosen"}
+        assert set(trial) == {"degree_decay", "max_degree", "strength", "score", "chosen"}
 
 
 def test_decay_and_strength_are_tuned_by_default():
@@ -202,11 +202,11 @@ def test_a_report_holds_the_numbers(models, kind, tmp_path):
     model.report(tmp_path / "report.html", scores={"accuracy <held out>": 0.987654})
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     e = model.estimator
-    decay = "degree at most 3" if kind == "degree" else f"{e.degree_decay_:g}"
+    law = "degree up to 3" if kind == "degree" else f"degree decay {e.degree_decay_:g}"
     for name, fact in [
         ("selection of", "features"),
         ("Hermite features", len(e.multi_indices_)),
-        ("degree decay ρ", decay),
+        ("law of the tuples", law),
         ("largest degree", int(e.multi_indices_.sum(axis=1).max())),
         ("prediction by", e._last_text()),
     ]:

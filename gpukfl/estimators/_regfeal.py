@@ -15,7 +15,8 @@ _PARAMETERS = """
         Learn directions, with a rotation, or select variables.
     degree_decay : float or "auto", default="auto"
         ρ of the sequence c_k = ρ^k, at least 0 and below 1: the smaller, the lower the degrees; 0
-        leaves degree 1. "auto" is chosen together with the strength on held-out rows.
+        leaves degree 1. "auto" is chosen together with the strength on held-out rows; where there
+        are many variables for the number of random features, M = 2 is tried as well.
     max_degree : int or None, default=None
         M, up to 40: c_k = 1 up to this degree, instead of ρ^k. All tuples are taken if they are no
         more than `n_random_features`.
@@ -85,8 +86,10 @@ _ATTRIBUTES = """
         Of the kernel ridge regression on the directions.
     retrained_ : regressor or None
         As given in `retrain`, fitted on the directions.
-    degree_decay_, strength_, ridge_ : float
-        ρ, μ and λ as used.
+    degree_decay_, max_degree_ : float and int, or None
+        ρ or M as used; the other is None.
+    strength_, ridge_ : float
+        μ and λ as used.
     mean_, scale_ : array of shape (n_features,) or None
         What `standardize` subtracted and divided by.
     tuning_ : list of dict

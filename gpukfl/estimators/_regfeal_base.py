@@ -153,7 +153,7 @@ class RegFeaLBase(Reporting, DirectionProfiles, Retraining, HostPickled):
             weights,
             self,
             rng,
-            lambda decay, strength: self._method(decay, strength, None),
+            lambda law, strength: self._method(law, strength, None),
             lambda: clock.is_over(_SEARCH_SHARE),
             self._tell,
         )
@@ -169,7 +169,8 @@ class RegFeaLBase(Reporting, DirectionProfiles, Retraining, HostPickled):
         if stopped:
             fit.status = Status.INTERRUPTED
         self._keep(data, method, fit, X)
-        self.degree_decay_, self.strength_ = chosen.at
+        law, self.strength_ = chosen.at
+        self.degree_decay_, self.max_degree_ = law.decay, law.largest
         self.tuning_ = search.report()
         self._no_retraining()
         retrains = self.retrain is not None and not data.constant
@@ -184,8 +185,7 @@ class RegFeaLBase(Reporting, DirectionProfiles, Retraining, HostPickled):
                 self.status_ = Status.INTERRUPTED.name
         self._warn(data)
 
-    def _method(self, decay: float, strength: float, max_time: float | None) -> RegFeaL:
-        law = DegreeLaw(decay) if self.max_degree is None else DegreeLaw(largest=self.max_degree)
+    def _method(self, law: DegreeLaw, strength: float, max_time: float | None) -> RegFeaL:
         return RegFeaL(
             int(self.n_random_features),
             law,
@@ -319,19 +319,19 @@ class RegFeaLBase(Reporting, DirectionProfiles, Retraining, HostPickled):
     def _model_text(self) -> str:
         count = self.multi_indices_.shape[0]
         return (
-            f"{count} Hermite features, degree decay {self.degree_decay_:g}, "
-            f"strength {self.strength_:g}, prediction by {self._last_text()}"
+            f"{count} Hermite features, {self._law_text()}, strength {self.strength_:g}, "
+            f"prediction by {self._last_text()}"
         )
+
+    def _law_text(self) -> str:
+        return DegreeLaw(self.degree_decay_, self.max_degree_).described
 
     def _facts(self) -> dict[str, Any]:
         """Give what a report says of the model."""
-        decay = f"{self.degree_decay_:g}"
-        if self.max_degree is not None:
-            decay = f"degree at most {self.max_degree}"
         return {
             "selection of": self.selection,
             "Hermite features": self.multi_indices_.shape[0],
-            "degree decay ρ": decay,
+            "law of the tuples": self._law_text(),
             "strength μ": f"{self.strength_:g} of d^-(2-r)/r",
             "prediction by": self._last_text(),
             "largest degree": int(to_host(self.multi_indices_).sum(axis=1).max(initial=0)),

@@ -16,13 +16,15 @@ from gpukfl._results import Status
 from gpukfl.estimators._data import Data
 from gpukfl.estimators._regfeal_fold import Fold
 from gpukfl.estimators._regfeal_retraining import HERMITE, Coordinates
-from gpukfl.methods import FirstTurn, RegFeaL, RegFeaLFit, eta_shares
+from gpukfl.methods import DegreeLaw, FirstTurn, RegFeaL, RegFeaLFit, eta_shares
 
 MEAN_DEGREES = (0.5, 1.0, 2.0, 4.0, 8.0)  # of the tuples that the decays of the grid give
 STRENGTHS = (1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0, 1000.0)
 START = (4.0, 0.1)  # mean degree and strength
 SCOUTS = (START, (8.0, 0.01), (2.0, 0.01), (1.0, 1.0))  # from the best of which the search climbs
+SQUARES, SQUARES_STRENGTH = DegreeLaw(largest=2), 0.01  # another scout, of many variables
 
+_COVERED = 4  # random features for each tuple of degree up to 2 below which these are many
 _FEWEST = 20  # rows with which anything is held out
 _ROWS = 5_000  # that settings are chosen on
 _FEATURES = 5_000  # with which they are, at most: with fewer, other settings are best
@@ -34,12 +36,12 @@ _NUMBERS = (1, 2, 3, 4, 6, 8, 12, 16)  # of leading directions to retrain on
 _POWERS = (0.25, 0.5)  # of the squared derivatives, as weights of all directions
 _WORTH = 0.01  # share of the error that is worth more directions
 
-Point = tuple[float, float]
+Point = tuple[DegreeLaw, float]
 
 
 @dataclass(eq=False)
 class Trial:
-    """A point (ρ, μ) that was tried."""
+    """A point, law of the degrees and μ, that was tried."""
 
     at: Point
     score: float = -math.inf  # share of the held-out variance that Hermite features explain
@@ -51,7 +53,7 @@ class Trial:
 
 @dataclass
 class RegFeaLSearch:
-    """Goes from neighbour to neighbour on the grid of (ρ, μ), where the held-out score rises.
+    """Goes from neighbour to neighbour on the grid of laws and μ, where the held-out score rises.
 
     Then the directions of the best points are retrained on, in several ways.
     """
@@ -63,22 +65,25 @@ class RegFeaLSearch:
     weights: np.ndarray | None
     settings: Any
     rng: np.random.RandomState
-    method: Callable[[float, float], RegFeaL]
+    method: Callable[[DegreeLaw, float], RegFeaL]
     late: Callable[[], bool]
     tell: Callable[..., None]
     trials: list[Trial] = field(default_factory=list)
 
     def run(self) -> Trial:
-        """Choose ρ and μ; Ctrl-C leaves the best so far in `best`."""
+        """Choose the law and μ; Ctrl-C leaves the best so far in `best`."""
         start = self._start()
         if not self._is_open or self._has_nothing_to_hold_out:
             return Trial(start)
-        decays = [self._decay(degree) for degree in MEAN_DEGREES] if self._opens_decay else None
+        laws = [self._law(degree) for degree in MEAN_DEGREES] if self._opens_law else None
         strengths = STRENGTHS if self.settings.strength == "auto" else None
         scouts = [start]
-        if decays and strengths:
-            scouts = [(self._decay(degree), strength) for degree, strength in SCOUTS]
-        self._climb(scouts, decays, strengths)
+        if laws and strengths:
+            scouts = [(self._law(degree), strength) for degree, strength in SCOUTS]
+        if laws and self._is_wide:
+            laws.insert(0, SQUARES)
+            scouts.append((SQUARES, SQUARES_STRENGTH if strengths else start[1]))
+        self._climb(scouts, laws, strengths)
         if self.settings.retrain is not None:
             for trial in self._in_order()[:_FINALISTS]:
                 self._look_at_directions(trial)
@@ -102,23 +107,30 @@ class RegFeaLSearch:
         return max(self.trials, key=lambda trial: (trial.retrained_score, trial.score))
 
     @property
-    def _opens_decay(self) -> bool:
+    def _opens_law(self) -> bool:
         return self.settings.degree_decay == "auto" and self.settings.max_degree is None
 
     @property
+    def _is_wide(self) -> bool:
+        """Whether random tuples hardly cover those of degree 2, which ρ^2 makes rare besides."""
+        d = self.data.rows.shape[1]
+        return self.settings.n_random_features < _COVERED * math.comb(d + 2, 2)
+
+    @property
     def _is_open(self) -> bool:
-        """Whether ρ or μ is to be chosen."""
-        return self._opens_decay or self.settings.strength == "auto"
+        """Whether the law or μ is to be chosen."""
+        return self._opens_law or self.settings.strength == "auto"
 
     @property
     def _has_nothing_to_hold_out(self) -> bool:
         return self.data.rows.shape[0] < _FEWEST or self.data.constant
 
     def report(self) -> list[dict[str, Any]]:
-        """Say what was tried, where there was a choice of (ρ, μ), and how it predicts."""
+        """Say what was tried, where there was a choice, and how it predicts."""
         return [
             {
-                "degree_decay": trial.at[0],
+                "degree_decay": trial.at[0].decay,
+                "max_degree": trial.at[0].largest,
                 "strength": trial.at[1],
                 "score": trial.score if trial.coordinates is None else trial.retrained_score,
                 "chosen": trial is self.best,
@@ -126,19 +138,20 @@ class RegFeaLSearch:
             for trial in (self.trials if self._is_open else [])
         ]
 
-    def _decay(self, mean_degree: float) -> float:
-        """Give the ρ with which the kernel's terms have this degree, on average.
+    def _law(self, mean_degree: float) -> DegreeLaw:
+        """Give the law of the ρ with which the kernel's terms have this degree, on average.
 
         There are as many of degree k as terms of (1 - ρ)^-d, so that k is negative binomial.
         """
-        return mean_degree / (mean_degree + self.data.rows.shape[1])
+        return DegreeLaw(mean_degree / (mean_degree + self.data.rows.shape[1]))
 
     def _start(self) -> Point:
-        decay, strength = self.settings.degree_decay, self.settings.strength
-        return (
-            self._decay(START[0]) if decay == "auto" else float(decay),
-            START[1] if strength == "auto" else float(strength),
-        )
+        settings, law = self.settings, self._law(START[0])
+        if settings.max_degree is not None:
+            law = DegreeLaw(largest=settings.max_degree)
+        elif settings.degree_decay != "auto":
+            law = DegreeLaw(float(settings.degree_decay))
+        return law, START[1] if settings.strength == "auto" else float(settings.strength)
 
     def _splits(self) -> Any:
         n = self.data.rows.shape[0]
@@ -155,7 +168,7 @@ class RegFeaLSearch:
 
     # ------------------------------------------------------------------ ρ and μ
 
-    def _climb(self, scouts: list[Point], decays: Any, strengths: Any) -> None:
+    def _climb(self, scouts: list[Point], laws: Any, strengths: Any) -> None:
         """Go from the best scout to better neighbours."""
         for point in scouts:
             if not self.trials or not self.late():
@@ -163,7 +176,7 @@ class RegFeaLSearch:
         best, moving = self._in_order()[0], True
         while moving and not self.late():
             moving = False
-            for point in _neighbours(best.at, decays, strengths):
+            for point in _neighbours(best.at, laws, strengths):
                 if self.late() or any(trial.at == point for trial in self.trials):
                     continue
                 trial = self._evaluate(point)
@@ -201,12 +214,12 @@ class RegFeaLSearch:
         for behind in others[_FINALISTS - 1 :]:
             behind.fits.clear()
         if trial.fits and self._is_open:
-            name = f"tune degree decay {point[0]:g}, strength {point[1]:g}"
+            name = f"tune {point[0].described}, strength {point[1]:g}"
             self.tell(name, len(self.trials) - 1, trial.fits[-1].history)
         return trial
 
     def _first_turns(self, trial: Trial) -> list[FirstTurn]:
-        """First regressions of the folds: those of the best point, if its ρ is the same."""
+        """First regressions of the folds: those of the best point, if its law is the same."""
         leader = self._in_order()[0] if self.trials else trial
         if leader.at[0] == trial.at[0] and leader.first_turns:
             trial.first_turns = list(leader.first_turns)
@@ -251,13 +264,13 @@ def _leading(shares: list[np.ndarray]) -> list[Coordinates]:
     return [Coordinates(k) for k in _NUMBERS if k <= min(most, d)]
 
 
-def _neighbours(at: Point, decays: Any, strengths: Any) -> list[Point]:
+def _neighbours(at: Point, laws: Any, strengths: Any) -> list[Point]:
     """Points one step away on the grid."""
     points = []
     if strengths:
         k = strengths.index(at[1])
         points += [(at[0], strengths[j]) for j in (k - 1, k + 1) if 0 <= j < len(strengths)]
-    if decays:
-        k = decays.index(at[0])
-        points += [(decays[j], at[1]) for j in (k - 1, k + 1) if 0 <= j < len(decays)]
+    if laws:
+        k = laws.index(at[0])
+        points += [(laws[j], at[1]) for j in (k - 1, k + 1) if 0 <= j < len(laws)]
     return points

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
+from typing import Protocol
 
 import numpy as np
 from scipy.special import gammaln, logsumexp
@@ -21,6 +22,7 @@ from scipy.special import gammaln, logsumexp
 _TAIL = 1e-3  # of the law's mass that a cut of the degree may leave out
 _NOTHING = 1e-9  # of it that no table has room for
 _LONGEST = 400  # degrees that are looked at
+_SINGLE_DEGREES = 4  # up to which tuples of one variable are drawn by themselves
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,15 @@ class DegreeLaw:
         if self.decay == 0.0:  # only degree 1 is left
             return np.where(degrees <= 1, 0.0, -np.inf)
         return degrees * math.log(self.decay)
+
+    @property
+    def described(self) -> str:
+        """The law in words."""
+        return (
+            f"degree decay {self.decay:g}"
+            if self.largest is None
+            else f"degree up to {self.largest}"
+        )
 
     @property
     def longest(self) -> int:
@@ -104,7 +115,8 @@ def draw_tuples(
 
     With equal η the law is exact; otherwise η is replaced by the nearer value of two groups
     (group sampling, Section 3.3), and for c = 1 up to a degree tuples are uniform, or all there
-    are if that is no more than m.
+    are if that is no more than m. Where m is below the number of tuples of degrees 1 and 2, half of
+    them have one variable only; the weights are those of the mixture.
 
     Parameters
     ----------
@@ -131,18 +143,32 @@ def draw_tuples(
     -----
     O(m d), and O(K²) for the table of two degrees up to K.
     """
-    first = _upper_group(eta, exponent)
-    if law.largest is not None:
-        if math.comb(law.largest + len(eta), len(eta)) - 1 <= count:
-            return _all_of_them(eta, law, penalty)
-        tuples, log_density = _uniform(count, len(eta), law.largest, rng)
-    else:
-        tuples, log_density = _grouped(count, eta, first, law, penalty, rng)
+    d = len(eta)
+    if law.largest is not None and math.comb(law.largest + d, d) - 1 <= count:
+        return _all_of_them(eta, law, penalty)
+    laws: list[_Law] = [_main_law(eta, law, penalty, exponent)]
+    if math.comb(d + 2, 2) - 1 > count:
+        laws.append(_SingleVariables(eta, exponent, laws[0].reach))
+    sizes = [count - count // 2, count // 2] if len(laws) == 2 else [count]
+    tuples = np.concatenate([one.draw(m, rng) for one, m in zip(laws, sizes, strict=True)])
+    log_density = logsumexp(
+        [
+            one.log_density(tuples) + math.log(max(m, 1e-300) / count)
+            for one, m in zip(laws, sizes, strict=True)
+        ],
+        axis=0,
+    )
     log_term = law.log_c(tuples.sum(axis=1)) - penalty.log_of(tuples @ (1.0 / eta))
     distinct, inverse, counts = np.unique(tuples, axis=0, return_inverse=True, return_counts=True)
     log_squares = np.empty(len(distinct))
     log_squares[inverse.ravel()] = log_term - log_density - math.log(count)
     return MultiIndices(distinct, np.sqrt(counts) * np.exp(0.5 * log_squares), counts)
+
+
+def _main_law(eta: np.ndarray, law: DegreeLaw, penalty: Penalty, exponent: float) -> _Law:
+    if law.largest is not None:
+        return _UniformLaw(len(eta), law.largest)
+    return _GroupLaw(eta, _upper_group(eta, exponent), law, penalty)
 
 
 def _upper_group(eta: np.ndarray, exponent: float) -> np.ndarray:
@@ -176,46 +202,96 @@ def _all_of_them(eta: np.ndarray, law: DegreeLaw, penalty: Penalty) -> MultiIndi
     return MultiIndices(tuples, np.exp(0.5 * logs), np.ones(len(tuples), dtype=np.int64))
 
 
-def _uniform(
-    count: int, d: int, largest: int, rng: np.random.RandomState
-) -> tuple[np.ndarray, np.ndarray]:
-    """Draw uniformly among the tuples of degree 1 to `largest`."""
-    degrees = np.arange(1, largest + 1)
-    logs = _log_count(degrees, d)
-    total = logsumexp(logs)
-    drawn = rng.choice(degrees, size=count, p=np.exp(logs - total))
-    return _spread(drawn, d, rng), np.full(count, -total)
+class _Law(Protocol):
+    """A law of tuples on the degrees 1 to `reach`."""
+
+    reach: int
+
+    def draw(self, count: int, rng: np.random.RandomState) -> np.ndarray:
+        """Independent tuples (count, d)."""
+        ...
+
+    def log_density(self, tuples: np.ndarray) -> np.ndarray:
+        """Logarithms of the probabilities of tuples within reach."""
+        ...
 
 
-def _grouped(
-    count: int,
-    eta: np.ndarray,
-    first: np.ndarray,
-    law: DegreeLaw,
-    penalty: Penalty,
-    rng: np.random.RandomState,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Draw the degrees of two groups jointly, then each group's tuples uniformly."""
-    d1, d2 = int(first.sum()), int((~first).sum())
-    near1 = eta[first].min()
-    near2 = eta[~first].max() if d2 else 1.0
-    k = np.arange((_reach(law, len(eta)) if law.cut is None else law.cut) + 1)
-    k1, k2 = np.meshgrid(k, k if d2 else k[:1], indexing="ij")
-    weighted = k1 / near1 + k2 / near2
-    logs = _log_count(k, d1)[:, None] + _log_count(k2[0], d2) + law.log_c(k1 + k2)
-    logs -= penalty.log_of(weighted)
-    logs[0, 0] = -np.inf
-    logs[k1 + k2 > k[-1]] = -np.inf
-    logs = _cut(logs, k1 + k2) if law.cut is None else logs
-    total = logsumexp(logs)
-    drawn = rng.choice(logs.size, size=count, p=np.exp(logs - total).ravel())
-    one, two = k1.ravel()[drawn], k2.ravel()[drawn]
-    tuples = np.zeros((count, len(eta)), dtype=np.int64)
-    tuples[:, first] = _spread(one, d1, rng)
-    if d2:
-        tuples[:, ~first] = _spread(two, d2, rng)
-    log_density = logs.ravel()[drawn] - total - _log_count(one, d1) - _log_count(two, d2)
-    return tuples, log_density
+class _UniformLaw:
+    """Uniform among the tuples of degree 1 to `reach`."""
+
+    def __init__(self, d: int, reach: int) -> None:
+        self.d, self.reach = d, reach
+        self._degrees = np.arange(1, reach + 1)
+        logs = _log_count(self._degrees, d)
+        self._total = logsumexp(logs)
+        self._p = np.exp(logs - self._total)
+
+    def draw(self, count: int, rng: np.random.RandomState) -> np.ndarray:
+        return _spread(rng.choice(self._degrees, size=count, p=self._p), self.d, rng)
+
+    def log_density(self, tuples: np.ndarray) -> np.ndarray:
+        return np.full(len(tuples), -self._total)
+
+
+class _GroupLaw:
+    """The degrees of two groups jointly, then each group's tuples uniformly."""
+
+    def __init__(
+        self, eta: np.ndarray, first: np.ndarray, law: DegreeLaw, penalty: Penalty
+    ) -> None:
+        self.first, self.sizes = first, (int(first.sum()), int((~first).sum()))
+        d1, d2 = self.sizes
+        near1 = eta[first].min()
+        near2 = eta[~first].max() if d2 else 1.0
+        k = np.arange((_reach(law, len(eta)) if law.cut is None else law.cut) + 1)
+        self._k1, self._k2 = np.meshgrid(k, k if d2 else k[:1], indexing="ij")
+        degrees = self._k1 + self._k2
+        logs = _log_count(k, d1)[:, None] + _log_count(self._k2[0], d2) + law.log_c(degrees)
+        logs -= penalty.log_of(self._k1 / near1 + self._k2 / near2)
+        logs[0, 0] = -np.inf
+        logs[degrees > k[-1]] = -np.inf
+        logs = _cut(logs, degrees) if law.cut is None else logs
+        self._logs = logs - logsumexp(logs)
+        self.reach = int(degrees[np.isfinite(logs)].max())
+
+    def draw(self, count: int, rng: np.random.RandomState) -> np.ndarray:
+        drawn = rng.choice(self._logs.size, size=count, p=np.exp(self._logs).ravel())
+        tuples = np.zeros((count, sum(self.sizes)), dtype=np.int64)
+        tuples[:, self.first] = _spread(self._k1.ravel()[drawn], self.sizes[0], rng)
+        if self.sizes[1]:
+            tuples[:, ~self.first] = _spread(self._k2.ravel()[drawn], self.sizes[1], rng)
+        return tuples
+
+    def log_density(self, tuples: np.ndarray) -> np.ndarray:
+        one = tuples[:, self.first].sum(axis=1)
+        two = tuples[:, ~self.first].sum(axis=1)
+        d1, d2 = self.sizes
+        return self._logs[one, two] - _log_count(one, d1) - _log_count(two, d2)
+
+
+class _SingleVariables:
+    """Tuples of one variable of low degree, as often as the variable is important.
+
+    Where there are many variables the kernel's law draws next to none of these beyond degree 1,
+    and additive functions would not be seen.
+    """
+
+    def __init__(self, eta: np.ndarray, exponent: float, reach: int) -> None:
+        shares = eta ** (exponent / (2.0 - exponent))
+        self.reach = min(_SINGLE_DEGREES, reach)
+        self._p = shares / shares.sum()
+
+    def draw(self, count: int, rng: np.random.RandomState) -> np.ndarray:
+        tuples = np.zeros((count, len(self._p)), dtype=np.int64)
+        variables = rng.choice(len(self._p), size=count, p=self._p)
+        tuples[np.arange(count), variables] = rng.randint(1, self.reach + 1, size=count)
+        return tuples
+
+    def log_density(self, tuples: np.ndarray) -> np.ndarray:
+        degrees, largest = tuples.sum(axis=1), tuples.max(axis=1)
+        mine = (degrees == largest) & (degrees <= self.reach)
+        logs = np.log(self._p[np.argmax(tuples, axis=1)] / self.reach)
+        return np.where(mine, logs, -np.inf)
 
 
 def _reach(law: DegreeLaw, d: int) -> int:

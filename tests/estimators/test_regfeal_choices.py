@@ -273,6 +273,23 @@ def test_what_is_given_is_not_chosen():
     assert len({trial["strength"] for trial in degree.tuning_}) >= 2
 
 
+def test_squares_are_found_among_many_variables():
+    rng = np.random.default_rng(4)
+    X_wide, X_more = rng.uniform(-1.7, 1.7, (2, 600, 40))  # 860 tuples of degrees 1 and 2
+
+    def square(samples):
+        return samples[:, 3] + samples[:, 7] ** 2
+
+    options = {"degree_decay": "auto", "strength": "auto", "retrain": "kernel_ridge"}
+    model = regressor(600, **options).fit(X_wide, square(X_wide))
+    assert model.score(X_more, square(X_more)) > 0.95
+    assert feature_score(np.eye(40)[:, [3, 7]], model.R_[:, :2]) > 0.9
+    assert (None, 2) in {(t["degree_decay"], t["max_degree"]) for t in model.tuning_}
+    assert {model.degree_decay_ is None, model.max_degree_ is None} == {True, False}
+    few = regressor(1_000, degree_decay="auto", strength="auto", n_iter=1).fit(X, Y)
+    assert {trial["max_degree"] for trial in few.tuning_} == {None}  # all are drawn without that
+
+
 DECAYS = [k / (k + D) for k in MEAN_DEGREES]
 
 
@@ -306,14 +323,14 @@ def test_settings_whose_features_overflow_are_left_out(monkeypatch):
     run = RegFeaL.run
 
     def overflowing(method, *args, **kwargs):
-        if method.law.decay > 0.2:
+        if (method.law.decay or 0.0) > 0.2:
             msg = "Hermite features overflow"
             raise FloatingPointError(msg)
         return run(method, *args, **kwargs)
 
     monkeypatch.setattr(RegFeaL, "run", overflowing)
     model = regressor(40, degree_decay="auto", strength="auto", n_iter=1).fit(X, Y)
-    assert model.degree_decay_ <= 0.2
+    assert (model.degree_decay_ or 0.0) <= 0.2
     assert min(trial["score"] for trial in model.tuning_) == -np.inf
 
 

@@ -14,11 +14,12 @@ from gpukfl.linalg import hermite_table
 from gpukfl.methods import DegreeLaw, MultiIndices, Penalty, draw_tuples, equal_eta
 from gpukfl.methods._multi_indices import (
     _cut,
-    _grouped,
+    _GroupLaw,
     _log_count,
     _reach,
+    _SingleVariables,
     _spread,
-    _uniform,
+    _UniformLaw,
     _upper_group,
 )
 
@@ -162,8 +163,9 @@ def test_the_law_of_two_groups_is_that_of_their_degrees(sizes):
 def test_tuples_up_to_a_degree_are_uniform(d, largest):
     total = int(sum(comb(k + d - 1, d - 1, exact=True) for k in range(1, largest + 1)))
     count = 60 * total
-    tuples, log_density = _uniform(count, d, largest, np.random.RandomState(2))
-    np.testing.assert_allclose(log_density, -math.log(total), rtol=1e-9)
+    law = _UniformLaw(d, largest)
+    tuples = law.draw(count, np.random.RandomState(2))
+    np.testing.assert_allclose(law.log_density(tuples), -math.log(total), rtol=1e-9)
     distinct, counts = np.unique(tuples, axis=0, return_counts=True)
     assert len(distinct) == total
     assert distinct.sum(axis=1).min() == 1
@@ -192,12 +194,31 @@ def test_spreads_of_mixed_degrees_keep_their_rows():
 @pytest.mark.parametrize("eta", ["equal", "one and two", "two and one", "two", "one"])
 def test_densities_sum_to_one(eta):
     eta, law = ETAS[eta], DegreeLaw(0.8, cut=3)
-    first = _upper_group(eta, 1.0)
-    rng = np.random.RandomState(0)
-    tuples, log_density = _grouped(60_000, eta, first, law, PENALTY, rng)
-    distinct, index = np.unique(tuples, axis=0, return_index=True)
-    assert len(distinct) == len(exhaustive(eta, law)[0])
-    assert np.exp(log_density[index]).sum() == pytest.approx(1.0, rel=1e-12)
+    group = _GroupLaw(eta, _upper_group(eta, 1.0), law, PENALTY)
+    for one in (group, _SingleVariables(eta, 1.0, group.reach), _UniformLaw(len(eta), 3)):
+        distinct = np.unique(one.draw(60_000, np.random.RandomState(0)), axis=0)
+        assert np.exp(one.log_density(distinct)).sum() == pytest.approx(1.0, rel=1e-12)
+        assert distinct.sum(axis=1).max() == one.reach == 3
+        everything = exhaustive(eta, law)[0]
+        assert np.exp(one.log_density(everything)).sum() == pytest.approx(1.0, rel=1e-12)
+
+
+@pytest.mark.parametrize("law", [DegreeLaw(0.02), DegreeLaw(largest=2)], ids=["ρ", "M"])
+def test_every_variable_is_drawn_by_itself_where_there_are_many(law):
+    d, count = 100, 2_000  # 5150 tuples of degrees 1 and 2
+    eta = equal_eta(d, R)
+    unit = d ** (-(2 - R) / R)
+    drawn = draw_tuples(count, eta, law, Penalty(1e-9 * unit, unit), R, np.random.RandomState(0))
+    squares = (drawn.tuples.max(axis=1) == 2) & (drawn.degrees == 2)
+    assert np.count_nonzero(squares) > 0.85 * d
+    assert drawn.counts.sum() == count
+    crossed = np.count_nonzero(drawn.tuples, axis=1) == 2
+    assert drawn.counts[crossed].sum() > 0.1 * count  # interactions as well
+    # Each of these is the kernel's term over how often it is drawn
+    term = math.exp(law.log_c(np.array([2]))[0]) / 2.0
+    expected = np.sum(drawn.scales[crossed] ** 2) / (term * comb(d, 2, exact=True))
+    assert expected == pytest.approx(1.0, abs=0.2)
+    assert np.sum(drawn.scales[squares] ** 2) == pytest.approx(term * d, rel=0.3)
 
 
 @given(k=st.integers(0, 40), d=st.integers(1, 60))
