@@ -46,6 +46,7 @@ CASES = {
     "variables": (X, Y, {"selection": "variables"}),
     "features": (X, Y, {"retrain": None, "ridge": 1e-6}),
     "degree": (X, Y, {"max_degree": 3, "strength": "auto", "n_iter": 1}),
+    "many": (X, Y, {"degree_decay": "auto", "strength": "auto", "n_random_features": 30}),
     "constant": (X, np.full(N, 4.5), {"strength": "auto"}),
     "float32": (X.astype("float32"), Y, {"clip": 3.0}),
     "not standardised": (X / X.std(axis=0), Y, {"standardize": False, "normalize_y": False}),
@@ -195,14 +196,16 @@ def test_the_summary_says_what_was_done(models):
     assert "prediction by Ridge on" in fit(X, Y, retrain=Ridge()).summary()
 
 
-@pytest.mark.parametrize("kind", ["regression", "two classes", "degree", "constant", "features"])
+@pytest.mark.parametrize(
+    "kind", ["regression", "two classes", "degree", "many", "constant", "features"]
+)
 def test_a_report_holds_the_numbers(models, kind, tmp_path):
     pytest.importorskip("matplotlib")
     model = models[kind]
     model.report(tmp_path / "report.html", scores={"accuracy <held out>": 0.987654})
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     e = model.estimator
-    law = "degree up to 3" if kind == "degree" else f"degree decay {e.degree_decay_:g}"
+    law = {"degree": "degree up to 3", "features": "degree decay 0.3"}.get(kind, e._law_text())
     for name, fact in [
         ("selection of", "features"),
         ("Hermite features", len(e.multi_indices_)),
@@ -215,6 +218,7 @@ def test_a_report_holds_the_numbers(models, kind, tmp_path):
     for name, value in model.most_important():
         assert f"<td>{name}</td><td>{value:.3f}</td>" in page
     assert ("<h2>Tuning</h2>" in page) == bool(model.tuning)
+    assert ("<td>–</td>" in page) == (kind == "many")  # ρ or M
     assert page.count('<tr class="chosen">') == min(1, len(model.tuning))
 
 

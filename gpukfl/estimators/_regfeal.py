@@ -66,12 +66,15 @@ _ATTRIBUTES = """
         η of the columns of R, and their shares η^(r/(2-r)), which sum to 1.
     eta_path_ : array of shape (updates + 1, n_features)
         η of each iteration, and of the end.
-    n_features_estimated_, n_effective_features_ : int
-        Directions whose share is at least 1/d.
+    n_features_estimated_ : int
+        Directions whose share is at least 1/d, the paper's rule.
+    n_effective_features_ : int
+        Directions along which the root of the mean squared derivative is at least average.
     components_ : array of shape (n_effective_features_, n_features)
         These directions.
     feature_importances_ : array of shape (n_features,)
-        Norms of the rows of R weighted with the shares, summing to 1.
+        Roots of the mean squared derivatives by the features, that is of the diagonal of
+        `feature_matrix_`, summing to 1.
     feature_matrix_ : array of shape (n_features, n_features)
         Expected outer product of gradients, eq. (2.9).
     multi_indices_ : array of shape (n_distinct, n_features)

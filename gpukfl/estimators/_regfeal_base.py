@@ -39,7 +39,14 @@ from gpukfl.estimators._validation import (
     check_switch,
     validate_samples,
 )
-from gpukfl.methods import DegreeLaw, RegFeaL, RegFeaLFit, derivative_products, eta_shares
+from gpukfl.methods import (
+    DegreeLaw,
+    RegFeaL,
+    RegFeaLFit,
+    derivative_products,
+    derivative_weights,
+    eta_shares,
+)
 from gpukfl.operators import HermiteOperator
 
 SELECTIONS = ("features", "variables")
@@ -261,7 +268,8 @@ class RegFeaLBase(Reporting, DirectionProfiles, Retraining, HostPickled):
         in_units = fit.f_hat * to_host(data.y_scale)[None, :]
         M = derivative_products(fit.indices.tuples, in_units)
         self.feature_matrix_ = beside(fit.R @ M @ fit.R.T, coef)
-        self._keep_directions(R * shares[None, :])
+        roots = derivative_weights(eta, self.sparsity_exponent, 0.5)
+        self._keep_directions(R * roots[None, :])
         self.ridge_ = method.ridge
         self.history_, self.n_iter_ = fit.history, len(fit.history)
         self.status_ = fit.status.name
@@ -303,7 +311,7 @@ class RegFeaLBase(Reporting, DirectionProfiles, Retraining, HostPickled):
     # ------------------------------------------------------------------ description
 
     _panels = ("importances", "directions", "profiles", "eta", "degrees", "objective")
-    _map_norms = "weighted loadings"
+    _map_norms = "root mean squares of the derivatives"
     _dimension_name = "effective direction"
     _curves_note = (
         "A direction's loadings say how much each feature weighs in it. A profile is the "
@@ -312,9 +320,10 @@ class RegFeaLBase(Reporting, DirectionProfiles, Retraining, HostPickled):
 
     @property
     def n_features_estimated_(self) -> int:
-        """Directions, or variables, whose share of η is at least 1/d."""
+        """Directions, or variables, whose share of η is at least 1/d: the paper's rule."""
         check_is_fitted(self)
-        return self.n_effective_features_
+        shares = to_host(self.importances_)
+        return int(np.sum(shares >= (1.0 - 1e-9) / len(shares)))
 
     def _model_text(self) -> str:
         count = self.multi_indices_.shape[0]

@@ -16,7 +16,7 @@ from gpukfl.estimators._kernel_ridge import KernelRidgeRegressor
 from gpukfl.estimators._validation import check_finite_result
 from gpukfl.inspection import leading_directions
 from gpukfl.kernels import Kernel
-from gpukfl.methods import RidgePath, eta_shares
+from gpukfl.methods import RidgePath, derivative_weights, eta_shares
 from gpukfl.operators import KernelOperator
 
 _EXACT, _MANY = 5_000, 100_000  # rows up to which all, or many, are centres
@@ -39,8 +39,7 @@ class Coordinates:
         """Rows (s, d) on which data are projected, for host R (d, d) and η (d,)."""
         if self.number is not None:
             return leading_directions(R * eta_shares(eta, exponent), self.number)
-        # η is the squared derivatives to the power (2 - r) / 2
-        weights = (eta / eta.max()) ** (2.0 * self.power / (2.0 - exponent))
+        weights = derivative_weights(eta, exponent, self.power)
         return (R * weights).T[weights >= _LEAST]
 
 

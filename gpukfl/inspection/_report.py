@@ -106,8 +106,12 @@ def _facts(model: Any) -> str:
 def _tuning(model: Any, name: str) -> str:
     if not model.tuning:
         return ""
-    settings = [key for key in model.tuning[0] if key not in ("score", "chosen")]
-    trials = sorted(model.tuning, key=lambda trial: [trial[key] for key in settings])
+    settings = [
+        key
+        for key in model.tuning[0]
+        if key not in ("score", "chosen") and any(t[key] is not None for t in model.tuning)
+    ]
+    trials = sorted(model.tuning, key=lambda trial: [_order(trial[key]) for key in settings])
     head = "".join(f"<th>{_HEADS.get(key, key)}</th>" for key in settings)
     rows = "".join(
         f'<tr class="{"chosen" if trial["chosen"] else ""}">'
@@ -118,6 +122,11 @@ def _tuning(model: Any, name: str) -> str:
     return f"<h2>Tuning</h2><table><tr>{head}<th>hold-out {name}</th></tr>{rows}</table>"
 
 
+def _order(value: Any) -> tuple[bool, Any]:
+    """Key to sort settings by, of which some may not apply."""
+    return (False, 0) if value is None else (True, value)
+
+
 _HEADS = {
     "multiple": "times the paper's",
     "n_components": "components",
@@ -126,4 +135,6 @@ _HEADS = {
 
 
 def _cell(value: Any) -> str:
+    if value is None:
+        return "–"
     return format(value, ".3g") if isinstance(value, float) else html.escape(str(value))

@@ -41,6 +41,7 @@ from gpukfl.methods._regfeal import (
     RegFeaL,
     RegFeaLFit,
     derivative_products,
+    derivative_weights,
     optimal_eta,
 )
 from gpukfl.methods._regfeal import shares as eta_shares
@@ -110,6 +111,7 @@ __all__ = [
     "degradation",
     "degradation_on_sample",
     "derivative_products",
+    "derivative_weights",
     "doubling",
     "draw_tuples",
     "equal_eta",

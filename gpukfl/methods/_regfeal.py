@@ -296,6 +296,14 @@ def shares(eta: np.ndarray, exponent: float, /) -> np.ndarray:
     return values / values.sum()
 
 
+def derivative_weights(eta: np.ndarray, exponent: float, power: float, /) -> np.ndarray:
+    """Give squared derivatives along the directions to a power, over the largest (d,).
+
+    η is optimal for these: it is theirs to the power (2 - r) / 2, but for a factor.
+    """
+    return (eta / eta.max()) ** (2.0 * power / (2.0 - exponent))
+
+
 def optimal_eta(u: np.ndarray, exponent: float, /) -> np.ndarray:
     r"""Minimise :math:`\sum_a u_a / \eta_a` where :math:`\sum_a \eta_a^{r/(2-r)} = 1`.
 
