@@ -22,7 +22,7 @@ from gpukfl.operators import KernelOperator
 _EXACT, _MANY = 5_000, 100_000  # rows up to which all, or many, are centres
 _CENTERS, _FEW_CENTERS = 2_000, 1_000
 _HASTY = 300  # centres where time is up
-_LEAST = 1e-3  # weight of a direction that a kernel still sees
+LEAST = 1e-3  # weight of a direction that a kernel still sees
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Coordinates:
         if self.number is not None:
             return leading_directions(R * eta_shares(eta, exponent), self.number)
         weights = derivative_weights(eta, exponent, self.power)
-        return (R * weights).T[weights >= _LEAST]
+        return (R * weights).T[weights >= LEAST]
 
 
 HERMITE = Coordinates(0)  # none: the Hermite features predict

@@ -15,8 +15,15 @@ from gpukfl._array import Array
 from gpukfl._results import Status
 from gpukfl.estimators._data import Data
 from gpukfl.estimators._regfeal_fold import Fold
-from gpukfl.estimators._regfeal_retraining import HERMITE, Coordinates
-from gpukfl.methods import DegreeLaw, FirstTurn, RegFeaL, RegFeaLFit, eta_shares
+from gpukfl.estimators._regfeal_retraining import HERMITE, LEAST, Coordinates
+from gpukfl.methods import (
+    DegreeLaw,
+    FirstTurn,
+    RegFeaL,
+    RegFeaLFit,
+    derivative_weights,
+    eta_shares,
+)
 
 MEAN_DEGREES = (0.5, 1.0, 2.0, 4.0, 8.0)  # of the tuples that the decays of the grid give
 STRENGTHS = (1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0, 1000.0)
@@ -241,7 +248,7 @@ class RegFeaLSearch:
             return
         method = self._method_at(trial.at)
         found = [method.directions(fit) for fit in trial.fits]
-        ways = _leading([eta_shares(eta, method.exponent) for _, eta in found])
+        ways = _leading([eta for _, eta in found], method.exponent)
         if self.settings.retrain == "kernel_ridge":  # other regressors may not see weights
             ways += [Coordinates(power=power) for power in _POWERS]
         errors = np.zeros(len(ways))
@@ -257,11 +264,18 @@ class RegFeaLSearch:
         trial.coordinates = min(few, key=lambda way: way.number or 0, default=best)
 
 
-def _leading(shares: list[np.ndarray]) -> list[Coordinates]:
-    """Numbers of directions to look at: up to twice as many as have a share of 1/d."""
-    d = len(shares[0])
-    most = max(max(2 * int(np.sum(s >= 1.0 / d)), int(np.sum(s >= 0.5 / d))) for s in shares)
-    return [Coordinates(k) for k in _NUMBERS if k <= min(most, d)]
+def _leading(etas: list[np.ndarray], exponent: float) -> list[Coordinates]:
+    """Numbers of directions to look at: up to twice as many as have a share of 1/d.
+
+    Not those along which the function is all but constant, of which rounding chooses the basis.
+    """
+    most = 1
+    for eta in etas:
+        shares = eta_shares(eta, exponent)
+        important, half = (int(np.sum(shares >= c / len(eta))) for c in (1.0, 0.5))
+        seen = int(np.sum(derivative_weights(eta, exponent, 0.5) >= LEAST))
+        most = max(most, min(max(2 * important, half), seen))
+    return [Coordinates(k) for k in _NUMBERS if k <= most]
 
 
 def _neighbours(at: Point, laws: Any, strengths: Any) -> list[Point]:

@@ -28,6 +28,7 @@ from gpukfl.methods._multi_indices import DegreeLaw, MultiIndices, Penalty, draw
 from gpukfl.operators import HermiteOperator
 
 _FLOOR = 1e-8  # added to squared derivatives of targets of unit variance
+_TIES = 1e-10  # by which coordinates differ where squared derivatives do not
 _EXPONENT_RANGE = 280.0  # decimal orders that the smallest η may lie below 1
 
 
@@ -194,8 +195,14 @@ class RegFeaL:
         if not self.rotate:
             u = np.diag(self.derivatives(fit)) + _FLOOR
             return fit.R, optimal_eta(u, self.exponent)
-        D, U = np.linalg.eigh(self.derivatives(fit) + _FLOOR * np.eye(d))
-        return fit.R @ U[:, ::-1], optimal_eta(np.clip(D[::-1], _FLOOR, None), self.exponent)
+        M = self.derivatives(fit)
+        # Any basis would do for directions along which f is constant: rounding shall not choose it
+        _, U = np.linalg.eigh(M + np.diag(_TIES * np.arange(d) / d))
+        U = U[:, ::-1]
+        squares = np.sum(U * (M @ U), axis=0)
+        squares[squares < _TIES] = 0.0
+        order = np.argsort(-squares, kind="stable")
+        return fit.R @ U[:, order], optimal_eta(squares[order] + _FLOOR, self.exponent)
 
     def derivatives(self, fit: RegFeaLFit) -> np.ndarray:
         r"""Give :math:`E[\nabla f \nabla f^\top]` under N(0, I), in rotated coordinates (d, d)."""
