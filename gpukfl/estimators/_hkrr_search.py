@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import KFold, ShuffleSplit
 
-from gpukfl._array import Array, array_namespace, beside
+from gpukfl._array import Array
 from gpukfl._results import History, Status
-from gpukfl.estimators._data import take
+from gpukfl.estimators._held_out import HeldOut
 from gpukfl.estimators._hkrr_problem import RIDGES, TUNE_CENTERS, HyperKernelProblem, Solved
 from gpukfl.methods import NystromSystem, resized_map
 
@@ -65,7 +65,7 @@ class Search:
         folds = list(self._folds())
         self.problems = [self.make(inside) for inside, _ in folds]
         self.held_out = [
-            _HeldOut.of(problem, self.X, self.Y, self.weights, outside)
+            HeldOut.of(problem, self.X, self.Y, self.weights, outside)
             for problem, (_, outside) in zip(self.problems, folds, strict=True)
         ]
         self.best = self._first()
@@ -132,7 +132,8 @@ class Search:
                 ridge = system.path(RIDGES).largest_good()
             alpha, factor = system.solve(float(ridge))
             model = Solved(B, ell, Z, alpha, ridge, factor)
-            error, around = held_out.errors(problem, model)
+            predicted = problem.predict(model, held_out.X)
+            error, around = held_out.error(predicted), held_out.spread
             found.append((around - error, -number, ridge, B, ell))
             if self._late():
                 break
@@ -173,7 +174,8 @@ class Search:
             if fit.status is Status.INTERRUPTED:
                 raise KeyboardInterrupt
             learned.append((fit.B, fit.lengthscale))
-            error, around = held_out.errors(problem, model)
+            predicted = problem.predict(model, held_out.X)
+            error, around = held_out.error(predicted), held_out.spread
             errors, spread = errors + error, spread + around
         score = 1.0 - errors / spread if spread > 0 else -errors
         self.trials.append({"setting": setting, "score": score, "chosen": False})
@@ -184,32 +186,3 @@ def components_grid(d: int) -> list[int]:
     """Numbers of components to choose among: powers of two, the paper's 20, and d."""
     sizes = {2**k for k in range(7)} | {min(d, _START_COMPONENTS), min(d, _MOST_COMPONENTS)}
     return sorted(size for size in sizes if size <= min(d, _MOST_COMPONENTS))
-
-
-@dataclass(frozen=True, eq=False)
-class _HeldOut:
-    """Held-out samples on a problem's scale."""
-
-    X: Array
-    Y: Array  # float64
-    weights: Array  # (n, 1), float64
-
-    @classmethod
-    def of(
-        cls,
-        problem: HyperKernelProblem,
-        X: Array,
-        Y: Array,
-        weights: np.ndarray | None,
-        index: np.ndarray,
-    ) -> _HeldOut:
-        placed, targets = problem.scaled(take(X, index), take(Y, index))
-        w = np.ones(len(index)) if weights is None else weights[index]
-        return cls(placed, targets, beside(w[:, None], targets))
-
-    def errors(self, problem: HyperKernelProblem, model: Solved) -> tuple[float, float]:
-        """Squared error of truncated predictions, and that of the mean."""
-        xp = array_namespace(self.Y)
-        left = self.Y - xp.astype(problem.predict(model, self.X), xp.float64)
-        around = self.Y - xp.sum(self.weights * self.Y, axis=0) / xp.sum(self.weights)
-        return float(xp.sum(self.weights * left**2)), float(xp.sum(self.weights * around**2))

@@ -14,9 +14,8 @@ from gpukfl._rows import Rows
 from gpukfl.estimators._data import Data, dtype_for, mover
 from gpukfl.estimators._kernel_ridge import KernelRidgeRegressor
 from gpukfl.estimators._validation import check_finite_result
-from gpukfl.inspection import leading_directions
 from gpukfl.kernels import Kernel
-from gpukfl.methods import RidgePath, derivative_weights, eta_shares
+from gpukfl.methods import RidgePath, derivative_weights
 from gpukfl.operators import KernelOperator
 
 _EXACT, _MANY = 5_000, 100_000  # rows up to which all, or many, are centres
@@ -37,8 +36,8 @@ class Coordinates:
 
     def of(self, R: np.ndarray, eta: np.ndarray, exponent: float) -> np.ndarray:
         """Rows (s, d) on which data are projected, for host R (d, d) and η (d,)."""
-        if self.number is not None:
-            return leading_directions(R * eta_shares(eta, exponent), self.number)
+        if self.number is not None:  # R is orthogonal: its columns are the directions
+            return R.T[np.argsort(-eta, kind="stable")[: self.number]]
         weights = derivative_weights(eta, exponent, self.power)
         return (R * weights).T[weights >= LEAST]
 
@@ -92,7 +91,8 @@ class Retraining:
         """Fit the regressor."""
         R, eta = to_host(self.R_).astype(np.float64), to_host(self.eta_)
         directions = coordinates.of(R, eta, self.sparsity_exponent)
-        Z = project(data.rows, beside(directions, _doubles(data.reference)))
+        xp = array_namespace(data.reference)
+        Z = project(data.rows, xp.asarray(directions, **double_like(data.reference)))
         if self.retrain == "kernel_ridge":
             self._retrain_kernel_ridge(data, weights, X, Z, hasty=hasty)
         else:
@@ -184,7 +184,3 @@ def project(rows: Rows, components: Array, /) -> Array:
     xp = array_namespace(components)
     parts = [xp.astype(X, components.dtype) @ components.T for _, _, X in rows.blocks()]
     return xp.concat(parts, axis=0)
-
-
-def _doubles(reference: Array) -> Array:
-    return array_namespace(reference).empty((0,), **double_like(reference))

@@ -210,7 +210,7 @@ class RegFeaLSearch:
                 if fit.status is Status.INTERRUPTED:
                     raise KeyboardInterrupt
                 trial.fits.append(fit)
-                error += fold.error(fit.predict(fold.rows, method.clip))
+                error += fold.held_out.error(fit.predict(fold.rows, method.clip))
             trial.score = self._score(error)
         except FloatingPointError:  # lower degrees may do
             trial.fits.clear()
@@ -236,7 +236,7 @@ class RegFeaLSearch:
 
     def _score(self, error: float) -> float:
         """Share of the held-out variance that is explained."""
-        spread = sum(fold.spread for fold in self.folds)
+        spread = sum(fold.held_out.spread for fold in self.folds)
         score = 1.0 - error / spread if spread > 0 else -error
         return score if math.isfinite(score) else -math.inf
 

@@ -147,15 +147,12 @@ def draw_tuples(
     if law.largest is not None and math.comb(law.largest + d, d) - 1 <= count:
         return _all_of_them(eta, law, penalty)
     laws: list[_Law] = [_main_law(eta, law, penalty, exponent)]
-    if math.comb(d + 2, 2) - 1 > count:
+    if 1 < count < math.comb(d + 2, 2) - 1:
         laws.append(_SingleVariables(eta, exponent, laws[0].reach))
     sizes = [count - count // 2, count // 2] if len(laws) == 2 else [count]
     tuples = np.concatenate([one.draw(m, rng) for one, m in zip(laws, sizes, strict=True)])
     log_density = logsumexp(
-        [
-            one.log_density(tuples) + math.log(max(m, 1e-300) / count)
-            for one, m in zip(laws, sizes, strict=True)
-        ],
+        [one.log_density(tuples) + math.log(m / count) for one, m in zip(laws, sizes, strict=True)],
         axis=0,
     )
     log_term = law.log_c(tuples.sum(axis=1)) - penalty.log_of(tuples @ (1.0 / eta))

@@ -84,7 +84,7 @@ def errors_of_numbers(monkeypatch, errors):
     """Let numbers of directions have these errors on held-out rows, in units of the spread."""
 
     def error(fold, directions):
-        return errors.get(len(directions), np.inf) * fold.spread
+        return errors.get(len(directions), np.inf) * fold.held_out.spread
 
     monkeypatch.setattr(Fold, "retrained_error", error)
 
@@ -136,7 +136,7 @@ def test_directions_of_next_to_no_weight_are_left_out():
 def test_weighted_directions_are_taken_where_they_do_better(monkeypatch):
     def error(fold, directions):
         norms = np.linalg.norm(directions, axis=1)
-        return (1e-4 if norms.min() < 0.9 else 0.5) * fold.spread
+        return (1e-4 if norms.min() < 0.9 else 0.5) * fold.held_out.spread
 
     monkeypatch.setattr(Fold, "retrained_error", error)
     model = regressor(retrain="kernel_ridge").fit(X, Y_NOISY)
@@ -176,7 +176,7 @@ def test_the_last_word_is_that_of_what_predicts(monkeypatch):
         look(search, trial)
 
     def error(fold, _):
-        return (1e-9 if len(looked) == 3 else 0.9) * fold.spread
+        return (1e-9 if len(looked) == 3 else 0.9) * fold.held_out.spread
 
     monkeypatch.setattr(Fold, "retrained_error", error)
     monkeypatch.setattr(RegFeaLSearch, "_look_at_directions", looking)

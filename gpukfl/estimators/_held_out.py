@@ -1,0 +1,43 @@
+"""Samples that judge a fit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Self
+
+import numpy as np
+
+from gpukfl._array import Array, array_namespace, beside
+from gpukfl.estimators._data import Data, take
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """Held-out samples on a problem's scale."""
+
+    X: Array
+    Y: Array  # float64
+    weights: Array  # (n, 1), float64
+
+    @classmethod
+    def of(
+        cls, problem: Data, X: Array, Y: Array, weights: np.ndarray | None, index: np.ndarray, /
+    ) -> Self:
+        """Take samples by host indices."""
+        placed, targets = problem.scaled(take(X, index), take(Y, index))
+        w = np.ones(len(index)) if weights is None else weights[index]
+        return cls(placed, targets, beside(w[:, None], targets))
+
+    def error(self, predicted: Array, /) -> float:
+        """Sum of weighted squared errors of predictions (n, t)."""
+        xp = array_namespace(self.Y)
+        left = self.Y - xp.astype(predicted, xp.float64)
+        return float(xp.sum(self.weights * left**2))
+
+    @cached_property
+    def spread(self) -> float:
+        """That of the mean."""
+        xp = array_namespace(self.Y)
+        mean = xp.sum(self.weights * self.Y, axis=0) / xp.sum(self.weights)
+        return float(xp.sum(self.weights * (self.Y - mean) ** 2))

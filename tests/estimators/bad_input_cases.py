@@ -1,0 +1,96 @@
+"""Small models and data for the tests of bad input."""
+
+import numpy as np
+
+from gpukfl import (
+    BKerNNClassifier,
+    BKerNNRegressor,
+    BrownianKernelRidge,
+    HKRRClassifier,
+    HKRRRegressor,
+    KernelFeatureSelector,
+    KernelFeatureSelectorClassifier,
+    KernelRidgeClassifier,
+    KernelRidgeRegressor,
+    RegFeaLClassifier,
+    RegFeaLRegressor,
+    RKHSWeightingClassifier,
+    RKHSWeightingRegressor,
+)
+from gpukfl.instantiations import Stumps
+
+N, D = 30, 3
+X = np.random.default_rng(0).uniform(-1, 1, (N, D))
+Y = np.abs(X[:, 0]) + 0.1
+LABELS = np.where(X[:, 0] > 0, "yes", "no")
+
+
+def regressor(**options):
+    return BKerNNRegressor(**{"n_particles": 8, "max_iter": 3, "random_state": 0, **options})
+
+
+def classifier(**options):
+    return BKerNNClassifier(**{"n_particles": 8, "max_iter": 3, "random_state": 0, **options})
+
+
+def kernel_ridge(**options):
+    return KernelRidgeRegressor(**{"ridge": 1e-3, **options})
+
+
+def hkrr(**options):
+    few = {"n_components": 1, "ridge": 1e-3, "n_starts": 0, "max_iter": 2, "refit_centers": None}
+    return HKRRRegressor(**{**few, "random_state": 0, **options})
+
+
+def kernel_classifier(**options):
+    return KernelRidgeClassifier(**{"ridge": 1e-3, **options})
+
+
+def hkrr_classifier(**options):
+    return HKRRClassifier(**{**hkrr().get_params(), **options})
+
+
+def selector(**options):
+    few = {"sparsity": 0.01, "standardize": False, "random_state": 0}
+    return KernelFeatureSelector(**{**few, **options})
+
+
+def selector_classifier(**options):
+    return KernelFeatureSelectorClassifier(**{**selector().get_params(), **options})
+
+
+def weighting(**options):
+    few = {"n_parameters": 10, "instantiation": Stumps(), "ridge": 1e-2, "standardize": False}
+    return RKHSWeightingRegressor(**{**few, "random_state": 0, **options})
+
+
+def weighting_classifier(**options):
+    return RKHSWeightingClassifier(**{**weighting().get_params(), **options})
+
+
+def regfeal(**options):
+    few = {"n_random_features": 10, "degree_decay": 0.3, "strength": 0.1, "n_iter": 2}
+    return RegFeaLRegressor(
+        **{**few, "retrain": None, "standardize": False, "random_state": 0, **options}
+    )
+
+
+def regfeal_classifier(**options):
+    return RegFeaLClassifier(**{**regfeal().get_params(), **options})
+
+
+MAKERS = [regressor, BrownianKernelRidge, kernel_ridge, hkrr, selector, weighting, regfeal]
+CLASSIFIERS = [
+    classifier,
+    kernel_classifier,
+    hkrr_classifier,
+    selector_classifier,
+    weighting_classifier,
+    regfeal_classifier,
+]
+
+
+def changed(a, value, at=(0,)):
+    a = np.array(a)
+    a[at] = value
+    return a
