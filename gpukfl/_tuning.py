@@ -15,6 +15,7 @@ from sklearn.model_selection import KFold, ShuffleSplit, StratifiedKFold, Strati
 
 from gpukfl._array import Array, array_namespace, is_array, is_host, like, to_host
 from gpukfl._results import History
+from gpukfl.estimators._copies import copies_of, is_numeric, total_weights
 
 _TUNE_ROWS = 20_000  # rows that hyperparameters are tuned on, at most
 _CROSS_VALIDATE_BELOW = 2_000  # rows below which one hold-out set is too small to choose by
@@ -36,6 +37,19 @@ class Tuning:
     max_time: float | None
     report: Callable[[str, int, float], None]
     trials: list[dict[str, Any]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Let copies of a row be one, so that no fold holds out what stays in the others."""
+        X, y = (x if is_array(x) else np.asarray(x) for x in (self.X, self.y))
+        found = copies_of(X, host_array(y)) if is_numeric(X) else None
+        if found is None:
+            return
+        firsts, group = found
+        if self.weights is not None and not np.isscalar(self.weights):
+            self.weights = total_weights(group, host_array(self.weights))
+        else:
+            self.weights = total_weights(group, None)
+        self.X, self.y = _rows_of(self.X, firsts), _rows_of(self.y, firsts)
 
     def run(self, penalties: list[str], ridge: float | str) -> tuple[Any, bool]:
         """Choose; returns an estimator to refit, and whether the user stopped the search."""

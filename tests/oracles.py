@@ -142,14 +142,14 @@ def slopes(function, x, step=1e-5):
 def left_out_errors(K, Y, weights, shift):
     """Mean square error of kernel ridge regression that never saw the sample it predicts.
 
-    K (n, q) maps coefficients to predictions with the penalty's matrix `core`; of a sample with
-    weight w, min(w, 1) is taken away.
+    K (n, q) maps coefficients to predictions with the penalty's matrix `core`; a sample is taken
+    away with all of its weight.
     """
     K, core = K
     total = 0.0
     for i, w in enumerate(weights[:, 0]):
         rest = weights.copy()
-        rest[i] = w - min(w, 1.0)
+        rest[i] = 0.0
         coef = np.linalg.lstsq(K.T @ (rest * K) + shift * core, K.T @ (rest * Y), rcond=None)[0]
         total += w * np.sum((Y[i] - K[i] @ coef) ** 2)
     return total / np.sum(weights)

@@ -15,7 +15,7 @@ from gpukfl._places import resolve_place
 from gpukfl._results import Status
 from gpukfl._rows import Rows
 from gpukfl.estimators._base import ArrayRegressor, HostPickled
-from gpukfl.estimators._data import dtype_for, mover, weighted_samples
+from gpukfl.estimators._data import dtype_for, effective_number, mover, weighted_samples
 from gpukfl.estimators._validation import (
     check_finite_result,
     check_number,
@@ -102,7 +102,7 @@ class BrownianKernelRidge(ArrayRegressor, HostPickled):
         rows = Rows(Z, place.reference)
         check_overflow(rows, targets)
         s = None if weights is None else beside(np.sqrt(weights)[:, None], place.reference)
-        n_effective = float(Z.shape[0]) if weights is None else float(weights.sum())
+        n_effective = effective_number(weights, Z.shape[0])
         ridge = paper_ridge(rows, n_effective) if self.ridge == "auto" else float(self.ridge)
         rng = check_random_state(self.random_state)
         system = RidgeSystem(targets, ridge or 1.0 / n_effective, s, rng=rng)

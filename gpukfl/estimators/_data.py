@@ -19,6 +19,7 @@ from gpukfl._array import (
 )
 from gpukfl._places import Place
 from gpukfl._rows import Rows
+from gpukfl.estimators._copies import copies_of, total_weights
 from gpukfl.estimators._validation import (
     check_overflow,
     column_statistics,
@@ -70,7 +71,7 @@ class Data:
         s = None if weights is None else beside(np.sqrt(weights)[:, None], self.reference)
         self.root_weights = s
         self.weights = None if s is None else s * s
-        self.n_effective = X.shape[0] if weights is None else float(weights.sum())
+        self.n_effective = effective_number(weights, X.shape[0])
         self.y_mean, spread = weighted_mean_scale(placed_columns(Y, place), s)
         if raw_targets:
             self.y_mean, self.y_scale = xp.zeros_like(spread), xp.ones_like(spread)
@@ -113,15 +114,36 @@ def dtype_for(settings: Any, X: Array, /) -> str:
 def weighted_samples(
     X: Array, Y: Array, sample_weight: Any, /
 ) -> tuple[Array, Array, np.ndarray | None]:
-    """Validate the weights, and leave out samples of weight 0.
+    """Validate the weights, leave out samples of weight 0, and let copies of one count as weight.
 
-    Not of a memory map, of which this would be a copy: there they stay in, without effect.
+    Not of a memory map, of which this would be a copy: there they stay in. The weights returned
+    have mean 1, or are None where all are equal: a common factor says nothing. Copies are one
+    sample, so that leaving it out of a fit, by itself or with a fold, leaves out all of them.
     """
     weights = validate_weights(sample_weight, X)
     if weights is not None and np.any(weights == 0) and not isinstance(X, np.memmap):
         rows = np.flatnonzero(weights)
         X, Y, weights = take(X, rows), take(Y, rows), weights[rows]
-    return X, Y, weights
+    found = copies_of(X, to_host(Y))
+    if found is not None:
+        firsts, group = found
+        X, Y, weights = take(X, firsts), take(Y, firsts), total_weights(group, weights)
+    return X, Y, relative_weights(weights)
+
+
+def relative_weights(weights: np.ndarray | None, /) -> np.ndarray | None:
+    """Weights (n,) of mean 1 where they are positive; None where all are equal."""
+    if weights is None or np.all(weights == weights[0]):
+        return None
+    return weights / weights.max() / np.mean(weights[weights > 0] / weights.max())
+
+
+def effective_number(weights: np.ndarray | None, n: int, /) -> float:
+    """Give Kish's number: of samples of equal weight, of which a mean is as certain."""
+    if weights is None:
+        return float(n)
+    w = weights / weights.max()
+    return float(w.sum() ** 2 / (w @ w))
 
 
 def take(x: Array, index: np.ndarray, /) -> Array:

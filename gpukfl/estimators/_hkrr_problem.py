@@ -15,6 +15,7 @@ from gpukfl._places import Place
 from gpukfl._results import History, Status
 from gpukfl._rows import Rows
 from gpukfl.estimators._data import Data
+from gpukfl.estimators._splits import folds, left_out_path
 from gpukfl.kernels import make_kernel, median_distance
 from gpukfl.methods import (
     HKRRFit,
@@ -22,6 +23,7 @@ from gpukfl.methods import (
     NystromFactor,
     NystromSystem,
     RidgePath,
+    best_path,
     choose_centers,
     fit_hkrr,
     gradient_directions,
@@ -196,13 +198,12 @@ class HyperKernelProblem(Data):
 
         Z = xp.astype(self.centers(min(n_centers, _PATH_CENTERS), model.B), xp.float64)
         stretches = _STRETCHES if self.settings.learn_lengthscale else (1.0,)
-        paths = []
-        for stretch in stretches:
-            at = system(stretch, Z)
-            few = self.n <= 20 * Z.shape[0]
-            path = at.leave_one_out(Y, weights, _FINE_RIDGES) if few else at.path(_FINE_RIDGES)
-            paths.append((min(path.scores), stretch, path))
-        _, stretch, path = min(paths, key=lambda entry: entry[:2])
+        parts = folds(self.n, self.rng)
+        stretch, path = best_path(
+            stretches,
+            lambda stretch: left_out_path(system(stretch, Z), Y, weights, _FINE_RIDGES),
+            lambda stretch: system(stretch, Z).held_out(Y, weights, parts, _FINE_RIDGES),
+        )
         # The largest that is about as good: left-out samples say little of points outside them
         ridge = path.largest_good()
         Z = self.centers(n_centers, model.B)

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from sklearn.model_selection import KFold, ShuffleSplit
 
 from gpukfl._array import Array
 from gpukfl._results import History, Status
 from gpukfl.estimators._held_out import HeldOut
 from gpukfl.estimators._hkrr_problem import RIDGES, TUNE_CENTERS, HyperKernelProblem, Solved
+from gpukfl.estimators._splits import held_out_splits
 from gpukfl.methods import NystromSystem, resized_map
 
 FEWEST = 20  # rows with which anything is held out
@@ -22,8 +22,6 @@ _MOST_COMPONENTS = 64
 _TUNE_ROWS = 20_000  # rows that dimension and ridge are chosen on, at most
 _MANY_ROWS = 5_000  # rows with which few steps show where a setting leads
 _TUNE_STEPS = 20
-_FOLDS_BELOW = 1_000  # rows below which one hold-out set is too small to choose by
-_FOLDS = 5
 _GAIN = 5e-3  # share of the unexplained variance that is worth another setting
 
 
@@ -104,17 +102,8 @@ class Search:
         return self.seconds is not None and time.perf_counter() - self.begun > self.seconds
 
     def _folds(self) -> Any:
-        n = self.X.shape[0]
-        rows = np.arange(n)
-        if n > _TUNE_ROWS:
-            rows = np.sort(self.rng.choice(n, _TUNE_ROWS, replace=False))
-        splitter = (
-            KFold(_FOLDS, shuffle=True, random_state=self.rng)
-            if len(rows) < _FOLDS_BELOW
-            else ShuffleSplit(1, test_size=self.settings.validation_fraction, random_state=self.rng)
-        )
-        for inside, outside in splitter.split(rows):
-            yield rows[np.sort(inside)], rows[np.sort(outside)]
+        share = self.settings.validation_fraction
+        return held_out_splits(self.X, self.Y, self.rng, at_most=_TUNE_ROWS, share=share)
 
     def _first(self) -> Setting:
         """Best start and its ridge, by the first fold's hold-out."""

@@ -21,6 +21,7 @@ from gpukfl._results import Solution, Status
 from gpukfl._rows import Rows
 from gpukfl.estimators._base import HostPickled
 from gpukfl.estimators._data import Data, dtype_for, mover, weighted_samples
+from gpukfl.estimators._splits import folds, left_out_path
 from gpukfl.estimators._validation import (
     check_choice,
     check_finite_result,
@@ -36,6 +37,7 @@ from gpukfl.methods import (
     NystromFactor,
     NystromSystem,
     RidgePath,
+    best_path,
     choose_centers,
     falkon,
     nystrom_preconditioner,
@@ -52,7 +54,6 @@ _DENSE_UP_TO = 5_000  # samples up to which "auto" forms the kernel matrix
 _EXACT_UP_TO = 20_000  # samples up to which "auto" takes all of them as centres
 _PATH_DENSE = 2_000  # samples up to which the ridge is chosen on the whole kernel matrix
 _PATH_CENTERS = 1_000  # centres on which it is chosen otherwise
-_LEFT_OUT_UP_TO = 20  # samples to a centre up to which that is by leave-one-out: GCV needs many
 _GRAM_UP_TO = 2_000  # centres up to which their normal equations are formed
 
 
@@ -245,13 +246,18 @@ class _Run:
             return 1.0
         takes_all = self.solver == "cg" or self.n_centers == self.n
         if self.n <= _PATH_DENSE and takes_all:
-            self.path = self._dense.leave_one_out(RIDGES)
-            return self.settings._best_of(self.path, self.n)
-        system = self._system(min(self.n_centers, _PATH_CENTERS))
-        if self.n <= _LEFT_OUT_UP_TO * system.operator.shape[1]:
-            self.path = system.leave_one_out(self.Y, self.weights, RIDGES)
+            _, self.path = best_path(
+                [self._dense],
+                lambda system: system.leave_one_out(RIDGES),
+                lambda system: system.held_out(folds(self.n, self.rng), RIDGES),
+            )
         else:
-            self.path = system.path(RIDGES)
+            given = self.Y, self.weights
+            _, self.path = best_path(
+                [self._system(min(self.n_centers, _PATH_CENTERS))],
+                lambda system: left_out_path(system, *given, RIDGES),
+                lambda system: system.held_out(*given, folds(self.n, self.rng), RIDGES),
+            )
         return self.settings._best_of(self.path, self.n)
 
     @property

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from sklearn.model_selection import KFold, ShuffleSplit
 
 from gpukfl._array import Array
 from gpukfl._results import Status
 from gpukfl.estimators._data import Data
 from gpukfl.estimators._regfeal_fold import Fold
 from gpukfl.estimators._regfeal_retraining import HERMITE, LEAST, Coordinates
+from gpukfl.estimators._splits import held_out_splits
 from gpukfl.methods import (
     DegreeLaw,
     FirstTurn,
@@ -36,7 +36,6 @@ _FEWEST = 20  # rows with which anything is held out
 _ROWS = 5_000  # that settings are chosen on
 _FEATURES = 5_000  # with which they are, at most: with fewer, other settings are best
 _ITERATIONS = 4
-_FOLDS, _FOLDS_BELOW = 5, 1_000  # rows below which one hold-out set is too small to choose by
 _GAIN = 1e-3  # share of the variance that is worth another step
 _FINALISTS = 3  # points whose directions are retrained on
 _NUMBERS = (1, 2, 3, 4, 6, 8, 12, 16)  # of leading directions to retrain on
@@ -161,17 +160,8 @@ class RegFeaLSearch:
         return law, START[1] if settings.strength == "auto" else float(settings.strength)
 
     def _splits(self) -> Any:
-        n = self.data.rows.shape[0]
-        rows = np.arange(n)
-        if n > _ROWS:
-            rows = np.sort(self.rng.choice(n, _ROWS, replace=False))
-        splitter = (
-            KFold(_FOLDS, shuffle=True, random_state=self.rng)
-            if len(rows) < _FOLDS_BELOW
-            else ShuffleSplit(1, test_size=self.settings.validation_fraction, random_state=self.rng)
-        )
-        for inside, outside in splitter.split(rows):
-            yield rows[np.sort(inside)], rows[np.sort(outside)]
+        share = self.settings.validation_fraction
+        return held_out_splits(self.X, self.Y, self.rng, at_most=_ROWS, share=share)
 
     # ------------------------------------------------------------------ ρ and μ
 

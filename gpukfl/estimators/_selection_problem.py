@@ -15,6 +15,7 @@ from gpukfl._places import Place
 from gpukfl._results import History, Status
 from gpukfl.estimators._data import Data
 from gpukfl.estimators._kernel_ridge import KernelRidgeRegressor
+from gpukfl.estimators._splits import folds
 from gpukfl.kernels import (
     Gaussian,
     InverseManhattan,
@@ -33,6 +34,7 @@ from gpukfl.methods import (
     Point,
     Selection,
     SelectionObjective,
+    best_path,
     permutation_threshold,
 )
 from gpukfl.solvers import ProjectedGradient
@@ -247,9 +249,14 @@ class SelectionProblem(Data):
         w = None if weights is None else to_host(weights)[:, 0]
         smooth = Gaussian(median_distance(Z, norm="euclidean", weights=w))
         kernels = [k.stretched(factor) for k in (self.kernel, smooth) for factor in _STRETCHES]
-        errors = []
-        for kernel in kernels:
-            K = xp.astype(kernel(Z, Z), xp.float64)
-            errors.append(min(DenseSystem.of(K, Y, weights).leave_one_out(RIDGES).scores))
-        best = int(np.argmin(errors))
-        return kernels[best], errors[best]
+        part = folds(Z.shape[0], self.rng)[:1]
+
+        def system(kernel: Kernel) -> DenseSystem:
+            return DenseSystem.of(xp.astype(kernel(Z, Z), xp.float64), Y, weights)
+
+        kernel, path = best_path(
+            kernels,
+            lambda kernel: system(kernel).leave_one_out(RIDGES),
+            lambda kernel: system(kernel).held_out(part, RIDGES),
+        )
+        return kernel, path.lowest

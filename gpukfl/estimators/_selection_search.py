@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from sklearn.model_selection import KFold, ShuffleSplit
 
 from gpukfl._array import Array, array_namespace, to_host
 from gpukfl._results import History, Status
 from gpukfl.estimators._data import take
 from gpukfl.estimators._selection_problem import SelectionProblem
+from gpukfl.estimators._splits import held_out_splits
 from gpukfl.methods import DenseSelection, Selection, largest_sparsity
 
 FEWEST = 20  # rows with which anything is held out
@@ -21,8 +21,6 @@ RIDGES = (0.1, 0.01, 0.001, 0.0001)
 DEFAULT_RIDGE = 0.01  # the paper's
 
 _ROWS = 1_250  # rows that settings are chosen on, at most: the exact form is quick there
-_FOLDS_BELOW = 1_000  # rows below which one hold-out set is too small to choose by
-_FOLDS = 5
 _LOWEST = 1e-3  # smallest γ of a path, relative to the largest
 
 
@@ -84,18 +82,8 @@ class Search:
         return self.seconds is not None and time.perf_counter() - self._begun > self.seconds
 
     def _splits(self) -> Any:
-        n = self.X.shape[0]
-        rows = np.arange(n)
-        if n > _ROWS:
-            rows = np.sort(self.rng.choice(n, _ROWS, replace=False))
         share = self.settings.validation_fraction
-        splitter = (
-            KFold(_FOLDS, shuffle=True, random_state=self.rng)
-            if n < _FOLDS_BELOW
-            else ShuffleSplit(1, test_size=share, random_state=self.rng)
-        )
-        for inside, outside in splitter.split(rows):
-            yield rows[np.sort(inside)], rows[np.sort(outside)]
+        return held_out_splits(self.X, self.Y, self.rng, at_most=_ROWS, share=share)
 
     def _fold(self, inside: np.ndarray, outside: np.ndarray) -> tuple[SelectionProblem, _HeldOut]:
         problem = self.make(inside)

@@ -198,7 +198,7 @@ def check_consistent_length_of(X: Array, y: Array) -> None:
 
 
 def validate_weights(sample_weight: Any, X: Array, /) -> np.ndarray | None:
-    """Validate sample weights; host float64 (n,), or None for all ones.
+    """Validate sample weights; host float64 (n,), or None where all are equal.
 
     Raises
     ------
@@ -222,7 +222,7 @@ def validate_weights(sample_weight: Any, X: Array, /) -> np.ndarray | None:
     if np.count_nonzero(weights) < 2:
         msg = "expected at least two positive sample weights, got all or all but one weight zero"
         raise ValueError(msg)
-    return None if np.all(weights == 1.0) else weights
+    return None if np.all(weights == weights[0]) else weights
 
 
 def weighted_mean_scale(Y: Array, root_weights: Array | None, /) -> tuple[Array, Array]:

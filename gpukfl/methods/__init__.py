@@ -32,7 +32,7 @@ from gpukfl.methods._multi_indices import (
     draw_tuples,
     equal_eta,
 )
-from gpukfl.methods._nystrom import NystromFactor, NystromSystem, RidgePath, falkon, jitter_for
+from gpukfl.methods._nystrom import NystromFactor, NystromSystem, falkon, jitter_for
 from gpukfl.methods._pruning import RULES as PRUNING_RULES
 from gpukfl.methods._pruning import Candidate, last_accepted
 from gpukfl.methods._pruning import candidates as pruning_candidates
@@ -46,6 +46,7 @@ from gpukfl.methods._regfeal import (
 )
 from gpukfl.methods._regfeal import shares as eta_shares
 from gpukfl.methods._ridge import RidgeSystem, paper_ridge
+from gpukfl.methods._ridge_path import Fold, RidgePath, best_path
 from gpukfl.methods._selection import (
     FeatureSelection,
     Round,
@@ -81,6 +82,7 @@ __all__ = [
     "FactoredSelection",
     "FeatureSelection",
     "FirstTurn",
+    "Fold",
     "FoldSums",
     "FunctionalDescent",
     "HKRRFit",
@@ -105,6 +107,7 @@ __all__ = [
     "Squared",
     "Sums",
     "Validated",
+    "best_path",
     "choose_centers",
     "convergence_gap",
     "cross_validated",

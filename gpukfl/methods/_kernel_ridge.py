@@ -14,10 +14,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, epsilon, sample_norm
+from gpukfl._array import Array, array_namespace, epsilon, index_like, sample_norm
 from gpukfl._results import Solution
 from gpukfl.linalg import CholeskyFactor, add_to_diagonal, mean_diagonal
-from gpukfl.methods._nystrom import NystromSystem, RidgePath
+from gpukfl.methods._nystrom import NystromSystem
+from gpukfl.methods._ridge_path import Fold, RidgePath
 from gpukfl.operators import KernelMatrix
 from gpukfl.solvers import ConjugateGradient, NystromPreconditioner
 
@@ -84,24 +85,38 @@ class DenseSystem:
     def leave_one_out(self, ridges: Sequence[float], /) -> RidgePath:
         r"""Leave-one-out error over all ridges from one eigendecomposition.
 
-        The residual without sample i is :math:`\alpha_i / [(K + N \lambda I)^{-1}]_{ii}`. A weight
-        of w > 1 counts as w copies, of which one is left out.
+        The residual without sample i is :math:`\alpha_i / [(K + N \lambda I)^{-1}]_{ii}`: a sample
+        is left out with all of its weight.
         """
         xp = array_namespace(self.K)
         s, Q = xp.linalg.eigh(self.K)
         s = xp.clip(s, min=0.0)
         turned, squares = Q.T @ self.Y, Q * Q
-        roots = xp.ones_like(self.Y[:, :1]) if self.root_weights is None else self.root_weights
-        copies = xp.clip(roots * roots, min=1.0)
         scores = []
         for ridge in ridges:
             shrunk = 1.0 / (s + self.weight * ridge)
             beta, inverse = Q @ (shrunk[:, None] * turned), squares @ shrunk[:, None]
-            shift = self.weight * ridge
-            # Residual and leverage are N lambda beta / s and 1 - N lambda inverse
-            left = shift * beta * copies / (copies - 1.0 + shift * inverse)
+            left = beta / inverse
             scores.append(float(xp.sum(left * left, dtype=xp.float64)) / self.weight)
         return RidgePath(list(ridges), scores)
+
+    def held_out(self, folds: Sequence[Fold], ridges: Sequence[float], /) -> RidgePath:
+        """Error on the samples of each fold by the fit to the others: O(n³) a fold."""
+        xp = array_namespace(self.K)
+        roots = xp.ones_like(self.Y[:, :1]) if self.root_weights is None else self.root_weights
+        totals, total = [0.0] * len(ridges), 0.0
+        for fold in folds:
+            inside, outside = (xp.asarray(index, **index_like(self.K)) for index in fold)
+            K = xp.take(self.K, inside, axis=1)
+            s, Q = xp.linalg.eigh(xp.take(K, inside, axis=0))
+            s, turned = xp.clip(s, min=0.0), Q.T @ xp.take(self.Y, inside, axis=0)
+            T, target = xp.take(K, outside, axis=0) @ Q, xp.take(self.Y, outside, axis=0)
+            weight = float(sample_norm(xp.take(roots, inside, axis=0))[0]) ** 2
+            for k, ridge in enumerate(ridges):
+                left = target - T @ (turned / (s + weight * ridge)[:, None])
+                totals[k] += float(xp.sum(left * left, dtype=xp.float64))
+            total += self.weight - weight
+        return RidgePath(list(ridges), [error / total for error in totals])
 
 
 def solve_by_conjugate_gradients(

@@ -16,9 +16,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, epsilon, sample_dot
+from gpukfl._array import Array, array_namespace, epsilon, index_like, sample_dot
 from gpukfl._results import Solution
 from gpukfl.linalg import CholeskyFactor, add_to_diagonal, mean_diagonal
+from gpukfl.methods._ridge_path import Fold, RidgePath
 from gpukfl.operators import KernelOperator
 from gpukfl.solvers import ConjugateGradient
 
@@ -86,36 +87,6 @@ def jitter_for(operator: KernelOperator, ridge: float, /) -> float:
     sums = _ROUNDING * _EPSILON
     needed = (sums + operator.shape[1] * own**2) / max(ridge, 1e-300)
     return min(max(needed, _SMALLEST_JITTER), _LARGEST_JITTER / 10.0)
-
-
-@dataclass(frozen=True, eq=False)
-class RidgePath:
-    """Scores along the ridges, smaller is better."""
-
-    ridges: list[float]
-    scores: list[float]
-
-    @property
-    def best(self) -> float:
-        """Ridge of the lowest score; the largest such ridge."""
-        finite = [score if math.isfinite(score) else math.inf for score in self.scores]
-        lowest = min(finite)
-        return max(ridge for ridge, s in zip(self.ridges, finite, strict=True) if s == lowest)
-
-    def largest_good(self, tolerance: float = 0.01, /) -> float:
-        """Largest ridge whose score is above the lowest by at most this share of it."""
-        lowest = min(self.scores)
-        pairs = zip(self.ridges, self.scores, strict=True)
-        return max(ridge for ridge, score in pairs if score <= (1.0 + tolerance) * lowest)
-
-    @property
-    def brackets(self) -> bool:
-        """Whether the grid is wide enough: it would gain less than 1 % of the score to go on."""
-        order = sorted(range(len(self.ridges)), key=lambda k: self.ridges[k])
-        scores = [self.scores[k] for k in order]
-        best = min(scores)
-        inner = scores[1:-1]
-        return bool(inner) and min(inner) <= 1.01 * best
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,8 +162,8 @@ class NystromSystem:
     ) -> RidgePath:
         r"""Leave-one-out error over all ridges, by one more pass over the rows: O(n q²).
 
-        The residual without sample i is :math:`r_i / (1 - H_{ii})`, with the centres held. A
-        weight of w > 1 counts as w copies, of which one is left out.
+        The residual without sample i is :math:`r_i / (1 - H_{ii})`, with the centres held: a sample
+        is left out with all of its weight.
         """
         factor = self.factor(min(ridges))
         inner, right = self.whitened(factor)
@@ -211,13 +182,54 @@ class NystromSystem:
             for g, coef in zip(shrunk, coefs, strict=True):
                 leverage = (T * T) @ g[:, None]
                 if w is not None:
-                    leverage = xp.clip(w, max=1.0) * leverage
+                    leverage = w * leverage
                 left = (target - T @ coef) / xp.clip(1.0 - leverage, min=1e-12)
                 errors.append(xp.sum(left * left if w is None else w * left * left))
             return (xp.stack(errors),)
 
         (totals,) = self.operator.sum_over_blocks(compute)
         return RidgePath(list(ridges), [float(e) / self.weight for e in totals])
+
+    def held_out(
+        self,
+        Y: Array,
+        weights: Array | None,
+        folds: Sequence[Fold],
+        ridges: Sequence[float],
+        /,
+    ) -> RidgePath:
+        """Error on the rows of each fold by the fit to the others, the centres held: O(q³) a fold.
+
+        The sums without a fold are the sums less its own.
+        """
+        xp = array_namespace(Y)
+        factor = self.factor(min(ridges))
+        totals, total = [0.0] * len(ridges), 0.0
+        for _, index in folds:
+            at = xp.asarray(index, **index_like(Y))
+            target = xp.astype(xp.take(Y, at, axis=0), xp.float64)
+            w = None if weights is None else xp.take(weights, at, axis=0)
+            part = NystromSystem.of(self.operator.at_rows(index), target, w)
+            inner, right = self._without(part).whitened(factor)
+            s, Q = xp.linalg.eigh(inner)
+            T = xp.astype(part.operator.dense(), xp.float64) @ factor.L.solve_upper(Q)
+            s, turned = xp.clip(s, min=0.0), Q.T @ right
+            for k, ridge in enumerate(ridges):
+                shrunk = 1.0 / (s + (self.weight - part.weight) * ridge)
+                squares = (target - T @ (shrunk[:, None] * turned)) ** 2
+                totals[k] += float(xp.sum(squares if w is None else w * squares))
+            total += part.weight
+        return RidgePath(list(ridges), [error / total for error in totals])
+
+    def _without(self, part: NystromSystem) -> NystromSystem:
+        """Take the sums over some rows away."""
+        return replace(
+            self,
+            gram=self.gram - part.gram,
+            moment=self.moment - part.moment,
+            squares=self.squares - part.squares,
+            weight=self.weight - part.weight,
+        )
 
 
 def falkon(

@@ -58,6 +58,11 @@ class KernelOperator(RowOperator):
         n, q = self.shape
         return self.keep and 8 * n * q <= _KEPT_SHARE * available_memory(self.Z)
 
+    def at_rows(self, index: Array, /) -> KernelOperator:
+        """Kernel between the rows at host indices and the same centres."""
+        rows = Rows(self.rows.at(index), self.rows.reference)
+        return KernelOperator(self.kernel, rows, self.Z, self.B)
+
     def project(self, X: Array, /) -> Array:
         """Map rows by B."""
         return X if self.B is None else X @ self.B.T

@@ -1,0 +1,103 @@
+"""Copies of a row: what is left out of a fit must not stay in it under another number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gpukfl._array import (
+    Array,
+    array_namespace,
+    beside,
+    double_like,
+    index_like,
+    is_array,
+    to_host,
+)
+from gpukfl._rows import Rows
+
+_AT_ONCE = 2**16  # rows that are compared with their neighbours at a time
+
+
+def copies_of(X: Any, y: np.ndarray, /) -> tuple[np.ndarray, np.ndarray] | None:
+    """Find rows of `X` that are equal, targets included.
+
+    Equal rows of which some have other targets are measurements that were repeated, not copies.
+
+    Parameters
+    ----------
+    X : array (n, d)
+        Finite numbers, of any library.
+    y : host array (n,) or (n, t)
+        Targets or labels.
+
+    Returns
+    -------
+    tuple of host arrays, or None
+        Positions (k,) of the first of each row's copies, ascending, and for every row (n,) which
+        of these it is a copy of. None where all rows differ.
+
+    Notes
+    -----
+    O(n (d + log n)): rows are told apart by a random sum of their columns, and compared where
+    that is the same. A memory map is left as it is: what follows would be a copy of it in memory.
+    """
+    if isinstance(X, np.memmap) or X.shape[0] < 2:
+        return None
+    sums = _random_sums(X)
+    order = np.argsort(sums, kind="stable")
+    alike = sums[order[1:]] == sums[order[:-1]]
+    if not alike.any():
+        return None
+    pairs = np.flatnonzero(alike)
+    alike[pairs] = _are_equal(X, order[pairs], order[pairs + 1])
+    run = np.concatenate([[0], np.cumsum(~alike)])  # of equal rows, for each in order
+    columns = y[order].reshape(len(y), -1)
+    other_target = np.any(columns[1:] != columns[:-1], axis=1) & alike
+    repeated = np.zeros(run[-1] + 1, dtype=bool)
+    repeated[run[1:][other_target]] = True
+    begins = np.concatenate([[True], ~alike]) | repeated[run]
+    if begins.all():
+        return None
+    # Numbered by where each set of copies begins in the data
+    firsts = order[begins]
+    place = np.argsort(np.argsort(firsts))
+    group = np.empty(len(order), dtype=np.int64)
+    group[order] = place[np.cumsum(begins) - 1]
+    return np.sort(firsts), group
+
+
+def _random_sums(X: Array) -> np.ndarray:
+    """Sum the columns with random coefficients: the same for equal rows (n,)."""
+    reference = array_namespace(X).empty((0,), **double_like(X))
+    r = beside(np.random.RandomState(0).standard_normal(X.shape[1]), reference)
+    parts = []
+    with np.errstate(over="ignore", invalid="ignore"):  # of huge values: compared, or not equal
+        for _, _, block in Rows(X, reference).blocks():
+            # Not a matrix product, which may round the same row in two ways
+            parts.append(to_host(array_namespace(block).sum(block * r, axis=1)))
+    return np.concatenate(parts)
+
+
+def _are_equal(X: Array, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Whether rows at some host indices equal those at others."""
+    xp = array_namespace(X)
+    found = []
+    for start in range(0, len(first), _AT_ONCE):
+        left, right = (
+            xp.take(X, xp.asarray(rows[start : start + _AT_ONCE], **index_like(X)), axis=0)
+            for rows in (first, second)
+        )
+        found.append(to_host(xp.all(left == right, axis=1)))
+    return np.concatenate(found)
+
+
+def total_weights(group: np.ndarray, weights: np.ndarray | None, /) -> np.ndarray:
+    """Sum of the weights of each set of copies."""
+    return np.bincount(group, weights=weights).astype(np.float64)
+
+
+def is_numeric(X: Any, /) -> bool:
+    """Whether `X` is an array (n, d) of numbers that can be compared as it is."""
+    return is_array(X) and X.ndim == 2 and array_namespace(X).isdtype(X.dtype, "real floating")

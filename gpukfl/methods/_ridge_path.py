@@ -1,0 +1,74 @@
+"""Scores along the ridges, and which of them to trust."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from gpukfl._array import Array
+
+Candidate = TypeVar("Candidate")
+Fold = tuple[Array, Array]  # host indices of samples to fit, and of those held out
+
+
+@dataclass(frozen=True, eq=False)
+class RidgePath:
+    """Scores along the ridges, smaller is better."""
+
+    ridges: list[float]
+    scores: list[float]
+
+    @property
+    def _finite(self) -> list[float]:
+        return [score if math.isfinite(score) else math.inf for score in self.scores]
+
+    @property
+    def lowest(self) -> float:
+        """Lowest score; infinity where none is finite."""
+        return min(self._finite)
+
+    @property
+    def best(self) -> float:
+        """Ridge of the lowest score; the largest such ridge."""
+        pairs = zip(self.ridges, self._finite, strict=True)
+        return max(ridge for ridge, score in pairs if score == self.lowest)
+
+    def largest_good(self, tolerance: float = 0.01, /) -> float:
+        """Largest ridge whose score is above the lowest by at most this share of it."""
+        pairs = zip(self.ridges, self._finite, strict=True)
+        return max(ridge for ridge, score in pairs if score <= (1.0 + tolerance) * self.lowest)
+
+    @property
+    def at_edge(self) -> bool:
+        """Whether the best ridge is the smallest or the largest that was tried."""
+        return self.best in (min(self.ridges), max(self.ridges))
+
+    @property
+    def brackets(self) -> bool:
+        """Whether the grid is wide enough: it would gain less than 1 % of the score to go on."""
+        order = sorted(range(len(self.ridges)), key=lambda k: self.ridges[k])
+        scores = [self.scores[k] for k in order]
+        best = min(scores)
+        inner = scores[1:-1]
+        return bool(inner) and min(inner) <= 1.01 * best
+
+
+def best_path(
+    candidates: Sequence[Candidate],
+    left_out: Callable[[Candidate], RidgePath],
+    held_out: Callable[[Candidate], RidgePath],
+    /,
+) -> tuple[Candidate, RidgePath]:
+    """Give the candidate whose path has the lowest score, the first of such, and its path.
+
+    By leaving out samples one by one; but the first or the last ridge of a grid is not taken on
+    the word of that, which near-copies of samples corrupt: then by held-out samples.
+    """
+    for judge in (left_out, held_out):
+        paths = [judge(candidate) for candidate in candidates]
+        best = min(range(len(paths)), key=lambda k: paths[k].lowest)
+        if not paths[best].at_edge:
+            break
+    return candidates[best], paths[best]
