@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from gpukfl._array import Array, array_namespace, beside, library_of, like
 from gpukfl._places import resolve_place
 from gpukfl._results import Status
 from gpukfl._rows import Rows
+from gpukfl._warnings import warn
 from gpukfl.estimators._base import ArrayRegressor, HostPickled
 from gpukfl.estimators._data import dtype_for, mover, weighted_samples
 from gpukfl.estimators._validation import (
@@ -119,7 +119,7 @@ class BrownianKernelRidge(ArrayRegressor, HostPickled):
         self._library = library_of(X)
         if solution.status is not Status.CONVERGED:
             msg = f"relative residual {self.solve_residual_:.1e}: {solution.status.value}"
-            warnings.warn(msg, ConvergenceWarning, stacklevel=4)
+            warn(msg, ConvergenceWarning)
 
     def _predict(self, X: Any, method: str) -> Array:
         """Fitted functions at `X`: (n, t)."""
