@@ -64,7 +64,7 @@ class BKerNNBase(LinearFeatures, HostPickled):
         knots: int | str | None = "auto",
         knot_tolerance: float | str = "auto",
         normalize_y: bool = True,
-        standardize: bool = False,
+        standardize: bool = True,
         verbose: int = 0,
     ) -> None:
         self.n_particles = n_particles

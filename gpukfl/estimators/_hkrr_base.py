@@ -70,7 +70,7 @@ class HKRRBase(Reporting, LinearFeatures, HostPickled):
         backend: str = "auto",
         dtype: str = "auto",
         normalize_y: bool = True,
-        standardize: bool = False,
+        standardize: bool = True,
         verbose: int = 0,
     ) -> None:
         self.n_components = n_components

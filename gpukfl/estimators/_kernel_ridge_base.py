@@ -89,7 +89,7 @@ class KernelRidgeBase(HostPickled):
         backend: str = "auto",
         dtype: str = "auto",
         normalize_y: bool = True,
-        standardize: bool = False,
+        standardize: bool = True,
     ) -> None:
         self.kernel = kernel
         self.ridge = ridge
