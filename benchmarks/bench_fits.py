@@ -70,7 +70,9 @@ def measure_fit(n: int, backend: str) -> dict[str, Any]:
     X, y = Target().draw(n, 3)
     X_test, y_test = Target().draw(N_TEST, 4)
     compile_first(backend)
-    model = BKerNNRegressor(M, max_iter=ITERATIONS, tol=0.0, random_state=0, backend=backend)
+    model = BKerNNRegressor(
+        M, max_iter=ITERATIONS, tol=0.0, random_state=0, backend=backend, standardize=False
+    )
     seconds = fit_seconds(model, X, y)
     begun = time.perf_counter()
     test_r2 = model.score(X_test, y_test)
@@ -102,6 +104,7 @@ def small_fit(args: argparse.Namespace) -> dict[str, Any]:
         tol=0.0,
         random_state=0,
         normalize_y=False,
+        standardize=False,
         backend=args.backend,
     )
     with stopped_by_count():

@@ -57,6 +57,7 @@ def scores(data: tuple[np.ndarray, ...], m: int, ridge: float, backend: str) -> 
         tol=0,
         random_state=0,
         normalize_y=False,
+        standardize=False,
         backend=backend,
     )
     with stopped_by_count():

@@ -65,6 +65,7 @@ def score(data: tuple[np.ndarray, ...], penalty: str, strength: float, backend: 
         tol=0,
         random_state=0,
         normalize_y=False,
+        standardize=False,
         backend=backend,
     )
     with stopped_by_count():

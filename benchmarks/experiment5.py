@@ -62,6 +62,7 @@ def run_one(n: int, d: int, seed: int, backend: str) -> dict[str, float]:
         tol=0,
         random_state=0,
         normalize_y=False,
+        standardize=False,
         backend=backend,
     )
     with stopped_by_count():
@@ -72,7 +73,7 @@ def run_one(n: int, d: int, seed: int, backend: str) -> dict[str, float]:
         "feature": feature_score(P, model.W_),
         "feature_as_published": filled_score(P, model.W_),
         "rank": int(np.sum(singular > 1e-10 * max(singular[0], 1e-300))),
-        "brownian_ridge_r2": BrownianKernelRidge(ridge, backend=backend)
+        "brownian_ridge_r2": BrownianKernelRidge(ridge, standardize=False, backend=backend)
         .fit(X, y)
         .score(X_test, y_test),
     }

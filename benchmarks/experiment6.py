@@ -48,12 +48,13 @@ def models(X: np.ndarray, backend: str) -> dict[str, Any]:
         "tol": 0,
         "random_state": 0,
         "normalize_y": False,
+        "standardize": False,
         "backend": backend,
     }
     return {
         "concave_feature": BKerNNRegressor(penalty="concave_feature", **paper),
         "concave_variable": BKerNNRegressor(penalty="concave_variable", **paper),
-        "brownian_ridge": BrownianKernelRidge(ridge=ridge, backend=backend),
+        "brownian_ridge": BrownianKernelRidge(ridge=ridge, standardize=False, backend=backend),
         "concave_feature_auto_step": BKerNNRegressor(
             penalty="concave_feature", **{**paper, "step_size": "auto"}
         ),

@@ -115,7 +115,9 @@ def refit(parts: Parts, B: np.ndarray, seed: int) -> tuple[KernelRidgeRegressor,
     more = {} if len(y) <= EXACT else {"n_centers": REFIT_CENTERS, "solver": "direct"}
     best: tuple[float, KernelRidgeRegressor] | None = None
     for stretch in STRETCHES:
-        model = KernelRidgeRegressor(lengthscale=stretch * typical, random_state=seed, **more)
+        model = KernelRidgeRegressor(
+            lengthscale=stretch * typical, standardize=False, random_state=seed, **more
+        )
         score = model.fit(U, y).score(X_held @ B.T, y_held)
         if best is None or score > best[0]:
             best = score, model
@@ -131,7 +133,9 @@ def run_cell(cell: Cell) -> dict[str, Any]:
     begun = time.perf_counter()
     if cell.method == DEFAULTS:
         both = [np.concatenate(pair) for pair in zip(parts.train, parts.validation, strict=True)]
-        model = HKRRRegressor(cell.d, random_state=cell.repetition, backend=cell.backend)
+        model = HKRRRegressor(
+            cell.d, standardize=False, random_state=cell.repetition, backend=cell.backend
+        )
         model.fit(*both)
         found = {"iterations": model.n_iter_, "r2": model.score(*parts.test)}
     else:

@@ -143,7 +143,8 @@ def run_cell(cell: Cell) -> dict[str, dict[str, Any]]:
 
 
 def kernel_ridge(sample: Sample) -> float:
-    model = KernelRidgeRegressor(random_state=0, backend="numpy").fit(sample.X, sample.y)
+    model = KernelRidgeRegressor(standardize=False, random_state=0, backend="numpy")
+    model.fit(sample.X, sample.y)
     return float(model.score(sample.X_test, sample.y_test))
 
 

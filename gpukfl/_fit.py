@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -15,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from gpukfl._model import Model
 from gpukfl._tuning import Tuning, host_array, length_of
+from gpukfl._warnings import warn
 from gpukfl.estimators import (
     BKerNNClassifier,
     BKerNNRegressor,
@@ -171,11 +171,10 @@ def _fit_penalised(
     penalties = list(PENALTIES) if penalty == "tune" else [penalty or estimator.penalty]
     chosen, stopped = tuning.run(penalties, ridge)
     if stopped:
-        warnings.warn(
+        warn(
             "interrupted while tuning: the model is the best so far, fitted on the rows that "
             "were not held out",
             ConvergenceWarning,
-            stacklevel=3,
         )
         return chosen, tuning.trials
     left = None if max_time is None else max(max_time + begun - time.perf_counter(), 1e-3)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import warnings
 from collections.abc import Callable, Iterator
 
 import psutil
 
 from gpukfl._array import Array, device_of, is_cupy, is_torch
+from gpukfl._warnings import warn
 
 # CuPy 14 computes silently wrong results beyond 2**31 elements, so no operand may reach it.
 MAX_ELEMENTS = 2**31 - 1
@@ -100,10 +100,9 @@ def for_blocks(n_items: int, size: int, body: Callable[[int, int], None], /) -> 
             continue
         # Outside the handler, so that the traceback no longer holds the block's temporaries.
         _release_memory()
-        warnings.warn(
+        warn(
             f"out of memory: going on with blocks of {size} instead of {stop - start}",
             RuntimeWarning,
-            stacklevel=2,
         )
 
 

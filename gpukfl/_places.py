@@ -8,13 +8,13 @@ import functools
 import importlib.util
 import os
 import sys
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from gpukfl._array import Array, array_namespace, device_of, is_host, library_of, to_host, writable
+from gpukfl._warnings import warn
 
 BACKENDS = ("auto", "numpy", "cupy", "torch")
 
@@ -77,8 +77,9 @@ def cupy_is_usable() -> bool:
 
         if cupy.is_available() and float(cupy.arange(3, dtype="f4").sum()) == 3.0:
             return True
-    warnings.warn(
-        "a GPU was found but CuPy cannot use it; `gpukfl info` says more", RuntimeWarning, 2
+    warn(
+        "a GPU was found but CuPy cannot use it; `gpukfl info` says more",
+        RuntimeWarning,
     )
     return False
 

@@ -15,6 +15,7 @@ from sklearn.model_selection import KFold, ShuffleSplit, StratifiedKFold, Strati
 
 from gpukfl._array import Array, array_namespace, is_array, is_host, like, to_host
 from gpukfl._results import History
+from gpukfl._warnings import warn
 from gpukfl.estimators._copies import copies_of, is_numeric, total_weights
 
 _TUNE_ROWS = 20_000  # rows that hyperparameters are tuned on, at most
@@ -137,11 +138,10 @@ class Tuning:
 
     def _warn_at_edge(self, best: dict[str, Any]) -> None:
         if best["multiple"] in (_FACTOR**_REACH, _FACTOR**-_REACH):
-            warnings.warn(
+            warn(
                 f"the best ridge is at the edge of those tried, {best['multiple']:.3g} times the "
                 "paper's: give a ridge of your own to go further",
                 UserWarning,
-                stacklevel=4,
             )
 
 

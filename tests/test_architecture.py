@@ -11,6 +11,7 @@ SRC = pathlib.Path(__file__).parents[1] / "gpukfl"
 LAYER = {
     "_version": 0,
     "_array": 0,
+    "_warnings": 0,
     "_memory": 1,
     "_results": 1,
     "_places": 2,
@@ -168,6 +169,16 @@ def test_creation_calls_state_dtype_and_device():
                 given = {keyword.arg for keyword in node.keywords}
                 ok = None in given or {"dtype", "device"} <= given
                 assert ok, f"{path}:{node.lineno}: {node.func.attr} without dtype and device"
+
+
+def test_every_warning_points_at_the_caller():
+    for name, path, tree in modules():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call):
+                ours = ast.unparse(node.func) != "warnings.warn" or name == "_warnings"
+                assert ours, f"{path}:{node.lineno}: expected gpukfl._warnings.warn"
+            literal = isinstance(node, ast.keyword) and isinstance(node.value, ast.Constant)
+            assert not (literal and node.arg == "stacklevel"), f"{path}:{node.lineno}: a literal"
 
 
 def test_importing_the_package_is_light():

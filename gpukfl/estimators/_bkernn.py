@@ -55,7 +55,7 @@ _PARAMETERS = """
     normalize_y : bool, default=True
         Scale the targets to unit variance first, so that `penalty_strength` has a meaning.
         Predictions are in the units of y either way.
-    standardize : bool, default=False
+    standardize : bool, default=True
         Centre the features and scale them to unit variance first. Particles, directions and
         importances are then in standard deviations; works on memory maps without a copy.
     verbose : int, default=0

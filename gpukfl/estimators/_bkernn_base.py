@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numbers
-import warnings
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from gpukfl._array import (
 from gpukfl._places import resolve_place
 from gpukfl._results import Status
 from gpukfl._rows import Rows
+from gpukfl._warnings import warn
 from gpukfl.estimators._base import HostPickled
 from gpukfl.estimators._bkernn_problem import Problem
 from gpukfl.estimators._data import dtype_for, mover, take, weighted_samples
@@ -64,7 +64,7 @@ class BKerNNBase(LinearFeatures, HostPickled):
         knots: int | str | None = "auto",
         knot_tolerance: float | str = "auto",
         normalize_y: bool = True,
-        standardize: bool = False,
+        standardize: bool = True,
         verbose: int = 0,
     ) -> None:
         self.n_particles = n_particles
@@ -174,13 +174,13 @@ class BKerNNBase(LinearFeatures, HostPickled):
     def _warn(self, fit: BKerNNFit) -> None:
         if fit.status not in _QUIET:
             msg = f"{type(self).__name__} after {self.n_iter_} iterations: {fit.status.value}"
-            warnings.warn(msg, ConvergenceWarning, stacklevel=4)
+            warn(msg, ConvergenceWarning)
         if fit.solve_status is not Status.CONVERGED:
             msg = (
                 f"the final solve ended with a relative residual of {fit.solve_residual:.1e}: "
                 f"{fit.solve_status.value}"
             )
-            warnings.warn(msg, ConvergenceWarning, stacklevel=4)
+            warn(msg, ConvergenceWarning)
 
     # ------------------------------------------------------------------ description
 

@@ -16,6 +16,7 @@ from gpukfl._memory import available_memory
 from gpukfl._places import Place
 from gpukfl._results import History, Status
 from gpukfl._rows import Rows
+from gpukfl._warnings import warn
 from gpukfl.estimators._clock import Clock
 from gpukfl.estimators._data import Data
 from gpukfl.methods import BKerNNFit, RidgeSystem, ShapeFunctions, fit_bkernn, paper_ridge, rows_at
@@ -137,10 +138,9 @@ class Problem(Data):
         penalty = make_penalty(settings.penalty, settings.concavity)
         start, max_iter = self.start, settings.max_iter
         if self.constant:
-            warnings.warn(
+            warn(
                 "y is constant: the model predicts that constant and learns no features",
                 UserWarning,
-                stacklevel=5,
             )
             start, max_iter = array_namespace(start).zeros_like(start), 0
         watcher = Watcher(self, held_out, watch)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -14,13 +13,21 @@ from gpukfl._array import Array, array_namespace, beside, library_of, like
 from gpukfl._places import resolve_place
 from gpukfl._results import Status
 from gpukfl._rows import Rows
+from gpukfl._warnings import warn
 from gpukfl.estimators._base import ArrayRegressor, HostPickled
-from gpukfl.estimators._data import dtype_for, effective_number, mover, weighted_samples
+from gpukfl.estimators._data import (
+    dtype_for,
+    effective_number,
+    mover,
+    scaled_rows,
+    weighted_samples,
+)
 from gpukfl.estimators._validation import (
     check_finite_result,
     check_number,
     check_overflow,
     check_place,
+    check_switch,
     validate_samples,
 )
 from gpukfl.kernels import Brownian
@@ -43,11 +50,15 @@ class BrownianKernelRidge(ArrayRegressor, HostPickled):
         Where to compute.
     dtype : {"auto", "float32", "float64"}, default="auto"
         Precision; "auto" keeps float32.
+    standardize : bool, default=True
+        Centre the features and scale them to unit variance first.
 
     Attributes
     ----------
     X_fit_ : array of shape (n_samples, n_features)
-        Samples of positive weight.
+        Samples of positive weight, as the kernel sees them.
+    mean_, scale_ : array of shape (n_features,) or None
+        What `standardize` subtracted and divided by.
     dual_coef_ : array of shape (n_samples, n_targets)
         α.
     intercept_ : array of shape (n_targets,)
@@ -82,15 +93,18 @@ class BrownianKernelRidge(ArrayRegressor, HostPickled):
         random_state: Any = None,
         backend: str = "auto",
         dtype: str = "auto",
+        standardize: bool = True,
     ) -> None:
         self.ridge = ridge
         self.random_state = random_state
         self.backend = backend
         self.dtype = dtype
+        self.standardize = standardize
 
     def _check_parameters(self) -> None:
         check_number("ridge", self.ridge, low=0, low_allowed=False, also=("auto",))
         check_place(self)
+        check_switch("standardize", self.standardize)
 
     def _fit(self, X: Array, Y: Array, sample_weight: Any, *, scale_each: bool) -> None:  # noqa: ARG002
         """Fit the columns of `Y` (n, t) in their own units."""
@@ -98,7 +112,9 @@ class BrownianKernelRidge(ArrayRegressor, HostPickled):
         dtype = dtype_for(self, X)
         place = resolve_place(self.backend, X, dtype=dtype, work=X.shape[0] ** 2)
         with np.errstate(over="ignore"):  # found by check_overflow
-            Z, targets = place.put(X), place.put(Y)
+            targets = place.put(Y)
+            scaled = scaled_rows(self, X, weights, place.reference)
+            Z = scaled.whole()
         rows = Rows(Z, place.reference)
         check_overflow(rows, targets)
         s = None if weights is None else beside(np.sqrt(weights)[:, None], place.reference)
@@ -114,19 +130,20 @@ class BrownianKernelRidge(ArrayRegressor, HostPickled):
         back = mover(X, dtype)
         self.X_fit_, self.dual_coef_ = back(Z), back(alpha)
         self.intercept_ = back(intercept)
+        self.mean_, self.scale_ = scaled.shift, scaled.scale
         self.ridge_ = system.ridge
         self.solve_residual_ = system.relative_residual(solution.residual)
         self._library = library_of(X)
         if solution.status is not Status.CONVERGED:
             msg = f"relative residual {self.solve_residual_:.1e}: {solution.status.value}"
-            warnings.warn(msg, ConvergenceWarning, stacklevel=4)
+            warn(msg, ConvergenceWarning)
 
     def _predict(self, X: Any, method: str) -> Array:
         """Fitted functions at `X`: (n, t)."""
         check_is_fitted(self)
         X = validate_samples(self, X, reset=False, method=method)
         xp = array_namespace(self.X_fit_)
-        rows = Rows(X, xp.empty((0,), **like(self.X_fit_)))
+        rows = Rows(X, xp.empty((0,), **like(self.X_fit_)), self.mean_, self.scale_)
         operator = KernelOperator(Brownian(), rows, self.X_fit_)
         return xp.astype(self.intercept_ + operator @ self.dual_coef_, X.dtype)
 

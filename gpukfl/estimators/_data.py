@@ -62,12 +62,8 @@ class Data:
     ) -> None:
         self.settings = settings
         self.reference = place.reference
-        self.rows = Rows(X, self.reference)
+        self.rows = scaled_rows(settings, X, weights, self.reference)
         xp = array_namespace(self.reference)
-        if settings.standardize:
-            wide = Rows(X, xp.empty((0,), **double_like(self.reference)))
-            shift, scale = column_statistics(wide, weights)
-            self.rows = Rows(X, self.reference, shift, scale)
         s = None if weights is None else beside(np.sqrt(weights)[:, None], self.reference)
         self.root_weights = s
         self.weights = None if s is None else s * s
@@ -102,6 +98,14 @@ class Data:
         xp = array_namespace(self.reference)
         wide = beside(to_host(Y).astype(np.float64), xp.astype(self.reference, xp.float64))
         return rows.whole(), (wide - self.y_mean) / self.y_scale
+
+
+def scaled_rows(settings: Any, X: Array, weights: np.ndarray | None, reference: Array, /) -> Rows:
+    """Rows of `X` on the place of `reference`, standardised if the settings ask for it."""
+    if not settings.standardize:
+        return Rows(X, reference)
+    wide = Rows(X, array_namespace(reference).empty((0,), **double_like(reference)))
+    return Rows(X, reference, *column_statistics(wide, weights))
 
 
 def dtype_for(settings: Any, X: Array, /) -> str:

@@ -58,7 +58,7 @@ _PARAMETERS = """
         samples, systems of the centres, and the last fit are float64.
     normalize_y : bool, default=True
         Scale the targets to unit variance first. Their mean is subtracted either way.
-    standardize : bool, default=False
+    standardize : bool, default=True
         Centre the features and scale them to unit variance first.
     verbose : int, default=0
         1 prints a line per iteration.

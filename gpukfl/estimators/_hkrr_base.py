@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numbers
-import warnings
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from gpukfl._array import Array, array_namespace, library_of, like, to_host
 from gpukfl._places import resolve_place
 from gpukfl._results import History, Status
 from gpukfl._rows import Rows
+from gpukfl._warnings import warn
 from gpukfl.estimators._base import HostPickled, Reporting
 from gpukfl.estimators._clock import Clock
 from gpukfl.estimators._data import dtype_for, mover, take, weighted_samples
@@ -70,7 +70,7 @@ class HKRRBase(Reporting, LinearFeatures, HostPickled):
         backend: str = "auto",
         dtype: str = "auto",
         normalize_y: bool = True,
-        standardize: bool = False,
+        standardize: bool = True,
         verbose: int = 0,
     ) -> None:
         self.n_components = n_components
@@ -129,7 +129,7 @@ class HKRRBase(Reporting, LinearFeatures, HostPickled):
         wanted = CENTERS if self.n_centers == "auto" else int(self.n_centers)
         if self.n_centers != "auto" and wanted > n:
             msg = f"n_centers={wanted} is more than the {n} samples: all of them are centres"
-            warnings.warn(msg, UserWarning, stacklevel=4)
+            warn(msg, UserWarning)
         rng = check_random_state(self.random_state)
         place = resolve_place(self.backend, X, dtype=dtype_for(self, X), work=n * min(n, wanted))
 
@@ -164,10 +164,9 @@ class HKRRBase(Reporting, LinearFeatures, HostPickled):
     ) -> tuple[Setting, Array, float, bool]:
         """Give setting, map and lengthscale to start from, and whether the user interrupted."""
         if problem.constant:
-            warnings.warn(
+            warn(
                 "y is constant: the model predicts that constant and learns no features",
                 UserWarning,
-                stacklevel=5,
             )
         if problem.constant or problem.n < FEWEST:
             ridge = _NO_RIDGE if self.ridge == "auto" else float(self.ridge)
@@ -234,19 +233,19 @@ class HKRRBase(Reporting, LinearFeatures, HostPickled):
         status = Status[self.status_]
         if status not in _QUIET:
             msg = f"{type(self).__name__} after {self.n_iter_} iterations: {status.value}"
-            warnings.warn(msg, ConvergenceWarning, stacklevel=5)
+            warn(msg, ConvergenceWarning)
         if model.factor.raised or fit.jitter_raised:
             msg = (
                 "the kernel matrix of the centres is singular in this precision (smallest "
                 f"eigenvalue {self.smallest_eigenvalue_:.1e}): {model.factor.jitter:.1e} of its "
                 "mean diagonal was added to its diagonal"
             )
-            warnings.warn(msg, ConvergenceWarning, stacklevel=5)
+            warn(msg, ConvergenceWarning)
         if model.path is not None and not model.path.brackets:
             msg = (
                 f"the best ridge of the last fit, {model.ridge:.1e}, is at the edge of those tried"
             )
-            warnings.warn(msg, UserWarning, stacklevel=5)
+            warn(msg, UserWarning)
 
     # ------------------------------------------------------------------ description
 

@@ -43,7 +43,7 @@ _PARAMETERS = """
         only "falkon" takes kernel values in the precision of the data.
     normalize_y : bool, default=True
         Scale the targets to unit variance first. Their mean is subtracted either way.
-    standardize : bool, default=False
+    standardize : bool, default=True
         Centre the features and scale them to unit variance first.
 """
 

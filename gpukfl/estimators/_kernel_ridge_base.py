@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import numbers
-import warnings
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -19,6 +18,7 @@ from gpukfl._memory import available_memory
 from gpukfl._places import resolve_place
 from gpukfl._results import Solution, Status
 from gpukfl._rows import Rows
+from gpukfl._warnings import warn
 from gpukfl.estimators._base import HostPickled
 from gpukfl.estimators._data import Data, dtype_for, mover, weighted_samples
 from gpukfl.estimators._splits import folds, left_out_path
@@ -90,7 +90,7 @@ class KernelRidgeBase(HostPickled):
         backend: str = "auto",
         dtype: str = "auto",
         normalize_y: bool = True,
-        standardize: bool = False,
+        standardize: bool = True,
     ) -> None:
         self.kernel = kernel
         self.ridge = ridge
@@ -160,16 +160,16 @@ class KernelRidgeBase(HostPickled):
                 f"the kernel matrix is singular in this precision: {solved.jitter:.1e} of its mean "
                 "diagonal was added to its diagonal"
             )
-            warnings.warn(msg, ConvergenceWarning, stacklevel=5)
+            warn(msg, ConvergenceWarning)
         if solved.status is not Status.CONVERGED:
             msg = f"relative residual {solved.residual:.1e}: {solved.status.value}"
-            warnings.warn(msg, ConvergenceWarning, stacklevel=5)
+            warn(msg, ConvergenceWarning)
         if run.path is not None and not run.path.brackets:
             lowest = run.ridge <= min(run.path.ridges)
             msg = f"the best ridge, {run.ridge:.1e}, is at the edge of those tried: " + (
                 "the lengthscale may be too long" if lowest else "give one of your own"
             )
-            warnings.warn(msg, UserWarning, stacklevel=5)
+            warn(msg, UserWarning)
 
     def _predict(self, X: Any, method: str) -> Array:
         """Fitted functions at `X`: (n, t)."""
@@ -228,10 +228,9 @@ class _Run:
         else:
             centers = min(int(wanted), n)
             if wanted > n:
-                warnings.warn(
+                warn(
                     f"n_centers={wanted} is more than the {n} samples: all of them are centres",
                     UserWarning,
-                    stacklevel=6,
                 )
         if solver == "auto":
             solver = "direct" if centers <= _GRAM_UP_TO else "falkon"
@@ -291,8 +290,9 @@ class _Run:
     def solve(self) -> _Solved:
         """Solve by the solver that was chosen."""
         if self.data.constant:
-            warnings.warn(
-                "y is constant: the model predicts that constant", UserWarning, stacklevel=5
+            warn(
+                "y is constant: the model predicts that constant",
+                UserWarning,
             )
         if self._is_dense:
             return self._solve_densely()

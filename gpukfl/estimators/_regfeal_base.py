@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import numbers
-import warnings
 from typing import Any
 
 import numpy as np
@@ -25,6 +24,7 @@ from gpukfl._array import (
 from gpukfl._places import resolve_place
 from gpukfl._results import Status
 from gpukfl._rows import Rows
+from gpukfl._warnings import warn
 from gpukfl.estimators._base import HostPickled, Reporting
 from gpukfl.estimators._clock import Clock
 from gpukfl.estimators._data import Data, dtype_for, mover, take, weighted_samples
@@ -227,7 +227,7 @@ class RegFeaLBase(Reporting, DirectionProfiles, Retraining, HostPickled):
                 f"e^{log_terms:.1f} terms, of which {self.n_random_features} random ones tell "
                 f"little: expected at most {most:.2g}, more random features, or 'auto'"
             )
-            warnings.warn(msg, UserWarning, stacklevel=6)
+            warn(msg, UserWarning)
 
     def _warn_of_far_rows(self, data: Data) -> None:
         if self.clip is not None:
@@ -240,7 +240,7 @@ class RegFeaLBase(Reporting, DirectionProfiles, Retraining, HostPickled):
                 f"a feature is {far:.3g} standard deviations from its mean, where Hermite "
                 f"polynomials are huge: {advice}give clip={FAR:g}"
             )
-            warnings.warn(msg, UserWarning, stacklevel=6)
+            warn(msg, UserWarning)
 
     def _keep(self, data: Data, method: RegFeaL, fit: RegFeaLFit, X: Array) -> None:
         xp = array_namespace(data.reference)
@@ -285,10 +285,10 @@ class RegFeaLBase(Reporting, DirectionProfiles, Retraining, HostPickled):
         status = Status[self.status_]
         if data.constant:
             msg = "y is constant: the model predicts that constant and learns no features"
-            warnings.warn(msg, UserWarning, stacklevel=5)
+            warn(msg, UserWarning)
         if status is not Status.CONVERGED:
             msg = f"{type(self).__name__} after {self.n_iter_} iterations: {status.value}"
-            warnings.warn(msg, ConvergenceWarning, stacklevel=5)
+            warn(msg, ConvergenceWarning)
 
     # ------------------------------------------------------------------ prediction
 

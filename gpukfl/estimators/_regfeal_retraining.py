@@ -168,7 +168,7 @@ def kernel_ridge(
 ) -> CautiousKernelRidge:
     """Fit kernel ridge regression with `centers` Nyström centres; to fewer rows, exactly."""
     model = CautiousKernelRidge(
-        n_centers="auto" if Y.shape[0] <= centers else centers, random_state=0
+        n_centers="auto" if Y.shape[0] <= centers else centers, standardize=False, random_state=0
     )
     return model.fit(Z, Y, sample_weight=weights)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numbers
-import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -24,6 +23,7 @@ from gpukfl._array import (
 from gpukfl._places import resolve_place
 from gpukfl._results import Status
 from gpukfl._rows import Rows
+from gpukfl._warnings import warn
 from gpukfl.estimators._base import HostPickled, Reporting
 from gpukfl.estimators._clock import Clock
 from gpukfl.estimators._data import dtype_for, mover, take, weighted_samples
@@ -167,7 +167,7 @@ class SelectionBase(Reporting, SelectedVariables, HostPickled):
         given = Setting(ridge, "auto" if self.sparsity == "tune" else self.sparsity)
         if problem.constant:
             msg = "y is constant: the model predicts that constant and selects no variable"
-            warnings.warn(msg, UserWarning, stacklevel=5)
+            warn(msg, UserWarning)
             return given, False
         if (self.ridge != "auto" and self.sparsity != "tune") or problem.n < FEWEST:
             return given, False
@@ -206,7 +206,7 @@ class SelectionBase(Reporting, SelectedVariables, HostPickled):
                 f"{mean**2 / p:.2g} false ones can be promised, not max_false={self.max_false:g}; "
                 "those selected on every half are kept"
             )
-            warnings.warn(msg, UserWarning, stacklevel=6)
+            warn(msg, UserWarning)
             threshold = 1.0
         self.selection_frequencies_, self.stability_threshold_ = shares, threshold
         stable = shares >= threshold
@@ -290,10 +290,10 @@ class SelectionBase(Reporting, SelectedVariables, HostPickled):
         if Status[self.status_] not in _QUIET:
             reason = Status[self.status_].value
             msg = f"{type(self).__name__} after {self.n_iter_} iterations: {reason}"
-            warnings.warn(msg, ConvergenceWarning, stacklevel=5)
+            warn(msg, ConvergenceWarning)
         if not self.n_effective_features_ and not problem.constant:
             msg = "no variable was selected: the model predicts the mean of y"
-            warnings.warn(msg, UserWarning, stacklevel=5)
+            warn(msg, UserWarning)
 
     # ------------------------------------------------------------------ prediction
 

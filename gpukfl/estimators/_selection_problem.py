@@ -197,7 +197,9 @@ class SelectionProblem(Data):
             weights.append(self.refined(objective, selection))
         tried = [(beta, *self._best_kernel(beta, *fewer)) for beta in weights]
         beta, kernel, _ = min(tried, key=lambda found: found[2])
-        model = KernelRidgeRegressor(kernel, lengthscale=1.0, random_state=self.rng)
+        model = KernelRidgeRegressor(
+            kernel, lengthscale=1.0, standardize=False, random_state=self.rng
+        )
         s = None if self.weights is None else to_host(self.weights)[:, 0]
         Z = self._stretched(self.X, beta)
         with warnings.catch_warnings():  # smooth targets without noise want no ridge at all

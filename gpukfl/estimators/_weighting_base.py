@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import numbers
-import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -26,6 +25,7 @@ from gpukfl._array import (
 from gpukfl._places import resolve_place
 from gpukfl._results import Status
 from gpukfl._rows import Rows
+from gpukfl._warnings import warn
 from gpukfl.estimators._base import HostPickled, Reporting
 from gpukfl.estimators._clock import Clock
 from gpukfl.estimators._data import dtype_for, mover, take, weighted_samples
@@ -299,18 +299,18 @@ class WeightingBase(Reporting, DirectionProfiles, HostPickled):
         status = Status[self.status_]
         if problem.constant and not problem.labels:
             msg = "y is constant: the model predicts that constant"
-            warnings.warn(msg, UserWarning, stacklevel=5)
+            warn(msg, UserWarning)
         if status not in _QUIET:
             seen = learned.n_seen or problem.n
             part = "" if seen == problem.n else f" (fitted on the first {seen} of {problem.n} rows)"
             msg = f"{type(self).__name__}: {status.value}{part}"
-            warnings.warn(msg, ConvergenceWarning, stacklevel=5)
+            warn(msg, ConvergenceWarning)
         if learned.raised:
             msg = (
                 "the normal equations are singular in this precision: "
                 f"{learned.jitter:.1e} of its mean diagonal was added to its diagonal"
             )
-            warnings.warn(msg, ConvergenceWarning, stacklevel=5)
+            warn(msg, ConvergenceWarning)
 
     # ------------------------------------------------------------------ prediction
 

@@ -26,24 +26,29 @@ LABELS = np.where(X[:, 0] > 0, "yes", "no")
 
 
 def regressor(**options):
-    return BKerNNRegressor(**{"n_particles": 8, "max_iter": 3, "random_state": 0, **options})
+    few = {"n_particles": 8, "max_iter": 3, "standardize": False, "random_state": 0}
+    return BKerNNRegressor(**{**few, **options})
 
 
 def classifier(**options):
-    return BKerNNClassifier(**{"n_particles": 8, "max_iter": 3, "random_state": 0, **options})
+    return BKerNNClassifier(**{**regressor().get_params(), **options})
 
 
 def kernel_ridge(**options):
-    return KernelRidgeRegressor(**{"ridge": 1e-3, **options})
+    return KernelRidgeRegressor(**{"ridge": 1e-3, "standardize": False, **options})
+
+
+def brownian_ridge(**options):
+    return BrownianKernelRidge(**{"standardize": False, **options})
 
 
 def hkrr(**options):
     few = {"n_components": 1, "ridge": 1e-3, "n_starts": 0, "max_iter": 2, "refit_centers": None}
-    return HKRRRegressor(**{**few, "random_state": 0, **options})
+    return HKRRRegressor(**{**few, "standardize": False, "random_state": 0, **options})
 
 
 def kernel_classifier(**options):
-    return KernelRidgeClassifier(**{"ridge": 1e-3, **options})
+    return KernelRidgeClassifier(**{**kernel_ridge().get_params(), **options})
 
 
 def hkrr_classifier(**options):
@@ -79,7 +84,7 @@ def regfeal_classifier(**options):
     return RegFeaLClassifier(**{**regfeal().get_params(), **options})
 
 
-MAKERS = [regressor, BrownianKernelRidge, kernel_ridge, hkrr, selector, weighting, regfeal]
+MAKERS = [regressor, brownian_ridge, kernel_ridge, hkrr, selector, weighting, regfeal]
 CLASSIFIERS = [
     classifier,
     kernel_classifier,

@@ -16,15 +16,16 @@ LABELS = {
     4: np.where(X[:, 0] > 0, 2, 0) + (X[:, 1] > 0),
 }
 
+# On the samples as they are, which the formulas of the tests are for
+FEW = {"n_particles": M, "max_iter": 5, "standardize": False, "random_state": 0}
+
 
 def regressor(**options):
-    defaults = {"n_particles": M, "max_iter": 5, "random_state": 0}
-    return BKerNNRegressor(**{**defaults, **options})
+    return BKerNNRegressor(**{**FEW, **options})
 
 
 def classifier(**options):
-    defaults = {"n_particles": M, "max_iter": 5, "random_state": 0}
-    return BKerNNClassifier(**{**defaults, **options})
+    return BKerNNClassifier(**{**FEW, **options})
 
 
 def kernel(A, B, W):

@@ -35,7 +35,7 @@ SOLVERS = {
 
 
 def regressor(**options):
-    defaults = {"lengthscale": ELL, "ridge": 1e-3, "random_state": 0}
+    defaults = {"lengthscale": ELL, "ridge": 1e-3, "standardize": False, "random_state": 0}
     return KernelRidgeRegressor(**{**defaults, **options})
 
 

@@ -1,0 +1,38 @@
+"""Every estimator standardises by default, so that the units of the features do not matter."""
+
+import inspect
+
+import pytest
+from sklearn.base import is_classifier
+from sklearn.datasets import load_wine
+from sklearn.model_selection import StratifiedKFold, cross_val_score
+
+from gpukfl import estimators
+
+ESTIMATORS = [getattr(estimators, name) for name in estimators.__all__]
+# Cheap settings, with little or nothing to choose by hold-out
+FEW = {
+    "BKerNNClassifier": {"n_particles": 20, "max_iter": 20, "tol": 1e-2},
+    "HKRRClassifier": {"ridge": 1e-3, "n_components": 2, "n_starts": 1, "max_iter": 20},
+    "KernelFeatureSelectorClassifier": {"sparsity": 0.01, "ridge": 1e-2},
+    "RKHSWeightingClassifier": {"n_parameters": 200},
+    "RegFeaLClassifier": {"n_random_features": 300, "degree_decay": 0.2, "strength": 0.1},
+}
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS, ids=lambda kind: kind.__name__)
+def test_the_default_is_the_same_everywhere(kind):
+    assert inspect.signature(kind).parameters["standardize"].default is True
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore:the best ridge:UserWarning")
+@pytest.mark.parametrize(
+    "kind", [e for e in ESTIMATORS if is_classifier(e())], ids=lambda kind: kind.__name__
+)
+def test_classes_of_raw_wine_are_found(kind):
+    """Its features have units from 0.1 to 300."""
+    X, y = load_wine(return_X_y=True)
+    model = kind(random_state=0, **FEW.get(kind.__name__, {}))
+    folds = StratifiedKFold(3, shuffle=True, random_state=0)
+    assert cross_val_score(model, X, y, cv=folds).mean() > 0.95
