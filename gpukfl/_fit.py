@@ -95,7 +95,7 @@ def fit(
     random_state : int, default=0
         Draws splits and first particles.
     sample_weight : array of shape (n_samples,), optional
-        Weights, at least 0.
+        Weights, at least 0. A common factor changes nothing; copies of a row count as weight.
     progress : bool, optional
         Show a progress bar on standard error; by default on a terminal only.
     **options

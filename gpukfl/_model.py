@@ -23,7 +23,7 @@ class Model:
     method, task : str
         What was fitted, and "regression" or "classification".
     n_samples : int
-        Samples fitted on, without those of zero weight.
+        Samples fitted on: without those of zero weight, copies of one counted once.
     feature_names : list of str
         One for each feature.
     target_name : str

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from fit_cases import FRAME, LABELS, RNG, Clock, D, N, X, Y, fit
 from interruption import interrupt
+from near_copies import near_copies
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
@@ -126,7 +127,7 @@ def test_options_reach_the_estimator():
 def test_weights_are_repeated_rows():
     weights = RNG.integers(1, 4, N)
     weighted = fit(X, Y, sample_weight=weights, ridge=0.01)
-    repeated = fit(np.repeat(X, weights, axis=0), np.repeat(Y, weights), ridge=0.01)
+    repeated = fit(near_copies(X, weights), np.repeat(Y, weights), ridge=0.01)
     np.testing.assert_allclose(weighted.predict(X), repeated.predict(X), atol=1e-6)
 
 

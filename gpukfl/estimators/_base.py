@@ -67,7 +67,8 @@ class ArrayRegressor(RegressorMixin):
         y : array of shape (n_samples,) or (n_samples, n_targets)
             Finite real targets.
         sample_weight : array of shape (n_samples,), optional
-            Weights, at least 0; an integer weight counts as so many copies of the sample.
+            Weights, at least 0; a common factor changes nothing, and an integer weight counts as
+            so many copies of the sample.
 
         Returns
         -------

@@ -18,7 +18,7 @@ _PARAMETERS = """
         s of the concave penalties, positive.
     ridge : float or "auto", default="auto"
         λ, positive, in units of the kernel (those of X); "auto" is the paper's
-        max‖x‖/n for real data, with n the sum of the sample weights.
+        max‖x‖/n for real data, with n the effective number of samples, (Σw)²/Σw².
     penalty_strength : float, default=1.0
         Weight of the penalty relative to `ridge`; 1 is the paper.
     max_iter : int, default=200

@@ -35,7 +35,8 @@ class OneHotClassifier(ClassifierMixin):
         y : array of shape (n_samples,)
             Labels of any type that sorts.
         sample_weight : array of shape (n_samples,), optional
-            Weights, at least 0; an integer weight counts as so many copies of the sample.
+            Weights, at least 0; a common factor changes nothing, and an integer weight counts as
+            so many copies of the sample.
 
         Returns
         -------

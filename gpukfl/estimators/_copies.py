@@ -9,7 +9,6 @@ import numpy as np
 from gpukfl._array import (
     Array,
     array_namespace,
-    beside,
     double_like,
     index_like,
     is_array,
@@ -18,6 +17,7 @@ from gpukfl._array import (
 from gpukfl._rows import Rows
 
 _AT_ONCE = 2**16  # rows that are compared with their neighbours at a time
+_HALF = np.uint64(32)  # of the bits of a value
 
 
 def copies_of(X: Any, y: np.ndarray, /) -> tuple[np.ndarray, np.ndarray] | None:
@@ -40,14 +40,14 @@ def copies_of(X: Any, y: np.ndarray, /) -> tuple[np.ndarray, np.ndarray] | None:
 
     Notes
     -----
-    O(n (d + log n)): rows are told apart by a random sum of their columns, and compared where
-    that is the same. A memory map is left as it is: what follows would be a copy of it in memory.
+    O(n (d + log n)): rows are told apart by a hash of 64 bits, and compared where that is the
+    same. A memory map is left as it is: what follows would be a copy of it in memory.
     """
     if isinstance(X, np.memmap) or X.shape[0] < 2:
         return None
-    sums = _random_sums(X)
-    order = np.argsort(sums, kind="stable")
-    alike = sums[order[1:]] == sums[order[:-1]]
+    hashes = _hashes(X)
+    order = np.argsort(hashes, kind="stable")
+    alike = hashes[order[1:]] == hashes[order[:-1]]
     if not alike.any():
         return None
     pairs = np.flatnonzero(alike)
@@ -68,15 +68,16 @@ def copies_of(X: Any, y: np.ndarray, /) -> tuple[np.ndarray, np.ndarray] | None:
     return np.sort(firsts), group
 
 
-def _random_sums(X: Array) -> np.ndarray:
-    """Sum the columns with random coefficients: the same for equal rows (n,)."""
+def _hashes(X: Array) -> np.ndarray:
+    """Hash the bits of every row, on the host: the same for equal rows (n,)."""
     reference = array_namespace(X).empty((0,), **double_like(X))
-    r = beside(np.random.RandomState(0).standard_normal(X.shape[1]), reference)
+    factors = np.random.RandomState(0).randint(0, 2**63, X.shape[1]).astype(np.uint64) * 2 + 1
     parts = []
-    with np.errstate(over="ignore", invalid="ignore"):  # of huge values: compared, or not equal
-        for _, _, block in Rows(X, reference).blocks():
-            # Not a matrix product, which may round the same row in two ways
-            parts.append(to_host(array_namespace(block).sum(block * r, axis=1)))
+    for _, _, block in Rows(X, reference).blocks():
+        bits = (to_host(block) + 0.0).view(np.uint64)  # of 0 where the value is -0
+        # Low bits of round numbers are 0, and products carry upwards only
+        mixed = (bits ^ bits >> _HALF) * factors
+        parts.append(np.sum(mixed ^ mixed >> _HALF, axis=1))
     return np.concatenate(parts)
 
 

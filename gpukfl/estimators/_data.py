@@ -30,6 +30,7 @@ from gpukfl.methods import rows_at
 from gpukfl.operators import center
 
 _SAMPLE = 1_000  # rows of which all pairs may be looked at
+_WEIGHT_BITS = 33  # of a weight's mantissa
 
 
 class Data:
@@ -136,10 +137,15 @@ def weighted_samples(
 
 
 def relative_weights(weights: np.ndarray | None, /) -> np.ndarray | None:
-    """Weights (n,) of mean 1 where they are positive; None where all are equal."""
+    """Give weights (n,) of mean 1 where they are positive; None where all are equal.
+
+    To ten digits, so that rounding of another common factor cannot choose another model.
+    """
     if weights is None or np.all(weights == weights[0]):
         return None
-    return weights / weights.max() / np.mean(weights[weights > 0] / weights.max())
+    shares = weights / weights.max()
+    mantissa, exponent = np.frexp(shares / np.mean(shares[shares > 0]))
+    return np.ldexp(np.round(np.ldexp(mantissa, _WEIGHT_BITS)), exponent - _WEIGHT_BITS)
 
 
 def effective_number(weights: np.ndarray | None, n: int, /) -> float:

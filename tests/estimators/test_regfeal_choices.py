@@ -26,7 +26,7 @@ from sklearn.linear_model import Ridge
 from sklearn.neighbors import KNeighborsRegressor
 
 from gpukfl import KernelRidgeRegressor, feature_score
-from gpukfl.estimators import _regfeal_search
+from gpukfl.estimators import _regfeal_search, _splits
 from gpukfl.estimators._regfeal_fold import Fold
 from gpukfl.estimators._regfeal_retraining import Coordinates
 from gpukfl.estimators._regfeal_search import (
@@ -55,7 +55,7 @@ def test_a_regressor_is_fitted_on_the_coordinates(retrain, y, weighted):
     assert model.retrained_.n_features_in_ == len(model.retrain_components_)
     mean = np.average(y, axis=0, weights=weights)
     scale = np.sqrt(np.average((y - mean) ** 2, axis=0, weights=weights))
-    given = {} if weights is None else {"sample_weight": weights}
+    given = {} if weights is None else {"sample_weight": weights / weights.mean()}
     Z, Z_NEW = (
         (samples - model.mean_) / model.scale_ @ model.retrain_components_.T for samples in (X, NEW)
     )
@@ -303,7 +303,7 @@ def test_neighbours_are_one_step_away():
 
 def test_many_rows_are_chosen_on_a_sample(monkeypatch):
     monkeypatch.setattr(_regfeal_search, "_ROWS", 80)
-    monkeypatch.setattr(_regfeal_search, "_FOLDS_BELOW", 50)
+    monkeypatch.setattr(_splits, "FOLDS_BELOW", 50)
     seen = []
     make = RegFeaLSearch._splits
 

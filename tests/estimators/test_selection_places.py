@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
+from near_copies import near_copies
 from selection_cases import (
     NEW,
     THREE,
@@ -183,16 +184,18 @@ def test_weights_are_repeated_rows_where_nothing_is_drawn(make, options):
     options = {"sparsity": 0.3, **options}
     counts = np.random.default_rng(1).integers(0, 3, N)
     weighted = make(**options).fit(X, y, sample_weight=counts)
-    repeated = make(**options).fit(np.repeat(X, counts, axis=0), np.repeat(y, counts))
+    repeated = make(**options).fit(near_copies(X, counts), np.repeat(y, counts))
+    merged = make(**options).fit(np.repeat(X, counts, axis=0), np.repeat(y, counts))
     left_out = make(**options).fit(X[counts > 0], y[counts > 0], sample_weight=counts[counts > 0])
     method = "predict_proba" if make is classifier else "predict"
     predicted = getattr(weighted, method)(NEW)
-    # Steps of Barzilai and Borwein's length enlarge what rounding leaves between copies and weights
-    for other, tolerance in ((repeated, 1e-3), (left_out, 1e-12)):
+    for other in (repeated, merged, left_out):
         assert weighted.levels_.tolist() == other.levels_.tolist()
         np.testing.assert_allclose(weighted.scores_, other.scores_, atol=1e-9)
-        np.testing.assert_allclose(weighted.beta_, other.beta_, atol=tolerance)
-        np.testing.assert_allclose(predicted, getattr(other, method)(NEW), atol=tolerance)
+    # The last fit is chosen by leaving out samples: near-copies one by one
+    for other in (merged, left_out):
+        np.testing.assert_allclose(weighted.beta_, other.beta_, atol=1e-9)
+        np.testing.assert_allclose(predicted, getattr(other, method)(NEW), atol=1e-9)
     assert make(**options).fit(X, y, sample_weight=7.0).levels_.shape == (P,)
 
 

@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 from interruption import interrupt
+from near_copies import near_copies
 from selection_cases import (
     NEW,
     THREE,
@@ -22,7 +23,7 @@ from selection_cases import (
 )
 from sklearn.exceptions import ConvergenceWarning
 
-from gpukfl.estimators import _selection_base, _selection_problem, _selection_search
+from gpukfl.estimators import _selection_base, _selection_problem, _selection_search, _splits
 from gpukfl.estimators._kernel_ridge import KernelRidgeRegressor
 from gpukfl.estimators._selection_problem import SelectionProblem
 from gpukfl.estimators._selection_search import RIDGES
@@ -137,7 +138,7 @@ def test_weights_count_rows_in_the_folds_too(monkeypatch):
     monkeypatch.setattr(_selection_search.Search, "_splits", folds_of(np.arange(N)))
     weighted = selector(**options).fit(X, Y, sample_weight=counts)
     monkeypatch.setattr(_selection_search.Search, "_splits", folds_of(copies))
-    repeated = selector(**options).fit(X[copies], Y[copies])
+    repeated = selector(**options).fit(near_copies(X, counts), Y[copies])
     np.testing.assert_allclose(weighted.path_["sparsity"], repeated.path_["sparsity"], rtol=1e-9)
     np.testing.assert_allclose(weighted.path_["beta"], repeated.path_["beta"], atol=1e-3)
     np.testing.assert_allclose(weighted.path_["score"], repeated.path_["score"], atol=1e-3)
@@ -162,7 +163,7 @@ def test_every_sparsity_begins_where_the_last_ended(monkeypatch):
 
 
 def test_one_set_is_held_out_of_many_rows(monkeypatch):
-    monkeypatch.setattr(_selection_search, "_FOLDS_BELOW", 50)
+    monkeypatch.setattr(_splits, "FOLDS_BELOW", 50)
     monkeypatch.setattr(_selection_search, "_ROWS", 80)
     sizes = []
     make = SelectionProblem.__init__

@@ -44,29 +44,18 @@ ESTIMATORS = [
     RegFeaLClassifier(30, **REGFEAL),
     RegFeaLRegressor(30, **{**REGFEAL, "retrain": "kernel_ridge"}),
 ]
+EQUIVALENCE = "check_sample_weight_equivalence_on_dense_data"
+HELD_OUT = (
+    "held-out samples, which choose a ridge at the edge of the grid or calibrate probabilities, are "
+    "drawn among the rows, in their order; test_copies.py tests the equivalence in one order"
+)
 EXPECTED_FAILURES = {
-    name: {
-        "check_sample_weight_equivalence_on_dense_data": (
-            "centres, starting maps and held-out samples are drawn among the rows, so that a "
-            "repeated row is drawn more often than a weighted one; test_hkrr_estimators.py tests "
-            "the equivalence where nothing is drawn"
-        )
-    }
-    for name in ("HKRRRegressor", "HKRRClassifier")
-}
-EXPECTED_FAILURES |= {
-    name: {
-        "check_sample_weight_equivalence_on_dense_data": (
-            "folds are drawn among the rows, so that copies of a row may be in several; "
-            "test_weighting_estimators.py tests the equivalence where no folds are drawn"
-        )
-    }
-    for name in ("RKHSWeightingRegressor", "RKHSWeightingClassifier")
-}
-RETRAINED = {
-    "check_sample_weight_equivalence_on_dense_data": (
-        "numbers of directions are compared by leaving out rows, copies of which may stay in; "
-        "test_regfeal_estimators.py tests the equivalence of what comes before"
+    name: {EQUIVALENCE: HELD_OUT}
+    for name in (
+        "HKRRClassifier",
+        "KernelFeatureSelector",
+        "KernelRidgeClassifier",
+        "RKHSWeightingClassifier",
     )
 }
 PAIRS = ("X_ns_and_device", "other_ns_and_device")
@@ -94,8 +83,6 @@ def cases():
             marks = [pytest.mark.skip(reason)] if reason else []
             name = getattr(check, "func", check).__name__
             expected = EXPECTED_FAILURES.get(type(estimator).__name__, {})
-            if getattr(estimator, "retrain", None) is not None:
-                expected = RETRAINED
             known = expected.get(name)
             marks += [pytest.mark.xfail(reason=known, raises=AssertionError)] if known else []
             yield pytest.param(model, check, marks=marks, id=f"{type(estimator).__name__}-{name}")

@@ -1,0 +1,202 @@
+"""Copies of a row: found on every place, one sample in every fit; weights count by their ratios."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone, is_classifier
+
+import gpukfl
+from gpukfl.estimators._copies import copies_of
+from gpukfl.estimators._data import effective_number
+from gpukfl.estimators._splits import folds, held_out_splits
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+N, D = 60, 3
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((N, D))
+Y = np.sin(2 * X[:, 0]) + X[:, 1] + 0.1 * RNG.standard_normal(N)
+LABELS = np.where(Y > 0.3, "high", np.where(Y < -0.8, "low", "middle"))
+NEW = RNG.standard_normal((400, D))
+TRUTH = np.sin(2 * NEW[:, 0]) + NEW[:, 1]
+
+# ---------------------------------------------------------------------- found
+
+
+def brute_force(A, y):
+    """Numbers of the first of each row's copies, by comparing all pairs."""
+    firsts = []
+    for i in range(len(A)):
+        equal = [j for j in range(len(A)) if np.array_equal(A[i], A[j])]
+        pure = all(np.array_equal(y[i], y[j]) for j in equal)
+        firsts.append(equal[0] if pure else i)
+    return np.unique(firsts), firsts
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_copies_are_those_of_all_pairs(on, seed):
+    rng = np.random.default_rng(seed)
+    A = rng.integers(0, 2, (40, 4)) * rng.choice([1.0, 1e30, 0.1], 4)
+    y = A @ [1.0, 2.0, 3.0, 4.0]
+    y[rng.random(40) < 0.2] += 1.0  # measured again, with another result
+    firsts, group = copies_of(on.put(A), y)
+    expected, first_of = brute_force(on.rounded(A), y)
+    np.testing.assert_array_equal(firsts, expected)
+    np.testing.assert_array_equal(firsts[group], first_of)
+
+
+@pytest.mark.parametrize("y", [Y, np.stack([Y, -Y], axis=1), LABELS, LABELS.astype(object)])
+def test_targets_of_every_kind_are_compared(y):
+    order = np.concatenate([np.arange(N), np.arange(N)])
+    firsts, group = copies_of(X[order], y[order])
+    np.testing.assert_array_equal(firsts, np.arange(N))
+    np.testing.assert_array_equal(group, order)
+    other = y[order].copy()
+    other[N:] = np.roll(y, 1, axis=0)
+    kept, _ = copies_of(X[order], other) or (np.arange(2 * N), None)
+    assert set(range(N)) <= set(kept.tolist())
+    assert len(kept) == 2 * N - int(np.sum(np.all(np.atleast_2d((other[N:] == y).T), axis=0)))
+
+
+@pytest.mark.parametrize(
+    ("A", "copies"),
+    [
+        (np.array([[0.0, 1.0], [-0.0, 1.0]]), True),
+        (np.array([[1e308, 1e308], [1e308, -1e308]]), False),
+        (np.array([[1.0, 2.0], [2.0, 1.0]]), False),
+        (np.array([[1.0, 1.0], [1.0, 1.0 + 2.0**-52]]), False),
+        (np.array([[3.0, 1.0]]), False),
+    ],
+    ids=["signed zeros", "huge", "permuted", "last bit", "one row"],
+)
+def test_rows_are_copies_only_if_every_value_is_equal(A, copies):
+    assert (copies_of(A, np.zeros(len(A))) is not None) is copies
+
+
+def test_memory_maps_are_left_as_they_are_but_not_what_is_held_out_of_them(tmp_path):
+    twice = np.memmap(tmp_path / "X", dtype=np.float64, mode="w+", shape=(2 * N, D))
+    twice[:] = np.repeat(X, 2, axis=0)
+    y = np.repeat(Y, 2)[:, None]
+    assert copies_of(twice, y) is None
+    rng = np.random.RandomState(0)
+    for inside, outside in held_out_splits(twice, y, rng, at_most=80, share=0.2):
+        pairs = np.concatenate([inside, outside]) // 2
+        assert len(np.unique(pairs)) == len(pairs)
+
+
+@pytest.mark.parametrize(("n", "parts"), [(2, 2), (7, 5), (999, 5), (1000, 1)])
+def test_folds_hold_out_every_row_once_or_a_fifth(n, parts):
+    found = folds(n, np.random.RandomState(0))
+    assert len(found) == parts
+    for inside, outside in found:
+        np.testing.assert_array_equal(np.union1d(inside, outside), np.arange(n))
+        assert len(inside) + len(outside) == n
+    out = np.concatenate([outside for _, outside in found])
+    assert len(np.unique(out)) == len(out) == (n if parts > 1 else n // 5)
+
+
+def test_effective_number_is_that_of_equal_weights():
+    assert effective_number(None, 7) == 7.0
+    assert effective_number(np.full(5, 1e-300), 5) == pytest.approx(5.0)
+    assert effective_number(np.array([1e200, 1e200, 1e-200]), 3) == pytest.approx(2.0)
+
+
+# ---------------------------------------------------------------------- one sample in every fit
+
+FAST = {"random_state": 0}
+ESTIMATORS = [
+    gpukfl.BKerNNRegressor(8, max_iter=5, **FAST),
+    gpukfl.BKerNNClassifier(8, max_iter=5, **FAST),
+    gpukfl.BKerNNRegressor(8, max_iter=5, early_stopping=True, **FAST),
+    gpukfl.BrownianKernelRidge(**FAST),
+    gpukfl.KernelRidgeRegressor(**FAST),
+    gpukfl.KernelRidgeClassifier(**FAST),
+    gpukfl.KernelRidgeRegressor(n_centers=20, **FAST),
+    gpukfl.HKRRRegressor(n_starts=1, max_iter=5, **FAST),
+    gpukfl.HKRRClassifier(n_starts=1, max_iter=5, **FAST),
+    gpukfl.KernelFeatureSelector(ridge="auto", sparsity=0.05, **FAST),
+    gpukfl.KernelFeatureSelectorClassifier(sparsity=0.05, **FAST),
+    gpukfl.RKHSWeightingRegressor(30, **FAST),
+    gpukfl.RKHSWeightingClassifier(30, **FAST),
+    gpukfl.RKHSWeightingRegressor(30, learner="optimal_step", **FAST),
+    gpukfl.RegFeaLRegressor(60, n_iter=2, **FAST),
+    gpukfl.RegFeaLClassifier(60, n_iter=2, **FAST),
+]
+WEIGHTS = np.random.default_rng(5).uniform(0.2, 3.0, N)
+
+
+def name_of(estimator):
+    options = ("learner", "n_centers", "early_stopping")
+    given = [f"{k}={v}" for k, v in estimator.get_params().items() if k in options]
+    return (
+        f"{type(estimator).__name__}-{'-'.join(given)}-{getattr(estimator, 'early_stopping', '')}"
+    )
+
+
+every_estimator = pytest.mark.parametrize("estimator", ESTIMATORS, ids=name_of)
+
+
+def fitted(estimator, A, y, weights=None):
+    return clone(estimator).fit(A, y, sample_weight=weights)
+
+
+def targets(estimator):
+    return LABELS if is_classifier(estimator) else Y
+
+
+def predicted(model):
+    return model.predict_proba(NEW) if is_classifier(model) else model.predict(NEW)
+
+
+@pytest.mark.filterwarnings("ignore:the best ridge:UserWarning")
+@every_estimator
+def test_a_common_factor_of_the_weights_changes_nothing(estimator):
+    y = targets(estimator)
+    expected = predicted(fitted(estimator, X, y, WEIGHTS))
+    for factor in (1e-6, 2.0, 7.0, 1e6):
+        found = predicted(fitted(estimator, X, y, factor * WEIGHTS))
+        np.testing.assert_allclose(found, expected, atol=1e-5 * np.abs(expected).max())
+
+
+@pytest.mark.filterwarnings("ignore:the best ridge:UserWarning")
+@every_estimator
+def test_equal_weights_are_none(estimator):
+    y = targets(estimator)
+    expected = predicted(fitted(estimator, X, y))
+    for weight in (1e-6, 7.0, np.full(N, 1e6)):
+        found = predicted(fitted(estimator, X, y, weight))
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.filterwarnings("ignore:the best ridge:UserWarning")
+@every_estimator
+def test_copies_are_a_weight_with_every_setting_chosen(estimator):
+    y, counts = targets(estimator), np.random.default_rng(1).integers(1, 4, N)
+    repeated = fitted(estimator, np.repeat(X, counts, axis=0), np.repeat(y, counts))
+    weighted = fitted(estimator, X, y, counts)
+    np.testing.assert_allclose(predicted(repeated), predicted(weighted), atol=1e-9)
+
+
+@pytest.mark.parametrize("method", ["bkernn", "hkrr", "selection", "rkhs_weighting", "regfeal"])
+@pytest.mark.parametrize("library", ["numpy", "torch", "pandas"])
+def test_a_table_given_twice_is_the_table(method, library):
+    options = {
+        "bkernn": {"n_particles": 8, "max_iter": 5},
+        "hkrr": {"n_starts": 1, "max_iter": 5},
+        "rkhs_weighting": {"n_parameters": 30},
+        "regfeal": {"n_random_features": 60, "n_iter": 2},
+    }.get(method, {})
+    A, y = X, Y
+    if library == "torch":
+        torch = pytest.importorskip("torch")
+        A, y = torch.asarray(X), torch.asarray(Y)
+        twice, targets = torch.concat([A, A]), torch.concat([y, y])
+    elif library == "pandas":
+        pd = pytest.importorskip("pandas")
+        A, y = pd.DataFrame(X, columns=list("abc")), pd.Series(Y, name="target")
+        twice, targets = pd.concat([A, A]), pd.concat([y, y])
+    else:
+        twice, targets = np.concatenate([X, X]), np.concatenate([Y, Y])
+    once = gpukfl.fit(A, y, method=method, **options)
+    both = gpukfl.fit(twice, targets, method=method, **options)
+    assert both.n_samples == once.n_samples == N
+    np.testing.assert_array_equal(np.asarray(both.predict(A)), np.asarray(once.predict(A)))

@@ -1,0 +1,108 @@
+"""Scores along the ridges: held-out errors are those of refitting, and have the last word."""
+
+import math
+
+import numpy as np
+import oracles
+import pytest
+
+from gpukfl._rows import Rows
+from gpukfl.kernels import Gaussian
+from gpukfl.methods import DenseSystem, NystromSystem, RidgePath, best_path
+from gpukfl.operators import KernelOperator
+
+weighted = pytest.mark.parametrize("weighted", [False, True])
+RIDGES = [1e-3, 1e-1, 1e-2]
+
+
+def data_of(on, rng, weighted, n=30, t=2):
+    X = on.rounded(rng.uniform(-2, 2, (n, 2)))
+    noise = 0.1 * rng.standard_normal((n, t))
+    Y = on.rounded(np.sin(2 * X[:, :1]) + X[:, 1:] + noise)
+    D = on.rounded(rng.uniform(0.2, 3.0, (n, 1)) if weighted else np.ones((n, 1)))
+    return X, Y, D, on.put(D) if weighted else None
+
+
+def folds_of(n):
+    return [(np.flatnonzero(np.arange(n) % 3 != k), np.arange(k, n, 3)) for k in range(3)]
+
+
+def refitted_error(K, core, Y, D, ridge, folds):
+    """Weighted squared error of the rows of each fold by a fit to the others."""
+    total = 0.0
+    for inside, outside in folds:
+        w = D[inside]
+        left = K[inside].T @ (w * K[inside]) + w.sum() * ridge * core
+        coef = np.linalg.lstsq(left, K[inside].T @ (w * Y[inside]), rcond=None)[0]
+        total += np.sum(D[outside] * (Y[outside] - K[outside] @ coef) ** 2)
+    return total / sum(D[outside].sum() for _, outside in folds)
+
+
+@weighted
+@pytest.mark.parametrize("t", [1, 2])
+@pytest.mark.parametrize("some", [slice(0, 3), slice(1, 2)], ids=["all folds", "one fold"])
+def test_held_out_errors_of_all_samples_are_those_of_refitting(on, rng, weighted, t, some):
+    X, Y, D, weights = data_of(on, rng, weighted, t=t)
+    K, folds = oracles.gaussian(X, X, 1.0), folds_of(30)[some]
+    path = DenseSystem.of(on.put(K), on.put(Y), weights).held_out(folds, RIDGES)
+    assert path.ridges == RIDGES
+    for ridge, score in zip(RIDGES, path.scores, strict=True):
+        expected = 0.0
+        for inside, outside in folds:
+            w = D[inside, 0]
+            system = np.diag(w) @ K[np.ix_(inside, inside)] + w.sum() * ridge * np.eye(len(inside))
+            coef = np.linalg.solve(system, w[:, None] * Y[inside])
+            left = Y[outside] - K[np.ix_(outside, inside)] @ coef
+            expected += np.sum(D[outside] * left**2)
+        expected /= sum(D[outside].sum() for _, outside in folds)
+        assert score == pytest.approx(expected, rel=300 * on.eps / ridge)
+
+
+@weighted
+@pytest.mark.parametrize("mapped", [False, True])
+def test_held_out_errors_of_centres_are_those_of_refitting(on_double, rng, weighted, mapped):
+    on = on_double
+    X, Y, D, weights = data_of(on, rng, weighted)
+    B = np.array([[0.7, 0.4], [0.1, -1.2]]) if mapped else np.eye(2)
+    K = oracles.gaussian(X @ B.T, X[:9] @ B.T, 1.0)
+    core = oracles.gaussian(X[:9] @ B.T, X[:9] @ B.T, 1.0)
+    rows = Rows(on.put(X), on.reference)
+    map_of = on.put(B) if mapped else None
+    operator = KernelOperator(Gaussian(), rows, on.put(X[:9]), map_of, keep=True)
+    system = NystromSystem.of(operator, on.put(Y), weights)
+    folds = folds_of(30)
+    path = system.held_out(on.put(Y), weights, folds, RIDGES)
+    again = system.held_out(on.put(Y), weights, folds, RIDGES)
+    assert path.scores == again.scores
+    for ridge, score in zip(RIDGES, path.scores, strict=True):
+        expected = refitted_error(K, core, Y, D, ridge, folds)
+        assert score == pytest.approx(expected, rel=1e-4)  # the jitter of the centres
+
+
+def test_the_edges_of_the_grid_are_known():
+    assert RidgePath([1.0, 0.1, 0.01], [3.0, 2.0, 1.0]).at_edge
+    assert RidgePath([1.0, 0.1, 0.01], [1.0, 2.0, 3.0]).at_edge
+    assert RidgePath([1.0, 0.1], [math.nan, math.inf]).at_edge
+    assert not RidgePath([1.0, 0.1, 0.01], [3.0, 1.0, 2.0]).at_edge
+    assert RidgePath([1.0, 0.1], [math.nan, math.inf]).lowest == math.inf
+
+
+def test_held_out_samples_have_the_last_word_at_the_edge_only():
+    left = {"a": RidgePath([1.0, 0.1, 0.01], [3.0, 2.0, 2.5]), "b": None}
+    left["b"] = RidgePath([1.0, 0.1, 0.01], [3.0, 2.0, 1.0])
+    held = {
+        "a": RidgePath([1.0, 0.1, 0.01], [3.0, 2.5, 2.7]),
+        "b": RidgePath([1.0, 0.1, 0.01], [3.0, 2.6, 9.0]),
+    }
+    asked = []
+
+    def held_out(name):
+        asked.append(name)
+        return held[name]
+
+    assert best_path(["a"], left.__getitem__, held_out) == ("a", left["a"])
+    assert asked == []
+    # All candidates are judged by the same samples then
+    assert best_path(["a", "b"], left.__getitem__, held_out) == ("a", held["a"])
+    assert asked == ["a", "b"]
+    assert best_path(["b"], left.__getitem__, held_out) == ("b", held["b"])
