@@ -46,8 +46,8 @@ ESTIMATORS = [
 ]
 EQUIVALENCE = "check_sample_weight_equivalence_on_dense_data"
 HELD_OUT = (
-    "held-out samples, which choose a ridge at the edge of the grid or calibrate probabilities, are "
-    "drawn among the rows, in their order; test_copies.py tests the equivalence in one order"
+    "held-out samples, which choose a ridge at the edge of the grid or calibrate probabilities, "
+    "are drawn among the rows, in their order; test_copies.py tests the equivalence in one order"
 )
 EXPECTED_FAILURES = {
     name: {EQUIVALENCE: HELD_OUT}
