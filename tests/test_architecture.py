@@ -5,7 +5,8 @@ import pathlib
 import subprocess
 import sys
 
-SRC = pathlib.Path(__file__).parents[1] / "gpukfl"
+TESTS = pathlib.Path(__file__).parent
+SRC = TESTS.parent / "gpukfl"
 
 # Imports go to a lower number, or stay inside one folder
 LAYER = {
@@ -168,6 +169,20 @@ def test_creation_calls_state_dtype_and_device():
                 given = {keyword.arg for keyword in node.keywords}
                 ok = None in given or {"dtype", "device"} <= given
                 assert ok, f"{path}:{node.lineno}: {node.func.attr} without dtype and device"
+
+
+def test_what_needs_torch_takes_the_fixture():
+    """So that the marker `torch`, by which these tests run alone, is on each of them."""
+    for path in sorted(TESTS.rglob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        skips = {
+            ast.unparse(node.args[0])
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("importorskip")
+        }
+        by_hand = "'torch'" in skips and path != TESTS / "conftest.py"
+        named = any(name.split(".")[0] == "torch" for name in imported(tree))
+        assert not (by_hand or named), f"{path.name} asks for torch without the fixture"
 
 
 def test_importing_the_package_is_light():
