@@ -7,6 +7,7 @@ torch is looked at once.
 
 from __future__ import annotations
 
+import gc
 import importlib
 from dataclasses import dataclass
 from functools import cached_property
@@ -155,6 +156,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             isinstance(value, Place) and value.package == "torch" for value in parameters
         ):
             item.add_marker(pytest.mark.torch)
+
+
+def pytest_collection_finish() -> None:
+    """Keep what lives as long as the session out of the collector's sight, or each look is long."""
+    gc.collect()
+    gc.freeze()
 
 
 def _enter(place: Place):
