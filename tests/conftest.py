@@ -1,13 +1,17 @@
-"""One fixture, `on`: a place (library, device, precision) where a test puts its arrays."""
+"""One fixture, `on`: a place (library, device, precision) where a test puts its arrays.
+
+Code that names array libraries is tested on every place. The rest cannot know where it runs: there
+read-only NumPy and array-api-strict, each in both precisions, show what every place would, and
+torch is looked at once.
+"""
 
 from __future__ import annotations
 
-import os
-
-os.environ.setdefault("SCIPY_ARRAY_API", "1")  # read when scipy is first imported
-
+import gc
+import importlib
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -33,7 +37,7 @@ class Place:
     @cached_property
     def xp(self) -> Any:
         """The array namespace."""
-        return array_namespace(pytest.importorskip(self.package).empty(0))
+        return array_namespace(importlib.import_module(self.package).empty(0))
 
     @property
     def device(self) -> Any:
@@ -115,10 +119,55 @@ PLACES = [
 ]
 
 
+TESTS = Path(__file__).parent
+
+
+def _knows_libraries(path: Path) -> bool:
+    """Whether a file tests code that names array libraries, or that moves data between them."""
+    inside = path.relative_to(TESTS)
+    return inside.parts[0] in ("accel", "linalg", inside.name) or inside.stem.endswith("_places")
+
+
+def _is_enough(place: Place, precisions: tuple[str, ...]) -> bool:
+    """Whether a place is among those for code that cannot know where it runs."""
+    if place.package == "torch":
+        return place.dtype_name == precisions[0]
+    return place.package != "numpy" or not place.writeable
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test that takes `on` or `on_double` on the places that its file calls for."""
+    everywhere = _knows_libraries(metafunc.definition.path)
+    for name, precisions in [("on", ("float32", "float64")), ("on_double", ("float64",))]:
+        if name in metafunc.fixturenames:
+            places = [
+                place
+                for place in PLACES
+                if place.dtype_name in precisions and (everywhere or _is_enough(place, precisions))
+            ]
+            metafunc.parametrize(name, places, ids=str, indirect=True)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what needs torch, and is skipped without it."""
+    for item in items:
+        parameters = getattr(getattr(item, "callspec", None), "params", {}).values()
+        if "torch" in getattr(item, "fixturenames", ()) or any(
+            isinstance(value, Place) and value.package == "torch" for value in parameters
+        ):
+            item.add_marker(pytest.mark.torch)
+
+
+def pytest_collection_finish() -> None:
+    """Keep what lives as long as the session out of the collector's sight, or each look is long."""
+    gc.collect()
+    gc.freeze()
+
+
 def _enter(place: Place):
+    library = pytest.importorskip(place.package)
     if place.package == "array_api_strict":
-        strict = pytest.importorskip("array_api_strict")
-        with strict.ArrayAPIStrictFlags(
+        with library.ArrayAPIStrictFlags(
             api_version="2024.12", boolean_indexing=False, data_dependent_shapes=False
         ):
             yield place
@@ -126,16 +175,22 @@ def _enter(place: Place):
         yield place
 
 
-@pytest.fixture(params=PLACES, ids=str)
+@pytest.fixture
 def on(request: pytest.FixtureRequest):
-    """Every place."""
+    """A place, in either precision."""
     yield from _enter(request.param)
 
 
-@pytest.fixture(params=[place for place in PLACES if place.dtype_name == "float64"], ids=str)
+@pytest.fixture
 def on_double(request: pytest.FixtureRequest):
-    """Every float64 place, for laws that float32 could not show."""
+    """A float64 place, for laws that float32 could not show."""
     yield from _enter(request.param)
+
+
+@pytest.fixture
+def torch() -> Any:
+    """The library, for tests that need it; the others must not import it."""
+    return pytest.importorskip("torch")
 
 
 @pytest.fixture
@@ -150,8 +205,7 @@ def warning_again(on):
     if on.package != "torch":
         yield
         return
-    import torch
-
-    torch.set_warn_always(True)
+    library = importlib.import_module("torch")
+    library.set_warn_always(True)
     yield
-    torch.set_warn_always(False)
+    library.set_warn_always(False)

@@ -5,7 +5,8 @@ import pathlib
 import subprocess
 import sys
 
-SRC = pathlib.Path(__file__).parents[1] / "gpukfl"
+TESTS = pathlib.Path(__file__).parent
+SRC = TESTS.parent / "gpukfl"
 
 # Imports go to a lower number, or stay inside one folder
 LAYER = {
@@ -179,6 +180,21 @@ def test_every_warning_points_at_the_caller():
                 assert ours, f"{path}:{node.lineno}: expected gpukfl._warnings.warn"
             literal = isinstance(node, ast.keyword) and isinstance(node.value, ast.Constant)
             assert not (literal and node.arg == "stacklevel"), f"{path}:{node.lineno}: a literal"
+
+
+def test_what_needs_torch_takes_the_fixture():
+    """So that the marker `torch`, by which these tests run alone, is on each of them."""
+    for path in sorted(TESTS.rglob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        skips = {
+            ast.unparse(node.args[0])
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("importorskip")
+        }
+        named = {name.split(".")[0] for name in imported(tree)}
+        if path != TESTS / "conftest.py":
+            named |= {name.strip("'") for name in skips}
+        assert "torch" not in named, f"{path.name} asks for torch without the fixture"
 
 
 def test_importing_the_package_is_light():

@@ -51,8 +51,7 @@ def test_beside_and_to_host_are_inverse(on, rng):
     assert np.array_equal(back, host)
 
 
-def test_to_host_leaves_the_graph_of_torch():
-    torch = pytest.importorskip("torch")
+def test_to_host_leaves_the_graph_of_torch(torch):
     assert np.array_equal(to_host(torch.ones(2, requires_grad=True)), np.ones(2))
 
 

@@ -50,9 +50,8 @@ def test_lists_are_data(ridge):
 
 @pytest.mark.parametrize("ridge", ["auto", "tune"])
 @pytest.mark.parametrize("y", [Y, (X[:, 0] > 0).astype(int)], ids=["regression", "classification"])
-def test_torch_stays_torch(monkeypatch, y, ridge):
+def test_torch_stays_torch(monkeypatch, y, ridge, torch):
     monkeypatch.setattr(_tuning, "_REACH", 1)
-    torch = pytest.importorskip("torch")
     here = torch.asarray(X)
     model = fit(here, torch.asarray(y), ridge=ridge)
     assert isinstance(model.predict(here), torch.Tensor)

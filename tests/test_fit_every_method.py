@@ -31,8 +31,7 @@ def fit(method, X, y, **options):
 
 
 @methods
-def test_torch_stays_torch(method):
-    torch = pytest.importorskip("torch")
+def test_torch_stays_torch(method, torch):
     here = torch.asarray(X)
     model, expected = fit(method, here, torch.asarray(Y)), fit(method, X, Y)
     assert isinstance(model.predict(here), torch.Tensor)
@@ -46,8 +45,7 @@ def test_torch_stays_torch(method):
 
 
 @methods
-def test_a_model_of_torch_is_loaded_for_numpy(method, tmp_path):
-    torch = pytest.importorskip("torch")
+def test_a_model_of_torch_is_loaded_for_numpy(method, tmp_path, torch):
     here = torch.asarray(X)
     model = fit(method, here, torch.asarray(Y))
     model.save(tmp_path / "model.gpukfl")

@@ -94,8 +94,7 @@ def test_every_model_is_drawn_in_four_panels(models, kind):
     figure.draw_without_rendering()
 
 
-def test_a_model_of_another_library_is_drawn():
-    torch = pytest.importorskip("torch")
+def test_a_model_of_another_library_is_drawn(torch):
     model = fit(torch.asarray(X), torch.asarray(Y), ridge="auto")
     model.plot().draw_without_rendering()
     assert isinstance(model.feature_importances_, np.ndarray)

@@ -188,8 +188,7 @@ print("loaded")
 """
 
 
-def test_it_loads_where_there_is_no_gpu_library(tmp_path):
-    torch = pytest.importorskip("torch")
+def test_it_loads_where_there_is_no_gpu_library(tmp_path, torch):
     model = fit(torch.asarray(X), torch.asarray(Y))
     model.save(tmp_path / "model")
     np.save(tmp_path / "X.npy", X)

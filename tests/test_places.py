@@ -68,8 +68,7 @@ def test_auto_does_not_look_for_a_gpu_that_would_not_pay(monkeypatch):
     assert is_numpy_namespace(resolve("auto").xp)
 
 
-def test_environment_overrides_auto_only(monkeypatch, machine):
-    torch = pytest.importorskip("torch")
+def test_environment_overrides_auto_only(monkeypatch, machine, torch):
     machine(installed=("torch",))
     monkeypatch.setenv("GPUKFL_BACKEND", "torch")
     assert resolve("auto").device == torch.device("cpu")
@@ -103,8 +102,7 @@ def test_numpy_can_be_asked_for_from_anywhere(on):
 
 
 @pytest.mark.parametrize("cuda", [False, True])
-def test_torch_prefers_its_gpu(machine, cuda):
-    torch = pytest.importorskip("torch")
+def test_torch_prefers_its_gpu(machine, cuda, torch):
     machine(installed=("torch",), torch_cuda=cuda)
     assert resolve("torch").device == torch.device("cuda" if cuda else "cpu")
 

@@ -260,8 +260,7 @@ def test_another_library_is_refused(on_double, make):
 
 @pytest.mark.parametrize("make", MAKERS)
 @pytest.mark.parametrize("kind", [list, pd.DataFrame])
-def test_host_data_is_refused_by_a_model_of_another_library(make, kind):
-    torch = pytest.importorskip("torch")
+def test_host_data_is_refused_by_a_model_of_another_library(make, kind, torch):
     model = make().fit(torch.asarray(X), torch.asarray(Y))
     with pytest.raises(ValueError, match="expected torch, got numpy"):
         model.predict(kind(X))

@@ -156,8 +156,7 @@ def test_standardize_keeps_the_precision_of_the_data():
     np.testing.assert_allclose(far, near, atol=1e-2 * spread(Y))
 
 
-def test_a_tensor_with_a_gradient_is_data_only():
-    torch = pytest.importorskip("torch")
+def test_a_tensor_with_a_gradient_is_data_only(torch):
     tracked = torch.asarray(X, requires_grad=True)
     model = regressor().fit(tracked, torch.asarray(Y))
     assert not model.W_.requires_grad
@@ -216,8 +215,7 @@ def test_warm_start_goes_on_from_the_last_particles():
     assert model.W_.shape == (D, M + 1)
 
 
-def test_warm_start_on_another_library():
-    torch = pytest.importorskip("torch")
+def test_warm_start_on_another_library(torch):
     model = regressor(max_iter=8).fit(torch.asarray(X), torch.asarray(Y))
     W = model.W_.numpy()
     model.set_params(warm_start=True, max_iter=0).fit(X, Y)

@@ -140,8 +140,8 @@ def test_dtype_sets_the_precision_inside_and_the_data_outside(make, data, asked)
     assert model.predict(NEW.astype(data)).dtype == data
 
 
+@pytest.mark.usefixtures("torch")
 def test_another_backend_gives_back_the_library_of_the_data():
-    pytest.importorskip("torch")
     model = regressor(backend="torch").fit(X, Y)
     assert model.place_.startswith("torch")
     assert type(model.predict(NEW)) is np.ndarray
@@ -260,8 +260,7 @@ def test_a_pickle_is_a_numpy_model_with_the_same_predictions(on, make):
 
 
 @pytest.mark.parametrize("make", [regressor, classifier, BrownianKernelRidge])
-def test_a_pickle_names_no_other_library(make):
-    torch = pytest.importorskip("torch")
+def test_a_pickle_names_no_other_library(make, torch):
     y = LABELS[3] if make is classifier else Y
     data = pickle.dumps(make().fit(torch.asarray(X), y))
     assert b"torch" not in data.replace(b"torch cpu", b"")  # `place_` tells where it was computed

@@ -176,27 +176,38 @@ def test_copies_are_a_weight_with_every_setting_chosen(estimator):
     np.testing.assert_allclose(predicted(repeated), predicted(weighted), atol=1e-9)
 
 
-@pytest.mark.parametrize("method", ["bkernn", "hkrr", "selection", "rkhs_weighting", "regfeal"])
-@pytest.mark.parametrize("library", ["numpy", "torch", "pandas"])
+SMALL = {
+    "bkernn": {"n_particles": 8, "max_iter": 5},
+    "hkrr": {"n_starts": 1, "max_iter": 5},
+    "selection": {},
+    "rkhs_weighting": {"n_parameters": 30},
+    "regfeal": {"n_random_features": 60, "n_iter": 2},
+}
+
+
+@pytest.mark.parametrize("method", SMALL)
+@pytest.mark.parametrize("library", ["numpy", "pandas"])
 def test_a_table_given_twice_is_the_table(method, library):
-    options = {
-        "bkernn": {"n_particles": 8, "max_iter": 5},
-        "hkrr": {"n_starts": 1, "max_iter": 5},
-        "rkhs_weighting": {"n_parameters": 30},
-        "regfeal": {"n_random_features": 60, "n_iter": 2},
-    }.get(method, {})
     A, y = X, Y
-    if library == "torch":
-        torch = pytest.importorskip("torch")
-        A, y = torch.asarray(X), torch.asarray(Y)
-        twice, targets = torch.concat([A, A]), torch.concat([y, y])
-    elif library == "pandas":
+    if library == "pandas":
         pd = pytest.importorskip("pandas")
         A, y = pd.DataFrame(X, columns=list("abc")), pd.Series(Y, name="target")
         twice, targets = pd.concat([A, A]), pd.concat([y, y])
     else:
         twice, targets = np.concatenate([X, X]), np.concatenate([Y, Y])
-    once = gpukfl.fit(A, y, method=method, **options)
-    both = gpukfl.fit(twice, targets, method=method, **options)
+    assert_are_one_model(method, (A, y), (twice, targets))
+
+
+@pytest.mark.parametrize("method", SMALL)
+def test_a_tensor_given_twice_is_the_tensor(torch, method):
+    A, y = torch.asarray(X), torch.asarray(Y)
+    twice, targets = torch.concat([A, A]), torch.concat([y, y])
+    assert_are_one_model(method, (A, y), (twice, targets))
+
+
+def assert_are_one_model(method, plain, twice):
+    once = gpukfl.fit(*plain, method=method, **SMALL[method])
+    both = gpukfl.fit(*twice, method=method, **SMALL[method])
+    A = plain[0]
     assert both.n_samples == once.n_samples == N
     np.testing.assert_array_equal(np.asarray(both.predict(A)), np.asarray(once.predict(A)))

@@ -212,8 +212,8 @@ def test_dtype_sets_the_precision_inside_and_the_data_outside(data, asked):
     assert model.score(NEW.astype(data), Y_NEW) > 0.99
 
 
+@pytest.mark.usefixtures("torch")
 def test_another_backend_gives_back_the_library_of_the_data():
-    pytest.importorskip("torch")
     model = regressor(backend="torch", max_iter=5).fit(X, Y)
     assert model.place_.startswith("torch")
     assert type(model.predict(NEW)) is type(model.B_) is np.ndarray

@@ -165,8 +165,7 @@ def test_warm_start_goes_on_from_the_last_map():
     assert model.B_.shape == (3, 3)
 
 
-def test_warm_start_on_another_library():
-    torch = pytest.importorskip("torch")
+def test_warm_start_on_another_library(torch):
     model = regressor(max_iter=8, refit_centers=None).fit(torch.asarray(X), torch.asarray(Y))
     B = model.B_.numpy()
     model.set_params(warm_start=True, max_iter=0).fit(X, Y)

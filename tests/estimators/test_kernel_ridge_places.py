@@ -49,8 +49,8 @@ def test_dtype_sets_the_precision_inside_and_the_data_outside(data, asked):
     assert model.predict(NEW.astype(data)).dtype == data
 
 
+@pytest.mark.usefixtures("torch")
 def test_another_backend_gives_back_the_library_of_the_data():
-    pytest.importorskip("torch")
     model = regressor(backend="torch").fit(X, Y)
     assert model.place_.startswith("torch")
     assert type(model.predict(NEW)) is np.ndarray

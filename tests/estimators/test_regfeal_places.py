@@ -116,8 +116,8 @@ def test_dtype_sets_the_precision_inside_and_the_data_outside(data, asked, retra
         assert model.score(NEW.astype(data), Y_NEW) > 0.98
 
 
+@pytest.mark.usefixtures("torch")
 def test_another_backend_gives_back_the_library_of_the_data():
-    pytest.importorskip("torch")
     model = regressor(backend="torch", n_iter=2).fit(X, Y)
     assert model.place_.startswith("torch")
     assert type(model.predict(NEW)) is type(model.R_) is np.ndarray

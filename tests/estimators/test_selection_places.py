@@ -128,8 +128,8 @@ def test_dtype_sets_the_precision_inside_and_the_data_outside(data, asked):
     assert model.score(NEW.astype(data), Y_NEW) > 0.99
 
 
+@pytest.mark.usefixtures("torch")
 def test_another_backend_gives_back_the_library_of_the_data():
-    pytest.importorskip("torch")
     model, expected = selector(backend="torch").fit(X, Y), selector().fit(X, Y)
     assert model.place_.startswith("torch")
     assert type(model.predict(NEW)) is type(model.beta_) is np.ndarray

@@ -61,12 +61,16 @@ EXPECTED_FAILURES = {
 PAIRS = ("X_ns_and_device", "other_ns_and_device")
 
 
-def missing_gpu(check):
-    """Say which device a check needs and this machine lacks."""
+def places_of(check):
+    """Libraries and devices that a check runs on."""
     keywords = getattr(check, "keywords", {}) or {}
     places = [(keywords.get("array_namespace"), keywords.get("device_name"))]
-    places += [tuple(keywords[name])[:2] for name in PAIRS if name in keywords]
-    for library, device in places:
+    return places + [tuple(keywords[name])[:2] for name in PAIRS if name in keywords]
+
+
+def missing_gpu(check):
+    """Say which device a check needs and this machine lacks."""
+    for library, device in places_of(check):
         if library == "cupy" and not cupy_is_usable():
             return "needs a GPU that CuPy can use"
         if library == "torch" and device == "cuda" and not torch_cuda_is_usable():
@@ -81,6 +85,7 @@ def cases():
         for model, check in estimator_checks_generator(estimator):
             reason = missing_gpu(check)
             marks = [pytest.mark.skip(reason)] if reason else []
+            marks += [pytest.mark.torch for library, _ in places_of(check) if library == "torch"]
             name = getattr(check, "func", check).__name__
             expected = EXPECTED_FAILURES.get(type(estimator).__name__, {})
             known = expected.get(name)

@@ -142,8 +142,8 @@ def test_dtype_sets_the_precision_inside_and_the_data_outside(data, asked):
 
 
 @learners
+@pytest.mark.usefixtures("torch")
 def test_another_backend_gives_back_the_library_of_the_data(learner):
-    pytest.importorskip("torch")
     model = regressor(backend="torch", learner=learner).fit(X, Y)
     assert model.place_.startswith("torch")
     assert type(model.predict(NEW)) is type(model.coef_) is np.ndarray

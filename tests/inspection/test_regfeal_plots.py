@@ -104,8 +104,7 @@ def test_every_model_has_its_panels(models, kind, tmp_path):
     assert len(titles) == 6
 
 
-def test_models_of_torch_are_drawn(ax):
-    torch = pytest.importorskip("torch")
+def test_models_of_torch_are_drawn(ax, torch):
     model = fit(torch.asarray(Y), torch.asarray(X), retrain=None)
     plot_eta(ax, model)
     plot_degrees(ax.figure.add_subplot(), model)

@@ -139,8 +139,7 @@ def test_truths_of_one_kind_are_named(ax, truth, count):
         plot_roc(ax, np.arange(4.0), truth)
 
 
-def test_models_of_torch_are_drawn(ax):
-    torch = pytest.importorskip("torch")
+def test_models_of_torch_are_drawn(ax, torch):
     model = gpukfl.fit(
         *(torch.asarray(a) for a in (X, Y)),
         method="selection",

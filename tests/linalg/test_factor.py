@@ -35,8 +35,7 @@ def test_cholesky_raises_linalgerror_everywhere(on, A):
         CholeskyFactor.of(on.put(A))
 
 
-def test_running_out_of_memory_is_not_taken_for_indefinite(monkeypatch):
-    torch = pytest.importorskip("torch")
+def test_running_out_of_memory_is_not_taken_for_indefinite(monkeypatch, torch):
 
     def cholesky(A):
         raise torch.OutOfMemoryError

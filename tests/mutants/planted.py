@@ -1,0 +1,356 @@
+"""Mistakes to plant, one at a time: where, what, and the tests that could see them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+# Tests beside a layer, and those of the estimators on top of it
+KERNELS = "tests/kernels tests/operators/test_kernel_operator.py"
+OPERATORS = "tests/operators tests/methods/test_ridge.py"
+SOLVERS = "tests/solvers tests/methods/test_ridge.py tests/methods/test_nystrom_ridge.py"
+BKERNN = "tests/methods/test_fit_bkernn.py tests/estimators/test_bkernn.py tests/test_fit.py"
+HKRR = "tests/estimators/test_hkrr_estimators.py tests/estimators/test_hkrr_search.py"
+REGFEAL = "tests/estimators/test_regfeal_estimators.py tests/estimators/test_regfeal_choices.py"
+SELECTION = (
+    "tests/estimators/test_selection_estimators.py tests/estimators/test_selection_search.py"
+)
+WEIGHTING = "tests/estimators/test_weighting_estimators.py tests/estimators/test_weighting_data.py"
+RIDGE = "tests/estimators/test_kernel_ridge_estimators.py"
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A mistake: in `path`, the only place that says `old` says `new` instead."""
+
+    what: str
+    path: str  # inside gpukfl/
+    old: str
+    new: str
+    tests: str  # arguments of pytest
+
+    @property
+    def layer(self) -> str:
+        """Folder or file."""
+        return self.path.split("/")[0].removesuffix(".py")
+
+
+# The kinds of mistakes with array libraries that the house style is made against
+ARRAYS = [
+    Mutant(
+        "creation without dtype",
+        "kernels/_radial.py",
+        "return self.profile(array_namespace(X).zeros(X.shape[0], **like(X)))",
+        'return self.profile(array_namespace(X).zeros(X.shape[0], device=like(X)["device"]))',
+        KERNELS,
+    ),
+    Mutant(
+        "creation without device",
+        "methods/_centers.py",
+        "factor = xp.zeros((len(part), 0), **like(X))",
+        "factor = xp.zeros((len(part), 0), dtype=X.dtype)",
+        f"tests/methods/test_centers.py {RIDGE}",
+    ),
+    Mutant(
+        "copy to the default device",
+        "operators/_hermite.py",
+        "return xp.asarray(self.scales, **double_like(self.rows.reference))",
+        "return xp.asarray(self.scales, dtype=xp.float64)",
+        f"tests/operators/test_hermite_operator.py {REGFEAL}",
+    ),
+    Mutant(
+        "indices on the default device",
+        "linalg/_bins.py",
+        "numbers = xp.arange(n_segments + 1, dtype=segment.dtype, device=device_of(segment))",
+        "numbers = xp.arange(n_segments + 1, dtype=segment.dtype)",
+        "tests/linalg/test_bins.py tests/operators/test_binned.py",
+    ),
+    Mutant(
+        "slice past the end",
+        "_rows.py",
+        "stop = min(start + size, n)",
+        "stop = start + size",
+        "tests/test_rows.py tests/operators tests/methods/test_centers.py",
+    ),
+    Mutant(
+        "NumPy inside an algorithm",
+        "penalties/_particles.py",
+        "root = xp.sqrt(xp.clip(discriminant, min=0.0))",
+        'root = __import__("numpy").sqrt(xp.clip(discriminant, min=0.0))',
+        f"tests/penalties {BKERNN}",
+    ),
+    Mutant(
+        "array method for a function",
+        "operators/_centered.py",
+        "return V - xp.astype(xp.sum(V, axis=0, dtype=xp.float64) / V.shape[0], V.dtype)",
+        "return V - xp.astype(V.sum(axis=0, dtype=xp.float64) / V.shape[0], V.dtype)",
+        OPERATORS,
+    ),
+    Mutant(
+        "astype as a method",
+        "operators/_rows.py",
+        "K = xp.astype(self.values(start, stop), V.dtype, copy=False)\n            product",
+        "K = self.values(start, stop).astype(V.dtype, copy=False)\n            product",
+        f"tests/operators {RIDGE}",
+    ),
+    Mutant(
+        "assignment by a mask",
+        "penalties/_particles.py",
+        "return xp.where(zero, xp.zeros_like(r), new / xp.where(zero, xp.ones_like(r), r))",
+        "out = new / xp.where(zero, xp.ones_like(r), r)\n    out[zero] = 0.0\n    return out",
+        f"tests/penalties {BKERNN}",
+    ),
+    Mutant(
+        "booleans as numbers",
+        "penalties/_particles.py",
+        "return array_namespace(r).clip(r - threshold, min=0.0)",
+        "return (r - threshold) * (r > threshold)",
+        f"tests/penalties {BKERNN}",
+    ),
+    Mutant(
+        "silent upcast",
+        "operators/_centered.py",
+        "return V - root_weights * xp.astype(share, V.dtype)[None, :]",
+        "return V - root_weights * share[None, :]",
+        OPERATORS,
+    ),
+    Mutant(
+        "writing to an argument",
+        "solvers/_cg.py",
+        "x, r = x + step * p, r - step * Ap",
+        "x += step * p\n            r -= step * Ap",
+        SOLVERS,
+    ),
+    Mutant(
+        "wrong adjoint",
+        "linalg/_bins.py",
+        "right = _segment_sums(moved, cell + 1, at.n_knots + 1)",
+        "right = _segment_sums(moved, cell, at.n_knots + 1)",
+        "tests/linalg/test_bins.py tests/operators/test_binned.py",
+    ),
+    Mutant(
+        "forgotten step",
+        "solvers/_proximal_gradient.py",
+        "W = prox(state.W - step * gradient, step)",
+        "W = prox(state.W - step * gradient, 1.0)",
+        f"tests/solvers/test_proximal_gradient.py {BKERNN}",
+    ),
+    Mutant(
+        "unguarded 0 / 0",
+        "solvers/_cg.py",
+        "return xp.where(zero, xp.zeros_like(num), num / xp.where(zero, xp.ones_like(den), den))",
+        "return num / den",
+        SOLVERS,
+    ),
+    Mutant(
+        "wrong status",
+        "solvers/_cg.py",
+        "Status.CONVERGED if reached else Status.STALLED",
+        "Status.CONVERGED",
+        SOLVERS,
+    ),
+    Mutant(
+        "wrong kernel formula",
+        "kernels/_radial.py",
+        "return (1.0 + a + a * a / 3.0) * xp.exp(-a)",
+        "return (1.0 + a + a * a / 2.0) * xp.exp(-a)",
+        KERNELS,
+    ),
+]
+
+# Mistakes of the methods themselves, over all layers
+METHODS = [
+    Mutant(
+        "wrong sign of a gradient",
+        "kernels/_radial.py",
+        "dZ = scale * (xp.sum(Q, axis=0)[:, None] * Z - Q.T @ X)",
+        "dZ = scale * (xp.sum(Q, axis=0)[:, None] * Z + Q.T @ X)",
+        f"{KERNELS} tests/methods/test_hkrr.py",
+    ),
+    Mutant(
+        "wrong axis of a norm",
+        "penalties/_particles.py",
+        "return array_namespace(W).sum(_norms(W, axis=1)) / (2.0 * math.sqrt(W.shape[1]))",
+        "return array_namespace(W).sum(_norms(W, axis=0)) / (2.0 * math.sqrt(W.shape[1]))",
+        f"tests/penalties {BKERNN}",
+    ),
+    Mutant(
+        "last item of a threaded loop left out",
+        "_accel/threads.py",
+        "edges = np.linspace(0, n_items, chunks + 1).astype(int).tolist()",
+        "edges = np.linspace(0, n_items - 1, chunks + 1).astype(int).tolist()",
+        "tests/linalg tests/operators",
+    ),
+    Mutant(
+        "blocks in threads overlap by a row",
+        "linalg/_blocks.py",
+        "starts, stops = edges[:-1], edges[1:]",
+        "starts, stops = edges[:-1], [min(edge + 1, stop) for edge in edges[1:]]",
+        "tests/linalg/test_blocks.py tests/operators",
+    ),
+    Mutant(
+        "wrong pivot of a factor",
+        "_accel/cpu_lasso.py",
+        "pivot = H[j, j] - _dot(row[:n], row[:n])",
+        "pivot = H[j, j]",
+        f"tests/solvers/test_lasso.py tests/methods/test_pruning.py {WEIGHTING}",
+    ),
+    Mutant(
+        "stale cache of kernel values",
+        "operators/_kernel.py",
+        "if (start, stop) in self._kept:\n            return self._kept[start, stop]",
+        "if self._kept:\n            return next(iter(self._kept.values()))",
+        f"tests/operators/test_kernel_operator.py tests/methods/test_nystrom_ridge.py {RIDGE}",
+    ),
+    Mutant(
+        "missing centring of the columns",
+        "operators/_centered.py",
+        "K = center(center(K, s).T, s)",
+        "K = center(K, s)",
+        OPERATORS,
+    ),
+    Mutant(
+        "off by one in a projection",
+        "solvers/_projected_gradient.py",
+        "counts = np.arange(1, len(x) + 1)",
+        "counts = np.arange(2, len(x) + 2)",
+        f"tests/solvers/test_projected_gradient.py tests/methods/test_selection.py {SELECTION}",
+    ),
+    Mutant(
+        "missing weights in the moments",
+        "methods/_feature_sums.py",
+        "Phi, y = root * Phi, root * y",
+        "Phi, y = root * Phi, y",
+        f"tests/methods/test_feature_sums.py {WEIGHTING}",
+    ),
+    Mutant(
+        "dropped fold",
+        "methods/_feature_sums.py",
+        "for fold in sums.folds:",
+        "for fold in sums.folds[1:]:",
+        f"tests/methods/test_feature_sums.py {WEIGHTING}",
+    ),
+    Mutant(
+        "smallest good ridge for the largest",
+        "methods/_nystrom.py",
+        "return max(ridge for ridge, score in pairs if score <= (1.0 + tolerance) * lowest)",
+        "return min(ridge for ridge, score in pairs if score <= (1.0 + tolerance) * lowest)",
+        f"tests/methods/test_nystrom_ridge.py {RIDGE} {HKRR}",
+    ),
+    Mutant(
+        "a copy too many is left out",
+        "methods/_nystrom.py",
+        "leverage = xp.clip(w, max=1.0) * leverage",
+        "leverage = w * leverage",
+        f"tests/methods/test_nystrom_ridge.py {RIDGE}",
+    ),
+    Mutant(
+        "last permutation for the highest",
+        "methods/_selection.py",
+        "highest = max(highest, float(-slopes.min(initial=0.0)))",
+        "highest = float(-slopes.min(initial=0.0))",
+        f"tests/methods/test_selection.py {SELECTION}",
+    ),
+    Mutant(
+        "directions in ascending order",
+        "methods/_regfeal.py",
+        'order = np.argsort(-squares, kind="stable")',
+        'order = np.argsort(squares, kind="stable")',
+        f"tests/methods/test_regfeal.py {REGFEAL}",
+    ),
+    Mutant(
+        "wrong constant of a feature",
+        "instantiations/_stumps.py",
+        "constant = -0.5 * math.log1p(s2 / g2) - math.log(n_features)",
+        "constant = -0.5 * math.log1p(s2 / g2) - 0.5 * math.log(n_features)",
+        "tests/instantiations tests/operators/test_feature_operator.py",
+    ),
+    Mutant(
+        "first class for the second",
+        "estimators/_classifier.py",
+        "one_hot = one_hot[:, -1:]",
+        "one_hot = one_hot[:, :1]",
+        f"{RIDGE} {HKRR} tests/estimators/test_bkernn.py",
+    ),
+    Mutant(
+        "unnormalised weights",
+        "estimators/_held_out.py",
+        "mean = xp.sum(self.weights * self.Y, axis=0) / xp.sum(self.weights)",
+        "mean = xp.sum(self.weights * self.Y, axis=0) / self.weights.shape[0]",
+        f"{HKRR} {SELECTION} {REGFEAL}",
+    ),
+    Mutant(
+        "held-out targets are not centred",
+        "estimators/_data.py",
+        "return rows.whole(), (wide - self.y_mean) / self.y_scale",
+        "return rows.whole(), wide / self.y_scale",
+        f"{HKRR} {SELECTION} {REGFEAL}",
+    ),
+    Mutant(
+        "a failed fit is not undone",
+        "estimators/_base.py",
+        "vars(self).clear()\n            vars(self).update(before)\n            raise",
+        "raise",
+        "tests/estimators/test_bad_input.py tests/estimators/test_bad_parameters.py "
+        f"tests/estimators/test_bkernn.py {REGFEAL}",
+    ),
+    Mutant(
+        "probabilities overflow",
+        "estimators/_calibration.py",
+        "powers = xp.exp(scores - xp.max(scores, axis=1, keepdims=True))",
+        "powers = xp.exp(scores)",
+        WEIGHTING,
+    ),
+    Mutant(
+        "wrong default",
+        "_fit.py",
+        'given = {"standardize": True,',
+        'given = {"standardize": False,',
+        "tests/test_fit.py tests/test_fit_hkrr.py",
+    ),
+    Mutant(
+        "weights are not tuned with",
+        "_tuning.py",
+        "tuning.fit_one(last, X, y, _weights_of(tuning.weights, inside), stage)",
+        "tuning.fit_one(last, X, y, None, stage)",
+        "tests/test_fit.py tests/test_fit_every_method.py",
+    ),
+    Mutant(
+        "tuned on the rows that score",
+        "_tuning.py",
+        "_rows_of(tuning.X, outside),\n                _rows_of(tuning.y, outside),\n"
+        "                _weights_of(tuning.weights, outside),",
+        "_rows_of(tuning.X, inside),\n                _rows_of(tuning.y, inside),\n"
+        "                _weights_of(tuning.weights, inside),",
+        "tests/test_fit.py",
+    ),
+    Mutant(
+        "model files lose digits",
+        "_persistence.py",
+        "arrays[key] = host\n",
+        'arrays[key] = host.astype("float32") if host.dtype == "float64" else host\n',
+        "tests/test_persistence.py",
+    ),
+    Mutant(
+        "a budget outlives an error",
+        "_memory.py",
+        "try:\n        yield\n    finally:\n        _budget = before",
+        "yield\n    _budget = before",
+        "tests/test_memory.py tests/linalg/test_blocks.py",
+    ),
+    Mutant(
+        "test score of training rows",
+        "cli/_main.py",
+        "score = model.score(table.X.iloc[outside], table.y[outside])",
+        "score = model.score(table.X.iloc[inside], table.y[inside])",
+        "tests/cli",
+    ),
+    Mutant(
+        "missing directions are not counted",
+        "inspection/_scores.py",
+        "U = U[:, : min(k, rank)]",
+        "U = U[:, :k]",
+        "tests/inspection/test_scores.py",
+    ),
+]
+
+MUTANTS = ARRAYS + METHODS
