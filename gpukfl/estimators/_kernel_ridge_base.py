@@ -164,11 +164,14 @@ class KernelRidgeBase(HostPickled):
             msg = f"relative residual {solved.residual:.1e}: {solved.status.value}"
             warnings.warn(msg, ConvergenceWarning, stacklevel=5)
         if run.path is not None and not run.path.brackets:
-            lowest = run.ridge <= min(run.path.ridges)
-            msg = f"the best ridge, {run.ridge:.1e}, is at the edge of those tried: " + (
-                "the lengthscale may be too long" if lowest else "give one of your own"
-            )
-            warnings.warn(msg, UserWarning, stacklevel=5)
+            self._warn_at_edge(run.path, run.ridge)
+
+    def _warn_at_edge(self, path: RidgePath, ridge: float) -> None:
+        lowest = ridge <= min(path.ridges)
+        msg = f"the best ridge, {ridge:.1e}, is at the edge of those tried: " + (
+            "the lengthscale may be too long" if lowest else "give one of your own"
+        )
+        warnings.warn(msg, UserWarning, stacklevel=6)
 
     def _predict(self, X: Any, method: str) -> Array:
         """Fitted functions at `X`: (n, t)."""
