@@ -16,7 +16,7 @@ from typing import Any
 
 
 class Pool:
-    """Threads that begin when there is work for so many, and stay.
+    """Threads that begin when there is work for them, and stay.
 
     Parameters
     ----------
@@ -28,8 +28,10 @@ class Pool:
         self._initializer, self._started = initializer, 0
         self._tasks: SimpleQueue[_Task] = SimpleQueue()
 
-    def map(self, body: Callable[..., Any], /, *arguments: Iterable[Any]) -> list[Any]:
-        """Call `body` on each of the arguments, a thread each; results in order.
+    def map(
+        self, threads: int, body: Callable[..., Any], /, *arguments: Iterable[Any]
+    ) -> list[Any]:
+        """Call `body` on each of the arguments, in so many threads; results in order.
 
         Each call sees the context variables of the caller, such as `numpy.errstate`.
 
@@ -43,7 +45,7 @@ class Pool:
         calls = list(zip(*arguments, strict=True))
         job = _Job(body)
         try:
-            while self._started < len(calls):
+            while self._started < min(threads, len(calls)):
                 _thread.start_new_thread(self._work, ())
                 self._started += 1
             for k, given in enumerate(calls):

@@ -50,7 +50,7 @@ def free_threads() -> int:
 def in_threads(body: Callable[..., Any], /, *arguments: Iterable[Any]) -> list[Any]:
     """Map `body` over the arguments in the pool, one BLAS thread each; results in order."""
     with _blas().limit(limits=1, user_api="blas"):
-        return _pool(os.getpid()).map(body, *arguments)
+        return _pool(os.getpid()).map(n_threads(), body, *arguments)
 
 
 def _enter_pool() -> None:
