@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone, is_classifier
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold, ShuffleSplit, StratifiedKFold, StratifiedShuffleSplit
 
 from gpukfl._array import Array, array_namespace, is_array, is_host, like, to_host
-from gpukfl._results import History
+from gpukfl._results import History, Status
 from gpukfl._warnings import warn
 from gpukfl.estimators._copies import copies_of, is_numeric, total_weights
 
@@ -58,12 +56,7 @@ class Tuning:
         if not tuned and len(penalties) == 1:
             return clone(self.estimator).set_params(ridge=ridge, penalty=penalties[0]), False
         rows = self._rows_to_tune()
-        splits = list(self._splits(rows))
-        for penalty in penalties:
-            score = Ridges(self, penalty, splits)
-            stopped = score.climb() if tuned else score.at(ridge) is None
-            if stopped or self.late():
-                break
+        stopped = self._search(penalties, list(self._splits(rows)), None if tuned else ridge)
         finished = [trial for trial in self.trials if trial["score"] is not None]
         if not finished:  # stopped within the first fit, whose best iterate is there
             return _settled(self.trials[-1]["estimator"]), True
@@ -71,6 +64,7 @@ class Tuning:
         for trial in self.trials:
             trial["chosen"] = trial is best
         if stopped:
+            best["estimator"].status_ = Status.INTERRUPTED.name  # it stands in for the last fit
             return _settled(best["estimator"]), True
         self._warn_at_edge(best)
         settings = {"ridge": "auto", "penalty": best["penalty"]}
@@ -80,6 +74,25 @@ class Tuning:
             chosen.set_params(ridge=ridge)
         return chosen, False
 
+    def _search(
+        self,
+        penalties: list[str],
+        splits: list[tuple[np.ndarray, np.ndarray]],
+        ridge: float | str | None,
+    ) -> bool:
+        """Score the penalties, at a ridge or where it is best; True if the user stopped it."""
+        try:
+            for penalty in penalties:
+                score = Ridges(self, penalty, splits)
+                stopped = score.climb() if ridge is None else score.at(ridge) is None
+                if stopped or self.late():
+                    return stopped
+        except KeyboardInterrupt:  # between the fits
+            if not any(trial["score"] is not None for trial in self.trials):
+                raise
+            return True
+        return False
+
     def final(self, estimator: Any, max_time: float | None) -> Any:
         """Fit on everything, from the particles that tuning found."""
         warm = hasattr(estimator, "W_")
@@ -87,13 +100,16 @@ class Tuning:
         self.fit_one(estimator, self.X, self.y, self.weights, "fit")
         return _settled(estimator)
 
-    def fit_one(self, estimator: Any, X: Any, y: Any, weights: Any, stage: str) -> Any:
-        """Fit with progress."""
+    def fit_one(
+        self, estimator: Any, X: Any, y: Any, weights: Any, stage: str, *, warns: bool = True
+    ) -> Any:
+        """Fit with progress, and with or without saying that it did not converge."""
         estimator._watch = lambda k, history: self._step(stage, k, history)
+        estimator._warns = warns
         try:
             return estimator.fit(X, y, sample_weight=weights)
         finally:
-            del estimator._watch
+            del estimator._watch, estimator._warns
 
     def _step(self, stage: str, k: int, history: History) -> None:
         self.report(stage, k, history.objective[-1])
@@ -187,11 +203,9 @@ class Ridges:
                 last.set_params(warm_start=True)
                 last.W_ = self._starts[number]
             X, y = _rows_of(tuning.X, inside), _rows_of(tuning.y, inside)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ConvergenceWarning)
-                stage = f"tune {self.penalty} x{multiple:.3g}"
-                tuning.fit_one(last, X, y, _weights_of(tuning.weights, inside), stage)
-            if last.status_ == "INTERRUPTED":
+            stage = f"tune {self.penalty} x{multiple:.3g}"
+            tuning.fit_one(last, X, y, _weights_of(tuning.weights, inside), stage, warns=False)
+            if last.status_ == Status.INTERRUPTED.name:
                 break
             self._starts[number] = last.W_
             held_out.add(
@@ -202,7 +216,7 @@ class Ridges:
             )
             if tuning.late():
                 break
-        stopped = last.status_ == "INTERRUPTED"
+        stopped = last.status_ == Status.INTERRUPTED.name
         score = None if stopped else held_out.score()
         tuning.trials.append(
             {

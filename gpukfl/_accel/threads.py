@@ -10,11 +10,12 @@ import functools
 import os
 import threading
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
+
+from gpukfl._accel.pool import Pool
 
 _SERIAL_BELOW = 200_000  # elements; starting threads costs about what this many elements cost
 _here = threading.local()
@@ -49,17 +50,17 @@ def free_threads() -> int:
 def in_threads(body: Callable[..., Any], /, *arguments: Iterable[Any]) -> list[Any]:
     """Map `body` over the arguments in the pool, one BLAS thread each; results in order."""
     with _blas().limit(limits=1, user_api="blas"):
-        return list(_pool(n_threads(), os.getpid()).map(body, *arguments))
+        return _pool(os.getpid()).map(n_threads(), body, *arguments)
 
 
 def _enter_pool() -> None:
     _here.busy = True
 
 
-@functools.lru_cache(maxsize=2)
-def _pool(threads: int, process: int) -> ThreadPoolExecutor:  # noqa: ARG001
+@functools.lru_cache(maxsize=1)
+def _pool(process: int) -> Pool:  # noqa: ARG001
     """Threads kept for the next call; a forked process, which inherits none, starts its own."""
-    return ThreadPoolExecutor(threads, thread_name_prefix="gpukfl", initializer=_enter_pool)
+    return Pool(_enter_pool)
 
 
 @functools.cache

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, Self
 
+import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.metrics import r2_score
 
@@ -37,7 +38,8 @@ def unchanged_on_error(fit: Any, /) -> Any:
     def wrapped(self: Any, *args: Any, **kwargs: Any) -> Any:
         before = dict(vars(self))
         try:
-            return fit(self, *args, **kwargs)
+            with np.errstate():  # an interruption may come just where one inside is put back
+                return fit(self, *args, **kwargs)
         except BaseException:
             vars(self).clear()
             vars(self).update(before)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import sys
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -147,8 +146,7 @@ class Problem(Data):
         given = {"penalty": penalty, "penalty_strength": settings.penalty_strength}
         rule, tol, clock = settings.step_size, settings.tol, Clock(settings.max_time)
         first = None
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "overflow", RuntimeWarning)  # reported as an error
+        with np.errstate(over="ignore"):  # reported as an error
             if self.first_system is not None and held_out is None and not self.constant:
                 # Steps from a random start are coarse: the first half of them sees a sample
                 optimizer = ProximalGradient(rule, max_iter // 2, tol, clock.left())
@@ -171,7 +169,9 @@ class Problem(Data):
             )
         if first is not None:
             fit = _joined(first, fit)
-        return replace(fit, status=Status.CONVERGED) if self.constant else watcher.best(fit)
+        if self.constant and fit.status is not Status.INTERRUPTED:
+            return replace(fit, status=Status.CONVERGED)  # there were no steps to take
+        return watcher.best(fit)
 
     def shapes(self, fit: BKerNNFit, /) -> ShapeFunctions:
         """Shape functions, thinned as asked."""

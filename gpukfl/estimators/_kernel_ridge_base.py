@@ -165,11 +165,14 @@ class KernelRidgeBase(HostPickled):
             msg = f"relative residual {solved.residual:.1e}: {solved.status.value}"
             warn(msg, ConvergenceWarning)
         if run.path is not None and not run.path.brackets:
-            lowest = run.ridge <= min(run.path.ridges)
-            msg = f"the best ridge, {run.ridge:.1e}, is at the edge of those tried: " + (
-                "the lengthscale may be too long" if lowest else "give one of your own"
-            )
-            warn(msg, UserWarning)
+            self._warn_at_edge(run.path, run.ridge)
+
+    def _warn_at_edge(self, path: RidgePath, ridge: float) -> None:
+        lowest = ridge <= min(path.ridges)
+        msg = f"the best ridge, {ridge:.1e}, is at the edge of those tried: " + (
+            "the lengthscale may be too long" if lowest else "give one of your own"
+        )
+        warn(msg, UserWarning)
 
     def _predict(self, X: Any, method: str) -> Array:
         """Fitted functions at `X`: (n, t)."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -32,6 +31,7 @@ from gpukfl.methods import (
     FactoredSelection,
     FeatureSelection,
     Point,
+    RidgePath,
     Selection,
     SelectionObjective,
     best_path,
@@ -86,6 +86,16 @@ class Predictor:
     beta: np.ndarray  # (p,)
     model: Any  # KernelRidgeRegressor
     importances: np.ndarray  # (p,), summing to 1
+
+
+class _LastRegression(KernelRidgeRegressor):
+    """Kernel ridge regression on what was selected.
+
+    Smooth targets without noise want no ridge at all: that is nothing to warn of.
+    """
+
+    def _warn_at_edge(self, path: RidgePath, ridge: float) -> None:
+        pass
 
 
 class SelectionProblem(Data):
@@ -197,14 +207,9 @@ class SelectionProblem(Data):
             weights.append(self.refined(objective, selection))
         tried = [(beta, *self._best_kernel(beta, *fewer)) for beta in weights]
         beta, kernel, _ = min(tried, key=lambda found: found[2])
-        model = KernelRidgeRegressor(
-            kernel, lengthscale=1.0, standardize=False, random_state=self.rng
-        )
+        model = _LastRegression(kernel, lengthscale=1.0, standardize=False, random_state=self.rng)
         s = None if self.weights is None else to_host(self.weights)[:, 0]
-        Z = self._stretched(self.X, beta)
-        with warnings.catch_warnings():  # smooth targets without noise want no ridge at all
-            warnings.filterwarnings("ignore", message="the best ridge", category=UserWarning)
-            model.fit(Z, self.Y, sample_weight=s)
+        model.fit(self._stretched(self.X, beta), self.Y, sample_weight=s)
         return Predictor(beta, model, self._importances(model, beta, *fewer))
 
     def _importances(

@@ -159,7 +159,12 @@ class WeightingBase(Reporting, DirectionProfiles, HostPickled):
         )
         learned = self._learn(problem, search, clock)
         self.pruning_: list[dict[str, Any]] | None = None
-        chosen = self._pruned(problem, learned) if self.prune is not None else None
+        chosen = None
+        if self.prune is not None:
+            try:
+                chosen = self._pruned(problem, learned)
+            except KeyboardInterrupt:  # the whole model is there
+                learned = replace(learned, status=Status.INTERRUPTED)
         self._keep(problem, learned, chosen, X)
         self.tuning_ = self._described(search, learned)
         self._keep_gradients(problem, learned.operator, learned.A if chosen is None else chosen)

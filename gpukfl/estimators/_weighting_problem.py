@@ -372,18 +372,26 @@ class _LassoOnSums:
         self.fits, self.gap, self.status = LassoFits(Lasso()), 0.0, Status.CONVERGED
 
     def __call__(self, some: Sums, ridges: Sequence[float]) -> list[Array]:
-        """Coefficients for each ridge, along one path."""
-        return self.fits(some, ridges)
+        """Coefficients for each ridge, along one path, or KeyboardInterrupt."""
+        solved = self.fits(some, ridges)
+        if self.fits.interrupted:
+            raise KeyboardInterrupt
+        return solved
 
     def last(self, whole: Sums, ridges: Sequence[float], chosen: float) -> Array:
-        """Coefficients for the ridge that was chosen: a path from above is as quick."""
+        """Coefficients for the ridge that was chosen: a path from above is as quick.
+
+        Ctrl-C keeps what was found.
+        """
         path = [ridge for ridge in ridges if ridge >= chosen]
         k = path.index(chosen)
-        A = self(whole, path)[k]
+        A = self.fits(whole, path)[k]
         ends = [fits[k] for fits in self.fits.fits]
         self.gap = max(end.gap for end in ends)
         failed = [end.status for end in ends if end.status is not Status.CONVERGED]
         self.status = failed[0] if failed else Status.CONVERGED
+        if self.fits.interrupted:
+            self.status = Status.INTERRUPTED
         return A
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -251,7 +251,10 @@ def least_squares(
 
 @dataclass(eq=False)
 class LassoFits:
-    """Algorithm 4 on the sums, which are small: solved on the host, one target at a time."""
+    """Algorithm 4 on the sums, which are small: solved on the host, one target at a time.
+
+    Ctrl-C keeps what was found, and ends that target and all after it.
+    """
 
     solver: Lasso
     fits: list[list[LassoFit]] = field(default_factory=list)  # of the last call, [target][ridge]
@@ -261,6 +264,15 @@ class LassoFits:
         H = to_host(some.gram) / some.weight
         c = to_host(some.moment) / some.weight
         s = to_host(some.squares) / some.weight
-        self.fits = [self.solver.path(H, c[:, j], float(s[j]), ridges) for j in range(c.shape[1])]
+        self.fits, solver = [], self.solver
+        for j in range(c.shape[1]):
+            self.fits.append(solver.path(H, c[:, j], float(s[j]), ridges))
+            if self.interrupted:  # the targets left stay at 0
+                solver = replace(solver, max_iter=0)
         columns = [[one[k].coef for one in self.fits] for k in range(len(ridges))]
         return [beside(np.stack(each, axis=1), some.gram) for each in columns]
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C ended one of the paths."""
+        return any(fit.status is Status.INTERRUPTED for path in self.fits for fit in path)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gpukfl._results import Status
 from gpukfl.solvers import Lasso, largest_penalty
 
 RULES = ("norm", "bound", "risk", "error")  # (63) to (66), from strict to lenient
@@ -60,6 +61,11 @@ def candidates(
         λ relative to the one that leaves nothing, ascending; by default two to a decade.
     solver : Lasso, optional
         Its settings; by default with a tolerance at which small penalties prune at all.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        On Ctrl-C: a path that was cut off says nothing of its last penalties.
     """
     T = G.shape[0]
     kept = np.flatnonzero(np.any(A != 0, axis=1))  # what α leaves out stays out
@@ -74,6 +80,8 @@ def candidates(
         c, s = moments[:, j], max(float(squares[j]), 0.0)
         top = largest_penalty(c)
         paths.append(solver.path(H, c, s, [float(share) * top for share in shares]))
+        if any(fit.status is Status.INTERRUPTED for fit in paths[-1]):
+            raise KeyboardInterrupt
     found = []
     for k, share in enumerate(shares):
         B = np.zeros_like(A)

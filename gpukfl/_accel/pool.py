@@ -1,0 +1,100 @@
+"""Threads that wait for work, and that Ctrl-C cannot leave locked.
+
+An interruption is raised in the main thread between any two steps of the interpreter. The locks of
+`concurrent.futures` and `threading` are taken in Python code, and one that comes just then leaves
+them taken for ever: the next call would hang. A `queue.SimpleQueue` is one step.
+"""
+
+from __future__ import annotations
+
+import _thread
+import contextvars
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from queue import SimpleQueue
+from typing import Any
+
+
+class Pool:
+    """Threads that begin when there is work for them, and stay.
+
+    Parameters
+    ----------
+    initializer : callable
+        Called once in each thread.
+    """
+
+    def __init__(self, initializer: Callable[[], None], /) -> None:
+        self._initializer, self._started = initializer, 0
+        self._tasks: SimpleQueue[_Task] = SimpleQueue()
+
+    def map(
+        self, threads: int, body: Callable[..., Any], /, *arguments: Iterable[Any]
+    ) -> list[Any]:
+        """Call `body` on each of the arguments, in so many threads; results in order.
+
+        Each call sees the context variables of the caller, such as `numpy.errstate`.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            On Ctrl-C: what has not begun is left out, what has begun ends unseen.
+        BaseException
+            What a call raised, the first in order, once all have ended.
+        """
+        calls = list(zip(*arguments, strict=True))
+        job = _Job(body)
+        try:
+            while self._started < min(threads, len(calls)):
+                _thread.start_new_thread(self._work, ())
+                self._started += 1
+            for k, given in enumerate(calls):
+                self._tasks.put(_Task(job, k, given, contextvars.copy_context()))
+            ended = sorted((job.done.get() for _ in calls), key=lambda end: end[0])
+        finally:
+            job.cancelled = True
+        return [_outcome(result, error) for _, result, error in ended]
+
+    def _work(self) -> None:
+        self._initializer()
+        while True:
+            self._tasks.get().run()  # held by no name, so that what waits keeps no array alive
+
+
+@dataclass(eq=False)
+class _Job:
+    """Calls that belong together."""
+
+    body: Callable[..., Any]
+    cancelled: bool = False
+    done: SimpleQueue[tuple[int, Any, BaseException | None]] = field(default_factory=SimpleQueue)
+
+
+@dataclass(frozen=True, eq=False)
+class _Task:
+    """One call of a job."""
+
+    job: _Job
+    number: int
+    given: tuple[Any, ...]
+    context: contextvars.Context
+
+    def run(self) -> None:
+        """Call, unless nobody waits any more."""
+        if self.job.cancelled:
+            return
+        result = failed = None
+        try:
+            result = self.context.run(self.job.body, *self.given)
+        except BaseException as error:  # for the caller to see
+            failed = error
+        self.job.done.put((self.number, result, failed))
+
+
+def _outcome(result: Any, error: BaseException | None) -> Any:
+    if error is not None:
+        try:
+            raise error
+        finally:
+            del error  # this frame is in its traceback
+    return result

@@ -1,0 +1,188 @@
+"""Ctrl-C at any time of a fit or a prediction, by real signals, and what it leaves behind."""
+
+import functools
+import random
+import signal
+import time
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from small_fits import CASES
+from threadpoolctl import threadpool_info
+
+import gpukfl
+from gpukfl._accel import threads
+
+pytestmark = [
+    pytest.mark.skipif(
+        not hasattr(signal, "setitimer"), reason="this system has no timers that send signals"
+    ),
+    # psutil reads the free memory, and an interruption may come before it closes the file
+    pytest.mark.filterwarnings("ignore:unclosed file .*meminfo:ResourceWarning"),
+]
+FEW, MANY = 10, 50  # interruptions of a fit of many milliseconds, and of a quick one
+PROMPT = 1.0  # seconds of processor time from the signal to the end
+cases = pytest.mark.parametrize("name", CASES)
+
+
+class CtrlC:
+    """A signal that raises KeyboardInterrupt in the main thread, as the keys do."""
+
+    def __enter__(self):
+        self.before = signal.signal(signal.SIGALRM, self._strike)
+        return self
+
+    def __exit__(self, *_):
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, self.before)
+
+    def _strike(self, *_):
+        self.struck = None if self.ended else time.process_time()
+        raise KeyboardInterrupt
+
+    def during(self, work, after):
+        """Do the work and send the signal after some seconds: what it gives, or None."""
+        self.struck, self.ended, result = None, False, None
+        try:
+            signal.setitimer(signal.ITIMER_REAL, after)
+            result = work()
+            self.ended = True
+            signal.setitimer(signal.ITIMER_REAL, 0)
+        except KeyboardInterrupt:
+            if self.struck is not None and not self.ended:
+                result = None
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+        if self.came:
+            assert time.process_time() - self.struck < PROMPT
+        return result
+
+    @property
+    def came(self):
+        """Whether the signal came before the work had ended."""
+        return self.struck is not None
+
+
+@pytest.fixture
+def ctrl_c():
+    with CtrlC() as one:
+        yield one
+
+
+def at_random_times(work, count):
+    """Times from the beginning to the end of the work, one in each of `count` equal parts."""
+    begun = time.perf_counter()
+    work()
+    took, draw = time.perf_counter() - begun, random.Random(0)
+    return [(k + draw.random()) / count * took for k in range(count)]
+
+
+@functools.cache
+def fitted(name):
+    """Model of a case, to compare with."""
+    case = CASES[name]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return case.fit(case.new())
+
+
+def process_state():
+    """What belongs to the whole process."""
+    blas = [(pool["filepath"], pool["num_threads"]) for pool in threadpool_info()]
+    return np.geterr(), list(warnings.filters), blas
+
+
+@cases
+def test_an_interrupted_fit_says_so_or_leaves_the_estimator_as_it_was(name, ctrl_c):
+    case = CASES[name]
+    expected = case.predict(fitted(name))
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        times = at_random_times(lambda: case.fit(case.new()), MANY if case.quick else FEW)
+        before, came = process_state(), 0
+        for after in times:
+            seen.clear()
+            estimator = case.new()
+            untouched = None if estimator is None else dict(vars(estimator))
+            model = ctrl_c.during(lambda one=estimator: case.fit(one), after)
+            came += ctrl_c.came
+            if model is None:
+                assert estimator is None or vars(estimator) == untouched
+            elif ctrl_c.came:
+                assert model.status_ == "INTERRUPTED"
+                assert any(issubclass(one.category, ConvergenceWarning) for one in seen)
+                assert np.isfinite(case.predict(model)).all()
+        assert process_state() == before
+        assert came
+        np.testing.assert_array_equal(case.predict(case.fit(case.new())), expected)
+
+
+@cases
+def test_an_interrupted_prediction_raises_and_changes_nothing(name, ctrl_c):
+    case, model = CASES[name], fitted(name)
+    expected, before = case.predict(model), dict(vars(model))
+    for after in at_random_times(lambda: case.predict(model), 10):
+        predicted = ctrl_c.during(lambda: case.predict(model), after)
+        assert predicted is None or not ctrl_c.came
+        assert vars(model) == before
+    np.testing.assert_array_equal(case.predict(model), expected)
+
+
+# ---------------------------------------------------------------------- threads of our own
+
+
+def test_threads_work_on_after_any_number_of_interruptions(ctrl_c):
+    draw = random.Random(0)
+
+    def without_end():
+        while True:
+            threads.in_threads(lambda k: k, range(2))
+
+    until = time.perf_counter() + 2.0
+    while time.perf_counter() < until:
+        ctrl_c.during(without_end, draw.uniform(1e-5, 1e-3))
+        assert threads.in_threads(lambda k: k * k, range(4)) == [0, 1, 4, 9]
+
+
+def test_an_interruption_leaves_out_what_has_not_begun(ctrl_c, monkeypatch):
+    monkeypatch.setenv("GPUKFL_NUM_THREADS", "2")
+    begun = []
+
+    def slow(k):
+        begun.append(k)
+        time.sleep(0.1)
+
+    assert ctrl_c.during(lambda: threads.in_threads(slow, range(50)), 0.15) is None
+    assert ctrl_c.came
+    threads.in_threads(lambda k: k, range(2))  # waits for those that had begun
+    assert len(begun) < 10
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        gpukfl.BKerNNRegressor(n_particles=100, max_iter=5, random_state=0),
+        gpukfl.BrownianKernelRidge(random_state=0),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+def test_fits_that_use_several_threads_can_be_interrupted_and_repeated(
+    estimator, ctrl_c, monkeypatch
+):
+    monkeypatch.setenv("GPUKFL_NUM_THREADS", "2")
+    Z = np.random.default_rng(0).standard_normal((700, 5))
+
+    def fit():
+        return clone(estimator).fit(Z, Z[:, 0])
+
+    expected, came = fit().predict(Z), 0
+    for after in at_random_times(fit, FEW):
+        model = ctrl_c.during(fit, after)
+        came += ctrl_c.came
+        assert model is None or not ctrl_c.came or model.status_ == "INTERRUPTED"
+    assert came
+    np.testing.assert_array_equal(fit().predict(Z), expected)
