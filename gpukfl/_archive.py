@@ -8,6 +8,7 @@ is parsed. Array headers are read by a strict pattern, and nothing in a file is 
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import io
 import json
@@ -189,7 +190,10 @@ def _refusals() -> Iterator[None]:
         yield
     except RefusedError:
         raise
-    except _UNREADABLE as error:
+    except (*_UNREADABLE, OSError) as error:
+        # Of the system's errors only a place before the file's beginning is the file's fault
+        if isinstance(error, OSError) and error.errno != errno.EINVAL:
+            raise
         msg = "which is not a readable archive"
         raise RefusedError(msg) from error
 
