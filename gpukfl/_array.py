@@ -36,6 +36,17 @@ def is_torch(x: Array, /) -> bool:
     return bool(compat.is_torch_array(x))
 
 
+def odd_storage(x: Any, /) -> str | None:
+    """How a torch tensor is stored that cannot be computed with, None for all others."""
+    if not is_torch(x):
+        return None
+    if "strided" not in str(x.layout):
+        return f"sparse tensor ({x.layout})"
+    if x.is_quantized:
+        return "quantized tensor"
+    return "meta tensor, which has no values" if x.is_meta else None
+
+
 def like(x: Array, /) -> dict[str, Any]:
     """Creation keywords that place a new array beside `x`: its dtype and its device."""
     return {"dtype": x.dtype, "device": device_of(x)}

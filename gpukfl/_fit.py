@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from gpukfl._model import Model
@@ -27,7 +26,7 @@ from gpukfl.estimators import (
     RKHSWeightingClassifier,
     RKHSWeightingRegressor,
 )
-from gpukfl.estimators._validation import check_number
+from gpukfl.estimators._validation import check_container, check_number
 from gpukfl.penalties import PENALTIES
 
 METHODS: dict[str, dict[str, Any]] = {
@@ -225,9 +224,8 @@ def _check(method: str, task: str, ridge: Any, penalty: str | None, max_time: An
 
 def _check_lengths(X: Any, y: Any, sample_weight: Any) -> None:
     """Refuse, before anything is split, what no estimator takes."""
-    if sparse.issparse(X):
-        msg = f"Sparse data was passed: expected a dense array or frame, got {type(X).__name__}"
-        raise TypeError(msg)
+    check_container("X", X)
+    check_container("y", y, labels=True)
     if X is None or y is None:
         msg = f"expected X and y, got None for the {'data X' if X is None else 'target y'}"
         raise ValueError(msg)

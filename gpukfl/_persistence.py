@@ -1,66 +1,87 @@
-"""Model files: arrays and JSON in a zip archive, nothing that executes."""
+"""Model files: arrays and JSON that are checked before they are read, nothing that executes."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
-import zipfile
-import zlib
+import types
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin, get_type_hints
 
 import numpy as np
+from sklearn.utils import check_random_state
 
+from gpukfl._archive import DEEPEST, LARGEST_HEADER, Archive, RefusedError, Stored, write_archive
 from gpukfl._array import is_array, to_host
 from gpukfl._fit import METHODS
 from gpukfl._model import Model
+from gpukfl._replacing import replacing
 from gpukfl._results import History
 from gpukfl._version import __version__
+from gpukfl.estimators._attributes import check_attributes, check_values, trials
+from gpukfl.estimators._declared import Declared, MisfitError, Names, Number, Text, Whole
 from gpukfl.instantiations import INSTANTIATIONS, RandomKitchenSinks
 from gpukfl.kernels import KERNELS, Product, Scaled, Sum
 from gpukfl.methods import ShapeFunctions
 
-FORMAT, VERSION = "gpukfl-model", 1
-_CLASSES = {c.__name__: c for tasks in METHODS.values() for c in tasks.values()}
+FORMAT, VERSION = "gpukfl-model", 2
 _KERNELS = (*KERNELS.values(), Sum, Product, Scaled)
 _INSTANTIATIONS = (*INSTANTIATIONS.values(), RandomKitchenSinks)
 _LEARNED: tuple[Any, ...] = (ShapeFunctions, History)
 _RECORDS: dict[str, Any] = {c.__name__: c for c in _LEARNED + _KERNELS + _INSTANTIATIONS}
 _PLAIN = (str, int, float, bool, type(None))
+_KEYS = ("format", "version", "gpukfl", "model", "parameters", "fitted")
+_MODEL: dict[str, Declared] = {  # beside the estimator, its tuning, and what names it
+    "n_samples": Whole("n_samples"),
+    "feature_names": Names(),
+    "target_name": Text(),
+    "seconds": Number(),
+}
 
 
 def save(model: Model, path: str | Path, /) -> None:
-    """Write `model` to one file.
+    """Write `model` to one file, which replaces an older one when it is complete.
 
     Raises
     ------
     TypeError
         If the model holds something that is neither an array nor JSON.
+    ValueError
+        If it is not as `gpukfl.fit` made it.
+    OSError
+        If the file cannot be written; an older one stays as it was.
     """
     arrays: dict[str, np.ndarray] = {}
+    header = _header_of(model, arrays)
+    try:
+        _assembled(header, arrays)
+    except (RefusedError, MisfitError) as error:
+        msg = f"expected a model as gpukfl.fit makes it, got one {error}"
+        raise ValueError(msg) from error
+    text = json.dumps(header).encode()
+    if len(text) > LARGEST_HEADER:
+        msg = f"expected names and histories of at most {LARGEST_HEADER} bytes, got {len(text)}"
+        raise ValueError(msg)
+    with replacing(path) as file:
+        write_archive(file, text, arrays)
+
+
+def _header_of(model: Model, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
+    """Describe `model` in JSON, with its arrays set aside."""
     state = model.estimator.__getstate__()
-    parameters = model.estimator.get_params()
+    parameters = model.estimator.get_params(deep=False)
     if not isinstance(parameters["random_state"], _PLAIN):
         parameters["random_state"] = None
-    fitted = {key: value for key, value in state.items() if key not in parameters}
-    fitted = {key: value for key, value in fitted.items() if key != "_sklearn_version"}
-    header = {
-        "format": FORMAT,
-        "version": VERSION,
-        "gpukfl": __version__,
-        "class": type(model.estimator).__name__,
-        "parameters": _encode(parameters, "parameters", arrays),
-        "fitted": _encode(fitted, "fitted", arrays),
-        "names": sorted(fitted),
-        "model": _model_fields(model),
-    }
-    with Path(path).open("wb") as file:
-        np.savez_compressed(file, header=np.array(json.dumps(header)), **arrays)  # type: ignore[arg-type]
-
-
-def _model_fields(model: Model) -> dict[str, Any]:
+    fitted = {k: v for k, v in state.items() if k not in parameters and k != "_sklearn_version"}
     names = [f.name for f in dataclasses.fields(model) if f.name != "estimator"]
-    return {name: getattr(model, name) for name in names}
+    parts = {
+        "model": {name: getattr(model, name) for name in names},
+        "parameters": parameters,
+        "fitted": fitted,
+    }
+    encoded = {part: _encode(values, part, arrays)["dict"] for part, values in parts.items()}
+    return {"format": FORMAT, "version": VERSION, "gpukfl": __version__, **encoded}
 
 
 def load(path: str | Path, /) -> Model:
@@ -79,48 +100,106 @@ def load(path: str | Path, /) -> Model:
     Raises
     ------
     ValueError
-        If the file is truncated, not a gpukfl model, or of a newer version.
+        If the file is truncated, damaged, not a gpukfl model, or of another version.
     OSError
         If it cannot be read.
     """
-    try:
-        with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            header = json.loads(str(archive["header"]))
-            arrays = {key: archive[key] for key in archive.files if key != "header"}
-    except (zipfile.BadZipFile, zlib.error, KeyError, TypeError, ValueError, EOFError) as error:
-        msg = f"expected a gpukfl model file, got {path}, which is truncated or something else"
-        raise ValueError(msg) from error
-    if not isinstance(header, dict) or header.get("format") != FORMAT:
-        msg = f"expected a gpukfl model file, got {path}, which is something else"
-        raise ValueError(msg)
+    with Path(path).open("rb") as file:
+        try:
+            archive = Archive(file)
+            _check_version(archive.header)
+            estimator, about = _assembled(archive.header, archive.arrays)
+            for name, value in vars(estimator).items():
+                setattr(estimator, name, _filled(value, archive.read))
+            check_values(estimator)
+        except (RefusedError, MisfitError) as error:
+            msg = f"expected a gpukfl model file, got {path}, {error}"
+            raise ValueError(msg) from error
+    return Model(estimator=estimator, **about)
+
+
+def _check_version(header: dict[str, Any]) -> None:
     version = header.get("version")
-    if isinstance(version, int) and version > VERSION:
-        msg = (
-            f"expected a model file of version {VERSION} or older, got version {version} written "
-            f"by gpukfl {header.get('gpukfl')}: upgrade gpukfl"
-        )
-        raise ValueError(msg)
+    if header.get("format") != FORMAT or not isinstance(version, int):
+        msg = "which is something else"
+        raise RefusedError(msg)
+    if version != VERSION:
+        advice = "upgrade gpukfl" if version > VERSION else "fit and save the model again"
+        msg = f"which is of version {version}: expected version {VERSION}; {advice}"
+        raise RefusedError(msg)
+
+
+def _assembled(header: dict[str, Any], arrays: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """Check everything in a header, and give the estimator and the model's other fields.
+
+    Arrays are those of `arrays`, read or not: only their dtypes and shapes are looked at.
+    """
+    if set(header) != set(_KEYS):
+        msg = f"whose header has other keys than {', '.join(_KEYS)}"
+        raise RefusedError(msg)
+    unused = dict(arrays)
+    about, parameters, fitted = (
+        _decoded_part(header[part], part, unused) for part in ("model", "parameters", "fitted")
+    )
+    if unused:
+        msg = f"which holds arrays that nothing is made of: {', '.join(list(unused)[:5])}"
+        raise RefusedError(msg)
+    kind = _class_of(about)
+    estimator = _unfitted(kind, parameters)
+    sizes = check_attributes(kind, fitted)
+    for name, what in _MODEL.items():
+        what.check(name, about.get(name), sizes)
+    trials(kind).check("tuning", about.get("tuning"), sizes)
+    if any(trial["chosen"] and trial["score"] is None for trial in about["tuning"]):
+        msg = "whose chosen setting has no score"
+        raise RefusedError(msg)
+    vars(estimator).update(fitted)
+    return estimator, about
+
+
+def _class_of(about: dict[str, Any]) -> type:
+    known = {*_MODEL, "method", "task", "tuning"}
+    method, task = str(about.get("method")), about.get("task")
+    if set(about) != known or task not in list(METHODS.get(method, {})):
+        msg = f"whose model is not of {', '.join(METHODS)} with {', '.join(sorted(known))}"
+        raise RefusedError(msg)
+    return METHODS[method][str(task)]
+
+
+def _unfitted(kind: type, parameters: dict[str, Any]) -> Any:
+    names = kind._get_param_names()  # type: ignore[attr-defined]
+    if set(parameters) != set(names):
+        msg = f"whose parameters are not those of {kind.__name__}"
+        raise RefusedError(msg)
+    estimator = kind(**parameters)
     try:
-        return _rebuild(header, arrays)
-    except (KeyError, TypeError, AttributeError) as error:
-        msg = f"expected a gpukfl model file, got {path}, whose contents do not fit together"
-        raise ValueError(msg) from error
+        estimator._check_parameters()
+        check_random_state(estimator.random_state)
+    except (TypeError, ValueError, OverflowError) as error:
+        msg = f"whose parameters do not fit: {error}"
+        raise RefusedError(msg) from error
+    return estimator
 
 
-def _rebuild(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Model:
-    if header["version"] != VERSION:
-        raise KeyError(header["version"])
-    estimator = _CLASSES[header["class"]](**_decode(header["parameters"], arrays))
-    fitted = _decode(header["fitted"], arrays)
-    if sorted(fitted) != header["names"] or not fitted:
-        raise KeyError(header["names"])
-    for name, value in fitted.items():
-        setattr(estimator, name, value)
-    return Model(estimator=estimator, **header["model"])
+def _filled(value: Any, read: Callable[[Stored], np.ndarray]) -> Any:
+    """Put arrays in the places that are kept for them."""
+    if isinstance(value, Stored):
+        return read(value)
+    if isinstance(value, dict):
+        return {key: _filled(item, read) for key, item in value.items()}
+    if isinstance(value, ShapeFunctions):
+        return ShapeFunctions(_filled(value.knots, read), _filled(value.values, read))
+    return value
+
+
+# ---------------------------------------------------------------------- JSON
 
 
 def _encode(value: Any, key: str, arrays: dict[str, np.ndarray]) -> Any:
     """Turn `value` into JSON, with the arrays set aside under their keys."""
+    if key.count("/") > DEEPEST // 3:  # a record is two or three brackets
+        msg = f"expected values at most {DEEPEST // 3} deep in a model, got more at {key[:60]}..."
+        raise ValueError(msg)
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, _PLAIN):
@@ -136,23 +215,69 @@ def _encode(value: Any, key: str, arrays: dict[str, np.ndarray]) -> Any:
         inside = {n: _encode(getattr(value, n), f"{key}/{n}", arrays) for n in names}
         return {"record": type(value).__name__, "fields": inside}
     if isinstance(value, (list, tuple)):
-        return {"list": [_encode(v, f"{key}/{k}", arrays) for k, v in enumerate(value)]}
+        return [_encode(v, f"{key}/{k}", arrays) for k, v in enumerate(value)]
     if isinstance(value, dict):
         return {"dict": {k: _encode(v, f"{key}/{k}", arrays) for k, v in value.items()}}
     msg = f"expected arrays, numbers and text in a model, got {type(value).__name__} at {key}"
     raise TypeError(msg)
 
 
-def _decode(value: Any, arrays: dict[str, np.ndarray]) -> Any:
+def _decoded_part(value: Any, key: str, arrays: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(value, dict):
+        msg = f"whose {key} is not an object"
+        raise RefusedError(msg)
+    return {name: _decode(item, f"{key}/{name}", arrays) for name, item in value.items()}
+
+
+def _decode(value: Any, key: str, arrays: dict[str, Any]) -> Any:
+    """Make a value of JSON; takes each array that it uses out of `arrays`."""
+    if isinstance(value, _PLAIN):
         return value
-    if "array" in value:
-        return arrays[value["array"]]
-    if "objects" in value:
-        return np.array([_decode(item, arrays) for item in value["objects"]], dtype=object)
-    if "record" in value:
-        fields = {name: _decode(item, arrays) for name, item in value["fields"].items()}
-        return _RECORDS[value["record"]](**fields)
-    if "list" in value:
-        return [_decode(item, arrays) for item in value["list"]]
-    return {name: _decode(item, arrays) for name, item in value["dict"].items()}
+    if isinstance(value, list):
+        return [_decode(item, f"{key}/{k}", arrays) for k, item in enumerate(value)]
+    tags = set(value)
+    if tags == {"dict"}:
+        return _decoded_part(value["dict"], key, arrays)
+    if tags == {"array"} and value["array"] == key and key in arrays:
+        return arrays.pop(key)
+    if tags == {"objects"} and _is_plain_list(value["objects"]):
+        return np.array(value["objects"], dtype=object)
+    if tags == {"record", "fields"}:
+        return _record(value["record"], _decoded_part(value["fields"], key, arrays), key)
+    msg = f"which says of {key} neither a value nor an array that it holds"
+    raise RefusedError(msg)
+
+
+def _is_plain_list(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, _PLAIN) for item in value)
+
+
+def _record(name: Any, values: dict[str, Any], key: str) -> Any:
+    kind = _RECORDS.get(name) if isinstance(name, str) else None
+    if kind is None or set(values) != {f.name for f in dataclasses.fields(kind)}:
+        msg = f"whose {key} is no record that is known"
+        raise RefusedError(msg)
+    hints = get_type_hints(kind)
+    wrong = [field for field, value in values.items() if not _is_of(value, hints[field])]
+    if wrong:
+        msg = f"whose {key} has no {kind.__name__} for {', '.join(wrong)}"
+        raise RefusedError(msg)
+    try:
+        return kind(**values)
+    except (TypeError, ValueError, OverflowError) as error:
+        msg = f"whose {key} is no {kind.__name__}: {error}"
+        raise RefusedError(msg) from error
+
+
+def _is_of(value: Any, hint: Any) -> bool:
+    """Whether a value is of the type that a field is annotated with."""
+    if hint is Any:  # an array, whose declaration says more
+        return True
+    if isinstance(hint, types.UnionType):
+        return any(_is_of(value, one) for one in get_args(hint))
+    if get_origin(hint) in (list, tuple):
+        inner = get_args(hint)[0]
+        return isinstance(value, list) and all(_is_of(item, inner) for item in value)
+    if hint is int:
+        return type(value) is int or (type(value) is float and value.is_integer())
+    return type(value) in (int, float) if hint is float else isinstance(value, hint)

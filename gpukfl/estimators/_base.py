@@ -12,9 +12,13 @@ import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.metrics import r2_score
 
-from gpukfl._array import Array, as_columns, is_array, is_host, to_host
+from gpukfl._array import Array, array_namespace, as_columns, is_array, is_host, to_host
 from gpukfl._results import History
-from gpukfl.estimators._validation import validate_samples, validate_targets
+from gpukfl.estimators._validation import (
+    check_finite_prediction,
+    validate_samples,
+    validate_targets,
+)
 
 
 def on_host(value: Any, /) -> Any:
@@ -29,6 +33,21 @@ def on_host(value: Any, /) -> Any:
         fields = {f.name: on_host(getattr(value, f.name)) for f in dataclasses.fields(value)}
         return type(value)(**fields)
     return value
+
+
+def finite_prediction(estimator: Any, X: Any, method: str, /) -> Array:
+    """Fitted functions of an estimator at `X`: (n, t).
+
+    Raises
+    ------
+    ValueError
+        If the data are not as in the fit, or a row is so far from them that a result overflows.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):  # reported just below
+        predicted = estimator._predict(X, method)
+    bits = array_namespace(predicted).finfo
+    precision = min(predicted.dtype, estimator.intercept_.dtype, key=lambda t: bits(t).bits)
+    return check_finite_prediction(predicted, "prediction", precision)
 
 
 def unchanged_on_error(fit: Any, /) -> Any:
@@ -104,7 +123,7 @@ class ArrayRegressor(RegressorMixin):
         array of shape (n_samples,) or (n_samples, n_targets)
             Predictions, of the library, device and dtype of X.
         """
-        predictions = self._predict(X, "predict")
+        predictions = finite_prediction(self, X, "predict")
         return predictions[:, 0] if self._one_target else predictions
 
     def __sklearn_tags__(self) -> Any:

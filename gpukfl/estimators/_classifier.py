@@ -10,7 +10,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
 
 from gpukfl._array import Array, array_namespace, is_array, library_of, like, to_host
-from gpukfl.estimators._base import unchanged_on_error
+from gpukfl.estimators._base import finite_prediction, unchanged_on_error
 from gpukfl.estimators._validation import validate_labels, validate_samples
 
 
@@ -77,7 +77,7 @@ class OneHotClassifier(ClassifierMixin):
         return self._scores(X, "decision_function")
 
     def _scores(self, X: Any, method: str) -> Array:
-        scores = self._predict(X, method)
+        scores = finite_prediction(self, X, method)
         return scores[:, 0] - 0.5 if len(self.classes_) <= 2 else scores
 
     def predict_proba(self, X: Any) -> Array:
@@ -93,7 +93,7 @@ class OneHotClassifier(ClassifierMixin):
         array of shape (n_samples, n_classes)
             Rows sum to 1.
         """
-        scores = self._predict(X, "predict_proba")
+        scores = finite_prediction(self, X, "predict_proba")
         xp = array_namespace(scores)
         if len(self.classes_) == 1:
             return xp.ones_like(scores)

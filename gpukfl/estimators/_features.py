@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from gpukfl._array import Array, array_namespace, beside, like, to_host
 from gpukfl._rows import Rows
-from gpukfl.estimators._validation import validate_samples
+from gpukfl.estimators._validation import check_finite_prediction, validate_samples
 from gpukfl.inspection import effective_rank, leading_directions
 
 
@@ -52,7 +52,9 @@ class LinearFeatures(TransformerMixin):
         reference = xp.empty((0,), dtype=X.dtype, device=like(self.components_)["device"])
         rows = Rows(X, reference, self.mean_, self.scale_)
         components = xp.astype(self.components_, X.dtype, copy=False)
-        return xp.concat([block @ components.T for _, _, block in rows.blocks()], axis=0)
+        with np.errstate(over="ignore", invalid="ignore"):  # reported just below
+            parts = [block @ components.T for _, _, block in rows.blocks()]
+        return check_finite_prediction(xp.concat(parts, axis=0), "projection", X.dtype)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:  # noqa: ARG002
         """Names of the learned features, for `set_output`."""

@@ -56,6 +56,9 @@ class Retraining:
     R_: Array
     eta_: Array
     sparsity_exponent: float
+    _offset: Any
+    _y_scale: Any
+    _y_mean: Any
 
     def _check_retrain(self) -> None:
         value = self.retrain
@@ -78,6 +81,7 @@ class Retraining:
         self.retrain_components_ = None
         self.kernel_: Kernel | None = None
         self.retrained_, self.centers_, self.dual_coef_ = None, None, None
+        self._offset, self._y_scale, self._y_mean = None, None, None
 
     def _retrain(
         self,

@@ -138,7 +138,7 @@ class RegFeaLSearch:
                 "degree_decay": trial.at[0].decay,
                 "max_degree": trial.at[0].largest,
                 "strength": trial.at[1],
-                "score": trial.score if trial.coordinates is None else trial.retrained_score,
+                "score": float(trial.score if trial.coordinates is None else trial.retrained_score),
                 "chosen": trial is self.best,
             }
             for trial in (self.trials if self._is_open else [])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import numbers
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -24,12 +26,14 @@ from gpukfl._array import (
     is_host,
     is_torch,
     library_of,
+    odd_storage,
     to_host,
 )
 from gpukfl._places import BACKENDS
 from gpukfl._rows import Rows
 
 _FLOATS = ("float32", "float64")
+_NO_NUMBERS = ("could not convert", "float() argument", "setting an array element")  # NumPy's words
 _MEMMAP_ROWS = 2**18  # rows of a memory map checked at a time
 
 
@@ -46,12 +50,7 @@ def validate_samples(
         If `X` is not a finite real matrix with the expected number of features, or of another
         library than the model was fitted on.
     """
-    if sparse.issparse(X):
-        msg = (
-            "Sparse data was passed: expected a dense array or frame, got "
-            f"{type(X).__name__}; X.toarray() makes one if it fits in memory"
-        )
-        raise TypeError(msg)
+    check_container("X", X)
     given = library_of(X) if is_array(X) else "numpy"  # lists and frames become NumPy arrays
     if not reset and given != estimator._library:
         msg = (
@@ -65,14 +64,65 @@ def validate_samples(
         return X
     if is_array(X) and not is_host(X):
         return _validate_device_array(estimator, X, reset=reset, min_samples=min_samples)
-    return validate_data(
-        estimator,
-        X,
-        reset=reset,
-        dtype=[np.float64, np.float32],
-        ensure_min_samples=min_samples,
-        order="C",
-    )
+    with _numbers_of("X"):
+        return validate_data(
+            estimator,
+            X,
+            reset=reset,
+            dtype=[np.float64, np.float32],
+            ensure_min_samples=min_samples,
+            order="C",
+        )
+
+
+def check_container(name: str, x: Any, /, *, labels: bool = False) -> None:
+    """Raise TypeError or ValueError for what is no array, frame or list of finite length."""
+    stored = odd_storage(x)
+    if sparse.issparse(x) or (stored is not None and "sparse" in stored):
+        msg = (
+            f"Sparse data was passed: expected a dense array or frame for {name}, got "
+            f"{stored or type(x).__name__}; {name}.{'to_dense' if stored else 'toarray'}() makes "
+            "one if it fits in memory"
+        )
+        raise TypeError(msg)
+    wanted = f"expected an array{', a frame' if name == 'X' else ''} or a list for {name}, got"
+    if stored is not None:
+        msg = f"{wanted} a {stored}"
+        raise TypeError(msg)
+    if isinstance(x, (numbers.Number, str, bytes)) or getattr(x, "shape", None) == ():
+        msg = f"{wanted} one value"
+        shape = "Expected 2D array, got scalar array instead: " if name == "X" else ""
+        raise ValueError(f"{shape}{msg}")  # noqa: EM102
+    if x is not None and not (hasattr(x, "__len__") and hasattr(x, "__getitem__")):
+        msg = f"{wanted} {type(x).__name__}"
+        raise TypeError(msg)
+    if isinstance(x, dict):
+        msg = f"{wanted} dict: pandas.DataFrame makes a frame of it"
+        raise TypeError(msg)
+    if np.ma.is_masked(x):
+        msg = f"{wanted} a masked array with masked values: fill them, or leave out their rows"
+        raise ValueError(msg)
+    kind = getattr(getattr(x, "dtype", None), "kind", "f")
+    if kind == "V" or (kind in "mM" and not labels):
+        msg = f"expected numbers for {name}, got {x.dtype}"
+        raise ValueError(msg)
+    columns = list(getattr(x, "columns", ()))
+    if len(set(columns)) < len(columns):
+        twice = sorted({str(c) for c in columns if columns.count(c) > 1})
+        msg = f"expected columns of different names in {name}, got {', '.join(twice[:10])} twice"
+        raise ValueError(msg)
+
+
+@contextlib.contextmanager
+def _numbers_of(name: str) -> Iterator[None]:
+    """Say which argument NumPy could not make numbers of."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        if not str(error).startswith(_NO_NUMBERS):
+            raise
+        msg = f"expected {name} to be numbers, in rows of one length, got others: {error}"
+        raise type(error)(msg) from error
 
 
 def _check_memory_map(estimator: Any, X: np.memmap, *, reset: bool, min_samples: int) -> None:
@@ -132,6 +182,7 @@ def _check_finite(x: Array, name: str) -> None:
 
 def validate_targets(y: Any, X: Array, /) -> Array:
     """Validate numeric targets (n,) or (n, t) for `X`; a float array of y's own library."""
+    check_container("y", y)
     if is_array(y) and not is_host(y):
         xp = array_namespace(y)
         y = without_graph(y)
@@ -139,15 +190,19 @@ def validate_targets(y: Any, X: Array, /) -> Array:
             msg = f"expected y of shape (n,) or (n, t), got {tuple(y.shape)}"
             raise ValueError(msg)
         check_consistent_length_of(X, y)
+        if xp.isdtype(y.dtype, "complex floating"):
+            msg = f"Complex data not supported: expected real targets, got dtype {y.dtype}"
+            raise ValueError(msg)
         y = y if xp.isdtype(y.dtype, "real floating") else xp.astype(y, xp.float64)
         _check_finite(y, "y")
         return y
     if y is None:
         msg = "requires y to be passed, but the target y is None: expected (n,) or (n, t), got None"
         raise ValueError(msg)
-    y = check_array(y, ensure_2d=False, dtype=None, input_name="y", ensure_min_samples=0)
-    if y.dtype.kind in "OUS":
-        y = y.astype(np.float64)
+    with _numbers_of("y"):
+        y = check_array(y, ensure_2d=False, dtype=None, input_name="y", ensure_min_samples=0)
+        if y.dtype.kind in "OUS":
+            y = y.astype(np.float64)
     if y.dtype.kind == "c":
         msg = f"Complex data not supported: expected real targets, got dtype {y.dtype}"
         raise ValueError(msg)
@@ -170,7 +225,9 @@ def validate_labels(y: Any, X: Array, /) -> np.ndarray:
     if y is None:
         msg = "requires y to be passed, but the target y is None: expected labels, got None"
         raise ValueError(msg)
-    labels = column_or_1d(to_host(without_graph(y)) if is_array(y) else y, warn=True)
+    check_container("y", y, labels=True)
+    with _numbers_of("y"):
+        labels = column_or_1d(to_host(without_graph(y)) if is_array(y) else y, warn=True)
     if labels.dtype.kind in "fc" and not np.all(np.isfinite(labels)):
         msg = "Input y contains NaN or infinity: expected a label for each sample"
         raise ValueError(msg)
@@ -302,6 +359,22 @@ def check_finite_result(*results: Array) -> None:
                 "dtype='float64'"
             )
             raise ValueError(msg)
+
+
+def check_finite_prediction(predicted: Array, what: str, precision: object, /) -> Array:
+    """Give predictions back; raise ValueError where they overflowed, as far from the data."""
+    xp = array_namespace(predicted)
+    finite = xp.isfinite(predicted)
+    if not bool(xp.all(finite)):
+        bad = int(xp.sum(xp.astype(~xp.all(finite, axis=1), xp.int64)))
+        msg = (
+            f"the {what} overflows {precision} and is not finite at {bad} of {finite.shape[0]} "
+            "rows: expected rows nearer to the data of the fit"
+        )
+        if "32" in str(precision):
+            msg += "; or fit with dtype='float64', and predict for float64 data"
+        raise ValueError(msg)
+    return predicted
 
 
 def check_choice(name: str, value: object, choices: tuple[object, ...], /) -> None:

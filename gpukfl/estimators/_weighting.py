@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from gpukfl._array import Array, array_namespace, to_host
-from gpukfl.estimators._base import ArrayRegressor
+from gpukfl.estimators._base import ArrayRegressor, finite_prediction
 from gpukfl.estimators._calibration import fit_inverse_temperature, softmax
 from gpukfl.estimators._classifier import OneHotClassifier
 from gpukfl.estimators._validation import validate_labels, validate_samples, validate_targets
@@ -229,7 +229,7 @@ class RKHSWeightingClassifier(OneHotClassifier, WeightingBase):
         }
 
     def _scores(self, X: Any, method: str) -> Array:
-        scores = self._predict(X, method)
+        scores = finite_prediction(self, X, method)
         return scores[:, 0] if len(self.classes_) <= 2 else scores
 
     def decision_function(self, X: Any) -> Array:
@@ -260,7 +260,7 @@ class RKHSWeightingClassifier(OneHotClassifier, WeightingBase):
         array of shape (n_samples, n_classes)
             Rows sum to 1. The largest is that of the predicted class.
         """
-        scores = self._predict(X, "predict_proba")
+        scores = finite_prediction(self, X, "predict_proba")
         xp = array_namespace(scores)
         if len(self.classes_) == 1:
             return xp.ones_like(scores)

@@ -26,6 +26,7 @@ from gpukfl.methods._kernel_ridge import (
 )
 from gpukfl.methods._losses import LOSSES, Hinge, Logistic, Loss, Squared
 from gpukfl.methods._multi_indices import (
+    LARGEST_DEGREE,
     DegreeLaw,
     MultiIndices,
     Penalty,
@@ -70,6 +71,7 @@ from gpukfl.methods._weighting_bounds import (
 )
 
 __all__ = [
+    "LARGEST_DEGREE",
     "LOSSES",
     "PRUNING_RULES",
     "SELECTIONS",

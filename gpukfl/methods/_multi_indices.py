@@ -21,7 +21,7 @@ from scipy.special import gammaln, logsumexp
 
 _TAIL = 1e-3  # of the law's mass that a cut of the degree may leave out
 _NOTHING = 1e-9  # of it that no table has room for
-_LONGEST = 400  # degrees that are looked at
+LARGEST_DEGREE = 400  # degrees that are looked at
 _SINGLE_DEGREES = 4  # up to which tuples of one variable are drawn by themselves
 
 
@@ -67,7 +67,7 @@ class DegreeLaw:
         """Degrees to look at."""
         if self.largest is not None:
             return self.largest
-        return _LONGEST if self.cut is None else self.cut
+        return LARGEST_DEGREE if self.cut is None else self.cut
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,246 @@
+"""The container of a model file: JSON and arrays in a zip archive, checked before they are read.
+
+Members are stored as they are: numbers hardly compress, and nothing can be larger than its file.
+The file ends with the SHA-256 of every byte before, so that a changed one is found before anything
+is parsed. Array headers are read by a strict pattern, and nothing in a file is executed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import io
+import json
+import os
+import re
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+import numpy as np
+
+HEADER = "header.json"
+LARGEST_HEADER = 2**25  # bytes: names of a million features
+DEEPEST = 200  # lists and objects inside one another in the header
+
+_LABEL = b"gpukfl sha256 "
+_DIGEST = 64  # hexadecimal digits
+_CHUNK = 2**20
+_MAGIC = b"\x93NUMPY\x01\x00"
+_LARGEST_ARRAY_HEADER = 1024  # bytes: 32 dimensions
+_ARRAY_HEADER = re.compile(
+    rb"\{'descr': '([<|][biufUS]\d{1,9})', 'fortran_order': False, "
+    rb"'shape': \(((?:\d{1,18}, )*\d{0,18},?)\), \} *\n"
+)
+_UNREADABLE = (  # what zipfile and json raise
+    zipfile.BadZipFile,
+    EOFError,
+    NotImplementedError,
+    OverflowError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+    struct.error,
+)
+_NESTING = re.compile(rb'"(?:[^"\\]|\\.)*+"|[\[{]|[\]}]', re.DOTALL)
+
+
+class RefusedError(ValueError):
+    """Why a file is no model; the words follow "got PATH, "."""
+
+
+@dataclass(frozen=True)
+class Stored:
+    """An array in an archive: what is known of it before it is read."""
+
+    dtype: np.dtype
+    shape: tuple[int, ...]
+    member: zipfile.ZipInfo
+    start: int  # bytes before its first element
+
+
+# ---------------------------------------------------------------------- writing
+
+
+def write_archive(file: BinaryIO, header: bytes, arrays: dict[str, np.ndarray], /) -> None:
+    """Write JSON and arrays to a file that can be read back, with the checksum at its end."""
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.comment = _LABEL + b"0" * _DIGEST
+        _add(archive, HEADER, memoryview(header))
+        for name, array in arrays.items():
+            flat = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<")).reshape(-1)
+            start = _array_header(flat.dtype, array.shape)
+            _add(archive, f"{name}.npy", start, flat.view(np.uint8).data)
+    length = file.seek(0, os.SEEK_END) - _DIGEST
+    digest = _sha256(file, length)
+    file.seek(length)
+    file.write(digest)
+
+
+def _array_header(dtype: np.dtype, shape: tuple[int, ...]) -> memoryview:
+    buffer = io.BytesIO()
+    described = {"descr": dtype.str, "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(buffer, described)
+    return buffer.getbuffer()
+
+
+def _add(archive: zipfile.ZipFile, name: str, *parts: memoryview) -> None:
+    member = zipfile.ZipInfo(name)  # with a fixed date: equal models are equal files
+    member.file_size = sum(len(part) for part in parts)
+    with archive.open(member, "w") as out:
+        for part in parts:
+            for start in range(0, len(part), _CHUNK):
+                out.write(part[start : start + _CHUNK])
+
+
+def _sha256(file: BinaryIO, length: int) -> bytes:
+    digest = hashlib.sha256()
+    file.seek(0)
+    while length > 0 and (chunk := file.read(min(length, _CHUNK))):
+        digest.update(chunk)
+        length -= len(chunk)
+    return digest.hexdigest().encode()
+
+
+# ---------------------------------------------------------------------- reading
+
+
+class Archive:
+    """A model file whose checksum, members and array headers are as they should be.
+
+    Attributes
+    ----------
+    header : dict
+        The JSON.
+    arrays : dict of Stored
+        The arrays by their names, not read yet.
+    """
+
+    def __init__(self, file: BinaryIO, /) -> None:
+        size = os.fstat(file.fileno()).st_size
+        _check_digest(file, size)
+        with _refusals():
+            self._zip = zipfile.ZipFile(file)
+            members = self._members(size)
+            self.header = _parsed(self._zip.read(members.pop(HEADER)))
+            self.arrays = {
+                name.removesuffix(".npy"): self._stored(member) for name, member in members.items()
+            }
+
+    def _members(self, size: int) -> dict[str, zipfile.ZipInfo]:
+        found = self._zip.infolist()
+        members = {member.filename: member for member in found}
+        if len(members) < len(found):
+            msg = "which holds two members of one name"
+            raise RefusedError(msg)
+        if HEADER not in members or not all(n == HEADER or n.endswith(".npy") for n in members):
+            msg = f"whose members are not {HEADER} and arrays"
+            raise RefusedError(msg)
+        packed = [m for m in found if m.compress_type != zipfile.ZIP_STORED or m.flag_bits & 1]
+        packed += [m for m in found if m.file_size != m.compress_size]
+        if packed or sum(member.file_size for member in found) > size:
+            msg = "which holds compressed members: expected them as they are"
+            raise RefusedError(msg)
+        if members[HEADER].file_size > LARGEST_HEADER:
+            msg = f"whose header has {members[HEADER].file_size} bytes"
+            raise RefusedError(msg)
+        return members
+
+    def _stored(self, member: zipfile.ZipInfo) -> Stored:
+        with self._zip.open(member) as stream:
+            magic, length = stream.read(len(_MAGIC)), stream.read(2)
+            n_bytes = struct.unpack("<H", length)[0] if len(length) == 2 else 0
+            text = stream.read(min(n_bytes, _LARGEST_ARRAY_HEADER))
+        match = _ARRAY_HEADER.fullmatch(text)
+        if magic != _MAGIC or match is None:
+            msg = f"in which {member.filename} is not an array of numbers or text"
+            raise RefusedError(msg)
+        dtype = np.dtype(match[1].decode())
+        shape = tuple(int(number) for number in re.findall(rb"\d+", match[2]))
+        start = len(_MAGIC) + 2 + n_bytes
+        n_elements = 1
+        for extent in shape:
+            n_elements *= extent
+        if not dtype.itemsize or n_elements * dtype.itemsize != member.file_size - start:
+            msg = f"in which {member.filename} has another size than its shape {shape} says"
+            raise RefusedError(msg)
+        return Stored(dtype, shape, member, start)
+
+    def read(self, stored: Stored, /) -> np.ndarray:
+        """Read one array."""
+        array = np.empty(stored.shape, dtype=stored.dtype)
+        space = array.reshape(-1).view(np.uint8).data
+        with _refusals(), self._zip.open(stored.member) as stream:
+            stream.read(stored.start)
+            done = 0
+            while chunk := stream.read(_CHUNK):
+                space[done : done + len(chunk)] = chunk
+                done += len(chunk)
+        return array.astype(stored.dtype.newbyteorder("="), copy=False)
+
+
+@contextlib.contextmanager
+def _refusals() -> Iterator[None]:
+    """Say in one way what zipfile says in many."""
+    try:
+        yield
+    except RefusedError:
+        raise
+    except (*_UNREADABLE, OSError) as error:
+        # Of the system's errors only a place before the file's beginning is the file's fault
+        if isinstance(error, OSError) and error.errno != errno.EINVAL:
+            raise
+        msg = "which is not a readable archive"
+        raise RefusedError(msg) from error
+
+
+def _check_digest(file: BinaryIO, size: int) -> None:
+    file.seek(max(size - _DIGEST - len(_LABEL), 0))
+    tail = file.read(_DIGEST + len(_LABEL))
+    if not tail.startswith(_LABEL):
+        msg = "which is truncated or something else"
+        if _is_of_version_1(file):
+            msg = "which is of version 1: expected version 2; fit and save the model again"
+        raise RefusedError(msg)
+    if _sha256(file, size - _DIGEST) != tail.removeprefix(_LABEL):
+        msg = "which is damaged: its checksum is another than that of its bytes"
+        raise RefusedError(msg)
+
+
+def _is_of_version_1(file: BinaryIO) -> bool:
+    """Whether this is a file from before the first release, without a checksum."""
+    try:
+        file.seek(0)
+        with zipfile.ZipFile(file) as archive, archive.open("header.npy") as stream:
+            start = stream.read(_LARGEST_ARRAY_HEADER)
+    except (*_UNREADABLE, zlib.error, KeyError, OSError):
+        return False
+    return '"format": "gpukfl-model", "version": 1'.encode("utf-32-le") in start
+
+
+def _parsed(text: bytes) -> dict[str, Any]:
+    if deepest(text) > DEEPEST:
+        msg = f"whose header is nested more than {DEEPEST} deep"
+        raise RefusedError(msg)
+    header = json.loads(text)
+    if not isinstance(header, dict):
+        msg = "whose header is not an object"
+        raise RefusedError(msg)
+    return header
+
+
+def deepest(text: bytes, /) -> int:
+    """Largest number of lists and objects inside one another in JSON, found without recursion."""
+    depth = largest = 0
+    for token in _NESTING.finditer(text):
+        first = token[0][:1]
+        if first in b"[{":
+            depth += 1
+            largest = max(largest, depth)
+        elif first in b"]}":
+            depth -= 1
+    return largest

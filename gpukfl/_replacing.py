@@ -1,0 +1,70 @@
+"""Files that are there whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+
+@contextlib.contextmanager
+def replacing(path: str | Path, /) -> Iterator[BinaryIO]:
+    """Write a file beside `path`, and give it that name when the block ends without an error.
+
+    What was there stays until then, also where the process is killed. A link goes on pointing to
+    the same place, where the new file then is, with the mode of the old one.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such folder.
+    OSError
+        If there is something else than a file, or it cannot be written; nothing is left behind.
+    """
+    target = Path(path).resolve()
+    mode = _mode_of(target)
+    beside = target.with_name(f".gpukfl-{secrets.token_hex(8)}.part")
+    file = beside.open("x+b")
+    try:
+        with file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        if mode is not None:
+            beside.chmod(mode)
+        beside.replace(target)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+    _keep_name(target.parent)
+
+
+def _mode_of(target: Path) -> int | None:
+    """Permissions of the file that is there, None without one."""
+    if not target.parent.is_dir():
+        msg = f"expected an existing folder to write {target.name} to, got"
+        raise FileNotFoundError(errno.ENOENT, msg, str(target.parent))
+    if not target.exists():
+        return None
+    if not target.is_file():
+        kind = errno.EISDIR if target.is_dir() else errno.EINVAL
+        raise OSError(kind, "expected the name of a file, got something else", str(target))
+    if not os.access(target, os.W_OK):
+        msg = "expected a file that may be written, got one that is read-only"
+        raise PermissionError(errno.EACCES, msg, str(target))
+    return stat.S_IMODE(target.stat().st_mode)
+
+
+def _keep_name(folder: Path) -> None:
+    """Have the disk remember the new name, where the system can say so."""
+    if os.name == "posix":
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

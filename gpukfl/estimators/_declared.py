@@ -1,0 +1,268 @@
+"""Declarations of values: what a fitted attribute is, its dtype, and its shape in symbols."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+Sizes = dict[str, Any]  # symbols and what they stand for; "precision" is a dtype
+Shape = tuple[str | int, ...]
+
+
+class MisfitError(ValueError):
+    """What is not as declared; the words follow "got ..., "."""
+
+
+@dataclass(frozen=True)
+class Declared(ABC):
+    """What a value is."""
+
+    optional: bool = field(default=False, kw_only=True)  # None is as good
+
+    def check(self, name: str, value: Any, sizes: Sizes, /) -> None:
+        """Raise MisfitError unless `value` is as declared; notes what new symbols stand for."""
+        if value is None and self.optional:
+            return
+        if not self._fits(value, sizes):
+            msg = f"whose {name} is {_described(value)}: expected {self._words(sizes)}"
+            raise MisfitError(msg)
+        for inner, declared, item in self._inside(value):
+            declared.check(f"{name}[{inner!r}]", item, sizes)
+
+    @abstractmethod
+    def _fits(self, value: Any, sizes: Sizes, /) -> bool:
+        """Whether the value itself is as declared."""
+
+    @abstractmethod
+    def _words(self, sizes: Sizes, /) -> str:
+        """Say what is expected."""
+
+    def _inside(self, value: Any, /) -> Iterator[tuple[Any, Declared, Any]]:  # noqa: ARG002
+        """Give what the value holds: name, declaration and value."""
+        yield from ()
+
+
+@dataclass(frozen=True)
+class Numbers(Declared):
+    """An array; `kinds` are NumPy's, or "precision": the one of the model."""
+
+    kinds: str
+    shape: Shape
+
+    def _fits(self, value: Any, sizes: Sizes, /) -> bool:
+        dtype = getattr(value, "dtype", None)
+        if dtype is None or not hasattr(value, "shape"):
+            return False
+        if self.kinds == "precision":
+            allowed = dtype.name in ("float32", "float64")
+            same = allowed and sizes.setdefault("precision", dtype.name) == dtype.name
+        else:
+            same = dtype.kind in self.kinds and (dtype.kind in "bUSO" or dtype.itemsize == 8)
+        return same and bind(self.shape, tuple(value.shape), sizes)
+
+    def _words(self, sizes: Sizes, /) -> str:
+        kinds = sizes.get("precision", "floats") if self.kinds == "precision" else self.kinds
+        return f"an array ({kinds}) of shape {_shape_text(self.shape, sizes)}"
+
+
+@dataclass(frozen=True)
+class Labels(Declared):
+    """Class labels (n_classes,): numbers, text, or objects that are one of these."""
+
+    def _fits(self, value: Any, sizes: Sizes, /) -> bool:
+        dtype = getattr(value, "dtype", None)
+        if dtype is None or dtype.kind not in "biufUSO":
+            return False
+        if dtype.kind == "O" and not all(isinstance(v, (str, bool, int, float)) for v in value):
+            return False
+        return bind(("n_classes",), tuple(value.shape), sizes)
+
+    def _words(self, sizes: Sizes, /) -> str:  # noqa: ARG002
+        return "labels of shape (n_classes,)"
+
+
+@dataclass(frozen=True)
+class Names(Declared):
+    """Names of the features: an array of objects, or a list."""
+
+    def _fits(self, value: Any, sizes: Sizes, /) -> bool:
+        if not isinstance(value, list) and getattr(value, "dtype", np.dtype(bool)).kind != "O":
+            return False
+        return bind(("n_features",), (len(value),), sizes) and all(
+            isinstance(name, str) for name in value
+        )
+
+    def _words(self, sizes: Sizes, /) -> str:
+        return f"{sizes.get('n_features', 'as many')} names"
+
+
+@dataclass(frozen=True)
+class Number(Declared):
+    """A number; not NaN unless `any_value`."""
+
+    any_value: bool = False
+
+    def _fits(self, value: Any, sizes: Sizes, /) -> bool:  # noqa: ARG002
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            return False
+        return abs(value) < 2**53 if isinstance(value, int) else self._is_allowed(value)
+
+    def _is_allowed(self, value: float) -> bool:
+        return self.any_value or math.isfinite(value)
+
+    def _words(self, sizes: Sizes, /) -> str:  # noqa: ARG002
+        return "a number" if self.any_value else "a finite number"
+
+
+@dataclass(frozen=True)
+class Whole(Declared):
+    """An integer of at least 0, which may be what a symbol stands for."""
+
+    symbol: str | None = None
+
+    def _fits(self, value: Any, sizes: Sizes, /) -> bool:
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**53:
+            return False
+        return self.symbol is None or bind((self.symbol,), (value,), sizes)
+
+    def _words(self, sizes: Sizes, /) -> str:
+        known = sizes.get(self.symbol) if self.symbol else None
+        return "an integer" if known is None else f"{known}"
+
+
+@dataclass(frozen=True)
+class Switch(Declared):
+    """True or False."""
+
+    def _fits(self, value: Any, sizes: Sizes, /) -> bool:  # noqa: ARG002
+        return isinstance(value, bool)
+
+    def _words(self, sizes: Sizes, /) -> str:  # noqa: ARG002
+        return "True or False"
+
+
+@dataclass(frozen=True)
+class Text(Declared):
+    """Text, or one of some words."""
+
+    choices: tuple[str, ...] = ()
+
+    def _fits(self, value: Any, sizes: Sizes, /) -> bool:  # noqa: ARG002
+        return isinstance(value, str) and (not self.choices or value in self.choices)
+
+    def _words(self, sizes: Sizes, /) -> str:  # noqa: ARG002
+        return f"one of {', '.join(self.choices)}" if self.choices else "text"
+
+
+@dataclass(frozen=True)
+class Nothing(Declared):
+    """None."""
+
+    def _fits(self, value: Any, sizes: Sizes, /) -> bool:  # noqa: ARG002
+        return value is None
+
+    def _words(self, sizes: Sizes, /) -> str:  # noqa: ARG002
+        return "None"
+
+
+@dataclass(frozen=True)
+class Either(Declared):
+    """One of two things that hold no others."""
+
+    first: Declared
+    second: Declared
+
+    def _fits(self, value: Any, sizes: Sizes, /) -> bool:
+        return self.first._fits(value, sizes) or self.second._fits(value, sizes)
+
+    def _words(self, sizes: Sizes, /) -> str:
+        return f"{self.first._words(sizes)} or {self.second._words(sizes)}"
+
+
+@dataclass(frozen=True)
+class Record(Declared):
+    """A frozen value or another dataclass; its fields are checked where they are declared."""
+
+    kind: type
+    inside: Mapping[str, Declared] = field(default_factory=dict)
+
+    def _fits(self, value: Any, sizes: Sizes, /) -> bool:  # noqa: ARG002
+        return isinstance(value, self.kind)
+
+    def _words(self, sizes: Sizes, /) -> str:  # noqa: ARG002
+        return f"a {self.kind.__name__}"
+
+    def _inside(self, value: Any, /) -> Iterator[tuple[Any, Declared, Any]]:
+        for name, declared in self.inside.items():
+            yield name, declared, getattr(value, name)
+
+
+@dataclass(frozen=True)
+class Items(Declared):
+    """A list of equal things; `length` is a number or a symbol."""
+
+    inside: Declared
+    length: str | int | None = None
+
+    def _fits(self, value: Any, sizes: Sizes, /) -> bool:
+        if not isinstance(value, list):
+            return False
+        return self.length is None or bind((self.length,), (len(value),), sizes)
+
+    def _words(self, sizes: Sizes, /) -> str:
+        return f"a list{'' if self.length is None else f' of {_size(self.length, sizes)}'}"
+
+    def _inside(self, value: Any, /) -> Iterator[tuple[Any, Declared, Any]]:
+        for k, item in enumerate(value):
+            yield k, self.inside, item
+
+
+@dataclass(frozen=True)
+class Entries(Declared):
+    """A dict of these keys, all of them."""
+
+    inside: Mapping[str, Declared]
+
+    def _fits(self, value: Any, sizes: Sizes, /) -> bool:  # noqa: ARG002
+        return isinstance(value, dict) and set(value) == set(self.inside)
+
+    def _words(self, sizes: Sizes, /) -> str:  # noqa: ARG002
+        return f"a dict of {', '.join(self.inside)}"
+
+    def _inside(self, value: Any, /) -> Iterator[tuple[Any, Declared, Any]]:
+        for name, declared in self.inside.items():
+            yield name, declared, value[name]
+
+
+def bind(shape: Shape, actual: tuple[int, ...], sizes: Sizes, /) -> bool:
+    """Whether a shape is as declared; a symbol seen first stands for what it meets."""
+    if len(shape) != len(actual):
+        return False
+    for symbol, extent in zip(shape, actual, strict=True):
+        expected = symbol if isinstance(symbol, int) else sizes.setdefault(symbol, extent)
+        if expected != extent:
+            return False
+    return True
+
+
+def _size(symbol: str | int, sizes: Sizes) -> str:
+    return str(sizes.get(symbol, symbol)) if isinstance(symbol, str) else str(symbol)
+
+
+def _shape_text(shape: Shape, sizes: Sizes) -> str:
+    return f"({', '.join(_size(symbol, sizes) for symbol in shape)})"
+
+
+def _described(value: Any) -> str:
+    dtype, shape = getattr(value, "dtype", None), getattr(value, "shape", None)
+    if dtype is not None and not isinstance(value, np.generic):
+        return f"an array ({dtype}) of shape {shape}"
+    if isinstance(value, (list, dict)):
+        return f"a {type(value).__name__} of {len(value)}"
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:80]}..."

@@ -1,0 +1,84 @@
+"""Rows so far from the data that a result overflows are reported, or have a finite prediction."""
+
+import re
+
+import numpy as np
+import pytest
+from sklearn.base import clone, is_classifier
+
+from gpukfl import (
+    BKerNNClassifier,
+    BKerNNRegressor,
+    BrownianKernelRidge,
+    HKRRClassifier,
+    HKRRRegressor,
+    KernelFeatureSelector,
+    KernelFeatureSelectorClassifier,
+    KernelRidgeClassifier,
+    KernelRidgeRegressor,
+    RegFeaLClassifier,
+    RegFeaLRegressor,
+    RKHSWeightingClassifier,
+    RKHSWeightingRegressor,
+)
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+    pytest.mark.filterwarnings("ignore:the best ridge:UserWarning"),
+]
+
+RNG = np.random.default_rng(5)
+X = RNG.uniform(-1, 1, (60, 3))
+Y = np.stack([np.sin(3 * X[:, 0]), X[:, 1]], axis=1)
+LABELS = np.searchsorted([-0.4, 0.4], X[:, 0])
+BKERNN = {"n_particles": 6, "max_iter": 3, "ridge": 0.01}
+HKRR = {"n_components": 2, "n_starts": 1, "max_iter": 3, "ridge": 1e-3}
+SELECTION = {"n_permutations": 3, "ridge": 1e-2}
+REGFEAL = {"n_random_features": 40, "n_iter": 2, "degree_decay": 0.3, "strength": 0.1}
+MODELS = {
+    "BKerNN": BKerNNRegressor(**BKERNN, random_state=0),
+    "BKerNN classes": BKerNNClassifier(**BKERNN, random_state=0),
+    "HKRR": HKRRRegressor(**HKRR, random_state=0),
+    "HKRR linear": HKRRRegressor(**HKRR, kernel="linear", random_state=0),
+    "HKRR classes": HKRRClassifier(**HKRR, random_state=0),
+    "selection": KernelFeatureSelector(**SELECTION, random_state=0),
+    "selection classes": KernelFeatureSelectorClassifier(**SELECTION, random_state=0),
+    "stumps": RKHSWeightingRegressor(30, instantiation="stumps", random_state=0),
+    "signs": RKHSWeightingClassifier(30, instantiation="gaussian_sign", random_state=0),
+    "RegFeaL": RegFeaLRegressor(**REGFEAL, random_state=0),
+    "Hermite": RegFeaLRegressor(**REGFEAL, retrain=None, random_state=0),
+    "Hermite classes": RegFeaLClassifier(**REGFEAL, retrain=None, random_state=0),
+    "kernel ridge": KernelRidgeRegressor("polynomial"),
+    "kernel ridge classes": KernelRidgeClassifier(),
+    "Brownian": BrownianKernelRidge(),
+}
+OVERFLOWS = {"Hermite", "Hermite classes", "kernel ridge"}  # polynomials
+FAR = {"float32": 1e30, "float64": 1e300}
+WORDS = r"overflows (torch\.)?{} and is not finite at 1 of 2 rows: expected rows nearer"
+
+
+@pytest.fixture(params=["numpy", "torch"])
+def put(request):
+    """Places that can overflow without a word."""
+    if request.param == "numpy":
+        return lambda a, dtype: np.asarray(a, dtype=dtype)
+    torch = pytest.importorskip("torch")
+    return lambda a, dtype: torch.asarray(np.asarray(a, dtype=dtype))
+
+
+@pytest.mark.parametrize("dtype", FAR)
+@pytest.mark.parametrize("name", MODELS)
+def test_far_rows_are_refused_or_have_finite_results(name, dtype, put):
+    model = clone(MODELS[name])
+    y = LABELS if is_classifier(model) else Y
+    model.fit(put(X, dtype), put(y, "int64" if is_classifier(model) else dtype))
+    rows = put([[FAR[dtype], -FAR[dtype], 0.5 * FAR[dtype]], [0.1, 0.2, 0.3]], dtype)
+    methods = ["predict", "predict_proba", "decision_function", "transform"]
+    for method in [method for method in methods if hasattr(model, method)]:
+        try:
+            result = getattr(model, method)(rows)
+        except ValueError as error:
+            assert re.search(WORDS.format(dtype), str(error))  # noqa: PT017
+        else:
+            assert np.isfinite(np.asarray(result)).all(), method
+            assert name not in OVERFLOWS or method == "transform"

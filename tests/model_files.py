@@ -1,0 +1,146 @@
+"""Model files of every method, and files that are not quite what they should be."""
+
+import functools
+import io
+import warnings
+import zipfile
+
+import numpy as np
+import pandas as pd
+
+import gpukfl
+from gpukfl._archive import Archive, write_archive
+from gpukfl.instantiations import GaussianSign, RandomKitchenSinks, Stumps
+from gpukfl.kernels import Brownian, Gaussian, GaussianMixture, Linear, Matern52
+
+RNG = np.random.default_rng(7)
+X = RNG.uniform(-1, 1, (60, 3))
+Y = np.sin(3 * X[:, 0]) + X[:, 1]
+TWO_TARGETS = np.stack([Y, X[:, 2]], axis=1)
+TWO = X[:, 0] > 0
+THREE = np.array(["low", "mid", "high"])[np.searchsorted([-0.4, 0.4], X[:, 0])]
+FRAME = pd.DataFrame(X, columns=["größe", "b", "c d"])
+CONSTANT = np.full(60, 2.5)
+
+SMALL = {
+    "bkernn": {"n_particles": 6, "max_iter": 3, "ridge": 0.01},
+    "hkrr": {"n_components": 1, "n_starts": 1, "max_iter": 3, "ridge": 1e-3},
+    "selection": {"n_permutations": 3, "ridge": 1e-2},
+    "rkhs_weighting": {"n_parameters": 30},
+    "regfeal": {
+        "n_random_features": 40,
+        "n_iter": 2,
+        "degree_decay": 0.3,
+        "strength": 0.1,
+    },
+}
+EVERYWHERE = {
+    "one target": (X, Y, {}),
+    "two targets": (X, TWO_TARGETS, {}),
+    "two classes": (X, TWO, {}),
+    "three classes": (X, THREE, {}),
+    "object labels": (FRAME, THREE.astype(object), {}),
+    "constant": (X, CONSTANT, {}),
+    "float32": (X.astype("float32"), Y, {}),
+    "as it is": (X, Y, {"standardize": False}),
+}
+KERNEL = 2.0 * Matern52(0.5) * Brownian() + Gaussian() + 0.1 * Linear()
+OF_ONE = {
+    "bkernn": {
+        "tuned": (X, Y, {"ridge": "tune"}),
+        "binned": (X, Y, {"knots": 32}),
+        "early stopping": (X, Y, {"early_stopping": True}),
+        "W = 0": (X, Y, {"ridge": 1e6}),
+    },
+    "hkrr": {
+        "tuned": (X, Y, {"ridge": "tune", "n_components": "auto", "max_iter": 2}),
+        "kernels": (X, Y, {"kernel": KERNEL}),
+        "mixture": (X, Y, {"kernel": GaussianMixture(rates=(0.1, 3.0))}),
+        "pivoted": (X, Y, {"n_centers": 20, "center_selection": "pivoted"}),
+    },
+    "selection": {
+        "tuned": (X, Y, {"sparsity": "tune", "ridge": "tune", "n_sparsities": 3}),
+        "stability": (X, Y, {"n_subsamples": 4, "sparsity": 1.0}),
+        "one round": (X, THREE, {"hierarchical": False}),
+        "nothing": (X, Y, {"sparsity": 1e9}),
+    },
+    "rkhs_weighting": {
+        "lasso": (X, Y, {"learner": "lasso", "instantiation": Stumps()}),
+        "optimal step": (X, TWO, {"n_parameters": 5, "learner": "optimal_step", "loss": "hinge"}),
+        "descent": (X, TWO, {"learner": "sfgd", "loss": "logistic"}),
+        "given ridge": (X, TWO, {"ridge": 1e-3}),
+        "pruned": (X, Y, {"prune": "risk", "prune_tolerance": 0.5}),
+        "signs": (X, THREE, {"instantiation": GaussianSign(), "bias": False}),
+        "sinks": (X, Y, {"instantiation": RandomKitchenSinks(GaussianSign())}),
+    },
+    "regfeal": {
+        "tuned": (X, Y, {"degree_decay": "auto", "strength": "auto"}),
+        "Hermite": (X, Y, {"retrain": None}),
+        "variables": (X, THREE, {"selection": "variables", "max_degree": 3, "clip": 4.0}),
+    },
+}
+CASES = {
+    f"{method}, {kind}": (method, *case)
+    for method in SMALL
+    for kind, case in (EVERYWHERE | OF_ONE[method]).items()
+}
+
+
+@functools.cache
+def fitted(name):
+    """Fit a model of `CASES`, once."""
+    method, data, y, options = CASES[name]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return gpukfl.fit(data, y, method=method, **SMALL[method] | options)
+
+
+def data_of(name):
+    """Give the samples of one of `CASES`."""
+    return CASES[name][1]
+
+
+@functools.cache
+def saved_bytes(name):
+    """Give what the file of a model of `CASES` holds."""
+    buffer = io.BytesIO()
+    header, arrays = parts_of(fitted(name))
+    write_archive(buffer, header, arrays)
+    return buffer.getvalue()
+
+
+def parts_of(model):
+    """Header and arrays of a model, as `save` writes them."""
+    import json
+
+    from gpukfl._persistence import _header_of
+
+    arrays = {}
+    header = _header_of(model, arrays)
+    return json.dumps(header).encode(), arrays
+
+
+def opened(path):
+    """Header and arrays of a model file."""
+    with path.open("rb") as file:
+        archive = Archive(file)
+        return archive.header, {name: archive.read(one) for name, one in archive.arrays.items()}
+
+
+def with_checksum(data):
+    """Give the bytes of an archive with the right checksum at the end, whatever they are."""
+    import hashlib
+
+    body = data[:-64]
+    return body + hashlib.sha256(body).hexdigest().encode()
+
+
+def zipped(members, **options):
+    """Archive of (name, bytes) in the manner of a model file, with its checksum."""
+    buffer = io.BytesIO()
+    with warnings.catch_warnings(), zipfile.ZipFile(buffer, "w", **options) as archive:
+        warnings.simplefilter("ignore")  # names that are there already
+        archive.comment = b"gpukfl sha256 " + b"0" * 64
+        for name, content in members:
+            archive.writestr(name, content)
+    return with_checksum(buffer.getvalue())
