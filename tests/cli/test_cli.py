@@ -213,7 +213,7 @@ def test_text_columns_are_named(capsys, tmp_path):
     FRAME.assign(colour="red")[["a", "colour", "price"]].to_csv(tmp_path / "t.csv", index=False)
     status, _, err = run(capsys, "fit", tmp_path / "t.csv", *QUICK)
     assert status == 2
-    assert "expected columns of numbers, got others in colour" in err
+    assert "expected columns of numbers, got text in colour" in err
 
 
 @pytest.mark.parametrize("arguments", [[], ["fly"], ["fit"], ["fit", "iris", "--ridge", "much"]])
