@@ -310,7 +310,7 @@ def test_what_cannot_be_predicted_is_named(capsys, model, csv, tmp_path):
     FRAME[["a", "b"]].to_csv(tmp_path / "new.csv", index=False)
     status, _, err = run(capsys, "predict", model, tmp_path / "new.csv")
     assert status == 2
-    assert "expected the columns a, b, c, got none called c" in err
+    assert "expected the columns a, b, c, got none called 'c'" in err
     status, _, err = run(capsys, "predict", csv, csv)
     assert status == 2
     assert "expected a gpukfl model file" in err
