@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from gpukfl._columns import numeric_frame
 from gpukfl._model import Model
-from gpukfl._tuning import Tuning, host_array, length_of
+from gpukfl._target import read_target, target_name
+from gpukfl._tuning import Tuning, length_of
 from gpukfl._warnings import warn
 from gpukfl.estimators import (
     BKerNNClassifier,
@@ -45,8 +47,6 @@ METHODS: dict[str, dict[str, Any]] = {
 _PENALISED = ("bkernn",)  # tuned from outside; the others choose their settings while fitting
 TASKS = ("auto", "regression", "classification")
 
-_MANY_LABELS = 20  # more distinct integers than this are taken for measurements
-
 
 def fit(
     X: Any,
@@ -68,9 +68,10 @@ def fit(
     Parameters
     ----------
     X : array or frame of shape (n_samples, n_features)
-        Finite real data: NumPy, CuPy, torch, a pandas frame of numbers, or a NumPy memory map.
-    y : array of shape (n_samples,) or (n_samples, n_targets)
-        Numbers, or labels of any kind.
+        Finite real data: NumPy, CuPy, torch, a NumPy memory map, or a frame of numbers of
+        pandas, polars or pyarrow.
+    y : array, series or frame of shape (n_samples,) or (n_samples, n_targets)
+        Numbers, or labels: text, categories, booleans or integers.
     method : {"bkernn", "hkrr", "selection", "rkhs_weighting", "regfeal"}, default="bkernn"
         What to fit: a Brownian kernel neural network, hyper-kernel ridge regression, kernel
         feature selection with kernel ridge regression on the selected variables, an RKHS
@@ -78,7 +79,10 @@ def fit(
     backend : {"auto", "numpy", "cupy", "torch"}, default="auto"
         Where to compute. "auto" follows X, and moves large NumPy data to a usable GPU.
     task : {"auto", "regression", "classification"}, default="auto"
-        "auto" takes text, booleans and integers of at most 20 values for labels.
+        "auto" takes text, categories, booleans, integers of two values, and integers
+        0, 1, ..., k - 1 of up to ten well-filled values for classes, and all other numbers for
+        numbers. It warns where integers of few values may be classes after all, and refuses
+        dates, and text that makes no classes. `Model.summary` says what was taken.
     ridge : float, "auto" or "tune", default="tune"
         "tune" goes where the hold-out score rises, each fit warm-started by its neighbour: among
         multiples of the paper's formula for "bkernn", together with the number of components for
@@ -128,11 +132,12 @@ def fit(
     """
     begun = time.perf_counter()
     _check(method, task, ridge, penalty, max_time)
-    _explain_bad_columns(X)
+    X = numeric_frame(X)
     _check_lengths(X, y, sample_weight)
-    task = _task_of(y) if task == "auto" else task
+    target = read_target(y, task)
+    y, y_name = target.y, target_name(y) or "y"
     given = {"standardize": True, "random_state": random_state, "backend": backend, **options}
-    estimator = METHODS[method][task](**given)
+    estimator = METHODS[method][target.task](**given)
     show = sys.stderr.isatty() if progress is None else progress
     with _progress(show) as report:
         run = _fit_penalised if method in _PENALISED else _fit_self_tuned
@@ -140,14 +145,14 @@ def fit(
             estimator, X, y, sample_weight, report, begun, max_time, ridge=ridge, penalty=penalty
         )
     names = [str(c) for c in X.columns] if hasattr(X, "columns") else None
-    target = str(y.name) if getattr(y, "name", None) is not None else None
     return Model(
         estimator=chosen,
         method=method,
-        task=task,
+        task=target.task,
         n_samples=chosen._n_samples,
         feature_names=names or [f"x{k}" for k in range(chosen.n_features_in_)],
-        target_name=target or "y",
+        target_name=y_name,
+        target_kind=target.kind,
         tuning=trials,
         seconds=time.perf_counter() - begun,
     )
@@ -238,35 +243,6 @@ def _check_lengths(X: Any, y: Any, sample_weight: Any) -> None:
             f"and weights as rows, got {sizes}"
         )
         raise ValueError(msg)
-
-
-def _explain_bad_columns(X: Any) -> None:
-    """Name the columns of a frame that hold text or missing values."""
-    if not hasattr(X, "dtypes") or not hasattr(X, "columns"):
-        return
-    kinds = zip(X.columns, X.dtypes, strict=True)
-    text = [str(name) for name, dtype in kinds if getattr(dtype, "kind", "O") not in "iufb"]
-    if text:
-        msg = (
-            f"expected columns of numbers, got others in {', '.join(text[:10])}: encode them "
-            "(pandas.get_dummies makes one column a category) or leave them out"
-        )
-        raise ValueError(msg)
-    missing = [str(name) for name, gap in X.isna().any().items() if gap]
-    if missing:
-        msg = (
-            f"expected no missing values, got NaN in {', '.join(missing[:10])}: fill them "
-            "(sklearn.impute.SimpleImputer) or leave out the rows"
-        )
-        raise ValueError(msg)
-
-
-def _task_of(y: Any) -> str:
-    host = host_array(y)
-    if host.dtype.kind in "OUSb":
-        return "classification"
-    few = host.ndim == 1 and host.dtype.kind in "iu" and len(np.unique(host)) <= _MANY_LABELS
-    return "classification" if few else "regression"
 
 
 @contextlib.contextmanager

@@ -10,6 +10,8 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from gpukfl._array import Array, to_host
+from gpukfl._columns import numeric_frame
+from gpukfl._target import host_target
 
 
 @dataclass(eq=False)
@@ -32,6 +34,8 @@ class Model:
         Setting, hold-out score and whether it was chosen, for each setting tried.
     seconds : float
         Time that tuning and fitting took.
+    target_kind : str
+        What the target's values were: floats, integers, booleans, categories or text.
     """
 
     estimator: Any
@@ -42,6 +46,7 @@ class Model:
     target_name: str
     tuning: list[dict[str, Any]]
     seconds: float
+    target_kind: str = ""
 
     def __post_init__(self) -> None:
         self.tuning = [
@@ -51,7 +56,7 @@ class Model:
 
     def predict(self, X: Any) -> Array:
         """Predict the target at `X`, of the library that was used in `fit`."""
-        return self.estimator.predict(X)
+        return self.estimator.predict(numeric_frame(X))
 
     def predict_proba(self, X: Any) -> Array:
         """Estimate the classes' probabilities at `X`.
@@ -64,15 +69,15 @@ class Model:
         if not is_classifier(self.estimator):
             msg = "expected a classification model, got a regression: use predict"
             raise TypeError(msg)
-        return self.estimator.predict_proba(X)
+        return self.estimator.predict_proba(numeric_frame(X))
 
     def transform(self, X: Any) -> Array:
         """Project `X` on the learned directions."""
-        return self.estimator.transform(X)
+        return self.estimator.transform(numeric_frame(X))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """R² of a regression, share of correct labels of a classification."""
-        return self.estimator.score(X, y, sample_weight=sample_weight)
+        return self.estimator.score(numeric_frame(X), host_target(y), sample_weight=sample_weight)
 
     @property
     def feature_importances_(self) -> np.ndarray:
@@ -93,6 +98,7 @@ class Model:
         lines = [
             f"{type(e).__name__} for {self.target_name}",
             f"  data        {self.n_samples} samples, {len(self.feature_names)} features",
+            f"  task        {self._task_text()}",
             f"  model       {e._model_text()}",
             f"  computed    on {e.place_}, {e._facts()['kernel products']}",
             f"  fit         {e.n_iter_} steps, {e.status_.lower().replace('_', ' ')}, "
@@ -109,6 +115,11 @@ class Model:
         lines.append("  importance")
         lines += [f"    {name:<24} {value:6.3f}" for name, value in self.most_important()]
         return "\n".join(lines)
+
+    def _task_text(self) -> str:
+        count = len(self.estimator.classes_) if self.task == "classification" else 0
+        classes = f" of {count} class{'es' if count > 1 else ''}" if count else ""
+        return self.task + classes + (f" ({self.target_kind})" if self.target_kind else "")
 
     def plot(self) -> Any:
         """Draw importances, learned directions, shape functions or profiles, and the objective.

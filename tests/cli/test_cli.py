@@ -213,7 +213,7 @@ def test_text_columns_are_named(capsys, tmp_path):
     FRAME.assign(colour="red")[["a", "colour", "price"]].to_csv(tmp_path / "t.csv", index=False)
     status, _, err = run(capsys, "fit", tmp_path / "t.csv", *QUICK)
     assert status == 2
-    assert "expected columns of numbers, got others in colour" in err
+    assert "expected columns of numbers, got text in colour" in err
 
 
 @pytest.mark.parametrize("arguments", [[], ["fly"], ["fit"], ["fit", "iris", "--ridge", "much"]])
@@ -310,7 +310,7 @@ def test_what_cannot_be_predicted_is_named(capsys, model, csv, tmp_path):
     FRAME[["a", "b"]].to_csv(tmp_path / "new.csv", index=False)
     status, _, err = run(capsys, "predict", model, tmp_path / "new.csv")
     assert status == 2
-    assert "expected the columns a, b, c, got none called c" in err
+    assert "expected the columns a, b, c, got none called 'c'" in err
     status, _, err = run(capsys, "predict", csv, csv)
     assert status == 2
     assert "expected a gpukfl model file" in err

@@ -63,7 +63,7 @@ def test_an_unknown_target_is_named_with_the_known(path):
 
 
 def test_an_unknown_feature_is_named(path):
-    with pytest.raises(ValueError, match="expected the columns a, z, got none called z"):
+    with pytest.raises(ValueError, match="expected the columns a, z, got none called 'z'"):
         load_table(path, features=["a", "z"])
 
 

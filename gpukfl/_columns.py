@@ -1,0 +1,134 @@
+"""Frames of any library as pandas frames of numbers, or what is wrong with their columns."""
+
+from __future__ import annotations
+
+import numbers
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+
+_NAMED = 10  # columns that a message names
+_ADVICE = {
+    "text": "encode categories (pandas.get_dummies makes one column a category)",
+    "numbers as text": "convert numbers that are text (pandas.to_numeric)",
+    "categories": "encode categories (pandas.get_dummies makes one column a category)",
+    "dates": "turn dates into numbers (days since the first)",
+    "durations": "turn durations into numbers (.dt.total_seconds())",
+}
+
+
+def as_frame(X: Any, /) -> Any:
+    """Make a pandas frame of the columns of another frame; leave anything else as it is.
+
+    Raises
+    ------
+    TypeError
+        If the frame is not in memory.
+    """
+    if hasattr(X, "collect") or hasattr(X, "compute"):
+        msg = f"expected data in memory, got {type(X).__name__}: collect it first"
+        raise TypeError(msg)
+    names = getattr(X, "column_names", None)
+    names = getattr(X, "columns", None) if names is None else names
+    if names is None:
+        return X
+    import pandas as pd
+
+    if isinstance(X, pd.DataFrame):
+        return X
+    return pd.DataFrame({name: np.asarray(X[name].to_numpy()) for name in names})
+
+
+def numeric_frame(X: Any, /) -> Any:
+    """Make a frame of any library a pandas frame of complete numbers; leave arrays as they are.
+
+    Raises
+    ------
+    TypeError
+        If the frame is not in memory.
+    ValueError
+        If columns hold anything but numbers; names them.
+    """
+    frame = as_frame(X)
+    if not hasattr(frame, "iloc") or not hasattr(frame, "columns"):
+        return frame
+    kinds = [_kind_of(frame.iloc[:, k]) for k in range(frame.shape[1])]
+    problems = _problems(frame, kinds)
+    if problems:
+        raise ValueError("; and ".join(problems))
+    if all(kind == "plain" for kind in kinds):
+        return frame
+    columns = [
+        frame.iloc[:, k] if kind == "plain" else frame.iloc[:, k].astype(np.float64)
+        for k, kind in enumerate(kinds)
+    ]
+    import pandas as pd
+
+    return pd.concat(columns, axis=1)
+
+
+def _kind_of(column: Any) -> str:
+    """Name what a pandas column holds; "plain" and "numbers" can be computed with."""
+    dtype = column.dtype
+    kind = getattr(dtype, "kind", "O")
+    if kind in "iufb":
+        return "plain" if isinstance(dtype, np.dtype) else "numbers"
+    if type(dtype).__name__ == "CategoricalDtype":
+        return "categories"
+    if kind in "Mm":
+        return "dates" if kind == "M" else "durations"
+    return "complex numbers" if kind == "c" else kind_of_objects(column.dropna())
+
+
+def kind_of_objects(values: Any, /) -> str:
+    """Name what Python objects are, of which none is missing."""
+    from pandas.api.types import infer_dtype
+
+    if all(isinstance(value, (numbers.Real, Decimal, np.bool_)) for value in values):
+        return "numbers"
+    inferred = infer_dtype(values, skipna=False)
+    if inferred in ("date", "datetime", "datetime64", "period"):
+        return "dates"
+    if inferred in ("timedelta", "timedelta64"):
+        return "durations"
+    if inferred != "string":
+        return "other objects"
+    return "numbers as text" if all(reads_as_number(value) for value in values) else "text"
+
+
+def reads_as_number(text: str, /) -> bool:
+    """Whether Python reads `text` as a number."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return any(character.isdigit() for character in text)
+
+
+def _problems(frame: Any, kinds: list[str]) -> list[str]:
+    """Sentences on columns that are no numbers, and on those that have gaps."""
+    found: dict[str, list[str]] = {}
+    for name, kind in zip(frame.columns, kinds, strict=True):
+        if kind not in ("plain", "numbers"):
+            found.setdefault(kind, []).append(str(name))
+    problems = []
+    if found:
+        what = "; ".join(f"{kind} in {_listed(names)}" for kind, names in found.items())
+        advice = dict.fromkeys(_ADVICE[kind] for kind in found if kind in _ADVICE)
+        ways = ", ".join([*advice, "or leave the columns out"])
+        problems.append(f"expected columns of numbers, got {what}: {ways}")
+    gaps = frame.isna()
+    if gaps.to_numpy().any():
+        names = [str(name) for name, gap in zip(frame.columns, gaps.any(), strict=True) if gap]
+        rows = int(gaps.any(axis=1).sum())
+        problems.append(
+            f"expected no missing values, got NaN in {_listed(names)}: fill them "
+            f"(sklearn.impute.SimpleImputer), or leave out the {rows} of {len(frame)} rows"
+        )
+    return problems
+
+
+def _listed(names: list[str]) -> str:
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")

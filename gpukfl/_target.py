@@ -1,0 +1,254 @@
+"""What a target is: numbers or classes, and of which kind."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gpukfl._array import is_array, is_host, to_host
+from gpukfl._columns import as_frame, kind_of_objects, reads_as_number
+from gpukfl._warnings import warn
+
+_DOUBTFUL = 20  # different integers up to which they may be classes or counts
+_FEW = 10  # classes that integers make without a doubt, if they count up from 0 ...
+_FEWEST = 3  # ... and each has so many rows ...
+_FILLED = 0.25  # ... and this part of an equal share
+
+_SYMBOLS = re.compile(r"[\s$€£¥%,'()]")
+_DATE = re.compile(
+    r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4}|\d{1,2} [A-Za-z]{3,9} \d{4})"
+    r"([T ].*)?"
+)
+_KINDS = {
+    "f": "floats",
+    "i": "integers",
+    "u": "integers",
+    "b": "booleans",
+    "c": "complex numbers",
+    "M": "dates",
+    "m": "durations",
+    "U": "text",
+    "S": "text",
+}
+_SAY = "say task='regression' to agree, task='classification' if they are classes"
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """A target as an estimator takes it, and what it was taken for.
+
+    Attributes
+    ----------
+    y : array
+        Numbers or labels: NumPy, or the device array that was given.
+    task : str
+        "regression" or "classification".
+    kind : str
+        What the values are: floats, integers, booleans, categories or text.
+    """
+
+    y: Any
+    task: str
+    kind: str
+
+
+def read_target(y: Any, task: str = "auto", /) -> Target:
+    """Say what `y` is; warn where that is in doubt, which no order of the rows changes.
+
+    Parameters
+    ----------
+    y : array, series or frame of shape (n,) or (n, t)
+        The target.
+    task : {"auto", "regression", "classification"}, default="auto"
+        What to take it for, whatever it looks like.
+
+    Raises
+    ------
+    ValueError
+        If values are missing, are dates, are no numbers where numbers are asked for, or are text
+        that makes no sensible classes.
+    """
+    values, kind = _values_of(y)
+    y = y if is_array(y) and not is_host(y) else values
+    if kind in ("dates", "durations", "other objects"):
+        raise ValueError(_not_a_target(kind, values))
+    if task == "auto":
+        task = _GUESSES[kind](values) if values.ndim == 1 else _guess_many(values, kind)
+    if task == "regression" and kind in ("text", "categories"):
+        y = _as_numbers(values, kind)
+    return Target(y, task, kind)
+
+
+def target_name(y: Any, /) -> str | None:
+    """Name of a series or of the only column of a frame."""
+    if is_array(y):
+        return None
+    frame = as_frame(y)
+    if hasattr(frame, "columns"):
+        return str(frame.columns[0]) if frame.shape[1] == 1 else None
+    name = getattr(y, "name", None)
+    return None if name in (None, "") else str(name)
+
+
+def host_target(y: Any, /) -> Any:
+    """Make a target of any library NumPy, for scores; leave device arrays as they are."""
+    return y if is_array(y) and not is_host(y) else _values_of(y)[0]
+
+
+# ---------------------------------------------------------------------- values
+
+
+def _values_of(y: Any) -> tuple[np.ndarray, str]:
+    """Host values, and their kind."""
+    if is_array(y):
+        values = to_host(y)
+    else:
+        frame = as_frame(y)
+        if hasattr(frame, "columns") and frame.shape[1] == 1:
+            frame = frame.iloc[:, 0]
+        if type(getattr(frame, "dtype", None)).__name__ == "CategoricalDtype":
+            return _categories(_complete(np.asarray(frame, dtype=object))), "categories"
+        values = np.asarray(frame.to_numpy() if hasattr(frame, "to_numpy") else frame)
+    if values.dtype.kind in "OT":
+        values = _complete(values.astype(object))
+        kind = kind_of_objects(values.ravel())
+        if kind != "numbers":
+            return values, "text" if kind == "numbers as text" else kind
+        values = np.array(values.tolist())
+        values = values.astype(np.float64) if values.dtype == object else values
+    return values, _KINDS.get(values.dtype.kind, "other objects")
+
+
+def _complete(values: np.ndarray) -> np.ndarray:
+    from pandas import isna
+
+    missing = int(np.count_nonzero(isna(values)))
+    if missing:
+        msg = f"expected a target in every row, got NaN or None in {missing} of {len(values)}"
+        raise ValueError(msg)
+    return values
+
+
+def _categories(values: np.ndarray) -> np.ndarray:
+    """Categories as labels that sort and go into a file: others than integers as text."""
+    whole = all(isinstance(value, (int, np.integer, np.bool_)) for value in values)
+    return np.array(values.tolist()) if whole else values.astype(str)
+
+
+def _not_a_target(kind: str, values: np.ndarray) -> str:
+    if kind == "other objects":
+        types = sorted({type(value).__name__ for value in values.ravel().tolist()})
+        return f"expected y to hold numbers or labels of one kind, got {', '.join(types)}"
+    ways = {
+        "dates": "take days since a start, (y - y.min()).dt.days, or y.astype(str) for classes",
+        "durations": "take seconds, y.dt.total_seconds()",
+    }
+    first = values.ravel().min()
+    return f"expected y to hold numbers or labels, got {kind} such as {first}: {ways[kind]}"
+
+
+def _as_numbers(values: np.ndarray, kind: str) -> np.ndarray:
+    """Numbers that were given as text or categories."""
+    bad = sorted({str(v) for v in values.ravel() if not reads_as_number(str(v))})
+    if bad:
+        msg = (
+            f"expected numbers for task='regression', got {kind} such as {bad[0]!r} "
+            f"({len(bad)} different values that are no numbers)"
+        )
+        raise ValueError(msg + _conversion(bad))
+    return values.astype(np.float64)
+
+
+# ---------------------------------------------------------------------- guesses
+
+
+def _guess_floats(values: np.ndarray) -> str:
+    different = np.unique(values[np.isfinite(values)])
+    if len(different) == 2 and len(values) >= 4:
+        low, high = different
+        warn(f"y holds two different floats, {low:g} and {high:g}, taken for numbers: {_SAY}")
+    return "regression"
+
+
+def _guess_integers(values: np.ndarray) -> str:
+    different, counts = np.unique(values, return_counts=True)
+    k, n = len(different), len(values)
+    if k == 2:
+        return "classification"
+    if not 2 < k <= min(_DOUBTFUL, n // 2):
+        return "regression"
+    low, high = different[0], different[-1]
+    filled = counts.min() >= max(_FEWEST, _FILLED * n / k)
+    if k > _FEW or (low, high) != (0, k - 1) or not filled:
+        warn(f"y holds {k} different integers from {low} to {high}, taken for numbers: {_SAY}")
+        return "regression"
+    return "classification"
+
+
+def _guess_text(values: np.ndarray) -> str:
+    different, counts = np.unique(values.astype(str), return_counts=True)
+    k, n = len(different), len(values)
+    words = different.tolist()
+    example = words[0]
+    if _share(words, _is_date) > 0.5:
+        msg = (
+            f"expected y to hold numbers or labels, got dates as text such as {example!r}: take "
+            "days since a start (pandas.to_datetime), or say task='classification'"
+        )
+        raise ValueError(msg)
+    if k > n / 2 or np.count_nonzero(counts == 1) > k / 2:
+        like = "numbers as text" if _share(words, _is_number) > 0.5 else "names or identifiers"
+        msg = (
+            f"y holds {k} different texts in {n} rows, too few rows for classes. They look like "
+            f"{like}, such as {example!r}"
+        )
+        raise ValueError(msg + _conversion(words) + "; or say task='classification'")
+    if _share(words, _is_number) > 0.5 and not all(map(reads_as_number, words)):
+        warn(
+            f"y holds {k} different texts that look like numbers, such as {example!r}, taken for "
+            f"classes{_conversion(words)}"
+        )
+    return "classification"
+
+
+def _guess_many(values: np.ndarray, kind: str) -> str:
+    """Guess for several targets, which are numbers."""
+    if kind in ("text", "categories"):
+        msg = f"expected one target of classes, or several of numbers, got {kind} {values.shape}"
+        raise ValueError(msg)
+    return "regression"
+
+
+_GUESSES: dict[str, Callable[[np.ndarray], str]] = {
+    "floats": _guess_floats,
+    "integers": _guess_integers,
+    "text": _guess_text,
+    "booleans": lambda _: "classification",
+    "categories": lambda _: "classification",
+    "complex numbers": lambda _: "regression",  # refused by the estimator
+}
+
+
+def _conversion(words: list[str]) -> str:
+    """How to make numbers of text that looks like them."""
+    if all(map(reads_as_number, words)):
+        return ": make them numbers by pandas.to_numeric(y)"
+    if _share(words, _is_number) > 0.5:
+        return ": make them numbers by y.str.replace('[^-0-9.]', '', regex=True).astype(float)"
+    return ""
+
+
+def _share(words: list[str], test: Callable[[str], bool]) -> float:
+    return sum(map(test, words)) / max(len(words), 1)
+
+
+def _is_date(word: str) -> bool:
+    return _DATE.fullmatch(word.strip()) is not None
+
+
+def _is_number(word: str) -> bool:
+    return reads_as_number(_SYMBOLS.sub("", word))
