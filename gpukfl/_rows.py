@@ -32,6 +32,8 @@ class Rows:
     reference: Array  # an empty array of the place and dtype to compute on
     shift: np.ndarray | None = None  # (d,) host
     scale: np.ndarray | None = None  # (d,) host, without zeros
+    limits: np.ndarray | None = None  # (4, d) host, in the order of `_within`
+    clip: float | None = None  # largest absolute coordinate of the scaled rows
     leading_ones: bool = False  # put a column of ones first
 
     @property
@@ -56,15 +58,27 @@ class Rows:
         if isinstance(rows, np.memmap):
             rows = np.asarray(rows)
         rows = writable(rows, self.reference)
-        if self.shift is None and self.scale is None:
+        parts = (self.shift, self.scale, self.limits, self.clip)
+        if all(part is None for part in parts):
             return xp.asarray(rows, **like(self.reference))
         # In float64, because features may lie far from 0: times, positions, identifiers
         wide = xp.asarray(rows, **double_like(self.reference))
+        if self.limits is not None:
+            wide = self._within(wide)
         if self.shift is not None:
             wide = wide - xp.asarray(self.shift, **double_like(self.reference))
         if self.scale is not None:
             wide = wide / xp.asarray(self.scale, **double_like(self.reference))
+        if self.clip is not None:
+            wide = xp.clip(wide, min=-self.clip, max=self.clip)
         return xp.astype(wide, self.reference.dtype)
+
+    def _within(self, X: Array) -> Array:
+        """Values that lie within the limits, and usual ones in the place of others."""
+        xp = array_namespace(X)
+        limits = xp.asarray(self.limits, **like(X))
+        lowest, low, high, highest = (limits[k, ...] for k in range(4))
+        return xp.where(lowest > X, low, xp.where(highest < X, high, X))
 
     def at(self, index: np.ndarray, /) -> Array:
         """Rows at host indices, in any order, in place."""

@@ -158,6 +158,7 @@ class HostPickled(BaseEstimator):
     """An estimator whose pickle holds NumPy arrays only, and loads without a GPU library."""
 
     _library: str
+    limits_: Any = None  # models of earlier versions have none
 
     def __getstate__(self) -> dict[str, Any]:
         state = {key: on_host(value) for key, value in super().__getstate__().items()}

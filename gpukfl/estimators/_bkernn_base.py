@@ -155,6 +155,7 @@ class BKerNNBase(LinearFeatures, HostPickled):
         check_finite_result(intercept, dual_coef, values)
         self.W_ = back(fit.W)
         self.mean_, self.scale_ = problem.rows.shift, problem.rows.scale
+        self.limits_ = problem.rows.limits
         self.intercept_, self.dual_coef_ = intercept, dual_coef
         self.shape_functions_ = ShapeFunctions(back(shapes.knots), values)
         m = fit.W.shape[1]
@@ -220,7 +221,7 @@ class BKerNNBase(LinearFeatures, HostPickled):
         check_is_fitted(self)
         X = validate_samples(self, X, reset=False, method=method)
         xp = array_namespace(self.W_)
-        rows = Rows(X, xp.empty((0,), **like(self.W_)), self.mean_, self.scale_)
+        rows = Rows(X, xp.empty((0,), **like(self.W_)), self.mean_, self.scale_, self.limits_)
         parts = [
             self.intercept_ + self.shape_functions_.mean(self.W_.T @ block.T)
             for _, _, block in rows.blocks(self.W_.shape[1])

@@ -130,7 +130,7 @@ class BrownianKernelRidge(ArrayRegressor, HostPickled):
         back = mover(X, dtype)
         self.X_fit_, self.dual_coef_ = back(Z), back(alpha)
         self.intercept_ = back(intercept)
-        self.mean_, self.scale_ = scaled.shift, scaled.scale
+        self.mean_, self.scale_, self.limits_ = scaled.shift, scaled.scale, scaled.limits
         self.ridge_ = system.ridge
         self.solve_residual_ = system.relative_residual(solution.residual)
         self._library = library_of(X)
@@ -143,7 +143,8 @@ class BrownianKernelRidge(ArrayRegressor, HostPickled):
         check_is_fitted(self)
         X = validate_samples(self, X, reset=False, method=method)
         xp = array_namespace(self.X_fit_)
-        rows = Rows(X, xp.empty((0,), **like(self.X_fit_)), self.mean_, self.scale_)
+        reference = xp.empty((0,), **like(self.X_fit_))
+        rows = Rows(X, reference, self.mean_, self.scale_, self.limits_)
         operator = KernelOperator(Brownian(), rows, self.X_fit_)
         return xp.astype(self.intercept_ + operator @ self.dual_coef_, X.dtype)
 

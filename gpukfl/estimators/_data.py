@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,9 +21,9 @@ from gpukfl._array import (
 from gpukfl._places import Place
 from gpukfl._rows import Rows
 from gpukfl.estimators._copies import copies_of, total_weights
+from gpukfl.estimators._standardization import column_statistics
 from gpukfl.estimators._validation import (
     check_overflow,
-    column_statistics,
     validate_weights,
     weighted_mean_scale,
 )
@@ -36,7 +37,7 @@ _WEIGHT_BITS = 33  # of a weight's mantissa
 class Data:
     """Samples and targets, placed, and scaled as the settings ask for.
 
-    With `raw_targets` these stay as they are.
+    With `raw_targets` these stay as they are. Scaled features beyond `clip` are moved there.
 
     Attributes
     ----------
@@ -60,10 +61,11 @@ class Data:
         *,
         scale_each: bool,
         raw_targets: bool = False,
+        clip: float | None = None,
     ) -> None:
         self.settings = settings
         self.reference = place.reference
-        self.rows = scaled_rows(settings, X, weights, self.reference)
+        self.rows = replace(scaled_rows(settings, X, weights, self.reference), clip=clip)
         xp = array_namespace(self.reference)
         s = None if weights is None else beside(np.sqrt(weights)[:, None], self.reference)
         self.root_weights = s
@@ -95,7 +97,7 @@ class Data:
 
     def scaled(self, X: Array, Y: Array, /) -> tuple[Array, Array]:
         """Other samples and targets (float64), placed and scaled like these."""
-        rows = Rows(X, self.reference, self.rows.shift, self.rows.scale)
+        rows = replace(self.rows, source=X, leading_ones=False)
         xp = array_namespace(self.reference)
         wide = beside(to_host(Y).astype(np.float64), xp.astype(self.reference, xp.float64))
         return rows.whole(), (wide - self.y_mean) / self.y_scale
@@ -106,7 +108,8 @@ def scaled_rows(settings: Any, X: Array, weights: np.ndarray | None, reference: 
     if not settings.standardize:
         return Rows(X, reference)
     wide = Rows(X, array_namespace(reference).empty((0,), **double_like(reference)))
-    return Rows(X, reference, *column_statistics(wide, weights))
+    shift, scale, limits = column_statistics(wide, weights)
+    return Rows(X, reference, shift, scale, limits)
 
 
 def dtype_for(settings: Any, X: Array, /) -> str:

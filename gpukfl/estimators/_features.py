@@ -22,6 +22,7 @@ class LinearFeatures(TransformerMixin):
     feature_matrix_: Array
     mean_: np.ndarray | None
     scale_: np.ndarray | None
+    limits_: np.ndarray | None
 
     def _keep_directions(self, W: np.ndarray) -> None:
         """Set what follows from the columns of `W` (d, m), whose rows belong to features."""
@@ -50,7 +51,7 @@ class LinearFeatures(TransformerMixin):
         X = validate_samples(self, X, reset=False, method="transform")
         xp = array_namespace(self.components_)
         reference = xp.empty((0,), dtype=X.dtype, device=like(self.components_)["device"])
-        rows = Rows(X, reference, self.mean_, self.scale_)
+        rows = Rows(X, reference, self.mean_, self.scale_, self.limits_)
         components = xp.astype(self.components_, X.dtype, copy=False)
         with np.errstate(over="ignore", invalid="ignore"):  # reported just below
             parts = [block @ components.T for _, _, block in rows.blocks()]

@@ -205,6 +205,7 @@ class HKRRBase(Reporting, LinearFeatures, HostPickled):
         self.B_, self.centers_ = back(model.B), back(model.Z)
         self.bound_ = back(xp.astype(problem.bound, xp.float64) * problem.y_scale)
         self.mean_, self.scale_ = problem.rows.shift, problem.rows.scale
+        self.limits_ = problem.rows.limits
         self.kernel_ = problem.kernel.stretched(model.lengthscale)
         self.lengthscale_, self.ridge_ = model.lengthscale, float(model.ridge)
         self.feature_matrix_ = self.B_.T @ self.B_
@@ -318,7 +319,7 @@ class HKRRBase(Reporting, LinearFeatures, HostPickled):
         check_is_fitted(self)
         X = validate_samples(self, X, reset=False, method=method)
         xp = array_namespace(self.B_)
-        rows = Rows(X, xp.empty((0,), **like(self.B_)), self.mean_, self.scale_)
+        rows = Rows(X, xp.empty((0,), **like(self.B_)), self.mean_, self.scale_, self.limits_)
         operator = KernelOperator(self.kernel_, rows, self.centers_, self.B_)
         fitted = truncated(operator @ self.dual_coef_, self.bound_)
         return xp.astype(self.intercept_ + fitted, X.dtype)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -223,7 +223,7 @@ class HyperKernelProblem(Data):
 
 def _wide(rows: Rows, reference: Array) -> Rows:
     xp = array_namespace(reference)
-    return Rows(rows.source, xp.empty((0,), **double_like(reference)), rows.shift, rows.scale)
+    return replace(rows, reference=xp.empty((0,), **double_like(reference)))
 
 
 def _principal_axes(sample: np.ndarray, k: int) -> np.ndarray:

@@ -144,7 +144,7 @@ class KernelRidgeBase(HostPickled):
         check_finite_result(dual_coef, intercept)
         self.dual_coef_, self.intercept_ = dual_coef, intercept
         self.centers_ = back(solved.Z)
-        self.mean_, self.scale_ = data.rows.shift, data.rows.scale
+        self.mean_, self.scale_, self.limits_ = data.rows.shift, data.rows.scale, data.rows.limits
         self.kernel_, self.lengthscale_ = run.kernel, run.lengthscale
         self.ridge_, self.ridge_path_ = run.ridge, run.path
         self.solver_, self.status_ = solved.solver, solved.status.name
@@ -179,7 +179,8 @@ class KernelRidgeBase(HostPickled):
         check_is_fitted(self)
         X = validate_samples(self, X, reset=False, method=method)
         xp = array_namespace(self.centers_)
-        rows = Rows(X, xp.empty((0,), **like(self.centers_)), self.mean_, self.scale_)
+        reference = xp.empty((0,), **like(self.centers_))
+        rows = Rows(X, reference, self.mean_, self.scale_, self.limits_)
         operator = KernelOperator(self.kernel_, rows, self.centers_)
         return xp.astype(self.intercept_ + operator @ self.dual_coef_, X.dtype)
 

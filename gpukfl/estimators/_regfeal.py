@@ -35,9 +35,9 @@ _PARAMETERS = """
     over_c : bool, default=False
         Divide squared derivatives by c, as the paper's M_f does; noise in high degrees is then
         multiplied by ρ^-k, and no features are learned where it is strong.
-    clip : float or None, default=None
-        Largest absolute standardised coordinate: what lies beyond is moved there. Hermite
-        polynomials are huge far outside.
+    clip : float, "auto" or None, default="auto"
+        Largest absolute standardised coordinate: what lies beyond is moved there, in fits and
+        predictions. Hermite polynomials are huge far outside. "auto" is 6, None leaves all.
     validation_fraction : float, default=0.2
         Held out to choose; below 1000 samples 5 folds are used instead.
     max_time : float or None, default=None

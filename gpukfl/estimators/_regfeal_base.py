@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -74,7 +75,7 @@ class RegFeaLBase(Reporting, DirectionProfiles, Retraining, HostPickled):
         n_iter: int = 5,
         retrain: Any = "kernel_ridge",
         over_c: bool = False,
-        clip: float | None = None,
+        clip: float | str | None = "auto",
         validation_fraction: float = 0.2,
         max_time: float | None = None,
         random_state: Any = None,
@@ -124,7 +125,7 @@ class RegFeaLBase(Reporting, DirectionProfiles, Retraining, HostPickled):
             raise ValueError(msg)
         check_number("n_iter", self.n_iter, kind=whole, low=1)
         self._check_retrain()
-        check_number("clip", self.clip, low=0, low_allowed=False, also=(None,))
+        check_number("clip", self.clip, low=0, low_allowed=False, also=("auto", None))
         fraction = self.validation_fraction
         check_number("validation_fraction", fraction, low=0, high=0.9, low_allowed=False)
         check_number("max_time", self.max_time, low=0, low_allowed=False, also=(None,))
@@ -147,10 +148,10 @@ class RegFeaLBase(Reporting, DirectionProfiles, Retraining, HostPickled):
         def make(rows: np.ndarray | None = None) -> Data:
             here = (X, Y) if rows is None else (take(X, rows), take(Y, rows))
             w = weights if weights is None or rows is None else weights[rows]
-            return Data(self, *here, w, place, scale_each=scale_each)
+            return Data(self, *here, w, place, scale_each=scale_each, clip=self._clip)
 
         data = make()
-        self._warn_of_far_rows(data)
+        self._check_scale(data)
         self._warn_of_many_terms(X.shape[1])
         search = RegFeaLSearch(
             make,
@@ -202,7 +203,6 @@ class RegFeaLBase(Reporting, DirectionProfiles, Retraining, HostPickled):
             rotate=self.selection == "features",
             over_c=self.over_c,
             n_iter=int(self.n_iter),
-            clip=self.clip,
             max_time=max_time,
         )
 
@@ -229,16 +229,32 @@ class RegFeaLBase(Reporting, DirectionProfiles, Retraining, HostPickled):
             )
             warn(msg, UserWarning)
 
-    def _warn_of_far_rows(self, data: Data) -> None:
-        if self.clip is not None:
+    @property
+    def _clip(self) -> float | None:
+        return FAR if self.clip == "auto" else self.clip  # type: ignore[return-value]
+
+    def _check_scale(self, data: Data) -> None:
+        """Refuse features of which most values are far from 0, and warn of some."""
+        if self.standardize and self.clip is not None:
             return
         xp = array_namespace(data.reference)
-        far = max(float(xp.max(xp.abs(block))) for _, _, block in data.rows.blocks())
-        if far > FAR:
-            advice = "" if self.standardize else "standardise X, or "
+        rows, largest = replace(data.rows, clip=None), 0.0
+        beyond = np.zeros(rows.shape[1])
+        for _, _, block in rows.blocks():
+            size = xp.abs(block)
+            largest = max(largest, float(xp.max(size)))
+            beyond += to_host(xp.sum(xp.astype(size > (self._clip or FAR), xp.float64), axis=0))
+        if (beyond > 0.5 * rows.shape[0]).any():
             msg = (
-                f"a feature is {far:.3g} standard deviations from its mean, where Hermite "
-                f"polynomials are huge: {advice}give clip={FAR:g}"
+                "expected features around 0 of about unit variance, got most values of feature "
+                f"{np.argmax(beyond)} beyond {self._clip or FAR:g}: standardize=True scales them"
+            )
+            raise ValueError(msg)
+        if largest > FAR and self.clip in ("auto", None):
+            advice = "" if self.standardize else "standardize=True scales features, "
+            msg = (
+                f"a feature is {largest:.3g} standard deviations from 0, where Hermite polynomials "
+                f"are huge: {advice}clip={FAR:g} moves what lies beyond"
             )
             warn(msg, UserWarning)
 
@@ -258,6 +274,7 @@ class RegFeaLBase(Reporting, DirectionProfiles, Retraining, HostPickled):
         shift, scale = data.rows.shift, data.rows.scale
         self.mean_ = None if shift is None else beside(shift, there)
         self.scale_ = None if scale is None else beside(scale, there)
+        self.limits_ = None if data.rows.limits is None else beside(data.rows.limits, there)
         # What the last regression says of the directions, beside those it was made with
         R, eta = method.directions(fit)
         self._rotation = beside(fit.R, there)
@@ -299,13 +316,14 @@ class RegFeaLBase(Reporting, DirectionProfiles, Retraining, HostPickled):
 
     def _evaluate(self, X: Array) -> Array:
         xp = array_namespace(self.coef_)
-        rows = Rows(X, xp.empty((0,), **like(self.coef_)), self.mean_, self.scale_)
+        reference = xp.empty((0,), **like(self.coef_))
+        rows = Rows(X, reference, self.mean_, self.scale_, self.limits_, self._clip)
         if self._is_retrained:
             return xp.astype(self._evaluate_retrained(rows), X.dtype)
         R = to_host(self._rotation)
         placed = None if np.array_equal(R, np.eye(len(R))) else self._rotation
         tuples = to_host(self.multi_indices_)
-        operator = HermiteOperator(rows, tuples, np.ones(len(tuples)), placed, self.clip)
+        operator = HermiteOperator(rows, tuples, np.ones(len(tuples)), placed)
         return xp.astype(self.intercept_ + operator @ self.coef_, X.dtype)
 
     # ------------------------------------------------------------------ description

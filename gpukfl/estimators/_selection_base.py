@@ -246,6 +246,8 @@ class SelectionBase(Reporting, SelectedVariables, HostPickled):
         shift, scale = problem.rows.shift, problem.rows.scale
         self.mean_ = None if shift is None else _beside(shift, X)
         self.scale_ = None if scale is None else _beside(scale, X)
+        limits = problem.rows.limits
+        self.limits_ = None if limits is None else _beside(limits, X)
         self.beta_ = _beside(beta, X)
         self._keep_rounds(selection, X)
         importances = np.zeros(problem.p) if last is None else last.importances
@@ -310,8 +312,9 @@ class SelectionBase(Reporting, SelectedVariables, HostPickled):
         columns = np.asarray(X[:, used]) if is_host(X) else xp.take(X, self._used, axis=1)
         shift = None if self.mean_ is None else to_host(self.mean_)[used]
         scale = 1.0 if self.scale_ is None else to_host(self.scale_)[used]
+        limits = None if self.limits_ is None else to_host(self.limits_)[:, used]
         reference = xp.empty((0,), **like(self.centers_))
-        rows = Rows(columns, reference, shift, scale / stretch)
+        rows = Rows(columns, reference, shift, scale / stretch, limits)
         operator = KernelOperator(self.kernel_, rows, self.centers_)
         return xp.astype(self.intercept_ + operator @ self.dual_coef_, X.dtype)
 

@@ -304,33 +304,6 @@ def weighted_mean_scale(Y: Array, root_weights: Array | None, /) -> tuple[Array,
     return mean * unit, spread * unit
 
 
-def column_statistics(rows: Rows, weights: np.ndarray | None, /) -> tuple[np.ndarray, np.ndarray]:
-    """Weighted mean and standard deviation (d,) of each column, by blocks, in float64.
-
-    A column that does not vary has standard deviation 1, so that dividing leaves it as it is.
-
-    Raises
-    ------
-    ValueError
-        If the squares of deviations overflow.
-    """
-    n, d = rows.shape
-    w = np.ones(n) if weights is None else weights
-    mean = np.zeros(d)
-    for start, stop, X in rows.blocks():
-        mean += w[start:stop] @ to_host(X).astype(np.float64, copy=False)
-    mean /= w.sum()
-    squares = np.zeros(d)
-    with np.errstate(over="ignore", invalid="ignore"):  # reported just below
-        for start, stop, X in rows.blocks():
-            squares += w[start:stop] @ (to_host(X).astype(np.float64, copy=False) - mean) ** 2
-        spread = np.sqrt(squares / w.sum())
-    if not np.isfinite(spread).all():
-        msg = "X overflows float64 when it is standardised: expected deviations below 1e150"
-        raise ValueError(msg)
-    return mean, np.where(spread > 1e-12 * (1.0 + np.abs(mean)), spread, 1.0)
-
-
 def check_overflow(rows: Rows, Y: Array, /) -> None:
     """Raise ValueError where data are too large for the precision they are computed in."""
     xp = array_namespace(rows.reference)

@@ -216,6 +216,8 @@ class WeightingBase(Reporting, DirectionProfiles, HostPickled):
         shift, scale = problem.rows.shift, problem.rows.scale
         self.mean_ = None if shift is None else beside(shift, there)
         self.scale_ = None if scale is None else beside(scale, there)
+        limits = problem.rows.limits
+        self.limits_ = None if limits is None else beside(limits, there)
         self.n_parameters_ = len(kept)
         largest = xp.max(xp.abs(A), axis=0)  # squares of small coefficients would be 0
         unit = xp.where(largest > 0, largest, xp.ones_like(largest))
@@ -322,7 +324,7 @@ class WeightingBase(Reporting, DirectionProfiles, HostPickled):
     def _operator(self, X: Array) -> FeatureOperator:
         xp = array_namespace(self.coef_)
         reference = xp.empty((0,), **like(self.coef_))
-        rows = Rows(X, reference, self.mean_, self.scale_, leading_ones=self.bias)
+        rows = Rows(X, reference, self.mean_, self.scale_, self.limits_, leading_ones=self.bias)
         return FeatureOperator(self.instantiation_, rows, self.parameters_, self.log_scale_)
 
     def _predict(self, X: Any, method: str) -> Array:

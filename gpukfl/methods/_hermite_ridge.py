@@ -120,7 +120,14 @@ def factor(K: Array, ridge: float, operator: HermiteOperator) -> CholeskyFactor:
     for jitter in (0.0, 1e-15, 1e-14, 1e-13):
         with contextlib.suppress(np.linalg.LinAlgError):
             return CholeskyFactor.of(add_to_diagonal(K, ridge + jitter * trace), overwrite=True)
-    return CholeskyFactor.of(add_to_diagonal(K, ridge + 1e-12 * trace), overwrite=True)
+    try:
+        return CholeskyFactor.of(add_to_diagonal(K, ridge + 1e-12 * trace), overwrite=True)
+    except np.linalg.LinAlgError as error:
+        msg = (
+            f"Hermite features of degree {operator.degree} are singular beyond rounding: expected "
+            "data around 0 of about unit variance; scale them, or give a smaller degree_decay"
+        )
+        raise FloatingPointError(msg) from error
 
 
 def _target_sums(Y: Array, weights: Array | None) -> tuple[float, Array, Array]:

@@ -170,8 +170,8 @@ REGFEAL_NUMBERS = [
     ("sparsity_exponent", "auto", TypeError, "got 'auto'"),
     ("n_iter", 0, ValueError, "an integer of at least 1, got 0"),
     ("n_iter", 1.5, TypeError, "an integer .* got 1.5"),
-    ("clip", 0.0, ValueError, "greater than 0, or None, got 0.0"),
-    ("clip", "auto", TypeError, "or None, got 'auto'"),
+    ("clip", 0.0, ValueError, "greater than 0, or 'auto' or None, got 0.0"),
+    ("clip", "none", TypeError, "or None, got 'none'"),
     ("validation_fraction", 0, ValueError, "greater than 0 and at most 0.9, got 0"),
     ("max_time", 0, ValueError, "greater than 0, or None, got 0"),
 ]

@@ -1,7 +1,5 @@
 """RegFeaL estimators: what they learn, weights and symmetries, far rows, odd data."""
 
-import warnings
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -245,27 +243,50 @@ def test_the_same_state_gives_the_same_model(make):
 # ---------------------------------------------------------------------- far rows
 
 FAR = X.copy()
-FAR[3, 2] = 300.0
+FAR[3, 2] = 12.0
 
 
-def test_far_rows_are_warned_of():
-    with pytest.warns(UserWarning, match=r"is 14\.\d standard deviations .*: give clip=6"):
-        regressor().fit(FAR, Y)
-    with pytest.warns(UserWarning, match=r"standard deviations .*: standardise X, or give clip=6"):
-        regressor(standardize=False, degree_decay=0.05).fit(FAR, Y)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        regressor(clip=6.0).fit(FAR, Y)
-        regressor().fit(X, Y)
+def test_far_rows_are_clipped_or_warned_of():
+    regressor(clip=6.0).fit(FAR, Y)  # without a warning
+    regressor().fit(FAR, Y)
+    with pytest.warns(UserWarning, match=r"is 9\.\d* standard deviations .*: clip=6 moves"):
+        regressor(clip=None).fit(FAR, Y)
+    with pytest.warns(UserWarning, match=r"is 12 standard deviations .*: standardize=True scales"):
+        regressor(standardize=False).fit(FAR, Y)
+
+
+def test_six_standard_deviations_are_the_default_clip():
+    default, given, none = regressor(), regressor(clip=6.0), regressor(clip=None)
+    np.testing.assert_array_equal(default.fit(FAR, Y).predict(FAR), given.fit(FAR, Y).predict(FAR))
+    # Where nothing lies beyond, it changes nothing
+    np.testing.assert_array_equal(default.fit(X, Y).predict(NEW), none.fit(X, Y).predict(NEW))
+
+
+@pytest.mark.parametrize("retrain", [None, "kernel_ridge"])
+def test_predictions_far_outside_are_finite_and_moderate(retrain):
+    new = NEW.copy()
+    new[0] = 1e6
+    new[1] = np.finfo(float).max
+    model = regressor(retrain=retrain).fit(X, Y)
+    assert np.abs(model.predict(new)).max() < 1e4
+    np.testing.assert_array_equal(model.predict(new)[2:], model.predict(NEW)[2:])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("options", [{}, {"clip": None}, {"degree_decay": "auto"}], ids=str)
+def test_features_that_are_not_of_unit_variance_around_zero_are_refused(dtype, options):
+    for wrong in (X + 1e6, 1e6 * X):
+        with pytest.raises(ValueError, match=r"expected features around 0 .*standardize=True"):
+            regressor(standardize=False, **options).fit(wrong.astype(dtype), Y)
 
 
 def test_clipped_rows_have_moderate_predictions():
     model = regressor(clip=3.0, retrain=None).fit(FAR, Y)
     new = NEW.copy()
-    new[0] = 1e6
+    new[0] = 12.0
     assert np.all(np.isfinite(model.predict(new)))
     turned = ((new - model.mean_) / model.scale_) @ model._rotation
-    assert np.abs(turned).max() > 1e4
+    assert np.abs(turned).max() > 12.0
     assert np.abs(model.predict(new)).max() < 1e3
     np.testing.assert_allclose(model.predict(new), formula(model, new)[:, 0], atol=1e-8)
 
@@ -273,8 +294,8 @@ def test_clipped_rows_have_moderate_predictions():
 @pytest.mark.filterwarnings("ignore:a feature is .* standard deviations:UserWarning")
 @pytest.mark.filterwarnings("ignore:(overflow|invalid value):RuntimeWarning")
 def test_features_that_overflow_are_named():
-    far = (1e4 * X).astype("float32")
-    model = regressor(standardize=False, max_degree=20)
+    far = np.where(np.arange(N)[:, None] < 40, 1e4 * X, X).astype("float32")
+    model = regressor(standardize=False, max_degree=20, clip=None)
     with pytest.raises(FloatingPointError, match=r"overflow .*float32.*give clip=6"):
         model.fit(far, Y)
     assert not hasattr(model, "coef_")
