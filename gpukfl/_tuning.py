@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +15,7 @@ from gpukfl._array import Array, array_namespace, is_array, is_host, like, to_ho
 from gpukfl._results import History, Status
 from gpukfl._warnings import warn
 from gpukfl.estimators._copies import copies_of, is_numeric, total_weights
+from gpukfl.estimators._validation import one_at_a_time
 
 _TUNE_ROWS = 20_000  # rows that hyperparameters are tuned on, at most
 _CROSS_VALIDATE_BELOW = 2_000  # rows below which one hold-out set is too small to choose by
@@ -56,7 +57,7 @@ class Tuning:
         if not tuned and len(penalties) == 1:
             return clone(self.estimator).set_params(ridge=ridge, penalty=penalties[0]), False
         rows = self._rows_to_tune()
-        stopped = self._search(penalties, list(self._splits(rows)), None if tuned else ridge)
+        stopped = self._search(penalties, self._splits(rows), None if tuned else ridge)
         finished = [trial for trial in self.trials if trial["score"] is not None]
         if not finished:  # stopped within the first fit, whose best iterate is there
             return _settled(self.trials[-1]["estimator"]), True
@@ -138,7 +139,7 @@ class Tuning:
         rng = np.random.RandomState(self.estimator.random_state)
         return np.sort(rng.choice(n, _TUNE_ROWS, replace=False))
 
-    def _splits(self, rows: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def _splits(self, rows: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
         seed = self.estimator.random_state
         labels = host_array(_rows_of(self.y, rows)) if is_classifier(self.estimator) else None
         counts = np.unique(labels, return_counts=True)[1] if labels is not None else None
@@ -149,8 +150,9 @@ class Tuning:
         else:
             kind = StratifiedShuffleSplit if stratify else ShuffleSplit
             splitter = kind(1, test_size=0.2, random_state=seed)
-        for inside, outside in splitter.split(rows, labels if stratify else None):
-            yield rows[inside], rows[outside]
+        with one_at_a_time():
+            splits = list(splitter.split(rows, labels if stratify else None))
+        return [(rows[inside], rows[outside]) for inside, outside in splits]
 
     def _warn_at_edge(self, best: dict[str, Any]) -> None:
         if best["multiple"] in (_FACTOR**_REACH, _FACTOR**-_REACH):

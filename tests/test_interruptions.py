@@ -8,13 +8,19 @@ import warnings
 
 import numpy as np
 import pytest
+from interruption import interrupt
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from small_fits import CASES
+from small_fits import CASES, X, Y
 from threadpoolctl import threadpool_info
 
 import gpukfl
 from gpukfl._accel import threads
+from gpukfl._accel.cpu_lasso import WorkingSet
+from gpukfl._tuning import HeldOut
+from gpukfl.methods import LassoFits, Sums
+from gpukfl.operators import BrownianKernel
+from gpukfl.solvers import Lasso
 
 pytestmark = [
     pytest.mark.skipif(
@@ -186,3 +192,80 @@ def test_fits_that_use_several_threads_can_be_interrupted_and_repeated(
         assert model is None or not ctrl_c.came or model.status_ == "INTERRUPTED"
     assert came
     np.testing.assert_array_equal(fit().predict(Z), expected)
+
+
+# ---------------------------------------------------------------------- at a call of one's choice
+
+
+@pytest.mark.parametrize("targets", [Y, np.stack([Y, Y**2], axis=1)], ids=["one", "two"])
+def test_no_path_of_the_lasso_hides_an_interruption(monkeypatch, targets):
+    def make():
+        return gpukfl.RKHSWeightingRegressor(
+            6, learner="lasso", instantiation="stumps", random_state=0
+        )
+
+    with monkeypatch.context() as patched:
+        calls = interrupt(patched, WorkingSet, "descend", 10**9)
+        make().fit(X, targets)
+    for after in range(0, calls[0], max(calls[0] // 20, 1)):
+        with monkeypatch.context() as patched:
+            interrupt(patched, WorkingSet, "descend", after)
+            model = make()
+            try:
+                with pytest.warns(ConvergenceWarning, match="interrupted"):
+                    model.fit(X, targets)
+            except KeyboardInterrupt:  # within the choice of a stump, before any was learned
+                assert not hasattr(model, "coef_")
+                continue
+        assert model.status_ == "INTERRUPTED"
+        assert np.isfinite(model.predict(X)).all()
+
+
+def test_the_targets_after_an_interrupted_one_are_left_out(monkeypatch, rng):
+    Phi, targets = rng.standard_normal((50, 8)), rng.standard_normal((50, 3))
+    sums = Sums(Phi.T @ Phi, Phi.T @ targets, np.sum(targets**2, axis=0), targets.sum(0), 50.0, 50)
+    fits = LassoFits(Lasso())
+    interrupt(monkeypatch, WorkingSet, "descend", 0)
+    (A,) = fits(sums, [1e-3])
+    assert fits.interrupted
+    assert [path[0].status.name for path in fits.fits] == ["INTERRUPTED", "MAX_ITER", "MAX_ITER"]
+    np.testing.assert_array_equal(A, np.zeros((8, 3)))
+
+
+@pytest.mark.parametrize("after", [0, 5])
+def test_an_interrupted_pruning_keeps_the_whole_model(monkeypatch, after):
+    options = {"instantiation": "gaussian_sign", "ridge": 1e-3, "random_state": 0}
+    whole = gpukfl.RKHSWeightingRegressor(30, **options).fit(X, Y)
+    interrupt(monkeypatch, WorkingSet, "descend", after)  # least squares take no such steps
+    model = gpukfl.RKHSWeightingRegressor(30, prune="risk", **options)
+    with pytest.warns(ConvergenceWarning, match="interrupted"):
+        model.fit(X, Y)
+    assert (model.status_, model.pruning_) == ("INTERRUPTED", None)
+    np.testing.assert_array_equal(model.coef_, whole.coef_)
+
+
+def test_tuning_that_is_interrupted_between_its_fits_gives_the_best_so_far(monkeypatch):
+    interrupt(monkeypatch, HeldOut, "add", 7)  # within the second ridge of five folds each
+    with pytest.warns(ConvergenceWarning, match="interrupted while tuning"):
+        model = gpukfl.fit(X[:50], Y[:50], n_particles=4, max_iter=2)
+    assert model.estimator.status_ == "INTERRUPTED"
+    assert [trial["chosen"] for trial in model.tuning] == [True]
+    assert "interrupted" in model.summary()
+
+
+def test_tuning_that_is_interrupted_before_any_score_raises(monkeypatch):
+    interrupt(monkeypatch, HeldOut, "add", 2)
+    with pytest.raises(KeyboardInterrupt):
+        gpukfl.fit(X[:50], Y[:50], n_particles=4, max_iter=2)
+
+
+def test_an_interrupted_fit_of_a_constant_says_so(monkeypatch):
+    interrupt(monkeypatch, BrownianKernel, "quadratic_gradient", 0)
+    model = gpukfl.BKerNNRegressor(n_particles=4, random_state=0)
+    with (
+        pytest.warns(UserWarning, match="y is constant"),
+        pytest.warns(ConvergenceWarning, match="interrupted"),
+    ):
+        model.fit(X, np.ones(len(X)))
+    assert model.status_ == "INTERRUPTED"
+    np.testing.assert_array_equal(model.predict(X), 1.0)

@@ -222,9 +222,7 @@ class HKRRBase(Reporting, LinearFeatures, HostPickled):
         ]
         self.history_, self.n_iter_ = fit.history, len(fit.history)
         status = Status.INTERRUPTED if stopped else fit.status
-        if not self.learned_ and status is not Status.INTERRUPTED:
-            status = Status.CONVERGED  # there were no steps to take
-        self.status_ = status.name
+        self.status_ = (status if self.learned_ or stopped else Status.CONVERGED).name
         self.jitter_ = model.factor.jitter
         self.smallest_eigenvalue_ = model.factor.smallest_eigenvalue
         self.place_ = f"{library_of(problem.reference)} {problem.reference.device}"

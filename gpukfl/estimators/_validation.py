@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import math
 import numbers
+import os
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -35,6 +37,16 @@ from gpukfl._rows import Rows
 _FLOATS = ("float32", "float64")
 _NO_NUMBERS = ("could not convert", "float() argument", "setting an array element")  # NumPy's words
 _MEMMAP_ROWS = 2**18  # rows of a memory map checked at a time
+_TURNS: dict[int, threading.Lock] = {}  # of each process: a forked one has its own
+
+
+def one_at_a_time() -> threading.Lock:
+    """Give what a thread holds while scikit-learn checks or splits data.
+
+    Its checks change the warnings filters and set them back. Where two threads did so at once, the
+    filters of one could stay.
+    """
+    return _TURNS.setdefault(os.getpid(), threading.Lock())
 
 
 def validate_samples(
@@ -64,7 +76,7 @@ def validate_samples(
         return X
     if is_array(X) and not is_host(X):
         return _validate_device_array(estimator, X, reset=reset, min_samples=min_samples)
-    with _numbers_of("X"):
+    with one_at_a_time(), _numbers_of("X"):
         return validate_data(
             estimator,
             X,
@@ -127,7 +139,8 @@ def _numbers_of(name: str) -> Iterator[None]:
 
 def _check_memory_map(estimator: Any, X: np.memmap, *, reset: bool, min_samples: int) -> None:
     # The first rows go through the usual checks, which also set n_features_in_.
-    validate_data(estimator, np.asarray(X[: max(min_samples, 1)]), reset=reset)
+    with one_at_a_time():
+        validate_data(estimator, np.asarray(X[: max(min_samples, 1)]), reset=reset)
     _check_size(X.shape, min_samples)
     for start in range(0, X.shape[0], _MEMMAP_ROWS):
         _check_finite(np.asarray(X[start : start + _MEMMAP_ROWS]), "X")
@@ -199,7 +212,7 @@ def validate_targets(y: Any, X: Array, /) -> Array:
     if y is None:
         msg = "requires y to be passed, but the target y is None: expected (n,) or (n, t), got None"
         raise ValueError(msg)
-    with _numbers_of("y"):
+    with one_at_a_time(), _numbers_of("y"):
         y = check_array(y, ensure_2d=False, dtype=None, input_name="y", ensure_min_samples=0)
         if y.dtype.kind in "OUS":
             y = y.astype(np.float64)
@@ -226,7 +239,7 @@ def validate_labels(y: Any, X: Array, /) -> np.ndarray:
         msg = "requires y to be passed, but the target y is None: expected labels, got None"
         raise ValueError(msg)
     check_container("y", y, labels=True)
-    with _numbers_of("y"):
+    with one_at_a_time(), _numbers_of("y"):
         labels = column_or_1d(to_host(without_graph(y)) if is_array(y) else y, warn=True)
     if labels.dtype.kind in "fc" and not np.all(np.isfinite(labels)):
         msg = "Input y contains NaN or infinity: expected a label for each sample"
@@ -234,7 +247,8 @@ def validate_labels(y: Any, X: Array, /) -> np.ndarray:
     if labels.dtype == object and any(label is None or label != label for label in labels):  # noqa: PLR0124
         msg = "Input y contains NaN or None: expected a label for each sample"
         raise ValueError(msg)
-    check_classification_targets(labels)
+    with one_at_a_time():
+        check_classification_targets(labels)
     check_consistent_length_of(X, labels)
     return labels
 
@@ -268,7 +282,8 @@ def validate_weights(sample_weight: Any, X: Array, /) -> np.ndarray | None:
     host = to_host(sample_weight) if is_array(sample_weight) else sample_weight
     if isinstance(host, numbers.Real):
         host = np.full(n, float(host))
-    weights = check_array(host, ensure_2d=False, dtype=np.float64, input_name="sample_weight")
+    with one_at_a_time():
+        weights = check_array(host, ensure_2d=False, dtype=np.float64, input_name="sample_weight")
     if weights.ndim != 1:
         msg = f"Sample weights must be 1D array or scalar: expected ({n},), got {weights.shape}"
         raise ValueError(msg)

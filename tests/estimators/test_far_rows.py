@@ -57,18 +57,26 @@ FAR = {"float32": 1e30, "float64": 1e300}
 WORDS = r"overflows (torch\.)?{} and is not finite at 1 of 2 rows: expected rows nearer"
 
 
-@pytest.fixture(params=["numpy", "torch"])
-def put(request):
-    """Places that can overflow without a word."""
-    if request.param == "numpy":
-        return lambda a, dtype: np.asarray(a, dtype=dtype)
-    torch = pytest.importorskip("torch")
-    return lambda a, dtype: torch.asarray(np.asarray(a, dtype=dtype))
+every_model = pytest.mark.parametrize("name", MODELS)
+precisions = pytest.mark.parametrize("dtype", FAR)
 
 
-@pytest.mark.parametrize("dtype", FAR)
-@pytest.mark.parametrize("name", MODELS)
-def test_far_rows_are_refused_or_have_finite_results(name, dtype, put):
+@precisions
+@every_model
+def test_far_rows_are_refused_or_have_finite_results(name, dtype):
+    assert_is_refused_or_finite(name, dtype, lambda a, dtype: np.asarray(a, dtype=dtype))
+
+
+@precisions
+@every_model
+def test_far_rows_on_torch_are_refused_or_have_finite_results(torch, name, dtype):
+    def put(a, dtype):
+        return torch.asarray(np.asarray(a, dtype=dtype))
+
+    assert_is_refused_or_finite(name, dtype, put)
+
+
+def assert_is_refused_or_finite(name, dtype, put):
     model = clone(MODELS[name])
     y = LABELS if is_classifier(model) else Y
     model.fit(put(X, dtype), put(y, "int64" if is_classifier(model) else dtype))

@@ -1,4 +1,4 @@
-"""What is no data is refused in words that name the argument, what was expected and what was got."""
+"""What is no data is refused: the argument is named, what was expected and what was got."""
 
 import numpy as np
 import pandas as pd
@@ -102,7 +102,7 @@ def test_what_are_no_targets_is_refused(name, kind):
 
 
 def test_words_are_no_targets_of_a_regression():
-    with pytest.raises(ValueError, match="expected y to be numbers.*'a'"):
+    with pytest.raises(ValueError, match=r"expected y to be numbers.*'a'"):
         BKerNNRegressor(**SMALL).fit(X, ["a", "b"] * 20)
 
 
@@ -143,11 +143,10 @@ def test_memory_maps_of_other_dtypes_are_converted(tmp_path, dtype):
 # ---------------------------------------------------------------------- torch
 
 
-def odd_tensor(kind, x):
-    torch = pytest.importorskip("torch")
+def odd_tensor(torch, kind, x):
     x = torch.asarray(x)
     make = {
-        "sparse": lambda: x.to_sparse(),
+        "sparse": x.to_sparse,
         "csr": lambda: x.reshape(len(x), -1).to_sparse_csr(),
         "meta": lambda: x.to("meta"),
         "quantized": lambda: torch.quantize_per_tensor(x.float(), 0.1, 0, torch.qint8),
@@ -168,17 +167,16 @@ def odd_tensor(kind, x):
 @pytest.mark.filterwarnings("ignore:Sparse CSR tensor support:UserWarning")
 @pytest.mark.filterwarnings("ignore:torch.*quantiz:DeprecationWarning")
 @pytest.mark.filterwarnings("ignore:.*quantiz.*:UserWarning")
-def test_tensors_that_cannot_be_computed_with_are_refused(name, kind, words):
-    tensor = odd_tensor(kind, X)
+def test_tensors_that_cannot_be_computed_with_are_refused(torch, name, kind, words):
+    tensor = odd_tensor(torch, kind, X)
     with pytest.raises(TypeError, match=words):
         ESTIMATORS[name].fit(tensor, Y)
     with pytest.raises(TypeError, match=words):
         fit(tensor, Y)
     with pytest.raises(TypeError, match=words.replace("X", "y")):
-        ESTIMATORS[name].fit(X, odd_tensor(kind, X))
+        ESTIMATORS[name].fit(X, odd_tensor(torch, kind, X))
 
 
-def test_complex_tensors_are_no_targets():
-    torch = pytest.importorskip("torch")
-    with pytest.raises(ValueError, match="expected real targets, got dtype torch.complex128"):
+def test_complex_tensors_are_no_targets(torch):
+    with pytest.raises(ValueError, match=r"got dtype torch\.complex128"):
         BKerNNRegressor(**SMALL).fit(X, torch.asarray(Y + 0j))
