@@ -3,14 +3,31 @@
 from __future__ import annotations
 
 import argparse
+import functools
+import os
 import sys
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gpukfl._places import is_installed
 from gpukfl._version import __version__
+from gpukfl.cli._files import check_writable, try_to_write
+
+if TYPE_CHECKING:
+    from gpukfl._target import Target
+
+_EXPECTED = (
+    ValueError,
+    TypeError,
+    RuntimeError,
+    ImportError,
+    OSError,
+    ArithmeticError,
+    MemoryError,
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -20,9 +37,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
-            return options.run(options)
-    except (ValueError, TypeError, RuntimeError, ImportError, OSError) as error:
-        print(f"gpukfl: {error}", file=sys.stderr)
+            status = options.run(options)
+            sys.stdout.flush()
+            return status
+    except BrokenPipeError:  # whoever reads the output has had enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except _EXPECTED as error:
+        print(f"gpukfl: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("gpukfl: interrupted before there was a model", file=sys.stderr)
@@ -45,6 +67,9 @@ def _parser() -> argparse.ArgumentParser:
         "data", help="CSV, Parquet or .npz file, or diabetes, breast_cancer, digits, iris, wine"
     )
     fit.add_argument("--target", help="column to predict (default: the last)")
+    fit.add_argument(
+        "--drop", metavar="COLUMN", action="append", default=[], help="leave out; may be repeated"
+    )
     fit.add_argument(
         "--method",
         default="bkernn",
@@ -86,13 +111,55 @@ def _ridge(text: str) -> float | str:
 
 def _fit(options: argparse.Namespace) -> int:
     import gpukfl
+
+    given = _method_options(options)
+    _check_outputs(options)
+    X, target, name = _read(options)
+    inside, outside = _split(target.y, options.test_fraction, options.random_state)
+    model = gpukfl.fit(
+        X.iloc[inside],
+        target.y[inside],
+        method=options.method,
+        backend=options.backend,
+        task=target.task,
+        ridge=options.ridge,
+        penalty=options.penalty,
+        max_time=options.max_time,
+        random_state=options.random_state,
+        **given,
+    )
+    model.target_name = name
+    # Written before anything is printed, which fails where nobody reads it
+    outcomes = [try_to_write("model", options.out, model.save)]
+    lines, scores = [model.summary()], {}
+    if len(outside):
+        measure = "R²" if model.task == "regression" else "accuracy"
+        score = model.score(X.iloc[outside], target.y[outside])
+        scores[f"{measure} on {len(outside)} held-out rows"] = score
+        lines.append(f"  test        {measure} {score:.4f} on {len(outside)} held-out rows")
+    write = functools.partial(model.report, scores=scores)
+    outcomes.append(try_to_write("report", options.report, write))
+    print("\n".join([*lines, *(said for failed, said in outcomes if said and not failed)]))
+    failures = [said for failed, said in outcomes if failed]
+    if failures:
+        raise OSError("; ".join(failures))
+    return 0
+
+
+def _read(options: argparse.Namespace) -> tuple[Any, Target, str]:
+    """Features, target, and the target's name; the target is judged by all rows."""
+    from gpukfl._columns import numeric_frame
+    from gpukfl._target import read_target
     from gpukfl.datasets import load_table
 
-    table = load_table(options.data, options.target)
+    table = load_table(options.data, options.target, drop=options.drop)
     if table.y is None:
         msg = f"expected a target in {options.data}: give --target"
         raise ValueError(msg)
-    inside, outside = _split(table.y, options.test_fraction, options.random_state)
+    return numeric_frame(table.X), read_target(table.y, options.task), table.target or "y"
+
+
+def _method_options(options: argparse.Namespace) -> dict[str, int]:
     given = {}
     for name, method in (
         ("particles", "bkernn"),
@@ -105,33 +172,16 @@ def _fit(options: argparse.Namespace) -> int:
             raise ValueError(msg)
         if number is not None:
             given[f"n_{name}"] = number
-    model = gpukfl.fit(
-        table.X.iloc[inside],
-        table.y[inside],
-        method=options.method,
-        backend=options.backend,
-        task=options.task,
-        ridge=options.ridge,
-        penalty=options.penalty,
-        max_time=options.max_time,
-        random_state=options.random_state,
-        **given,
-    )
-    model.target_name = table.target or "y"
-    print(model.summary())
-    scores = {}
-    if len(outside):
-        name = "R²" if model.task == "regression" else "accuracy"
-        score = model.score(table.X.iloc[outside], table.y[outside])
-        scores[f"{name} on {len(outside)} held-out rows"] = score
-        print(f"  test        {name} {score:.4f} on {len(outside)} held-out rows")
-    if options.out:
-        model.save(options.out)
-        print(f"model written to {options.out}")
-    if options.report:
-        model.report(options.report, scores=scores)
-        print(f"report written to {options.report}")
-    return 0
+    return given
+
+
+def _check_outputs(options: argparse.Namespace) -> None:
+    """Find out before the fit what could not be written after it."""
+    check_writable("--out", options.out, source=options.data)
+    check_writable("--report", options.report, source=options.data)
+    if options.report and not is_installed("matplotlib"):
+        msg = "pictures need matplotlib: `pip install 'gpukfl[plot]'`"
+        raise ImportError(msg)
 
 
 def _split(y: np.ndarray, fraction: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -147,10 +197,12 @@ def _predict(options: argparse.Namespace) -> int:
     import pandas as pd
 
     import gpukfl
+    from gpukfl._columns import numeric_frame
     from gpukfl.datasets import load_table
 
+    check_writable("--out", options.out, source=options.data)
     model = gpukfl.load(options.model)
-    X = load_table(options.data, features=model.feature_names).X
+    X = numeric_frame(load_table(options.data, features=model.feature_names).X)
     if not hasattr(model.estimator, "feature_names_in_"):
         X = X.to_numpy()
     predictions = np.asarray(model.predict(X))

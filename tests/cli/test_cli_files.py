@@ -1,0 +1,227 @@
+"""What the command line reads and writes, and how it ends when it cannot."""
+
+import errno
+import os
+import re
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import gpukfl
+from gpukfl.cli import main
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+RNG = np.random.default_rng(5)
+FRAME = pd.DataFrame(RNG.uniform(-1, 1, (60, 3)), columns=["a", "b", "c"])
+FRAME["price"] = np.abs(FRAME["a"]) + 0.1 * FRAME["b"]
+QUICK = ["--ridge", "auto", "--particles", "8"]
+LAUNCH = [sys.executable, "-m", "gpukfl"]
+
+
+@pytest.fixture(autouse=True)
+def quiet(monkeypatch):
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # put back afterwards
+
+
+@pytest.fixture
+def csv(tmp_path):
+    FRAME.to_csv(tmp_path / "houses.csv", index=False)
+    return str(tmp_path / "houses.csv")
+
+
+@pytest.fixture
+def model(tmp_path):
+    gpukfl.fit(FRAME[["a", "b", "c"]], FRAME["price"], ridge="auto", n_particles=8).save(
+        tmp_path / "m"
+    )
+    return str(tmp_path / "m")
+
+
+def run(capsys, *arguments):
+    """Exit status, output and errors."""
+    status = main([str(argument) for argument in arguments])
+    out, err = capsys.readouterr()
+    return status, out, err
+
+
+# ---------------------------------------------------------------------- writing
+
+
+@pytest.mark.parametrize("option", ["--out", "--report"])
+@pytest.mark.parametrize(
+    ("path", "match"),
+    [
+        ("missing/m", "a file in a folder that exists for {}, got .*missing/m"),
+        ("houses.csv/m", "a file in a folder that exists for {}"),
+        (".", "a file for {}, got the folder"),
+        ("houses.csv", "another file than the one that is read for {}"),
+    ],
+)
+def test_what_cannot_be_written_is_named_before_the_fit(
+    capsys, csv, tmp_path, monkeypatch, option, path, match
+):
+    monkeypatch.setattr(gpukfl, "fit", lambda *_, **__: pytest.fail("fitted"), raising=False)
+    before = sorted(tmp_path.iterdir())
+    status, out, err = run(capsys, "fit", csv, *QUICK, option, tmp_path / path)
+    assert (status, out) == (2, "")
+    assert re.fullmatch(f"gpukfl: expected {match.format(option)}.*\n", err)
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_file_that_may_not_be_written_is_named(capsys, csv, tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    status, _, err = run(capsys, "fit", csv, *QUICK, "--out", tmp_path / "m")
+    assert status == 2
+    assert "expected a file that may be written for --out" in err
+
+
+def test_a_report_without_matplotlib_is_refused_before_the_fit(capsys, csv, tmp_path, monkeypatch):
+    monkeypatch.setattr("gpukfl.cli._main.is_installed", lambda _: False)
+    status, out, err = run(capsys, "fit", csv, *QUICK, "--report", tmp_path / "r.html")
+    assert (status, out) == (2, "")
+    assert "pip install 'gpukfl[plot]'" in err
+
+
+def test_a_full_disk_does_not_lose_the_summary(capsys, csv, tmp_path, monkeypatch):
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(gpukfl.Model, "save", full)
+    report = tmp_path / "r.html"
+    status, out, err = run(capsys, "fit", csv, *QUICK, "--out", tmp_path / "m", "--report", report)
+    assert status == 2
+    assert "BKerNNRegressor for price" in out
+    assert "test        R²" in out
+    assert "model written" not in out
+    assert f"report written to {report}" in out
+    assert err == f"gpukfl: model not written to {tmp_path / 'm'}: No space left on device\n"
+
+
+def test_predictions_into_a_missing_folder_are_refused(capsys, csv, model, tmp_path):
+    status, _, err = run(capsys, "predict", model, csv, "--out", tmp_path / "no" / "p.csv")
+    assert status == 2
+    assert "a file in a folder that exists for --out" in err
+    status, _, err = run(capsys, "predict", model, csv, "--out", csv)
+    assert status == 2
+    assert "another file than the one that is read" in err
+
+
+def test_output_that_nobody_reads_ends_quietly(model, tmp_path):
+    pd.concat([FRAME] * 2000).to_csv(tmp_path / "long.csv", index=False)
+    command = [*LAUNCH, "predict", model, str(tmp_path / "long.csv")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"price\n"
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 141
+
+
+def test_the_package_is_a_command():
+    done = subprocess.run([*LAUNCH, "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"gpukfl {gpukfl.__version__}\n"
+    done = subprocess.run([*LAUNCH, "fit", "nothing.csv"], capture_output=True, check=False)
+    assert (done.returncode, done.stderr.count(b"\n")) == (2, 1)
+
+
+# ---------------------------------------------------------------------- reading
+
+
+def test_gaps_are_one_line_at_prediction(capsys, model, tmp_path):
+    gaps = FRAME.copy()
+    gaps.loc[:6, "a"] = np.nan
+    gaps.loc[5:9, "c"] = np.nan
+    gaps["price"] = np.nan
+    gaps.to_csv(tmp_path / "gaps.csv", index=False)
+    status, out, err = run(capsys, "predict", model, tmp_path / "gaps.csv")
+    assert (status, out) == (2, "")
+    assert re.fullmatch(
+        r"gpukfl: expected no missing values, got NaN in a, c: .*the 10 of 60 rows\n", err
+    )
+
+
+def test_gaps_are_one_line_for_a_model_of_arrays(capsys, tmp_path):
+    gpukfl.fit(FRAME[["a", "b"]].to_numpy(), FRAME["price"], ridge="auto", n_particles=4).save(
+        tmp_path / "m"
+    )
+    np.savez(tmp_path / "gaps.npz", X=np.array([[1.0, np.nan], [1.0, 2.0]]))
+    status, _, err = run(capsys, "predict", tmp_path / "m", tmp_path / "gaps.npz")
+    assert status == 2
+    assert "got NaN in x1:" in err
+    assert err.count("\n") == 1
+
+
+def test_every_error_is_one_line(capsys, csv, monkeypatch):
+    def fail(*_, **__):
+        msg = "first\n  second\n\nthird"
+        raise FloatingPointError(msg)
+
+    monkeypatch.setattr(gpukfl, "fit", fail, raising=False)
+    assert run(capsys, "fit", csv)[::2] == (2, "gpukfl: first second third\n")
+
+
+def test_columns_are_left_out(capsys, csv, tmp_path):
+    drop = ["--drop", "b", "--drop", "price", "--out", tmp_path / "m"]
+    status, out, _ = run(capsys, "fit", csv, *QUICK, *drop)
+    assert status == 0
+    assert "for c" in out
+    assert gpukfl.load(tmp_path / "m").feature_names == ["a"]
+
+
+def test_a_semicolon_table_is_fitted_and_predicted(capsys, tmp_path):
+    FRAME.to_csv(tmp_path / "t.csv", sep=";", decimal=",", index=False, encoding="utf-8-sig")
+    status, out, err = run(capsys, "fit", tmp_path / "t.csv", *QUICK, "--out", tmp_path / "m")
+    assert (status, err) == (0, "")
+    assert "3 features" in out
+    status, out, _ = run(capsys, "predict", tmp_path / "m", tmp_path / "t.csv")
+    assert (status, len(out.splitlines())) == (0, 61)
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        (FRAME["price"], "regression (floats)"),
+        (np.where(FRAME["a"] > 0, "up", "down"), "classification of 2 classes (text)"),
+        (np.arange(60) % 2, "classification of 2 classes (integers)"),
+        (np.arange(60) % 2 == 0, "classification of 2 classes (booleans)"),
+        (np.arange(60), "regression (integers)"),
+    ],
+)
+def test_what_the_target_was_taken_for_is_printed(capsys, tmp_path, values, said):
+    FRAME.assign(price=values).to_csv(tmp_path / "t.csv", index=False)
+    status, out, err = run(capsys, "fit", tmp_path / "t.csv", *QUICK)
+    assert (status, err) == (0, "")
+    assert f"\n  task        {said}\n" in out
+
+
+@pytest.mark.parametrize(
+    ("values", "match"),
+    [
+        ([f"${1000 + k:,}" for k in range(60)], r"numbers as text, such as '\$1,000': make them"),
+        (pd.date_range("2021-03-04", periods=60).strftime("%Y-%m-%d"), "dates as text such as"),
+        ([f"id{k}" for k in range(60)], "60 different texts in 60 rows.*names or identifiers"),
+    ],
+)
+def test_a_target_that_is_none_is_one_line(capsys, tmp_path, values, match):
+    FRAME.assign(price=values).to_csv(tmp_path / "t.csv", index=False)
+    status, out, err = run(capsys, "fit", tmp_path / "t.csv", *QUICK)
+    assert (status, out) == (2, "")
+    assert re.search(match, err)
+    assert err.count("\n") == 1
+
+
+def test_a_doubtful_target_is_fitted_with_one_line_of_warning(capsys, tmp_path):
+    FRAME.assign(price=np.arange(60) % 6 + 3).to_csv(tmp_path / "t.csv", index=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        status, out, err = run(capsys, "fit", tmp_path / "t.csv", *QUICK)
+        assert status == 0
+        assert "regression (integers)" in out
+        assert re.fullmatch("gpukfl: warning: y holds 6 different integers from 3 to 8.*\n", err)
+        said = run(capsys, "fit", tmp_path / "t.csv", *QUICK, "--task", "classification")
+    assert (said[0], said[2]) == (0, "")
+    assert "classification of 6 classes (integers)" in said[1]
