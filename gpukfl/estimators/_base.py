@@ -12,8 +12,18 @@ import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.metrics import r2_score
 
-from gpukfl._array import Array, array_namespace, as_columns, is_array, is_host, to_host
+from gpukfl._array import (
+    Array,
+    array_namespace,
+    as_columns,
+    beside,
+    double_like,
+    is_array,
+    is_host,
+    to_host,
+)
 from gpukfl._results import History
+from gpukfl._rows import Rows
 from gpukfl.estimators._validation import (
     check_finite_prediction,
     validate_samples,
@@ -158,7 +168,14 @@ class HostPickled(BaseEstimator):
     """An estimator whose pickle holds NumPy arrays only, and loads without a GPU library."""
 
     _library: str
-    limits_: Any = None  # models of earlier versions have none
+
+    def _keep_scaling(self, rows: Rows, X: Array) -> None:
+        """Set what `rows` are scaled by, beside X, in float64; None where they are not."""
+        there = array_namespace(X).empty((0,), **double_like(X))
+        self.mean_, self.scale_, self.limits_ = (
+            None if part is None else beside(part, there)
+            for part in (rows.shift, rows.scale, rows.limits)
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         state = {key: on_host(value) for key, value in super().__getstate__().items()}

@@ -243,11 +243,7 @@ class SelectionBase(Reporting, SelectedVariables, HostPickled):
         self._support, self._used, self._stretch = (
             _beside(values, X) for values in (selection.support, used, stretch)
         )
-        shift, scale = problem.rows.shift, problem.rows.scale
-        self.mean_ = None if shift is None else _beside(shift, X)
-        self.scale_ = None if scale is None else _beside(scale, X)
-        limits = problem.rows.limits
-        self.limits_ = None if limits is None else _beside(limits, X)
+        self._keep_scaling(problem.rows, X)
         self.beta_ = _beside(beta, X)
         self._keep_rounds(selection, X)
         importances = np.zeros(problem.p) if last is None else last.importances
