@@ -159,8 +159,8 @@ def _read(options: argparse.Namespace) -> tuple[Any, Target, str]:
     return numeric_frame(table.X), read_target(table.y, options.task), table.target or "y"
 
 
-def _method_options(options: argparse.Namespace) -> dict[str, int]:
-    given = {}
+def _method_options(options: argparse.Namespace) -> dict[str, Any]:
+    given: dict[str, Any] = {}
     for name, method in (
         ("particles", "bkernn"),
         ("components", "hkrr"),
