@@ -90,10 +90,10 @@ def check_container(name: str, x: Any, /, *, labels: bool = False) -> None:
         msg = f"{wanted} a {stored}"
         raise TypeError(msg)
     if isinstance(x, (numbers.Number, str, bytes)) or getattr(x, "shape", None) == ():
-        msg = f"{wanted} one value"
-        shape = "Expected 2D array, got scalar array instead: " if name == "X" else ""
-        raise ValueError(f"{shape}{msg}")  # noqa: EM102
-    if x is not None and not (hasattr(x, "__len__") and hasattr(x, "__getitem__")):
+        msg = "Expected 2D array, got scalar array instead: " if name == "X" else ""
+        raise ValueError(msg + f"{wanted} one value")
+    listed = hasattr(x, "__len__") and hasattr(x, "__getitem__")
+    if not (x is None or listed or is_array(x) or hasattr(x, "__array__")):
         msg = f"{wanted} {type(x).__name__}"
         raise TypeError(msg)
     if isinstance(x, dict):

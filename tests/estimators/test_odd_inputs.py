@@ -1,4 +1,4 @@
-"""What is no data is refused in words that name the argument, what was expected and what was got."""
+"""What is no data is refused in words that name the argument, what was expected, what was got."""
 
 import numpy as np
 import pandas as pd
@@ -102,7 +102,7 @@ def test_what_are_no_targets_is_refused(name, kind):
 
 
 def test_words_are_no_targets_of_a_regression():
-    with pytest.raises(ValueError, match="expected y to be numbers.*'a'"):
+    with pytest.raises(ValueError, match=r"expected y to be numbers.*'a'"):
         BKerNNRegressor(**SMALL).fit(X, ["a", "b"] * 20)
 
 
@@ -147,7 +147,7 @@ def odd_tensor(kind, x):
     torch = pytest.importorskip("torch")
     x = torch.asarray(x)
     make = {
-        "sparse": lambda: x.to_sparse(),
+        "sparse": x.to_sparse,
         "csr": lambda: x.reshape(len(x), -1).to_sparse_csr(),
         "meta": lambda: x.to("meta"),
         "quantized": lambda: torch.quantize_per_tensor(x.float(), 0.1, 0, torch.qint8),
@@ -180,5 +180,5 @@ def test_tensors_that_cannot_be_computed_with_are_refused(name, kind, words):
 
 def test_complex_tensors_are_no_targets():
     torch = pytest.importorskip("torch")
-    with pytest.raises(ValueError, match="expected real targets, got dtype torch.complex128"):
+    with pytest.raises(ValueError, match=r"expected real targets, got dtype torch.complex128"):
         BKerNNRegressor(**SMALL).fit(X, torch.asarray(Y + 0j))
