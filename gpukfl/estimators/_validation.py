@@ -80,9 +80,9 @@ def check_container(name: str, x: Any, /, *, labels: bool = False) -> None:
     stored = odd_storage(x)
     if sparse.issparse(x) or (stored is not None and "sparse" in stored):
         msg = (
-            f"Sparse data was passed: expected a dense array or frame for {name}, got "
-            f"{stored or type(x).__name__}; {name}.{'to_dense' if stored else 'toarray'}() makes "
-            "one if it fits in memory"
+            "Sparse data was passed: expected a dense array or frame, got "
+            f"{stored or type(x).__name__} for {name}; "
+            f"{name}.{'to_dense' if stored else 'toarray'}() makes one if it fits in memory"
         )
         raise TypeError(msg)
     wanted = f"expected an array{', a frame' if name == 'X' else ''} or a list for {name}, got"
