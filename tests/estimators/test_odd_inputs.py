@@ -50,7 +50,7 @@ NO_SAMPLES = {
     "sparse": (
         sparse.csr_array(X),
         TypeError,
-        "expected a dense array or frame, got csr_array for X",
+        "array or frame, got csr_array for X",
     ),
     "names twice": (TWICE, ValueError, "expected columns of different names in X, got a twice"),
 }
@@ -71,7 +71,7 @@ NO_TARGETS = {
     "sparse": (
         sparse.csr_array(Y[:, None]),
         TypeError,
-        "expected a dense array or frame, got csr_array for y",
+        "array or frame, got csr_array for y",
     ),
     "records": (RECORDS, ValueError, "expected numbers for y, got "),
 }
