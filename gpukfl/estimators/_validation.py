@@ -92,9 +92,9 @@ def check_container(name: str, x: Any, /, *, labels: bool = False) -> None:
     stored = odd_storage(x)
     if sparse.issparse(x) or (stored is not None and "sparse" in stored):
         msg = (
-            f"Sparse data was passed: expected a dense array or frame for {name}, got "
-            f"{stored or type(x).__name__}; {name}.{'to_dense' if stored else 'toarray'}() makes "
-            "one if it fits in memory"
+            "Sparse data was passed: expected a dense array or frame, got "
+            f"{stored or type(x).__name__} for {name}; "
+            f"{name}.{'to_dense' if stored else 'toarray'}() makes one if it fits in memory"
         )
         raise TypeError(msg)
     wanted = f"expected an array{', a frame' if name == 'X' else ''} or a list for {name}, got"
@@ -102,11 +102,10 @@ def check_container(name: str, x: Any, /, *, labels: bool = False) -> None:
         msg = f"{wanted} a {stored}"
         raise TypeError(msg)
     if isinstance(x, (numbers.Number, str, bytes)) or getattr(x, "shape", None) == ():
-        msg = f"{wanted} one value"
-        shape = "Expected 2D array, got scalar array instead: " if name == "X" else ""
-        raise ValueError(f"{shape}{msg}")  # noqa: EM102
+        msg = "Expected 2D array, got scalar array instead: " if name == "X" else ""
+        raise ValueError(msg + f"{wanted} one value")
     listed = hasattr(x, "__len__") and hasattr(x, "__getitem__")
-    if not (x is None or listed or is_array(x)):
+    if not (x is None or listed or is_array(x) or hasattr(x, "__array__")):
         msg = f"{wanted} {type(x).__name__}"
         raise TypeError(msg)
     if isinstance(x, dict):

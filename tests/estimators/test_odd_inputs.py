@@ -47,7 +47,11 @@ NO_SAMPLES = {
     "masked": (MASKED, ValueError, "list for X, got a masked array with masked values"),
     "dates": (DATES, ValueError, r"expected numbers for X, got datetime64\[D\]"),
     "records": (RECORDS, ValueError, "expected numbers for X, got "),
-    "sparse": (sparse.csr_array(X), TypeError, "expected a dense array or frame for X, got csr_"),
+    "sparse": (
+        sparse.csr_array(X),
+        TypeError,
+        "array or frame, got csr_array for X",
+    ),
     "names twice": (TWICE, ValueError, "expected columns of different names in X, got a twice"),
 }
 NO_NUMBERS = {
@@ -64,7 +68,11 @@ NO_TARGETS = {
     "set": ({1, 2}, TypeError, "for y, got set"),
     "generator": ((v for v in Y), TypeError, "for y, got generator"),
     "masked": (MASKED[:, 0], ValueError, "for y, got a masked array with masked values"),
-    "sparse": (sparse.csr_array(Y[:, None]), TypeError, "expected a dense .* for y, got csr_"),
+    "sparse": (
+        sparse.csr_array(Y[:, None]),
+        TypeError,
+        "array or frame, got csr_array for y",
+    ),
     "records": (RECORDS, ValueError, "expected numbers for y, got "),
 }
 
@@ -157,7 +165,7 @@ def odd_tensor(torch, kind, x):
 @pytest.mark.parametrize(
     ("kind", "words"),
     [
-        ("sparse", r"Sparse data .* got sparse tensor \(torch.sparse_coo\); X.to_dense\(\)"),
+        ("sparse", r"Sparse data .* got sparse tensor \(torch.sparse_coo\) for X; X.to_dense"),
         ("csr", r"Sparse data .* got sparse tensor \(torch.sparse_csr\)"),
         ("meta", "list for X, got a meta tensor"),
         ("quantized", "list for X, got a quantized tensor"),
