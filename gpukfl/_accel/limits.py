@@ -83,7 +83,7 @@ class _Limit:
 
 @functools.lru_cache(maxsize=1)
 def _limit(process: int) -> _Limit:  # noqa: ARG001
-    """Give a forked process a limit of its own: the threads that it would wait for are not there."""
+    """Give a forked process its own: the threads that it would wait for are not there."""
     return _Limit()
 
 
