@@ -10,16 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from common import RESULTS, ROOT, say
-from tables import bkernn, hkrr, kernel_ridge, regfeal, selection, weighting
+from tables import bkernn, hkrr, kernel_ridge, regfeal, selection, threads, weighting
 
 TARGET = ROOT / "docs" / "_generated"
-FILES = {  # one for each method
+FILES = {  # one for each method, and one for all
     "bkernn_results.md": bkernn.SECTIONS,
     "hkrr_results.md": hkrr.SECTIONS,
     "kernel_ridge_results.md": kernel_ridge.SECTIONS,
     "selection_results.md": selection.SECTIONS,
     "weighting_results.md": weighting.SECTIONS,
     "regfeal_results.md": regfeal.SECTIONS,
+    "threads_results.md": threads.SECTIONS,
 }
 
 
@@ -31,10 +32,10 @@ def where(record: dict[str, Any]) -> str:
     )
     versions = ", ".join(f"{name} {v}" for name, v in on["versions"].items())
     device = f", {on['gpu']}" if on["gpu"] else ""
-    threads = f"OMP_NUM_THREADS={on['OMP_NUM_THREADS'] or 'unset'}"
+    exported = f"OMP_NUM_THREADS={on['OMP_NUM_THREADS'] or 'unset'}"
     return (
         f"*{on['cpu']}, {on['cores']} cores, {on['memory_gb']} GB{device}; backend "
-        f"{on['backend']}; Python {on['python']}, {versions}; {threads}; commit {commit}; "
+        f"{on['backend']}; Python {on['python']}, {versions}; {exported}; commit {commit}; "
         f"{on['date']}.*"
     )
 

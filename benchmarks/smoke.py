@@ -36,13 +36,14 @@ SCRIPTS = (
     "regfeal_experiment2.py",
     "regfeal_experiment3.py",
     "bench_regfeal.py",
+    "bench_threads.py",
 )
 
 
 def run(*words: str) -> None:
     """Run one script, and leave with its exit code if it fails."""
     begun = time.perf_counter()
-    environment = {"OMP_NUM_THREADS": "1", **os.environ}
+    environment = {"OPENBLAS_NUM_THREADS": "1", **os.environ}
     done = subprocess.run([sys.executable, *words], cwd=HERE, env=environment, check=False)
     if done.returncode:
         sys.exit(f"{words[0]} failed with exit code {done.returncode}")

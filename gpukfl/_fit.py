@@ -28,6 +28,7 @@ from gpukfl.estimators import (
     RKHSWeightingClassifier,
     RKHSWeightingRegressor,
 )
+from gpukfl.estimators._threads import few_threads
 from gpukfl.estimators._validation import check_container, check_number
 from gpukfl.penalties import PENALTIES
 
@@ -139,7 +140,7 @@ def fit(
     given = {"standardize": True, "random_state": random_state, "backend": backend, **options}
     estimator = METHODS[method][target.task](**given)
     show = sys.stderr.isatty() if progress is None else progress
-    with _progress(show) as report:
+    with _progress(show) as report, few_threads(X, length_of(X), backend):
         run = _fit_penalised if method in _PENALISED else _fit_self_tuned
         chosen, trials = run(
             estimator, X, y, sample_weight, report, begun, max_time, ridge=ridge, penalty=penalty

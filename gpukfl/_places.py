@@ -116,8 +116,7 @@ def resolve_place(backend: str, X: Array, *, dtype: str, work: int) -> Place:
     RuntimeError
         If the backend is not installed or has no usable device; says what to install.
     """
-    if backend == "auto":
-        backend = os.environ.get("GPUKFL_BACKEND") or "auto"
+    backend = _asked(backend)
     if backend not in BACKENDS:
         msg = f"expected backend to be one of {', '.join(BACKENDS)}, got {backend!r}"
         raise ValueError(msg)
@@ -128,6 +127,16 @@ def resolve_place(backend: str, X: Array, *, dtype: str, work: int) -> Place:
     if backend == library_of(X):
         return Place(array_namespace(X), device_of(X), dtype)
     return {"numpy": _numpy_place, "cupy": _cupy_place, "torch": _torch_place}[backend](dtype)
+
+
+def will_use_torch(backend: str, X: Any, /) -> bool:
+    """Whether `resolve_place` gives a place of torch."""
+    asked = _asked(backend)
+    return is_installed("torch") and (asked if asked != "auto" else library_of(X)) == "torch"
+
+
+def _asked(backend: str) -> str:
+    return (os.environ.get("GPUKFL_BACKEND") or "auto") if backend == "auto" else backend
 
 
 def _numpy_place(dtype: str) -> Place:

@@ -13,22 +13,39 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
-from threadpoolctl import ThreadpoolController
 
+from gpukfl._accel.limits import one_blas_thread
 from gpukfl._accel.pool import Pool
 
 _SERIAL_BELOW = 200_000  # elements; starting threads costs about what this many elements cost
+_LIMITS = ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS")  # what joblib and Dask give to their workers
 _here = threading.local()
 
 
 def n_threads() -> int:
-    """Threads to use: ``GPUKFL_NUM_THREADS``, or every core this process may run on."""
-    wanted = os.environ.get("GPUKFL_NUM_THREADS")
-    if wanted:
-        return max(1, int(wanted))
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    """Threads to use: ``GPUKFL_NUM_THREADS``, else what this process may use.
+
+    That is every core that its affinity and its control group leave it, or fewer where
+    ``OMP_NUM_THREADS`` or ``NUMBA_NUM_THREADS`` says so, as it does in workers of joblib.
+    """
+    wanted = _number("GPUKFL_NUM_THREADS")
+    if wanted is not None:
+        return wanted
+    return min([_cores(os.getpid()), *filter(None, map(_number, _LIMITS))])
+
+
+def _number(variable: str) -> int | None:
+    """Value of an environment variable, at least 1, or None; of ``4,2`` the outermost."""
+    text = os.environ.get(variable, "").split(",")[0].strip()
+    return max(1, int(text)) if text else None
+
+
+@functools.lru_cache(maxsize=1)
+def _cores(process: int) -> int:  # noqa: ARG001
+    """Cores for this process; counted anew after a fork."""
+    from joblib import cpu_count
+
+    return cpu_count()
 
 
 def in_chunks(n_items: int, elements: int, body: Callable[[int, int, int], None], /) -> int:
@@ -49,7 +66,7 @@ def free_threads() -> int:
 
 def in_threads(body: Callable[..., Any], /, *arguments: Iterable[Any]) -> list[Any]:
     """Map `body` over the arguments in the pool, one BLAS thread each; results in order."""
-    with _blas().limit(limits=1, user_api="blas"):
+    with one_blas_thread():
         return _pool(os.getpid()).map(n_threads(), body, *arguments)
 
 
@@ -61,8 +78,3 @@ def _enter_pool() -> None:
 def _pool(process: int) -> Pool:  # noqa: ARG001
     """Threads kept for the next call; a forked process, which inherits none, starts its own."""
     return Pool(_enter_pool)
-
-
-@functools.cache
-def _blas() -> ThreadpoolController:
-    return ThreadpoolController()

@@ -24,6 +24,7 @@ from gpukfl._array import (
 )
 from gpukfl._results import History
 from gpukfl._rows import Rows
+from gpukfl.estimators._threads import few_threads
 from gpukfl.estimators._validation import (
     check_finite_prediction,
     validate_samples,
@@ -83,6 +84,7 @@ class ArrayRegressor(RegressorMixin):
     Its other base checks parameters, fits the columns of Y, and evaluates the fitted functions.
     """
 
+    backend: str
     _check_parameters: Callable[[], None]
     _fit: Callable[..., None]
     _predict: Callable[[Any, str], Array]
@@ -116,7 +118,8 @@ class ArrayRegressor(RegressorMixin):
         self._check_parameters()
         X = validate_samples(self, X, reset=True, min_samples=2)
         y = validate_targets(y, X)
-        self._fit(X, as_columns(y), sample_weight, scale_each=True)
+        with few_threads(X, X.shape[0], self.backend):
+            self._fit(X, as_columns(y), sample_weight, scale_each=True)
         self._one_target = y.ndim == 1
         return self
 

@@ -11,6 +11,7 @@ from sklearn.metrics import accuracy_score
 
 from gpukfl._array import Array, array_namespace, is_array, library_of, like, to_host
 from gpukfl.estimators._base import finite_prediction, unchanged_on_error
+from gpukfl.estimators._threads import few_threads
 from gpukfl.estimators._validation import validate_labels, validate_samples
 
 
@@ -20,6 +21,7 @@ class OneHotClassifier(ClassifierMixin):
     Two classes are one column: the second's.
     """
 
+    backend: str
     _check_parameters: Callable[[], None]
     _fit: Callable[..., None]
     _predict: Callable[[Any, str], Array]
@@ -57,7 +59,8 @@ class OneHotClassifier(ClassifierMixin):
         one_hot = (codes[:, None] == np.arange(len(classes))).astype(np.float64)
         if len(classes) <= 2:
             one_hot = one_hot[:, -1:]
-        self._fit(X, one_hot, sample_weight, scale_each=False)
+        with few_threads(X, X.shape[0], self.backend):
+            self._fit(X, one_hot, sample_weight, scale_each=False)
         self.classes_ = classes
         return self
 
