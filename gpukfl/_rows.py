@@ -66,13 +66,17 @@ class Rows:
             wide = wide / xp.asarray(self.scale, **double_like(self.reference))
         return xp.astype(wide, self.reference.dtype)
 
-    def at(self, index: np.ndarray, /) -> Array:
-        """Rows at host indices, in any order, in place."""
+    def taken(self, index: np.ndarray, /) -> Rows:
+        """Only the rows at host indices, in any order; the source is copied."""
         if isinstance(self.source, np.ndarray):
-            return replace(self, source=np.asarray(self.source[index])).whole()
+            return replace(self, source=np.asarray(self.source[index]))
         xp = array_namespace(self.source)
         there = xp.asarray(index, **index_like(self.source))
-        return replace(self, source=xp.take(self.source, there, axis=0)).whole()
+        return replace(self, source=xp.take(self.source, there, axis=0))
+
+    def at(self, index: np.ndarray, /) -> Array:
+        """Rows at host indices, in any order, in place."""
+        return self.taken(index).whole()
 
     def whole(self) -> Array:
         """All rows at once."""
