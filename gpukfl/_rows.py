@@ -80,13 +80,17 @@ class Rows:
         lowest, low, high, highest = (limits[k, ...] for k in range(4))
         return xp.where(lowest > X, low, xp.where(highest < X, high, X))
 
-    def at(self, index: np.ndarray, /) -> Array:
-        """Rows at host indices, in any order, in place."""
+    def taken(self, index: np.ndarray, /) -> Rows:
+        """Only the rows at host indices, in any order; the source is copied."""
         if isinstance(self.source, np.ndarray):
-            return replace(self, source=np.asarray(self.source[index])).whole()
+            return replace(self, source=np.asarray(self.source[index]))
         xp = array_namespace(self.source)
         there = xp.asarray(index, **index_like(self.source))
-        return replace(self, source=xp.take(self.source, there, axis=0)).whole()
+        return replace(self, source=xp.take(self.source, there, axis=0))
+
+    def at(self, index: np.ndarray, /) -> Array:
+        """Rows at host indices, in any order, in place."""
+        return self.taken(index).whole()
 
     def whole(self) -> Array:
         """All rows at once."""

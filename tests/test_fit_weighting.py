@@ -172,7 +172,7 @@ def test_progress(monkeypatch, capfd):
 
     with monkeypatch.context() as patched:
         patched.setattr(_fit, "_progress", reporting)
-        fit(X, Y, instantiation="stumps")
+        fit(X, Y, instantiation="stumps", n_parameters=310)  # more than the search has
         fit(X, Y, learner="sfgd", n_parameters=5)
     names = [stage for stage, _, _ in stages]
     assert sum(name.startswith("tune Stumps") for name in names) == 4

@@ -44,7 +44,6 @@ from gpukfl.estimators._weighting_search import (
     CHOICES,
     InstantiationSearch,
     described,
-    top_score,
 )
 from gpukfl.instantiations import Instantiation, Stumps
 from gpukfl.methods import (
@@ -148,16 +147,11 @@ class WeightingBase(Reporting, DirectionProfiles, HostPickled):
         n = X.shape[0]
         place = resolve_place(self.backend, X, dtype=dtype_for(self, X), work=n * self.n_parameters)
 
-        def make(rows: np.ndarray | None = None) -> WeightingProblem:
-            here = (X, Y) if rows is None else (take(X, rows), take(Y, rows))
-            w = weights if weights is None or rows is None else weights[rows]
-            return WeightingProblem(self, *here, w, place, rng, labels=labels)
-
-        problem = make()
+        problem = WeightingProblem(self, X, Y, weights, place, rng, labels=labels)
         search = InstantiationSearch(
-            make, n, self, rng, lambda: clock.is_over(_SEARCH_SHARE), self._tell
+            problem, self, rng, lambda: clock.is_over(_SEARCH_SHARE), self._tell
         )
-        learned = self._learn(problem, search, clock)
+        learned, tuning = self._learn(problem, search, clock)
         self.pruning_: list[dict[str, Any]] | None = None
         chosen = None
         if self.prune is not None:
@@ -166,26 +160,33 @@ class WeightingBase(Reporting, DirectionProfiles, HostPickled):
             except KeyboardInterrupt:  # the whole model is there
                 learned = replace(learned, status=Status.INTERRUPTED)
         self._keep(problem, learned, chosen, X)
-        self.tuning_ = self._described(search, learned)
+        self.tuning_ = tuning
         self._keep_gradients(problem, learned.operator, learned.A if chosen is None else chosen)
         self._warn(problem, learned)
 
     def _learn(
         self, problem: WeightingProblem, search: InstantiationSearch, clock: Clock
-    ) -> Learned:
+    ) -> tuple[Learned, list[dict[str, Any]]]:
+        """Give the best fit, and what was compared with it."""
         try:
-            instantiation = search.run(problem.d)
+            instantiation = search.run()
         except KeyboardInterrupt:
             if not search.trials:  # interrupted before anything was learned
                 raise
-            return replace(search.best[1], status=Status.INTERRUPTED)
-        W = instantiation.draw(self.n_parameters, problem.d, problem.rng)
-        return problem.learn(
-            problem.operator(instantiation, W),
+            best = search.best[1]
+            return replace(best, status=Status.INTERRUPTED), search.report(best, best)
+        if search.is_whole:
+            best = search.best[1]
+            return best, search.report(best, best)
+        last = problem.learn(
+            problem.operator(instantiation, search.parameters(instantiation)),
             late=lambda: clock.is_over(_FIT_SHARE),
             left=lambda: clock.left(_FIT_SHARE),
             tell=self._tell,
+            validate=bool(search.trials),
         )
+        learned = search.better(last)
+        return learned, search.report(learned, last)
 
     def _pruned(self, problem: WeightingProblem, learned: Learned) -> Array:
         """Algorithm 5: coefficients of the last pruned model that the rule accepts."""
@@ -202,12 +203,13 @@ class WeightingBase(Reporting, DirectionProfiles, HostPickled):
         self, problem: WeightingProblem, learned: Learned, pruned: Array | None, X: Array
     ) -> None:
         xp = array_namespace(problem.reference)
-        back = mover(X, dtype_for(self, X))
+        back, exact = mover(X, dtype_for(self, X)), mover(X, "float64")
         A, operator = learned.A if pruned is None else pruned, learned.operator
         kept = np.flatnonzero(np.any(to_host(A) != 0, axis=1))
         with np.errstate(over="ignore"):
-            coef = back(xp.astype(A, xp.float64) * problem.y_scale[None, :])
-        intercept = back(problem.y_mean)
+            # Large coefficients cancel in predictions: they are rounded only after that
+            coef = exact(xp.astype(A, xp.float64) * problem.y_scale[None, :])
+        intercept = exact(problem.y_mean)
         check_finite_result(coef, intercept)
         self.coef_, self.intercept_ = take(coef, kept), intercept
         self.parameters_ = take(back(operator.W), kept)
@@ -266,37 +268,9 @@ class WeightingBase(Reporting, DirectionProfiles, HostPickled):
         values, vectors = np.linalg.eigh(M)
         roots = np.sqrt(np.clip(values[::-1], 0.0, None))
         with np.errstate(over="ignore"):
-            self.feature_matrix_ = beside(M * unit * unit, self.coef_)
+            self.feature_matrix_ = beside(M * unit * unit, self.parameters_)
         self._keep_directions(vectors[:, ::-1] * roots)
         self._keep_range(reach)
-
-    @staticmethod
-    def _described(search: InstantiationSearch, learned: Learned) -> list[dict[str, Any]]:
-        """Describe what was tried: instantiations, then ridges of the last, by held-out folds."""
-        best = max((top_score(one) for _, one in search.trials), default=None)
-        trials = [
-            {
-                "instantiation": described(instantiation),
-                "ridge": one.validated.ridges[one.validated.best],  # type: ignore[union-attr]
-                "score": top_score(one),
-                "chosen": False,
-            }
-            for instantiation, one in search.trials
-        ]
-        if learned.validated is None:
-            for trial in trials:
-                trial["chosen"] = trial["score"] == best
-            return trials
-        validated = learned.validated
-        return trials + [
-            {
-                "instantiation": described(learned.operator.instantiation),
-                "ridge": ridge,
-                "score": score,
-                "chosen": k == validated.best,
-            }
-            for k, (ridge, score) in enumerate(zip(validated.ridges, validated.scores, strict=True))
-        ]
 
     def _warn(self, problem: WeightingProblem, learned: Learned) -> None:
         status = Status[self.status_]
@@ -318,8 +292,8 @@ class WeightingBase(Reporting, DirectionProfiles, HostPickled):
     # ------------------------------------------------------------------ prediction
 
     def _operator(self, X: Array) -> FeatureOperator:
-        xp = array_namespace(self.coef_)
-        reference = xp.empty((0,), **like(self.coef_))
+        xp = array_namespace(self.parameters_)
+        reference = xp.empty((0,), **like(self.parameters_))
         rows = Rows(X, reference, self.mean_, self.scale_, self.limits_, leading_ones=self.bias)
         return FeatureOperator(self.instantiation_, rows, self.parameters_, self.log_scale_)
 

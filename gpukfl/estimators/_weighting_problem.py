@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,7 @@ import numpy as np
 from gpukfl._array import Array, array_namespace, beside, double_like, index_like, to_host
 from gpukfl._places import Place
 from gpukfl._results import History, Status
-from gpukfl.estimators._data import Data
+from gpukfl.estimators._data import Data, take
 from gpukfl.instantiations import Instantiation
 from gpukfl.methods import (
     LOSSES,
@@ -25,6 +27,7 @@ from gpukfl.methods import (
     cross_validated,
     fold_sums,
     least_squares,
+    scored_rows,
 )
 from gpukfl.operators import FeatureOperator, common_scale
 from gpukfl.solvers import Lasso, largest_penalty
@@ -33,12 +36,12 @@ LEARNERS = ("least_squares", "lasso", "optimal_step", "sfgd")
 ON_SUMS = ("least_squares", "lasso")  # learners that need one pass over the rows
 N_FOLDS = 5
 
-_SAMPLE = 20_000  # rows that predictions of held-out folds are looked at on
 _RIDGES = np.geomspace(1e-9, 1.0, 10).tolist()  # in units of the mean square of the features
 _PENALTIES = np.geomspace(1e-5, 1.0, 16).tolist()  # of the one that leaves nothing
 _STEP_RIDGES = np.geomspace(1e-5, 1e-1, 5).tolist()  # in units of the mean square of the features
 _HARMLESS = 1e-10  # jitter that only rounding asks for: nearby parameters have nearly one feature
 _LARGEST_LOG = 600.0  # beyond this a ridge leaves nothing anyway
+_CERTAIN = 1e-6  # rounding of a sum of squared errors, relative, above which rows are predicted
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +91,17 @@ class WeightingProblem(Data):
         self.n, self.d = self.rows.shape
         self.loss = LOSSES[settings.loss]
 
+    def part(self, index: np.ndarray) -> WeightingProblem:
+        """Keep the rows at ascending host indices only, scaled and in folds as they are here."""
+        one = copy.copy(self)
+        one.drawn_folds = self.drawn_folds[index]
+        one.rows, one.n = self.rows.taken(index), len(index)
+        one.Y = take(self.Y, index)
+        if self.weights is not None:
+            one.weights = take(self.weights, index)
+            one.root_weights = take(self.root_weights, index)
+        return one
+
     def operator(self, instantiation: Instantiation, W: np.ndarray) -> FeatureOperator:
         """Features of host parameters `W` at the rows.
 
@@ -119,6 +133,11 @@ class WeightingProblem(Data):
         folds[order] = np.arange(self.n) % min(N_FOLDS, self.n)
         return folds
 
+    @cached_property
+    def drawn_folds(self) -> np.ndarray:
+        """Fold of each row, drawn once: what is compared is scored on the same ones."""
+        return self.folds()
+
     # ------------------------------------------------------------------ learning
 
     def learn(
@@ -149,7 +168,7 @@ class WeightingProblem(Data):
         validate: bool,
     ) -> Learned:
         begun, history = time.perf_counter(), History()
-        folds = self.folds() if validate else np.zeros(self.n, dtype=np.int8)
+        folds = self.drawn_folds if validate else np.zeros(self.n, dtype=np.int8)
 
         def watch(seen: int) -> bool:
             _note(history, 1.0, seen / self.n, begun)
@@ -157,12 +176,11 @@ class WeightingProblem(Data):
             return late()
 
         sums = fold_sums(operator, self.Y, self.weights, folds, watch=watch)
-        sums.folds = [one for one in sums.folds if one.count]
         status, whole = sums.status, sums.whole
         solve = _LassoOnSums() if self.settings.learner == "lasso" else _LeastSquares(sums)
         ridges, unit = self._ridges(operator, whole)
         validated, chosen = None, ridges[len(ridges) // 2]
-        if len(sums.folds) > 1:
+        if sum(one.count > 0 for one in sums.folds) > 1:
             try:
                 validated = cross_validated(sums, solve, ridges)
                 chosen = ridges[validated.best]
@@ -204,21 +222,23 @@ class WeightingProblem(Data):
     def _objective(self, operator: FeatureOperator, whole: Sums, A: Array, ridge: float) -> float:
         """Value of (53) or (55)."""
         xp = array_namespace(A)
-        risk = float(xp.sum(whole.squared_error(A))) / (2.0 * whole.weight)
+        risk, _ = self._risk(operator, whole, A)
         if self.settings.learner == "lasso":
             return risk + ridge * float(xp.sum(xp.abs(A)))
         return risk + 0.5 * ridge * float(xp.sum(A * (operator.core @ A)))
 
     def training_risk(self, learned: Learned, A: Array) -> tuple[float, int]:
         """Mean loss of coefficients `A` on the rows seen, or on some of them, and their number."""
+        return self._risk(learned.operator, learned.sums, A)
+
+    def _risk(self, operator: FeatureOperator, sums: Sums | None, A: Array) -> tuple[float, int]:
         xp = array_namespace(A)
-        if learned.sums is not None:
-            error = float(xp.sum(learned.sums.squared_error(A)))
-            return error / (2.0 * learned.sums.weight), learned.sums.count
-        rows = np.arange(self.n)
-        if self.n > _SAMPLE:
-            rows = np.sort(np.random.RandomState(0).choice(self.n, _SAMPLE, replace=False))
-        F = xp.astype(learned.operator.at(self.rows.at(rows)), xp.float64) @ A
+        if sums is not None:
+            error = float(xp.sum(sums.squared_error(A)))
+            if float(xp.sum(sums.rounding(A))) <= _CERTAIN * error:
+                return error / (2.0 * sums.weight), sums.count
+        rows = scored_rows(self.n if sums is None else sums.count)
+        F = xp.astype(operator.at(self.rows.at(rows)), xp.float64) @ A
         Y = xp.astype(xp.take(self.Y, xp.asarray(rows, **index_like(A)), axis=0), xp.float64)
         w = xp.ones_like(Y[:, :1])
         if self.weights is not None:
@@ -299,7 +319,7 @@ class WeightingProblem(Data):
         left: Callable[[], float | None],
         tell: Callable[..., None],
     ) -> tuple[Validated, HeldOut]:
-        folds, t = self.folds(), self.Y.shape[1]
+        folds, t = self.drawn_folds, self.Y.shape[1]
         coefs: list[list[Array]] = [[] for _ in log_ridges]
         for k in range(int(folds.max()) + 1):
             fit = self._walk(operator, np.flatnonzero(folds != k), log_ridges, left(), tell)
@@ -326,14 +346,12 @@ class WeightingProblem(Data):
         self, operator: FeatureOperator, coefs: list[Array], folds: np.ndarray, n_seen: int
     ) -> HeldOut:
         """Predict some rows of each fold by the coefficients without it."""
-        rows = np.arange(n_seen)
-        if n_seen > _SAMPLE:
-            rows = np.random.RandomState(0).choice(n_seen, _SAMPLE, replace=False)
+        rows = scored_rows(n_seen)
         xp = array_namespace(self.reference)
         F, Y, weights = [], [], []
         present = [k for k in range(int(folds.max()) + 1) if np.any(folds[:n_seen] == k)]
         for k, A in zip(present, coefs, strict=True):
-            index = np.sort(rows[folds[rows] == k])
+            index = rows[folds[rows] == k]
             if not len(index):
                 continue
             Phi = xp.astype(operator.at(self.rows.at(index)), xp.float64)

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from gpukfl._array import to_host
 from gpukfl._results import Status
 from gpukfl.estimators._weighting_problem import Learned, WeightingProblem
 from gpukfl.instantiations import INSTANTIATIONS, GaussianSign, Instantiation, Stumps
+from gpukfl.methods import scored_rows
 
-_ROWS = 20_000  # that an instantiation is chosen on
-_PARAMETERS = 300  # with which it is
+_PARAMETERS = 300  # with which an instantiation is chosen
 
 CANDIDATES: dict[str, list[Instantiation]] = {
     "gaussian_sign": [GaussianSign(constant=c) for c in (0.9, 0.5, 0.1, 0.01)],
@@ -24,25 +25,26 @@ CHOICES = ("auto", *INSTANTIATIONS)
 
 @dataclass
 class InstantiationSearch:
-    """The candidates of a setting, and how well each predicts held-out folds."""
+    """The candidates of a setting, and how well each predicts held-out folds.
 
-    make: Callable[[np.ndarray], WeightingProblem]  # problem of some rows
-    n: int
+    Every score is of the same rows, in the same folds, so that scores may be compared.
+    """
+
+    problem: WeightingProblem
     settings: Any
     rng: np.random.RandomState
     late: Callable[[], bool]
     tell: Callable[..., None]
     trials: list[tuple[Instantiation, Learned]] = field(default_factory=list)
 
-    def run(self, d: int) -> Instantiation:
-        """Choose for `d` columns; Ctrl-C or the end of time leave the best so far."""
-        found = candidates(self.settings.instantiation)
+    def run(self) -> Instantiation:
+        """Choose; Ctrl-C or the end of time leave the best so far."""
+        found, d = candidates(self.settings.instantiation), self.problem.d
         if len(found) == 1:
             return found[0].resolved(d)
-        rows = np.arange(self.n)
-        if self.n > _ROWS:
-            rows = np.sort(self.rng.choice(self.n, _ROWS, replace=False))
-        problem = self.make(rows)
+        problem = self.problem
+        if not self._on_all_rows:
+            problem = problem.part(scored_rows(problem.n))
         count = min(self.settings.n_parameters, _PARAMETERS)
         # The same normal draws for all candidates of one kind
         seed = self.rng.randint(2**31 - 1)
@@ -59,10 +61,61 @@ class InstantiationSearch:
                 break
         return self.best[0]
 
+    def parameters(self, instantiation: Instantiation) -> np.ndarray:
+        """Draw the parameters of the fit: those of the best trial, and as many as are missing."""
+        first = [to_host(self.best[1].operator.W)] if self.trials else []
+        missing = self.settings.n_parameters - sum(len(W) for W in first)
+        if missing:
+            first.append(instantiation.draw(missing, self.problem.d, self.rng))
+        return np.concatenate(first)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the best trial is a fit of all parameters to all rows."""
+        few = self.settings.n_parameters <= _PARAMETERS
+        return bool(self.trials) and few and self._on_all_rows
+
+    def better(self, learned: Learned) -> Learned:
+        """Give the fit, or the best trial where that sees all rows and is better with fewer."""
+        if not self.trials or not self._on_all_rows or learned.validated is None:
+            return learned
+        return max(learned, self.best[1], key=top_score)
+
+    @property
+    def _on_all_rows(self) -> bool:
+        return len(scored_rows(self.problem.n)) == self.problem.n
+
     @property
     def best(self) -> tuple[Instantiation, Learned]:
         """The trial with the best score."""
         return max(self.trials, key=lambda trial: top_score(trial[1]))
+
+    def report(self, learned: Learned, last: Learned) -> list[dict[str, Any]]:
+        """Describe what was tried, at its best ridge, then `learned`, at all ridges.
+
+        `last` is the fit that followed the search.
+        """
+        every = [*(one for _, one in self.trials), last]
+        others = [one for k, one in enumerate(every) if one not in [learned, *every[:k]]]
+        entries = [_entry(one, one.validated.best) for one in others if one.validated is not None]
+        if learned.validated is None:
+            return entries
+        chosen = learned.validated.best
+        along = range(len(learned.validated.ridges))
+        return entries + [_entry(learned, k, chosen=k == chosen) for k in along]
+
+
+def _entry(learned: Learned, k: int, *, chosen: bool = False) -> dict[str, Any]:
+    """Describe one ridge of a fit."""
+    assert learned.validated is not None
+    return {
+        "instantiation": described(learned.operator.instantiation),
+        "n_parameters": learned.operator.shape[1],
+        "n_samples": learned.n_seen,
+        "ridge": learned.validated.ridges[k],
+        "score": learned.validated.scores[k],
+        "chosen": chosen,
+    }
 
 
 def candidates(instantiation: str | Instantiation, /) -> list[Instantiation]:

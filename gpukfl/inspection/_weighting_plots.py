@@ -120,10 +120,7 @@ def plot_tuning(ax: Any, model: Any, /) -> None:
         ax.text(0.5, 0.5, "λ was given", ha="center", va="center", transform=ax.transAxes)
         ax.set_axis_off()
         return
-    last = model.tuning[-1]["instantiation"]
-    n_last = sum(1 for _ in _trailing(model.tuning, last))
-    others = model.tuning[: len(model.tuning) - n_last]
-    own = sorted(_trailing(model.tuning, last), key=lambda trial: trial["ridge"])
+    own, others = _chosen_and_others(model.tuning, chosen)
     for kind, color in (("GaussianSign", _COLORS[4]), ("Stumps", _COLORS[2])):
         of_kind = [trial for trial in others if trial["instantiation"].startswith(kind)]
         ax.plot(
@@ -131,9 +128,9 @@ def plot_tuning(ax: Any, model: Any, /) -> None:
             [trial["score"] for trial in of_kind],
             "x",
             color=color,
-            label=f"{kind}, fewer parameters",
+            label=f"{kind}, others",
         ) if of_kind else None
-    name = last.split(" ")[0]
+    name = chosen["instantiation"].split(" ")[0]
     ax.plot(
         [trial["ridge"] for trial in own],
         [trial["score"] for trial in own],
@@ -151,12 +148,15 @@ def plot_tuning(ax: Any, model: Any, /) -> None:
     plain(ax)
 
 
-def _trailing(trials: list[dict[str, Any]], instantiation: str) -> Any:
-    """Give the trials of the last instantiation, which are at the end."""
-    for trial in reversed(trials):
-        if trial["instantiation"] != instantiation:
-            return
-        yield trial
+def _chosen_and_others(
+    trials: list[dict[str, Any]], chosen: dict[str, Any]
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Split off the trials that differ from the chosen one in the ridge only, by their ridges."""
+    setting = ("instantiation", "n_parameters", "n_samples")
+    alike = [all(trial[key] == chosen[key] for key in setting) for trial in trials]
+    own = [trial for trial, same in zip(trials, alike, strict=True) if same]
+    others = [trial for trial, same in zip(trials, alike, strict=True) if not same]
+    return sorted(own, key=lambda trial: trial["ridge"]), others
 
 
 def plot_bound(ax: Any, model: Any, /) -> None:

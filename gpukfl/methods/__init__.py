@@ -10,6 +10,7 @@ from gpukfl.methods._feature_sums import (
     cross_validated,
     fold_sums,
     least_squares,
+    scored_rows,
 )
 from gpukfl.methods._functional_gradient import DescentFit, FunctionalDescent
 from gpukfl.methods._hkrr import (
@@ -139,5 +140,6 @@ __all__ = [
     "pruning_candidates",
     "resized_map",
     "rows_at",
+    "scored_rows",
     "solve_by_conjugate_gradients",
 ]

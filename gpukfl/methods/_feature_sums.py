@@ -6,8 +6,8 @@ With N the sum of the weights D, least squares (Algorithm 3) and the Lasso (Algo
           \frac1{2N} \|D^{1/2} (\Phi a - Y)\|^2 + \lambda \|a\|_1
 
 (eqs. (53) and (55) of Dubé and Marchand, "RKHS Weightings of Functions"). One pass over the rows
-leaves :math:`\Phi^\top D \Phi` and :math:`\Phi^\top D Y` of each fold; ridges, folds and paths cost
-nothing of the order of the rows any more.
+leaves :math:`\Phi^\top D \Phi` and :math:`\Phi^\top D Y` of each fold; fits for ridges, folds and
+paths cost nothing of the order of the rows any more. They are scored on predictions for some rows.
 """
 
 from __future__ import annotations
@@ -18,14 +18,17 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, beside, double_like, index_like, to_host
+from gpukfl._array import Array, array_namespace, beside, double_like, epsilon, index_like, to_host
 from gpukfl._results import Status
 from gpukfl.linalg import each_block
 from gpukfl.methods._nystrom import NystromFactor
 from gpukfl.operators import FeatureOperator
 from gpukfl.solvers import Lasso, LassoFit
 
-_JITTER = 1e-14  # of the mean diagonal of the normal equations, at first
+_ROUNDING = 4.0  # of a matrix of sums, in units of the precision and of its trace
+_FEATURE_ROUNDING = 100.0  # squared error of a feature, in squares of its precision, with a margin
+_ERROR_ROUNDING = 10.0  # of a quadratic form, in units of the precision and of its largest terms
+_SCORED = 20_000  # rows that predictions are looked at on
 _GRAM_ROWS = 2  # rows to a parameter in a block, so that adding up (T, T) parts costs little
 
 
@@ -68,6 +71,22 @@ class Sums:
         xp = array_namespace(self.squares)
         return float(xp.sum(self.squares - self.total**2 / self.weight))
 
+    def rounding(self, A: Array, /) -> Array:
+        """Estimate the rounding (t,) of `squared_error`, in which large coefficients cancel."""
+        xp = array_namespace(A)
+        norms = xp.sqrt(xp.linalg.diagonal(self.gram))
+        largest = xp.sqrt(self.squares) + xp.sum(xp.abs(A) * norms[:, None], axis=0)
+        return _ERROR_ROUNDING * epsilon(A) * largest**2
+
+
+@dataclass(frozen=True, eq=False)
+class Targets:
+    """What the rows are fitted to."""
+
+    Y: Array  # (n, t)
+    weights: Array | None  # (n, 1)
+    folds: np.ndarray  # (n,), on the host
+
 
 @dataclass(eq=False)
 class FoldSums:
@@ -77,6 +96,7 @@ class FoldSums:
     folds: list[Sums]
     n_seen: int = 0
     status: Status = Status.CONVERGED
+    targets: Targets | None = None
 
     @property
     def whole(self) -> Sums:
@@ -119,6 +139,7 @@ def fold_sums(
     """
     reference, T = operator.rows.reference, operator.shape[1]
     done = FoldSums(operator, [_no_sums(reference, T, Y.shape[1]) for _ in range(folds.max() + 1)])
+    done.targets = Targets(Y, weights, folds)
     operator.factors  # noqa: B018  # once, not in every thread
     try:
         for start, stop, X in operator.rows.blocks():
@@ -204,29 +225,72 @@ Solve = Callable[[Sums, Sequence[float]], list[Array]]
 
 
 def cross_validated(sums: FoldSums, solve: Solve, ridges: Sequence[float], /) -> Validated:
-    """Fit without each fold, for all ridges, and score on the fold: independent of the rows.
+    """Fit without each fold, for all ridges, and score predictions for the fold.
+
+    The fits are independent of the rows. The squared errors are not taken from the sums: where
+    features are nearly the same coefficients are large, and rounding would choose.
 
     Parameters
     ----------
     sums : FoldSums
-        Of at least two folds.
+        Of at least two folds with rows.
     solve : callable
         Gives coefficients (T, t) for each ridge from sums.
     ridges : sequence of float
         λ, on the scale of the features.
+
+    Notes
+    -----
+    All rows that were seen are predicted, or 20 000 of them.
     """
-    whole = sums.whole
-    errors = [0.0] * len(ridges)
+    assert sums.targets is not None
+    whole, rows = sums.whole, scored_rows(sums.n_seen)
+    fold_of = sums.targets.folds[rows]
+    errors, weight = np.zeros(len(ridges)), 0.0
     coefs: list[list[Array]] = [[] for _ in ridges]
-    for fold in sums.folds:
+    for k, fold in enumerate(sums.folds):
+        if not fold.count:
+            continue
         solved = solve(whole - fold, ridges)
-        for k, A in enumerate(solved):
-            xp = array_namespace(A)
-            errors[k] += float(xp.sum(fold.squared_error(A)))
-            coefs[k].append(A)
-    spread = whole.spread
-    scores = [1.0 - e / spread if spread > 0 else -e for e in errors]
+        for along, A in zip(coefs, solved, strict=True):
+            along.append(A)
+        own = rows[fold_of == k]
+        if len(own):
+            found, share = _errors_at(sums.operator, sums.targets, own, solved)
+            errors, weight = errors + found, weight + share
+    spread = whole.spread * weight / whole.weight
+    scores = [1.0 - e / spread if spread > 0 else -e for e in errors.tolist()]
     return Validated(list(ridges), scores, coefs)
+
+
+def scored_rows(n: int, /) -> np.ndarray:
+    """Host indices of the rows, ascending, that predictions are looked at on: at most 20 000."""
+    if n <= _SCORED:
+        return np.arange(n)
+    return np.sort(np.random.RandomState(0).choice(n, _SCORED, replace=False))
+
+
+def _errors_at(
+    operator: FeatureOperator, targets: Targets, rows: np.ndarray, solved: list[Array]
+) -> tuple[np.ndarray, float]:
+    """Weighted squared errors of each of the coefficients at some rows, and the sum of weights."""
+    xp = array_namespace(solved[0])
+    index = xp.asarray(rows, **index_like(targets.Y))
+    Y = xp.astype(xp.take(targets.Y, index, axis=0), xp.float64)
+    w = xp.ones_like(Y[:, :1])
+    if targets.weights is not None:
+        w = xp.astype(xp.take(targets.weights, index, axis=0), xp.float64)
+    stacked = xp.concat(solved, axis=1)
+    repeated = xp.concat([Y] * len(solved), axis=1)
+    own = replace(operator, rows=operator.rows.taken(rows))
+
+    def compute(start: int, stop: int) -> tuple[Array]:
+        F = xp.astype(own.values(start, stop), xp.float64) @ stacked
+        gaps = repeated[start:stop, :] - F
+        return (xp.sum(w[start:stop, :] * gaps * gaps, axis=0),)
+
+    (errors,) = own.sum_over_blocks(compute)
+    return to_host(errors).reshape(len(solved), -1).sum(axis=1), float(xp.sum(w))
 
 
 def least_squares(
@@ -235,14 +299,18 @@ def least_squares(
     """Algorithm 3: coefficients (T, t) for each ridge, O(T³) each, and the last factor.
 
     The normal equations (54) by Cholesky, as they are: whitening with a factor of G would magnify
-    the rounding of the sums where G is nearly singular. A jitter is raised until there is a
-    factor, and a step of refinement takes its effect back.
+    the rounding of the sums where G is nearly singular. A jitter of the size of the rounding, of
+    the sums and of the features in them, keeps coefficients so small that rounding of features
+    does not show in predictions; it is raised until there is a factor. A step of refinement takes
+    its effect back where there is more than rounding.
     """
     xp = array_namespace(some.gram)
+    jitter = _ROUNDING * some.gram.shape[0] * epsilon(some.gram)
+    jitter += _FEATURE_ROUNDING * epsilon(sums.operator.rows.reference) ** 2
     solved = []
     for ridge in ridges:
         A = some.gram + (some.weight * ridge) * sums.operator.core
-        factor = NystromFactor.of(A, jitter=_JITTER)
+        factor = NystromFactor.of(A, jitter=jitter)
         first = factor.L.solve(some.moment)
         refined = first + factor.L.solve(some.moment - A @ first)
         solved.append(refined if bool(xp.all(xp.isfinite(refined))) else first)

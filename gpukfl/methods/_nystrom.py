@@ -51,9 +51,9 @@ class NystromFactor:
             try:
                 return cls(CholeskyFactor.of(jittered(core, share)), share, share > jitter)
             except np.linalg.LinAlgError:
-                if share * _RAISE > _LARGEST_JITTER:
+                if share >= _LARGEST_JITTER:
                     raise
-                share *= _RAISE
+                share = min(share * _RAISE, _LARGEST_JITTER)
 
     @property
     def condition(self) -> float:

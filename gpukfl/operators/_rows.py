@@ -79,7 +79,7 @@ class RowOperator(ABC):
         columns = as_columns(V)
         parts: list[Array] = []
         self.over_blocks(
-            lambda start, stop: self.values(start, stop) @ columns,
+            lambda start, stop: xp.astype(self.values(start, stop), V.dtype, copy=False) @ columns,
             lambda _start, _stop, part: parts.append(part),
         )
         return xp.reshape(xp.concat(parts, axis=0), (n, *V.shape[1:]))
