@@ -159,7 +159,7 @@ def _read(options: argparse.Namespace) -> tuple[Any, Target, str]:
     return numeric_frame(table.X), read_target(table.y, options.task), table.target or "y"
 
 
-def _method_options(options: argparse.Namespace) -> dict[str, int]:
+def _method_options(options: argparse.Namespace) -> dict[str, Any]:
     given = {}
     for name, method in (
         ("particles", "bkernn"),
