@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+import re
 from decimal import Decimal
 from typing import Any
 
@@ -13,9 +14,14 @@ _ADVICE = {
     "text": "encode categories (pandas.get_dummies makes one column a category)",
     "numbers as text": "convert numbers that are text (pandas.to_numeric)",
     "categories": "encode categories (pandas.get_dummies makes one column a category)",
+    "dates as text": "turn dates into numbers (days since the first)",
     "dates": "turn dates into numbers (days since the first)",
     "durations": "turn durations into numbers (.dt.total_seconds())",
 }
+_DATE = re.compile(
+    r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4}|\d{1,2} [A-Za-z]{3,9} \d{4})"
+    r"([T ].*)?"
+)
 
 
 def as_frame(X: Any, /) -> Any:
@@ -94,7 +100,9 @@ def kind_of_objects(values: Any, /) -> str:
         return "durations"
     if inferred != "string":
         return "other objects"
-    return "numbers as text" if all(reads_as_number(value) for value in values) else "text"
+    if all(map(reads_as_number, values)):
+        return "numbers as text"
+    return "dates as text" if all(map(reads_as_date, values)) else "text"
 
 
 def reads_as_number(text: str, /) -> bool:
@@ -104,6 +112,11 @@ def reads_as_number(text: str, /) -> bool:
     except ValueError:
         return False
     return any(character.isdigit() for character in text)
+
+
+def reads_as_date(text: str, /) -> bool:
+    """Whether `text` is a date in digits, or with the name of the month, and perhaps a time."""
+    return _DATE.fullmatch(text.strip()) is not None
 
 
 def _problems(frame: Any, kinds: list[str]) -> list[str]:
@@ -118,9 +131,10 @@ def _problems(frame: Any, kinds: list[str]) -> list[str]:
         advice = dict.fromkeys(_ADVICE[kind] for kind in found if kind in _ADVICE)
         ways = ", ".join([*advice, "or leave the columns out"])
         problems.append(f"expected columns of numbers, got {what}: {ways}")
-    gaps = frame.isna()
+    # What is no number has to go anyway, gaps and all
+    gaps = frame.loc[:, [kind in ("plain", "numbers") for kind in kinds]].isna()
     if gaps.to_numpy().any():
-        names = [str(name) for name, gap in zip(frame.columns, gaps.any(), strict=True) if gap]
+        names = [str(name) for name, gap in gaps.any().items() if gap]
         rows = int(gaps.any(axis=1).sum())
         problems.append(
             f"expected no missing values, got NaN in {_listed(names)}: fill them "

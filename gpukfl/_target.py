@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gpukfl._array import is_array, is_host, to_host
-from gpukfl._columns import as_frame, kind_of_objects, reads_as_number
+from gpukfl._columns import as_frame, kind_of_objects, reads_as_date, reads_as_number
 from gpukfl._warnings import warn
 
 _DOUBTFUL = 20  # different integers up to which they may be classes or counts
@@ -19,10 +19,6 @@ _FEWEST = 3  # ... and each has so many rows ...
 _FILLED = 0.25  # ... and this part of an equal share
 
 _SYMBOLS = re.compile(r"[\s$€£¥%,'()]")
-_DATE = re.compile(
-    r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4}|\d{1,2} [A-Za-z]{3,9} \d{4})"
-    r"([T ].*)?"
-)
 _KINDS = {
     "f": "floats",
     "i": "integers",
@@ -117,7 +113,7 @@ def _values_of(y: Any) -> tuple[np.ndarray, str]:
         values = _complete(values.astype(object))
         kind = kind_of_objects(values.ravel())
         if kind != "numbers":
-            return values, "text" if kind == "numbers as text" else kind
+            return values, "text" if kind.endswith("text") else kind
         values = np.array(values.tolist())
         values = values.astype(np.float64) if values.dtype == object else values
     return values, _KINDS.get(values.dtype.kind, "other objects")
@@ -194,7 +190,7 @@ def _guess_text(values: np.ndarray) -> str:
     k, n = len(different), len(values)
     words = different.tolist()
     example = words[0]
-    if _share(words, _is_date) > 0.5:
+    if _share(words, reads_as_date) > 0.5:
         msg = (
             f"expected y to hold numbers or labels, got dates as text such as {example!r}: take "
             "days since a start (pandas.to_datetime), or say task='classification'"
@@ -244,10 +240,6 @@ def _conversion(words: list[str]) -> str:
 
 def _share(words: list[str], test: Callable[[str], bool]) -> float:
     return sum(map(test, words)) / max(len(words), 1)
-
-
-def _is_date(word: str) -> bool:
-    return _DATE.fullmatch(word.strip()) is not None
 
 
 def _is_number(word: str) -> bool:

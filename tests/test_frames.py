@@ -151,7 +151,8 @@ def test_columns_of_numbers_of_pandas_are_taken(kind):
         ([1] * 78 + [None] * 2, "got NaN in b: fill"),
         ([True] * 79 + [None], "got NaN in b: fill"),
         ([Decimal(1)] * 79 + [None], "got NaN in b: fill"),
-        (["red", None] * 40, "got text in b: .*; and expected no missing values, got NaN in b"),
+        (["red", None] * 40, "got text in b: .* columns out$"),
+        (["2021-03-04 10:00", "4 March 2021"] * 40, "got dates as text in b: turn dates into"),
     ],
 )
 def test_bad_columns_are_explained(make, values, match):
@@ -200,6 +201,14 @@ def test_polars_categories_and_lists_are_explained():
 def test_many_bad_columns_are_counted():
     frame = pd.DataFrame({f"c{k}": ["x"] * N for k in range(14)})
     with pytest.raises(ValueError, match=r"text in c0, .*, c9 and 4 more"):
+        fit(frame, Y)
+
+
+def test_text_and_gaps_are_explained_together():
+    frame = FRAME.assign(colour=["red", None] * 40)
+    frame.loc[:4, "age"] = np.nan
+    match = "got text in colour: .*; and expected no missing values, got NaN in age: .* the 5 of 80"
+    with pytest.raises(ValueError, match=match):
         fit(frame, Y)
 
 
