@@ -13,6 +13,7 @@ from sklearn.metrics import r2_score
 
 from gpukfl._array import Array, as_columns, is_array, is_host, to_host
 from gpukfl._results import History
+from gpukfl.estimators._standardization import warn_of_units
 from gpukfl.estimators._validation import validate_samples, validate_targets
 
 
@@ -52,6 +53,7 @@ class ArrayRegressor(RegressorMixin):
     Its other base checks parameters, fits the columns of Y, and evaluates the fitted functions.
     """
 
+    standardize: bool
     _check_parameters: Callable[[], None]
     _fit: Callable[..., None]
     _predict: Callable[[Any, str], Array]
@@ -85,6 +87,8 @@ class ArrayRegressor(RegressorMixin):
         X = validate_samples(self, X, reset=True, min_samples=2)
         y = validate_targets(y, X)
         self._fit(X, as_columns(y), sample_weight, scale_each=True)
+        if not self.standardize:
+            warn_of_units(X)
         self._one_target = y.ndim == 1
         return self
 
