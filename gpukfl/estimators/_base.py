@@ -24,6 +24,7 @@ from gpukfl._array import (
 )
 from gpukfl._results import History
 from gpukfl._rows import Rows
+from gpukfl.estimators._standardization import warn_of_units
 from gpukfl.estimators._threads import few_threads
 from gpukfl.estimators._validation import (
     check_finite_prediction,
@@ -85,6 +86,7 @@ class ArrayRegressor(RegressorMixin):
     """
 
     backend: str
+    standardize: bool
     _check_parameters: Callable[[], None]
     _fit: Callable[..., None]
     _predict: Callable[[Any, str], Array]
@@ -120,6 +122,8 @@ class ArrayRegressor(RegressorMixin):
         y = validate_targets(y, X)
         with few_threads(X, X.shape[0], self.backend):
             self._fit(X, as_columns(y), sample_weight, scale_each=True)
+        if not self.standardize:
+            warn_of_units(X)
         self._one_target = y.ndim == 1
         return self
 

@@ -58,6 +58,7 @@ _PARAMETERS = """
     standardize : bool, default=True
         Centre the features and scale them to unit variance first. Particles, directions and
         importances are then in standard deviations; works on memory maps without a copy.
+        Values far beyond all others of their column have no part in this, see `limits_`.
     verbose : int, default=0
         1 prints a line per step.
 """
@@ -69,6 +70,9 @@ _ATTRIBUTES = """
         Particles.
     mean_, scale_ : array of shape (n_features,) or None
         What `standardize` subtracted and divided by.
+    limits_ : array of shape (4, n_features) or None
+        Lowest value of each feature that is taken as it is, the 1 % and the 99 % quantile, which
+        take the place of values below and above, and the highest.
     dual_coef_ : array of shape (n_samples, n_targets)
         α at the final particles.
     intercept_ : array of shape (n_targets,)

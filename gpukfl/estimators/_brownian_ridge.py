@@ -52,6 +52,7 @@ class BrownianKernelRidge(ArrayRegressor, HostPickled):
         Precision; "auto" keeps float32.
     standardize : bool, default=True
         Centre the features and scale them to unit variance first.
+        Values far beyond all others of their column have no part in this, see `limits_`.
 
     Attributes
     ----------
@@ -59,6 +60,9 @@ class BrownianKernelRidge(ArrayRegressor, HostPickled):
         Samples of positive weight, as the kernel sees them.
     mean_, scale_ : array of shape (n_features,) or None
         What `standardize` subtracted and divided by.
+    limits_ : array of shape (4, n_features) or None
+        Lowest value of each feature that is taken as it is, the 1 % and the 99 % quantile, which
+        take the place of values below and above, and the highest.
     dual_coef_ : array of shape (n_samples, n_targets)
         α.
     intercept_ : array of shape (n_targets,)

@@ -11,6 +11,7 @@ from sklearn.metrics import accuracy_score
 
 from gpukfl._array import Array, array_namespace, is_array, library_of, like, to_host
 from gpukfl.estimators._base import finite_prediction, unchanged_on_error
+from gpukfl.estimators._standardization import warn_of_units
 from gpukfl.estimators._threads import few_threads
 from gpukfl.estimators._validation import validate_labels, validate_samples
 
@@ -25,6 +26,7 @@ class OneHotClassifier(ClassifierMixin):
     _check_parameters: Callable[[], None]
     _fit: Callable[..., None]
     _predict: Callable[[Any, str], Array]
+    standardize: bool
 
     @unchanged_on_error
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -61,6 +63,8 @@ class OneHotClassifier(ClassifierMixin):
             one_hot = one_hot[:, -1:]
         with few_threads(X, X.shape[0], self.backend):
             self._fit(X, one_hot, sample_weight, scale_each=False)
+        if not self.standardize:
+            warn_of_units(X)
         self.classes_ = classes
         return self
 

@@ -83,7 +83,7 @@ class Data:
         Y = (placed_columns(Y, place) - self.y_mean) / self.y_scale
         with np.errstate(over="ignore"):  # found by check_overflow
             self.Y = xp.astype(Y, self.reference.dtype)
-        check_overflow(self.rows, self.Y)
+        check_overflow(replace(self.rows, clip=None), self.Y)
         self.constant = not bool(xp.any(xp.abs(center(self.Y, s)) > 1e-12))
 
     def sample(self, rng: np.random.RandomState, /) -> tuple[Array, np.ndarray | None]:

@@ -60,6 +60,7 @@ _PARAMETERS = """
         Scale the targets to unit variance first. Their mean is subtracted either way.
     standardize : bool, default=True
         Centre the features and scale them to unit variance first.
+        Values far beyond all others of their column have no part in this, see `limits_`.
     verbose : int, default=0
         1 prints a line per iteration.
 """
@@ -89,6 +90,9 @@ _ATTRIBUTES = """
         Orthonormal learned directions.
     mean_, scale_ : array of shape (n_features,) or None
         What `standardize` subtracted and divided by.
+    limits_ : array of shape (4, n_features) or None
+        Lowest value of each feature that is taken as it is, the 1 % and the 99 % quantile, which
+        take the place of values below and above, and the highest.
     learned_ : bool
         Whether the map was optimised. Where the search for components or a ridge finds no gain on
         held-out samples, the best start is kept.

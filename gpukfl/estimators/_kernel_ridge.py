@@ -45,6 +45,7 @@ _PARAMETERS = """
         Scale the targets to unit variance first. Their mean is subtracted either way.
     standardize : bool, default=True
         Centre the features and scale them to unit variance first.
+        Values far beyond all others of their column have no part in this, see `limits_`.
 """
 
 _ATTRIBUTES = """
@@ -58,6 +59,9 @@ _ATTRIBUTES = """
         Mean of the targets.
     mean_, scale_ : array of shape (n_features,) or None
         What `standardize` subtracted and divided by.
+    limits_ : array of shape (4, n_features) or None
+        Lowest value of each feature that is taken as it is, the 1 % and the 99 % quantile, which
+        take the place of values below and above, and the highest.
     kernel_, lengthscale_, ridge_, solver_ : Kernel, float, float, str
         As used.
     ridge_path_ : RidgePath or None

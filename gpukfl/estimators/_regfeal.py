@@ -53,6 +53,7 @@ _PARAMETERS = """
         Scale the targets to unit variance first, which μ and λ rely on.
     standardize : bool, default=True
         Centre the features and scale them to unit variance first, which the polynomials rely on.
+        Values far beyond all others of their column have no part in this, see `limits_`.
     verbose : int, default=0
         1 prints a line per iteration.
 """
@@ -95,6 +96,9 @@ _ATTRIBUTES = """
         μ and λ as used.
     mean_, scale_ : array of shape (n_features,) or None
         What `standardize` subtracted and divided by.
+    limits_ : array of shape (4, n_features) or None
+        Lowest value of each feature that is taken as it is, the 1 % and the 99 % quantile, which
+        take the place of values below and above, and the highest.
     tuning_ : list of dict
         Settings tried, and which was chosen. Scores are R² on held-out rows: of the Hermite
         features, and for the best three of what predicts in the end.

@@ -61,6 +61,7 @@ _PARAMETERS = """
         Scale the targets to unit variance first. Their mean is subtracted either way.
     standardize : bool, default=True
         Centre the features and scale them to unit variance first, which γ and τ rely on.
+        Values far beyond all others of their column have no part in this, see `limits_`.
     verbose : int, default=0
         1 prints a line per iteration.
 """
@@ -71,6 +72,11 @@ _ATTRIBUTES = """
     scores_ : array of shape (n_features,)
         The rate at which the objective falls when weight is given to a variable, in the round
         where it entered, or in the last round for one that never did. To compare with γ.
+    mean_, scale_ : array of shape (n_features,) or None
+        What `standardize` subtracted and divided by.
+    limits_ : array of shape (4, n_features) or None
+        Lowest value of each feature that is taken as it is, the 1 % and the 99 % quantile, which
+        take the place of values below and above, and the highest.
     levels_ : array of shape (n_features,)
         Round in which each variable entered, from 1; 0 for those that did not.
     rounds_ : list of dict

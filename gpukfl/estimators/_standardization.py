@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterator
 
 import numpy as np
 
-from gpukfl._array import to_host
+from gpukfl._array import Array, array_namespace, double_like, to_host
 from gpukfl._rows import Rows
 
 # What 2 % of a column's values do is believed, however far away they are
-_COMMON, _REACH = 0.98, 10.0
+_COMMON, _REACH = 0.98, 20.0
+_FAR = 1e4  # standard deviations from 0, or units, from which features are awkward
 _SAMPLE_ROWS, _SAMPLE_CELLS = 20_000, 2**24  # that the limits are chosen on, at most
 
 
@@ -21,8 +23,8 @@ def column_statistics(
     """Weighted mean and standard deviation (d,) of each column, and its limits (4, d).
 
     These are the lowest value that is believed, the 1 % and 99 % quantiles, which take the place of
-    those that are not, and the highest. Believed is what is at most ten times as far from the
-    median as 98 % of the values of a sample that differ from it: 23 standard deviations of a
+    those that are not, and the highest. Believed is what is at most 20 times as far from the
+    median as 98 % of the values of a sample that differ from it: 47 standard deviations of a
     normal column, and more where tails are heavy. Other values are left out of mean and standard
     deviation. Data are read by blocks, sums are in float64. A column that does not vary has
     standard deviation 1, so that dividing leaves it as it is.
@@ -55,6 +57,26 @@ def column_statistics(
     reach = np.maximum(_REACH * scale, math.sqrt(n) * spread)
     unlimited = np.stack([mean - reach, *limits[1:3], mean + reach])
     return mean, scale, np.where(np.isfinite(limits), limits, unlimited)
+
+
+def warn_of_units(X: Array, /) -> None:
+    """Warn of features so far from 0, so large or so small that methods may not see them."""
+    rows = Rows(X, array_namespace(X).empty((0,), **double_like(X)))
+    sample = to_host(rows.at(_sample(*rows.shape))).astype(np.float64, copy=False)
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean, spread = np.abs(sample.mean(axis=0)), sample.std(axis=0)
+    varies = spread > 1e-12 * mean
+    awkward = varies & ((mean > _FAR * spread) | (spread > _FAR))
+    if varies.any() and spread.max() < 1.0 / _FAR:
+        awkward = varies
+    if awkward.any():
+        k = np.argmax(awkward)
+        msg = (
+            f"expected features around 0 of about unit variance, got feature {k} of mean "
+            f"{sample[:, k].mean():.1e} and standard deviation {spread[k]:.1e}: standardize=True "
+            "scales them"
+        )
+        warnings.warn(msg, UserWarning, stacklevel=4)
 
 
 def _sample(n: int, d: int) -> np.ndarray:

@@ -57,6 +57,7 @@ _PARAMETERS = """
     standardize : bool, default=True
         Centre the features and scale them to unit variance first, which the widths of the
         instantiations rely on.
+        Values far beyond all others of their column have no part in this, see `limits_`.
     verbose : int, default=0
         1 prints a line per step.
 """
@@ -91,6 +92,9 @@ _ATTRIBUTES = """
         Orthonormal directions in which the fitted functions vary, and their number.
     mean_, scale_ : array of shape (n_features,) or None
         What `standardize` subtracted and divided by.
+    limits_ : array of shape (4, n_features) or None
+        Lowest value of each feature that is taken as it is, the 1 % and the 99 % quantile, which
+        take the place of values below and above, and the highest.
     tuning_ : list of dict
         Instantiations and ridges tried, their scores on held-out folds, and which was chosen.
     pruning_ : list of dict or None

@@ -273,15 +273,16 @@ def test_workers_of_joblib_share_the_cores(nothing_exported):
 
 
 @pytest.fixture
-def torch():
-    torch = pytest.importorskip("torch")
+def several_threads(torch):
+    """Torch with several threads."""
     before = torch.get_num_threads()
     torch.set_num_threads(SEVERAL)
-    yield torch
+    yield
     torch.set_num_threads(before)
 
 
 @pytest.mark.parametrize("given", ["torch", "numpy"])
+@pytest.mark.usefixtures("several_threads")
 def test_torch_has_one_thread_for_few_samples(given, torch, data, monkeypatch):
     seen = []
 
@@ -298,11 +299,13 @@ def test_torch_has_one_thread_for_few_samples(given, torch, data, monkeypatch):
     assert seen == [1, SEVERAL]
 
 
+@pytest.mark.usefixtures("several_threads")
 def test_torch_is_left_alone_where_it_does_not_compute(torch, data):
     with _threads.few_threads(data[0], len(data[0]), "numpy"):
         assert torch.get_num_threads() == SEVERAL
 
 
+@pytest.mark.usefixtures("several_threads")
 def test_the_limit_does_not_change_what_torch_finds(torch, data, monkeypatch):
     X, y = map(torch.asarray, data)
     found = []

@@ -141,7 +141,7 @@ def test_standardize_is_standardising_by_hand(on_double):
     mean, scale = wide.mean(axis=0), wide.std(axis=0)
     model = regressor(standardize=True).fit(on_double.put(wide), on_double.put(Y))
     by_hand = regressor().fit((wide - mean) / scale, Y)
-    new = wide[:20] * 1.1
+    new = mean + 1.1 * (wide[:20] - mean)
     predicted = on_double.host(model.predict(on_double.put(new)))
     np.testing.assert_allclose(predicted, by_hand.predict((new - mean) / scale), atol=1e-6)
     shown = on_double.host(model.transform(on_double.put(new)))

@@ -173,7 +173,7 @@ def test_limits_of_many_rows_are_those_of_a_sample():
     mean, scale, limits = statistics(np.hstack([many, rare]))
     np.testing.assert_allclose(mean[:2], 0.0, atol=0.02)
     np.testing.assert_allclose(scale[:2], 1.0, atol=0.02)
-    assert np.all(limits[[0, -1], :2] / [[-23.3], [23.3]] == pytest.approx(1.0, abs=0.1))
+    assert np.all(limits[[0, -1], :2] / [[-46.5], [46.5]] == pytest.approx(1.0, abs=0.1))
     assert scale[2] == pytest.approx(5.0 / 60_000**0.5, rel=1e-4)
     assert limits[-1, 2] > 5.0
 
