@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterator
 
 import numpy as np
 
 from gpukfl._array import Array, array_namespace, double_like, to_host
 from gpukfl._rows import Rows
+from gpukfl._warnings import warn
 
 # What 2 % of a column's values do is believed, however far away they are
 _COMMON, _REACH = 0.98, 20.0
@@ -76,7 +76,7 @@ def warn_of_units(X: Array, /) -> None:
             f"{sample[:, k].mean():.1e} and standard deviation {spread[k]:.1e}: standardize=True "
             "scales them"
         )
-        warnings.warn(msg, UserWarning, stacklevel=4)
+        warn(msg, UserWarning)
 
 
 def _sample(n: int, d: int) -> np.ndarray:
