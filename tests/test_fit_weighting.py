@@ -298,7 +298,7 @@ def test_a_table_is_fitted_and_predicted_by_the_command_line(capsys, csv, tmp_pa
 
 
 def test_the_command_line_tunes_and_keeps_to_its_time(capsys, csv):
-    options = ["--method", "rkhs_weighting", "--max-time", 2]
+    options = ["--method", "rkhs_weighting", "--max-time", 0.5]
     status, out, _ = run(capsys, "fit", "iris", *options)
     assert status == 0
     assert "RKHSWeightingClassifier for target" in out

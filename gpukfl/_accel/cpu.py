@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 
 import numpy as np
-from numba import njit
 
+from gpukfl._accel.compiled import njit
 from gpukfl._accel.threads import in_chunks
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from gpukfl._accel.compiled import njit
 from gpukfl._accel.cpu import in_chunks
 
 _ROWS = 8  # rows of A in a tile

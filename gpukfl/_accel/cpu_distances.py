@@ -7,8 +7,8 @@ first-level cache, with the other points along the innermost loop, where the com
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from gpukfl._accel.compiled import njit
 from gpukfl._accel.cpu import in_chunks
 
 _ROWS = 8  # rows of X that share a tile of Z

@@ -7,7 +7,8 @@ and never computed anew. Rows are read along memory; nothing is split over threa
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from gpukfl._accel.compiled import njit
 
 _FLOOR = 1e-12  # of the diagonal: a smaller pivot says that a column depends on those before
 _SMALLEST = 1e-280  # diagonal: anything smaller could underflow in a product with the floor

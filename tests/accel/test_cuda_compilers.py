@@ -74,15 +74,14 @@ def test_nvrtc_errors_are_seen():
     assert "vector" in log
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize(("kernels", "name"), SOURCES)
-def test_nvcc_compiles_the_kernels(kernels, name, architecture, tmp_path):
+def test_nvcc_compiles_the_kernels(kernels, name, tmp_path):
     nvcc = shutil.which("nvcc")
     if nvcc is None:
         pytest.skip("nvcc is not installed")
     target = tmp_path / "kernels.cubin"
     command = [
-        *(nvcc, "-cubin", f"-arch={architecture}", "-std=c++17", "-Werror", "all-warnings"),
+        *(nvcc, "-cubin", f"-arch={ARCHITECTURES[-1]}", "-std=c++17", "-Werror", "all-warnings"),
         *("-o", str(target), str(source_path(kernels))),
     ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -30,7 +30,7 @@ THREADS, ITEMS = 8, 2
 
 SHAPES = [  # n, m, t
     *[(1, 1, 1), (1, 4, 3), (2, 1, 3), (2, 4, 1), (37, 1, 3), (37, 4, 1)],
-    *[(1000, 1, 1), (1000, 4, 3)],
+    *[(300, 1, 1), (300, 4, 3)],
 ]
 KINDS = ["random", "tied", "constant"]
 DTYPES = [(a, v) for a in ("float32", "float64") for v in ("float32", "float64")]

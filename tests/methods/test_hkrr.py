@@ -21,7 +21,6 @@ from gpukfl.solvers import LBFGS, AlternatingGradient, VariableProjection
 
 kernels = pytest.mark.parametrize("case", KERNEL_CASES, ids=str)
 weighted = pytest.mark.parametrize("weighted", [False, True])
-targets = pytest.mark.parametrize("t", [1, 3])
 OPTIMIZERS = [LBFGS(max_iter=15), VariableProjection(max_iter=15), AlternatingGradient(max_iter=15)]
 optimizers = pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=lambda o: type(o).__name__)
 learning = pytest.mark.parametrize("learn", [False, True])
@@ -83,8 +82,7 @@ def relative(actual, expected):
 
 
 @kernels
-@weighted
-@targets
+@pytest.mark.parametrize(("weighted", "t"), [(False, 1), (True, 3)])
 def test_value_and_gradients_are_those_of_the_formula(on, rng, case, weighted, t):
     problem = Problem.of(on, rng, case, weighted=weighted, t=t)
     B, alpha = problem.placed()
@@ -263,8 +261,7 @@ def test_the_direction_behind_the_data_is_found(on, rng):
 
 
 @kernels
-@pytest.mark.parametrize("mapped", [False, True])
-@targets
+@pytest.mark.parametrize(("mapped", "t"), [(False, 1), (True, 3)])
 def test_gradient_directions_are_those_of_the_fit(on_double, rng, case, mapped, t):
     on, n = on_double, 9
     X, Z = rng.standard_normal((n, 3)), rng.standard_normal((5, 3))

@@ -67,11 +67,11 @@ def test_positions_are_projections_in_parts_of_a_cell(on, rng, cells):
 def test_knots_leave_out_the_farthest_projections(on_double, rng, cells, monkeypatch):
     on = on_double
     monkeypatch.setattr(_brownian, "_OUTSIDE", 3)
-    p = Problem.draw(on, rng, n=3000, m=2)
+    p = Problem.draw(on, rng, n=1000, m=2)
     p.X[0] *= 1e6
     inverse = build(on, p)
     assert np.mean(on.host(inverse.at.codes) % (40 * 16) == 0) < 0.01
-    r = on.rounded(rng.standard_normal((3000, 1)))
+    r = on.rounded(rng.standard_normal((1000, 1)))
     expected = dense_inverse(on, inverse, p, outside=3) @ r
     on.assert_close(inverse(on.put(r)), expected, ulps=1e5)
 
