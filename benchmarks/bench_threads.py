@@ -36,18 +36,24 @@ VARIABLES = (
 )
 EXPORTED = ("nothing", "1", "2")  # what all of them are set to
 BUSY = (0, 1, 2)  # other processes that never wait
-SIZES = ((700, 8), (5_000, 10))
+SIZES = ((700, 8), (4_000, 10))
 ROUNDS = 2
 ALLOWED = 1.2  # times the best of the others, with nothing exported
 SHORT = 0.5  # seconds of fits that are too quick to be timed by one
 
 # What is searched for and how long is the same everywhere: the steps are few, the settings fixed
 OPTIONS: dict[str, dict[str, Any]] = {
-    "bkernn": {"ridge": "auto", "n_particles": 50, "max_iter": 10},
-    "hkrr": {"n_components": 2, "max_iter": 3},
+    "bkernn": {"ridge": 1e-3, "n_particles": 50, "max_iter": 60, "tol": 0.0},
+    "hkrr": {"n_components": 2, "max_iter": 2},
     "selection": {"ridge": 1e-3, "sparsity": 1e-3, "max_iter": 3},
     "rkhs_weighting": {},
-    "regfeal": {"n_random_features": 500, "degree_decay": 0.5, "n_iter": 2},
+    "regfeal": {
+        "n_random_features": 300,
+        "degree_decay": 0.5,
+        "strength": 0.01,
+        "ridge": 1e-3,
+        "n_iter": 3,
+    },
 }
 
 

@@ -25,16 +25,15 @@ _here = threading.local()
 def one_blas_thread() -> Iterator[None]:
     """Limit the BLAS to one thread in here, and set it back at the end, whatever happens."""
     depth = getattr(_here, "depth", 0)
-    limit = _limit(os.getpid())
     if depth == 0:
-        limit.enter()
+        _limit.enter()
     _here.depth = depth + 1
     try:
         yield
     finally:
         _here.depth = depth
         if depth == 0:
-            limit.leave()
+            _limit.leave()
 
 
 @contextlib.contextmanager
@@ -51,44 +50,38 @@ class _Limit:
     """The limit of a process: set by the first thread that asks, set back by the last to leave.
 
     Newer versions of threadpoolctl let only the thread that set the number of OpenBLAS change it
-    again, until it has set it back or is dead. So the first, where others stay, sets it back and
-    has it set anew by a thread that ends at once.
+    again, until a ``with`` of that thread ends. So an empty one follows, and any may set it back.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._users = 0
-        self._first: threading.Thread | None = None
         self._set: Any = None
 
     def enter(self) -> None:
         with self._lock:
             if self._users == 0:
-                self._set, self._first = _set_one(), threading.current_thread()
+                self._set = _blas().limit(limits=1)
+                with _blas().limit(limits=1):
+                    pass
             self._users += 1
 
     def leave(self) -> None:
         with self._lock:
             self._users -= 1
-            first = self._first is threading.current_thread()
-            if first or self._users == 0:
+            if self._users == 0:
                 with self._set:
                     pass  # sets it back at the end
-            if first and self._users > 0:
-                self._first = None
-                setter = threading.Thread(target=_set_one)
-                setter.start()
-                setter.join()
+
+    def after_fork(self) -> None:
+        """Forget the other threads, which a forked process has not, and what they held."""
+        self._lock = threading.Lock()
+        self._users = min(getattr(_here, "depth", 0), 1)
 
 
-@functools.lru_cache(maxsize=1)
-def _limit(process: int) -> _Limit:  # noqa: ARG001
-    """Give a forked process its own: the threads that it would wait for are not there."""
-    return _Limit()
-
-
-def _set_one() -> Any:
-    return _blas().limit(limits=1)
+_limit = _Limit()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_limit.after_fork)
 
 
 @functools.cache

@@ -194,7 +194,7 @@ def test_a_forked_process_waits_for_no_thread_of_its_parent():
         from gpukfl._accel.limits import _limit, one_blas_thread
         held, done = threading.Event(), threading.Event()
         def hold():
-            with one_blas_thread(), _limit(os.getpid())._lock:
+            with one_blas_thread(), _limit._lock:
                 held.set()
                 done.wait(30)
         threading.Thread(target=hold).start()
