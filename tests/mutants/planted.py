@@ -276,7 +276,7 @@ METHODS = [
         "estimators/_held_out.py",
         "mean = xp.sum(self.weights * self.Y, axis=0) / xp.sum(self.weights)",
         "mean = xp.sum(self.weights * self.Y, axis=0) / self.weights.shape[0]",
-        f"{HKRR} {SELECTION} {REGFEAL}",
+        f"tests/estimators/test_held_out_sums.py {HKRR} {SELECTION} {REGFEAL}",
     ),
     Mutant(
         "held-out targets are not centred",
