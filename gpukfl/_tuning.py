@@ -101,16 +101,13 @@ class Tuning:
         self.fit_one(estimator, self.X, self.y, self.weights, "fit")
         return _settled(estimator)
 
-    def fit_one(
-        self, estimator: Any, X: Any, y: Any, weights: Any, stage: str, *, warns: bool = True
-    ) -> Any:
-        """Fit with progress, and with or without saying that it did not converge."""
+    def fit_one(self, estimator: Any, X: Any, y: Any, weights: Any, stage: str) -> Any:
+        """Fit with progress."""
         estimator._watch = lambda k, history: self._step(stage, k, history)
-        estimator._warns = warns
         try:
             return estimator.fit(X, y, sample_weight=weights)
         finally:
-            del estimator._watch, estimator._warns
+            del estimator._watch
 
     def _step(self, stage: str, k: int, history: History) -> None:
         self.report(stage, k, history.objective[-1])
@@ -200,13 +197,13 @@ class Ridges:
         for number, (inside, outside) in enumerate(self.splits):
             last = clone(tuning.estimator)
             last.set_params(penalty=self.penalty, ridge=ridge, max_time=tuning.time_left())
-            last._multiple = multiple
+            last._multiple, last._warns = multiple, False
             if number in self._starts:
                 last.set_params(warm_start=True)
                 last.W_ = self._starts[number]
             X, y = _rows_of(tuning.X, inside), _rows_of(tuning.y, inside)
             stage = f"tune {self.penalty} x{multiple:.3g}"
-            tuning.fit_one(last, X, y, _weights_of(tuning.weights, inside), stage, warns=False)
+            tuning.fit_one(last, X, y, _weights_of(tuning.weights, inside), stage)
             if last.status_ == Status.INTERRUPTED.name:
                 break
             self._starts[number] = last.W_
@@ -275,7 +272,8 @@ class HeldOut:
 def _settled(estimator: Any) -> Any:
     """Give parameters the values that were found, so that a clone fits the same model."""
     estimator.set_params(ridge=estimator.ridge_, max_time=None, warm_start=False)
-    vars(estimator).pop("_multiple", None)
+    for name in ("_multiple", "_warns"):
+        vars(estimator).pop(name, None)
     return estimator
 
 

@@ -172,7 +172,7 @@ class BKerNNBase(LinearFeatures, HostPickled):
         self._warn(fit)
 
     def _warn(self, fit: BKerNNFit) -> None:
-        if not getattr(self, "_warns", True):  # one of many fits of a search
+        if not getattr(self, "_warns", True):  # one of the many fits of a search
             return
         if fit.status not in _QUIET:
             msg = f"{type(self).__name__} after {self.n_iter_} iterations: {fit.status.value}"
