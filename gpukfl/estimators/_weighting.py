@@ -28,7 +28,8 @@ _PARAMETERS = """
     instantiation : {"auto", "gaussian_sign", "stumps"} or Instantiation, default="auto"
         What is weighted: signs of linear functions, decision stumps, or a value such as
         ``Stumps(gamma=0.5)``. For a name its widths, and for "auto" both, are chosen by 5 folds
-        of at most 20 000 samples.
+        of at most 20 000 samples, with 300 parameters; of at most 20 000 samples such a fit is
+        kept where more parameters do not predict better.
     loss : {"squared", "logistic", "hinge"}, default="squared"
         The last two for classes, with "optimal_step" and "sfgd".
     ridge : float or "auto", default="auto"
@@ -69,9 +70,9 @@ _ATTRIBUTES = """
         The parameters with a coefficient.
     coef_ : array of shape (n_parameters_, n_targets)
         Their coefficients a times ``exp(log_scale_)``: in high dimension features vanish and
-        coefficients explode.
+        coefficients explode. In float64: large ones cancel in predictions.
     intercept_ : array of shape (n_targets,)
-        Mean of the targets of a regression.
+        Mean of the targets of a regression, in float64.
     log_scale_ : float
         Logarithm of the unit of the features.
     n_parameters_ : int
@@ -96,7 +97,9 @@ _ATTRIBUTES = """
         Lowest value of each feature that is taken as it is, the 1 % and the 99 % quantile, which
         take the place of values below and above, and the highest.
     tuning_ : list of dict
-        Instantiations and ridges tried, their scores on held-out folds, and which was chosen.
+        Settings tried: "instantiation", "n_parameters" and "n_samples" of the fit, "ridge",
+        "score" on the same held-out rows for all, and whether it was "chosen", the best of those
+        fitted to all samples. Of a setting that is not chosen, the best ridge.
     pruning_ : list of dict or None
         Parameters kept and how much worse, for each step of Algorithm 5.
     expectation_error_ : float
