@@ -11,8 +11,18 @@ from typing import Any, Self
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.metrics import r2_score
 
-from gpukfl._array import Array, as_columns, is_array, is_host, to_host
+from gpukfl._array import (
+    Array,
+    array_namespace,
+    as_columns,
+    beside,
+    double_like,
+    is_array,
+    is_host,
+    to_host,
+)
 from gpukfl._results import History
+from gpukfl._rows import Rows
 from gpukfl.estimators._standardization import warn_of_units
 from gpukfl.estimators._validation import validate_samples, validate_targets
 
@@ -54,6 +64,7 @@ class ArrayRegressor(RegressorMixin):
     """
 
     standardize: bool
+    _unit_free: bool
     _check_parameters: Callable[[], None]
     _fit: Callable[..., None]
     _predict: Callable[[Any, str], Array]
@@ -88,7 +99,7 @@ class ArrayRegressor(RegressorMixin):
         y = validate_targets(y, X)
         self._fit(X, as_columns(y), sample_weight, scale_each=True)
         if not self.standardize:
-            warn_of_units(X)
+            warn_of_units(X, unit_free=self._unit_free)
         self._one_target = y.ndim == 1
         return self
 
@@ -140,7 +151,18 @@ class HostPickled(BaseEstimator):
     """An estimator whose pickle holds NumPy arrays only, and loads without a GPU library."""
 
     _library: str
-    limits_: Any = None  # models of earlier versions have none
+    _unit_free = False  # whether a unit of all features changes nothing
+    mean_: Array | None
+    scale_: Array | None
+    limits_: Array | None = None  # models of earlier versions have none
+
+    def _keep_scaling(self, rows: Rows, X: Array) -> None:
+        """Set what rows were scaled by, on the library and device of `X`."""
+        there = array_namespace(X).empty((0,), **double_like(X))
+        self.mean_, self.scale_, self.limits_ = (
+            None if part is None else beside(part, there)
+            for part in (rows.shift, rows.scale, rows.limits)
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         state = {key: on_host(value) for key, value in super().__getstate__().items()}

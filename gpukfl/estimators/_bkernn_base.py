@@ -154,8 +154,7 @@ class BKerNNBase(LinearFeatures, HostPickled):
             values = back(shapes.values * scale[None, None, :])
         check_finite_result(intercept, dual_coef, values)
         self.W_ = back(fit.W)
-        self.mean_, self.scale_ = problem.rows.shift, problem.rows.scale
-        self.limits_ = problem.rows.limits
+        self._keep_scaling(problem.rows, X)
         self.intercept_, self.dual_coef_ = intercept, dual_coef
         self.shape_functions_ = ShapeFunctions(back(shapes.knots), values)
         m = fit.W.shape[1]

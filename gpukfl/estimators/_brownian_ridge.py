@@ -84,6 +84,8 @@ class BrownianKernelRidge(ArrayRegressor, HostPickled):
     True
     """
 
+    _unit_free = True  # the ridge takes it up
+
     def __init__(
         self,
         ridge: float | str = "auto",
@@ -128,7 +130,7 @@ class BrownianKernelRidge(ArrayRegressor, HostPickled):
         back = mover(X, dtype)
         self.X_fit_, self.dual_coef_ = back(Z), back(alpha)
         self.intercept_ = back(intercept)
-        self.mean_, self.scale_, self.limits_ = scaled.shift, scaled.scale, scaled.limits
+        self._keep_scaling(scaled, X)
         self.ridge_ = system.ridge
         self.solve_residual_ = system.relative_residual(solution.residual)
         self._library = library_of(X)

@@ -25,6 +25,7 @@ class OneHotClassifier(ClassifierMixin):
     _fit: Callable[..., None]
     _predict: Callable[[Any, str], Array]
     standardize: bool
+    _unit_free: bool
 
     @unchanged_on_error
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -60,7 +61,7 @@ class OneHotClassifier(ClassifierMixin):
             one_hot = one_hot[:, -1:]
         self._fit(X, one_hot, sample_weight, scale_each=False)
         if not self.standardize:
-            warn_of_units(X)
+            warn_of_units(X, unit_free=self._unit_free)
         self.classes_ = classes
         return self
 

@@ -205,8 +205,7 @@ class HKRRBase(Reporting, LinearFeatures, HostPickled):
         self.dual_coef_, self.intercept_ = dual_coef, intercept
         self.B_, self.centers_ = back(model.B), back(model.Z)
         self.bound_ = back(xp.astype(problem.bound, xp.float64) * problem.y_scale)
-        self.mean_, self.scale_ = problem.rows.shift, problem.rows.scale
-        self.limits_ = problem.rows.limits
+        self._keep_scaling(problem.rows, X)
         self.kernel_ = problem.kernel.stretched(model.lengthscale)
         self.lengthscale_, self.ridge_ = model.lengthscale, float(model.ridge)
         self.feature_matrix_ = self.B_.T @ self.B_

@@ -74,6 +74,8 @@ class _Solved:
 class KernelRidgeBase(HostPickled):
     """The common part: parameters, the choice of solver, the fit, and predictions."""
 
+    _unit_free = True  # the lengthscale takes it up
+
     def __init__(
         self,
         kernel: str | Kernel = "gaussian",
@@ -143,7 +145,7 @@ class KernelRidgeBase(HostPickled):
         check_finite_result(dual_coef, intercept)
         self.dual_coef_, self.intercept_ = dual_coef, intercept
         self.centers_ = back(solved.Z)
-        self.mean_, self.scale_, self.limits_ = data.rows.shift, data.rows.scale, data.rows.limits
+        self._keep_scaling(data.rows, X)
         self.kernel_, self.lengthscale_ = run.kernel, run.lengthscale
         self.ridge_, self.ridge_path_ = run.ridge, run.path
         self.solver_, self.status_ = solved.solver, solved.status.name

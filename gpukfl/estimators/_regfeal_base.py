@@ -271,10 +271,7 @@ class RegFeaLBase(Reporting, DirectionProfiles, Retraining, HostPickled):
         xp = array_namespace(coef)
         there = xp.empty((0,), **double_like(coef))
         self.multi_indices_ = xp.asarray(fit.indices.tuples, **index_like(coef))
-        shift, scale = data.rows.shift, data.rows.scale
-        self.mean_ = None if shift is None else beside(shift, there)
-        self.scale_ = None if scale is None else beside(scale, there)
-        self.limits_ = None if data.rows.limits is None else beside(data.rows.limits, there)
+        self._keep_scaling(data.rows, X)
         # What the last regression says of the directions, beside those it was made with
         R, eta = method.directions(fit)
         self._rotation = beside(fit.R, there)

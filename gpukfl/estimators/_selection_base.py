@@ -49,6 +49,8 @@ _TUNE_SHARE, _SELECT_SHARE = 0.5, 0.9  # of max_time after which tuning, and sel
 class SelectionBase(Reporting, SelectedVariables, HostPickled):
     """The common part: parameters, the fit, and everything but what a target means."""
 
+    _unit_free = True  # the anchor takes it up
+
     def __init__(
         self,
         kernel: str | Kernel = "laplace",
@@ -243,11 +245,7 @@ class SelectionBase(Reporting, SelectedVariables, HostPickled):
         self._support, self._used, self._stretch = (
             _beside(values, X) for values in (selection.support, used, stretch)
         )
-        shift, scale = problem.rows.shift, problem.rows.scale
-        self.mean_ = None if shift is None else _beside(shift, X)
-        self.scale_ = None if scale is None else _beside(scale, X)
-        limits = problem.rows.limits
-        self.limits_ = None if limits is None else _beside(limits, X)
+        self._keep_scaling(problem.rows, X)
         self.beta_ = _beside(beta, X)
         self._keep_rounds(selection, X)
         importances = np.zeros(problem.p) if last is None else last.importances

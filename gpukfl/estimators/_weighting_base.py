@@ -208,11 +208,7 @@ class WeightingBase(Reporting, DirectionProfiles, HostPickled):
         self.parameters_ = take(back(operator.W), kept)
         self.instantiation_, self.log_scale_ = operator.instantiation, operator.log_scale
         there = array_namespace(X).empty((0,), **double_like(X))
-        shift, scale = problem.rows.shift, problem.rows.scale
-        self.mean_ = None if shift is None else beside(shift, there)
-        self.scale_ = None if scale is None else beside(scale, there)
-        limits = problem.rows.limits
-        self.limits_ = None if limits is None else beside(limits, there)
+        self._keep_scaling(problem.rows, X)
         self.n_parameters_ = len(kept)
         largest = xp.max(xp.abs(A), axis=0)  # squares of small coefficients would be 0
         unit = xp.where(largest > 0, largest, xp.ones_like(largest))

@@ -35,7 +35,7 @@ ESTIMATORS = [
     KernelRidgeRegressor(random_state=0),
     KernelRidgeClassifier(random_state=0),
     HKRRRegressor(1, **HKRR),
-    HKRRClassifier(1, **{**HKRR, "max_iter": 30}),
+    HKRRClassifier(2, **{**HKRR, "max_iter": 30}),
     KernelFeatureSelector(**SELECTION),
     KernelFeatureSelectorClassifier(**SELECTION),
     RKHSWeightingRegressor(30, instantiation="gaussian_sign", random_state=0),
