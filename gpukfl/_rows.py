@@ -30,9 +30,9 @@ class Rows:
 
     source: Array  # (n, d), any library
     reference: Array  # an empty array of the place and dtype to compute on
-    shift: np.ndarray | None = None  # (d,) host
-    scale: np.ndarray | None = None  # (d,) host, without zeros
-    limits: np.ndarray | None = None  # (4, d) host, in the order of `_within`
+    shift: Array | None = None  # (d,)
+    scale: Array | None = None  # (d,), without zeros
+    limits: Array | None = None  # (4, d), in the order of `_within`
     clip: float | None = None  # largest absolute coordinate of the scaled rows
     leading_ones: bool = False  # put a column of ones first
 

@@ -113,6 +113,7 @@ ATTRIBUTES: dict[type, dict[str, Declared]] = {
         "n_effective_features_": Whole("n_effective_features"),
         "mean_": Numbers(DOUBLE, ("n_features",), optional=True),
         "scale_": Numbers(DOUBLE, ("n_features",), optional=True),
+        "limits_": Numbers(DOUBLE, (4, "n_features"), optional=True),
         "intercept_": Numbers(FLOAT, ("n_targets",)),
     },
     DirectionProfiles: {
@@ -157,6 +158,7 @@ ATTRIBUTES: dict[type, dict[str, Declared]] = {
         "n_effective_features_": Whole(),
         "mean_": Numbers(DOUBLE, ("n_features",), optional=True),
         "scale_": Numbers(DOUBLE, ("n_features",), optional=True),
+        "limits_": Numbers(DOUBLE, (4, "n_features"), optional=True),
         "intercept_": Numbers(FLOAT, ("n_targets",)),
         "kernel_": Record(Kernel),
         "centers_": Numbers(FLOAT, ("n_centers", "n_used"), optional=True),
@@ -311,7 +313,7 @@ def check_values(estimator: Any, /) -> None:
 
 _PREDICTING = (  # arrays from which predictions are made
     *("W_", "B_", "centers_", "parameters_", "coef_", "dual_coef_", "intercept_", "bound_"),
-    *("mean_", "scale_", "retrain_components_", "_rotation", "_offset", "_stretch"),
+    *("mean_", "scale_", "limits_", "retrain_components_", "_rotation", "_offset", "_stretch"),
 )
 
 
@@ -321,7 +323,9 @@ def _is_finite(e: Any) -> bool:
 
 
 def _scales(e: Any) -> bool:
-    return (e.mean_ is None) == (e.scale_ is None) and (e.scale_ is None or (e.scale_ > 0).all())
+    if e.scale_ is None:
+        return e.mean_ is None and e.limits_ is None
+    return e.mean_ is not None and (e.scale_ > 0).all() and e.limits_ is not None
 
 
 def _classes(e: Any) -> bool:

@@ -87,6 +87,7 @@ class ArrayRegressor(RegressorMixin):
 
     backend: str
     standardize: bool
+    _unit_free: bool
     _check_parameters: Callable[[], None]
     _fit: Callable[..., None]
     _predict: Callable[[Any, str], Array]
@@ -123,7 +124,7 @@ class ArrayRegressor(RegressorMixin):
         with few_threads(X, X.shape[0], self.backend):
             self._fit(X, as_columns(y), sample_weight, scale_each=True)
         if not self.standardize:
-            warn_of_units(X)
+            warn_of_units(X, unit_free=self._unit_free)
         self._one_target = y.ndim == 1
         return self
 
@@ -175,9 +176,13 @@ class HostPickled(BaseEstimator):
     """An estimator whose pickle holds NumPy arrays only, and loads without a GPU library."""
 
     _library: str
+    _unit_free = False  # whether a unit of all features changes nothing
+    mean_: Array | None
+    scale_: Array | None
+    limits_: Array | None
 
     def _keep_scaling(self, rows: Rows, X: Array) -> None:
-        """Set what `rows` are scaled by, beside X, in float64; None where they are not."""
+        """Set what rows were scaled by, on the library and device of `X`."""
         there = array_namespace(X).empty((0,), **double_like(X))
         self.mean_, self.scale_, self.limits_ = (
             None if part is None else beside(part, there)

@@ -90,6 +90,8 @@ class BrownianKernelRidge(ArrayRegressor, HostPickled):
     True
     """
 
+    _unit_free = True  # the ridge takes it up
+
     def __init__(
         self,
         ridge: float | str = "auto",

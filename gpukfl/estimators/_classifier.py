@@ -27,6 +27,7 @@ class OneHotClassifier(ClassifierMixin):
     _fit: Callable[..., None]
     _predict: Callable[[Any, str], Array]
     standardize: bool
+    _unit_free: bool
 
     @unchanged_on_error
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -64,7 +65,7 @@ class OneHotClassifier(ClassifierMixin):
         with few_threads(X, X.shape[0], self.backend):
             self._fit(X, one_hot, sample_weight, scale_each=False)
         if not self.standardize:
-            warn_of_units(X)
+            warn_of_units(X, unit_free=self._unit_free)
         self.classes_ = classes
         return self
 

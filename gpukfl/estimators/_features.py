@@ -20,9 +20,9 @@ class LinearFeatures(TransformerMixin):
 
     _dimension_name = "effective direction"
     feature_matrix_: Array
-    mean_: np.ndarray | None
-    scale_: np.ndarray | None
-    limits_: np.ndarray | None
+    mean_: Array | None
+    scale_: Array | None
+    limits_: Array | None
 
     def _keep_directions(self, W: np.ndarray) -> None:
         """Set what follows from the columns of `W` (d, m), whose rows belong to features."""
@@ -74,7 +74,7 @@ class DirectionProfiles(LinearFeatures):
     """Predictions along the learned directions, over the range of some samples."""
 
     n_features_in_: int
-    scale_: np.ndarray | None
+    scale_: Array | None
     coef_: Array
     to_host: Callable[[], Any]
 

@@ -75,6 +75,8 @@ class _Solved:
 class KernelRidgeBase(HostPickled):
     """The common part: parameters, the choice of solver, the fit, and predictions."""
 
+    _unit_free = True  # the lengthscale takes it up
+
     def __init__(
         self,
         kernel: str | Kernel = "gaussian",

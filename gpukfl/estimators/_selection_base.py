@@ -49,6 +49,8 @@ _TUNE_SHARE, _SELECT_SHARE = 0.5, 0.9  # of max_time after which tuning, and sel
 class SelectionBase(Reporting, SelectedVariables, HostPickled):
     """The common part: parameters, the fit, and everything but what a target means."""
 
+    _unit_free = True  # the anchor takes it up
+
     def __init__(
         self,
         kernel: str | Kernel = "laplace",

@@ -14,7 +14,8 @@ from gpukfl._warnings import warn
 # What 2 % of a column's values do is believed, however far away they are
 _COMMON, _REACH = 0.98, 20.0
 _FAR = 1e4  # standard deviations from 0, or units, from which features are awkward
-_SAMPLE_ROWS, _SAMPLE_CELLS = 20_000, 2**24  # that the limits are chosen on, at most
+_SAMPLE_ROWS, _SAMPLE_CELLS = 5_000, 2**22  # that the limits are chosen on, at most
+_GLANCE = 500  # rows that units are looked at in
 
 
 def column_statistics(
@@ -38,7 +39,9 @@ def column_statistics(
     w = np.ones(n) if weights is None else weights
     index = _sample(n, d)
     with np.errstate(over="ignore", invalid="ignore"):  # reported just below
-        limits = _limits(to_host(rows.at(index)).astype(np.float64, copy=False), w[index])
+        sample, width = to_host(rows.at(index)), max(2**18 // len(index), 1)
+        parts = (sample[:, j : j + width] for j in range(0, d, width))  # so that copies are small
+        limits = np.concatenate([_limits(part, w[index]) for part in parts], axis=1)
         mean, total = np.zeros(d), np.full(d, w.sum())
         for block, X, beyond in _blocks(rows, limits):
             mean += w[block] @ _without(X, beyond)
@@ -59,16 +62,19 @@ def column_statistics(
     return mean, scale, np.where(np.isfinite(limits), limits, unlimited)
 
 
-def warn_of_units(X: Array, /) -> None:
-    """Warn of features so far from 0, so large or so small that methods may not see them."""
+def warn_of_units(X: Array, /, *, unit_free: bool) -> None:
+    """Warn of features so far from 0, so large or so small that methods may not see them.
+
+    Of those that are large or small not where a unit of all features changes nothing.
+    """
     rows = Rows(X, array_namespace(X).empty((0,), **double_like(X)))
-    sample = to_host(rows.at(_sample(*rows.shape))).astype(np.float64, copy=False)
+    sample = to_host(rows.at(_sample(*rows.shape, at_most=_GLANCE))).astype(np.float64, copy=False)
     with np.errstate(over="ignore", invalid="ignore"):
         mean, spread = np.abs(sample.mean(axis=0)), sample.std(axis=0)
     varies = spread > 1e-12 * mean
-    awkward = varies & ((mean > _FAR * spread) | (spread > _FAR))
-    if varies.any() and spread.max() < 1.0 / _FAR:
-        awkward = varies
+    awkward = varies & (mean > _FAR * spread)
+    if not unit_free and varies.any() and not 1.0 / _FAR < spread.max() < _FAR:
+        awkward |= varies & (spread == spread.max())
     if awkward.any():
         k = np.argmax(awkward)
         msg = (
@@ -79,9 +85,9 @@ def warn_of_units(X: Array, /) -> None:
         warn(msg, UserWarning)
 
 
-def _sample(n: int, d: int) -> np.ndarray:
-    """Rows that the limits are chosen on, the same in every call."""
-    count = min(_SAMPLE_ROWS, max(_SAMPLE_CELLS // d, 200))
+def _sample(n: int, d: int, *, at_most: int = _SAMPLE_ROWS) -> np.ndarray:
+    """Rows to look at, the same in every call."""
+    count = min(at_most, max(_SAMPLE_CELLS // d, 200))
     if n <= count:
         return np.arange(n)
     return np.sort(np.random.default_rng(0).choice(n, count, replace=False))
