@@ -36,6 +36,7 @@ _MODEL: dict[str, Declared] = {  # beside the estimator, its tuning, and what na
     "n_samples": Whole("n_samples"),
     "feature_names": Names(),
     "target_name": Text(),
+    "target_kind": Text(),
     "seconds": Number(),
 }
 

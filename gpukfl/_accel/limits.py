@@ -14,26 +14,13 @@ import functools
 import os
 import threading
 from collections.abc import Iterator
-from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
-_here = threading.local()
 
-
-@contextlib.contextmanager
-def one_blas_thread() -> Iterator[None]:
+def one_blas_thread() -> contextlib.AbstractContextManager[None]:
     """Limit the BLAS to one thread in here, and set it back at the end, whatever happens."""
-    depth = getattr(_here, "depth", 0)
-    if depth == 0:
-        _limit.enter()
-    _here.depth = depth + 1
-    try:
-        yield
-    finally:
-        _here.depth = depth
-        if depth == 0:
-            _limit.leave()
+    return _Held()
 
 
 @contextlib.contextmanager
@@ -47,36 +34,65 @@ def one_openmp_thread() -> Iterator[None]:
 
 
 class _Limit:
-    """The limit of a process: set by the first thread that asks, set back by the last to leave.
+    """The limit of a process: set by the first that asks, set back by the last to leave.
 
-    Newer versions of threadpoolctl let only the thread that set the number of OpenBLAS change it
-    again, until a ``with`` of that thread ends. So an empty one follows, and any may set it back.
+    Every step may be repeated, so that one which Ctrl-C cuts off is made good by the next.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._users = 0
-        self._set: Any = None
+        self._users: dict[int, int] = {}  # threads of those that hold the limit
+        self._before: list[int] | None = None  # threads of each library, while it is limited
 
-    def enter(self) -> None:
+    def enter(self, user: int) -> None:
         with self._lock:
-            if self._users == 0:
-                self._set = _blas().limit(limits=1)
-                with _blas().limit(limits=1):
-                    pass
-            self._users += 1
+            self._users[user] = threading.get_ident()
+            if self._before is None:
+                self._before = [library.get_num_threads() for library in _blas().lib_controllers]
+                _set([1] * len(self._before))
 
-    def leave(self) -> None:
+    def leave(self, user: int) -> None:
         with self._lock:
-            self._users -= 1
-            if self._users == 0:
-                with self._set:
-                    pass  # sets it back at the end
+            self._users.pop(user, None)
+            if self._before is not None and not self._users:
+                _set(self._before)
+                self._before = None
 
     def after_fork(self) -> None:
         """Forget the other threads, which a forked process has not, and what they held."""
         self._lock = threading.Lock()
-        self._users = min(getattr(_here, "depth", 0), 1)
+        here = threading.get_ident()
+        self._users = {user: thread for user, thread in self._users.items() if thread == here}
+
+
+class _Held(contextlib.AbstractContextManager[None]):
+    """What holds the limit: no generator, before whose ``try`` Ctrl-C would leave it set."""
+
+    def __enter__(self) -> None:
+        try:
+            _limit.enter(id(self))
+        except BaseException:
+            _limit.leave(id(self))
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            _limit.leave(id(self))
+        except BaseException:
+            _limit.leave(id(self))
+            raise
+
+
+def _set(numbers: list[int]) -> None:
+    """Set the threads of each BLAS.
+
+    Newer versions of threadpoolctl let only the thread that set the number of OpenBLAS change it
+    again, until a ``with`` of that thread ends. So an empty one follows, and any may set it back.
+    """
+    for library, number in zip(_blas().lib_controllers, numbers, strict=True):
+        library.set_num_threads(number)
+    with _blas().limit(limits=1):
+        pass
 
 
 _limit = _Limit()
