@@ -117,6 +117,21 @@ def test_rows_of_weight_zero_take_no_part_in_tuning():
     assert model.score(X, Y) > 0.7
 
 
+def test_every_fit_of_the_tuning_has_the_weights_of_its_rows(monkeypatch):
+    seen = []
+    fit_one = _tuning.Tuning.fit_one
+
+    def noting(self, estimator, X, y, weights, stage):
+        seen.append((X, weights))
+        return fit_one(self, estimator, X, y, weights, stage)
+
+    monkeypatch.setattr(_tuning.Tuning, "fit_one", noting)
+    model = fit(X, Y, sample_weight=1.0 + np.abs(X[:, 0]))
+    assert len(seen) > len(model.tuning)
+    for samples, weights in seen:
+        np.testing.assert_array_equal(weights, 1.0 + np.abs(samples[:, 0]))
+
+
 def test_a_random_state_repeats_the_fit():
     np.testing.assert_array_equal(fit(X, Y).predict(X), fit(X, Y).predict(X))
 

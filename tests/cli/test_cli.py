@@ -54,6 +54,17 @@ def test_fit_prints_a_summary_and_the_test_score(capsys, csv):
     assert "on 12 held-out rows" in out
 
 
+def test_the_test_score_is_of_rows_that_were_not_fitted(capsys, tmp_path):
+    # Nothing to learn, but by heart
+    frame = FRAME.assign(price=np.random.default_rng(0).permutation(FRAME["price"]))
+    frame.to_csv(tmp_path / "noise.csv", index=False)
+    model = tmp_path / "m.gpukfl"
+    options = ["--ridge", 1e-8, "--particles", 30, "--test-fraction", 0.5, "--out", model]
+    _, out, _ = run(capsys, "fit", tmp_path / "noise.csv", *options)
+    assert gpukfl.load(model).score(frame[["a", "b", "c"]], frame["price"]) < 0.9
+    assert float(out.split("test        R² ")[1].split()[0]) < 0.3
+
+
 def test_fit_writes_the_model_and_the_report(capsys, csv, tmp_path):
     model, report = tmp_path / "m.gpukfl", tmp_path / "r.html"
     status, out, _ = run(capsys, "fit", csv, *QUICK, "--out", model, "--report", report)

@@ -151,6 +151,8 @@ def test_best_ridge_is_that_of_the_lowest_score():
     path = RidgePath([1.0, 0.1, 0.01, 0.001], [3.0, 2.0, 2.0, math.nan])
     assert path.best == 0.1
     assert RidgePath([1.0, 0.1], [math.inf, math.inf]).best == 1.0
+    nearly = RidgePath([1.0, 0.1, 0.01, 0.001], [3.0, 2.01, 2.0, 2.01])
+    assert (nearly.largest_good(), nearly.largest_good(0.0)) == (0.1, 0.01)
     assert RidgePath([1.0, 0.1, 0.01], [3.0, 2.0, 2.5]).brackets
     assert not RidgePath([1.0, 0.1, 0.01], [3.0, 2.0, 1.5]).brackets
     assert not RidgePath([1.0, 0.1], [3.0, 2.0]).brackets

@@ -150,6 +150,14 @@ def test_residuals_below_atol_are_enough(on, rng):
     assert (solution.status, solution.n_iter) == (Status.CONVERGED, 0)
 
 
+def test_rounding_that_keeps_the_residual_above_the_tolerance_is_told(on, rng):
+    A, b = positive_definite(on, rng, condition=1e4), on.rounded(rng.standard_normal((N, 2)))
+    solution = ConjugateGradient(rtol=on.eps).solve(multiply(on, A), on.put(b))
+    assert solution.status is Status.STALLED
+    missing = b - A @ on.host(solution.x).astype(np.float64)
+    assert np.max(np.linalg.norm(missing, axis=0) / np.linalg.norm(b, axis=0)) > on.eps
+
+
 @pytest.mark.parametrize("where", ["indefinite", "nan product", "nan right-hand side", "nan start"])
 def test_breakdown_is_noticed(on, rng, where):
     A, b = positive_definite(on, rng), on.rounded(rng.standard_normal((N, 2)))
