@@ -73,6 +73,8 @@ TRIALS: dict[type, dict[str, Declared]] = {
     },
     WeightingBase: {
         "instantiation": Text(),
+        "n_parameters": Whole(),
+        "n_samples": Whole(),
         "ridge": Number(any_value=True),
         "score": SCORE,
         "chosen": Switch(),
@@ -195,7 +197,8 @@ ATTRIBUTES: dict[type, dict[str, Declared]] = {
     },
     WeightingBase: {
         "parameters_": Numbers(FLOAT, ("n_parameters", "n_entries")),
-        "coef_": Numbers(FLOAT, ("n_parameters", "n_targets")),
+        "coef_": Numbers(DOUBLE, ("n_parameters", "n_targets")),
+        "intercept_": Numbers(DOUBLE, ("n_targets",)),
         "n_parameters_": Whole("n_parameters"),
         "log_scale_": Number(),
         "instantiation_": Record(Instantiation),
