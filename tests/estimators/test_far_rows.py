@@ -35,6 +35,7 @@ BKERNN = {"n_particles": 6, "max_iter": 3, "ridge": 0.01}
 HKRR = {"n_components": 2, "n_starts": 1, "max_iter": 3, "ridge": 1e-3}
 SELECTION = {"n_permutations": 3, "ridge": 1e-2}
 REGFEAL = {"n_random_features": 40, "n_iter": 2, "degree_decay": 0.3, "strength": 0.1}
+AS_THEY_ARE = {"retrain": None, "clip": None, "standardize": False}  # polynomials of any row
 MODELS = {
     "BKerNN": BKerNNRegressor(**BKERNN, random_state=0),
     "BKerNN classes": BKerNNClassifier(**BKERNN, random_state=0),
@@ -46,9 +47,9 @@ MODELS = {
     "stumps": RKHSWeightingRegressor(30, instantiation="stumps", random_state=0),
     "signs": RKHSWeightingClassifier(30, instantiation="gaussian_sign", random_state=0),
     "RegFeaL": RegFeaLRegressor(**REGFEAL, random_state=0),
-    "Hermite": RegFeaLRegressor(**REGFEAL, retrain=None, random_state=0),
-    "Hermite classes": RegFeaLClassifier(**REGFEAL, retrain=None, random_state=0),
-    "kernel ridge": KernelRidgeRegressor("polynomial"),
+    "Hermite": RegFeaLRegressor(**REGFEAL, **AS_THEY_ARE, random_state=0),
+    "Hermite classes": RegFeaLClassifier(**REGFEAL, **AS_THEY_ARE, random_state=0),
+    "kernel ridge": KernelRidgeRegressor("polynomial", standardize=False),
     "kernel ridge classes": KernelRidgeClassifier(),
     "Brownian": BrownianKernelRidge(),
 }
