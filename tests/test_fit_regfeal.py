@@ -230,7 +230,8 @@ def test_a_loaded_model_is_the_saved_one(models, kind, tmp_path):
     model, data = models[kind], CASES[kind][0]
     model.save(tmp_path / "model.gpukfl")
     with np.load(tmp_path / "model.gpukfl", allow_pickle=False) as archive:
-        assert all(archive[name].dtype.kind in "fiubU" for name in archive.files)
+        arrays = [archive[name] for name in archive.files if name != "header.json"]
+        assert all(array.dtype.kind in "fiubU" for array in arrays)
     for twin in (gpukfl.load(tmp_path / "model.gpukfl"), pickle.loads(pickle.dumps(model))):
         np.testing.assert_array_equal(twin.predict(data), model.predict(data))
         assert twin.predict(data).dtype == model.predict(data).dtype

@@ -118,7 +118,7 @@ def check_container(name: str, x: Any, /, *, labels: bool = False) -> None:
     if kind == "V" or (kind in "mM" and not labels):
         msg = f"expected numbers for {name}, got {x.dtype}"
         raise ValueError(msg)
-    columns = list(getattr(x, "columns", ()))
+    columns = list(getattr(x, "column_names", getattr(x, "columns", ())))  # pyarrow's, or others'
     if len(set(columns)) < len(columns):
         twice = sorted({str(c) for c in columns if columns.count(c) > 1})
         msg = f"expected columns of different names in {name}, got {', '.join(twice[:10])} twice"
