@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, beside, double_like, to_host
+from gpukfl._array import Array, array_namespace, beside, to_host
 from gpukfl._memory import available_memory
 from gpukfl._places import Place
 from gpukfl._results import History, Status
 from gpukfl._rows import Rows
 from gpukfl.estimators._data import Data
 from gpukfl.estimators._splits import folds, left_out_path
-from gpukfl.kernels import make_kernel, median_distance
+from gpukfl.kernels import Kernel, make_kernel, median_distance
 from gpukfl.methods import (
     HKRRFit,
     HyperKernelObjective,
@@ -102,6 +102,21 @@ class HyperKernelProblem(Data):
         """Kernel of the mapped points."""
         return KernelOperator(self.kernel, X, Z, B / lengthscale, keep=True)
 
+    def system(self, kernel: Kernel, Z: Array, B: Array | None = None) -> NystromSystem:
+        """Set up the normal equations, in float64: rounding would hide what small ridges do."""
+        xp = array_namespace(self.reference)
+        centers = xp.astype(Z, xp.float64)
+        rows = replace(self.rows, reference=centers[:0, 0])
+        mapped = None if B is None else xp.astype(B, xp.float64)
+        return NystromSystem.of(
+            KernelOperator(kernel, rows, centers, mapped, keep=True), *self._wide_targets()
+        )
+
+    def _wide_targets(self) -> tuple[Array, Array | None]:
+        xp = array_namespace(self.reference)
+        weights = None if self.weights is None else xp.astype(self.weights, xp.float64)
+        return xp.astype(self.Y, xp.float64), weights
+
     def predict(self, model: Solved, X: Array) -> Array:
         """Predict at placed rows, truncated to the range of the targets (Section 4.3)."""
         operator = self.operator(Rows(X, self.reference), model.B, model.lengthscale, model.Z)
@@ -128,8 +143,7 @@ class HyperKernelProblem(Data):
         Z = self.centers(TUNE_CENTERS)
         typical = median_distance(sample, norm=self.kernel.norm, weights=weights)
         kernel = self.kernel.stretched(typical)
-        operator = KernelOperator(kernel, self.rows, Z, keep=True)
-        system = NystromSystem.of(operator, self.Y, self.weights)
+        system = self.system(kernel, Z)
         alpha, _ = system.solve(system.path(RIDGES).best)
         M = gradient_directions(kernel, sample, Z, alpha)
         values, vectors = np.linalg.eigh(to_host(M).astype(np.float64))
@@ -185,18 +199,13 @@ class HyperKernelProblem(Data):
 
         By generalised cross-validation on fewer centres (Appendix D.1 holds out).
         """
-        wide = _wide(self.rows, self.reference)
-        xp = array_namespace(self.reference)
-        Y, weights = xp.astype(self.Y, xp.float64), None
-        if self.weights is not None:
-            weights = xp.astype(self.weights, xp.float64)
-        B = xp.astype(model.B, xp.float64)
+        Y, weights = self._wide_targets()
+        B = array_namespace(Y).astype(model.B, Y.dtype)
 
         def system(stretch: float, Z: Array) -> NystromSystem:
-            operator = self.operator(wide, B, stretch * model.lengthscale, Z)
-            return NystromSystem.of(operator, Y, weights)
+            return self.system(self.kernel, Z, B / (stretch * model.lengthscale))
 
-        Z = xp.astype(self.centers(min(n_centers, _PATH_CENTERS), model.B), xp.float64)
+        Z = self.centers(min(n_centers, _PATH_CENTERS), model.B)
         stretches = _STRETCHES if self.settings.learn_lengthscale else (1.0,)
         parts = folds(self.n, self.rng)
         stretch, path = best_path(
@@ -207,7 +216,7 @@ class HyperKernelProblem(Data):
         # The largest that is about as good: left-out samples say little of points outside them
         ridge = path.largest_good()
         Z = self.centers(n_centers, model.B)
-        alpha, factor = system(stretch, xp.astype(Z, xp.float64)).solve(ridge)
+        alpha, factor = system(stretch, Z).solve(ridge)
         return Solved(model.B, stretch * model.lengthscale, Z, alpha, ridge, factor, path)
 
     def n_refit_centers(self) -> int:
@@ -219,11 +228,6 @@ class HyperKernelProblem(Data):
             return min(int(wanted), self.n)
         fitting = int(math.sqrt(available_memory(self.reference) / 64))
         return min(self.n, _REFIT_CENTERS, max(fitting, 100))
-
-
-def _wide(rows: Rows, reference: Array) -> Rows:
-    xp = array_namespace(reference)
-    return replace(rows, reference=xp.empty((0,), **double_like(reference)))
 
 
 def _principal_axes(sample: np.ndarray, k: int) -> np.ndarray:

@@ -14,7 +14,7 @@ from gpukfl._results import History, Status
 from gpukfl.estimators._held_out import HeldOut
 from gpukfl.estimators._hkrr_problem import RIDGES, TUNE_CENTERS, HyperKernelProblem, Solved
 from gpukfl.estimators._splits import held_out_splits
-from gpukfl.methods import NystromSystem, resized_map
+from gpukfl.methods import resized_map
 
 FEWEST = 20  # rows with which anything is held out
 _START_COMPONENTS = 20  # the paper's choice for larger data
@@ -114,8 +114,7 @@ class Search:
         found = []
         for number, B in enumerate(problem.starts(k)):
             ell = problem.lengthscale(B, sample, weights)
-            operator = problem.operator(problem.rows, B, ell, Z)
-            system = NystromSystem.of(operator, problem.Y, problem.weights)
+            system = problem.system(problem.kernel, Z, B / ell)
             ridge = self.settings.ridge
             if ridge == "auto":
                 ridge = system.path(RIDGES).largest_good()
