@@ -225,22 +225,22 @@ METHODS = [
     Mutant(
         "dropped fold",
         "methods/_feature_sums.py",
-        "for fold in sums.folds:",
-        "for fold in sums.folds[1:]:",
+        "own = rows[fold_of == k]",
+        "own = rows[fold_of == 0]",
         f"tests/methods/test_feature_sums.py {WEIGHTING}",
     ),
     Mutant(
         "smallest good ridge for the largest",
-        "methods/_nystrom.py",
-        "return max(ridge for ridge, score in pairs if score <= (1.0 + tolerance) * lowest)",
-        "return min(ridge for ridge, score in pairs if score <= (1.0 + tolerance) * lowest)",
+        "methods/_ridge_path.py",
+        "return max(ridge for ridge, score in pairs if score <= (1.0 + tolerance) * self.lowest)",
+        "return min(ridge for ridge, score in pairs if score <= (1.0 + tolerance) * self.lowest)",
         f"tests/methods/test_nystrom_ridge.py {RIDGE} {HKRR}",
     ),
     Mutant(
-        "a copy too many is left out",
+        "only a part of a sample is left out",
         "methods/_nystrom.py",
-        "leverage = xp.clip(w, max=1.0) * leverage",
         "leverage = w * leverage",
+        "leverage = xp.clip(w, max=1.0) * leverage",
         f"tests/methods/test_nystrom_ridge.py {RIDGE}",
     ),
     Mutant(
@@ -340,8 +340,8 @@ METHODS = [
     Mutant(
         "test score of training rows",
         "cli/_main.py",
-        "score = model.score(table.X.iloc[outside], table.y[outside])",
-        "score = model.score(table.X.iloc[inside], table.y[inside])",
+        "score = model.score(X.iloc[outside], target.y[outside])",
+        "score = model.score(X.iloc[inside], target.y[inside])",
         "tests/cli",
     ),
     Mutant(
