@@ -117,7 +117,7 @@ for module in pkgutil.walk_packages(gpukfl.__path__, "gpukfl."):
 from sklearn.exceptions import ConvergenceWarning
 from small_fits import CASES, LABELS, X, Y
 warnings.simplefilter("ignore", ConvergenceWarning)
-for case in CASES.values():
+for case in list(CASES.values())[::3]:
     case.predict(case.fit(case.new()))
 for y in Y, LABELS:
     print(gpukfl.fit(X[:40], y[:40], method="rkhs_weighting", n_parameters=5).summary())
