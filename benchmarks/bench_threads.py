@@ -118,7 +118,8 @@ def exported(threads: str) -> Iterator[None]:
 @contextlib.contextmanager
 def busy(count: int) -> Iterator[None]:
     """Keep so many processes running beside."""
-    command = [sys.executable, "-c", "while True: pass"]
+    code = "import os; parent = os.getppid()\nwhile os.getppid() == parent: pass"  # never an orphan
+    command = [sys.executable, "-c", code]
     others = [subprocess.Popen(command) for _ in range(count)]
     try:
         yield
