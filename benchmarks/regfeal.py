@@ -106,7 +106,7 @@ def dimension_score(found: int, d: int) -> float:
 
 def r2_of(fit: RegFeaLFit, sample: Sample) -> float:
     """Test R² of the Hermite features, fitted to targets less their mean."""
-    f = to_host(fit.predict(Rows(sample.X_test, fit.rows.reference), None))[:, 0]
+    f = to_host(fit.predict(Rows(sample.X_test, fit.rows.reference)))[:, 0]
     return float(r2_score(sample.y_test, sample.y.mean() + f))
 
 

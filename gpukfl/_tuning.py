@@ -14,7 +14,7 @@ from sklearn.model_selection import KFold, ShuffleSplit, StratifiedKFold, Strati
 from gpukfl._array import Array, array_namespace, is_array, is_host, like, to_host
 from gpukfl._results import History, Status
 from gpukfl._warnings import warn
-from gpukfl.estimators._copies import copies_of, is_numeric, total_weights
+from gpukfl.estimators._copies import copies_of, is_numeric, total_weights, without_copies
 from gpukfl.estimators._validation import one_at_a_time
 
 _TUNE_ROWS = 20_000  # rows that hyperparameters are tuned on, at most
@@ -131,10 +131,11 @@ class Tuning:
                 "number, and a penalty"
             )
             raise ValueError(msg)
-        if n <= _TUNE_ROWS:
-            return np.arange(n)
-        rng = np.random.RandomState(self.estimator.random_state)
-        return np.sort(rng.choice(n, _TUNE_ROWS, replace=False))
+        rows = np.arange(n)
+        if n > _TUNE_ROWS:
+            rng = np.random.RandomState(self.estimator.random_state)
+            rows = np.sort(rng.choice(n, _TUNE_ROWS, replace=False))
+        return without_copies(self.X, host_array(_rows_of(self.y, rows)), rows)
 
     def _splits(self, rows: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
         seed = self.estimator.random_state

@@ -34,6 +34,13 @@ def test_rows_are_shifted_and_scaled_in_place(on, stored):
     on.assert_close(Rows(stored, on.reference, scale=scale).whole(), stored / scale, ulps=4)
 
 
+def test_values_beyond_the_clip_are_moved_there_after_scaling(on, stored):
+    shift, scale = np.array([1.0, -2.0, 0.5]), np.array([2.0, 1.0, 4.0])
+    expected = np.clip((stored.astype(np.float64) - shift) / scale, -0.5, 0.5)
+    assert np.any(expected == 0.5)
+    on.assert_close(Rows(stored, on.reference, shift, scale, clip=0.5).whole(), expected, ulps=4)
+
+
 def test_rows_of_any_library_come_to_the_place(on, rng):
     host = on.rounded(rng.standard_normal((5, 2)))
     on.assert_close(Rows(host, on.reference).whole(), host, ulps=0)

@@ -17,6 +17,7 @@ from gpukfl._array import (
 from gpukfl._rows import Rows
 
 _AT_ONCE = 2**16  # rows that are compared with their neighbours at a time
+_VALUES, _LOOKED_AT = 20, 2**12  # values of a column, in so many rows, up to which rows are cells
 _HALF = np.uint64(32)  # of the bits of a value
 
 
@@ -24,6 +25,8 @@ def copies_of(X: Any, y: np.ndarray, /) -> tuple[np.ndarray, np.ndarray] | None:
     """Find rows of `X` that are equal, targets included.
 
     Equal rows of which some have other targets are measurements that were repeated, not copies.
+    Where no column has more than 20 values, as of categories, rows are cells of a table: they
+    are equal by chance, and new rows will repeat them too.
 
     Parameters
     ----------
@@ -58,7 +61,7 @@ def copies_of(X: Any, y: np.ndarray, /) -> tuple[np.ndarray, np.ndarray] | None:
     repeated = np.zeros(run[-1] + 1, dtype=bool)
     repeated[run[1:][other_target]] = True
     begins = np.concatenate([[True], ~alike]) | repeated[run]
-    if begins.all():
+    if begins.all() or _are_cells(X, order[begins]):
         return None
     # Numbered by where each set of copies begins in the data
     firsts = order[begins]
@@ -66,6 +69,25 @@ def copies_of(X: Any, y: np.ndarray, /) -> tuple[np.ndarray, np.ndarray] | None:
     group = np.empty(len(order), dtype=np.int64)
     group[order] = place[np.cumsum(begins) - 1]
     return np.sort(firsts), group
+
+
+def without_copies(X: Any, y: Any, rows: np.ndarray, /) -> np.ndarray:
+    """Leave out of the host indices `rows` all but one of the copies in a memory map.
+
+    Elsewhere copies are one sample by then.
+    """
+    if not isinstance(X, np.memmap):
+        return rows
+    found = copies_of(np.array(X[rows]), y)
+    return rows if found is None else rows[found[0]]
+
+
+def _are_cells(X: Array, rows: np.ndarray) -> bool:
+    """Whether each column of different rows, at host indices, has few values."""
+    xp = array_namespace(X)
+    few = xp.asarray(np.sort(rows)[:_LOOKED_AT], **index_like(X))
+    values = np.sort(to_host(xp.take(X, few, axis=0)), axis=0)
+    return bool(np.all(np.sum(values[1:] != values[:-1], axis=0) < _VALUES))
 
 
 def _hashes(X: Array) -> np.ndarray:
@@ -101,4 +123,5 @@ def total_weights(group: np.ndarray, weights: np.ndarray | None, /) -> np.ndarra
 
 def is_numeric(X: Any, /) -> bool:
     """Whether `X` is an array (n, d) of numbers that can be compared as it is."""
-    return is_array(X) and X.ndim == 2 and array_namespace(X).isdtype(X.dtype, "real floating")
+    kinds = ("bool", "integral", "real floating")
+    return is_array(X) and X.ndim == 2 and array_namespace(X).isdtype(X.dtype, kinds)

@@ -200,7 +200,7 @@ class RegFeaLSearch:
                 if fit.status is Status.INTERRUPTED:
                     raise KeyboardInterrupt
                 trial.fits.append(fit)
-                error += fold.held_out.error(fit.predict(fold.rows, method.clip))
+                error += fold.held_out.error(fit.predict(fold.rows))
             trial.score = self._score(error)
         except FloatingPointError:  # lower degrees may do
             trial.fits.clear()

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.model_selection import KFold, ShuffleSplit
 
 from gpukfl._array import Array, to_host
-from gpukfl.estimators._copies import copies_of
+from gpukfl.estimators._copies import without_copies
 from gpukfl.estimators._data import take
 from gpukfl.methods import Fold, NystromSystem, RidgePath
 
@@ -30,9 +30,7 @@ def held_out_splits(
     rows = np.arange(n)
     if n > at_most:
         rows = np.sort(rng.choice(n, at_most, replace=False))
-    if isinstance(X, np.memmap):
-        found = copies_of(np.array(X[rows]), to_host(take(Y, rows)))
-        rows = rows if found is None else rows[found[0]]
+    rows = without_copies(X, to_host(take(Y, rows)), rows)
     splitter = (
         KFold(N_FOLDS, shuffle=True, random_state=rng)
         if len(rows) < FOLDS_BELOW

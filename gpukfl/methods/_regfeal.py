@@ -56,8 +56,6 @@ class RegFeaL:
         multiplied by :math:`\rho^{-|\alpha|}`.
     n_iter : int
         Ridge regressions.
-    clip : float, optional
-        Largest absolute coordinate of a row.
     max_time : float, optional
         Seconds.
     """
@@ -70,7 +68,6 @@ class RegFeaL:
     rotate: bool = True
     over_c: bool = False
     n_iter: int = 5
-    clip: float | None = None
     max_time: float | None = None
 
     def with_effort(self, n_random_features: int, n_iter: int, /) -> RegFeaL:
@@ -162,7 +159,7 @@ class RegFeaL:
     def operator(self, fit: RegFeaLFit, rows: Rows, scales: np.ndarray) -> HermiteOperator:
         """Features of the fit's tuples at some rows."""
         assert fit.indices is not None
-        return HermiteOperator(rows, fit.indices.tuples, scales, fit.placed_rotation(), self.clip)
+        return HermiteOperator(rows, fit.indices.tuples, scales, fit.placed_rotation())
 
     def _regression(
         self,
@@ -182,7 +179,7 @@ class RegFeaL:
         indices = draw_tuples(self.n_random_features, eta, self.law, penalty, self.exponent, rng)
         scales, ridge = _below_one(indices.scales)
         rotation = _placed(R, rows.reference)
-        operator = HermiteOperator(rows, indices.tuples, scales, rotation, self.clip)
+        operator = HermiteOperator(rows, indices.tuples, scales, rotation)
         system = ridge_system(operator, Y, weights)
         if first is not None:
             first.keep(penalty, indices, system, rng)
@@ -280,11 +277,11 @@ class RegFeaLFit:
         """R beside the rows; None for the identity."""
         return _placed(self.R, self.rows.reference)
 
-    def predict(self, rows: Rows, clip: float | None, /) -> Array:
+    def predict(self, rows: Rows, /) -> Array:
         """Fitted functions at rows (n, t)."""
         assert self.indices is not None
         ones = np.ones(len(self.indices.tuples))
-        operator = HermiteOperator(rows, self.indices.tuples, ones, self.placed_rotation(), clip)
+        operator = HermiteOperator(rows, self.indices.tuples, ones, self.placed_rotation())
         xp = array_namespace(rows.reference)
         f_hat = xp.asarray(self.f_hat, **like(rows.reference))
         return xp.asarray(self.intercept, **double_like(rows.reference)) + operator @ f_hat

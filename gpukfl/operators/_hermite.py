@@ -29,15 +29,12 @@ class HermiteOperator(RowOperator):
         w.
     R : array, shape (d, d), optional
         Rotation, float64; the identity without one.
-    clip : float, optional
-        Largest absolute coordinate: what lies beyond is moved there.
     """
 
     rows: Rows
     tuples: np.ndarray
     scales: np.ndarray
     R: Array | None = None
-    clip: float | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -84,8 +81,6 @@ class HermiteOperator(RowOperator):
         Z = xp.astype(X, xp.float64)
         if self.R is not None:
             Z = Z @ self.R
-        if self.clip is not None:
-            Z = xp.clip(Z, min=-self.clip, max=self.clip)
         table = xp.reshape(hermite_table(Z, self.degree), (X.shape[0], -1))
         Phi = xp.ones((X.shape[0], 1), **double_like(X)) * self._placed_scales[None, :]
         for columns in self._slots:

@@ -35,9 +35,11 @@ def brute_force(A, y):
 @pytest.mark.parametrize("seed", range(5))
 def test_copies_are_those_of_all_pairs(on, seed):
     rng = np.random.default_rng(seed)
-    A = rng.integers(0, 2, (40, 4)) * rng.choice([1.0, 1e30, 0.1], 4)
+    table = rng.integers(0, 2, (40, 4)) * rng.choice([1.0, 1e30, 0.1], 4)
+    table[:, 0] = np.arange(40)
+    A = table[rng.integers(0, 40, 80)]
     y = A @ [1.0, 2.0, 3.0, 4.0]
-    y[rng.random(40) < 0.2] += 1.0  # measured again, with another result
+    y[rng.random(80) < 0.1] += 1.0  # measured again, with another result
     firsts, group = copies_of(on.put(A), y)
     expected, first_of = brute_force(on.rounded(A), y)
     np.testing.assert_array_equal(firsts, expected)
@@ -61,15 +63,37 @@ def test_targets_of_every_kind_are_compared(y):
     ("A", "copies"),
     [
         (np.array([[0.0, 1.0], [-0.0, 1.0]]), True),
+        (np.array([[2, 1], [2, 1]]), True),
         (np.array([[1e308, 1e308], [1e308, -1e308]]), False),
         (np.array([[1.0, 2.0], [2.0, 1.0]]), False),
         (np.array([[1.0, 1.0], [1.0, 1.0 + 2.0**-52]]), False),
         (np.array([[3.0, 1.0]]), False),
     ],
-    ids=["signed zeros", "huge", "permuted", "last bit", "one row"],
+    ids=["signed zeros", "integers", "huge", "permuted", "last bit", "one row"],
 )
 def test_rows_are_copies_only_if_every_value_is_equal(A, copies):
+    others = np.stack([np.arange(30) + 5, np.arange(30)], axis=1).astype(A.dtype)
+    A = np.concatenate([others, A])
     assert (copies_of(A, np.zeros(len(A))) is not None) is copies
+
+
+@pytest.mark.parametrize(("values", "merged"), [(20, False), (21, True)])
+def test_rows_of_few_values_are_cells_of_a_table(values, merged):
+    """Equal by chance: new rows will repeat them too, and one of them tells of the others."""
+    A = np.stack([np.arange(values), np.arange(values) % 3], axis=1).astype(np.float64)
+    found = copies_of(np.tile(A, (4, 1)), np.tile(A[:, 0], 4))
+    assert (found is not None) is merged
+
+
+@pytest.mark.filterwarnings("ignore:the best ridge.*at the edge of those tried")
+@pytest.mark.parametrize("method", ["bkernn", "hkrr", "selection", "rkhs_weighting", "regfeal"])
+def test_a_table_of_few_cells_is_fitted(method):
+    cells = np.random.default_rng(0).integers(0, 2, (120, 3)).astype(np.float64)
+    y = cells[:, 0].astype(int)
+    assert gpukfl.fit(cells[:, :1], y, method=method).score(cells[:, :1], y) == 1.0
+    if method != "selection":  # finds what matters by itself first
+        parity = cells.sum(axis=1).astype(int) % 2
+        assert gpukfl.fit(cells, parity, method=method).score(cells, parity) == 1.0
 
 
 def test_memory_maps_are_left_as_they_are_but_not_what_is_held_out_of_them(tmp_path):

@@ -224,7 +224,7 @@ def test_rotated_polynomials_are_found(target, seed):
     assert shares[1] > 1.5 / 6 > 1.0 / 6 > shares[2]
     np.testing.assert_allclose(fit.R.T @ fit.R, np.eye(6), atol=1e-12)
     new, truth, _ = data(1_000, 6, target, seed=seed + 50, P=P)
-    predicted = fit.predict(Rows(new, X[:0, 0]), None)
+    predicted = fit.predict(Rows(new, X[:0, 0]))
     assert np.mean((predicted - truth) ** 2) < 0.15
 
 
@@ -326,7 +326,7 @@ def test_first_and_later_regressions_are_those_of_their_tuples(n, m):
     model = Ridge(alpha=n, solver="svd").fit(Phi, Y[:, 0])
     theta = indices.scales * model.coef_
     np.testing.assert_allclose(fit.f_hat[:, 0], theta, atol=1e-6 * np.abs(theta).max())
-    predicted = fit.predict(Rows(X, X[:0, 0]), None)
+    predicted = fit.predict(Rows(X, X[:0, 0]))
     np.testing.assert_allclose(predicted[:, 0], model.predict(Phi), atol=1e-5)
 
 
@@ -390,8 +390,8 @@ def test_every_place_learns_the_same(on, n, m, n_iter):
         np.testing.assert_array_equal(fit.indices.tuples, expected.indices.tuples)
     tolerance = {("float64", 1): 1e-9, ("float64", 3): 1e-5, ("float32", 1): 1e-3}
     tolerance = tolerance.get((on.dtype_name, n_iter), 0.2)
-    here = fit.predict(Rows(on.put(X), on.reference), None)
-    gap = on.host(here) - expected.predict(Rows(X, X[:0, 0]), None)
+    here = fit.predict(Rows(on.put(X), on.reference))
+    gap = on.host(here) - expected.predict(Rows(X, X[:0, 0]))
     assert np.sqrt(np.mean(gap**2)) < tolerance
 
 
@@ -403,9 +403,9 @@ def test_blocks_of_rows_change_rounding_only(n, m):
     for budget in (1, 5_000, 200_000):
         with gpukfl.memory_budget(budget):
             fit = run(method, X, Y)
-            predicted = fit.predict(Rows(X, X[:0, 0]), None)
+            predicted = fit.predict(Rows(X, X[:0, 0]))
         np.testing.assert_array_equal(fit.indices.tuples, expected.indices.tuples)
-        np.testing.assert_allclose(predicted, expected.predict(Rows(X, X[:0, 0]), None), atol=1e-7)
+        np.testing.assert_allclose(predicted, expected.predict(Rows(X, X[:0, 0])), atol=1e-7)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -416,7 +416,7 @@ def test_two_hundred_features_are_fitted(dtype, rho):
     Y = X[:, :1] / X[:, :1].std()
     fit = run(learner(200, rho=rho, n_iter=2), X, Y - Y.mean())
     assert np.all(np.isfinite(fit.f_hat))
-    assert np.all(np.isfinite(fit.predict(Rows(X, X[:0, 0]), None)))
+    assert np.all(np.isfinite(fit.predict(Rows(X, X[:0, 0]))))
 
 
 # ---------------------------------------------------------------------- time and interruption
@@ -436,7 +436,7 @@ def test_an_interruption_keeps_the_last_whole_iteration(monkeypatch, name, after
     np.testing.assert_array_equal(fit.R, expected.R)
     np.testing.assert_array_equal(fit.eta, expected.eta)
     rows = Rows(X, X[:0, 0])
-    np.testing.assert_array_equal(fit.predict(rows, None), expected.predict(rows, None))
+    np.testing.assert_array_equal(fit.predict(rows), expected.predict(rows))
 
 
 def test_an_interruption_before_anything_is_learned_is_raised(monkeypatch):
