@@ -17,7 +17,8 @@ from gpukfl._array import (
 from gpukfl._rows import Rows
 
 _AT_ONCE = 2**16  # rows that are compared with their neighbours at a time
-_VALUES, _LOOKED_AT = 20, 2**12  # values of a column, in so many rows, up to which rows are cells
+_LOOKED_AT = 2**12  # different rows whose values are counted
+_VALUES, _ROWS_A_VALUE = 20, 5  # at most so many values a column, so often at least, are cells
 _HALF = np.uint64(32)  # of the bits of a value
 
 
@@ -25,8 +26,8 @@ def copies_of(X: Any, y: np.ndarray, /) -> tuple[np.ndarray, np.ndarray] | None:
     """Find rows of `X` that are equal, targets included.
 
     Equal rows of which some have other targets are measurements that were repeated, not copies.
-    Where no column has more than 20 values, as of categories, rows are cells of a table: they
-    are equal by chance, and new rows will repeat them too.
+    Where no column has more than 20 values and there are five times as many rows, as of
+    categories, rows are cells of a table: equal by chance, and new rows will repeat them too.
 
     Parameters
     ----------
@@ -83,11 +84,12 @@ def without_copies(X: Any, y: Any, rows: np.ndarray, /) -> np.ndarray:
 
 
 def _are_cells(X: Array, rows: np.ndarray) -> bool:
-    """Whether each column of different rows, at host indices, has few values."""
+    """Whether each column of different rows, at host indices, has few values that come often."""
     xp = array_namespace(X)
     few = xp.asarray(np.sort(rows)[:_LOOKED_AT], **index_like(X))
     values = np.sort(to_host(xp.take(X, few, axis=0)), axis=0)
-    return bool(np.all(np.sum(values[1:] != values[:-1], axis=0) < _VALUES))
+    most = 1 + np.max(np.sum(values[1:] != values[:-1], axis=0))
+    return bool(most <= min(_VALUES, X.shape[0] / _ROWS_A_VALUE))
 
 
 def _hashes(X: Array) -> np.ndarray:

@@ -77,11 +77,13 @@ def test_rows_are_copies_only_if_every_value_is_equal(A, copies):
     assert (copies_of(A, np.zeros(len(A))) is not None) is copies
 
 
-@pytest.mark.parametrize(("values", "merged"), [(20, False), (21, True)])
-def test_rows_of_few_values_are_cells_of_a_table(values, merged):
+@pytest.mark.parametrize(
+    ("values", "times", "merged"), [(20, 5, False), (20, 4, True), (21, 5, True), (2, 50, False)]
+)
+def test_rows_of_few_values_are_cells_of_a_table(values, times, merged):
     """Equal by chance: new rows will repeat them too, and one of them tells of the others."""
     A = np.stack([np.arange(values), np.arange(values) % 3], axis=1).astype(np.float64)
-    found = copies_of(np.tile(A, (4, 1)), np.tile(A[:, 0], 4))
+    found = copies_of(np.tile(A, (times, 1)), np.tile(A[:, 0], times))
     assert (found is not None) is merged
 
 
