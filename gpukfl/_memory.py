@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import time
 from collections.abc import Callable, Iterator
 
 import psutil
@@ -14,7 +15,9 @@ from gpukfl._warnings import warn
 # CuPy 14 computes silently wrong results beyond 2**31 elements, so no operand may reach it.
 MAX_ELEMENTS = 2**31 - 1
 _FRACTION = 0.5  # of what is free, the share one computation may plan for
+_KNOWN_FOR = 0.1  # seconds that the free memory of the host is not asked for again
 _budget: int | None = None
+_free_on_host = (-_KNOWN_FOR, 0)  # when it was asked for, and the answer
 
 
 @contextlib.contextmanager
@@ -64,7 +67,16 @@ def _free_memory(x: Array, /) -> int:
         import torch
 
         return torch.cuda.mem_get_info(device_of(x))[0]
-    return psutil.virtual_memory().available
+    return _free_host_memory()
+
+
+def _free_host_memory() -> int:
+    global _free_on_host  # noqa: PLW0603
+    asked, free = _free_on_host
+    if (now := time.monotonic()) - asked >= _KNOWN_FOR:
+        free = psutil.virtual_memory().available
+        _free_on_host = now, free
+    return free
 
 
 def block_size(x: Array, /, *, bytes_each: int, elements_each: int, at_most: int) -> int:
