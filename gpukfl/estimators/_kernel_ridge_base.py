@@ -13,7 +13,16 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from gpukfl._array import Array, array_namespace, double_like, library_of, like
+from gpukfl._array import (
+    Array,
+    array_namespace,
+    double_like,
+    epsilon,
+    library_of,
+    like,
+    sample_norm,
+    to_host,
+)
 from gpukfl._memory import available_memory
 from gpukfl._places import resolve_place
 from gpukfl._results import Solution, Status
@@ -54,6 +63,7 @@ _DENSE_UP_TO = 5_000  # samples up to which "auto" forms the kernel matrix
 _EXACT_UP_TO = 20_000  # samples up to which "auto" takes all of them as centres
 _PATH_DENSE = 2_000  # samples up to which the ridge is chosen on the whole kernel matrix
 _PATH_CENTERS = 1_000  # centres on which it is chosen otherwise
+_ROUNDING = 0.02  # of a standard deviation of y, by which predictions are moved without a word
 _GRAM_UP_TO = 2_000  # centres up to which their normal equations are formed
 
 
@@ -166,8 +176,20 @@ class KernelRidgeBase(HostPickled):
         if solved.status is not Status.CONVERGED:
             msg = f"relative residual {solved.residual:.1e}: {solved.status.value}"
             warn(msg, ConvergenceWarning)
+        self._warn_of_rounding(run, solved)
         if run.path is not None and not run.path.brackets:
             self._warn_at_edge(run.path, run.ridge)
+
+    def _warn_of_rounding(self, run: _Run, solved: _Solved) -> None:
+        eps = epsilon(self.dual_coef_)
+        if solved.solver == "falkon" and run.ridge < epsilon(run.data.reference):
+            what = "kernel values in this precision do not resolve it"
+        elif (moved := eps * _largest_ratio(solved.alpha, run.Y)) > _ROUNDING:
+            what = f"rounded coefficients move predictions by some {moved:.0%} of y's deviation"
+        else:
+            return
+        msg = f"at a ridge of {run.ridge:.1e} {what}: give a larger one, or float64 data"
+        warn(msg, UserWarning)
 
     def _warn_at_edge(self, path: RidgePath, ridge: float) -> None:
         lowest = ridge <= min(path.ridges)
@@ -344,6 +366,12 @@ class _Run:
         return _Solved(
             Z, alpha, solver, jitter=factor.jitter, raised=factor.raised, condition=factor.condition
         )
+
+
+def _largest_ratio(alpha: Array, Y: Array) -> float:
+    """Largest norm of coefficients (q, t), in root mean squares of their targets (n, t)."""
+    size, of = to_host(sample_norm(alpha)), to_host(sample_norm(Y)) / math.sqrt(Y.shape[0])
+    return float(np.max(size[of > 0] / of[of > 0], initial=0.0))
 
 
 def _ending(solution: Solution) -> dict[str, Any]:

@@ -354,3 +354,21 @@ def test_two_classes_are_one_regression():
     model = KernelRidgeClassifier(ridge=1e-3, lengthscale=ELL, standardize=False).fit(X, labels)
     fitted = regressor().fit(X, labels.astype(float))
     np.testing.assert_allclose(model.decision_function(NEW), fitted.predict(NEW) - 0.5, atol=1e-9)
+
+
+@pytest.mark.parametrize("solver", ["direct", "cg", "falkon"])
+def test_a_ridge_that_single_precision_does_not_resolve_is_told(solver, rng):
+    samples = rng.standard_normal((1200, 3))
+    y = np.sin(1.5 * samples[:, 0]) + samples[:, 1] * samples[:, 2]
+    y = y + 0.1 * rng.standard_normal(len(y))
+    model = KernelRidgeRegressor(
+        "gaussian", lengthscale=10.0, solver=solver, ridge=2e-8, random_state=0
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.fit(samples, y)
+        KernelRidgeRegressor(ridge=1e-4, solver=solver, random_state=0).fit(
+            samples.astype(np.float32), y
+        )
+    with pytest.warns(UserWarning, match="at a ridge of 2.0e-08 .* or float64 data"):
+        model.fit(samples.astype(np.float32), y)
