@@ -183,7 +183,7 @@ def draw(args: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
     names = list(dict.fromkeys(row["method"] for row in rows))
     figure, panels = plt.subplots(
         len(sizes), len(loads), figsize=(3.4 * len(loads), 2.8 * len(sizes)), squeeze=False,
-        sharey=True,
+        sharex=True, sharey=True,
     )  # fmt: skip
     for line, (n, d) in zip(panels, sizes, strict=True):
         for ax, beside in zip(line, loads, strict=True):
@@ -193,6 +193,7 @@ def draw(args: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
                 ax.plot([r["seconds"] for r in mine], [names.index(r["method"]) for r in mine],
                         marker, color=colour, label=f"exported: {threads}")  # fmt: skip
             ax.set(xscale="log", title=f"n = {n:,}, d = {d}, beside {beside}")
+            ax.xaxis.set_minor_formatter("")  # of so few decades they would overlap
             ax.set_yticks(range(len(names)), names)
     for ax in panels[-1]:
         ax.set_xlabel("seconds for the fit")

@@ -115,7 +115,7 @@ def _fit(options: argparse.Namespace) -> int:
     given = _method_options(options)
     _check_outputs(options)
     X, target, name = _read(options)
-    inside, outside = _split(target.y, options.test_fraction, options.random_state)
+    inside, outside = _split(X, target, options.test_fraction, options.random_state)
     model = gpukfl.fit(
         X.iloc[inside],
         target.y[inside],
@@ -184,13 +184,30 @@ def _check_outputs(options: argparse.Namespace) -> None:
         raise ImportError(msg)
 
 
-def _split(y: np.ndarray, fraction: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def _split(X: Any, target: Target, fraction: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows to fit and to test: copies of a row on one side, a share of every class on each."""
+    from sklearn.model_selection import train_test_split
+
+    from gpukfl.estimators._copies import copies_of
+
     if not 0 <= fraction < 1:
         msg = f"expected --test-fraction of at least 0 and below 1, got {fraction}"
         raise ValueError(msg)
-    order = np.random.RandomState(seed).permutation(len(y))
-    n_out = round(fraction * len(y))
-    return np.sort(order[n_out:]), np.sort(order[:n_out])
+    rows = np.arange(len(target.y))
+    firsts, group = copies_of(X.to_numpy(), target.y) or (rows, rows)
+    n_out = round(fraction * len(firsts))
+    if n_out == 0:
+        return rows, rows[:0]
+    classes = None
+    if target.task == "classification":
+        _, classes, counts = np.unique(target.y[firsts], return_inverse=True, return_counts=True)
+        if counts.min() < 2 or len(counts) > min(n_out, len(firsts) - n_out):
+            classes = None
+    inside, _ = train_test_split(
+        np.arange(len(firsts)), test_size=n_out, stratify=classes, random_state=seed
+    )
+    fitted = np.isin(group, inside)
+    return rows[fitted], rows[~fitted]
 
 
 def _predict(options: argparse.Namespace) -> int:

@@ -8,8 +8,10 @@ import pandas as pd
 import pytest
 
 import gpukfl
+from gpukfl._target import read_target
 from gpukfl._version import __version__
 from gpukfl.cli import main
+from gpukfl.cli._main import _split
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
@@ -52,6 +54,23 @@ def test_fit_prints_a_summary_and_the_test_score(capsys, csv):
     score = float(out.split("test        R² ")[1].split()[0])
     assert 0.5 < score <= 1
     assert "on 12 held-out rows" in out
+
+
+def test_a_class_of_few_rows_is_fitted_and_tested():
+    frame = FRAME.assign(price=["rare" if row < 4 else "common" for row in range(60)])
+    for seed in range(5):
+        inside, outside = _split(frame[["a", "b", "c"]], read_target(frame["price"]), 0.25, seed)
+        assert [(frame["price"].iloc[rows] == "rare").sum() for rows in (inside, outside)] == [3, 1]
+
+
+def test_a_row_that_is_given_twice_is_not_fitted_and_tested():
+    twice = pd.concat([FRAME, FRAME.iloc[:30]], ignore_index=True)
+    X, y = twice[["a", "b", "c"]], read_target(twice["price"])
+    for seed in range(5):
+        inside, outside = _split(X, y, 0.2, seed)
+        assert len(inside) + len(outside) == 90
+        assert len(outside) >= 12
+        assert not set(X["a"].iloc[inside]) & set(X["a"].iloc[outside])
 
 
 def test_the_test_score_is_of_rows_that_were_not_fitted(capsys, tmp_path):
