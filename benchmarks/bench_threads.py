@@ -39,7 +39,7 @@ BUSY = (0, 1, 2)  # other processes that never wait
 SIZES = ((700, 8), (4_000, 10))
 ROUNDS = 2
 ALLOWED = 1.2  # times the best of the others, with nothing exported
-SHORT = 0.5  # seconds of fits that are too quick to be timed by one
+SHORT = 3.0  # seconds of fits that are too quick to be timed by one
 
 # What is searched for and how long is the same everywhere: the steps are few, the settings fixed
 OPTIONS: dict[str, dict[str, Any]] = {
