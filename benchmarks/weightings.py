@@ -19,6 +19,7 @@ from gpukfl import RKHSWeightingClassifier
 from gpukfl._array import Array, beside, double_like, to_host
 from gpukfl._places import resolve_place
 from gpukfl._rows import Rows
+from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._weighting_problem import WeightingProblem
 from gpukfl.instantiations import GaussianSign, Instantiation, RandomKitchenSinks
 from gpukfl.methods import (
@@ -49,7 +50,8 @@ def problem_of(
     model = RKHSWeightingClassifier(batch_size=BATCH, radius=RADIUS, **settings)
     place = resolve_place(backend, X, dtype=dtype, work=len(y) * T)
     rng = np.random.RandomState(seed)
-    return WeightingProblem(model, X, y[:, None], None, place, rng, labels=True)
+    samples = Samples(X, (y[:, None] > 0).astype(np.float64), None, labels=True)
+    return WeightingProblem(model, samples, place, rng)
 
 
 def operator_of(problem: WeightingProblem, instantiation: Instantiation, T: int) -> FeatureOperator:

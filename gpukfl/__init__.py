@@ -13,8 +13,7 @@ from gpukfl._version import __version__
 
 if TYPE_CHECKING:
     from gpukfl._fit import fit
-    from gpukfl._model import Model
-    from gpukfl._persistence import load
+    from gpukfl._model import Model, load
     from gpukfl.estimators import (
         BKerNNClassifier,
         BKerNNRegressor,
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "Model": "gpukfl._model",
     "fit": "gpukfl._fit",
-    "load": "gpukfl._persistence",
+    "load": "gpukfl._model",
     "BKerNNClassifier": "gpukfl.estimators",
     "BKerNNRegressor": "gpukfl.estimators",
     "BrownianKernelRidge": "gpukfl.estimators",

@@ -13,40 +13,13 @@ from sklearn.exceptions import ConvergenceWarning
 
 from gpukfl._columns import numeric_frame
 from gpukfl._model import Model
+from gpukfl._registry import METHODS, TASKS
 from gpukfl._target import read_target, target_name
 from gpukfl._tuning import Tuning, length_of
 from gpukfl._warnings import warn
-from gpukfl.estimators import (
-    BKerNNClassifier,
-    BKerNNRegressor,
-    HKRRClassifier,
-    HKRRRegressor,
-    KernelFeatureSelector,
-    KernelFeatureSelectorClassifier,
-    RegFeaLClassifier,
-    RegFeaLRegressor,
-    RKHSWeightingClassifier,
-    RKHSWeightingRegressor,
-)
 from gpukfl.estimators._threads import few_threads
 from gpukfl.estimators._validation import check_container, check_number
 from gpukfl.penalties import PENALTIES
-
-METHODS: dict[str, dict[str, Any]] = {
-    "bkernn": {"regression": BKerNNRegressor, "classification": BKerNNClassifier},
-    "hkrr": {"regression": HKRRRegressor, "classification": HKRRClassifier},
-    "selection": {
-        "regression": KernelFeatureSelector,
-        "classification": KernelFeatureSelectorClassifier,
-    },
-    "rkhs_weighting": {
-        "regression": RKHSWeightingRegressor,
-        "classification": RKHSWeightingClassifier,
-    },
-    "regfeal": {"regression": RegFeaLRegressor, "classification": RegFeaLClassifier},
-}
-_PENALISED = ("bkernn",)  # tuned from outside; the others choose their settings while fitting
-TASKS = ("auto", "regression", "classification")
 
 
 def fit(
@@ -138,10 +111,10 @@ def fit(
     target = read_target(y, task)
     y, y_name = target.y, target_name(y) or "y"
     given = {"standardize": True, "random_state": random_state, "backend": backend, **options}
-    estimator = METHODS[method][target.task](**given)
+    estimator = METHODS[method].of(target.task)(**given)
     show = sys.stderr.isatty() if progress is None else progress
     with _progress(show) as report, few_threads(X, length_of(X), backend):
-        run = _fit_penalised if method in _PENALISED else _fit_self_tuned
+        run = _fit_penalised if METHODS[method].penalised else _fit_self_tuned
         chosen, trials = run(
             estimator, X, y, sample_weight, report, begun, max_time, ridge=ridge, penalty=penalty
         )
@@ -213,13 +186,13 @@ def _check(method: str, task: str, ridge: Any, penalty: str | None, max_time: An
     if method not in METHODS:
         msg = f"expected method to be one of {', '.join(METHODS)}, got {method!r}"
         raise ValueError(msg)
-    if task not in TASKS:
-        msg = f"expected task to be one of {', '.join(TASKS)}, got {task!r}"
+    if task not in ("auto", *TASKS):
+        msg = f"expected task to be one of auto, {', '.join(TASKS)}, got {task!r}"
         raise ValueError(msg)
     if isinstance(ridge, str) and ridge not in ("auto", "tune"):
         msg = f"expected ridge to be a positive number, 'auto' or 'tune', got {ridge!r}"
         raise ValueError(msg)
-    if penalty is not None and method not in _PENALISED:
+    if penalty is not None and not METHODS[method].penalised:
         msg = f"expected no penalty with method {method!r}, got {penalty!r}"
         raise ValueError(msg)
     if penalty not in (None, *PENALTIES, "tune"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from sklearn.base import is_classifier
 
 from gpukfl._array import Array, to_host
 from gpukfl._columns import numeric_frame
+from gpukfl._persistence import read, write
 from gpukfl._target import host_target
 
 
@@ -153,13 +154,55 @@ class Model:
         write_report(self, path, scores=scores or {})
 
     def save(self, path: str | Path) -> None:
-        """Write the model to one file that `gpukfl.load` reads anywhere."""
-        from gpukfl._persistence import save
+        """Write the model to one file that `gpukfl.load` reads anywhere.
 
-        save(self, path)
+        Parameters
+        ----------
+        path : str or Path
+            The file; an older one is replaced when the new one is complete.
+
+        Raises
+        ------
+        TypeError
+            If the model holds something that is neither an array nor JSON.
+        ValueError
+            If it is not as `gpukfl.fit` made it.
+        OSError
+            If the file cannot be written; an older one stays as it was.
+        """
+        write(path, self.estimator, self._about())
+
+    def _about(self) -> dict[str, Any]:
+        """Give what is known beside the estimator."""
+        names = [field.name for field in fields(self) if field.name != "estimator"]
+        return {name: getattr(self, name) for name in names}
 
     def __repr__(self) -> str:
         return (
             f"Model({self.method}, {self.task}, {self.n_samples} samples, "
             f"{len(self.feature_names)} features)"
         )
+
+
+def load(path: str | Path, /) -> Model:
+    """Read a model that `Model.save` wrote; it predicts for NumPy arrays on any machine.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+
+    Returns
+    -------
+    Model
+        Ready to predict. Nothing in the file is executed.
+
+    Raises
+    ------
+    ValueError
+        If the file is truncated, damaged, not a gpukfl model, or of another version.
+    OSError
+        If it cannot be read.
+    """
+    estimator, about = read(path)
+    return Model(estimator=estimator, **about)

@@ -14,8 +14,7 @@ from sklearn.utils import check_random_state
 
 from gpukfl._archive import DEEPEST, LARGEST_HEADER, Archive, RefusedError, Stored, write_archive
 from gpukfl._array import is_array, to_host
-from gpukfl._fit import METHODS
-from gpukfl._model import Model
+from gpukfl._registry import METHODS, TASKS
 from gpukfl._replacing import replacing
 from gpukfl._results import History
 from gpukfl._version import __version__
@@ -41,8 +40,17 @@ _MODEL: dict[str, Declared] = {  # beside the estimator, its tuning, and what na
 }
 
 
-def save(model: Model, path: str | Path, /) -> None:
-    """Write `model` to one file, which replaces an older one when it is complete.
+def write(path: str | Path, estimator: Any, about: dict[str, Any], /) -> None:
+    """Write a fitted estimator to one file, which replaces an older one when it is complete.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+    estimator : estimator of a method
+        Fitted.
+    about : dict
+        The fields of `Model` beside it.
 
     Raises
     ------
@@ -54,7 +62,7 @@ def save(model: Model, path: str | Path, /) -> None:
         If the file cannot be written; an older one stays as it was.
     """
     arrays: dict[str, np.ndarray] = {}
-    header = _header_of(model, arrays)
+    header = _header_of(estimator, about, arrays)
     try:
         _assembled(header, arrays)
     except (RefusedError, MisfitError) as error:
@@ -68,35 +76,22 @@ def save(model: Model, path: str | Path, /) -> None:
         write_archive(file, text, arrays)
 
 
-def _header_of(model: Model, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
-    """Describe `model` in JSON, with its arrays set aside."""
-    state = model.estimator.__getstate__()
-    parameters = model.estimator.get_params(deep=False)
+def _header_of(
+    estimator: Any, about: dict[str, Any], arrays: dict[str, np.ndarray]
+) -> dict[str, Any]:
+    """Describe a model in JSON, with its arrays set aside."""
+    state = estimator.__getstate__()
+    parameters = estimator.get_params(deep=False)
     if not isinstance(parameters["random_state"], _PLAIN):
         parameters["random_state"] = None
     fitted = {k: v for k, v in state.items() if k not in parameters and k != "_sklearn_version"}
-    names = [f.name for f in dataclasses.fields(model) if f.name != "estimator"]
-    parts = {
-        "model": {name: getattr(model, name) for name in names},
-        "parameters": parameters,
-        "fitted": fitted,
-    }
+    parts = {"model": about, "parameters": parameters, "fitted": fitted}
     encoded = {part: _encode(values, part, arrays)["dict"] for part, values in parts.items()}
     return {"format": FORMAT, "version": VERSION, "gpukfl": __version__, **encoded}
 
 
-def load(path: str | Path, /) -> Model:
-    """Read a model that `Model.save` wrote; it predicts for NumPy arrays on any machine.
-
-    Parameters
-    ----------
-    path : str or Path
-        The file.
-
-    Returns
-    -------
-    Model
-        Ready to predict. Nothing in the file is executed.
+def read(path: str | Path, /) -> tuple[Any, dict[str, Any]]:
+    """Read what `write` wrote: the estimator, and what is said about it.
 
     Raises
     ------
@@ -116,7 +111,7 @@ def load(path: str | Path, /) -> Model:
         except (RefusedError, MisfitError) as error:
             msg = f"expected a gpukfl model file, got {path}, {error}"
             raise ValueError(msg) from error
-    return Model(estimator=estimator, **about)
+    return estimator, about
 
 
 def _check_version(header: dict[str, Any]) -> None:
@@ -160,11 +155,11 @@ def _assembled(header: dict[str, Any], arrays: Mapping[str, Any]) -> tuple[Any, 
 
 def _class_of(about: dict[str, Any]) -> type:
     known = {*_MODEL, "method", "task", "tuning"}
-    method, task = str(about.get("method")), about.get("task")
-    if set(about) != known or task not in list(METHODS.get(method, {})):
+    method, task = about.get("method"), about.get("task")
+    if set(about) != known or method not in list(METHODS) or task not in TASKS:
         msg = f"whose model is not of {', '.join(METHODS)} with {', '.join(sorted(known))}"
         raise RefusedError(msg)
-    return METHODS[method][str(task)]
+    return METHODS[str(method)].of(str(task))
 
 
 def _unfitted(kind: type, parameters: dict[str, Any]) -> Any:

@@ -116,7 +116,7 @@ def parts_of(model):
     from gpukfl._persistence import _header_of
 
     arrays = {}
-    header = _header_of(model, arrays)
+    header = _header_of(model.estimator, model._about(), arrays)
     return json.dumps(header).encode(), arrays
 
 

@@ -1,6 +1,7 @@
 """The layering, the array rules and the weight of an import, as tests."""
 
 import ast
+import graphlib
 import pathlib
 import subprocess
 import sys
@@ -27,8 +28,20 @@ LAYER = {
     "methods": 9,
     "inspection": 9,  # scores of arrays; it knows no estimator
     "estimators": 10,
+    "_archive": 0,
+    "_columns": 0,
+    "_replacing": 0,
+    "_target": 1,
+    "datasets": 1,
+    "_registry": 11,
+    "_tuning": 11,
+    "_persistence": 12,
+    "_model": 13,
+    "_fit": 14,
+    "cli": 15,
+    "__init__": 16,
+    "__main__": 16,
 }
-TOP = 11  # datasets, cli, _fit, ... and the package itself
 
 LIBRARIES = {"numpy", "cupy", "cupyx", "torch", "scipy", "array_api_compat", "array_api_extra"}
 BLIND = (
@@ -113,7 +126,7 @@ def imported(tree):
 
 def layer_of(dotted):
     name = [*dotted.split("."), "__init__"][1]
-    return name, LAYER.get(name, TOP)
+    return name, LAYER[name]
 
 
 def packages(tree):
@@ -139,9 +152,25 @@ def test_imports_point_down():
             if target.split(".")[0] != "gpukfl":
                 continue
             below, layer = layer_of(target)
-            own = LAYER.get(name, TOP)
-            ok = below == name or layer < own or own == TOP
-            assert ok, f"{path} imports {target}"
+            assert below == name or layer < LAYER[name], f"{path} imports {target}"
+
+
+def test_no_module_needs_itself():
+    """Not by way of others either, nor by imports inside functions."""
+    files = {path: tree for _, path, tree in modules()}
+    dotted = {
+        ".".join(["gpukfl", *pathlib.PurePath(path).with_suffix("").parts]): path for path in files
+    }
+    home = {name.removesuffix(".__init__"): path for name, path in dotted.items()}
+    needs = {
+        path: {
+            home.get(target) or home[target.rpartition(".")[0]]
+            for target in imported(tree)
+            if target.split(".")[0] == "gpukfl"
+        }
+        for path, tree in files.items()
+    }
+    assert len(list(graphlib.TopologicalSorter(needs).static_order())) == len(files)
 
 
 def test_solvers_and_penalties_do_not_know_each_other():

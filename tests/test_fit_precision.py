@@ -7,7 +7,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 import gpukfl
-from gpukfl._fit import METHODS
+from gpukfl._registry import METHODS
 
 N, NEW = 150, 1000
 SMALL = {

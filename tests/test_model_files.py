@@ -17,7 +17,7 @@ from model_files import CASES, SMALL, data_of, fitted, saved_bytes, with_checksu
 
 import gpukfl
 from gpukfl import _archive
-from gpukfl._fit import METHODS
+from gpukfl._registry import METHODS, TASKS
 from gpukfl.estimators._attributes import SOMETIMES, declared
 
 pytestmark = [
@@ -52,7 +52,7 @@ def test_what_a_fit_sets_is_declared_and_comes_back(name, path):
 @pytest.mark.parametrize("method", SMALL)
 def test_what_may_be_none_is_none_in_some_fits_and_not_in_others(method):
     fits = [vars(fitted(name).estimator) for name in CASES if name.startswith(method)]
-    for kind in METHODS[method].values():
+    for kind in map(METHODS[method].of, TASKS):
         for name, what in declared(kind).items():
             values = [fit[name] for fit in fits if name in fit]
             if what.optional and name not in ONLY_INTERRUPTED:

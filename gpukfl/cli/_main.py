@@ -110,13 +110,13 @@ def _ridge(text: str) -> float | str:
 
 
 def _fit(options: argparse.Namespace) -> int:
-    import gpukfl
+    from gpukfl._fit import fit
 
     given = _method_options(options)
     _check_outputs(options)
     X, target, name = _read(options)
     inside, outside = _split(X, target, options.test_fraction, options.random_state)
-    model = gpukfl.fit(
+    model = fit(
         X.iloc[inside],
         target.y[inside],
         method=options.method,
@@ -160,18 +160,18 @@ def _read(options: argparse.Namespace) -> tuple[Any, Target, str]:
 
 
 def _method_options(options: argparse.Namespace) -> dict[str, Any]:
+    from gpukfl._registry import METHODS
+
     given: dict[str, Any] = {}
-    for name, method in (
-        ("particles", "bkernn"),
-        ("components", "hkrr"),
-        ("parameters", "rkhs_weighting"),
-    ):
-        number = getattr(options, name)
+    for method, row in METHODS.items():
+        number = None if row.size is None else getattr(options, row.size)
         if number is not None and options.method != method:
-            msg = f"expected --{name} with --method {method} only, got --method {options.method}"
+            msg = (
+                f"expected --{row.size} with --method {method} only, got --method {options.method}"
+            )
             raise ValueError(msg)
         if number is not None:
-            given[f"n_{name}"] = number
+            given[f"n_{row.size}"] = number
     return given
 
 
@@ -213,12 +213,12 @@ def _split(X: Any, target: Target, fraction: float, seed: int) -> tuple[np.ndarr
 def _predict(options: argparse.Namespace) -> int:
     import pandas as pd
 
-    import gpukfl
     from gpukfl._columns import numeric_frame
+    from gpukfl._model import load
     from gpukfl.datasets import load_table
 
     check_writable("--out", options.out, source=options.data)
-    model = gpukfl.load(options.model)
+    model = load(options.model)
     X = numeric_frame(load_table(options.data, features=model.feature_names).X)
     if not hasattr(model.estimator, "feature_names_in_"):
         X = X.to_numpy()

@@ -24,6 +24,7 @@ from gpukfl._array import (
 )
 from gpukfl._results import History
 from gpukfl._rows import Rows
+from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._standardization import warn_of_units
 from gpukfl.estimators._threads import few_threads
 from gpukfl.estimators._validation import (
@@ -122,7 +123,7 @@ class ArrayRegressor(RegressorMixin):
         X = validate_samples(self, X, reset=True, min_samples=2)
         y = validate_targets(y, X)
         with few_threads(X, X.shape[0], self.backend):
-            self._fit(X, as_columns(y), sample_weight, scale_each=True)
+            self._fit(Samples.of(X, as_columns(y), sample_weight, labels=False))
         if not self.standardize:
             warn_of_units(X, unit_free=self._unit_free)
         self._one_target = y.ndim == 1

@@ -23,8 +23,9 @@ from gpukfl._rows import Rows
 from gpukfl._warnings import warn
 from gpukfl.estimators._base import HostPickled
 from gpukfl.estimators._bkernn_problem import Problem
-from gpukfl.estimators._data import dtype_for, mover, take, weighted_samples
+from gpukfl.estimators._data import dtype_for, mover
 from gpukfl.estimators._features import LinearFeatures
+from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._validation import (
     check_choice,
     check_finite_result,
@@ -108,24 +109,23 @@ class BKerNNBase(LinearFeatures, HostPickled):
         check_number("knots", self.knots, kind=whole, low=2, high=MAX_KNOTS, also=("auto", None))
         check_number("knot_tolerance", self.knot_tolerance, low=0, also=("auto",))
 
-    def _fit(self, X: Array, Y: Array, sample_weight: Any, *, scale_each: bool) -> None:
-        """Fit the columns of `Y` (n, t) and set every attribute; nothing is set on an error."""
-        X, Y, weights = weighted_samples(X, Y, sample_weight)
+    def _fit(self, samples: Samples) -> None:
+        """Fit every target and set every attribute; nothing is set on an error."""
         rng = check_random_state(self.random_state)
-        X, Y, weights, held_out = self._split(X, Y, weights, rng)
-        n, d = X.shape
+        samples, held_out = self._split(samples, rng)
+        X, (n, d) = samples.X, samples.X.shape
         m = max(50, min(2 * d, 200)) if self.n_particles == "auto" else int(self.n_particles)
         place = resolve_place(self.backend, X, dtype=dtype_for(self, X), work=n * m)
-        problem = Problem(self, X, Y, weights, place, m, rng, scale_each=scale_each)
+        problem = Problem(self, samples, place, m, rng)
         fit = problem.fit(held_out, getattr(self, "_watch", None))
         self._keep(problem, fit, X)
 
     def _split(
-        self, X: Array, Y: Array, weights: np.ndarray | None, rng: np.random.RandomState
-    ) -> tuple[Array, Array, np.ndarray | None, tuple[Array, Array] | None]:
+        self, samples: Samples, rng: np.random.RandomState
+    ) -> tuple[Samples, Samples | None]:
         if not self.early_stopping:
-            return X, Y, weights, None
-        n = X.shape[0]
+            return samples, None
+        n = len(samples)
         n_out = max(1, round(self.validation_fraction * n))
         if n - n_out < 2:
             msg = (
@@ -133,15 +133,11 @@ class BKerNNBase(LinearFeatures, HostPickled):
                 f"validation_fraction={self.validation_fraction}"
             )
             raise ValueError(msg)
-        if isinstance(X, np.memmap):  # the last rows, because a shuffled split would copy them
-            order = np.arange(n)
-            X_in, X_out = X[: n - n_out], np.asarray(X[n - n_out :])
-        else:
-            order = rng.permutation(n)
-            X_in, X_out = take(X, order[: n - n_out]), take(X, order[n - n_out :])
-        inside, outside = order[: n - n_out], order[n - n_out :]
-        weights = None if weights is None else weights[inside]
-        return X_in, take(Y, inside), weights, (X_out, take(Y, outside))
+        if isinstance(samples.X, np.memmap):
+            # The last rows, because a shuffled split would copy them
+            return samples.taken(slice(n - n_out)), samples.taken(slice(n - n_out, None))
+        inside, outside = np.split(rng.permutation(n), [n - n_out])
+        return samples.taken(inside), samples.taken(outside)
 
     def _keep(self, problem: Problem, fit: BKerNNFit, X: Array) -> None:
         xp = array_namespace(problem.reference)

@@ -18,6 +18,7 @@ from gpukfl._rows import Rows
 from gpukfl._warnings import warn
 from gpukfl.estimators._clock import Clock
 from gpukfl.estimators._data import Data
+from gpukfl.estimators._samples import Samples
 from gpukfl.methods import BKerNNFit, RidgeSystem, ShapeFunctions, fit_bkernn, paper_ridge, rows_at
 from gpukfl.operators import (
     BinnedBrownianKernel,
@@ -45,18 +46,14 @@ class Problem(Data):
     def __init__(
         self,
         settings: Any,
-        X: Array,
-        Y: Array,
-        weights: np.ndarray | None,
+        samples: Samples,
         place: Place,
         m: int,
         rng: np.random.RandomState,
-        *,
-        scale_each: bool,
     ) -> None:
-        super().__init__(settings, X, Y, weights, place, scale_each=scale_each)
+        super().__init__(settings, samples, place)
         self.m = m
-        self.n_knots = self._choose_knots(X)
+        self.n_knots = self._choose_knots(samples.X)
         self.X = self.rows.whole() if self.n_knots is None else None
         ridge = settings.ridge
         if ridge == "auto":
@@ -129,9 +126,7 @@ class Problem(Data):
             return BrownianKernel.of(self.X, W)
         return BinnedBrownianKernel.of(self.rows, W, n_knots=self.n_knots)
 
-    def fit(
-        self, held_out: tuple[Array, Array] | None, watch: Callable[..., None] | None
-    ) -> BKerNNFit:
+    def fit(self, held_out: Samples | None, watch: Callable[..., None] | None) -> BKerNNFit:
         """Run the method."""
         settings = self.settings
         penalty = make_penalty(settings.penalty, settings.concavity)
@@ -219,7 +214,7 @@ class Watcher:
     def __init__(
         self,
         problem: Problem,
-        held_out: tuple[Array, Array] | None,
+        held_out: Samples | None,
         watch: Callable[..., None] | None,
     ) -> None:
         self.problem, self.watch = problem, watch
@@ -227,7 +222,7 @@ class Watcher:
         self.best_fit: BKerNNFit | None = None
         self.held_out: tuple[Array, Array] | None = None
         if held_out is not None:
-            self.held_out = problem.scaled(*held_out)
+            self.held_out = problem.scaled(held_out)
 
     def __call__(
         self, k: int, _: Array, finish: Callable[[], BKerNNFit], history: History

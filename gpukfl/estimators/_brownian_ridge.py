@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from gpukfl._array import Array, array_namespace, beside, library_of, like
+from gpukfl._array import Array, array_namespace, library_of, like
 from gpukfl._places import resolve_place
 from gpukfl._results import Status
 from gpukfl._rows import Rows
@@ -17,11 +17,11 @@ from gpukfl._warnings import warn
 from gpukfl.estimators._base import ArrayRegressor, HostPickled
 from gpukfl.estimators._data import (
     dtype_for,
-    effective_number,
     mover,
+    placed_root_weights,
     scaled_rows,
-    weighted_samples,
 )
+from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._validation import (
     check_finite_result,
     check_number,
@@ -112,19 +112,17 @@ class BrownianKernelRidge(ArrayRegressor, HostPickled):
         check_place(self)
         check_switch("standardize", self.standardize)
 
-    def _fit(self, X: Array, Y: Array, sample_weight: Any, *, scale_each: bool) -> None:  # noqa: ARG002
-        """Fit the columns of `Y` (n, t) in their own units."""
-        X, Y, weights = weighted_samples(X, Y, sample_weight)
-        dtype = dtype_for(self, X)
-        place = resolve_place(self.backend, X, dtype=dtype, work=X.shape[0] ** 2)
+    def _fit(self, samples: Samples) -> None:
+        """Fit every target in its own units."""
+        X, dtype = samples.X, dtype_for(self, samples.X)
+        place = resolve_place(self.backend, X, dtype=dtype, work=len(samples) ** 2)
         with np.errstate(over="ignore"):  # found by check_overflow
-            targets = place.put(Y)
-            scaled = scaled_rows(self, X, weights, place.reference)
+            targets = place.put(samples.Y)
+            scaled = scaled_rows(self, samples, place.reference)
             Z = scaled.whole()
         rows = Rows(Z, place.reference)
         check_overflow(rows, targets)
-        s = None if weights is None else beside(np.sqrt(weights)[:, None], place.reference)
-        n_effective = effective_number(weights, Z.shape[0])
+        s, n_effective = placed_root_weights(samples, place.reference), samples.n_effective
         ridge = paper_ridge(rows, n_effective) if self.ridge == "auto" else float(self.ridge)
         rng = check_random_state(self.random_state)
         system = RidgeSystem(targets, ridge or 1.0 / n_effective, s, rng=rng)

@@ -11,6 +11,7 @@ from sklearn.metrics import accuracy_score
 
 from gpukfl._array import Array, array_namespace, is_array, library_of, like, to_host
 from gpukfl.estimators._base import finite_prediction, unchanged_on_error
+from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._standardization import warn_of_units
 from gpukfl.estimators._threads import few_threads
 from gpukfl.estimators._validation import validate_labels, validate_samples
@@ -63,7 +64,7 @@ class OneHotClassifier(ClassifierMixin):
         if len(classes) <= 2:
             one_hot = one_hot[:, -1:]
         with few_threads(X, X.shape[0], self.backend):
-            self._fit(X, one_hot, sample_weight, scale_each=False)
+            self._fit(Samples.of(X, one_hot, sample_weight, labels=True))
         if not self.standardize:
             warn_of_units(X, unit_free=self._unit_free)
         self.classes_ = classes

@@ -9,7 +9,8 @@ from typing import Self
 import numpy as np
 
 from gpukfl._array import Array, array_namespace, beside
-from gpukfl.estimators._data import Data, take
+from gpukfl.estimators._data import Data
+from gpukfl.estimators._samples import Samples
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,12 +22,10 @@ class HeldOut:
     weights: Array  # (n, 1), float64
 
     @classmethod
-    def of(
-        cls, problem: Data, X: Array, Y: Array, weights: np.ndarray | None, index: np.ndarray, /
-    ) -> Self:
-        """Take samples by host indices."""
-        placed, targets = problem.scaled(take(X, index), take(Y, index))
-        w = np.ones(len(index)) if weights is None else weights[index]
+    def of(cls, problem: Data, samples: Samples, /) -> Self:
+        """Place and scale samples like the problem's."""
+        placed, targets = problem.scaled(samples)
+        w = np.ones(len(samples)) if samples.weights is None else samples.weights
         return cls(placed, targets, beside(w[:, None], targets))
 
     def error(self, predicted: Array, /) -> float:

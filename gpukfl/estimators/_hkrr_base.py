@@ -17,7 +17,7 @@ from gpukfl._rows import Rows
 from gpukfl._warnings import warn
 from gpukfl.estimators._base import HostPickled, Reporting
 from gpukfl.estimators._clock import Clock
-from gpukfl.estimators._data import dtype_for, mover, take, weighted_samples
+from gpukfl.estimators._data import dtype_for, mover
 from gpukfl.estimators._features import LinearFeatures
 from gpukfl.estimators._hkrr_problem import (
     CENTERS,
@@ -29,6 +29,7 @@ from gpukfl.estimators._hkrr_problem import (
     truncated,
 )
 from gpukfl.estimators._hkrr_search import FEWEST, Search, Setting
+from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._validation import (
     check_choice,
     check_finite_result,
@@ -116,11 +117,10 @@ class HKRRBase(Reporting, LinearFeatures, HostPickled):
         for switch in ("learn_lengthscale", "warm_start", "normalize_y", "standardize"):
             check_switch(switch, getattr(self, switch))
 
-    def _fit(self, X: Array, Y: Array, sample_weight: Any, *, scale_each: bool) -> None:
-        """Fit the columns of `Y` (n, t) and set every attribute; nothing is set on an error."""
+    def _fit(self, samples: Samples) -> None:
+        """Fit every target and set every attribute; nothing is set on an error."""
         clock = Clock(self.max_time)
-        X, Y, weights = weighted_samples(X, Y, sample_weight)
-        n, d = X.shape
+        X, (n, d) = samples.X, samples.X.shape
         if self.n_components != "auto" and self.n_components > d:
             msg = (
                 f"expected at most as many components as the {d} features, got {self.n_components}"
@@ -133,13 +133,11 @@ class HKRRBase(Reporting, LinearFeatures, HostPickled):
         rng = check_random_state(self.random_state)
         place = resolve_place(self.backend, X, dtype=dtype_for(self, X), work=n * min(n, wanted))
 
-        def make(rows: np.ndarray | None = None) -> HyperKernelProblem:
-            here = (X, Y) if rows is None else (take(X, rows), take(Y, rows))
-            w = weights if weights is None or rows is None else weights[rows]
-            return HyperKernelProblem(self, *here, w, place, rng, scale_each=scale_each)
+        def make(some: Samples) -> HyperKernelProblem:
+            return HyperKernelProblem(self, some, place, rng)
 
-        problem = make()
-        search = Search(make, X, Y, weights, rng, self, clock.left(TUNE_SHARE), self._tell)
+        problem = make(samples)
+        search = Search(make, samples, rng, self, clock.left(TUNE_SHARE), self._tell)
         setting, B, lengthscale, stopped = self._start(problem, search)
         steps = self.max_iter if setting.learned and not stopped else 0
         fit, model = problem.learn(

@@ -15,6 +15,7 @@ from gpukfl._places import Place
 from gpukfl._results import History, Status
 from gpukfl._rows import Rows
 from gpukfl.estimators._data import Data
+from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._splits import folds, left_out_path
 from gpukfl.kernels import Kernel, make_kernel, median_distance
 from gpukfl.methods import (
@@ -63,15 +64,11 @@ class HyperKernelProblem(Data):
     def __init__(
         self,
         settings: Any,
-        X: Array,
-        Y: Array,
-        weights: np.ndarray | None,
+        samples: Samples,
         place: Place,
         rng: np.random.RandomState,
-        *,
-        scale_each: bool,
     ) -> None:
-        super().__init__(settings, X, Y, weights, place, scale_each=scale_each)
+        super().__init__(settings, samples, place)
         self.rng, self.kernel = rng, make_kernel(settings.kernel)
         self.n, self.d = self.rows.shape
         xp = array_namespace(self.reference)

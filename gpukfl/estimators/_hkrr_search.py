@@ -13,7 +13,7 @@ from gpukfl._array import Array
 from gpukfl._results import History, Status
 from gpukfl.estimators._held_out import HeldOut
 from gpukfl.estimators._hkrr_problem import RIDGES, TUNE_CENTERS, HyperKernelProblem, Solved
-from gpukfl.estimators._splits import held_out_splits
+from gpukfl.estimators._samples import Samples
 from gpukfl.methods import resized_map
 
 FEWEST = 20  # rows with which anything is held out
@@ -43,10 +43,8 @@ class Search:
     map may gain nothing.
     """
 
-    make: Callable[[np.ndarray], HyperKernelProblem]  # problem of some rows
-    X: Array
-    Y: Array
-    weights: np.ndarray | None
+    make: Callable[[Samples], HyperKernelProblem]  # problem of some samples
+    samples: Samples
     rng: np.random.RandomState
     settings: Any
     seconds: float | None = None
@@ -60,10 +58,11 @@ class Search:
 
     def run(self) -> tuple[Setting, Array, float]:
         """Choose: the setting, and a map and a lengthscale to start from."""
-        folds = list(self._folds())
+        share = self.settings.validation_fraction
+        folds = self.samples.splits(self.rng, at_most=_TUNE_ROWS, share=share)
         self.problems = [self.make(inside) for inside, _ in folds]
         self.held_out = [
-            HeldOut.of(problem, self.X, self.Y, self.weights, outside)
+            HeldOut.of(problem, outside)
             for problem, (_, outside) in zip(self.problems, folds, strict=True)
         ]
         self.best = self._first()
@@ -100,10 +99,6 @@ class Search:
 
     def _late(self) -> bool:
         return self.seconds is not None and time.perf_counter() - self.begun > self.seconds
-
-    def _folds(self) -> Any:
-        share = self.settings.validation_fraction
-        return held_out_splits(self.X, self.Y, self.rng, at_most=_TUNE_ROWS, share=share)
 
     def _first(self) -> Setting:
         """Best start and its ridge, by the first fold's hold-out."""

@@ -29,7 +29,8 @@ from gpukfl._results import Solution, Status
 from gpukfl._rows import Rows
 from gpukfl._warnings import warn
 from gpukfl.estimators._base import HostPickled
-from gpukfl.estimators._data import Data, dtype_for, mover, weighted_samples
+from gpukfl.estimators._data import Data, dtype_for, mover
+from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._splits import folds, left_out_path
 from gpukfl.estimators._validation import (
     check_choice,
@@ -131,13 +132,12 @@ class KernelRidgeBase(HostPickled):
         for switch in ("normalize_y", "standardize"):
             check_switch(switch, getattr(self, switch))
 
-    def _fit(self, X: Array, Y: Array, sample_weight: Any, *, scale_each: bool) -> None:
-        """Fit the columns of `Y` (n, t) and set every attribute; nothing is set on an error."""
-        X, Y, weights = weighted_samples(X, Y, sample_weight)
-        place = resolve_place(
-            self.backend, X, dtype=dtype_for(self, X), work=X.shape[0] * min(X.shape[0], 1000)
-        )
-        data = Data(self, X, Y, weights, place, scale_each=scale_each)
+    def _fit(self, samples: Samples) -> None:
+        """Fit every target and set every attribute; nothing is set on an error."""
+        X, n = samples.X, len(samples)
+        work = n * min(n, 1000)
+        place = resolve_place(self.backend, X, dtype=dtype_for(self, X), work=work)
+        data = Data(self, samples, place)
         run = _Run(self, data, check_random_state(self.random_state))
         solved = run.solve()
         self._keep(run, solved, X)

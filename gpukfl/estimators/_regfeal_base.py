@@ -28,10 +28,11 @@ from gpukfl._rows import Rows
 from gpukfl._warnings import warn
 from gpukfl.estimators._base import HostPickled, Reporting
 from gpukfl.estimators._clock import Clock
-from gpukfl.estimators._data import Data, dtype_for, mover, take, weighted_samples
+from gpukfl.estimators._data import Data, dtype_for, mover
 from gpukfl.estimators._features import DirectionProfiles
 from gpukfl.estimators._regfeal_retraining import HERMITE, Coordinates, Retraining
 from gpukfl.estimators._regfeal_search import RegFeaLSearch, Trial
+from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._validation import (
     check_choice,
     check_finite_result,
@@ -135,30 +136,25 @@ class RegFeaLBase(Reporting, DirectionProfiles, Retraining, HostPickled):
 
     # ------------------------------------------------------------------ fit
 
-    def _fit(self, X: Array, Y: Array, sample_weight: Any, *, scale_each: bool) -> None:
-        """Fit the columns of `Y` (n, t) and set every attribute; nothing is set on an error."""
+    def _fit(self, samples: Samples) -> None:
+        """Fit every target and set every attribute; nothing is set on an error."""
         clock = Clock(self.max_time)
-        X, Y, weights = weighted_samples(X, Y, sample_weight)
+        X, weights, n = samples.X, samples.weights, len(samples)
         self._check_retrain_weights(weights)
         rng = check_random_state(self.random_state)
-        n = X.shape[0]
         dtype = dtype_for(self, X)
         place = resolve_place(self.backend, X, dtype=dtype, work=n * self.n_random_features)
 
-        def make(rows: np.ndarray | None = None) -> Data:
-            here = (X, Y) if rows is None else (take(X, rows), take(Y, rows))
-            w = weights if weights is None or rows is None else weights[rows]
-            return Data(self, *here, w, place, scale_each=scale_each, clip=self._clip)
+        def make(some: Samples) -> Data:
+            return Data(self, some, place, clip=self._clip)
 
-        data = make()
+        data = make(samples)
         self._check_scale(data)
         self._warn_of_many_terms(X.shape[1])
         search = RegFeaLSearch(
             make,
             data,
-            X,
-            Y,
-            weights,
+            samples,
             self,
             rng,
             lambda law, strength: self._method(law, strength, None),

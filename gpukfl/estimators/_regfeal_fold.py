@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from gpukfl._rows import Rows
 from gpukfl.estimators._data import Data
 from gpukfl.estimators._held_out import HeldOut
 from gpukfl.estimators._regfeal_retraining import kernel_ridge, project
+from gpukfl.estimators._samples import Samples
 from gpukfl.methods import FirstTurn, RegFeaL, RegFeaLFit
 
 _CENTERS = 300  # of kernel ridge regressions that only compare numbers of directions
@@ -26,13 +27,9 @@ class Fold:
     held_out: HeldOut
 
     @classmethod
-    def of(cls, search: Any, inside: np.ndarray, outside: np.ndarray) -> Self:
-        """Split the search's data by host indices."""
-        problem = search.make(inside)
-        weights = None if search.weights is None else search.weights[inside]
-        return cls(
-            problem, weights, HeldOut.of(problem, search.X, search.Y, search.weights, outside)
-        )
+    def of(cls, problem: Data, inside: Samples, outside: Samples) -> Self:
+        """Judge the problem of some samples by others."""
+        return cls(problem, inside.weights, HeldOut.of(problem, outside))
 
     @property
     def rows(self) -> Rows:

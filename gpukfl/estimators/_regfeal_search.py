@@ -10,12 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from gpukfl._array import Array
 from gpukfl._results import Status
 from gpukfl.estimators._data import Data
 from gpukfl.estimators._regfeal_fold import Fold
 from gpukfl.estimators._regfeal_retraining import HERMITE, LEAST, Coordinates
-from gpukfl.estimators._splits import held_out_splits
+from gpukfl.estimators._samples import Samples
 from gpukfl.methods import (
     DegreeLaw,
     FirstTurn,
@@ -64,11 +63,9 @@ class RegFeaLSearch:
     Then the directions of the best points are retrained on, in several ways.
     """
 
-    make: Callable[[np.ndarray], Data]  # problem of some rows
+    make: Callable[[Samples], Data]  # problem of some samples
     data: Data
-    X: Array
-    Y: Array
-    weights: np.ndarray | None
+    samples: Samples
     settings: Any
     rng: np.random.RandomState
     method: Callable[[DegreeLaw, float], RegFeaL]
@@ -105,7 +102,9 @@ class RegFeaLSearch:
     @functools.cached_property
     def folds(self) -> list[Fold]:
         """Rows to fit, and rows that are held out."""
-        return [Fold.of(self, inside, outside) for inside, outside in self._splits()]
+        share = self.settings.validation_fraction
+        splits = self.samples.splits(self.rng, at_most=_ROWS, share=share)
+        return [Fold.of(self.make(inside), inside, outside) for inside, outside in splits]
 
     @property
     def best(self) -> Trial:
@@ -158,10 +157,6 @@ class RegFeaLSearch:
         elif settings.degree_decay != "auto":
             law = DegreeLaw(float(settings.degree_decay))
         return law, START[1] if settings.strength == "auto" else float(settings.strength)
-
-    def _splits(self) -> Any:
-        share = self.settings.validation_fraction
-        return held_out_splits(self.X, self.Y, self.rng, at_most=_ROWS, share=share)
 
     # ------------------------------------------------------------------ ρ and μ
 

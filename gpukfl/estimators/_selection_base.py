@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -26,7 +27,8 @@ from gpukfl._rows import Rows
 from gpukfl._warnings import warn
 from gpukfl.estimators._base import HostPickled, Reporting
 from gpukfl.estimators._clock import Clock
-from gpukfl.estimators._data import dtype_for, mover, take, weighted_samples
+from gpukfl.estimators._data import dtype_for, mover
+from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._selected import SelectedVariables
 from gpukfl.estimators._selection_problem import Predictor, SelectionProblem, selection_kernel
 from gpukfl.estimators._selection_search import DEFAULT_RIDGE, FEWEST, Search, Setting, Trial
@@ -119,21 +121,18 @@ class SelectionBase(Reporting, SelectedVariables, HostPickled):
         for switch in ("hierarchical", "normalize_y", "standardize"):
             check_switch(switch, getattr(self, switch))
 
-    def _fit(self, X: Array, Y: Array, sample_weight: Any, *, scale_each: bool) -> None:
-        """Fit the columns of `Y` (n, t) and set every attribute; nothing is set on an error."""
+    def _fit(self, samples: Samples) -> None:
+        """Fit every target and set every attribute; nothing is set on an error."""
         clock = Clock(self.max_time)
-        X, Y, weights = weighted_samples(X, Y, sample_weight)
-        n, p = X.shape
+        X, (n, p) = samples.X, samples.X.shape
         rng = check_random_state(self.random_state)
         place = resolve_place(self.backend, X, dtype=dtype_for(self, X), work=n * p)
 
-        def make(rows: np.ndarray | None = None) -> SelectionProblem:
-            here = (X, Y) if rows is None else (take(X, rows), take(Y, rows))
-            w = weights if weights is None or rows is None else weights[rows]
-            return SelectionProblem(self, *here, w, place, rng, scale_each=scale_each)
+        def make(some: Samples) -> SelectionProblem:
+            return SelectionProblem(self, some, place, rng)
 
-        problem = make()
-        search = Search(make, X, Y, weights, rng, self, clock.left(_TUNE_SHARE), self._tell)
+        problem = make(samples)
+        search = Search(make, samples, rng, self, clock.left(_TUNE_SHARE), self._tell)
         setting, stopped = self._setting(problem, search)
         objective = problem.objective(setting.ridge)
         if stopped:
@@ -151,7 +150,7 @@ class SelectionBase(Reporting, SelectedVariables, HostPickled):
         self.selection_frequencies_: np.ndarray | None = None
         self.stability_threshold_: float | None = None
         if self.n_subsamples and not problem.constant and selection.status in _QUIET:
-            selection = self._stable(make, setting, selection, n, clock)
+            selection = self._stable(make, samples, setting, selection, clock)
         try:
             last = problem.fit_selected(selection, setting.ridge)
         except KeyboardInterrupt:  # the quickest fit, which another one ends
@@ -183,12 +182,17 @@ class SelectionBase(Reporting, SelectedVariables, HostPickled):
             return best.setting, True
 
     def _stable(
-        self, make: Any, setting: Setting, selection: Selection, n: int, clock: Clock
+        self,
+        make: Callable[[Samples], SelectionProblem],
+        samples: Samples,
+        setting: Setting,
+        selection: Selection,
+        clock: Clock,
     ) -> Selection:
         """Keep the variables that are selected on enough halves of the samples."""
 
         def select(rows: np.ndarray) -> np.ndarray:
-            problem = make(rows)
+            problem = make(samples.taken(rows))
             found = problem.run(problem.objective(setting.ridge), setting.sparsity)
             if found.status is Status.INTERRUPTED:
                 raise KeyboardInterrupt
@@ -197,7 +201,11 @@ class SelectionBase(Reporting, SelectedVariables, HostPickled):
         p, rng = len(selection.beta), check_random_state(self.random_state)
         try:
             shares, mean, whole = selection_frequencies(
-                select, n, self.n_subsamples, rng, lambda: clock.is_over(_SELECT_SHARE)
+                select,
+                len(samples),
+                self.n_subsamples,
+                rng,
+                lambda: clock.is_over(_SELECT_SHARE),
             )
         except KeyboardInterrupt:
             return replace(selection, status=Status.INTERRUPTED)

@@ -14,6 +14,7 @@ from gpukfl._places import Place
 from gpukfl._results import History, Status
 from gpukfl.estimators._data import Data
 from gpukfl.estimators._kernel_ridge import KernelRidgeRegressor
+from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._splits import folds
 from gpukfl.kernels import (
     Gaussian,
@@ -104,15 +105,11 @@ class SelectionProblem(Data):
     def __init__(
         self,
         settings: Any,
-        X: Array,
-        Y: Array,
-        weights: np.ndarray | None,
+        samples: Samples,
         place: Place,
         rng: np.random.RandomState,
-        *,
-        scale_each: bool,
     ) -> None:
-        super().__init__(settings, X, Y, weights, place, scale_each=scale_each)
+        super().__init__(settings, samples, place)
         self.kernel = selection_kernel(settings.kernel)
         self.X, self.rng = self.rows.whole(), rng
         self.n, self.p = self.X.shape

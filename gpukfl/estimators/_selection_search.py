@@ -11,9 +11,8 @@ import numpy as np
 
 from gpukfl._array import Array, array_namespace, to_host
 from gpukfl._results import History, Status
-from gpukfl.estimators._data import take
+from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._selection_problem import SelectionProblem
-from gpukfl.estimators._splits import held_out_splits
 from gpukfl.methods import DenseSelection, Selection, largest_sparsity
 
 FEWEST = 20  # rows with which anything is held out
@@ -52,10 +51,8 @@ class Search:
     error of the lowest.
     """
 
-    make: Callable[[np.ndarray], SelectionProblem]  # problem of some rows
-    X: Array
-    Y: Array
-    weights: np.ndarray | None
+    make: Callable[[Samples], SelectionProblem]  # problem of some samples
+    samples: Samples
     rng: np.random.RandomState
     settings: Any
     seconds: float | None = None
@@ -65,7 +62,9 @@ class Search:
     def run(self) -> Setting:
         """Choose; with the time over, among what was tried."""
         self._begun = time.perf_counter()
-        folds = [self._fold(inside, outside) for inside, outside in self._splits()]
+        share = self.settings.validation_fraction
+        splits = self.samples.splits(self.rng, at_most=_ROWS, share=share)
+        folds = [self._fold(inside, outside) for inside, outside in splits]
         ridges = RIDGES if self.settings.ridge == "auto" else (float(self.settings.ridge),)
         for ridge in ridges:
             if self.trials and self._late():
@@ -81,14 +80,10 @@ class Search:
     def _late(self) -> bool:
         return self.seconds is not None and time.perf_counter() - self._begun > self.seconds
 
-    def _splits(self) -> Any:
-        share = self.settings.validation_fraction
-        return held_out_splits(self.X, self.Y, self.rng, at_most=_ROWS, share=share)
-
-    def _fold(self, inside: np.ndarray, outside: np.ndarray) -> tuple[SelectionProblem, _HeldOut]:
+    def _fold(self, inside: Samples, outside: Samples) -> tuple[SelectionProblem, _HeldOut]:
         problem = self.make(inside)
-        X, Y = problem.scaled(take(self.X, outside), take(self.Y, outside))
-        weights = np.ones(len(outside)) if self.weights is None else self.weights[outside]
+        X, Y = problem.scaled(outside)
+        weights = np.ones(len(outside)) if outside.weights is None else outside.weights
         return problem, _HeldOut(X, to_host(Y), weights / weights.sum())
 
     def _try(self, folds: list[tuple[SelectionProblem, _HeldOut]], ridge: float) -> None:

@@ -28,8 +28,9 @@ from gpukfl._rows import Rows
 from gpukfl._warnings import warn
 from gpukfl.estimators._base import HostPickled, Reporting
 from gpukfl.estimators._clock import Clock
-from gpukfl.estimators._data import dtype_for, mover, take, weighted_samples
+from gpukfl.estimators._data import dtype_for, mover
 from gpukfl.estimators._features import DirectionProfiles
+from gpukfl.estimators._samples import Samples, take
 from gpukfl.estimators._validation import (
     check_choice,
     check_finite_result,
@@ -136,18 +137,14 @@ class WeightingBase(Reporting, DirectionProfiles, HostPickled):
 
     # ------------------------------------------------------------------ fit
 
-    def _fit(self, X: Array, Y: Array, sample_weight: Any, *, scale_each: bool) -> None:  # noqa: ARG002
-        """Fit the columns of `Y` (n, t) and set every attribute; nothing is set on an error."""
+    def _fit(self, samples: Samples) -> None:
+        """Fit every target and set every attribute; nothing is set on an error."""
         clock = Clock(self.max_time)
-        X, Y, weights = weighted_samples(X, Y, sample_weight)
-        labels = is_classifier(self)
-        if labels:
-            Y = 2.0 * Y - 1.0
         rng = check_random_state(self.random_state)
-        n = X.shape[0]
+        X, n = samples.X, len(samples)
         place = resolve_place(self.backend, X, dtype=dtype_for(self, X), work=n * self.n_parameters)
 
-        problem = WeightingProblem(self, X, Y, weights, place, rng, labels=labels)
+        problem = WeightingProblem(self, samples, place, rng)
         search = InstantiationSearch(
             problem, self, rng, lambda: clock.is_over(_SEARCH_SHARE), self._tell
         )

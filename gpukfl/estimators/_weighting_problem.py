@@ -15,7 +15,8 @@ import numpy as np
 from gpukfl._array import Array, array_namespace, beside, double_like, index_like, to_host
 from gpukfl._places import Place
 from gpukfl._results import History, Status
-from gpukfl.estimators._data import Data, take
+from gpukfl.estimators._data import Data
+from gpukfl.estimators._samples import Samples, take
 from gpukfl.instantiations import Instantiation
 from gpukfl.methods import (
     LOSSES,
@@ -77,17 +78,16 @@ class WeightingProblem(Data):
     def __init__(
         self,
         settings: Any,
-        X: Array,
-        Y: Array,
-        weights: np.ndarray | None,
+        samples: Samples,
         place: Place,
         rng: np.random.RandomState,
-        *,
-        labels: bool,
     ) -> None:
-        super().__init__(settings, X, Y, weights, place, scale_each=True, raw_targets=labels)
+        labels, classes = samples.labels, samples.classes
+        if labels:  # -1 and 1
+            samples = replace(samples, Y=2.0 * samples.Y - 1.0)
+        super().__init__(settings, samples, place, raw_targets=labels)
         self.rows = replace(self.rows, leading_ones=settings.bias)
-        self.rng, self.labels = rng, labels
+        self.rng, self.labels, self.classes = rng, labels, classes
         self.n, self.d = self.rows.shape
         self.loss = LOSSES[settings.loss]
 
@@ -123,10 +123,8 @@ class WeightingProblem(Data):
     def folds(self) -> np.ndarray:
         """Draw the fold of each row, every class spread evenly."""
         order = self.rng.permutation(self.n)
-        if self.labels:
-            Y = to_host(self.Y)
-            codes = Y.argmax(axis=1) if Y.shape[1] > 1 else Y[:, 0] > 0
-            order = order[np.argsort(codes[order], kind="stable")]
+        if self.classes is not None:
+            order = order[np.argsort(self.classes[order], kind="stable")]
         if self.weights is not None:  # so that no fold has all the weight
             order = order[np.argsort(to_host(self.weights)[order, 0] == 0, kind="stable")]
         folds = np.empty(self.n, dtype=np.int8)

@@ -4,9 +4,8 @@ A kernel is called with two sets of points, and `Kernel.pullback` gives derivati
 where points should lie. Each new kernel is one short class.
 """
 
-from gpukfl.kernels._algebra import Product, Scaled, Sum
 from gpukfl.kernels._bandwidth import median_distance
-from gpukfl.kernels._base import Kernel
+from gpukfl.kernels._base import Kernel, Product, Scaled, Sum
 from gpukfl.kernels._brownian import Brownian
 from gpukfl.kernels._dot import Linear, Polynomial
 from gpukfl.kernels._manhattan import InverseManhattan, Manhattan, ManhattanLaplace

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 
 import joblib
 import numpy as np
@@ -12,9 +13,10 @@ from joblib.externals.loky import get_reusable_executor
 from threadpoolctl import ThreadpoolController
 
 import gpukfl
-from gpukfl import KernelRidgeClassifier, KernelRidgeRegressor, _fit
+from gpukfl import KernelRidgeClassifier, KernelRidgeRegressor
 from gpukfl._accel import threads as pool
 from gpukfl._accel.limits import one_blas_thread
+from gpukfl._registry import METHODS
 from gpukfl.estimators import _threads
 
 SEVERAL = 2
@@ -109,8 +111,8 @@ def test_the_whole_of_a_tuned_fit_is_limited(several, data, monkeypatch):
             seen.append(blas_threads())
             return super().fit(*args, **kwargs)
 
-    method = {"regression": Spy, "classification": None}
-    monkeypatch.setitem(_fit.METHODS, "rkhs_weighting", method)
+    method = replace(METHODS["rkhs_weighting"], regression=Spy)
+    monkeypatch.setitem(METHODS, "rkhs_weighting", method)
     gpukfl.fit(*data, method="rkhs_weighting", n_parameters=5)
     assert seen == [{1}]
     assert blas_threads() == {SEVERAL}

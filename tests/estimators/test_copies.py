@@ -6,8 +6,8 @@ from sklearn.base import clone, is_classifier
 
 import gpukfl
 from gpukfl.estimators._copies import copies_of
-from gpukfl.estimators._data import effective_number
-from gpukfl.estimators._splits import folds, held_out_splits
+from gpukfl.estimators._samples import Samples
+from gpukfl.estimators._splits import folds
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -92,10 +92,10 @@ def test_memory_maps_are_left_as_they_are_but_not_what_is_held_out_of_them(tmp_p
     twice[:] = np.repeat(X, 2, axis=0)
     y = np.repeat(Y, 2)[:, None]
     assert copies_of(twice, y) is None
-    rng = np.random.RandomState(0)
-    for inside, outside in held_out_splits(twice, y, rng, at_most=80, share=0.2):
-        pairs = np.concatenate([inside, outside]) // 2
-        assert len(np.unique(pairs)) == len(pairs)
+    samples, rng = Samples.of(twice, y, None, labels=False), np.random.RandomState(0)
+    for inside, outside in samples.splits(rng, at_most=80, share=0.2):
+        rows = np.concatenate([inside.X, outside.X])
+        assert len(np.unique(rows, axis=0)) == len(rows) > 20
 
 
 @pytest.mark.parametrize(("n", "parts"), [(2, 2), (7, 5), (999, 5), (1000, 1)])
@@ -110,9 +110,36 @@ def test_folds_hold_out_every_row_once_or_a_fifth(n, parts):
 
 
 def test_effective_number_is_that_of_equal_weights():
-    assert effective_number(None, 7) == 7.0
-    assert effective_number(np.full(5, 1e-300), 5) == pytest.approx(5.0)
-    assert effective_number(np.array([1e200, 1e200, 1e-200]), 3) == pytest.approx(2.0)
+    def number(weights):
+        return Samples(X[:3], Y[:3, None], weights).n_effective
+
+    assert number(None) == 3.0
+    assert number(np.full(3, 1e-300)) == pytest.approx(3.0)
+    assert number(np.array([1e200, 1e200, 1e-200])) == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize(("n", "count"), [(200, 5), (2000, 1)])
+@pytest.mark.parametrize("columns", [1, 3])
+def test_every_class_has_its_share_of_what_is_held_out(n, count, columns):
+    codes = np.arange(n) % 20 // 19 if columns == 1 else np.arange(n) % 20 // 9
+    indicators = (codes[:, None] == np.arange(columns) + (columns == 1)).astype(float)
+    A = np.stack([np.arange(n), codes], axis=1).astype(float)
+    samples = Samples.of(A, indicators, None, labels=True)
+    np.testing.assert_array_equal(samples.classes, codes)
+    splits = samples.splits(np.random.RandomState(0), at_most=n, share=0.2)
+    assert len(splits) == count
+    for inside, outside in splits:
+        assert not set(inside.X[:, 0]) & set(outside.X[:, 0])
+        for code in np.unique(codes):
+            expected = np.mean(codes == code) * len(outside)
+            assert abs(np.sum(outside.X[:, 1] == code) - expected) <= 1
+
+
+def test_a_class_of_few_rows_is_no_reason_to_refuse():
+    rare = np.zeros((60, 1))
+    rare[:2] = 1.0
+    samples = Samples.of(np.arange(60.0)[:, None], rare, None, labels=True)
+    assert len(samples.splits(np.random.RandomState(0), at_most=1000, share=0.2)) == 5
 
 
 # ---------------------------------------------------------------------- one sample in every fit

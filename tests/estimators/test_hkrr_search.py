@@ -7,7 +7,7 @@ from interruption import interrupt
 from sklearn.exceptions import ConvergenceWarning
 
 from gpukfl import feature_score
-from gpukfl.estimators import _hkrr_search, _splits
+from gpukfl.estimators import _hkrr_search, _samples
 from gpukfl.estimators._hkrr_problem import HyperKernelProblem
 from gpukfl.estimators._hkrr_search import components_grid
 from gpukfl.methods import HyperKernelObjective
@@ -80,13 +80,13 @@ def test_components_to_choose_among():
 
 
 def test_one_set_is_held_out_of_many_rows(monkeypatch):
-    monkeypatch.setattr(_splits, "FOLDS_BELOW", 50)
+    monkeypatch.setattr(_samples, "FOLDS_BELOW", 50)
     monkeypatch.setattr(_hkrr_search, "_TUNE_ROWS", 100)
     sizes = []
     make = HyperKernelProblem.__init__
 
     def counting(self, settings, samples, *args, **kwargs):
-        sizes.append(samples.shape[0])
+        sizes.append(len(samples))
         make(self, settings, samples, *args, **kwargs)
 
     monkeypatch.setattr(HyperKernelProblem, "__init__", counting)

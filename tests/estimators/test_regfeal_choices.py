@@ -26,7 +26,7 @@ from sklearn.linear_model import Ridge
 from sklearn.neighbors import KNeighborsRegressor
 
 from gpukfl import KernelRidgeRegressor, feature_score
-from gpukfl.estimators import _regfeal_search, _splits
+from gpukfl.estimators import _regfeal_search, _samples
 from gpukfl.estimators._regfeal_fold import Fold
 from gpukfl.estimators._regfeal_retraining import Coordinates
 from gpukfl.estimators._regfeal_search import (
@@ -35,6 +35,7 @@ from gpukfl.estimators._regfeal_search import (
     RegFeaLSearch,
     _neighbours,
 )
+from gpukfl.estimators._samples import Samples
 from gpukfl.methods import RegFeaL
 
 Y_NOISY = Y + 0.5 * np.random.default_rng(2).standard_normal(N)
@@ -303,20 +304,19 @@ def test_neighbours_are_one_step_away():
 
 def test_many_rows_are_chosen_on_a_sample(monkeypatch):
     monkeypatch.setattr(_regfeal_search, "_ROWS", 80)
-    monkeypatch.setattr(_splits, "FOLDS_BELOW", 50)
+    monkeypatch.setattr(_samples, "FOLDS_BELOW", 50)
     seen = []
-    make = RegFeaLSearch._splits
+    make = Samples.splits
 
-    def folds(search):
-        for inside, outside in make(search):
-            seen.append((inside, outside))
-            yield inside, outside
+    def noted(samples, *args, **options):
+        seen.extend(make(samples, *args, **options))
+        return seen
 
-    monkeypatch.setattr(RegFeaLSearch, "_splits", folds)
+    monkeypatch.setattr(Samples, "splits", noted)
     regressor(30, strength="auto", n_iter=1, validation_fraction=0.3).fit(X, Y)
     ((inside, outside),) = seen  # one hold-out set
     assert (len(inside), len(outside)) == (56, 24)
-    assert not set(inside) & set(outside)
+    assert not set(inside.X[:, 0]) & set(outside.X[:, 0])
 
 
 def test_settings_whose_features_overflow_are_left_out(monkeypatch):

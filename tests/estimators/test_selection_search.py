@@ -23,8 +23,9 @@ from selection_cases import (
 )
 from sklearn.exceptions import ConvergenceWarning
 
-from gpukfl.estimators import _selection_base, _selection_problem, _selection_search, _splits
+from gpukfl.estimators import _samples, _selection_base, _selection_problem, _selection_search
 from gpukfl.estimators._kernel_ridge import KernelRidgeRegressor
+from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._selection_problem import SelectionProblem
 from gpukfl.estimators._selection_search import RIDGES
 from gpukfl.methods import DenseSelection, FactoredSelection
@@ -128,16 +129,16 @@ def test_weights_count_rows_in_the_folds_too(monkeypatch):
     copies = np.repeat(np.arange(N), counts)
 
     def folds_of(group):
-        def same_folds(_):
-            for k in range(2):
-                yield np.flatnonzero(group % 2 == k), np.flatnonzero(group % 2 != k)
+        def same_folds(samples, _, **__):
+            parts = [samples.taken(np.flatnonzero(group % 2 == k)) for k in range(2)]
+            return [tuple(parts), tuple(parts[::-1])]
 
         return same_folds
 
     options = {"sparsity": "tune", "n_sparsities": 3, "hierarchical": False}
-    monkeypatch.setattr(_selection_search.Search, "_splits", folds_of(np.arange(N)))
+    monkeypatch.setattr(Samples, "splits", folds_of(np.arange(N)))
     weighted = selector(**options).fit(X, Y, sample_weight=counts)
-    monkeypatch.setattr(_selection_search.Search, "_splits", folds_of(copies))
+    monkeypatch.setattr(Samples, "splits", folds_of(copies))
     repeated = selector(**options).fit(near_copies(X, counts), Y[copies])
     np.testing.assert_allclose(weighted.path_["sparsity"], repeated.path_["sparsity"], rtol=1e-9)
     np.testing.assert_allclose(weighted.path_["beta"], repeated.path_["beta"], atol=1e-3)
@@ -163,13 +164,13 @@ def test_every_sparsity_begins_where_the_last_ended(monkeypatch):
 
 
 def test_one_set_is_held_out_of_many_rows(monkeypatch):
-    monkeypatch.setattr(_splits, "FOLDS_BELOW", 50)
+    monkeypatch.setattr(_samples, "FOLDS_BELOW", 50)
     monkeypatch.setattr(_selection_search, "_ROWS", 80)
     sizes = []
     make = SelectionProblem.__init__
 
     def counting(self, settings, samples, *args, **kwargs):
-        sizes.append(samples.shape[0])
+        sizes.append(len(samples))
         make(self, settings, samples, *args, **kwargs)
 
     monkeypatch.setattr(SelectionProblem, "__init__", counting)

@@ -26,7 +26,7 @@ from sklearn.preprocessing import StandardScaler
 
 import gpukfl
 from gpukfl import BKerNNRegressor, KernelRidgeRegressor, _warnings
-from gpukfl._fit import METHODS
+from gpukfl._registry import METHODS
 
 REGRESSORS = [regressor, hkrr, kernel_ridge, selector, weighting, regfeal]
 CONSTANT = np.full(N, 2.5)

@@ -43,6 +43,7 @@ every = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
 pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
     pytest.mark.filterwarnings("ignore:the best ridge:UserWarning"),
+    pytest.mark.filterwarnings("ignore:at a ridge of .* or float64 data:UserWarning"),
 ]
 
 

@@ -1,0 +1,133 @@
+"""Samples as an estimator is given them, before they are placed: weighed, split, and taken."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from sklearn.model_selection import (
+    KFold,
+    ShuffleSplit,
+    StratifiedKFold,
+    StratifiedShuffleSplit,
+)
+
+from gpukfl._array import Array, array_namespace, like, to_host
+from gpukfl.estimators._copies import copies_of, total_weights, without_copies
+from gpukfl.estimators._splits import FOLDS_BELOW, N_FOLDS
+from gpukfl.estimators._validation import validate_weights
+
+_WEIGHT_BITS = 33  # of a weight's mantissa
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """Rows, targets and weights, of whatever library they came in.
+
+    Attributes
+    ----------
+    X : array, shape (n, d)
+        Rows; a memory map stays one.
+    Y : array, shape (n, t)
+        Targets, or indicators of classes: of two classes the second's alone.
+    weights : host array, shape (n,), or None
+        Of mean 1 where they are positive; None where all are equal.
+    labels : bool
+        Whether the targets are indicators of classes.
+    """
+
+    X: Array
+    Y: Array
+    weights: np.ndarray | None
+    labels: bool = False
+
+    @classmethod
+    def of(cls, X: Array, Y: Array, sample_weight: Any, /, *, labels: bool) -> Self:
+        """Validate the weights, leave out samples without, and let copies of one count as weight.
+
+        Not of a memory map, of which this would be a copy: there they stay in. A common factor of
+        the weights says nothing. Copies are one sample, so that leaving it out of a fit, by itself
+        or with a fold, leaves out all of them.
+        """
+        weights = validate_weights(sample_weight, X)
+        if weights is not None and np.any(weights == 0) and not isinstance(X, np.memmap):
+            rows = np.flatnonzero(weights)
+            X, Y, weights = take(X, rows), take(Y, rows), weights[rows]
+        found = copies_of(X, to_host(Y))
+        if found is not None:
+            firsts, group = found
+            X, Y, weights = take(X, firsts), take(Y, firsts), total_weights(group, weights)
+        return cls(X, Y, relative_weights(weights), labels)
+
+    def __len__(self) -> int:
+        return int(self.X.shape[0])
+
+    @property
+    def n_effective(self) -> float:
+        """Kish's number: of samples of equal weight, of which a mean is as certain."""
+        if self.weights is None:
+            return float(len(self))
+        w = self.weights / self.weights.max()
+        return float(w.sum() ** 2 / (w @ w))
+
+    @cached_property
+    def classes(self) -> np.ndarray | None:
+        """Class of every sample (n,), where the targets say of classes."""
+        if not self.labels:
+            return None
+        Y = to_host(self.Y)
+        return Y.argmax(axis=1) if Y.shape[1] > 1 else (Y[:, 0] > 0.5).astype(np.int64)
+
+    def taken(self, rows: np.ndarray | slice, /) -> Samples:
+        """Those at host indices, or a slice of a memory map, as they are."""
+        weights = None if self.weights is None else self.weights[rows]
+        return Samples(take(self.X, rows), take(self.Y, rows), weights, self.labels)
+
+    def splits(
+        self, rng: np.random.RandomState, /, *, at_most: int, share: float
+    ) -> list[tuple[Samples, Samples]]:
+        """Give samples to fit and samples held out, among at most so many.
+
+        Folds where they are few, else one held-out `share`; of every class its share, where it has
+        a sample for each fold. Of copies in a memory map, where they are not yet one sample, one
+        is drawn.
+        """
+        rows = np.arange(len(self))
+        if len(self) > at_most:
+            rows = np.sort(rng.choice(len(self), at_most, replace=False))
+        rows = without_copies(self.X, to_host(take(self.Y, rows)), rows)
+        classes = None if self.classes is None else self.classes[rows]
+        even = classes is not None and np.unique(classes, return_counts=True)[1].min() >= N_FOLDS
+        if len(rows) < FOLDS_BELOW:
+            folds = StratifiedKFold if even else KFold
+            splitter = folds(N_FOLDS, shuffle=True, random_state=rng)
+        else:
+            once = StratifiedShuffleSplit if even else ShuffleSplit
+            splitter = once(1, test_size=share, random_state=rng)
+        return [
+            (self.taken(rows[np.sort(inside)]), self.taken(rows[np.sort(outside)]))
+            for inside, outside in splitter.split(rows, classes)
+        ]
+
+
+def relative_weights(weights: np.ndarray | None, /) -> np.ndarray | None:
+    """Give weights (n,) of mean 1 where they are positive; None where all are equal.
+
+    To ten digits, so that rounding of another common factor cannot choose another model.
+    """
+    if weights is None or np.all(weights == weights[0]):
+        return None
+    shares = weights / weights.max()
+    mantissa, exponent = np.frexp(shares / np.mean(shares[shares > 0]))
+    return np.ldexp(np.round(np.ldexp(mantissa, _WEIGHT_BITS)), exponent - _WEIGHT_BITS)
+
+
+def take(x: Array, index: np.ndarray | slice, /) -> Array:
+    """Rows of `x` by host indices; of NumPy also by a slice."""
+    xp = array_namespace(x)
+    if isinstance(x, np.ndarray):
+        return x[index]
+    on = like(x)["device"]
+    return xp.take(x, xp.asarray(index, dtype=xp.int64, device=on), axis=0)
