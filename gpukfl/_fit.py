@@ -17,6 +17,7 @@ from gpukfl._registry import METHODS, TASKS
 from gpukfl._target import read_target, target_name
 from gpukfl._tuning import Tuning, length_of
 from gpukfl._warnings import warn
+from gpukfl.estimators._run import reported_to
 from gpukfl.estimators._threads import few_threads
 from gpukfl.estimators._validation import check_container, check_number
 from gpukfl.penalties import PENALTIES
@@ -173,11 +174,8 @@ def _fit_self_tuned(
 ) -> tuple[Any, list[dict[str, Any]]]:
     """Fit an estimator that chooses its own settings."""
     estimator.set_params(ridge="auto" if ridge == "tune" else ridge, max_time=max_time)
-    estimator._watch = lambda stage, k, history: report(stage, k, history.objective[-1])
-    try:
+    with reported_to(lambda stage, k, history: report(stage, k, history.objective[-1])):
         estimator.fit(X, y, sample_weight=sample_weight)
-    finally:
-        del estimator._watch
     estimator.set_params(max_time=None)
     return estimator, estimator.tuning_
 

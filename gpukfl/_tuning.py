@@ -12,9 +12,10 @@ from sklearn.base import clone, is_classifier
 from sklearn.model_selection import KFold, ShuffleSplit, StratifiedKFold, StratifiedShuffleSplit
 
 from gpukfl._array import Array, array_namespace, is_array, is_host, like, to_host
-from gpukfl._results import History, Status
+from gpukfl._results import Status
 from gpukfl._warnings import warn
 from gpukfl.estimators._copies import copies_of, is_numeric, total_weights, without_copies
+from gpukfl.estimators._run import reported_to
 from gpukfl.estimators._validation import one_at_a_time
 
 _TUNE_ROWS = 20_000  # rows that hyperparameters are tuned on, at most
@@ -103,14 +104,8 @@ class Tuning:
 
     def fit_one(self, estimator: Any, X: Any, y: Any, weights: Any, stage: str) -> Any:
         """Fit with progress."""
-        estimator._watch = lambda k, history: self._step(stage, k, history)
-        try:
+        with reported_to(lambda _, k, history: self.report(stage, k, history.objective[-1])):
             return estimator.fit(X, y, sample_weight=weights)
-        finally:
-            del estimator._watch
-
-    def _step(self, stage: str, k: int, history: History) -> None:
-        self.report(stage, k, history.objective[-1])
 
     def late(self) -> bool:
         """Whether the share of the time that tuning may take is spent."""

@@ -71,7 +71,6 @@ def test_hkrr_of_a_frame(hkrr_models):
     e = model.estimator
     assert e.mean_.shape == (D,)  # standardised
     assert (e.max_time, e.ridge, e.random_state) == (None, "auto", 0)
-    assert not hasattr(e, "_watch")
 
 
 def test_hkrr_of_classes(hkrr_models):

@@ -75,7 +75,6 @@ def test_a_frame_is_fitted(models):
     e = model.estimator
     assert model.transform(FRAME).shape == (N, e.n_effective_features_)
     assert (e.standardize, e.max_time, e.ridge, e.random_state) == (True, None, "auto", 0)
-    assert not hasattr(e, "_watch")
 
 
 def test_classes_and_targets_are_told_apart(models):

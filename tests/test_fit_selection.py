@@ -79,7 +79,6 @@ def test_a_frame_is_selected_from(models):
     e = model.estimator
     assert e.mean_.shape == (P,)  # standardised
     assert (e.max_time, e.ridge, e.random_state) == (None, "auto", 0)
-    assert not hasattr(e, "_watch")
 
 
 def test_classes_and_targets_are_told_apart(models):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import sys
 from collections.abc import Callable
 from typing import Any, Self
 
@@ -22,8 +21,8 @@ from gpukfl._array import (
     is_host,
     to_host,
 )
-from gpukfl._results import History
 from gpukfl._rows import Rows
+from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._standardization import warn_of_units
 from gpukfl.estimators._threads import few_threads
@@ -120,10 +119,11 @@ class ArrayRegressor(RegressorMixin):
             If the backend is not available.
         """
         self._check_parameters()
+        run = Run.of(self)
         X = validate_samples(self, X, reset=True, min_samples=2)
         y = validate_targets(y, X)
         with few_threads(X, X.shape[0], self.backend):
-            self._fit(Samples.of(X, as_columns(y), sample_weight, labels=False))
+            self._fit(Samples.of(X, as_columns(y), sample_weight, labels=False), run)
         if not self.standardize:
             warn_of_units(X, unit_free=self._unit_free)
         self._one_target = y.ndim == 1
@@ -154,23 +154,6 @@ class ArrayRegressor(RegressorMixin):
         """Give the R² of the predictions, averaged over targets."""
         truth = to_host(y) if is_array(y) else y
         return float(r2_score(truth, to_host(self.predict(X)), sample_weight=sample_weight))
-
-
-class Reporting:
-    """An estimator that says how its fit goes."""
-
-    verbose: int
-
-    def _tell(self, stage: str, k: int, history: History) -> None:
-        if self.verbose:
-            print(
-                f"{stage}: iteration {k + 1:4d}  objective {history.objective[-1]:.6g}  "
-                f"{history.seconds[-1]:.1f} s",
-                file=sys.stderr,
-            )
-        watch = getattr(self, "_watch", None)
-        if watch is not None:
-            watch(stage, k, history)
 
 
 class HostPickled(BaseEstimator):

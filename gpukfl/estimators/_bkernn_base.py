@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from gpukfl._array import (
@@ -25,6 +24,7 @@ from gpukfl.estimators._base import HostPickled
 from gpukfl.estimators._bkernn_problem import Problem
 from gpukfl.estimators._data import dtype_for, mover
 from gpukfl.estimators._features import LinearFeatures
+from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._validation import (
     check_choice,
@@ -109,15 +109,14 @@ class BKerNNBase(LinearFeatures, HostPickled):
         check_number("knots", self.knots, kind=whole, low=2, high=MAX_KNOTS, also=("auto", None))
         check_number("knot_tolerance", self.knot_tolerance, low=0, also=("auto",))
 
-    def _fit(self, samples: Samples) -> None:
+    def _fit(self, samples: Samples, run: Run) -> None:
         """Fit every target and set every attribute; nothing is set on an error."""
-        rng = check_random_state(self.random_state)
-        samples, held_out = self._split(samples, rng)
+        samples, held_out = self._split(samples, run.rng)
         X, (n, d) = samples.X, samples.X.shape
         m = max(50, min(2 * d, 200)) if self.n_particles == "auto" else int(self.n_particles)
         place = resolve_place(self.backend, X, dtype=dtype_for(self, X), work=n * m)
-        problem = Problem(self, samples, place, m, rng)
-        fit = problem.fit(held_out, getattr(self, "_watch", None))
+        problem = Problem(self, samples, place, m, run)
+        fit = problem.fit(held_out)
         self._keep(problem, fit, X)
 
     def _split(

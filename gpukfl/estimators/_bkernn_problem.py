@@ -16,8 +16,8 @@ from gpukfl._places import Place
 from gpukfl._results import History, Status
 from gpukfl._rows import Rows
 from gpukfl._warnings import warn
-from gpukfl.estimators._clock import Clock
 from gpukfl.estimators._data import Data
+from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
 from gpukfl.methods import BKerNNFit, RidgeSystem, ShapeFunctions, fit_bkernn, paper_ridge, rows_at
 from gpukfl.operators import (
@@ -49,10 +49,10 @@ class Problem(Data):
         samples: Samples,
         place: Place,
         m: int,
-        rng: np.random.RandomState,
+        run: Run,
     ) -> None:
         super().__init__(settings, samples, place)
-        self.m = m
+        self.m, self.run, rng = m, run, run.rng
         self.n_knots = self._choose_knots(samples.X)
         self.X = self.rows.whole() if self.n_knots is None else None
         ridge = settings.ridge
@@ -126,7 +126,7 @@ class Problem(Data):
             return BrownianKernel.of(self.X, W)
         return BinnedBrownianKernel.of(self.rows, W, n_knots=self.n_knots)
 
-    def fit(self, held_out: Samples | None, watch: Callable[..., None] | None) -> BKerNNFit:
+    def fit(self, held_out: Samples | None) -> BKerNNFit:
         """Run the method."""
         settings = self.settings
         penalty = make_penalty(settings.penalty, settings.concavity)
@@ -137,15 +137,15 @@ class Problem(Data):
                 UserWarning,
             )
             start, max_iter = array_namespace(start).zeros_like(start), 0
-        watcher = Watcher(self, held_out, watch)
+        watcher = Watcher(self, held_out)
         given = {"penalty": penalty, "penalty_strength": settings.penalty_strength}
-        rule, tol, clock = settings.step_size, settings.tol, Clock(settings.max_time)
+        rule, tol = settings.step_size, settings.tol
         first = None
         with np.errstate(over="ignore"):  # reported as an error
             if self.first_system is not None and held_out is None and not self.constant:
                 # Steps from a random start are coarse: the first half of them sees a sample
-                optimizer = ProximalGradient(rule, max_iter // 2, tol, clock.left())
-                progress = Watcher(self, None, watch)
+                optimizer = ProximalGradient(rule, max_iter // 2, tol, self.run.left())
+                progress = Watcher(self, None)
                 first = fit_bkernn(
                     *self.first_system, start, optimizer=optimizer, watch=progress, **given
                 )
@@ -158,7 +158,7 @@ class Problem(Data):
                 self.system,
                 start,
                 sample=self.sample_system,
-                optimizer=ProximalGradient(rule, max_iter, tol, clock.left()),
+                optimizer=ProximalGradient(rule, max_iter, tol, self.run.left()),
                 watch=watcher,
                 **given,
             )
@@ -215,9 +215,8 @@ class Watcher:
         self,
         problem: Problem,
         held_out: Samples | None,
-        watch: Callable[..., None] | None,
     ) -> None:
-        self.problem, self.watch = problem, watch
+        self.problem = problem
         self.best_score, self.waited = -math.inf, 0
         self.best_fit: BKerNNFit | None = None
         self.held_out: tuple[Array, Array] | None = None
@@ -227,14 +226,7 @@ class Watcher:
     def __call__(
         self, k: int, _: Array, finish: Callable[[], BKerNNFit], history: History
     ) -> Status | None:
-        if self.problem.settings.verbose:
-            print(
-                f"iteration {k + 1:4d}  objective {history.objective[-1]:.6g}  "
-                f"step {history.step[-1]:.3g}  {history.seconds[-1]:.1f} s",
-                file=sys.stderr,
-            )
-        if self.watch is not None:
-            self.watch(k, history)
+        self.problem.run.tell("fit", k, history)
         if self.held_out is None:
             return None
         history.validation_score.append(math.nan)  # as long as the other lists, come what may

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from gpukfl._array import Array, array_namespace, library_of, like
@@ -21,6 +20,7 @@ from gpukfl.estimators._data import (
     placed_root_weights,
     scaled_rows,
 )
+from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._validation import (
     check_finite_result,
@@ -112,7 +112,7 @@ class BrownianKernelRidge(ArrayRegressor, HostPickled):
         check_place(self)
         check_switch("standardize", self.standardize)
 
-    def _fit(self, samples: Samples) -> None:
+    def _fit(self, samples: Samples, run: Run) -> None:
         """Fit every target in its own units."""
         X, dtype = samples.X, dtype_for(self, samples.X)
         place = resolve_place(self.backend, X, dtype=dtype, work=len(samples) ** 2)
@@ -124,8 +124,7 @@ class BrownianKernelRidge(ArrayRegressor, HostPickled):
         check_overflow(rows, targets)
         s, n_effective = placed_root_weights(samples, place.reference), samples.n_effective
         ridge = paper_ridge(rows, n_effective) if self.ridge == "auto" else float(self.ridge)
-        rng = check_random_state(self.random_state)
-        system = RidgeSystem(targets, ridge or 1.0 / n_effective, s, rng=rng)
+        system = RidgeSystem(targets, ridge or 1.0 / n_effective, s, rng=run.rng)
         kernel = KernelMatrix(Brownian(), Z)
         solution = system.solve(kernel, rtol=system.tight())
         alpha = system.coefficients(solution.x)

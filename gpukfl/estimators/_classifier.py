@@ -11,6 +11,7 @@ from sklearn.metrics import accuracy_score
 
 from gpukfl._array import Array, array_namespace, is_array, library_of, like, to_host
 from gpukfl.estimators._base import finite_prediction, unchanged_on_error
+from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._standardization import warn_of_units
 from gpukfl.estimators._threads import few_threads
@@ -57,6 +58,7 @@ class OneHotClassifier(ClassifierMixin):
             If the backend is not available.
         """
         self._check_parameters()
+        run = Run.of(self)
         X = validate_samples(self, X, reset=True, min_samples=2)
         labels = validate_labels(y, X)
         classes, codes = np.unique(labels, return_inverse=True)
@@ -64,7 +66,7 @@ class OneHotClassifier(ClassifierMixin):
         if len(classes) <= 2:
             one_hot = one_hot[:, -1:]
         with few_threads(X, X.shape[0], self.backend):
-            self._fit(Samples.of(X, one_hot, sample_weight, labels=True))
+            self._fit(Samples.of(X, one_hot, sample_weight, labels=True), run)
         if not self.standardize:
             warn_of_units(X, unit_free=self._unit_free)
         self.classes_ = classes

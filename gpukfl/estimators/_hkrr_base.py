@@ -7,28 +7,26 @@ from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from gpukfl._array import Array, array_namespace, library_of, like, to_host
 from gpukfl._places import resolve_place
-from gpukfl._results import History, Status
+from gpukfl._results import Status
 from gpukfl._rows import Rows
 from gpukfl._warnings import warn
-from gpukfl.estimators._base import HostPickled, Reporting
-from gpukfl.estimators._clock import Clock
+from gpukfl.estimators._base import HostPickled
 from gpukfl.estimators._data import dtype_for, mover
 from gpukfl.estimators._features import LinearFeatures
 from gpukfl.estimators._hkrr_problem import (
     CENTERS,
     FIT_SHARE,
     OPTIMIZERS,
-    TUNE_SHARE,
     HyperKernelProblem,
     Solved,
     truncated,
 )
 from gpukfl.estimators._hkrr_search import FEWEST, Search, Setting
+from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._validation import (
     check_choice,
@@ -46,7 +44,7 @@ _QUIET = (Status.CONVERGED, Status.STALLED)  # no further progress is where a fi
 _NO_RIDGE = 1e-5  # where there are too few samples to choose one
 
 
-class HKRRBase(Reporting, LinearFeatures, HostPickled):
+class HKRRBase(LinearFeatures, HostPickled):
     """The common part: parameters, the fit, and everything but what a target means."""
 
     def __init__(
@@ -117,9 +115,8 @@ class HKRRBase(Reporting, LinearFeatures, HostPickled):
         for switch in ("learn_lengthscale", "warm_start", "normalize_y", "standardize"):
             check_switch(switch, getattr(self, switch))
 
-    def _fit(self, samples: Samples) -> None:
+    def _fit(self, samples: Samples, run: Run) -> None:
         """Fit every target and set every attribute; nothing is set on an error."""
-        clock = Clock(self.max_time)
         X, (n, d) = samples.X, samples.X.shape
         if self.n_components != "auto" and self.n_components > d:
             msg = (
@@ -130,14 +127,13 @@ class HKRRBase(Reporting, LinearFeatures, HostPickled):
         if self.n_centers != "auto" and wanted > n:
             msg = f"n_centers={wanted} is more than the {n} samples: all of them are centres"
             warn(msg, UserWarning)
-        rng = check_random_state(self.random_state)
         place = resolve_place(self.backend, X, dtype=dtype_for(self, X), work=n * min(n, wanted))
 
         def make(some: Samples) -> HyperKernelProblem:
-            return HyperKernelProblem(self, some, place, rng)
+            return HyperKernelProblem(self, some, place, run.rng)
 
         problem = make(samples)
-        search = Search(make, samples, rng, self, clock.left(TUNE_SHARE), self._tell)
+        search = Search(make, samples, self, run)
         setting, B, lengthscale, stopped = self._start(problem, search)
         steps = self.max_iter if setting.learned and not stopped else 0
         fit, model = problem.learn(
@@ -146,8 +142,8 @@ class HKRRBase(Reporting, LinearFeatures, HostPickled):
             setting.ridge,
             n_centers=wanted,
             max_iter=steps,
-            max_time=clock.left(FIT_SHARE),
-            watch=self._watched,
+            max_time=run.left(FIT_SHARE),
+            watch=lambda k, _, history: run.tell("fit", k, history),
         )
         if self.refit_centers is not None and not problem.constant:
             try:
@@ -173,16 +169,13 @@ class HKRRBase(Reporting, LinearFeatures, HostPickled):
             setting = Setting(k, ridge, learned=not problem.constant)
             return setting, B, problem.lengthscale(B, *problem.sample(problem.rng)), False
         try:
-            setting, B, lengthscale = search.run()
+            setting, B, lengthscale = search.choose()
         except KeyboardInterrupt:
             if search.best is None:  # interrupted before there was anything to start from
                 raise
             B, lengthscale = search.maps[0]
             return search.best, B, lengthscale, True
         return setting, B, lengthscale, False
-
-    def _watched(self, k: int, _: Array, history: History) -> None:
-        self._tell("fit", k, history)
 
     def _keep(
         self,

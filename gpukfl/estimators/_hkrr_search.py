@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
-
 from gpukfl._array import Array
-from gpukfl._results import History, Status
+from gpukfl._results import Status
 from gpukfl.estimators._held_out import HeldOut
-from gpukfl.estimators._hkrr_problem import RIDGES, TUNE_CENTERS, HyperKernelProblem, Solved
+from gpukfl.estimators._hkrr_problem import (
+    RIDGES,
+    TUNE_CENTERS,
+    TUNE_SHARE,
+    HyperKernelProblem,
+    Solved,
+)
+from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
 from gpukfl.methods import resized_map
 
@@ -45,21 +49,18 @@ class Search:
 
     make: Callable[[Samples], HyperKernelProblem]  # problem of some samples
     samples: Samples
-    rng: np.random.RandomState
     settings: Any
-    seconds: float | None = None
-    report: Callable[[str, int, History], None] = lambda *_: None
+    run: Run
     trials: list[dict[str, Any]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.begun = time.perf_counter()
         self.best: Setting | None = None
         self.maps: list[tuple[Array, float]] = []  # of each fold, at the best setting
 
-    def run(self) -> tuple[Setting, Array, float]:
+    def choose(self) -> tuple[Setting, Array, float]:
         """Choose: the setting, and a map and a lengthscale to start from."""
         share = self.settings.validation_fraction
-        folds = self.samples.splits(self.rng, at_most=_TUNE_ROWS, share=share)
+        folds = self.samples.splits(self.run.rng, at_most=_TUNE_ROWS, share=share)
         self.problems = [self.make(inside) for inside, _ in folds]
         self.held_out = [
             HeldOut.of(problem, outside)
@@ -98,7 +99,7 @@ class Search:
         return self.settings.n_components != "auto" and self.settings.ridge != "auto"
 
     def _late(self) -> bool:
-        return self.seconds is not None and time.perf_counter() - self.begun > self.seconds
+        return self.run.is_over(TUNE_SHARE)
 
     def _first(self) -> Setting:
         """Best start and its ridge, by the first fold's hold-out."""
@@ -152,7 +153,7 @@ class Search:
                 setting.ridge,
                 n_centers=TUNE_CENTERS,
                 max_iter=steps if setting.learned else 0,
-                watch=lambda k, _, history, name=name: self.report(name, k, history),  # type: ignore[misc]
+                watch=lambda k, _, history, name=name: self.run.tell(name, k, history),  # type: ignore[misc]
             )
             if fit.status is Status.INTERRUPTED:
                 raise KeyboardInterrupt

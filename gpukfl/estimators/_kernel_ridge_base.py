@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from gpukfl._array import (
@@ -30,6 +29,7 @@ from gpukfl._rows import Rows
 from gpukfl._warnings import warn
 from gpukfl.estimators._base import HostPickled
 from gpukfl.estimators._data import Data, dtype_for, mover
+from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._splits import folds, left_out_path
 from gpukfl.estimators._validation import (
@@ -132,22 +132,22 @@ class KernelRidgeBase(HostPickled):
         for switch in ("normalize_y", "standardize"):
             check_switch(switch, getattr(self, switch))
 
-    def _fit(self, samples: Samples) -> None:
+    def _fit(self, samples: Samples, run: Run) -> None:
         """Fit every target and set every attribute; nothing is set on an error."""
         X, n = samples.X, len(samples)
         work = n * min(n, 1000)
         place = resolve_place(self.backend, X, dtype=dtype_for(self, X), work=work)
         data = Data(self, samples, place)
-        run = _Run(self, data, check_random_state(self.random_state))
-        solved = run.solve()
-        self._keep(run, solved, X)
+        problem = _Problem(self, data, run.rng)
+        solved = problem.solve()
+        self._keep(problem, solved, X)
 
     def _best_of(self, path: RidgePath, _: int) -> float:
         """Ridge to solve with, of those that were scored on some number of samples."""
         return path.best
 
-    def _keep(self, run: _Run, solved: _Solved, X: Array) -> None:
-        data = run.data
+    def _keep(self, problem: _Problem, solved: _Solved, X: Array) -> None:
+        data = problem.data
         xp = array_namespace(data.reference)
         back = mover(X, dtype_for(self, X))
         with np.errstate(over="ignore"):
@@ -157,16 +157,16 @@ class KernelRidgeBase(HostPickled):
         self.dual_coef_, self.intercept_ = dual_coef, intercept
         self.centers_ = back(solved.Z)
         self._keep_scaling(data.rows, X)
-        self.kernel_, self.lengthscale_ = run.kernel, run.lengthscale
-        self.ridge_, self.ridge_path_ = run.ridge, run.path
+        self.kernel_, self.lengthscale_ = problem.kernel, problem.lengthscale
+        self.ridge_, self.ridge_path_ = problem.ridge, problem.path
         self.solver_, self.status_ = solved.solver, solved.status.name
         self.n_iter_, self.solve_residual_ = solved.n_iter, solved.residual
         self.jitter_, self.condition_ = solved.jitter, solved.condition
         self.place_ = f"{library_of(data.reference)} {data.reference.device}"
         self._library = library_of(X)
-        self._warn(run, solved)
+        self._warn(problem, solved)
 
-    def _warn(self, run: _Run, solved: _Solved) -> None:
+    def _warn(self, problem: _Problem, solved: _Solved) -> None:
         if solved.raised:
             msg = (
                 f"the kernel matrix is singular in this precision: {solved.jitter:.1e} of its mean "
@@ -176,19 +176,19 @@ class KernelRidgeBase(HostPickled):
         if solved.status is not Status.CONVERGED:
             msg = f"relative residual {solved.residual:.1e}: {solved.status.value}"
             warn(msg, ConvergenceWarning)
-        self._warn_of_rounding(run, solved)
-        if run.path is not None and not run.path.brackets:
-            self._warn_at_edge(run.path, run.ridge)
+        self._warn_of_rounding(problem, solved)
+        if problem.path is not None and not problem.path.brackets:
+            self._warn_at_edge(problem.path, problem.ridge)
 
-    def _warn_of_rounding(self, run: _Run, solved: _Solved) -> None:
+    def _warn_of_rounding(self, problem: _Problem, solved: _Solved) -> None:
         eps = epsilon(self.dual_coef_)
-        if solved.solver == "falkon" and run.ridge < epsilon(run.data.reference):
+        if solved.solver == "falkon" and problem.ridge < epsilon(problem.data.reference):
             what = "kernel values in this precision do not resolve it"
-        elif (moved := eps * _largest_ratio(solved.alpha, run.Y)) > _ROUNDING:
+        elif (moved := eps * _largest_ratio(solved.alpha, problem.Y)) > _ROUNDING:
             what = f"rounded coefficients move predictions by some {moved:.0%} of y's deviation"
         else:
             return
-        msg = f"at a ridge of {run.ridge:.1e} {what}: give a larger one, or float64 data"
+        msg = f"at a ridge of {problem.ridge:.1e} {what}: give a larger one, or float64 data"
         warn(msg, UserWarning)
 
     def _warn_at_edge(self, path: RidgePath, ridge: float) -> None:
@@ -214,7 +214,7 @@ class KernelRidgeBase(HostPickled):
         return tags
 
 
-class _Run:
+class _Problem:
     """One fit: kernel, ridge and solver as chosen, and the solution."""
 
     def __init__(self, settings: Any, data: Data, rng: np.random.RandomState) -> None:

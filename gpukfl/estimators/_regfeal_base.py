@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from gpukfl._array import (
@@ -26,12 +25,12 @@ from gpukfl._places import resolve_place
 from gpukfl._results import Status
 from gpukfl._rows import Rows
 from gpukfl._warnings import warn
-from gpukfl.estimators._base import HostPickled, Reporting
-from gpukfl.estimators._clock import Clock
+from gpukfl.estimators._base import HostPickled
 from gpukfl.estimators._data import Data, dtype_for, mover
 from gpukfl.estimators._features import DirectionProfiles
 from gpukfl.estimators._regfeal_retraining import HERMITE, Coordinates, Retraining
 from gpukfl.estimators._regfeal_search import RegFeaLSearch, Trial
+from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._validation import (
     check_choice,
@@ -57,10 +56,10 @@ FAR = 6.0  # standard deviations beyond which Hermite polynomials explode
 _TERMS = 10  # of the kernel for each random feature, from which these tell little
 
 _RIDGE = 1e-8  # the paper's λ, in units of d^(-(2-r)/r)
-_SEARCH_SHARE, _FIT_SHARE = 0.5, 0.8  # of max_time after which the search, and the fit, have ended
+_FIT_SHARE = 0.8  # of max_time after which the fit has ended
 
 
-class RegFeaLBase(Reporting, DirectionProfiles, Retraining, HostPickled):
+class RegFeaLBase(DirectionProfiles, Retraining, HostPickled):
     """The common part: parameters, the fit, and everything but what a target means."""
 
     def __init__(
@@ -136,12 +135,10 @@ class RegFeaLBase(Reporting, DirectionProfiles, Retraining, HostPickled):
 
     # ------------------------------------------------------------------ fit
 
-    def _fit(self, samples: Samples) -> None:
+    def _fit(self, samples: Samples, run: Run) -> None:
         """Fit every target and set every attribute; nothing is set on an error."""
-        clock = Clock(self.max_time)
         X, weights, n = samples.X, samples.weights, len(samples)
         self._check_retrain_weights(weights)
-        rng = check_random_state(self.random_state)
         dtype = dtype_for(self, X)
         place = resolve_place(self.backend, X, dtype=dtype, work=n * self.n_random_features)
 
@@ -156,19 +153,17 @@ class RegFeaLBase(Reporting, DirectionProfiles, Retraining, HostPickled):
             data,
             samples,
             self,
-            rng,
             lambda law, strength: self._method(law, strength, None),
-            lambda: clock.is_over(_SEARCH_SHARE),
-            self._tell,
+            run,
         )
         chosen, stopped = self._chosen(search)
-        method = self._method(*chosen.at, clock.left(_FIT_SHARE))
+        method = self._method(*chosen.at, run.left(_FIT_SHARE))
         fit = method.run(
             data.rows,
             data.Y,
             data.weights,
-            rng,
-            watch=lambda k, fit: self._tell("fit", k, fit.history),
+            run.rng,
+            watch=lambda k, fit: run.tell("fit", k, fit.history),
         )
         if stopped:
             fit.status = Status.INTERRUPTED
@@ -205,7 +200,7 @@ class RegFeaLBase(Reporting, DirectionProfiles, Retraining, HostPickled):
     def _chosen(self, search: RegFeaLSearch) -> tuple[Trial, bool]:
         """Give what the search chose, and whether the user interrupted it."""
         try:
-            return search.run(), False
+            return search.choose(), False
         except KeyboardInterrupt:
             if not search.trials:  # interrupted before anything was learned
                 raise

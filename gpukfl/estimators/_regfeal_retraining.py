@@ -163,7 +163,7 @@ class CautiousKernelRidge(KernelRidgeRegressor):
     def _best_of(self, path: RidgePath, n: int) -> float:
         return path.largest_good(n**-0.5)
 
-    def _warn(self, run: Any, solved: Any) -> None:
+    def _warn(self, problem: Any, solved: Any) -> None:
         pass
 
 

@@ -14,6 +14,7 @@ from gpukfl._results import Status
 from gpukfl.estimators._data import Data
 from gpukfl.estimators._regfeal_fold import Fold
 from gpukfl.estimators._regfeal_retraining import HERMITE, LEAST, Coordinates
+from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
 from gpukfl.methods import (
     DegreeLaw,
@@ -32,6 +33,7 @@ SQUARES, SQUARES_STRENGTH = DegreeLaw(largest=2), 0.01  # another scout, of many
 
 _COVERED = 4  # random features for each tuple of degree up to 2 below which these are many
 _FEWEST = 20  # rows with which anything is held out
+_SHARE = 0.5  # of max_time after which the search has ended
 _ROWS = 5_000  # that settings are chosen on
 _FEATURES = 5_000  # with which they are, at most: with fewer, other settings are best
 _ITERATIONS = 4
@@ -67,13 +69,11 @@ class RegFeaLSearch:
     data: Data
     samples: Samples
     settings: Any
-    rng: np.random.RandomState
     method: Callable[[DegreeLaw, float], RegFeaL]
-    late: Callable[[], bool]
-    tell: Callable[..., None]
+    run: Run
     trials: list[Trial] = field(default_factory=list)
 
-    def run(self) -> Trial:
+    def choose(self) -> Trial:
         """Choose the law and μ; Ctrl-C leaves the best so far in `best`."""
         start = self._start()
         if not self._is_open or self._has_nothing_to_hold_out:
@@ -94,7 +94,7 @@ class RegFeaLSearch:
 
     def coordinates(self, trial: Trial) -> Coordinates | None:
         """Give what to retrain on; None where that was not looked at."""
-        if not (self.trials or self._has_nothing_to_hold_out or self.late()):
+        if not (self.trials or self._has_nothing_to_hold_out or self._late()):
             trial = self._evaluate(trial.at)
             self._look_at_directions(trial)
         return trial.coordinates
@@ -103,13 +103,16 @@ class RegFeaLSearch:
     def folds(self) -> list[Fold]:
         """Rows to fit, and rows that are held out."""
         share = self.settings.validation_fraction
-        splits = self.samples.splits(self.rng, at_most=_ROWS, share=share)
+        splits = self.samples.splits(self.run.rng, at_most=_ROWS, share=share)
         return [Fold.of(self.make(inside), inside, outside) for inside, outside in splits]
 
     @property
     def best(self) -> Trial:
         """Best point so far; the last word is that of what predicts in the end."""
         return max(self.trials, key=lambda trial: (trial.retrained_score, trial.score))
+
+    def _late(self) -> bool:
+        return self.run.is_over(_SHARE)
 
     @property
     def _opens_law(self) -> bool:
@@ -163,13 +166,13 @@ class RegFeaLSearch:
     def _climb(self, scouts: list[Point], laws: Any, strengths: Any) -> None:
         """Go from the best scout to better neighbours."""
         for point in scouts:
-            if not self.trials or not self.late():
+            if not self.trials or not self._late():
                 self._evaluate(point)
         best, moving = self._in_order()[0], True
-        while moving and not self.late():
+        while moving and not self._late():
             moving = False
             for point in _neighbours(best.at, laws, strengths):
-                if self.late() or any(trial.at == point for trial in self.trials):
+                if self._late() or any(trial.at == point for trial in self.trials):
                     continue
                 trial = self._evaluate(point)
                 if trial.score > best.score + _GAIN:
@@ -207,7 +210,7 @@ class RegFeaLSearch:
             behind.fits.clear()
         if trial.fits and self._is_open:
             name = f"tune {point[0].described}, strength {point[1]:g}"
-            self.tell(name, len(self.trials) - 1, trial.fits[-1].history)
+            self.run.tell(name, len(self.trials) - 1, trial.fits[-1].history)
         return trial
 
     def _first_turns(self, trial: Trial) -> list[FirstTurn]:
@@ -229,7 +232,7 @@ class RegFeaLSearch:
 
     def _look_at_directions(self, trial: Trial) -> None:
         """Retrain on the directions of each fold, in several ways."""
-        if not trial.fits or self.late():
+        if not trial.fits or self._late():
             return
         method = self._method_at(trial.at)
         found = [method.directions(fit) for fit in trial.fits]

@@ -25,9 +25,9 @@ from gpukfl._places import resolve_place
 from gpukfl._results import Status
 from gpukfl._rows import Rows
 from gpukfl._warnings import warn
-from gpukfl.estimators._base import HostPickled, Reporting
-from gpukfl.estimators._clock import Clock
+from gpukfl.estimators._base import HostPickled
 from gpukfl.estimators._data import dtype_for, mover
+from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._selected import SelectedVariables
 from gpukfl.estimators._selection_problem import Predictor, SelectionProblem, selection_kernel
@@ -45,10 +45,10 @@ from gpukfl.methods import Selection
 from gpukfl.operators import KernelOperator
 
 _QUIET = (Status.CONVERGED, Status.STALLED)  # no further progress is where a fit may well end
-_TUNE_SHARE, _SELECT_SHARE = 0.5, 0.9  # of max_time after which tuning, and selection, have ended
+_SELECT_SHARE = 0.9  # of max_time after which the selection has ended
 
 
-class SelectionBase(Reporting, SelectedVariables, HostPickled):
+class SelectionBase(SelectedVariables, HostPickled):
     """The common part: parameters, the fit, and everything but what a target means."""
 
     _unit_free = True  # the anchor takes it up
@@ -121,18 +121,16 @@ class SelectionBase(Reporting, SelectedVariables, HostPickled):
         for switch in ("hierarchical", "normalize_y", "standardize"):
             check_switch(switch, getattr(self, switch))
 
-    def _fit(self, samples: Samples) -> None:
+    def _fit(self, samples: Samples, run: Run) -> None:
         """Fit every target and set every attribute; nothing is set on an error."""
-        clock = Clock(self.max_time)
         X, (n, p) = samples.X, samples.X.shape
-        rng = check_random_state(self.random_state)
         place = resolve_place(self.backend, X, dtype=dtype_for(self, X), work=n * p)
 
         def make(some: Samples) -> SelectionProblem:
-            return SelectionProblem(self, some, place, rng)
+            return SelectionProblem(self, some, place, run.rng)
 
         problem = make(samples)
-        search = Search(make, samples, rng, self, clock.left(_TUNE_SHARE), self._tell)
+        search = Search(make, samples, self, run)
         setting, stopped = self._setting(problem, search)
         objective = problem.objective(setting.ridge)
         if stopped:
@@ -144,13 +142,13 @@ class SelectionBase(Reporting, SelectedVariables, HostPickled):
             selection = problem.run(
                 objective,
                 setting.sparsity,
-                max_time=clock.left(_SELECT_SHARE),
-                watch=lambda k, history: self._tell("selection", k, history),
+                max_time=run.left(_SELECT_SHARE),
+                watch=lambda k, history: run.tell("selection", k, history),
             )
         self.selection_frequencies_: np.ndarray | None = None
         self.stability_threshold_: float | None = None
         if self.n_subsamples and not problem.constant and selection.status in _QUIET:
-            selection = self._stable(make, samples, setting, selection, clock)
+            selection = self._stable(make, samples, setting, selection, run)
         try:
             last = problem.fit_selected(selection, setting.ridge)
         except KeyboardInterrupt:  # the quickest fit, which another one ends
@@ -173,7 +171,7 @@ class SelectionBase(Reporting, SelectedVariables, HostPickled):
         if (self.ridge != "auto" and self.sparsity != "tune") or problem.n < FEWEST:
             return given, False
         try:
-            return search.run(), False
+            return search.choose(), False
         except KeyboardInterrupt:
             if not search.trials:  # interrupted before anything was selected
                 raise
@@ -187,7 +185,7 @@ class SelectionBase(Reporting, SelectedVariables, HostPickled):
         samples: Samples,
         setting: Setting,
         selection: Selection,
-        clock: Clock,
+        run: Run,
     ) -> Selection:
         """Keep the variables that are selected on enough halves of the samples."""
 
@@ -205,7 +203,7 @@ class SelectionBase(Reporting, SelectedVariables, HostPickled):
                 len(samples),
                 self.n_subsamples,
                 rng,
-                lambda: clock.is_over(_SELECT_SHARE),
+                lambda: run.is_over(_SELECT_SHARE),
             )
         except KeyboardInterrupt:
             return replace(selection, status=Status.INTERRUPTED)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 
 from gpukfl._array import Array, array_namespace, to_host
 from gpukfl._results import History, Status
+from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._selection_problem import SelectionProblem
 from gpukfl.methods import DenseSelection, Selection, largest_sparsity
@@ -20,6 +20,7 @@ RIDGES = (0.1, 0.01, 0.001, 0.0001)
 DEFAULT_RIDGE = 0.01  # the paper's
 
 _ROWS = 1_250  # rows that settings are chosen on, at most: the exact form is quick there
+_SHARE = 0.5  # of max_time after which the choice has ended
 _LOWEST = 1e-3  # smallest γ of a path, relative to the largest
 
 
@@ -53,17 +54,14 @@ class Search:
 
     make: Callable[[Samples], SelectionProblem]  # problem of some samples
     samples: Samples
-    rng: np.random.RandomState
     settings: Any
-    seconds: float | None = None
-    report: Callable[[str, int, History], None] = lambda *_: None
+    run: Run
     trials: list[Trial] = field(default_factory=list)
 
-    def run(self) -> Setting:
+    def choose(self) -> Setting:
         """Choose; with the time over, among what was tried."""
-        self._begun = time.perf_counter()
         share = self.settings.validation_fraction
-        splits = self.samples.splits(self.rng, at_most=_ROWS, share=share)
+        splits = self.samples.splits(self.run.rng, at_most=_ROWS, share=share)
         folds = [self._fold(inside, outside) for inside, outside in splits]
         ridges = RIDGES if self.settings.ridge == "auto" else (float(self.settings.ridge),)
         for ridge in ridges:
@@ -78,7 +76,7 @@ class Search:
         return chosen.setting
 
     def _late(self) -> bool:
-        return self.seconds is not None and time.perf_counter() - self._begun > self.seconds
+        return self.run.is_over(_SHARE)
 
     def _fold(self, inside: Samples, outside: Samples) -> tuple[SelectionProblem, _HeldOut]:
         problem = self.make(inside)
@@ -127,7 +125,7 @@ class Search:
             )
 
     def _watch(self, stage: str) -> Callable[[int, History], None]:
-        return lambda k, history: self.report(stage, k, history)
+        return lambda k, history: self.run.tell(stage, k, history)
 
     def _best(self) -> Trial:
         lowest = min(self.trials, key=lambda trial: trial.loss.sum())

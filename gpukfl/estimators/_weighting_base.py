@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from gpukfl._array import (
@@ -26,10 +25,10 @@ from gpukfl._places import resolve_place
 from gpukfl._results import Status
 from gpukfl._rows import Rows
 from gpukfl._warnings import warn
-from gpukfl.estimators._base import HostPickled, Reporting
-from gpukfl.estimators._clock import Clock
+from gpukfl.estimators._base import HostPickled
 from gpukfl.estimators._data import dtype_for, mover
 from gpukfl.estimators._features import DirectionProfiles
+from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples, take
 from gpukfl.estimators._validation import (
     check_choice,
@@ -58,13 +57,13 @@ from gpukfl.methods import (
 from gpukfl.operators import FeatureOperator
 
 _QUIET = (Status.CONVERGED, Status.STALLED)  # no further progress is where a fit may well end
-_SEARCH_SHARE, _FIT_SHARE = 0.4, 0.9  # of max_time after which the search, and the pass, have ended
+_FIT_SHARE = 0.9  # of max_time after which the pass has ended
 _GRADIENTS = 500  # rows at which gradients show what matters
 _DIFFERENCES = 50  # rows, where these are differences of features in every column
 _LARGEST_LOG = 300.0  # beyond this a bound says nothing anyway
 
 
-class WeightingBase(Reporting, DirectionProfiles, HostPickled):
+class WeightingBase(DirectionProfiles, HostPickled):
     """The common part: parameters, the fit, and everything but what a target means."""
 
     normalize_y = True  # of a regression
@@ -137,18 +136,14 @@ class WeightingBase(Reporting, DirectionProfiles, HostPickled):
 
     # ------------------------------------------------------------------ fit
 
-    def _fit(self, samples: Samples) -> None:
+    def _fit(self, samples: Samples, run: Run) -> None:
         """Fit every target and set every attribute; nothing is set on an error."""
-        clock = Clock(self.max_time)
-        rng = check_random_state(self.random_state)
         X, n = samples.X, len(samples)
         place = resolve_place(self.backend, X, dtype=dtype_for(self, X), work=n * self.n_parameters)
 
-        problem = WeightingProblem(self, samples, place, rng)
-        search = InstantiationSearch(
-            problem, self, rng, lambda: clock.is_over(_SEARCH_SHARE), self._tell
-        )
-        learned, tuning = self._learn(problem, search, clock)
+        problem = WeightingProblem(self, samples, place, run.rng)
+        search = InstantiationSearch(problem, self, run)
+        learned, tuning = self._learn(problem, search, run)
         self.pruning_: list[dict[str, Any]] | None = None
         chosen = None
         if self.prune is not None:
@@ -162,11 +157,11 @@ class WeightingBase(Reporting, DirectionProfiles, HostPickled):
         self._warn(problem, learned)
 
     def _learn(
-        self, problem: WeightingProblem, search: InstantiationSearch, clock: Clock
+        self, problem: WeightingProblem, search: InstantiationSearch, run: Run
     ) -> tuple[Learned, list[dict[str, Any]]]:
         """Give the best fit, and what was compared with it."""
         try:
-            instantiation = search.run()
+            instantiation = search.choose()
         except KeyboardInterrupt:
             if not search.trials:  # interrupted before anything was learned
                 raise
@@ -177,9 +172,9 @@ class WeightingBase(Reporting, DirectionProfiles, HostPickled):
             return best, search.report(best, best)
         last = problem.learn(
             problem.operator(instantiation, search.parameters(instantiation)),
-            late=lambda: clock.is_over(_FIT_SHARE),
-            left=lambda: clock.left(_FIT_SHARE),
-            tell=self._tell,
+            late=lambda: run.is_over(_FIT_SHARE),
+            left=lambda: run.left(_FIT_SHARE),
+            tell=run.tell,
             validate=bool(search.trials),
         )
         learned = search.better(last)

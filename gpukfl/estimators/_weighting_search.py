@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,11 +9,13 @@ import numpy as np
 
 from gpukfl._array import to_host
 from gpukfl._results import Status
+from gpukfl.estimators._run import Run
 from gpukfl.estimators._weighting_problem import Learned, WeightingProblem
 from gpukfl.instantiations import INSTANTIATIONS, GaussianSign, Instantiation, Stumps
 from gpukfl.methods import scored_rows
 
 _PARAMETERS = 300  # with which an instantiation is chosen
+_SHARE = 0.4  # of max_time after which the search has ended
 
 CANDIDATES: dict[str, list[Instantiation]] = {
     "gaussian_sign": [GaussianSign(constant=c) for c in (0.9, 0.5, 0.1, 0.01)],
@@ -32,12 +33,10 @@ class InstantiationSearch:
 
     problem: WeightingProblem
     settings: Any
-    rng: np.random.RandomState
-    late: Callable[[], bool]
-    tell: Callable[..., None]
+    run: Run
     trials: list[tuple[Instantiation, Learned]] = field(default_factory=list)
 
-    def run(self) -> Instantiation:
+    def choose(self) -> Instantiation:
         """Choose; Ctrl-C or the end of time leave the best so far."""
         found, d = candidates(self.settings.instantiation), self.problem.d
         if len(found) == 1:
@@ -47,17 +46,19 @@ class InstantiationSearch:
             problem = problem.part(scored_rows(problem.n))
         count = min(self.settings.n_parameters, _PARAMETERS)
         # The same normal draws for all candidates of one kind
-        seed = self.rng.randint(2**31 - 1)
+        seed = self.run.rng.randint(2**31 - 1)
         for candidate in found:
             instantiation = candidate.resolved(d)
             W = instantiation.draw(count, d, np.random.RandomState(seed))
             learned = problem.learn(problem.operator(instantiation, W), validate=True)
             if learned.validated is not None:
                 self.trials.append((instantiation, learned))
-                self.tell(f"tune {described(instantiation)}", len(self.trials) - 1, learned.history)
+                self.run.tell(
+                    f"tune {described(instantiation)}", len(self.trials) - 1, learned.history
+                )
             if learned.status is Status.INTERRUPTED:
                 raise KeyboardInterrupt
-            if self.trials and self.late():
+            if self.trials and self.run.is_over(_SHARE):
                 break
         return self.best[0]
 
@@ -66,7 +67,7 @@ class InstantiationSearch:
         first = [to_host(self.best[1].operator.W)] if self.trials else []
         missing = self.settings.n_parameters - sum(len(W) for W in first)
         if missing:
-            first.append(instantiation.draw(missing, self.problem.d, self.rng))
+            first.append(instantiation.draw(missing, self.problem.d, self.run.rng))
         return np.concatenate(first)
 
     @property

@@ -231,23 +231,22 @@ def test_a_large_fit_judges_its_trials_on_a_sample_first(monkeypatch):
 def test_a_fit_that_ends_among_its_first_steps_is_solved_on_all_rows(monkeypatch, status):
     from gpukfl import BKerNNRegressor
     from gpukfl.estimators import _bkernn_problem
+    from gpukfl.estimators._run import reported_to
 
     monkeypatch.setattr(_bkernn_problem, "_SAMPLE_FROM", 500)
     monkeypatch.setattr(_bkernn_problem, "_FIRST_SHARE", 2)
     rng = np.random.default_rng(1)
     X = rng.standard_normal((600, 3))
     y = np.abs(X[:, 0])
-    model = BKerNNRegressor(5, max_iter=20, tol=0.0, random_state=0)
-    if status == "TIME_LIMIT":
-        model.set_params(max_time=1e-6)
-    else:
+    limit = 1e-6 if status == "TIME_LIMIT" else None
+    model = BKerNNRegressor(5, max_iter=20, tol=0.0, max_time=limit, random_state=0)
 
-        def interrupt(k, history):
-            if k == 2:
-                raise KeyboardInterrupt
+    def report(_, k, __):
+        if status == "INTERRUPTED" and k == 2:
+            raise KeyboardInterrupt
 
-        model._watch = interrupt
-    model.fit(X, y)
+    with reported_to(report):
+        model.fit(X, y)
     assert model.status_ == status
     assert 1 <= model.n_iter_ <= 3
     assert model.score(X, y) > 0.5

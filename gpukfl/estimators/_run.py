@@ -1,0 +1,71 @@
+"""One fit on its way: the time it may take, its random numbers, and who is told of its steps."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from typing import Any, Self
+
+from sklearn.utils import check_random_state
+
+from gpukfl._results import History
+
+_NO_TIME = 1e-3  # seconds that are left when all are spent
+
+Report = Callable[[str, int, History], None]  # of a stage, a step, and all steps of the stage
+_reports: ContextVar[Report | None] = ContextVar("gpukfl_reports", default=None)
+
+
+@contextlib.contextmanager
+def reported_to(report: Report, /) -> Iterator[None]:
+    """Tell `report` of every step of the fits that begin in here."""
+    before = _reports.set(report)
+    try:
+        yield
+    finally:
+        _reports.reset(before)
+
+
+class Run:
+    """What all parts of one fit share.
+
+    Attributes
+    ----------
+    rng : RandomState
+        Draws on the host, in the order of the fit.
+    """
+
+    def __init__(self, max_time: float | None, random_state: Any, verbose: int, /) -> None:
+        self.rng = check_random_state(random_state)
+        self._max_time, self._begun = max_time, time.perf_counter()
+        self._verbose, self._report = verbose, _reports.get()
+
+    @classmethod
+    def of(cls, settings: Any, /) -> Self:
+        """Begin a fit with an estimator's parameters; some have no `max_time` and no `verbose`."""
+        limit, verbose = getattr(settings, "max_time", None), getattr(settings, "verbose", 0)
+        return cls(limit, settings.random_state, verbose)
+
+    def left(self, share: float = 1.0) -> float | None:
+        """Seconds until a share of the time is spent, or a moment; None where there is no limit."""
+        if self._max_time is None:
+            return None
+        return max(share * self._max_time - (time.perf_counter() - self._begun), _NO_TIME)
+
+    def is_over(self, share: float = 1.0) -> bool:
+        """Whether a share of the time is spent."""
+        return self.left(share) == _NO_TIME
+
+    def tell(self, stage: str, k: int, history: History) -> None:
+        """Say that step `k` of a stage is done."""
+        if self._verbose:
+            print(
+                f"{stage}: iteration {k + 1:4d}  objective {history.objective[-1]:.6g}  "
+                f"{history.seconds[-1]:.1f} s",
+                file=sys.stderr,
+            )
+        if self._report is not None:
+            self._report(stage, k, history)
