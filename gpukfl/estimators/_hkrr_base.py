@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from gpukfl.estimators._hkrr_problem import (
     Solved,
     truncated,
 )
-from gpukfl.estimators._hkrr_search import FEWEST, Search, Setting
+from gpukfl.estimators._hkrr_search import FEWEST, HKRRSearch, Setting
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._validation import (
@@ -133,7 +134,7 @@ class HKRRBase(LinearFeatures, HostPickled):
             return HyperKernelProblem(self, some, place, run.rng)
 
         problem = make(samples)
-        search = Search(make, samples, self, run)
+        search = HKRRSearch(make, samples, self, run)
         setting, B, lengthscale, stopped = self._start(problem, search)
         steps = self.max_iter if setting.learned and not stopped else 0
         fit, model = problem.learn(
@@ -154,7 +155,7 @@ class HKRRBase(LinearFeatures, HostPickled):
         self._keep(problem, fit, model, search, X, stopped)
 
     def _start(
-        self, problem: HyperKernelProblem, search: Search
+        self, problem: HyperKernelProblem, search: HKRRSearch
     ) -> tuple[Setting, Array, float, bool]:
         """Give setting, map and lengthscale to start from, and whether the user interrupted."""
         if problem.constant:
@@ -168,21 +169,24 @@ class HKRRBase(LinearFeatures, HostPickled):
             B = problem.starts(k)[-1]
             setting = Setting(k, ridge, learned=not problem.constant)
             return setting, B, problem.lengthscale(B, *problem.sample(problem.rng)), False
+        stopped = False
         try:
-            setting, B, lengthscale = search.choose()
+            search.choose()
         except KeyboardInterrupt:
-            if search.best is None:  # interrupted before there was anything to start from
+            if search.tuner is None:  # interrupted before there was anything to start from
                 raise
-            B, lengthscale = search.maps[0]
-            return search.best, B, lengthscale, True
-        return setting, B, lengthscale, False
+            stopped = True
+        setting, start = search.best()
+        if not (stopped or any(trial.setting.learned for trial in search.trials)):
+            setting = replace(setting, learned=True)  # nothing says that this gains nothing
+        return setting, start.B, start.lengthscale, stopped
 
     def _keep(
         self,
         problem: HyperKernelProblem,
         fit: HKRRFit,
         model: Solved,
-        search: Search,
+        search: HKRRSearch,
         X: Array,
         stopped: bool,
     ) -> None:
@@ -200,16 +204,7 @@ class HKRRBase(LinearFeatures, HostPickled):
         self.lengthscale_, self.ridge_ = model.lengthscale, float(model.ridge)
         self.feature_matrix_ = self.B_.T @ self.B_
         self._keep_directions(to_host(self.B_).T)
-        self.tuning_ = [
-            {
-                "n_components": trial["setting"].components,
-                "ridge": trial["setting"].ridge,
-                "learned": trial["setting"].learned,
-                "score": trial["score"],
-                "chosen": trial["chosen"],
-            }
-            for trial in search.trials
-        ]
+        self.tuning_ = search.report()
         self.history_, self.n_iter_ = fit.history, len(fit.history)
         status = Status.INTERRUPTED if stopped else fit.status
         self.status_ = (status if self.learned_ or stopped else Status.CONVERGED).name

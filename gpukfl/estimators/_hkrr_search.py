@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from gpukfl._array import Array
@@ -18,6 +18,7 @@ from gpukfl.estimators._hkrr_problem import (
 )
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
+from gpukfl.estimators._search import Search, Trial, climbed, untried
 from gpukfl.methods import resized_map
 
 FEWEST = 20  # rows with which anything is held out
@@ -38,92 +39,77 @@ class Setting:
     learned: bool = True
 
 
-@dataclass
-class Search:
-    """Joint choice of the number of components and the ridge by hold-out (Section 4.3).
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """What a fold gives: the map, and a model of it."""
 
-    Goes from the best start to neighbours on the grid, each fit warm-started by the best so far.
-    The start itself, without learning, is the first setting tried: on small noisy data learning a
-    map may gain nothing.
+    B: Array  # (k, d)
+    lengthscale: float
+    model: Solved | None = None
+
+
+Trials = Sequence[Trial[Setting, Learned]]
+
+
+@dataclass(frozen=True, eq=False)
+class Fold:
+    """Samples to learn a map of, and samples held out."""
+
+    problem: HyperKernelProblem
+    held_out: HeldOut
+
+    def learn(self, setting: Setting, start: Learned | None, run: Run, /) -> Learned:
+        """Learn the map, in few steps where rows are many."""
+        problem, steps = self.problem, self.problem.settings.max_iter
+        assert start is not None
+        name = f"tune {setting.components} components, ridge {setting.ridge:.0e}"
+        if problem.n >= _MANY_ROWS:
+            steps = min(_TUNE_STEPS, steps)
+        fit, model = problem.learn(
+            resized_map(start.B, setting.components, rng=problem.rng),
+            start.lengthscale,
+            setting.ridge,
+            n_centers=TUNE_CENTERS,
+            max_iter=steps if setting.learned else 0,
+            watch=lambda k, _, history: run.tell(name, k, history),
+        )
+        if fit.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt
+        return Learned(fit.B, fit.lengthscale, model)
+
+    def predict(self, learned: Learned, /) -> Array:
+        """Predict the held-out samples."""
+        assert learned.model is not None
+        return self.problem.predict(learned.model, self.held_out.X)
+
+
+@dataclass(frozen=True, eq=False)
+class Tuner:
+    """Goes from the best start to neighbours on the grid while that gains.
+
+    Each fit begins from the best so far. The start itself, without learning, is the first setting
+    tried: on small noisy data learning a map may gain nothing.
     """
 
-    make: Callable[[Samples], HyperKernelProblem]  # problem of some samples
-    samples: Samples
     settings: Any
-    run: Run
-    trials: list[dict[str, Any]] = field(default_factory=list)
+    d: int
+    first: Setting
+    start: list[Learned]  # of the folds
 
-    def __post_init__(self) -> None:
-        self.best: Setting | None = None
-        self.maps: list[tuple[Array, float]] = []  # of each fold, at the best setting
+    def best(self, trials: Trials, /) -> tuple[Setting, list[Learned]]:
+        """Give the setting to go on from, and the maps of the folds."""
+        if not trials:
+            return self.first, self.start
+        trial = climbed(trials, lambda score: _GAIN * (1.0 - score))
+        return trial.setting, trial.learned
 
-    def choose(self) -> tuple[Setting, Array, float]:
-        """Choose: the setting, and a map and a lengthscale to start from."""
-        share = self.settings.validation_fraction
-        folds = self.samples.splits(self.run.rng, at_most=_TUNE_ROWS, share=share)
-        self.problems = [self.make(inside) for inside, _ in folds]
-        self.held_out = [
-            HeldOut.of(problem, outside)
-            for problem, (_, outside) in zip(self.problems, folds, strict=True)
-        ]
-        self.best = self._first()
-        if self._fixed:
-            return self.best, *self.maps[0]
-        try:
-            self._climb(self.best)
-        finally:  # an interruption keeps the best so far
-            for trial in self.trials:
-                trial["chosen"] = trial["setting"] == self.best
-        if any(trial["setting"].learned for trial in self.trials):
-            return self.best, *self.maps[0]
-        # There was no time to see whether learning gains
-        return replace(self.best, learned=True), *self.maps[0]
+    def propose(self, trials: Trials, /) -> Setting | None:
+        """Give the next neighbour of the best."""
+        return untried(self._neighbours(self.best(trials)[0]), trials) if trials else self.first
 
-    def _climb(self, best: Setting) -> None:
-        """Go to neighbours while that gains."""
-        score, self.maps = self._evaluate(best, self.maps)
-        while not self._late():
-            for setting in self._neighbours(best):
-                if self._late() or any(t["setting"] == setting for t in self.trials):
-                    continue
-                new, maps = self._evaluate(setting, self.maps)
-                if new > score + _GAIN * (1.0 - score):
-                    best, score, self.maps = setting, new, maps
-                    self.best = best
-                    break
-            else:
-                break
-
-    @property
-    def _fixed(self) -> bool:
-        return self.settings.n_components != "auto" and self.settings.ridge != "auto"
-
-    def _late(self) -> bool:
-        return self.run.is_over(TUNE_SHARE)
-
-    def _first(self) -> Setting:
-        """Best start and its ridge, by the first fold's hold-out."""
-        problem, held_out = self.problems[0], self.held_out[0]
-        k = self.settings.n_components
-        k = min(problem.d, _START_COMPONENTS) if k == "auto" else min(int(k), problem.d)
-        (sample, weights), Z = problem.sample(problem.rng), problem.centers(TUNE_CENTERS)
-        found = []
-        for number, B in enumerate(problem.starts(k)):
-            ell = problem.lengthscale(B, sample, weights)
-            system = problem.system(problem.kernel, Z, B / ell)
-            ridge = self.settings.ridge
-            if ridge == "auto":
-                ridge = system.path(RIDGES).largest_good()
-            alpha, factor = system.solve(float(ridge))
-            model = Solved(B, ell, Z, alpha, ridge, factor)
-            predicted = problem.predict(model, held_out.X)
-            error, around = held_out.error(predicted), held_out.spread
-            found.append((around - error, -number, ridge, B, ell))
-            if self._late():
-                break
-        _, _, ridge, B, ell = max(found, key=lambda entry: entry[:2])
-        self.maps = [(B, ell)] * len(self.problems)
-        return Setting(k, float(ridge), learned=self._fixed)
+    def starts(self, setting: Setting, trials: Trials, /) -> list[Learned]:  # noqa: ARG002
+        """Begin every fold from its best map."""
+        return self.best(trials)[1]
 
     def _neighbours(self, at: Setting) -> list[Setting]:
         around = [Setting(at.components, at.ridge)]
@@ -131,39 +117,78 @@ class Search:
             k = RIDGES.index(at.ridge)
             around += [Setting(at.components, r) for r in RIDGES[max(k - 1, 0) : k + 2]]
         if self.settings.n_components == "auto":
-            sizes = components_grid(self.problems[0].d)
+            sizes = components_grid(self.d)
             k = sizes.index(at.components)
             around += [Setting(size, at.ridge) for size in sizes[max(k - 1, 0) : k + 2]]
-        return [setting for setting in around if setting != at]
+        return around
 
-    def _evaluate(
-        self, setting: Setting, maps: list[tuple[Array, float]]
-    ) -> tuple[float, list[tuple[Array, float]]]:
-        errors = spread = 0.0
-        learned = []
-        for problem, held_out, (B, ell) in zip(self.problems, self.held_out, maps, strict=True):
-            start = resized_map(B, setting.components, rng=problem.rng)
-            name = f"tune {setting.components} components, ridge {setting.ridge:.0e}"
-            steps = self.settings.max_iter
-            if problem.n >= _MANY_ROWS:
-                steps = min(_TUNE_STEPS, steps)
-            fit, model = problem.learn(
-                start,
-                ell,
-                setting.ridge,
-                n_centers=TUNE_CENTERS,
-                max_iter=steps if setting.learned else 0,
-                watch=lambda k, _, history, name=name: self.run.tell(name, k, history),  # type: ignore[misc]
-            )
-            if fit.status is Status.INTERRUPTED:
-                raise KeyboardInterrupt
-            learned.append((fit.B, fit.lengthscale))
-            predicted = problem.predict(model, held_out.X)
-            error, around = held_out.error(predicted), held_out.spread
-            errors, spread = errors + error, spread + around
-        score = 1.0 - errors / spread if spread > 0 else -errors
-        self.trials.append({"setting": setting, "score": score, "chosen": False})
-        return score, learned
+
+@dataclass
+class HKRRSearch:
+    """Joint choice of the number of components and the ridge by hold-out (Section 4.3)."""
+
+    make: Callable[[Samples], HyperKernelProblem]  # problem of some samples
+    samples: Samples
+    settings: Any
+    run: Run
+
+    def __post_init__(self) -> None:
+        self.tuner: Tuner | None = None  # until there is something to start from
+        self.trials: list[Trial[Setting, Learned]] = []
+
+    def choose(self) -> None:
+        """Try settings; an interruption keeps the best so far."""
+        share = self.settings.validation_fraction
+        splits = self.samples.splits(self.run.rng, at_most=_TUNE_ROWS, share=share)
+        problems = [(self.make(inside), outside) for inside, outside in splits]
+        folds = [Fold(problem, HeldOut.of(problem, outside)) for problem, outside in problems]
+        ridge, start = self._first(folds[0])
+        first = Setting(start.B.shape[0], ridge, learned=False)
+        d = self.samples.X.shape[1]
+        self.tuner = Tuner(self.settings, d, first, [start] * len(folds))
+        if self.settings.n_components == "auto" or self.settings.ridge == "auto":
+            Search(folds, self.tuner, self.run, TUNE_SHARE, self.trials).go()
+
+    def best(self) -> tuple[Setting, Learned]:
+        """Give the best so far, and what to start from: the first fold's map."""
+        assert self.tuner is not None
+        setting, maps = self.tuner.best(self.trials)
+        return setting, maps[0]
+
+    def report(self) -> list[dict[str, Any]]:
+        """Say what was tried."""
+        best = self.best()[0] if self.trials else None
+        return [
+            {
+                "n_components": trial.setting.components,
+                "ridge": trial.setting.ridge,
+                "learned": trial.setting.learned,
+                "score": trial.score,
+                "chosen": trial.setting == best,
+            }
+            for trial in self.trials
+        ]
+
+    def _first(self, fold: Fold) -> tuple[float, Learned]:
+        """Ridge of the best start, and this, by the first fold's hold-out."""
+        problem, held_out = fold.problem, fold.held_out
+        k = self.settings.n_components
+        k = min(problem.d, _START_COMPONENTS) if k == "auto" else min(int(k), problem.d)
+        (sample, weights), Z = problem.sample(problem.rng), problem.centers(TUNE_CENTERS)
+        found: list[tuple[float, float, Learned]] = []
+        for B in problem.starts(k):
+            ell = problem.lengthscale(B, sample, weights)
+            system = problem.system(problem.kernel, Z, B / ell)
+            ridge = self.settings.ridge
+            if ridge == "auto":
+                ridge = system.path(RIDGES).largest_good()
+            alpha, factor = system.solve(float(ridge))
+            model = Solved(B, ell, Z, alpha, ridge, factor)
+            error = held_out.error(problem.predict(model, held_out.X))
+            found.append((error, float(ridge), Learned(B, ell)))
+            if self.run.is_over(TUNE_SHARE):
+                break
+        return min(found, key=lambda entry: entry[0])[1:]
 
 
 def components_grid(d: int) -> list[int]:

@@ -28,8 +28,9 @@ from gpukfl._warnings import warn
 from gpukfl.estimators._base import HostPickled
 from gpukfl.estimators._data import Data, dtype_for, mover
 from gpukfl.estimators._features import DirectionProfiles
+from gpukfl.estimators._regfeal_fold import Point
 from gpukfl.estimators._regfeal_retraining import HERMITE, Coordinates, Retraining
-from gpukfl.estimators._regfeal_search import RegFeaLSearch, Trial
+from gpukfl.estimators._regfeal_search import RegFeaLSearch
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._validation import (
@@ -156,8 +157,8 @@ class RegFeaLBase(DirectionProfiles, Retraining, HostPickled):
             lambda law, strength: self._method(law, strength, None),
             run,
         )
-        chosen, stopped = self._chosen(search)
-        method = self._method(*chosen.at, run.left(_FIT_SHARE))
+        point, stopped = self._chosen(search)
+        method = self._method(*point, run.left(_FIT_SHARE))
         fit = method.run(
             data.rows,
             data.Y,
@@ -168,14 +169,14 @@ class RegFeaLBase(DirectionProfiles, Retraining, HostPickled):
         if stopped:
             fit.status = Status.INTERRUPTED
         self._keep(data, method, fit, X)
-        law, self.strength_ = chosen.at
+        law, self.strength_ = point
         self.degree_decay_, self.max_degree_ = law.decay, law.largest
         self.tuning_ = search.report()
         self._no_retraining()
         retrains = self.retrain is not None and not data.constant
         if retrains and fit.status is not Status.INTERRUPTED:
             try:
-                way = search.coordinates(chosen) or Coordinates(self.n_effective_features_)
+                way = search.coordinates(point) or Coordinates(self.n_effective_features_)
                 if way != HERMITE:
                     hasty = fit.status is Status.TIME_LIMIT
                     self._retrain(data, weights, X, way, hasty=hasty)
@@ -197,14 +198,14 @@ class RegFeaLBase(DirectionProfiles, Retraining, HostPickled):
             max_time=max_time,
         )
 
-    def _chosen(self, search: RegFeaLSearch) -> tuple[Trial, bool]:
+    def _chosen(self, search: RegFeaLSearch) -> tuple[Point, bool]:
         """Give what the search chose, and whether the user interrupted it."""
         try:
             return search.choose(), False
         except KeyboardInterrupt:
             if not search.trials:  # interrupted before anything was learned
                 raise
-            return search.best, True
+            return search.best.setting, True
 
     def _warn_of_many_terms(self, d: int) -> None:
         if self.degree_decay == "auto" or self.max_degree is not None:

@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
 
-from gpukfl._array import array_namespace, double_like
+from gpukfl._array import Array, array_namespace, double_like
+from gpukfl._results import Status
 from gpukfl._rows import Rows
 from gpukfl.estimators._data import Data
 from gpukfl.estimators._held_out import HeldOut
 from gpukfl.estimators._regfeal_retraining import kernel_ridge, project
+from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
-from gpukfl.methods import FirstTurn, RegFeaL, RegFeaLFit
+from gpukfl.methods import DegreeLaw, FirstTurn, RegFeaL, RegFeaLFit
 
 _CENTERS = 300  # of kernel ridge regressions that only compare numbers of directions
+
+
+Point = tuple[DegreeLaw, float]  # law of the degrees and μ
+
+
+@dataclass(eq=False)
+class Learned:
+    """What a fold gives."""
+
+    fit: RegFeaLFit
+    first: FirstTurn | None  # of fits that differ in μ only; None where it was let go: it is large
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,21 +39,38 @@ class Fold:
     problem: Data
     weights: np.ndarray | None  # of the rows to fit (n,)
     held_out: HeldOut
+    method: Callable[[DegreeLaw, float], RegFeaL]
 
     @classmethod
-    def of(cls, problem: Data, inside: Samples, outside: Samples) -> Self:
+    def of(
+        cls,
+        problem: Data,
+        inside: Samples,
+        outside: Samples,
+        method: Callable[[DegreeLaw, float], RegFeaL],
+    ) -> Self:
         """Judge the problem of some samples by others."""
-        return cls(problem, inside.weights, HeldOut.of(problem, outside))
+        return cls(problem, inside.weights, HeldOut.of(problem, outside), method)
 
     @property
     def rows(self) -> Rows:
         """Rows held out."""
         return Rows(self.held_out.X, self.problem.reference)
 
-    def fit(self, method: RegFeaL, first: FirstTurn) -> RegFeaLFit:
-        """Fit the rows, with draws that are the same for every method."""
+    def learn(self, point: Point, start: Learned | None, run: Run, /) -> Learned:
+        """Fit the rows, with draws that are the same for every point."""
+        first = (start and start.first) or FirstTurn()
         problem, rng = self.problem, np.random.RandomState(0)
-        return method.run(problem.rows, problem.Y, problem.weights, rng, first=first)
+        fit = self.method(*point).run(problem.rows, problem.Y, problem.weights, rng, first=first)
+        if fit.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt
+        name = f"tune {point[0].described}, strength {point[1]:g}"
+        run.tell(name, len(fit.history) - 1, fit.history)
+        return Learned(fit, first)
+
+    def predict(self, learned: Learned, /) -> Array:
+        """Predict the rows held out, by Hermite features."""
+        return learned.fit.predict(self.rows)
 
     def retrained_error(self, directions: np.ndarray) -> float:
         """Error of kernel ridge regression on the coordinates along `directions` (k, d)."""

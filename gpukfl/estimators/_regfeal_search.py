@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from gpukfl._results import Status
 from gpukfl.estimators._data import Data
-from gpukfl.estimators._regfeal_fold import Fold
+from gpukfl.estimators._regfeal_fold import Fold, Learned, Point
 from gpukfl.estimators._regfeal_retraining import HERMITE, LEAST, Coordinates
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
+from gpukfl.estimators._search import Search, Trial, climbed, explained, untried
 from gpukfl.methods import (
     DegreeLaw,
-    FirstTurn,
     RegFeaL,
-    RegFeaLFit,
     derivative_weights,
     eta_shares,
 )
@@ -43,27 +41,53 @@ _NUMBERS = (1, 2, 3, 4, 6, 8, 12, 16)  # of leading directions to retrain on
 _POWERS = (0.25, 0.5)  # of the squared derivatives, as weights of all directions
 _WORTH = 0.01  # share of the error that is worth more directions
 
-Point = tuple[DegreeLaw, float]
+Trials = Sequence[Trial[Point, Learned]]
 
 
-@dataclass(eq=False)
-class Trial:
-    """A point, law of the degrees and μ, that was tried."""
+@dataclass(frozen=True, eq=False)
+class Tuner:
+    """Goes from neighbour to neighbour on the grid of laws and μ, from the best of some scouts."""
 
-    at: Point
-    score: float = -math.inf  # share of the held-out variance that Hermite features explain
-    fits: list[RegFeaLFit] = field(default_factory=list)  # of the folds
-    first_turns: list[FirstTurn] = field(default_factory=list)  # of the folds
-    retrained_score: float = -math.inf  # by the best coordinates
-    coordinates: Coordinates | None = None  # these, or HERMITE; None where they were not looked at
+    scouts: list[Point]
+    laws: list[DegreeLaw] | None  # to choose among
+    strengths: Sequence[float] | None
+    n_folds: int
+
+    def propose(self, trials: Trials, /) -> Point | None:
+        """Give the next scout, then the next neighbour of the best point."""
+        _let_go(trials)
+        scout = untried(self.scouts, trials)
+        if scout is not None:
+            return scout
+        best = climbed(trials, lambda _: _GAIN, first=len(self.scouts))
+        return untried(_neighbours(best.setting, self.laws, self.strengths), trials)
+
+    def starts(self, point: Point, trials: Trials, /) -> Sequence[Learned | None]:
+        """Give the first regressions of the best point, if its law is the same."""
+        if trials:
+            leader = in_order(trials)[0]
+            if leader.setting[0] == point[0] and leader.learned:
+                return leader.learned
+        return [None] * self.n_folds
+
+
+def in_order(trials: Trials, /) -> list[Trial[Point, Learned]]:
+    """Points that were tried, best first."""
+    return sorted(trials, key=lambda trial: -trial.score)
+
+
+def _let_go(trials: Trials) -> None:
+    """Forget what is large of points that fell behind."""
+    for trial in in_order(trials)[1:]:
+        for learned in trial.learned:
+            learned.first = None
+    for trial in in_order(trials)[_FINALISTS:]:
+        trial.learned.clear()
 
 
 @dataclass
 class RegFeaLSearch:
-    """Goes from neighbour to neighbour on the grid of laws and μ, where the held-out score rises.
-
-    Then the directions of the best points are retrained on, in several ways.
-    """
+    """Choice of the law and μ, and of what is retrained on: the directions of the best points."""
 
     make: Callable[[Samples], Data]  # problem of some samples
     data: Data
@@ -71,13 +95,15 @@ class RegFeaLSearch:
     settings: Any
     method: Callable[[DegreeLaw, float], RegFeaL]
     run: Run
-    trials: list[Trial] = field(default_factory=list)
+    trials: list[Trial[Point, Learned]] = field(default_factory=list)
+    # Of the points whose directions were looked at: the best way to retrain, and its score
+    ways: dict[Point, tuple[float, Coordinates]] = field(default_factory=dict)
 
-    def choose(self) -> Trial:
+    def choose(self) -> Point:
         """Choose the law and μ; Ctrl-C leaves the best so far in `best`."""
         start = self._start()
         if not self._is_open or self._has_nothing_to_hold_out:
-            return Trial(start)
+            return start
         laws = [self._law(degree) for degree in MEAN_DEGREES] if self._opens_law else None
         strengths = STRENGTHS if self.settings.strength == "auto" else None
         scouts = [start]
@@ -86,30 +112,36 @@ class RegFeaLSearch:
         if laws and self._is_wide:
             laws.insert(0, SQUARES)
             scouts.append((SQUARES, SQUARES_STRENGTH if strengths else start[1]))
-        self._climb(scouts, laws, strengths)
+        self._search(Tuner(scouts, laws, strengths, len(self.folds))).go()
         if self.settings.retrain is not None:
-            for trial in self._in_order()[:_FINALISTS]:
+            for trial in in_order(self.trials)[:_FINALISTS]:
                 self._look_at_directions(trial)
-        return self.best
+        return self.best.setting
 
-    def coordinates(self, trial: Trial) -> Coordinates | None:
+    def coordinates(self, point: Point) -> Coordinates | None:
         """Give what to retrain on; None where that was not looked at."""
         if not (self.trials or self._has_nothing_to_hold_out or self._late()):
-            trial = self._evaluate(trial.at)
-            self._look_at_directions(trial)
-        return trial.coordinates
+            search = self._search(Tuner([point], None, None, len(self.folds)))
+            self._look_at_directions(search.evaluate(point))
+        return self.ways[point][1] if point in self.ways else None
 
     @functools.cached_property
     def folds(self) -> list[Fold]:
         """Rows to fit, and rows that are held out."""
         share = self.settings.validation_fraction
         splits = self.samples.splits(self.run.rng, at_most=_ROWS, share=share)
-        return [Fold.of(self.make(inside), inside, outside) for inside, outside in splits]
+        return [Fold.of(self.make(one), one, other, self._method_at) for one, other in splits]
 
     @property
-    def best(self) -> Trial:
+    def best(self) -> Trial[Point, Learned]:
         """Best point so far; the last word is that of what predicts in the end."""
-        return max(self.trials, key=lambda trial: (trial.retrained_score, trial.score))
+        return max(self.trials, key=lambda trial: (self._retrained_score(trial), trial.score))
+
+    def _retrained_score(self, trial: Trial[Point, Learned]) -> float:
+        return self.ways.get(trial.setting, (-math.inf,))[0]
+
+    def _search(self, tuner: Tuner) -> Search[Point, Learned]:
+        return Search(self.folds, tuner, self.run, _SHARE, self.trials)
 
     def _late(self) -> bool:
         return self.run.is_over(_SHARE)
@@ -137,10 +169,10 @@ class RegFeaLSearch:
         """Say what was tried, where there was a choice, and how it predicts."""
         return [
             {
-                "degree_decay": trial.at[0].decay,
-                "max_degree": trial.at[0].largest,
-                "strength": trial.at[1],
-                "score": float(trial.score if trial.coordinates is None else trial.retrained_score),
+                "degree_decay": trial.setting[0].decay,
+                "max_degree": trial.setting[0].largest,
+                "strength": trial.setting[1],
+                "score": float(self.ways.get(trial.setting, (trial.score,))[0]),
                 "chosen": trial is self.best,
             }
             for trial in (self.trials if self._is_open else [])
@@ -161,95 +193,34 @@ class RegFeaLSearch:
             law = DegreeLaw(float(settings.degree_decay))
         return law, START[1] if settings.strength == "auto" else float(settings.strength)
 
-    # ------------------------------------------------------------------ ρ and μ
-
-    def _climb(self, scouts: list[Point], laws: Any, strengths: Any) -> None:
-        """Go from the best scout to better neighbours."""
-        for point in scouts:
-            if not self.trials or not self._late():
-                self._evaluate(point)
-        best, moving = self._in_order()[0], True
-        while moving and not self._late():
-            moving = False
-            for point in _neighbours(best.at, laws, strengths):
-                if self._late() or any(trial.at == point for trial in self.trials):
-                    continue
-                trial = self._evaluate(point)
-                if trial.score > best.score + _GAIN:
-                    best, moving = trial, True
-                    break
-
-    def _in_order(self) -> list[Trial]:
-        """Points that were tried, best first."""
-        return sorted(self.trials, key=lambda trial: -trial.score)
-
-    def _method_at(self, point: Point) -> RegFeaL:
+    def _method_at(self, law: DegreeLaw, strength: float) -> RegFeaL:
         few = min(self.settings.n_random_features, _FEATURES)
-        return self.method(*point).with_effort(few, min(self.settings.n_iter, _ITERATIONS))
-
-    def _evaluate(self, point: Point) -> Trial:
-        """Fit the folds at a point; fits of points that fell behind are let go."""
-        method = self._method_at(point)
-        trial = Trial(point)
-        error = 0.0
-        try:
-            for fold, first in zip(self.folds, self._first_turns(trial), strict=True):
-                fit = fold.fit(method, first)
-                if fit.status is Status.INTERRUPTED:
-                    raise KeyboardInterrupt
-                trial.fits.append(fit)
-                error += fold.held_out.error(fit.predict(fold.rows))
-            trial.score = self._score(error)
-        except FloatingPointError:  # lower degrees may do
-            trial.fits.clear()
-        self.trials.append(trial)
-        _, *others = self._in_order()
-        for behind in others:  # these are large
-            behind.first_turns.clear()
-        for behind in others[_FINALISTS - 1 :]:
-            behind.fits.clear()
-        if trial.fits and self._is_open:
-            name = f"tune {point[0].described}, strength {point[1]:g}"
-            self.run.tell(name, len(self.trials) - 1, trial.fits[-1].history)
-        return trial
-
-    def _first_turns(self, trial: Trial) -> list[FirstTurn]:
-        """First regressions of the folds: those of the best point, if its law is the same."""
-        leader = self._in_order()[0] if self.trials else trial
-        if leader.at[0] == trial.at[0] and leader.first_turns:
-            trial.first_turns = list(leader.first_turns)
-        else:
-            trial.first_turns = [FirstTurn() for _ in self.folds]
-        return trial.first_turns
-
-    def _score(self, error: float) -> float:
-        """Share of the held-out variance that is explained."""
-        spread = sum(fold.held_out.spread for fold in self.folds)
-        score = 1.0 - error / spread if spread > 0 else -error
-        return score if math.isfinite(score) else -math.inf
+        return self.method(law, strength).with_effort(few, min(self.settings.n_iter, _ITERATIONS))
 
     # ------------------------------------------------------------------ directions
 
-    def _look_at_directions(self, trial: Trial) -> None:
+    def _look_at_directions(self, trial: Trial[Point, Learned]) -> None:
         """Retrain on the directions of each fold, in several ways."""
-        if not trial.fits or self._late():
+        if not trial.learned or self._late():
             return
-        method = self._method_at(trial.at)
-        found = [method.directions(fit) for fit in trial.fits]
+        method = self._method_at(*trial.setting)
+        found = [method.directions(learned.fit) for learned in trial.learned]
         ways = _leading([eta for _, eta in found], method.exponent)
         if self.settings.retrain == "kernel_ridge":  # other regressors may not see weights
             ways += [Coordinates(power=power) for power in _POWERS]
         errors = np.zeros(len(ways))
         for fold, (R, eta) in zip(self.folds, found, strict=True):
             errors += [fold.retrained_error(way.of(R, eta, method.exponent)) for way in ways]
-        scores = {way: self._score(error) for way, error in zip(ways, errors, strict=True)}
+        scores = {
+            way: explained(error, self.folds) for way, error in zip(ways, errors, strict=True)
+        }
         if self.settings.retrain == "kernel_ridge":
             scores[HERMITE] = trial.score
         best = max(scores, key=lambda way: scores[way])
         enough = scores[best] - _WORTH * (1.0 - scores[best])
         few = [way for way in scores if way.number and scores[way] >= enough]
-        trial.retrained_score = scores[best]
-        trial.coordinates = min(few, key=lambda way: way.number or 0, default=best)
+        chosen = min(few, key=lambda way: way.number or 0, default=best)
+        self.ways[trial.setting] = scores[best], chosen
 
 
 def _leading(etas: list[np.ndarray], exponent: float) -> list[Coordinates]:

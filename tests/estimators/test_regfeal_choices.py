@@ -36,6 +36,7 @@ from gpukfl.estimators._regfeal_search import (
     _neighbours,
 )
 from gpukfl.estimators._samples import Samples
+from gpukfl.estimators._search import Search
 from gpukfl.methods import RegFeaL
 
 Y_NOISY = Y + 0.5 * np.random.default_rng(2).standard_normal(N)
@@ -183,7 +184,7 @@ def test_the_last_word_is_that_of_what_predicts(monkeypatch):
     monkeypatch.setattr(RegFeaLSearch, "_look_at_directions", looking)
     model = regressor(100, strength="auto", n_iter=2, retrain="kernel_ridge").fit(X, Y)
     assert len(looked) == 3
-    assert model.strength_ == looked[2].at[1]
+    assert model.strength_ == looked[2].setting[1]
     chosen = next(trial for trial in model.tuning_ if trial["chosen"])
     assert chosen["score"] == max(trial["score"] for trial in model.tuning_)
 
@@ -370,7 +371,7 @@ def test_an_interrupted_fit_keeps_its_last_whole_iteration(monkeypatch, after):
 
 
 def test_an_interrupted_choice_keeps_the_best_so_far(monkeypatch):
-    interrupt(monkeypatch, RegFeaLSearch, "_evaluate", 2)
+    interrupt(monkeypatch, Search, "evaluate", 2)
     with pytest.warns(ConvergenceWarning, match="interrupted"):
         model = regressor(40, strength="auto", n_iter=2).fit(X, Y)
     assert len(model.tuning_) == 2

@@ -1,0 +1,123 @@
+"""The loop over settings and folds: what is tried next, and how well it predicts held-out rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, Protocol, TypeVar
+
+from gpukfl._array import Array
+from gpukfl.estimators._held_out import HeldOut
+from gpukfl.estimators._run import Run
+
+Setting = TypeVar("Setting")  # a frozen value
+Learned = TypeVar("Learned")  # what a fit leaves to predict with, and to start another one from
+Setting_contra = TypeVar(
+    "Setting_contra", contravariant=True
+)  # a setting that is taken and not given back
+
+
+@dataclass(eq=False)
+class Trial(Generic[Setting, Learned]):
+    """A setting that was tried on every fold."""
+
+    setting: Setting
+    score: float = -math.inf  # share of the held-out variance that is explained
+    learned: list[Learned] = field(default_factory=list)  # of the folds
+
+
+class Fold(Protocol[Setting_contra, Learned]):
+    """Rows to fit, and rows held out."""
+
+    @property
+    def held_out(self) -> HeldOut:
+        """Rows that judge."""
+
+    def learn(self, setting: Setting_contra, start: Learned | None, run: Run, /) -> Learned:
+        """Fit, from what another setting left; KeyboardInterrupt where the user stops it."""
+
+    def predict(self, learned: Learned, /) -> Array:
+        """Predict the held-out rows: (m, t)."""
+
+
+class Tuner(Protocol[Setting, Learned]):
+    """Proposes what to try; it never fits, splits, times or scores."""
+
+    def propose(self, trials: Sequence[Trial[Setting, Learned]], /) -> Setting | None:
+        """Give what to try next; None where there is nothing more to gain."""
+
+    def starts(
+        self, setting: Setting, trials: Sequence[Trial[Setting, Learned]], /
+    ) -> Sequence[Learned | None]:
+        """Give what the fits of the folds begin from."""
+
+
+@dataclass
+class Search(Generic[Setting, Learned]):
+    """Tries what a tuner proposes until it has seen enough or a share of the time is spent.
+
+    Trials stay after an interruption.
+    """
+
+    folds: Sequence[Fold[Setting, Learned]]
+    tuner: Tuner[Setting, Learned]
+    run: Run
+    share: float  # of max_time
+    trials: list[Trial[Setting, Learned]] = field(default_factory=list)
+
+    def go(self) -> None:
+        """Try at least one setting."""
+        while not self.trials or not self.run.is_over(self.share):
+            setting = self.tuner.propose(self.trials)
+            if setting is None:
+                return
+            self.evaluate(setting)
+
+    def evaluate(self, setting: Setting, /) -> Trial[Setting, Learned]:
+        """Fit every fold and judge it; the score is the worst where numbers overflow."""
+        trial: Trial[Setting, Learned] = Trial(setting)
+        starts, error = self.tuner.starts(setting, self.trials), 0.0
+        try:
+            for fold, start in zip(self.folds, starts, strict=True):
+                learned = fold.learn(setting, start, self.run)
+                trial.learned.append(learned)
+                error += fold.held_out.error(fold.predict(learned))
+            trial.score = explained(error, self.folds)
+        except FloatingPointError:
+            trial.learned.clear()
+        self.trials.append(trial)
+        return trial
+
+
+def explained(error: float, folds: Sequence[Fold[Any, Any]], /) -> float:
+    """Give the share of the held-out variance, of all folds together, that is explained."""
+    spread = sum(fold.held_out.spread for fold in folds)
+    score = 1.0 - error / spread if spread > 0 else -error
+    return score if math.isfinite(score) else -math.inf
+
+
+def climbed(
+    trials: Sequence[Trial[Setting, Learned]],
+    gain: Callable[[float], float],
+    /,
+    *,
+    first: int = 1,
+) -> Trial[Setting, Learned]:
+    """Where a climb has come to: the best of the first trials, then each that is worth the step.
+
+    `gain` says by how much a score must be exceeded.
+    """
+    best = max(trials[:first], key=lambda trial: trial.score)
+    for trial in trials[first:]:
+        if trial.score > best.score + gain(best.score):
+            best = trial
+    return best
+
+
+def untried(
+    settings: Iterable[Setting], trials: Sequence[Trial[Setting, Learned]], /
+) -> Setting | None:
+    """First setting that no trial had."""
+    tried = [trial.setting for trial in trials]
+    return next((setting for setting in settings if setting not in tried), None)

@@ -1,0 +1,127 @@
+"""The loop over settings and folds, with folds that say what they were asked."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+from fit_cases import Clock
+from sklearn.base import clone
+
+from gpukfl import KernelRidgeRegressor
+from gpukfl.estimators._held_out import HeldOut
+from gpukfl.estimators._run import Run, reported_to
+from gpukfl.estimators._search import Search, Trial, climbed, explained, untried
+
+RNG = np.random.default_rng(0)
+
+
+@dataclass
+class Shrunk:
+    """A fold whose fit is the share of the truth that its setting names."""
+
+    held_out: HeldOut
+    asked: list = field(default_factory=list)
+
+    def learn(self, setting, start, _):
+        self.asked.append((setting, start))
+        if setting == "overflow":
+            raise FloatingPointError
+        if setting == "interrupt":
+            raise KeyboardInterrupt
+        return float(setting)
+
+    def predict(self, learned):
+        return learned * self.held_out.Y
+
+
+@dataclass
+class Listed:
+    """Settings one after another, each begun from the last."""
+
+    settings: list
+
+    def propose(self, trials):
+        return untried(self.settings, trials)
+
+    def starts(self, _, trials):
+        return trials[-1].learned if trials and trials[-1].learned else [None, None]
+
+
+def folds():
+    return [
+        Shrunk(HeldOut(Y, Y, np.ones((len(Y), 1))))
+        for Y in (RNG.standard_normal((10, 2)), RNG.standard_normal((15, 2)))
+    ]
+
+
+def search(settings, share=1.0, run=None):
+    return Search(folds(), Listed(settings), run or Run(None, 0, 0), share)
+
+
+def test_every_setting_is_tried_on_every_fold_and_starts_where_the_last_ended():
+    one = search([0.5, 1.0, 0.0])
+    one.go()
+    assert [trial.setting for trial in one.trials] == [0.5, 1.0, 0.0]
+    for fold in one.folds:
+        assert fold.asked == [(0.5, None), (1.0, 0.5), (0.0, 1.0)]
+    assert one.trials[1].score == 1.0
+    errors = sum(np.sum(0.25 * fold.held_out.Y**2) for fold in one.folds)
+    spread = sum(np.sum((f.held_out.Y - f.held_out.Y.mean(axis=0)) ** 2) for f in one.folds)
+    assert one.trials[0].score == pytest.approx(1.0 - errors / spread)
+
+
+def test_what_overflows_is_the_worst_and_starts_nothing():
+    one = search([0.5, "overflow", 1.0])
+    one.go()
+    assert [trial.score for trial in one.trials][1] == -np.inf
+    assert one.trials[1].learned == []
+    assert one.folds[0].asked[-1] == (1.0, None)
+
+
+def test_an_interruption_keeps_the_trials_that_are_whole():
+    one = search([0.5, "interrupt", 1.0])
+    with pytest.raises(KeyboardInterrupt):
+        one.go()
+    assert [trial.setting for trial in one.trials] == [0.5]
+
+
+def test_one_setting_is_tried_however_late_it_is(monkeypatch):
+    monkeypatch.setattr("time.perf_counter", Clock(1.0))
+    one = search([0.5, 1.0], share=0.5, run=Run(1.0, 0, 0))
+    one.go()
+    assert len(one.trials) == 1
+
+
+def test_targets_that_do_not_vary_are_judged_by_their_errors():
+    flat = [Shrunk(HeldOut(Y, Y, np.ones((4, 1)))) for Y in [np.ones((4, 1))]]
+    assert explained(0.5, flat) == -0.5
+    assert explained(np.nan, flat) == -np.inf
+
+
+def test_a_climb_goes_up_by_more_than_the_gain_only():
+    trials = [Trial(k, score) for k, score in enumerate([0.2, 0.5, 0.505, 0.52, 0.1])]
+    assert climbed(trials, lambda _: 0.01).setting == 3
+    assert climbed(trials, lambda _: 0.1).setting == 1
+    assert climbed(trials, lambda score: 0.5 * (1.0 - score)).setting == 0
+    assert climbed(trials, lambda _: 0.01, first=3).setting == 3
+    assert climbed(trials, lambda _: 0.1, first=3).setting == 2
+    assert untried([1, 7], trials) == 7
+    assert untried([1], trials) is None
+
+
+def test_reports_go_to_those_who_asked_last_and_only_while_they_ask(capfd):
+    seen = []
+    history = type("Steps", (), {"objective": [2.0], "seconds": [0.5]})()
+    with reported_to(lambda *_: seen.append("outer")), reported_to(lambda *a: seen.append(a)):
+        inside = Run(None, 0, 1)
+    inside.tell("fit", 2, history)
+    Run(None, 0, 0).tell("fit", 2, history)
+    assert seen == [("fit", 2, history)]
+    assert capfd.readouterr().err == "fit: iteration    3  objective 2  0.5 s\n"
+
+
+def test_a_run_begins_with_the_settings_of_an_estimator():
+    run = Run.of(clone(KernelRidgeRegressor(random_state=7)))
+    assert run.left() is None
+    assert not run.is_over()
+    assert run.rng.randint(100) == np.random.RandomState(7).randint(100)
