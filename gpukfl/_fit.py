@@ -5,19 +5,16 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from gpukfl._columns import numeric_frame
 from gpukfl._model import Model
 from gpukfl._registry import METHODS, TASKS
 from gpukfl._target import read_target, target_name
-from gpukfl._tuning import Tuning, length_of
-from gpukfl._warnings import warn
-from gpukfl.estimators._run import reported_to
+from gpukfl.estimators._run import Report, reported_to
 from gpukfl.estimators._threads import few_threads
 from gpukfl.estimators._validation import check_container, check_number
 from gpukfl.penalties import PENALTIES
@@ -114,70 +111,26 @@ def fit(
     given = {"standardize": True, "random_state": random_state, "backend": backend, **options}
     estimator = METHODS[method].of(target.task)(**given)
     show = sys.stderr.isatty() if progress is None else progress
-    with _progress(show) as report, few_threads(X, length_of(X), backend):
-        run = _fit_penalised if METHODS[method].penalised else _fit_self_tuned
-        chosen, trials = run(
-            estimator, X, y, sample_weight, report, begun, max_time, ridge=ridge, penalty=penalty
-        )
-    names = [str(c) for c in X.columns] if hasattr(X, "columns") else None
-    return Model(
-        estimator=chosen,
-        method=method,
-        task=target.task,
-        n_samples=chosen._n_samples,
-        feature_names=names or [f"x{k}" for k in range(chosen.n_features_in_)],
-        target_name=y_name,
-        target_kind=target.kind,
-        tuning=trials,
-        seconds=time.perf_counter() - begun,
-    )
-
-
-def _fit_penalised(
-    estimator: Any,
-    X: Any,
-    y: Any,
-    sample_weight: Any,
-    report: Callable[[str, int, float], None],
-    begun: float,
-    max_time: float | None,
-    *,
-    ridge: float | str,
-    penalty: str | None,
-) -> tuple[Any, list[dict[str, Any]]]:
-    """Tune the ridge, and the penalty if asked, then fit on everything."""
-    tuning = Tuning(estimator, X, y, sample_weight, begun, max_time, report)
-    penalties = list(PENALTIES) if penalty == "tune" else [penalty or estimator.penalty]
-    chosen, stopped = tuning.run(penalties, ridge)
-    if stopped:
-        warn(
-            "interrupted while tuning: the model is the best so far, fitted on the rows that "
-            "were not held out",
-            ConvergenceWarning,
-        )
-        return chosen, tuning.trials
-    left = None if max_time is None else max(max_time + begun - time.perf_counter(), 1e-3)
-    return tuning.final(chosen, left), tuning.trials
-
-
-def _fit_self_tuned(
-    estimator: Any,
-    X: Any,
-    y: Any,
-    sample_weight: Any,
-    report: Callable[[str, int, float], None],
-    begun: float,  # noqa: ARG001
-    max_time: float | None,
-    *,
-    ridge: float | str,
-    penalty: str | None,  # noqa: ARG001
-) -> tuple[Any, list[dict[str, Any]]]:
-    """Fit an estimator that chooses its own settings."""
-    estimator.set_params(ridge="auto" if ridge == "tune" else ridge, max_time=max_time)
-    with reported_to(lambda stage, k, history: report(stage, k, history.objective[-1])):
+    row = METHODS[method]
+    if penalty is not None:
+        estimator.set_params(penalty=penalty)
+    tuned = ridge == "tune" and not row.penalised  # the others choose theirs by "auto"
+    estimator.set_params(ridge="auto" if tuned else ridge, max_time=max_time)
+    with _progress(show) as report, few_threads(X, _length_of(X), backend), reported_to(report):
         estimator.fit(X, y, sample_weight=sample_weight)
     estimator.set_params(max_time=None)
-    return estimator, estimator.tuning_
+    names = [str(c) for c in X.columns] if hasattr(X, "columns") else None
+    return Model(
+        estimator=estimator,
+        method=method,
+        task=target.task,
+        n_samples=estimator._n_samples,
+        feature_names=names or [f"x{k}" for k in range(estimator.n_features_in_)],
+        target_name=y_name,
+        target_kind=target.kind,
+        tuning=estimator.tuning_,
+        seconds=time.perf_counter() - begun,
+    )
 
 
 def _check(method: str, task: str, ridge: Any, penalty: str | None, max_time: Any) -> None:
@@ -206,9 +159,9 @@ def _check_lengths(X: Any, y: Any, sample_weight: Any) -> None:
     if X is None or y is None:
         msg = f"expected X and y, got None for the {'data X' if X is None else 'target y'}"
         raise ValueError(msg)
-    sizes = [length_of(X), length_of(y)]
+    sizes = [_length_of(X), _length_of(y)]
     if sample_weight is not None and not np.isscalar(sample_weight):
-        sizes.append(length_of(sample_weight))
+        sizes.append(_length_of(sample_weight))
     if len(set(sizes)) > 1:
         msg = (
             "Found input variables with inconsistent numbers of samples: expected as many targets "
@@ -217,9 +170,14 @@ def _check_lengths(X: Any, y: Any, sample_weight: Any) -> None:
         raise ValueError(msg)
 
 
+def _length_of(x: Any, /) -> int:
+    """Count the rows of an array, a frame or a list."""
+    return int(x.shape[0]) if hasattr(x, "shape") and x.shape else len(x)
+
+
 @contextlib.contextmanager
-def _progress(show: bool) -> Iterator[Callable[[str, int, float], None]]:
-    """Report of (stage, step, objective): a live line on a terminal, else nothing."""
+def _progress(show: bool) -> Iterator[Report]:
+    """Report of a step: a live line on a terminal, else nothing."""
     if not show:
         yield lambda *_: None
         return
@@ -229,6 +187,6 @@ def _progress(show: bool) -> Iterator[Callable[[str, int, float], None]]:
     columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         line = bar.add_task("starting", total=None)
-        yield lambda stage, k, objective: bar.update(
-            line, description=f"{stage}: step {k + 1}, objective {objective:.5g}"
+        yield lambda stage, k, history: bar.update(
+            line, description=f"{stage}: step {k + 1}, objective {history.objective[-1]:.5g}"
         )

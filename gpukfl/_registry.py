@@ -29,8 +29,7 @@ class Method:
     size : str or None
         What its parameter n_... counts that the command line sets: the option's name.
     penalised : bool
-        Whether penalty and ridge are chosen by `gpukfl.fit`; the other estimators choose all of
-        their settings while they are fitted.
+        Whether it has penalties, and a formula for the ridge beside a choice of it.
     """
 
     regression: type

@@ -34,7 +34,6 @@ LAYER = {
     "_target": 1,
     "datasets": 1,
     "_registry": 11,
-    "_tuning": 11,
     "_persistence": 12,
     "_model": 13,
     "_fit": 14,

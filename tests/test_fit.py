@@ -1,6 +1,5 @@
 """`gpukfl.fit`: what it takes, how it tunes, and when it stops."""
 
-import re
 import sys
 
 import numpy as np
@@ -13,7 +12,9 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 import gpukfl
-from gpukfl import _fit, _tuning
+from gpukfl import _fit
+from gpukfl.estimators import _bkernn_search
+from gpukfl.estimators._bkernn_problem import Problem
 from gpukfl.operators import BrownianKernel
 from gpukfl.penalties import PENALTIES
 
@@ -51,7 +52,7 @@ def test_lists_are_data(ridge):
 @pytest.mark.parametrize("ridge", ["auto", "tune"])
 @pytest.mark.parametrize("y", [Y, (X[:, 0] > 0).astype(int)], ids=["regression", "classification"])
 def test_torch_stays_torch(monkeypatch, y, ridge, torch):
-    monkeypatch.setattr(_tuning, "_REACH", 1)
+    monkeypatch.setattr(_bkernn_search, "_REACH", 1)
     here = torch.asarray(X)
     model = fit(here, torch.asarray(y), ridge=ridge)
     assert isinstance(model.predict(here), torch.Tensor)
@@ -61,7 +62,7 @@ def test_torch_stays_torch(monkeypatch, y, ridge, torch):
 @pytest.mark.parametrize("ridge", [0.01, "tune"])
 @pytest.mark.parametrize("y", [Y, (X[:, 0] > 0).astype(int)], ids=["regression", "classification"])
 def test_arrays_of_a_device_are_data(monkeypatch, on_double, y, ridge):
-    monkeypatch.setattr(_tuning, "_REACH", 1)
+    monkeypatch.setattr(_bkernn_search, "_REACH", 1)
     here = on_double.put(X)
     model = fit(here, on_double.put(y, "int64" if y.dtype.kind == "i" else None), ridge=ridge)
     expected = on_double.rounded(fit(X, y, ridge=ridge).predict(X))
@@ -118,18 +119,25 @@ def test_rows_of_weight_zero_take_no_part_in_tuning():
 
 
 def test_every_fit_of_the_tuning_has_the_weights_of_its_rows(monkeypatch):
+    seen = problems_of(monkeypatch)
+    fit(X, Y, sample_weight=1.0 + np.abs(X[:, 0]))
+    assert len(seen) == 1 + 5
+    for samples in seen:
+        shares = samples.weights / (1.0 + np.abs(samples.X[:, 0]))
+        np.testing.assert_allclose(shares, shares[0])
+
+
+def problems_of(monkeypatch):
+    """Samples of every problem that is made."""
     seen = []
-    fit_one = _tuning.Tuning.fit_one
+    make = Problem.__init__
 
-    def noting(self, estimator, X, y, weights, stage):
-        seen.append((X, weights))
-        return fit_one(self, estimator, X, y, weights, stage)
+    def noting(self, settings, samples, *args):
+        seen.append(samples)
+        make(self, settings, samples, *args)
 
-    monkeypatch.setattr(_tuning.Tuning, "fit_one", noting)
-    model = fit(X, Y, sample_weight=1.0 + np.abs(X[:, 0]))
-    assert len(seen) > len(model.tuning)
-    for samples, weights in seen:
-        np.testing.assert_array_equal(weights, 1.0 + np.abs(samples[:, 0]))
+    monkeypatch.setattr(Problem, "__init__", noting)
+    return seen
 
 
 def test_a_random_state_repeats_the_fit():
@@ -186,7 +194,7 @@ def test_penalties_are_tuned():
     chosen = [trial for trial in model.tuning if trial["chosen"]]
     assert len(chosen) == 1
     assert chosen[0]["score"] == max(trial["score"] for trial in model.tuning)
-    assert model.estimator.penalty == chosen[0]["penalty"]
+    assert model.estimator.penalty_ == chosen[0]["penalty"]
 
 
 def test_penalties_are_tuned_at_a_given_ridge():
@@ -203,38 +211,25 @@ def test_tuning_is_not_on_the_rows_it_scores():
 
 
 def test_large_data_are_tuned_on_a_sample(monkeypatch):
-    monkeypatch.setattr(_tuning, "_TUNE_ROWS", 40)
-    monkeypatch.setattr(_tuning, "_CROSS_VALIDATE_BELOW", 40)
-    sizes = []
-    fit_one = _tuning.Tuning.fit_one
-
-    def counting(self, estimator, X, y, weights, stage):
-        sizes.append(len(y))
-        return fit_one(self, estimator, X, y, weights, stage)
-
-    monkeypatch.setattr(_tuning.Tuning, "fit_one", counting)
-    model = fit(X, Y)
-    assert sizes[-1] == N
-    assert set(sizes[:-1]) == {32}
-    assert len(sizes) - 1 == len(model.tuning)
+    monkeypatch.setattr(_bkernn_search, "_ROWS", 40)
+    monkeypatch.setattr(_bkernn_search, "_FOLDS_BELOW", 40)
+    seen = problems_of(monkeypatch)
+    assert fit(X, Y).n_samples == N
+    assert [len(samples) for samples in seen] == [N, 32]
 
 
 def test_the_edge_of_the_search_is_reported(monkeypatch):
-    monkeypatch.setattr(_tuning, "_REACH", 1)
+    monkeypatch.setattr(_bkernn_search, "_REACH", 1)
     with pytest.warns(UserWarning, match="the best ridge is at the edge of those tried, 0.333"):
         fit(X, 100 * Y)
 
 
 @pytest.mark.parametrize("n", [2, 3, 5, 9])
-def test_few_samples_are_tuned_or_refused(n):
-    try:
-        model = fit(X[:n], Y[:n])
-    except ValueError as error:
-        assert re.search(r"sample", str(error))  # noqa: PT017
-        assert n < 5
-    else:
-        assert np.all(np.isfinite([trial["score"] for trial in model.tuning]))
-        assert np.all(np.isfinite(model.predict(X[:n])))
+def test_few_samples_are_tuned_or_take_the_formula(n):
+    model = fit(X[:n], Y[:n])
+    assert bool(model.tuning) is (n >= 5)
+    assert np.all(np.isfinite([trial["score"] for trial in model.tuning]))
+    assert np.all(np.isfinite(model.predict(X[:n])))
 
 
 def test_rare_classes_are_tuned():

@@ -18,7 +18,8 @@ from threadpoolctl import threadpool_info
 import gpukfl
 from gpukfl._accel import threads
 from gpukfl._accel.cpu_lasso import WorkingSet
-from gpukfl._tuning import HeldOut
+from gpukfl.estimators._held_out import HeldOut
+from gpukfl.estimators._samples import Samples
 from gpukfl.methods import LassoFits, Sums
 from gpukfl.operators import BrownianKernel
 from gpukfl.solvers import Lasso
@@ -255,16 +256,24 @@ def test_an_interrupted_pruning_keeps_the_whole_model(monkeypatch, after):
 
 
 def test_tuning_that_is_interrupted_between_its_fits_gives_the_best_so_far(monkeypatch):
-    interrupt(monkeypatch, HeldOut, "add", 7)  # within the second ridge of five folds each
-    with pytest.warns(ConvergenceWarning, match="interrupted while tuning"):
+    interrupt(monkeypatch, HeldOut, "error", 7)  # within the second ridge of five folds each
+    with pytest.warns(ConvergenceWarning, match="interrupted"):
         model = gpukfl.fit(X[:50], Y[:50], n_particles=4, max_iter=2)
     assert model.estimator.status_ == "INTERRUPTED"
     assert [trial["chosen"] for trial in model.tuning] == [True]
     assert "interrupted" in model.summary()
 
 
-def test_tuning_that_is_interrupted_before_any_score_raises(monkeypatch):
-    interrupt(monkeypatch, HeldOut, "add", 2)
+def test_tuning_that_is_interrupted_before_any_score_goes_on_from_what_was_learned(monkeypatch):
+    interrupt(monkeypatch, HeldOut, "error", 2)
+    with pytest.warns(ConvergenceWarning, match="interrupted"):
+        model = gpukfl.fit(X[:50], Y[:50], n_particles=4, max_iter=2)
+    assert (model.estimator.status_, model.tuning) == ("INTERRUPTED", [])
+    assert model.score(X[:50], Y[:50]) > 0
+
+
+def test_tuning_that_is_interrupted_before_anything_is_learned_raises(monkeypatch):
+    interrupt(monkeypatch, Samples, "splits", 0)
     with pytest.raises(KeyboardInterrupt):
         gpukfl.fit(X[:50], Y[:50], n_particles=4, max_iter=2)
 

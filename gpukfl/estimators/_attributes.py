@@ -42,6 +42,7 @@ from gpukfl.estimators._weighting_base import WeightingBase
 from gpukfl.instantiations import Instantiation, RandomKitchenSinks, Stumps
 from gpukfl.kernels import Kernel
 from gpukfl.methods import LARGEST_DEGREE, ShapeFunctions
+from gpukfl.penalties import PENALTIES
 
 FLOAT, DOUBLE = "precision", "f"
 SCORE = Number(any_value=True)
@@ -123,6 +124,8 @@ ATTRIBUTES: dict[type, dict[str, Declared]] = {
         "_range": Items(Items(Number(), 2), "n_effective_features"),
     },
     BKerNNBase: {
+        "tuning_": Items(Entries(TRIALS[BKerNNBase])),
+        "penalty_": Text(tuple(PENALTIES)),
         "W_": Numbers(FLOAT, ("n_features", "n_particles")),
         "dual_coef_": Numbers(FLOAT, ("n_samples", "n_targets")),
         "shape_functions_": Record(

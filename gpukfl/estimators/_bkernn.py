@@ -13,12 +13,13 @@ _PARAMETERS = """
         Number of particles m, at least 1; "auto" is twice the features, between 50 and 200.
     penalty : str, default="concave_feature"
         "basic" (few particles), "variable" and "concave_variable" (few variables), "feature" and
-        "concave_feature" (few directions).
+        "concave_feature" (few directions). "tune" is the one with the best hold-out score.
     concavity : float, default=1.0
         s of the concave penalties, positive.
-    ridge : float or "auto", default="auto"
+    ridge : float, "auto" or "tune", default="auto"
         λ, positive, in units of the kernel (those of X); "auto" is the paper's
-        max‖x‖/n for real data, with n the effective number of samples, (Σw)²/Σw².
+        max‖x‖/n for real data, with n the effective number of samples, (Σw)²/Σw². "tune" goes
+        from there, by powers of 3, to where the hold-out score rises.
     penalty_strength : float, default=1.0
         Weight of the penalty relative to `ridge`; 1 is the paper.
     max_iter : int, default=200
@@ -68,6 +69,10 @@ _ATTRIBUTES = """
     ----------
     W_ : array of shape (n_features, n_particles)
         Particles.
+    penalty_, ridge_ : str, float
+        As used.
+    tuning_ : list of dict
+        Penalties and ridges tried, their scores on held-out samples, and which was chosen.
     mean_, scale_ : array of shape (n_features,) or None
         What `standardize` subtracted and divided by.
     limits_ : array of shape (4, n_features) or None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,8 @@ from gpukfl._results import Status
 from gpukfl._rows import Rows
 from gpukfl._warnings import warn
 from gpukfl.estimators._base import HostPickled
-from gpukfl.estimators._bkernn_problem import Problem
+from gpukfl.estimators._bkernn_problem import Problem, Setting
+from gpukfl.estimators._bkernn_search import FEWEST, BKerNNSearch
 from gpukfl.estimators._data import dtype_for, mover
 from gpukfl.estimators._features import LinearFeatures
 from gpukfl.estimators._run import Run
@@ -38,6 +40,7 @@ from gpukfl.linalg import MAX_KNOTS
 from gpukfl.methods import BKerNNFit, ShapeFunctions
 from gpukfl.penalties import PENALTIES
 
+PENALTY = "concave_feature"
 _QUIET = (Status.CONVERGED, Status.EARLY_STOPPED)
 
 
@@ -48,7 +51,7 @@ class BKerNNBase(LinearFeatures, HostPickled):
         self,
         n_particles: int | str = "auto",
         *,
-        penalty: str = "concave_feature",
+        penalty: str = PENALTY,
         concavity: float = 1.0,
         ridge: float | str = "auto",
         penalty_strength: float = 1.0,
@@ -94,9 +97,9 @@ class BKerNNBase(LinearFeatures, HostPickled):
     def _check_parameters(self) -> None:
         whole = numbers.Integral
         check_number("n_particles", self.n_particles, kind=whole, low=1, also=("auto",))
-        check_choice("penalty", self.penalty, tuple(PENALTIES))
+        check_choice("penalty", self.penalty, (*PENALTIES, "tune"))
         check_number("concavity", self.concavity, low=0, low_allowed=False)
-        check_number("ridge", self.ridge, low=0, low_allowed=False, also=("auto",))
+        check_number("ridge", self.ridge, low=0, low_allowed=False, also=("auto", "tune"))
         check_number("penalty_strength", self.penalty_strength, low=0)
         check_number("max_iter", self.max_iter, kind=whole, low=0)
         check_number("tol", self.tol, low=0)
@@ -111,13 +114,50 @@ class BKerNNBase(LinearFeatures, HostPickled):
 
     def _fit(self, samples: Samples, run: Run) -> None:
         """Fit every target and set every attribute; nothing is set on an error."""
-        samples, held_out = self._split(samples, run.rng)
         X, (n, d) = samples.X, samples.X.shape
         m = max(50, min(2 * d, 200)) if self.n_particles == "auto" else int(self.n_particles)
         place = resolve_place(self.backend, X, dtype=dtype_for(self, X), work=n * m)
-        problem = Problem(self, samples, place, m, run)
-        fit = problem.fit(held_out)
-        self._keep(problem, fit, X)
+
+        def make(some: Samples) -> tuple[Problem, Samples | None]:
+            inside, watched = self._split(some, run.again())
+            return Problem(self, inside, place, m), watched
+
+        search = BKerNNSearch(make, samples, self, run)
+        inside, watched = self._split(samples, run.rng)
+        problem = Problem(self, inside, place, m)
+        setting, stopped = self._setting(problem, search)
+        known = getattr(self, "W_", None) if self.warm_start else None
+        fit = problem.fit(
+            setting,
+            run.rng,
+            run,
+            start=known if search.start is None else search.start,
+            held_out=watched,
+            max_iter=0 if stopped else None,
+        )
+        if stopped:
+            fit = replace(fit, status=Status.INTERRUPTED)
+        self._keep(problem, setting, fit, X)
+        self.tuning_ = search.report()
+
+    def _setting(self, problem: Problem, search: BKerNNSearch) -> tuple[Setting, bool]:
+        """Give penalty and ridge, and whether the user interrupted their choice."""
+        if problem.constant:
+            msg = "y is constant: the model predicts that constant and learns no features"
+            warn(msg, UserWarning)
+        penalty = PENALTY if self.penalty == "tune" else self.penalty
+        given = Setting(penalty, None if isinstance(self.ridge, str) else float(self.ridge))
+        tuned = "tune" in (self.ridge, self.penalty)
+        if not tuned or problem.constant or len(search.samples) < FEWEST:
+            return given, False
+        stopped = False
+        try:
+            search.choose(given)
+        except KeyboardInterrupt:
+            if search.start is None:  # interrupted before there was anything to go on from
+                raise
+            stopped = True
+        return given if search.best is None else search.best.setting, stopped
 
     def _split(
         self, samples: Samples, rng: np.random.RandomState
@@ -138,7 +178,7 @@ class BKerNNBase(LinearFeatures, HostPickled):
         inside, outside = np.split(rng.permutation(n), [n - n_out])
         return samples.taken(inside), samples.taken(outside)
 
-    def _keep(self, problem: Problem, fit: BKerNNFit, X: Array) -> None:
+    def _keep(self, problem: Problem, setting: Setting, fit: BKerNNFit, X: Array) -> None:
         xp = array_namespace(problem.reference)
         back = mover(X, dtype_for(self, X))
         shapes = problem.shapes(fit)
@@ -155,7 +195,7 @@ class BKerNNBase(LinearFeatures, HostPickled):
         m = fit.W.shape[1]
         self.feature_matrix_ = self.W_ @ self.W_.T / m
         self._keep_directions(to_host(fit.W))
-        self.ridge_ = problem.system.ridge
+        self.penalty_, self.ridge_ = setting.penalty, problem.ridge(setting)
         self.n_knots_ = problem.n_knots
         self.knots_error_ = problem.knots_error(fit)
         self.history_ = fit.history
@@ -167,8 +207,6 @@ class BKerNNBase(LinearFeatures, HostPickled):
         self._warn(fit)
 
     def _warn(self, fit: BKerNNFit) -> None:
-        if not getattr(self, "_warns", True):  # one of the many fits of a search
-            return
         if fit.status not in _QUIET:
             msg = f"{type(self).__name__} after {self.n_iter_} iterations: {fit.status.value}"
             warn(msg, ConvergenceWarning)
@@ -193,7 +231,7 @@ class BKerNNBase(LinearFeatures, HostPickled):
         return int(self.dual_coef_.shape[0])
 
     def _model_text(self) -> str:
-        return f"{self.W_.shape[1]} particles, penalty {self.penalty}, ridge {self.ridge_:.3g}"
+        return f"{self.W_.shape[1]} particles, penalty {self.penalty_}, ridge {self.ridge_:.3g}"
 
     def _facts(self) -> dict[str, Any]:
         """Give what a report says of the model."""
@@ -202,7 +240,7 @@ class BKerNNBase(LinearFeatures, HostPickled):
             exact = f"binned on {self.n_knots_} knots, relative error {self.knots_error_:.1e}"
         return {
             "particles": self.W_.shape[1],
-            "penalty": self.penalty,
+            "penalty": self.penalty_,
             "ridge": f"{self.ridge_:.4g}",
             "kernel products": exact,
             "residual of the last solve": f"{self.solve_residual_:.1e}",

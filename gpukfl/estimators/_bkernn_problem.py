@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,6 @@ from gpukfl._memory import available_memory
 from gpukfl._places import Place
 from gpukfl._results import History, Status
 from gpukfl._rows import Rows
-from gpukfl._warnings import warn
 from gpukfl.estimators._data import Data
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
@@ -29,6 +29,7 @@ from gpukfl.operators import (
 from gpukfl.penalties import make_penalty
 from gpukfl.solvers import ProximalGradient
 
+FACTOR = 3.0  # between neighbouring ridges
 _PATIENCE = 5  # iterations without a better validation score before early stopping
 _AUTO_KNOTS = 4096
 _EXACT_BYTES = 48  # per projection: two operators sorted at once, and a preconditioner
@@ -40,46 +41,47 @@ _THIN_FROM = 2_000_000  # knots in all from which shape functions are thinned by
 _THIN_TO = 1e-4  # standard deviations of the fit
 
 
+@dataclass(frozen=True)
+class Setting:
+    """Penalty, and the ridge: a number, or the formula's times three to some power."""
+
+    penalty: str
+    ridge: float | None = None
+    power: int = 0
+
+
 class Problem(Data):
     """One data set of BKerNN: everything a fit needs and its result is read with."""
 
-    def __init__(
-        self,
-        settings: Any,
-        samples: Samples,
-        place: Place,
-        m: int,
-        run: Run,
-    ) -> None:
+    def __init__(self, settings: Any, samples: Samples, place: Place, m: int) -> None:
         super().__init__(settings, samples, place)
-        self.m, self.run, rng = m, run, run.rng
+        self.m = m
         self.n_knots = self._choose_knots(samples.X)
         self.X = self.rows.whole() if self.n_knots is None else None
-        ridge = settings.ridge
-        if ridge == "auto":
-            # Tuning asks for multiples of the formula
-            ridge = getattr(settings, "_multiple", 1.0) * paper_ridge(self.rows, self.n_effective)
-        # All rows at the origin: any positive ridge gives the same constant model
-        ridge = float(ridge) or 1.0 / self.n_effective
-        Y, s = self._solved_for()
-        self.system = RidgeSystem(Y, ridge, s, rng=rng)
-        self.start = self._first_particles(rng)
-        # Different rows: those that particles were fitted to judge every trial worse
-        n = self.rows.shape[0]
-        self.sample_system = self._sample_system(rng, n // _SAMPLE_SHARE)
-        few = min(n // _FIRST_SHARE, _FIRST_ROWS)
-        # The formula's ridge goes with 1/n: fewer rows need a larger one
-        self.first_system = self._sample_system(rng, few, n / max(few, 1))
+
+    @cached_property
+    def _formula(self) -> float:
+        return paper_ridge(self.rows, self.n_effective)
+
+    def ridge(self, setting: Setting, /) -> float:
+        """Give λ; where all rows are at the origin, any gives the same constant model."""
+        if setting.ridge is not None:
+            return setting.ridge or 1.0 / self.n_effective
+        return FACTOR**setting.power * self._formula or 1.0 / self.n_effective
 
     def _sample_system(
-        self, rng: np.random.RandomState, count: int, times_ridge: float = 1.0
+        self,
+        system: RidgeSystem,
+        rng: np.random.RandomState,
+        count: int,
+        times_ridge: float = 1.0,
     ) -> tuple[Callable[[Array], BrownianKernel], RidgeSystem] | None:
         """Exact kernel and system of `count` of many rows, None where they are few."""
         n = self.rows.shape[0]
         if n < _SAMPLE_FROM:
             return None
         index = np.sort(rng.choice(n, count, replace=False))
-        X, system = rows_at(self.rows, index), self.system
+        X = rows_at(self.rows, index)
         at = array_namespace(X).asarray(index, **index_like(X))
         Y, s = (
             None if v is None else array_namespace(v).take(v, at, axis=0)
@@ -113,9 +115,8 @@ class Problem(Data):
             print(f"knots='auto' chose {_AUTO_KNOTS} knots a particle", file=sys.stderr)
         return _AUTO_KNOTS
 
-    def _first_particles(self, rng: np.random.RandomState) -> Array:
+    def _first_particles(self, known: Array | None, rng: np.random.RandomState) -> Array:
         d = self.rows.shape[1]
-        known = getattr(self.settings, "W_", None) if self.settings.warm_start else None
         if known is not None and tuple(known.shape) == (d, self.m) and np.any(to_host(known)):
             return beside(to_host(known), self.reference)
         return beside(rng.normal(0.0, math.sqrt(1.0 / d), (d, self.m)), self.reference)
@@ -126,39 +127,59 @@ class Problem(Data):
             return BrownianKernel.of(self.X, W)
         return BinnedBrownianKernel.of(self.rows, W, n_knots=self.n_knots)
 
-    def fit(self, held_out: Samples | None) -> BKerNNFit:
-        """Run the method."""
+    def fit(
+        self,
+        setting: Setting,
+        rng: np.random.RandomState,
+        run: Run,
+        /,
+        *,
+        start: Array | None = None,
+        held_out: Samples | None = None,
+        max_iter: int | None = None,
+        share: float = 1.0,
+        stage: str = "fit",
+    ) -> BKerNNFit:
+        """Run the method from some particles, in a share of the time."""
         settings = self.settings
-        penalty = make_penalty(settings.penalty, settings.concavity)
-        start, max_iter = self.start, settings.max_iter
+        steps = settings.max_iter if max_iter is None else max_iter
+        Y, s = self._solved_for()
+        system = RidgeSystem(Y, self.ridge(setting), s, rng=rng)
+        W = self._first_particles(start, rng)
+        # Different rows: those that particles were fitted to judge every trial worse
+        n = self.rows.shape[0]
+        sample = self._sample_system(system, rng, n // _SAMPLE_SHARE)
+        few = min(n // _FIRST_SHARE, _FIRST_ROWS)
+        # The formula's ridge goes with 1/n: fewer rows need a larger one
+        first_system = self._sample_system(system, rng, few, n / max(few, 1))
         if self.constant:
-            warn(
-                "y is constant: the model predicts that constant and learns no features",
-                UserWarning,
-            )
-            start, max_iter = array_namespace(start).zeros_like(start), 0
-        watcher = Watcher(self, held_out)
-        given = {"penalty": penalty, "penalty_strength": settings.penalty_strength}
-        rule, tol = settings.step_size, settings.tol
-        first = None
+            W, steps = array_namespace(W).zeros_like(W), 0
+
+        def tell(k: int, history: History) -> None:
+            run.tell(stage, k, history)
+
+        watcher = Watcher(self, held_out, tell)
+        given = {
+            "penalty": make_penalty(setting.penalty, settings.concavity),
+            "penalty_strength": settings.penalty_strength,
+        }
+        rule, tol, first = settings.step_size, settings.tol, None
         with np.errstate(over="ignore"):  # reported as an error
-            if self.first_system is not None and held_out is None and not self.constant:
+            if first_system is not None and held_out is None and not self.constant:
                 # Steps from a random start are coarse: the first half of them sees a sample
-                optimizer = ProximalGradient(rule, max_iter // 2, tol, self.run.left())
-                progress = Watcher(self, None)
-                first = fit_bkernn(
-                    *self.first_system, start, optimizer=optimizer, watch=progress, **given
-                )
-                start = start if first.status is Status.COLLAPSED else first.W
-                max_iter -= len(first.history)
+                optimizer = ProximalGradient(rule, steps // 2, tol, run.left(share))
+                progress = Watcher(self, None, tell)
+                first = fit_bkernn(*first_system, W, optimizer=optimizer, watch=progress, **given)
+                W = W if first.status is Status.COLLAPSED else first.W
+                steps -= len(first.history)
                 if first.status in (Status.INTERRUPTED, Status.TIME_LIMIT):
-                    max_iter = 0
+                    steps = 0
             fit = fit_bkernn(
                 self.kernel,
-                self.system,
-                start,
-                sample=self.sample_system,
-                optimizer=ProximalGradient(rule, max_iter, tol, self.run.left()),
+                system,
+                W,
+                sample=sample,
+                optimizer=ProximalGradient(rule, steps, tol, run.left(share)),
                 watch=watcher,
                 **given,
             )
@@ -215,8 +236,9 @@ class Watcher:
         self,
         problem: Problem,
         held_out: Samples | None,
+        tell: Callable[[int, History], None],
     ) -> None:
-        self.problem = problem
+        self.problem, self.tell = problem, tell
         self.best_score, self.waited = -math.inf, 0
         self.best_fit: BKerNNFit | None = None
         self.held_out: tuple[Array, Array] | None = None
@@ -226,7 +248,7 @@ class Watcher:
     def __call__(
         self, k: int, _: Array, finish: Callable[[], BKerNNFit], history: History
     ) -> Status | None:
-        self.problem.run.tell("fit", k, history)
+        self.tell(k, history)
         if self.held_out is None:
             return None
         history.validation_score.append(math.nan)  # as long as the other lists, come what may

@@ -11,7 +11,6 @@ from gpukfl._array import (
     array_namespace,
     double_like,
     index_like,
-    is_array,
     to_host,
 )
 from gpukfl._rows import Rows
@@ -121,9 +120,3 @@ def _are_equal(X: Array, first: np.ndarray, second: np.ndarray) -> np.ndarray:
 def total_weights(group: np.ndarray, weights: np.ndarray | None, /) -> np.ndarray:
     """Sum of the weights of each set of copies."""
     return np.bincount(group, weights=weights).astype(np.float64)
-
-
-def is_numeric(X: Any, /) -> bool:
-    """Whether `X` is an array (n, d) of numbers that can be compared as it is."""
-    kinds = ("bool", "integral", "real floating")
-    return is_array(X) and X.ndim == 2 and array_namespace(X).isdtype(X.dtype, kinds)

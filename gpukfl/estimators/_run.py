@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import Any, Self
 
+import numpy as np
 from sklearn.utils import check_random_state
 
 from gpukfl._results import History
@@ -40,6 +41,7 @@ class Run:
 
     def __init__(self, max_time: float | None, random_state: Any, verbose: int, /) -> None:
         self.rng = check_random_state(random_state)
+        self._first_state = self.rng.get_state()
         self._max_time, self._begun = max_time, time.perf_counter()
         self._verbose, self._report = verbose, _reports.get()
 
@@ -48,6 +50,12 @@ class Run:
         """Begin a fit with an estimator's parameters; some have no `max_time` and no `verbose`."""
         limit, verbose = getattr(settings, "max_time", None), getattr(settings, "verbose", 0)
         return cls(limit, settings.random_state, verbose)
+
+    def again(self) -> np.random.RandomState:
+        """Draw what the fit drew from its beginning: so that fits are compared on equal draws."""
+        rng = np.random.RandomState(0)
+        rng.set_state(self._first_state)
+        return rng
 
     def left(self, share: float = 1.0) -> float | None:
         """Seconds until a share of the time is spent, or a moment; None where there is no limit."""

@@ -86,13 +86,19 @@ class Samples:
         return Samples(take(self.X, rows), take(self.Y, rows), weights, self.labels)
 
     def splits(
-        self, rng: np.random.RandomState, /, *, at_most: int, share: float
+        self,
+        rng: np.random.RandomState,
+        /,
+        *,
+        at_most: int,
+        share: float,
+        folds_below: int | None = None,
     ) -> list[tuple[Samples, Samples]]:
         """Give samples to fit and samples held out, among at most so many.
 
-        Folds where they are few, else one held-out `share`; of every class its share, where it has
-        a sample for each fold. Of copies in a memory map, where they are not yet one sample, one
-        is drawn.
+        Folds where they are few, by default below 1000, else one held-out `share`; of every class
+        its share, where it has a sample for each fold. Of copies in a memory map, where they are
+        not yet one sample, one is drawn.
         """
         rows = np.arange(len(self))
         if len(self) > at_most:
@@ -100,7 +106,7 @@ class Samples:
         rows = without_copies(self.X, to_host(take(self.Y, rows)), rows)
         classes = None if self.classes is None else self.classes[rows]
         even = classes is not None and np.unique(classes, return_counts=True)[1].min() >= N_FOLDS
-        if len(rows) < FOLDS_BELOW:
+        if len(rows) < (folds_below or FOLDS_BELOW):
             folds = StratifiedKFold if even else KFold
             splitter = folds(N_FOLDS, shuffle=True, random_state=rng)
         else:

@@ -309,19 +309,38 @@ METHODS = [
     ),
     Mutant(
         "weights are not tuned with",
-        "_tuning.py",
-        "tuning.fit_one(last, X, y, _weights_of(tuning.weights, inside), stage)",
-        "tuning.fit_one(last, X, y, None, stage)",
+        "estimators/_samples.py",
+        "weights = None if self.weights is None else self.weights[rows]",
+        "weights = None",
         "tests/test_fit.py tests/test_fit_every_method.py",
     ),
     Mutant(
         "tuned on the rows that score",
-        "_tuning.py",
-        "_rows_of(tuning.X, outside),\n                _rows_of(tuning.y, outside),\n"
-        "                _weights_of(tuning.weights, outside),",
-        "_rows_of(tuning.X, inside),\n                _rows_of(tuning.y, inside),\n"
-        "                _weights_of(tuning.weights, inside),",
+        "estimators/_bkernn_search.py",
+        "HeldOut.of(problem, outside)",
+        "HeldOut.of(problem, inside)",
         "tests/test_fit.py",
+    ),
+    Mutant(
+        "classes are held out by chance",
+        "estimators/_samples.py",
+        "even = classes is not None and",
+        "even = classes is None and",
+        "tests/estimators/test_copies.py",
+    ),
+    Mutant(
+        "a search that does not end with its time",
+        "estimators/_search.py",
+        "while not self.trials or not self.run.is_over(self.share):",
+        "while True:",
+        "tests/estimators/test_search.py",
+    ),
+    Mutant(
+        "a climb that goes down",
+        "estimators/_search.py",
+        "if trial.score > best.score + gain(best.score):",
+        "if trial.score > best.score - gain(best.score):",
+        "tests/estimators/test_search.py",
     ),
     Mutant(
         "model files lose digits",
