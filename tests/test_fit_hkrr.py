@@ -161,7 +161,7 @@ def test_progress_of_hkrr(monkeypatch, capfd):
     def reporting(show):
         import contextlib
 
-        return contextlib.nullcontext(lambda *args: stages.append(args))
+        return contextlib.nullcontext(lambda name, k, h: stages.append((name, k, h.objective[-1])))
 
     monkeypatch.setattr(_fit, "_progress", reporting)
     model = hkrr(X, Y, ridge="tune")

@@ -167,7 +167,7 @@ def test_progress(monkeypatch, capfd):
     stages = []
 
     def reporting(_):
-        return contextlib.nullcontext(lambda *args: stages.append(args))
+        return contextlib.nullcontext(lambda name, k, h: stages.append((name, k, h.objective[-1])))
 
     with monkeypatch.context() as patched:
         patched.setattr(_fit, "_progress", reporting)

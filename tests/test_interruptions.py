@@ -256,7 +256,7 @@ def test_an_interrupted_pruning_keeps_the_whole_model(monkeypatch, after):
 
 
 def test_tuning_that_is_interrupted_between_its_fits_gives_the_best_so_far(monkeypatch):
-    interrupt(monkeypatch, HeldOut, "error", 7)  # within the second ridge of five folds each
+    interrupt(monkeypatch, HeldOut, "losses", 7)  # within the second ridge of five folds each
     with pytest.warns(ConvergenceWarning, match="interrupted"):
         model = gpukfl.fit(X[:50], Y[:50], n_particles=4, max_iter=2)
     assert model.estimator.status_ == "INTERRUPTED"
@@ -265,7 +265,7 @@ def test_tuning_that_is_interrupted_between_its_fits_gives_the_best_so_far(monke
 
 
 def test_tuning_that_is_interrupted_before_any_score_goes_on_from_what_was_learned(monkeypatch):
-    interrupt(monkeypatch, HeldOut, "error", 2)
+    interrupt(monkeypatch, HeldOut, "losses", 2)
     with pytest.warns(ConvergenceWarning, match="interrupted"):
         model = gpukfl.fit(X[:50], Y[:50], n_particles=4, max_iter=2)
     assert (model.estimator.status_, model.tuning) == ("INTERRUPTED", [])

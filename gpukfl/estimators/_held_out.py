@@ -8,7 +8,7 @@ from typing import Self
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, beside
+from gpukfl._array import Array, array_namespace, beside, to_host
 from gpukfl.estimators._data import Data
 from gpukfl.estimators._samples import Samples
 
@@ -28,11 +28,15 @@ class HeldOut:
         w = np.ones(len(samples)) if samples.weights is None else samples.weights
         return cls(placed, targets, beside(w[:, None], targets))
 
-    def error(self, predicted: Array, /) -> float:
-        """Sum of weighted squared errors of predictions (n, t)."""
+    def losses(self, predicted: Array, /) -> np.ndarray:
+        """Weighted squared error of each row of predictions (n, t), on the host: (n,)."""
         xp = array_namespace(self.Y)
         left = self.Y - xp.astype(predicted, xp.float64)
-        return float(xp.sum(self.weights * left**2))
+        return to_host(xp.sum(self.weights * left**2, axis=1))
+
+    def error(self, predicted: Array, /) -> float:
+        """Sum of weighted squared errors of predictions (n, t)."""
+        return float(self.losses(predicted).sum())
 
     @cached_property
     def spread(self) -> float:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
+import numpy as np
+
 from gpukfl._array import Array
 from gpukfl.estimators._held_out import HeldOut
 from gpukfl.estimators._run import Run
@@ -25,6 +27,7 @@ class Trial(Generic[Setting, Learned]):
     setting: Setting
     score: float = -math.inf  # share of the held-out variance that is explained
     learned: list[Learned] = field(default_factory=list)  # of the folds
+    losses: np.ndarray = field(default_factory=lambda: np.zeros(0))  # of the held-out rows
 
 
 class Fold(Protocol[Setting_contra, Learned]):
@@ -65,10 +68,11 @@ class Search(Generic[Setting, Learned]):
     run: Run
     share: float  # of max_time
     trials: list[Trial[Setting, Learned]] = field(default_factory=list)
+    enough: Callable[[Sequence[Trial[Setting, Learned]]], bool] = bool  # to end when time is up
 
     def go(self) -> None:
-        """Try at least one setting."""
-        while not self.trials or not self.run.is_over(self.share):
+        """Try one setting at least, or enough of them."""
+        while not self.enough(self.trials) or not self.run.is_over(self.share):
             setting = self.tuner.propose(self.trials)
             if setting is None:
                 return
@@ -77,13 +81,14 @@ class Search(Generic[Setting, Learned]):
     def evaluate(self, setting: Setting, /) -> Trial[Setting, Learned]:
         """Fit every fold and judge it; the score is the worst where numbers overflow."""
         trial: Trial[Setting, Learned] = Trial(setting)
-        starts, error = self.tuner.starts(setting, self.trials), 0.0
+        starts, losses = self.tuner.starts(setting, self.trials), []
         try:
             for fold, start in zip(self.folds, starts, strict=True):
                 learned = fold.learn(setting, start, self.run)
                 trial.learned.append(learned)
-                error += fold.held_out.error(fold.predict(learned))
-            trial.score = explained(error, self.folds)
+                losses.append(fold.held_out.losses(fold.predict(learned)))
+            trial.losses = np.concatenate(losses)
+            trial.score = explained(float(trial.losses.sum()), self.folds)
         except FloatingPointError:
             trial.learned.clear()
         self.trials.append(trial)

@@ -31,7 +31,7 @@ from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._selected import SelectedVariables
 from gpukfl.estimators._selection_problem import Predictor, SelectionProblem, selection_kernel
-from gpukfl.estimators._selection_search import DEFAULT_RIDGE, FEWEST, Search, Setting, Trial
+from gpukfl.estimators._selection_search import DEFAULT_RIDGE, FEWEST, SelectionSearch, Setting
 from gpukfl.estimators._stability import selection_frequencies, stability_threshold
 from gpukfl.estimators._validation import (
     check_finite_result,
@@ -130,17 +130,18 @@ class SelectionBase(SelectedVariables, HostPickled):
             return SelectionProblem(self, some, place, run.rng)
 
         problem = make(samples)
-        search = Search(make, samples, self, run)
+        search = SelectionSearch(make, samples, self, run)
         setting, stopped = self._setting(problem, search)
-        objective = problem.objective(setting.ridge)
+        chosen = search.best if search.trials else None
         if stopped:
-            found = next(trial.found for trial in search.trials if trial.chosen)
+            chosen = max(search.trials, key=lambda trial: trial.score)
+            setting, found = chosen.setting, chosen.learned[0].selection
             selection = replace(found, status=Status.INTERRUPTED)
         elif problem.constant:
             selection = Selection(np.zeros(p), Status.CONVERGED)
         else:
             selection = problem.run(
-                objective,
+                problem.objective(setting.ridge),
                 setting.sparsity,
                 max_time=run.left(_SELECT_SHARE),
                 watch=lambda k, history: run.tell("selection", k, history),
@@ -156,11 +157,10 @@ class SelectionBase(SelectedVariables, HostPickled):
             last = problem.fit_selected(selection, setting.ridge, refine=False)
         self._keep(problem, selection, last, X)
         self.ridge_ = setting.ridge
-        traced = self.sparsity == "tune" and search.trials
-        self.path_ = _path(search.trials, setting.ridge) if traced else None
-        self.tuning_ = [_described(trial) for trial in search.trials]
+        self.path_ = search.path(setting.ridge)
+        self.tuning_ = search.report(chosen)
 
-    def _setting(self, problem: SelectionProblem, search: Search) -> tuple[Setting, bool]:
+    def _setting(self, problem: SelectionProblem, search: SelectionSearch) -> tuple[Setting, bool]:
         """Give λ and γ, and whether the user interrupted their choice."""
         ridge = DEFAULT_RIDGE if self.ridge == "auto" else float(self.ridge)
         given = Setting(ridge, "auto" if self.sparsity == "tune" else self.sparsity)
@@ -171,13 +171,12 @@ class SelectionBase(SelectedVariables, HostPickled):
         if (self.ridge != "auto" and self.sparsity != "tune") or problem.n < FEWEST:
             return given, False
         try:
-            return search.choose(), False
+            search.choose()
         except KeyboardInterrupt:
             if not search.trials:  # interrupted before anything was selected
                 raise
-            best = max(search.trials, key=lambda trial: trial.score)
-            best.chosen = True
-            return best.setting, True
+            return given, True
+        return search.best.setting, False
 
     def _stable(
         self,
@@ -334,23 +333,3 @@ class SelectionBase(SelectedVariables, HostPickled):
 def _beside(host: np.ndarray, X: Array) -> Array:
     """Copy to the library and device of `X`, and keep the dtype."""
     return array_namespace(X).asarray(host, device=like(X)["device"])
-
-
-def _path(trials: list[Trial], ridge: float) -> dict[str, np.ndarray]:
-    """Give what the path at the chosen λ selected."""
-    mine = [t for t in trials if t.setting.ridge == ridge]
-    return {
-        "sparsity": np.asarray([t.setting.sparsity for t in mine]),
-        "beta": np.asarray([t.found.beta for t in mine]),
-        "score": np.asarray([t.score for t in mine]),
-    }
-
-
-def _described(trial: Trial) -> dict[str, Any]:
-    return {
-        "ridge": trial.setting.ridge,
-        "sparsity": trial.setting.sparsity,
-        "n_selected": trial.selected,
-        "score": trial.score,
-        "chosen": trial.chosen,
-    }

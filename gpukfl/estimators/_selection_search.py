@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, to_host
-from gpukfl._results import History, Status
+from gpukfl._array import Array, array_namespace
+from gpukfl._results import Status
+from gpukfl.estimators._held_out import HeldOut
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
+from gpukfl.estimators._search import Search, Trial
 from gpukfl.estimators._selection_problem import SelectionProblem
 from gpukfl.methods import DenseSelection, Selection, largest_sparsity
 
@@ -30,133 +33,172 @@ class Setting:
 
     ridge: float
     sparsity: float | str
+    number: int = 1  # on the path of this λ
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """What a fold gives: the variables, and predictions of its held-out rows by them."""
+
+    selection: Selection
+    predicted: Array
+
+
+Trials = Sequence[Trial[Setting, Learned]]
+
+
+@dataclass(eq=False)
+class Fold:
+    """Rows to select on, and rows held out."""
+
+    problem: SelectionProblem
+    held_out: HeldOut
+    count: int  # settings with one λ
+    _known: dict[bytes, Array] = field(default_factory=dict)  # by variables, at the λ of `_at`
+    _at: tuple[float, DenseSelection] | None = None
+
+    def objective(self, ridge: float, /) -> DenseSelection:
+        """J at λ, of which the last is kept."""
+        problem = self.problem
+        if self._at is None or self._at[0] != ridge:
+            given = problem.kernel, problem.X, problem.Y, ridge, problem.weights
+            self._at = ridge, DenseSelection(*given)
+            self._known.clear()
+        return self._at[1]
+
+    def learn(self, setting: Setting, start: Learned | None, run: Run, /) -> Learned:
+        """Select, and relearn the weights of what was selected."""
+        objective = self.objective(setting.ridge)
+        stage = f"λ = {setting.ridge:g}, {setting.number} of {self.count}"
+        selection = self.problem.run(
+            objective,
+            setting.sparsity,
+            start=None if start is None else start.selection.beta,
+            watch=lambda k, history: run.tell(stage, k, history),
+        )
+        if selection.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt
+        key = selection.support.tobytes()
+        if key not in self._known:  # a set of variables is judged once
+            beta = self.problem.refined(objective, selection)
+            self._known[key] = _predicted(objective, beta, self.held_out.X)
+        return Learned(selection, self._known[key])
+
+    def predict(self, learned: Learned, /) -> Array:
+        """Predict the held-out rows, by the f of J(β)."""
+        return learned.predicted
+
+
+@dataclass(frozen=True, eq=False)
+class Tuner:
+    """Tries every λ, and for each the thresholds of permutations or a path over γ."""
+
+    ridges: Sequence[float]
+    sparsities: Callable[[float], Sequence[float | str]]  # at λ, descending
+    n_folds: int
+
+    def propose(self, trials: Trials, /) -> Setting | None:
+        """Give the next γ of a λ; smaller λ that are worse than larger ones fit noise."""
+        lowest = np.inf
+        for ridge in self.ridges:
+            mine = [trial for trial in trials if trial.setting.ridge == ridge]
+            sparsities = self.sparsities(ridge)
+            if len(mine) < len(sparsities):
+                return Setting(ridge, sparsities[len(mine)], len(mine) + 1)
+            error = min(trial.losses.sum() for trial in mine)
+            if error > lowest:
+                return None
+            lowest = min(lowest, error)
+        return None
+
+    def starts(self, setting: Setting, trials: Trials, /) -> Sequence[Learned | None]:
+        """Begin from the weights of the last γ, which was larger."""
+        if trials and trials[-1].setting.ridge == setting.ridge:
+            return trials[-1].learned
+        return [None] * self.n_folds
 
 
 @dataclass
-class Trial:
-    """What a setting selected on the rows that were not held out, and how well that predicts."""
-
-    setting: Setting
-    selected: float  # variables, mean over the folds
-    found: Selection  # of the first fold
-    loss: np.ndarray  # squared errors of the held-out rows of all folds, their shares included
-    score: float  # R²
-    chosen: bool = False
-
-
-@dataclass
-class Search:
-    """Tries every λ, and for each the thresholds of permutations or a path over γ.
-
-    The setting with the fewest variables is taken whose held-out loss is within one standard
-    error of the lowest.
-    """
+class SelectionSearch:
+    """Choice of λ and γ; an interruption keeps what was tried."""
 
     make: Callable[[Samples], SelectionProblem]  # problem of some samples
     samples: Samples
     settings: Any
     run: Run
-    trials: list[Trial] = field(default_factory=list)
+    trials: list[Trial[Setting, Learned]] = field(default_factory=list)
 
-    def choose(self) -> Setting:
-        """Choose; with the time over, among what was tried."""
-        share = self.settings.validation_fraction
+    def choose(self) -> None:
+        """Try settings; with the time over, the choice is among what was tried."""
+        share, tuned = self.settings.validation_fraction, self.settings.sparsity == "tune"
         splits = self.samples.splits(self.run.rng, at_most=_ROWS, share=share)
-        folds = [self._fold(inside, outside) for inside, outside in splits]
+        count = self.settings.n_sparsities if tuned else 1
+        problems = [(self.make(inside), outside) for inside, outside in splits]
+        folds = [Fold(problem, HeldOut.of(problem, other), count) for problem, other in problems]
+
+        @functools.cache
+        def sparsities(ridge: float) -> Sequence[float | str]:
+            if not tuned:
+                return [self.settings.sparsity]
+            top = max(largest_sparsity(fold.objective(ridge)) for fold in folds)
+            return [float(g) for g in top * np.geomspace(1.0, _LOWEST, count)]
+
         ridges = RIDGES if self.settings.ridge == "auto" else (float(self.settings.ridge),)
-        for ridge in ridges:
-            if self.trials and self._late():
-                break
-            lowest = min((trial.loss.sum() for trial in self.trials), default=np.inf)
-            self._try(folds, ridge)
-            if min(t.loss.sum() for t in self.trials if t.setting.ridge == ridge) > lowest:
-                break  # smaller ones fit noise
-        chosen = self._best()
-        chosen.chosen = True
-        return chosen.setting
+        tuner = Tuner(ridges, sparsities, len(folds))
+        enough = _has_left_zero if tuned else bool
+        Search(folds, tuner, self.run, _SHARE, self.trials, enough).go()
 
-    def _late(self) -> bool:
-        return self.run.is_over(_SHARE)
+    @property
+    def best(self) -> Trial[Setting, Learned]:
+        """Fewest variables, of the trials within one standard error of the lowest loss."""
+        lowest = min(self.trials, key=lambda trial: trial.losses.sum())
 
-    def _fold(self, inside: Samples, outside: Samples) -> tuple[SelectionProblem, _HeldOut]:
-        problem = self.make(inside)
-        X, Y = problem.scaled(outside)
-        weights = np.ones(len(outside)) if outside.weights is None else outside.weights
-        return problem, _HeldOut(X, to_host(Y), weights / weights.sum())
-
-    def _try(self, folds: list[tuple[SelectionProblem, _HeldOut]], ridge: float) -> None:
-        """Select with λ = `ridge` for every γ, on every fold."""
-        objectives = [
-            DenseSelection(fold.kernel, fold.X, fold.Y, ridge, fold.weights) for fold, _ in folds
-        ]
-        sparsities: list[float | str] = [self.settings.sparsity]
-        if self.settings.sparsity == "tune":
-            count = self.settings.n_sparsities
-            top = max(largest_sparsity(objective) for objective in objectives)
-            sparsities = [float(g) for g in top * np.geomspace(1.0, _LOWEST, count)]
-        starts: list[np.ndarray | None] = [None] * len(folds)
-        known: list[dict[bytes, np.ndarray]] = [{} for _ in folds]
-        for k, sparsity in enumerate(sparsities):
-            if k and self.trials[-1].selected and self._late():
-                break  # not before the path leaves β = 0
-            watch = self._watch(f"λ = {ridge:g}, {k + 1} of {len(sparsities)}")
-            losses, selections = [], []
-            for j, (problem, held_out) in enumerate(folds):
-                selection = problem.run(objectives[j], sparsity, start=starts[j], watch=watch)
-                if selection.status is Status.INTERRUPTED:
-                    raise KeyboardInterrupt
-                starts[j] = selection.beta  # the next γ is smaller
-                key = selection.support.tobytes()
-                if key not in known[j]:  # a set of variables is judged once
-                    beta = problem.refined(objectives[j], selection)
-                    known[j][key] = held_out.losses(objectives[j], beta)
-                losses.append(known[j][key] / len(folds))
-                selections.append(selection)
-            loss = np.concatenate(losses)
-            spread = sum(held_out.spread for _, held_out in folds) / len(folds)
-            self.trials.append(
-                Trial(
-                    Setting(ridge, sparsity),
-                    float(np.mean([found.support.sum() for found in selections])),
-                    selections[0],
-                    loss,
-                    1.0 - float(loss.sum()) / spread if spread > 0 else 0.0,
-                )
-            )
-
-    def _watch(self, stage: str) -> Callable[[int, History], None]:
-        return lambda k, history: self.run.tell(stage, k, history)
-
-    def _best(self) -> Trial:
-        lowest = min(self.trials, key=lambda trial: trial.loss.sum())
-
-        def close(trial: Trial) -> bool:
-            excess = trial.loss - lowest.loss
+        def close(trial: Trial[Setting, Learned]) -> bool:
+            excess = trial.losses - lowest.losses
             return excess.sum() <= len(excess) ** 0.5 * excess.std()
 
         good = [trial for trial in self.trials if close(trial)]
-        fewest = min(trial.selected for trial in good)
-        sparse = [trial for trial in good if trial.selected == fewest]
-        return min(sparse, key=lambda trial: trial.loss.sum())
+        fewest = min(n_selected(trial) for trial in good)
+        sparse = [trial for trial in good if n_selected(trial) == fewest]
+        return min(sparse, key=lambda trial: trial.losses.sum())
+
+    def report(self, chosen: Trial[Setting, Learned] | None, /) -> list[dict[str, Any]]:
+        """Say what was tried."""
+        return [
+            {
+                "ridge": trial.setting.ridge,
+                "sparsity": trial.setting.sparsity,
+                "n_selected": n_selected(trial),
+                "score": trial.score,
+                "chosen": trial is chosen,
+            }
+            for trial in self.trials
+        ]
+
+    def path(self, ridge: float, /) -> dict[str, np.ndarray] | None:
+        """Give what the path at the chosen λ selected on the first fold, if there was one."""
+        mine = [trial for trial in self.trials if trial.setting.ridge == ridge]
+        if self.settings.sparsity != "tune" or not mine:
+            return None
+        return {
+            "sparsity": np.asarray([trial.setting.sparsity for trial in mine]),
+            "beta": np.asarray([trial.learned[0].selection.beta for trial in mine]),
+            "score": np.asarray([trial.score for trial in mine]),
+        }
 
 
-@dataclass(frozen=True, eq=False)
-class _HeldOut:
-    """Rows that were not selected on."""
+def n_selected(trial: Trial[Setting, Learned], /) -> float:
+    """Count the variables, on average over the folds."""
+    return float(np.mean([learned.selection.support.sum() for learned in trial.learned]))
 
-    X: Array  # (m, p)
-    Y: np.ndarray  # (m, t)
-    shares: np.ndarray  # (m,), summing to 1
 
-    @property
-    def spread(self) -> float:
-        """Loss of the mean."""
-        middle = self.shares @ self.Y
-        return float(self.shares @ np.sum((self.Y - middle) ** 2, axis=1))
+def _has_left_zero(trials: Trials) -> bool:
+    """Whether the path has left β = 0, before which it tells nothing."""
+    return bool(trials) and n_selected(trials[-1]) > 0
 
-    def losses(self, objective: DenseSelection, beta: np.ndarray, /) -> np.ndarray:
-        """Losses of the rows under the f of J(β)."""
-        xp = array_namespace(self.X)
-        u = objective.distances(objective.scaled(self.X, beta), objective.scaled(objective.X, beta))
-        values = xp.astype(objective.kernel.profile(u), xp.float64) @ objective.at(beta).alpha
-        return self.shares * np.sum((self.Y - to_host(values)) ** 2, axis=1)
+
+def _predicted(objective: DenseSelection, beta: np.ndarray, X: Array) -> Array:
+    """Values at `X` (m, p) of the f of J(β)."""
+    xp = array_namespace(X)
+    u = objective.distances(objective.scaled(X, beta), objective.scaled(objective.X, beta))
+    return xp.astype(objective.kernel.profile(u), xp.float64) @ objective.at(beta).alpha
