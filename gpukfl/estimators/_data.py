@@ -81,10 +81,7 @@ class Data:
 
     def sample(self, rng: np.random.RandomState, /) -> tuple[Array, np.ndarray | None]:
         """Draw some rows, with their weights: what pairs of samples are looked at in."""
-        n, s = self.rows.shape[0], self.root_weights
-        index = np.arange(n)
-        if n > _SAMPLE:
-            index = np.sort(rng.choice(n, _SAMPLE, replace=False))
+        index, s = some_rows(self.rows.shape[0], rng), self.root_weights
         weights = None if s is None else to_host(s)[index, 0].astype(np.float64) ** 2
         return rows_at(self.rows, index), weights
 
@@ -95,6 +92,11 @@ class Data:
         Y = to_host(samples.Y).astype(np.float64)
         wide = beside(Y, xp.astype(self.reference, xp.float64))
         return rows.whole(), (wide - self.y_mean) / self.y_scale
+
+
+def some_rows(n: int, rng: np.random.RandomState, /) -> np.ndarray:
+    """Draw the host indices of so many of n rows that all pairs of them may be looked at."""
+    return np.arange(n) if n <= _SAMPLE else np.sort(rng.choice(n, _SAMPLE, replace=False))
 
 
 def scaled_rows(settings: Any, samples: Samples, reference: Array, /) -> Rows:

@@ -16,7 +16,6 @@ from gpukfl._results import History, Status
 from gpukfl._rows import Rows
 from gpukfl.estimators._data import Data
 from gpukfl.estimators._samples import Samples
-from gpukfl.estimators._splits import folds, left_out_path
 from gpukfl.kernels import Kernel, make_kernel, median_distance
 from gpukfl.methods import (
     HKRRFit,
@@ -27,7 +26,9 @@ from gpukfl.methods import (
     best_path,
     choose_centers,
     fit_hkrr,
+    folds,
     gradient_directions,
+    left_out_path,
     resized_map,
     rows_at,
 )

@@ -11,11 +11,11 @@ from sklearn.utils.validation import has_fit_parameter
 
 from gpukfl._array import Array, array_namespace, beside, double_like, like, to_host
 from gpukfl._rows import Rows
-from gpukfl.estimators._data import Data, dtype_for, mover
-from gpukfl.estimators._kernel_ridge import KernelRidgeRegressor
+from gpukfl.estimators._data import Data, dtype_for, mover, some_rows
+from gpukfl.estimators._samples import take
 from gpukfl.estimators._validation import check_finite_result
-from gpukfl.kernels import Kernel
-from gpukfl.methods import RidgePath, derivative_weights
+from gpukfl.kernels import Gaussian, Kernel, median_distance
+from gpukfl.methods import KernelRidge, KernelRidgeFit, derivative_weights
 from gpukfl.operators import KernelOperator
 
 _EXACT, _MANY = 5_000, 100_000  # rows up to which all, or many, are centres
@@ -112,14 +112,13 @@ class Retraining:
     ) -> None:
         xp = array_namespace(data.reference)
         Y = xp.astype(data.Y, xp.float64)
-        model = kernel_ridge(Z, Y, weights, centers=_HASTY if hasty else _centers(Y.shape[0]))
+        fit = kernel_ridge(Z, Y, weights, centers=_HASTY if hasty else _centers(Y.shape[0]))
         back = mover(X, dtype_for(self, X))
         with np.errstate(over="ignore"):
-            dual = back(model.dual_coef_ * data.y_scale[None, :])
-            offset = back(model.intercept_ * data.y_scale + data.y_mean)
+            dual, offset = back(fit.alpha * data.y_scale[None, :]), back(data.y_mean)
         check_finite_result(dual, offset)
         self.dual_coef_, self._offset = dual, offset
-        self.kernel_, self.centers_ = model.kernel_, back(model.centers_)
+        self.kernel_, self.centers_ = fit.kernel, back(fit.Z)
 
     @property
     def _is_retrained(self) -> bool:
@@ -153,28 +152,19 @@ class Retraining:
         return f"{type(model).__name__}{suffix} on {what}"
 
 
-class CautiousKernelRidge(KernelRidgeRegressor):
-    """Kernel ridge regression that is a step of another fit.
-
-    Of the ridges that n errors can hardly tell apart it takes the largest: the smallest are as
-    good among the samples and wild outside. And it warns of nothing.
-    """
-
-    def _best_of(self, path: RidgePath, n: int) -> float:
-        return path.largest_good(n**-0.5)
-
-    def _warn(self, problem: Any, solved: Any) -> None:
-        pass
-
-
 def kernel_ridge(
     Z: Array, Y: Array, weights: np.ndarray | None, /, *, centers: int
-) -> CautiousKernelRidge:
+) -> KernelRidgeFit:
     """Fit kernel ridge regression with `centers` Nyström centres; to fewer rows, exactly."""
-    model = CautiousKernelRidge(
-        n_centers="auto" if Y.shape[0] <= centers else centers, standardize=False, random_state=0
+    rng = np.random.RandomState(0)
+    index = some_rows(Y.shape[0], rng)
+    lengthscale = median_distance(
+        take(Z, index), weights=None if weights is None else weights[index]
     )
-    return model.fit(Z, Y, sample_weight=weights)
+    n_centers = None if Y.shape[0] <= centers else centers
+    method = KernelRidge(Gaussian(lengthscale), n_centers=n_centers, cautious=True)
+    w = None if weights is None else beside(weights[:, None], Z)
+    return method.fit(Rows(Z, Z[:0, 0]), Y, w, rng)
 
 
 def _centers(n: int) -> int:

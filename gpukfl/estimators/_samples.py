@@ -16,8 +16,8 @@ from sklearn.model_selection import (
 
 from gpukfl._array import Array, array_namespace, like, to_host
 from gpukfl.estimators._copies import copies_of, total_weights, without_copies
-from gpukfl.estimators._splits import FOLDS_BELOW, N_FOLDS
 from gpukfl.estimators._validation import validate_weights
+from gpukfl.methods import FOLDS_BELOW, N_FOLDS
 
 _WEIGHT_BITS = 33  # of a weight's mantissa
 

@@ -16,6 +16,7 @@ from gpukfl._array import (
     Array,
     array_namespace,
     beside,
+    epsilon,
     is_host,
     library_of,
     like,
@@ -27,6 +28,7 @@ from gpukfl._rows import Rows
 from gpukfl._warnings import warn
 from gpukfl.estimators._base import HostPickled
 from gpukfl.estimators._data import dtype_for, mover
+from gpukfl.estimators._kernel_ridge_base import warn_of_rounding
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._selected import SelectedVariables
@@ -238,14 +240,12 @@ class SelectionBase(SelectedVariables, HostPickled):
         self.intercept_ = back(problem.y_mean)
         self.kernel_, self.dual_coef_, self.centers_ = problem.kernel, None, None
         if last is not None:
-            model = last.model
             with np.errstate(over="ignore"):
-                dual_coef = xp.astype(model.dual_coef_, xp.float64) * problem.y_scale[None, :]
-                shift = model.intercept_ * problem.y_scale
+                dual_coef = xp.astype(last.fit.alpha, xp.float64) * problem.y_scale[None, :]
             self.dual_coef_ = back(dual_coef)
-            self.intercept_ = back(problem.y_mean + xp.astype(shift, xp.float64))
             check_finite_result(self.dual_coef_, self.intercept_)
-            self.centers_, self.kernel_ = back(model.centers_), model.kernel_
+            self.centers_, self.kernel_ = back(last.fit.Z), last.fit.kernel
+            warn_of_rounding(last.fit, problem, epsilon(self.dual_coef_))
             stretch = beta[used] ** (1.0 / problem.kernel.power)
         self._support, self._used, self._stretch = (
             _beside(values, X) for values in (selection.support, used, stretch)

@@ -12,10 +12,9 @@ from gpukfl._array import Array, array_namespace, beside, double_like, index_lik
 from gpukfl._memory import available_memory
 from gpukfl._places import Place
 from gpukfl._results import History, Status
+from gpukfl._rows import Rows
 from gpukfl.estimators._data import Data
-from gpukfl.estimators._kernel_ridge import KernelRidgeRegressor
 from gpukfl.estimators._samples import Samples
-from gpukfl.estimators._splits import folds
 from gpukfl.kernels import (
     Gaussian,
     InverseManhattan,
@@ -31,11 +30,13 @@ from gpukfl.methods import (
     DenseSystem,
     FactoredSelection,
     FeatureSelection,
+    KernelRidge,
+    KernelRidgeFit,
     Point,
-    RidgePath,
     Selection,
     SelectionObjective,
     best_path,
+    folds,
     permutation_threshold,
 )
 from gpukfl.solvers import ProjectedGradient
@@ -85,18 +86,8 @@ class Predictor:
     """The last fit: kernel ridge regression on the variables, stretched by their weights."""
 
     beta: np.ndarray  # (p,)
-    model: Any  # KernelRidgeRegressor
+    fit: KernelRidgeFit
     importances: np.ndarray  # (p,), summing to 1
-
-
-class _LastRegression(KernelRidgeRegressor):
-    """Kernel ridge regression on what was selected.
-
-    Smooth targets without noise want no ridge at all: that is nothing to warn of.
-    """
-
-    def _warn_at_edge(self, path: RidgePath, ridge: float) -> None:
-        pass
 
 
 class SelectionProblem(Data):
@@ -196,28 +187,28 @@ class SelectionProblem(Data):
         """
         if not selection.support.any():
             return None
-        rows = self._some(_REFINE_ROWS)
+        some = self._some(_REFINE_ROWS)
         fewer = self._some(_FIT_ROWS)
         weights = [np.where(selection.support, self.anchor, 0.0)]
         for share in _RIDGE_SHARES if refine else ():
-            objective = DenseSelection(self.kernel, *rows[:2], share * ridge, rows[2])
+            objective = DenseSelection(self.kernel, *some[:2], share * ridge, some[2])
             weights.append(self.refined(objective, selection))
         tried = [(beta, *self._best_kernel(beta, *fewer)) for beta in weights]
         beta, kernel, _ = min(tried, key=lambda found: found[2])
-        model = _LastRegression(kernel, lengthscale=1.0, standardize=False, random_state=self.rng)
-        s = None if self.weights is None else to_host(self.weights)[:, 0]
-        model.fit(self._stretched(self.X, beta), self.Y, sample_weight=s)
-        return Predictor(beta, model, self._importances(model, beta, *fewer))
+        rows = Rows(self._stretched(self.X, beta), self.reference)
+        fit = KernelRidge(kernel).fit(rows, self.Y, self.weights, self.rng)
+        return Predictor(beta, fit, self._importances(fit, beta, *fewer))
 
     def _importances(
-        self, model: Any, beta: np.ndarray, X: Array, Y: Array, weights: Array | None
+        self, fit: KernelRidgeFit, beta: np.ndarray, X: Array, Y: Array, weights: Array | None
     ) -> np.ndarray:
         """Shares in the error that permuting one variable's values adds (p,)."""
         xp = array_namespace(X)
         Z, w = self._stretched(X, beta), 1.0 if weights is None else weights
 
         def error(Z: Array) -> float:
-            return float(xp.sum(w * (xp.reshape(model.predict(Z), Y.shape) - Y) ** 2))
+            predicted = xp.astype(fit.predict(Rows(Z, self.reference)), Y.dtype)
+            return float(xp.sum(w * (predicted - Y) ** 2))
 
         base, rises = error(Z), np.zeros(self.p)
         order = xp.asarray(self.rng.permutation(X.shape[0]), **index_like(X))

@@ -25,6 +25,8 @@ from gpukfl.methods._kernel_ridge import (
     nystrom_preconditioner,
     solve_by_conjugate_gradients,
 )
+from gpukfl.methods._kernel_ridge_fit import SOLVERS, KernelRidge, KernelRidgeFit
+from gpukfl.methods._left_out import FOLDS_BELOW, N_FOLDS, folds, left_out_path
 from gpukfl.methods._losses import LOSSES, Hinge, Logistic, Loss, Squared
 from gpukfl.methods._multi_indices import (
     LARGEST_DEGREE,
@@ -72,10 +74,13 @@ from gpukfl.methods._weighting_bounds import (
 )
 
 __all__ = [
+    "FOLDS_BELOW",
     "LARGEST_DEGREE",
     "LOSSES",
+    "N_FOLDS",
     "PRUNING_RULES",
     "SELECTIONS",
+    "SOLVERS",
     "BKerNNFit",
     "Candidate",
     "DegreeLaw",
@@ -91,6 +96,8 @@ __all__ = [
     "HKRRFit",
     "Hinge",
     "HyperKernelObjective",
+    "KernelRidge",
+    "KernelRidgeFit",
     "LassoFits",
     "Logistic",
     "Loss",
@@ -126,12 +133,14 @@ __all__ = [
     "fit_bkernn",
     "fit_hkrr",
     "fold_sums",
+    "folds",
     "generalization_gap",
     "gradient_directions",
     "jitter_for",
     "largest_sparsity",
     "last_accepted",
     "least_squares",
+    "left_out_path",
     "leverage_scores",
     "nystrom_preconditioner",
     "optimal_eta",

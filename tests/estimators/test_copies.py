@@ -7,7 +7,7 @@ from sklearn.base import clone, is_classifier
 import gpukfl
 from gpukfl.estimators._copies import copies_of
 from gpukfl.estimators._samples import Samples
-from gpukfl.estimators._splits import folds
+from gpukfl.methods import folds
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 

@@ -11,8 +11,8 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics import pairwise
 
 from gpukfl import KernelRidgeClassifier, KernelRidgeRegressor
-from gpukfl.estimators import _kernel_ridge_base
 from gpukfl.kernels import KERNELS, Gaussian, Linear
+from gpukfl.methods import _kernel_ridge_fit
 
 pytestmark = pytest.mark.filterwarnings("ignore:the best ridge:UserWarning")
 
@@ -231,7 +231,7 @@ def test_the_chosen_ridge_is_near_the_best(options):
 
 @pytest.mark.parametrize("dense_up_to", [2000, 10])
 def test_weights_are_repeated_rows_in_the_choice_of_the_ridge(monkeypatch, dense_up_to):
-    monkeypatch.setattr(_kernel_ridge_base, "_PATH_DENSE", dense_up_to)
+    monkeypatch.setattr(_kernel_ridge_fit, "_PATH_DENSE", dense_up_to)
     counts = np.random.default_rng(1).integers(1, 4, N)
     weighted = regressor(ridge="auto").fit(X, Y, sample_weight=counts).ridge_path_
     repeated = regressor(ridge="auto").fit(np.repeat(X, counts, axis=0), np.repeat(Y, counts))
@@ -241,7 +241,7 @@ def test_weights_are_repeated_rows_in_the_choice_of_the_ridge(monkeypatch, dense
 
 
 def test_the_ridge_of_few_centers_is_near_the_best(monkeypatch):
-    monkeypatch.setattr(_kernel_ridge_base, "_PATH_DENSE", 10)
+    monkeypatch.setattr(_kernel_ridge_fit, "_PATH_DENSE", 10)
     rng = np.random.default_rng(3)
     A, new = rng.uniform(-1, 1, (700, 2)), rng.uniform(-1, 1, (500, 2))
     y, truth = (np.sin(4 * B[:, 0]) + B[:, 1] for B in (A, new))
@@ -264,14 +264,14 @@ def test_the_lengthscale_is_the_median_distance():
 
 
 def test_auto_takes_centers_where_there_are_many(monkeypatch):
-    monkeypatch.setattr(_kernel_ridge_base, "_DENSE_UP_TO", 30)
+    monkeypatch.setattr(_kernel_ridge_fit, "_DENSE_UP_TO", 30)
     few = regressor().fit(X, Y)
     assert (few.solver_, len(few.centers_)) == ("cg", N)
-    monkeypatch.setattr(_kernel_ridge_base, "_EXACT_UP_TO", 60)
+    monkeypatch.setattr(_kernel_ridge_fit, "_EXACT_UP_TO", 60)
     many = np.random.default_rng(0).uniform(-1, 1, (1200, D))
     model = regressor().fit(many, many[:, 0])
     assert (model.solver_, len(model.centers_)) == ("direct", 1000)
-    monkeypatch.setattr(_kernel_ridge_base, "_GRAM_UP_TO", 900)
+    monkeypatch.setattr(_kernel_ridge_fit, "_GRAM_UP_TO", 900)
     assert regressor().fit(many, many[:, 0]).solver_ == "falkon"
 
 

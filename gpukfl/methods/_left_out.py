@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from gpukfl._array import Array
-from gpukfl.methods import Fold, NystromSystem, RidgePath
+from gpukfl.methods._nystrom import NystromSystem
+from gpukfl.methods._ridge_path import Fold, RidgePath
 
 N_FOLDS = 5
 FOLDS_BELOW = 1_000  # rows below which one held-out set is too small to choose by
