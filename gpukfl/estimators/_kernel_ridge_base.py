@@ -154,16 +154,7 @@ class KernelRidgeBase(HostPickled):
         self._warn(data, fit)
 
     def _warn(self, data: Data, fit: KernelRidgeFit) -> None:
-        if fit.raised:
-            msg = (
-                f"the kernel matrix is singular in this precision: {fit.jitter:.1e} of its mean "
-                "diagonal was added to its diagonal"
-            )
-            warn(msg, ConvergenceWarning)
-        if fit.status is not Status.CONVERGED:
-            msg = f"relative residual {fit.residual:.1e}: {fit.status.value}"
-            warn(msg, ConvergenceWarning)
-        warn_of_rounding(fit, data, epsilon(self.dual_coef_))
+        warn_of_solution(fit, data, epsilon(self.dual_coef_))
         if fit.path is not None and not fit.path.brackets:
             lowest = fit.ridge <= min(fit.path.ridges)
             msg = f"the best ridge, {fit.ridge:.1e}, is at the edge of those tried: " + (
@@ -187,8 +178,17 @@ class KernelRidgeBase(HostPickled):
         return tags
 
 
-def warn_of_rounding(fit: KernelRidgeFit, data: Data, eps: float, /) -> None:
-    """Say so where a ridge is so small that rounding to the precision `eps` shows."""
+def warn_of_solution(fit: KernelRidgeFit, data: Data, eps: float, /) -> None:
+    """Say what is wrong with a solution whose coefficients are rounded to the precision `eps`."""
+    if fit.raised:
+        msg = (
+            f"the kernel matrix is singular in this precision: {fit.jitter:.1e} of its mean "
+            "diagonal was added to its diagonal"
+        )
+        warn(msg, ConvergenceWarning)
+    if fit.status is not Status.CONVERGED:
+        msg = f"relative residual {fit.residual:.1e}: {fit.status.value}"
+        warn(msg, ConvergenceWarning)
     if fit.solver == "falkon" and fit.ridge < epsilon(data.reference):
         what = "kernel values in this precision do not resolve it"
     elif (moved := eps * _largest_ratio(fit.alpha, data.Y)) > _ROUNDING:

@@ -28,7 +28,7 @@ from gpukfl._rows import Rows
 from gpukfl._warnings import warn
 from gpukfl.estimators._base import HostPickled
 from gpukfl.estimators._data import dtype_for, mover
-from gpukfl.estimators._kernel_ridge_base import warn_of_rounding
+from gpukfl.estimators._kernel_ridge_base import warn_of_solution
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._selected import SelectedVariables
@@ -245,7 +245,7 @@ class SelectionBase(SelectedVariables, HostPickled):
             self.dual_coef_ = back(dual_coef)
             check_finite_result(self.dual_coef_, self.intercept_)
             self.centers_, self.kernel_ = back(last.fit.Z), last.fit.kernel
-            warn_of_rounding(last.fit, problem, epsilon(self.dual_coef_))
+            warn_of_solution(last.fit, problem, epsilon(self.dual_coef_))
             stretch = beta[used] ** (1.0 / problem.kernel.power)
         self._support, self._used, self._stretch = (
             _beside(values, X) for values in (selection.support, used, stretch)
