@@ -26,7 +26,7 @@ from gpukfl.operators import KernelMatrix, KernelOperator
 from gpukfl.solvers import ConjugateGradient
 
 SOLVERS = ("auto", "direct", "cg", "falkon")
-_RIDGES = np.geomspace(1e-9, 1e2, 34).tolist()  # three to a decade
+_RIDGES = [float(ridge) for ridge in np.geomspace(1e-9, 1e2, 34)]  # three to a decade
 
 _CONJUGATE_GRADIENT = ConjugateGradient(1e-6, max_iter=100)
 _DENSE_UP_TO = 5_000  # samples up to which "auto" forms the kernel matrix

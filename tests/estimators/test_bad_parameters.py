@@ -40,8 +40,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 
 BAD_NUMBERS = [
     ("ridge", -1.0, ValueError, "expected ridge to be a number greater than 0.*got -1.0"),
-    ("ridge", 0.0, ValueError, "greater than 0, or 'auto', got 0.0"),
-    ("ridge", float("nan"), ValueError, "greater than 0, or 'auto', got nan"),
+    ("ridge", 0.0, ValueError, "greater than 0, or 'auto' or 'tune', got 0.0"),
+    ("ridge", float("nan"), ValueError, "greater than 0, or 'auto' or 'tune', got nan"),
     ("ridge", float("inf"), ValueError, "got inf"),
     ("ridge", "1", TypeError, "got '1'"),
     ("ridge", True, TypeError, "got True"),

@@ -37,7 +37,7 @@ from gpukfl.estimators._regfeal_search import (
 )
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._search import Search
-from gpukfl.methods import RegFeaL
+from gpukfl.methods import KernelRidge, RegFeaL
 
 Y_NOISY = Y + 0.5 * np.random.default_rng(2).standard_normal(N)
 
@@ -380,7 +380,7 @@ def test_an_interrupted_choice_keeps_the_best_so_far(monkeypatch):
 
 
 def test_an_interrupted_retraining_keeps_the_features(monkeypatch):
-    interrupt(monkeypatch, KernelRidgeRegressor, "fit", 0)
+    interrupt(monkeypatch, KernelRidge, "fit", 0)
     with pytest.warns(ConvergenceWarning, match="interrupted"):
         model = regressor(retrain="kernel_ridge").fit(X, Y)
     expected = regressor(retrain=None).fit(X, Y)

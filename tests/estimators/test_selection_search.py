@@ -24,11 +24,10 @@ from selection_cases import (
 from sklearn.exceptions import ConvergenceWarning
 
 from gpukfl.estimators import _samples, _selection_base, _selection_problem, _selection_search
-from gpukfl.estimators._kernel_ridge import KernelRidgeRegressor
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._selection_problem import SelectionProblem
 from gpukfl.estimators._selection_search import RIDGES
-from gpukfl.methods import DenseSelection, FactoredSelection
+from gpukfl.methods import DenseSelection, FactoredSelection, KernelRidge
 
 interrupted = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -415,7 +414,7 @@ def test_an_interruption_of_the_last_fit_ends_with_a_quicker_one(monkeypatch, nu
 
 @pytest.mark.parametrize(
     ("owner", "name"),
-    [(KernelRidgeRegressor, "fit"), (SelectionProblem, "__init__")],
+    [(KernelRidge, "fit"), (SelectionProblem, "__init__")],
 )
 def test_an_interruption_before_there_is_a_model_leaves_the_old_one(monkeypatch, owner, name):
     def always(*_, **__):
