@@ -331,7 +331,7 @@ METHODS = [
     Mutant(
         "a search that does not end with its time",
         "estimators/_search.py",
-        "while not self.trials or not self.run.is_over(self.share):",
+        "while not self.enough(self.trials) or not self.run.is_over(self.share):",
         "while True:",
         "tests/estimators/test_search.py",
     ),
