@@ -37,6 +37,7 @@ SCRIPTS = (
     "regfeal_experiment3.py",
     "bench_regfeal.py",
     "bench_threads.py",
+    "bench_max_time.py",
 )
 
 

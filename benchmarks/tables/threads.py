@@ -1,4 +1,4 @@
-"""Tables of threads and other processes."""
+"""Tables of threads, other processes, and limits of time."""
 
 from __future__ import annotations
 
@@ -26,6 +26,22 @@ def bench_threads(r: dict[str, Any]) -> str:
     return table(head, rows)
 
 
+def bench_max_time(r: dict[str, Any]) -> str:
+    rows = [
+        [
+            row["method"],
+            f"{row['n']:,}",
+            str(row["d"]),
+            number(row["seconds"], ".1f"),
+            number(row["r2"], ".3f"),
+            str(row["settings_tried"]),
+        ]
+        for row in r["rows"]
+    ]
+    return table(["method", "n", "d", "seconds", "R²", "settings tried"], rows)
+
+
 SECTIONS = {
     "bench_threads": ("Threads", bench_threads),
+    "bench_max_time": ("Limits of time", bench_max_time),
 }

@@ -41,6 +41,7 @@ from gpukfl.methods import BKerNNFit, ShapeFunctions
 from gpukfl.penalties import PENALTIES
 
 PENALTY = "concave_feature"
+_FIT_SHARE = 0.9  # of max_time after which the steps have ended
 _QUIET = (Status.CONVERGED, Status.EARLY_STOPPED)
 
 
@@ -133,6 +134,7 @@ class BKerNNBase(LinearFeatures, HostPickled):
             run,
             start=known if search.start is None else search.start,
             held_out=watched,
+            share=_FIT_SHARE,
             max_iter=0 if stopped else None,
         )
         if stopped:

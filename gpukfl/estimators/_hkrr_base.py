@@ -42,6 +42,8 @@ from gpukfl.methods import SELECTIONS, HKRRFit
 from gpukfl.operators import KernelOperator
 
 _QUIET = (Status.CONVERGED, Status.STALLED)  # no further progress is where a fit may well end
+_STEP_WORKS = 30  # of a first step of the map, with its line search
+_REFIT_WORKS = 10  # normal equations and passes of leave-one-out in the last fit
 _NO_RIDGE = 1e-5  # where there are too few samples to choose one
 
 
@@ -141,18 +143,37 @@ class HKRRBase(LinearFeatures, HostPickled):
             B,
             lengthscale,
             setting.ridge,
-            n_centers=wanted,
+            n_centers=self._affordable(problem, B, lengthscale, run, wanted, _STEP_WORKS),
             max_iter=steps,
             max_time=run.left(FIT_SHARE),
             watch=lambda k, _, history: run.tell("fit", k, history),
         )
         if self.refit_centers is not None and not problem.constant:
             try:
-                model = problem.refit(model, problem.n_refit_centers())
+                given = problem, model.B, model.lengthscale, run
+                wanted = self._affordable(*given, problem.n_refit_centers(), _REFIT_WORKS)
+                model = problem.refit(model, wanted)
             except KeyboardInterrupt:  # the model of the optimisation is there
                 stopped = True
         self.learned_ = setting.learned
         self._keep(problem, fit, model, search, X, stopped)
+
+    def _affordable(
+        self,
+        problem: HyperKernelProblem,
+        B: Array,
+        lengthscale: float,
+        run: Run,
+        wanted: int,
+        times: float,
+    ) -> int:
+        """As many of the centres wanted as there is time for, to form their sums so many times."""
+        kernel = problem.kernel.stretched(lengthscale)
+
+        def form(q: int) -> None:
+            problem.system(kernel, problem.centers(q, B), B)
+
+        return run.affordable(wanted, form, times=times)
 
     def _start(
         self, problem: HyperKernelProblem, search: HKRRSearch

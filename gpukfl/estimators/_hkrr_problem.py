@@ -43,7 +43,7 @@ _STRETCHES = (0.5, 0.7, 1.0, 1.4)  # lengthscales of the last fit, in units of t
 TUNE_CENTERS = 200
 CENTERS, _REFIT_CENTERS = 500, 2_000
 _PATH_CENTERS = 1_000  # on which the last ridge and lengthscale are chosen
-TUNE_SHARE, FIT_SHARE = 0.4, 0.8  # of max_time spent by then
+TUNE_SHARE, FIT_SHARE = 0.4, 0.6  # of max_time spent by then
 
 
 @dataclass(frozen=True, eq=False)

@@ -71,6 +71,7 @@ class Fold:
             setting.ridge,
             n_centers=TUNE_CENTERS,
             max_iter=steps if setting.learned else 0,
+            max_time=run.left(TUNE_SHARE),
             watch=lambda k, _, history: run.tell(name, k, history),
         )
         if fit.status is Status.INTERRUPTED:

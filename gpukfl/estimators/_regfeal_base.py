@@ -57,6 +57,7 @@ FAR = 6.0  # standard deviations beyond which Hermite polynomials explode
 _TERMS = 10  # of the kernel for each random feature, from which these tell little
 
 _RIDGE = 1e-8  # the paper's λ, in units of d^(-(2-r)/r)
+_FIT_WORKS = 3  # iterations for which there should be time
 _FIT_SHARE = 0.8  # of max_time after which the fit has ended
 
 
@@ -158,7 +159,8 @@ class RegFeaLBase(DirectionProfiles, Retraining, HostPickled):
             run,
         )
         point, stopped = self._chosen(search)
-        method = self._method(*point, run.left(_FIT_SHARE))
+        method = self._affordable(self._method(*point, None), data, run)
+        method = replace(method, max_time=run.left(_FIT_SHARE))
         fit = method.run(
             data.rows,
             data.Y,
@@ -178,12 +180,25 @@ class RegFeaLBase(DirectionProfiles, Retraining, HostPickled):
             try:
                 way = search.coordinates(point) or Coordinates(self.n_effective_features_)
                 if way != HERMITE:
-                    hasty = fit.status is Status.TIME_LIMIT
-                    self._retrain(data, weights, X, way, hasty=hasty)
+                    self._retrain(data, weights, X, way, run)
             except KeyboardInterrupt:  # the Hermite features predict
                 self._no_retraining()
                 self.status_ = Status.INTERRUPTED.name
         self._warn(data)
+
+    def _affordable(self, method: RegFeaL, data: Data, run: Run) -> RegFeaL:
+        """Give the method with as many random features as there is time for."""
+        asked = method.n_random_features
+
+        def iterate(count: int) -> None:
+            few = method.with_effort(count, 1)
+            few.run(data.rows, data.Y, data.weights, np.random.RandomState(0))
+
+        count = run.affordable(asked, iterate, times=_FIT_WORKS)
+        if count < asked:
+            msg = f"max_time leaves time for {count} random features of {asked}"
+            warn(msg, ConvergenceWarning)
+        return method.with_effort(count, method.n_iter)
 
     def _method(self, law: DegreeLaw, strength: float, max_time: float | None) -> RegFeaL:
         return RegFeaL(

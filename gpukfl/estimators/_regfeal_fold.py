@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
@@ -18,6 +18,7 @@ from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
 from gpukfl.methods import DegreeLaw, FirstTurn, RegFeaL, RegFeaLFit
 
+SHARE = 0.5  # of max_time after which the search has ended
 _CENTERS = 300  # of kernel ridge regressions that only compare numbers of directions
 
 
@@ -61,7 +62,8 @@ class Fold:
         """Fit the rows, with draws that are the same for every point."""
         first = (start and start.first) or FirstTurn()
         problem, rng = self.problem, np.random.RandomState(0)
-        fit = self.method(*point).run(problem.rows, problem.Y, problem.weights, rng, first=first)
+        method = replace(self.method(*point), max_time=run.left(SHARE))
+        fit = method.run(problem.rows, problem.Y, problem.weights, rng, first=first)
         if fit.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
         name = f"tune {point[0].described}, strength {point[1]:g}"

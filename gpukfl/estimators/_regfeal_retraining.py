@@ -12,6 +12,7 @@ from sklearn.utils.validation import has_fit_parameter
 from gpukfl._array import Array, array_namespace, beside, double_like, like, to_host
 from gpukfl._rows import Rows
 from gpukfl.estimators._data import Data, dtype_for, mover, some_rows
+from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import take
 from gpukfl.estimators._validation import check_finite_result
 from gpukfl.kernels import Gaussian, Kernel, median_distance
@@ -20,7 +21,7 @@ from gpukfl.operators import KernelOperator
 
 _EXACT, _MANY = 5_000, 100_000  # rows up to which all, or many, are centres
 _CENTERS, _FEW_CENTERS = 2_000, 1_000
-_HASTY = 300  # centres where time is up
+_WORKS = 2  # as long as the last regression may take
 LEAST = 1e-3  # weight of a direction that a kernel still sees
 
 
@@ -89,8 +90,7 @@ class Retraining:
         weights: np.ndarray | None,
         X: Array,
         coordinates: Coordinates,
-        *,
-        hasty: bool,
+        run: Run,
     ) -> None:
         """Fit the regressor."""
         R, eta = to_host(self.R_).astype(np.float64), to_host(self.eta_)
@@ -98,7 +98,7 @@ class Retraining:
         xp = array_namespace(data.reference)
         Z = project(data.rows, xp.asarray(directions, **double_like(data.reference)))
         if self.retrain == "kernel_ridge":
-            self._retrain_kernel_ridge(data, weights, X, Z, hasty=hasty)
+            self._retrain_kernel_ridge(data, weights, X, Z, run)
         else:
             Y = to_host(data.Y).astype(np.float64)
             given = {} if weights is None else {"sample_weight": weights}
@@ -108,11 +108,15 @@ class Retraining:
         self.retrain_components_ = beside(directions, self.coef_)
 
     def _retrain_kernel_ridge(
-        self, data: Data, weights: np.ndarray | None, X: Array, Z: Array, *, hasty: bool
+        self, data: Data, weights: np.ndarray | None, X: Array, Z: Array, run: Run
     ) -> None:
         xp = array_namespace(data.reference)
         Y = xp.astype(data.Y, xp.float64)
-        fit = kernel_ridge(Z, Y, weights, centers=_HASTY if hasty else _centers(Y.shape[0]))
+
+        def solve(q: int) -> KernelRidgeFit:
+            return kernel_ridge(Z, Y, weights, centers=q)
+
+        fit = solve(run.affordable(_centers(Y.shape[0]), solve, times=_WORKS))
         back = mover(X, dtype_for(self, X))
         with np.errstate(over="ignore"):
             dual, offset = back(fit.alpha * data.y_scale[None, :]), back(data.y_mean)

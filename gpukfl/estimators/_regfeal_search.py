@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from gpukfl.estimators._data import Data
-from gpukfl.estimators._regfeal_fold import Fold, Learned, Point
+from gpukfl.estimators._regfeal_fold import SHARE, Fold, Learned, Point
 from gpukfl.estimators._regfeal_retraining import HERMITE, LEAST, Coordinates
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
@@ -31,7 +31,6 @@ SQUARES, SQUARES_STRENGTH = DegreeLaw(largest=2), 0.01  # another scout, of many
 
 _COVERED = 4  # random features for each tuple of degree up to 2 below which these are many
 _FEWEST = 20  # rows with which anything is held out
-_SHARE = 0.5  # of max_time after which the search has ended
 _ROWS = 5_000  # that settings are chosen on
 _FEATURES = 5_000  # with which they are, at most: with fewer, other settings are best
 _ITERATIONS = 4
@@ -141,10 +140,10 @@ class RegFeaLSearch:
         return self.ways.get(trial.setting, (-math.inf,))[0]
 
     def _search(self, tuner: Tuner) -> Search[Point, Learned]:
-        return Search(self.folds, tuner, self.run, _SHARE, self.trials)
+        return Search(self.folds, tuner, self.run, SHARE, self.trials)
 
     def _late(self) -> bool:
-        return self.run.is_over(_SHARE)
+        return self.run.is_over(SHARE)
 
     @property
     def _opens_law(self) -> bool:

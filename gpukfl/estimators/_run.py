@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -15,6 +16,7 @@ from sklearn.utils import check_random_state
 from gpukfl._results import History
 
 _NO_TIME = 1e-3  # seconds that are left when all are spent
+_FEW = 300  # that there is time for in any case
 
 Report = Callable[[str, int, History], None]  # of a stage, a step, and all steps of the stage
 _reports: ContextVar[Report | None] = ContextVar("gpukfl_reports", default=None)
@@ -66,6 +68,19 @@ class Run:
     def is_over(self, share: float = 1.0) -> bool:
         """Whether a share of the time is spent."""
         return self.left(share) == _NO_TIME
+
+    def affordable(self, wanted: int, work: Callable[[int], Any], /, *, times: float) -> int:
+        """Give how many centres, or features, of those wanted the time allows.
+
+        By how long `work` takes with a few, as its time grows with their square; `times` such
+        works are to be done.
+        """
+        if self._max_time is None or wanted <= _FEW:
+            return wanted
+        begun = time.perf_counter()
+        work(_FEW)
+        took, left = max(time.perf_counter() - begun, 1e-9), self.left() or _NO_TIME
+        return max(_FEW, min(wanted, int(_FEW * math.sqrt(left / (times * took)))))
 
     def tell(self, stage: str, k: int, history: History) -> None:
         """Say that step `k` of a stage is done."""

@@ -47,7 +47,7 @@ from gpukfl.methods import Selection
 from gpukfl.operators import KernelOperator
 
 _QUIET = (Status.CONVERGED, Status.STALLED)  # no further progress is where a fit may well end
-_SELECT_SHARE = 0.9  # of max_time after which the selection has ended
+_SELECT_SHARE = 0.8  # of max_time after which the selection has ended
 
 
 class SelectionBase(SelectedVariables, HostPickled):
@@ -153,10 +153,12 @@ class SelectionBase(SelectedVariables, HostPickled):
         if self.n_subsamples and not problem.constant and selection.status in _QUIET:
             selection = self._stable(make, samples, setting, selection, run)
         try:
-            last = problem.fit_selected(selection, setting.ridge)
+            last = problem.fit_selected(
+                selection, setting.ridge, run, hasty=run.is_over(_SELECT_SHARE)
+            )
         except KeyboardInterrupt:  # the quickest fit, which another one ends
             selection = replace(selection, status=Status.INTERRUPTED)
-            last = problem.fit_selected(selection, setting.ridge, refine=False)
+            last = problem.fit_selected(selection, setting.ridge, run, hasty=True)
         self._keep(problem, selection, last, X)
         self.ridge_ = setting.ridge
         self.path_ = search.path(setting.ridge)

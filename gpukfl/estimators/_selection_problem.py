@@ -14,6 +14,7 @@ from gpukfl._places import Place
 from gpukfl._results import History, Status
 from gpukfl._rows import Rows
 from gpukfl.estimators._data import Data
+from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
 from gpukfl.kernels import (
     Gaussian,
@@ -32,13 +33,16 @@ from gpukfl.methods import (
     FeatureSelection,
     KernelRidge,
     KernelRidgeFit,
+    NystromSystem,
     Point,
     Selection,
     SelectionObjective,
     best_path,
     folds,
     permutation_threshold,
+    rows_at,
 )
+from gpukfl.operators import KernelOperator
 from gpukfl.solvers import ProjectedGradient
 
 SELECTION_KERNELS: dict[str, Kernel] = {
@@ -54,6 +58,8 @@ _CENTERS_SHARE = 0.25  # of the memory that may be used, for the factors of the 
 _REFINE_ROWS = 1_000  # samples on which the weights of the last fit are learned
 _FIT_ROWS = 500  # samples on which they, and its kernel, are chosen
 _RIDGE_SHARES = (1.0, 0.1, 0.01)
+_LAST_WORKS = 5  # normal equations of the last fit, and passes of leave-one-out
+_HASTY_CENTERS = 2_000  # of the last fit where there is no time for all
 _STRETCHES = (0.5, 1.0, 2.0, 4.0)
 
 
@@ -177,26 +183,35 @@ class SelectionProblem(Data):
         return found.beta if found.beta.any() else selection.beta
 
     def fit_selected(
-        self, selection: Selection, ridge: float, /, *, refine: bool = True
+        self, selection: Selection, ridge: float, run: Run, /, *, hasty: bool
     ) -> Predictor | None:
         """Fit kernel ridge regression to what was selected.
 
         Weights, kernel and lengthscale are those of the lowest leave-one-out error on some of
-        the samples: the λ that selects well smooths more than the one that predicts well. Without
-        `refine` the weights are all τ. None where nothing was selected.
+        the samples: the λ that selects well smooths more than the one that predicts well. The
+        weights of a hasty fit are all τ. None where nothing was selected.
         """
         if not selection.support.any():
             return None
         some = self._some(_REFINE_ROWS)
         fewer = self._some(_FIT_ROWS)
         weights = [np.where(selection.support, self.anchor, 0.0)]
-        for share in _RIDGE_SHARES if refine else ():
+        for share in () if hasty else _RIDGE_SHARES:
             objective = DenseSelection(self.kernel, *some[:2], share * ridge, some[2])
             weights.append(self.refined(objective, selection))
         tried = [(beta, *self._best_kernel(beta, *fewer)) for beta in weights]
         beta, kernel, _ = min(tried, key=lambda found: found[2])
         rows = Rows(self._stretched(self.X, beta), self.reference)
-        fit = KernelRidge(kernel).fit(rows, self.Y, self.weights, self.rng)
+
+        def form(q: int) -> None:
+            centers = rows_at(rows, np.sort(self.rng.choice(self.n, q, replace=False)))
+            operator = KernelOperator(kernel, rows, centers, keep=True)
+            NystromSystem.of(operator, self.Y, self.weights)
+
+        affordable = run.affordable(self.n, form, times=_LAST_WORKS)
+        n_centers = None if affordable == self.n else min(affordable, _HASTY_CENTERS)
+        method = KernelRidge(kernel, n_centers=n_centers)
+        fit = method.fit(rows, self.Y, self.weights, self.rng)
         return Predictor(beta, fit, self._importances(fit, beta, *fewer))
 
     def _importances(

@@ -74,6 +74,7 @@ class Fold:
             objective,
             setting.sparsity,
             start=None if start is None else start.selection.beta,
+            max_time=run.left(_SHARE),
             watch=lambda k, history: run.tell(stage, k, history),
         )
         if selection.status is Status.INTERRUPTED:

@@ -57,7 +57,7 @@ from gpukfl.methods import (
 from gpukfl.operators import FeatureOperator
 
 _QUIET = (Status.CONVERGED, Status.STALLED)  # no further progress is where a fit may well end
-_FIT_SHARE = 0.9  # of max_time after which the pass has ended
+_FIT_SHARE = 0.6  # of max_time after which the pass has ended
 _GRADIENTS = 500  # rows at which gradients show what matters
 _DIFFERENCES = 50  # rows, where these are differences of features in every column
 _LARGEST_LOG = 300.0  # beyond this a bound says nothing anyway

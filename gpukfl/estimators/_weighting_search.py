@@ -15,7 +15,7 @@ from gpukfl.instantiations import INSTANTIATIONS, GaussianSign, Instantiation, S
 from gpukfl.methods import scored_rows
 
 _PARAMETERS = 300  # with which an instantiation is chosen
-_SHARE = 0.4  # of max_time after which the search has ended
+_SHARE = 0.3  # of max_time after which the search has ended
 
 CANDIDATES: dict[str, list[Instantiation]] = {
     "gaussian_sign": [GaussianSign(constant=c) for c in (0.9, 0.5, 0.1, 0.01)],
