@@ -90,7 +90,8 @@ def fit(
 
     Notes
     -----
-    Tunes on 5 folds below 2000 samples, else on one held-out fifth, of at most 20 000 samples.
+    Tunes on 5 folds of few samples, below 2000 for "bkernn" and below 1000 for the others, else on
+    one held-out fifth, of at most 20 000 samples.
     Ctrl-C ends the fit with the best model so far and a warning.
 
     Examples

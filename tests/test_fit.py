@@ -204,6 +204,13 @@ def test_penalties_are_tuned_at_a_given_ridge():
     assert model.estimator.ridge_ == 0.02
 
 
+def test_penalties_are_tuned_at_the_formula():
+    model = fit(X, Y, penalty="tune", ridge="auto", max_iter=2)
+    assert [trial["penalty"] for trial in model.tuning] == list(PENALTIES)
+    assert {trial["multiple"] for trial in model.tuning} == {1.0}
+    assert model.estimator.ridge_ == fit(X, Y, ridge="auto", max_iter=2).estimator.ridge_
+
+
 def test_tuning_is_not_on_the_rows_it_scores():
     noise = RNG.standard_normal(N)
     best = max(trial["score"] for trial in fit(X, noise).tuning)

@@ -70,7 +70,8 @@ class Tuner:
     """Goes, for every penalty, from the paper's ridge to where the score rises."""
 
     penalties: list[str]
-    ridge: float | None  # that was given
+    ridge: float | None  # a number that was given
+    climbs: bool  # or the formula's alone
     n_folds: int
 
     def propose(self, trials: Trials, /) -> Setting | None:
@@ -78,7 +79,7 @@ class Tuner:
         for penalty in self.penalties:
             mine = [trial for trial in trials if trial.setting.penalty == penalty]
             power = next_power({trial.setting.power: trial.score for trial in mine})
-            if power is not None and (power == 0 or self.ridge is None):
+            if power is not None and (power == 0 or self.climbs):
                 return Setting(penalty, self.ridge, power)
         return None
 
@@ -124,8 +125,7 @@ class BKerNNSearch:
             problem, watched = self.make(inside)
             self.folds.append(Fold(problem, HeldOut.of(problem, outside), watched))
         penalties = list(PENALTIES) if self.settings.penalty == "tune" else [first.penalty]
-        ridge = None if self.settings.ridge == "tune" else self.folds[-1].problem.ridge(first)
-        tuner = Tuner(penalties, ridge, len(self.folds))
+        tuner = Tuner(penalties, first.ridge, self.settings.ridge == "tune", len(self.folds))
         Search(self.folds, tuner, self.run, SHARE, self.trials).go()
         self._warn_at_edge()
 

@@ -139,19 +139,23 @@ class HKRRBase(LinearFeatures, HostPickled):
         search = HKRRSearch(make, samples, self, run)
         setting, B, lengthscale, stopped = self._start(problem, search)
         steps = self.max_iter if setting.learned and not stopped else 0
+        if self.n_centers == "auto":
+            wanted = self._affordable(problem, B, lengthscale, run, wanted, _STEP_WORKS)
         fit, model = problem.learn(
             B,
             lengthscale,
             setting.ridge,
-            n_centers=self._affordable(problem, B, lengthscale, run, wanted, _STEP_WORKS),
+            n_centers=wanted,
             max_iter=steps,
             max_time=run.left(FIT_SHARE),
             watch=lambda k, _, history: run.tell("fit", k, history),
         )
         if self.refit_centers is not None and not problem.constant:
             try:
-                given = problem, model.B, model.lengthscale, run
-                wanted = self._affordable(*given, problem.n_refit_centers(), _REFIT_WORKS)
+                wanted = problem.n_refit_centers()
+                if self.refit_centers == "auto":
+                    given = problem, model.B, model.lengthscale, run
+                    wanted = self._affordable(*given, wanted, _REFIT_WORKS)
                 model = problem.refit(model, wanted)
             except KeyboardInterrupt:  # the model of the optimisation is there
                 stopped = True

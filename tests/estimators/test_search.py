@@ -125,3 +125,23 @@ def test_a_run_begins_with_the_settings_of_an_estimator():
     assert run.left() is None
     assert not run.is_over()
     assert run.rng.randint(100) == np.random.RandomState(7).randint(100)
+
+
+def test_as_many_centres_as_there_is_time_for(monkeypatch):
+    now, asked = [0.0], []
+    monkeypatch.setattr("time.perf_counter", lambda: now[0])
+
+    def work(count):
+        asked.append(count)
+        now[0] += count**2 * 1e-6
+
+    assert Run(None, 0, 0).affordable(5000, work, times=1) == 5000
+    assert Run(9.0, 0, 0).affordable(300, work, times=1) == 300
+    assert asked == []  # nothing is measured where nothing is to be decided
+    run = Run(4.09, 0, 0)  # of which 0.09 s are spent on finding out
+    count = run.affordable(5000, work, times=1)
+    assert asked == [300]
+    assert count == pytest.approx(2000, abs=1)
+    assert run.affordable(1000, work, times=1) == 1000
+    now[0] = 100.0
+    assert run.affordable(5000, work, times=1) == 300
