@@ -39,7 +39,7 @@ BUSY = (0, 1, 2)  # other processes that never wait
 SIZES = ((700, 8), (4_000, 10))
 ROUNDS = 2
 ALLOWED = 1.2  # times the best of the others, with nothing exported
-SHORT = 3.0  # seconds of fits that are too quick to be timed by one
+SHORT, MOST = 3.0, 20  # seconds of fits that are too quick to be timed by one, and their number
 
 # What is searched for and how long is the same everywhere: the steps are few, the settings fixed
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -94,7 +94,7 @@ def measure(sizes: tuple[tuple[int, int], ...], backend: str) -> dict[str, Any]:
 def quickest(call: Callable[[], Any]) -> tuple[float, float]:
     """Wall clock and processor time of the quickest call, of several if they are short."""
     found: list[tuple[float, float]] = []
-    while not found or (sum(seconds for seconds, _ in found) < SHORT and len(found) < 5):
+    while not found or (sum(seconds for seconds, _ in found) < SHORT and len(found) < MOST):
         begun, used = time.perf_counter(), time.process_time()
         call()
         found.append((time.perf_counter() - begun, time.process_time() - used))
