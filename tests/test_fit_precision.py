@@ -41,6 +41,7 @@ def classes(rng):
     return X, np.digitize(y, [99.3, 100.7])
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("draw", [smooth, one_hot, classes])

@@ -112,6 +112,7 @@ def process_state():
     return np.geterr(), blas
 
 
+@pytest.mark.slow
 @cases
 def test_an_interrupted_fit_says_so_or_leaves_the_estimator_as_it_was(name, ctrl_c):
     case = CASES[name]

@@ -13,6 +13,7 @@ from emulation import source_path
 
 from gpukfl._accel import cuda, cuda_differences, cuda_distances
 
+pytestmark = pytest.mark.slow
 SOURCES = [  # and a kernel of each
     pytest.param(cuda.KERNELS, b"ridge_levels_float32_float64", id="brownian"),
     pytest.param(cuda_differences.KERNELS, b"difference_sums_float64", id="differences"),

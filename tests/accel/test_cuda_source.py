@@ -25,6 +25,7 @@ from gpukfl.linalg._bins import (
 )
 from gpukfl.linalg._ridge_sums import _ridge_sums, _sign_products, _sort_rows
 
+pytestmark = pytest.mark.slow
 EPS = float(np.finfo(np.float64).eps)
 THREADS, ITEMS = 8, 2
 

@@ -61,6 +61,7 @@ def statistics(samples, weights=None):
 # ---------------------------------------------------------------------- fits and predictions
 
 
+@pytest.mark.slow
 @every
 def test_one_wild_value_costs_little(make):
     score = make().fit(X, Y).score(NEW, Y_NEW)
