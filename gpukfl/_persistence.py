@@ -52,14 +52,7 @@ def write(path: str | Path, estimator: Any, about: dict[str, Any], /) -> None:
     about : dict
         The fields of `Model` beside it.
 
-    Raises
-    ------
-    TypeError
-        If the model holds something that is neither an array nor JSON.
-    ValueError
-        If it is not as `gpukfl.fit` made it.
-    OSError
-        If the file cannot be written; an older one stays as it was.
+    Raises what `Model.save` does.
     """
     arrays: dict[str, np.ndarray] = {}
     header = _header_of(estimator, about, arrays)
@@ -93,12 +86,7 @@ def _header_of(
 def read(path: str | Path, /) -> tuple[Any, dict[str, Any]]:
     """Read what `write` wrote: the estimator, and what is said about it.
 
-    Raises
-    ------
-    ValueError
-        If the file is truncated, damaged, not a gpukfl model, or of another version.
-    OSError
-        If it cannot be read.
+    Raises what `gpukfl.load` does.
     """
     with Path(path).open("rb") as file:
         try:

@@ -192,7 +192,9 @@ class RegFeaLBase(DirectionProfiles, Retraining, HostPickled):
 
         def iterate(count: int) -> None:
             few = method.with_effort(count, 1)
-            few.run(data.rows, data.Y, data.weights, np.random.RandomState(0))
+            fit = few.run(data.rows, data.Y, data.weights, np.random.RandomState(0))
+            if fit.status is Status.INTERRUPTED:
+                raise KeyboardInterrupt
 
         count = run.affordable(asked, iterate, times=_FIT_WORKS)
         if count < asked:

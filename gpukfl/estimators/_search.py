@@ -15,9 +15,7 @@ from gpukfl.estimators._run import Run
 
 Setting = TypeVar("Setting")  # a frozen value
 Learned = TypeVar("Learned")  # what a fit leaves to predict with, and to start another one from
-Setting_contra = TypeVar(
-    "Setting_contra", contravariant=True
-)  # a setting that is taken and not given back
+Setting_contra = TypeVar("Setting_contra", contravariant=True)  # taken, and not given back
 
 
 @dataclass(eq=False)

@@ -26,6 +26,7 @@ from sklearn.linear_model import Ridge
 from sklearn.neighbors import KNeighborsRegressor
 
 from gpukfl import KernelRidgeRegressor, feature_score
+from gpukfl._results import Status
 from gpukfl.estimators import _regfeal_search, _samples
 from gpukfl.estimators._regfeal_fold import Fold
 from gpukfl.estimators._regfeal_retraining import Coordinates
@@ -377,6 +378,21 @@ def test_an_interrupted_choice_keeps_the_best_so_far(monkeypatch):
     assert len(model.tuning_) == 2
     assert model.strength_ == max(model.tuning_, key=lambda trial: trial["score"])["strength"]
     assert model.status_ == "INTERRUPTED"
+
+
+def test_an_interruption_while_the_time_is_measured_is_not_lost(monkeypatch):
+    run = RegFeaL.run
+
+    def struck(method, *args, **kwargs):
+        fit = run(method, *args, **kwargs)
+        fit.status = Status.INTERRUPTED
+        return fit
+
+    model = regressor(400, max_time=100.0)
+    monkeypatch.setattr(RegFeaL, "run", struck)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, Y)
+    assert not hasattr(model, "coef_")
 
 
 def test_an_interrupted_retraining_keeps_the_features(monkeypatch):
