@@ -44,8 +44,8 @@ from weightings import (
 
 from gpukfl._array import Array, to_host
 from gpukfl._results import History, Status
-from gpukfl.estimators._weighting_problem import Learned, WeightingProblem
-from gpukfl.estimators._weighting_pruning import degradation_of
+from gpukfl.estimators.weighting._problem import Learned, WeightingProblem
+from gpukfl.estimators.weighting._pruning import degradation_of
 from gpukfl.instantiations import GaussianSign
 from gpukfl.methods import PRUNING_RULES, Candidate, last_accepted, pruning_candidates
 from gpukfl.operators import FeatureOperator

@@ -20,7 +20,7 @@ from gpukfl._array import Array, beside, double_like, to_host
 from gpukfl._places import resolve_place
 from gpukfl._rows import Rows
 from gpukfl.estimators._samples import Samples
-from gpukfl.estimators._weighting_problem import WeightingProblem
+from gpukfl.estimators.weighting._problem import WeightingProblem
 from gpukfl.instantiations import GaussianSign, Instantiation, RandomKitchenSinks
 from gpukfl.methods import (
     LOSSES,

@@ -13,8 +13,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 import gpukfl
 from gpukfl import _fit
-from gpukfl.estimators import _bkernn_search
-from gpukfl.estimators._bkernn_problem import Problem
+from gpukfl.estimators.bkernn import _search as _bkernn_search
+from gpukfl.estimators.bkernn._problem import Problem
 from gpukfl.operators import BrownianKernel
 from gpukfl.penalties import PENALTIES
 

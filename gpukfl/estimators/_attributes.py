@@ -13,7 +13,6 @@ import numpy as np
 
 from gpukfl._results import History, Status
 from gpukfl.estimators._base import ArrayRegressor, HostPickled
-from gpukfl.estimators._bkernn_base import BKerNNBase
 from gpukfl.estimators._classifier import OneHotClassifier
 from gpukfl.estimators._declared import (
     Declared,
@@ -33,12 +32,13 @@ from gpukfl.estimators._declared import (
     Whole,
 )
 from gpukfl.estimators._features import DirectionProfiles, LinearFeatures
-from gpukfl.estimators._hkrr_base import HKRRBase
-from gpukfl.estimators._regfeal_base import RegFeaLBase
-from gpukfl.estimators._regfeal_retraining import Retraining
-from gpukfl.estimators._selection_base import SelectionBase
-from gpukfl.estimators._weighting import RKHSWeightingClassifier
-from gpukfl.estimators._weighting_base import WeightingBase
+from gpukfl.estimators.bkernn._base import BKerNNBase
+from gpukfl.estimators.hkrr._base import HKRRBase
+from gpukfl.estimators.regfeal._base import RegFeaLBase
+from gpukfl.estimators.regfeal._retraining import Retraining
+from gpukfl.estimators.selection._base import SelectionBase
+from gpukfl.estimators.weighting._base import WeightingBase
+from gpukfl.estimators.weighting._estimators import RKHSWeightingClassifier
 from gpukfl.instantiations import Instantiation, RandomKitchenSinks, Stumps
 from gpukfl.kernels import Kernel
 from gpukfl.methods import LARGEST_DEGREE, ShapeFunctions

@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from gpukfl import BKerNNRegressor, BrownianKernelRidge, feature_score
 from gpukfl.datasets import make_single_direction
-from gpukfl.estimators import _bkernn_problem
+from gpukfl.estimators.bkernn import _problem as _bkernn_problem
 from gpukfl.operators import BrownianKernel
 from gpukfl.penalties import PENALTIES
 

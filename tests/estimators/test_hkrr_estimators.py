@@ -31,7 +31,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from gpukfl import HKRRRegressor, feature_score
-from gpukfl.estimators import _hkrr_problem
+from gpukfl.estimators.hkrr import _problem as _hkrr_problem
 from gpukfl.kernels import KERNELS, Gaussian, Linear
 
 pytestmark = [

@@ -7,9 +7,10 @@ from interruption import interrupt
 from sklearn.exceptions import ConvergenceWarning
 
 from gpukfl import feature_score
-from gpukfl.estimators import _hkrr_search, _samples
-from gpukfl.estimators._hkrr_problem import HyperKernelProblem
-from gpukfl.estimators._hkrr_search import components_grid
+from gpukfl.estimators import _samples
+from gpukfl.estimators.hkrr import _search as _hkrr_search
+from gpukfl.estimators.hkrr._problem import HyperKernelProblem
+from gpukfl.estimators.hkrr._search import components_grid
 from gpukfl.methods import HyperKernelObjective
 
 pytestmark = [

@@ -27,17 +27,18 @@ from sklearn.neighbors import KNeighborsRegressor
 
 from gpukfl import KernelRidgeRegressor, feature_score
 from gpukfl._results import Status
-from gpukfl.estimators import _regfeal_search, _samples
-from gpukfl.estimators._regfeal_fold import Fold
-from gpukfl.estimators._regfeal_retraining import Coordinates
-from gpukfl.estimators._regfeal_search import (
+from gpukfl.estimators import _samples
+from gpukfl.estimators._samples import Samples
+from gpukfl.estimators._search import Search
+from gpukfl.estimators.regfeal import _search as _regfeal_search
+from gpukfl.estimators.regfeal._fold import Fold
+from gpukfl.estimators.regfeal._retraining import Coordinates
+from gpukfl.estimators.regfeal._search import (
     MEAN_DEGREES,
     STRENGTHS,
     RegFeaLSearch,
     _neighbours,
 )
-from gpukfl.estimators._samples import Samples
-from gpukfl.estimators._search import Search
 from gpukfl.methods import KernelRidge, RegFeaL
 
 Y_NOISY = Y + 0.5 * np.random.default_rng(2).standard_normal(N)

@@ -22,7 +22,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import gpukfl
-from gpukfl.estimators import _regfeal_base
+from gpukfl.estimators.regfeal import _base as _regfeal_base
 
 both = pytest.mark.parametrize("make", [regressor, classifier])
 

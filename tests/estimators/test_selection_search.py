@@ -23,10 +23,13 @@ from selection_cases import (
 )
 from sklearn.exceptions import ConvergenceWarning
 
-from gpukfl.estimators import _samples, _selection_base, _selection_problem, _selection_search
+from gpukfl.estimators import _samples
 from gpukfl.estimators._samples import Samples
-from gpukfl.estimators._selection_problem import SelectionProblem
-from gpukfl.estimators._selection_search import RIDGES
+from gpukfl.estimators.selection import _base as _selection_base
+from gpukfl.estimators.selection import _problem as _selection_problem
+from gpukfl.estimators.selection import _search as _selection_search
+from gpukfl.estimators.selection._problem import SelectionProblem
+from gpukfl.estimators.selection._search import RIDGES
 from gpukfl.methods import DenseSelection, FactoredSelection, KernelRidge
 
 interrupted = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

@@ -31,7 +31,7 @@ from weighting_cases import (
     truth,
 )
 
-from gpukfl.estimators._weighting_search import described
+from gpukfl.estimators.weighting._search import described
 from gpukfl.instantiations import GaussianSign, Stumps
 from gpukfl.methods import LOSSES, generalization_gap
 from gpukfl.operators import FeatureOperator
@@ -168,7 +168,7 @@ def test_the_lasso_leaves_parameters_out():
 
 @pytest.mark.parametrize("make", [regressor, classifier])
 def test_a_pruned_model_predicts_as_all_its_coefficients(monkeypatch, make):
-    from gpukfl.estimators import _weighting_base as base
+    from gpukfl.estimators.weighting import _base as base
 
     kept = []
     keep = base.WeightingBase._keep_gradients

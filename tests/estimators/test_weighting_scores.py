@@ -7,7 +7,7 @@ from sklearn.metrics import r2_score
 import gpukfl
 from gpukfl import RKHSWeightingClassifier, RKHSWeightingRegressor
 from gpukfl._rows import Rows
-from gpukfl.estimators._weighting_problem import WeightingProblem
+from gpukfl.estimators.weighting._problem import WeightingProblem
 from gpukfl.instantiations import GaussianSign, Stumps
 from gpukfl.methods import cross_validated, fold_sums, least_squares, scored_rows
 from gpukfl.operators import FeatureOperator, common_scale

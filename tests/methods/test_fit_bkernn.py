@@ -199,7 +199,7 @@ def test_trials_that_miss_by_far_on_a_sample_are_not_tried_on_all(on_double, rng
 def test_a_large_fit_judges_its_trials_on_a_sample_first(monkeypatch):
     """The estimator draws one row in so many, on the host."""
     from gpukfl import BKerNNRegressor
-    from gpukfl.estimators import _bkernn_problem
+    from gpukfl.estimators.bkernn import _problem as _bkernn_problem
 
     rng = np.random.default_rng(0)
     X, w = rng.standard_normal((600, 3)), rng.uniform(0.5, 2.0, 600)
@@ -230,8 +230,8 @@ def test_a_large_fit_judges_its_trials_on_a_sample_first(monkeypatch):
 @pytest.mark.parametrize("status", ["TIME_LIMIT", "INTERRUPTED"])
 def test_a_fit_that_ends_among_its_first_steps_is_solved_on_all_rows(monkeypatch, status):
     from gpukfl import BKerNNRegressor
-    from gpukfl.estimators import _bkernn_problem
     from gpukfl.estimators._run import reported_to
+    from gpukfl.estimators.bkernn import _problem as _bkernn_problem
 
     monkeypatch.setattr(_bkernn_problem, "_SAMPLE_FROM", 500)
     monkeypatch.setattr(_bkernn_problem, "_FIRST_SHARE", 2)

@@ -316,7 +316,7 @@ METHODS = [
     ),
     Mutant(
         "tuned on the rows that score",
-        "estimators/_bkernn_search.py",
+        "estimators/bkernn/_search.py",
         "HeldOut.of(problem, outside)",
         "HeldOut.of(problem, inside)",
         "tests/test_fit.py",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gpukfl.estimators._base import ArrayRegressor
-from gpukfl.estimators._bkernn_base import BKerNNBase
 from gpukfl.estimators._classifier import OneHotClassifier
+from gpukfl.estimators.bkernn._base import BKerNNBase
 
 _PARAMETERS = """
     Parameters

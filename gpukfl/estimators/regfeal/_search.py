@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from gpukfl.estimators._data import Data
-from gpukfl.estimators._regfeal_fold import SHARE, Fold, Learned, Point
-from gpukfl.estimators._regfeal_retraining import HERMITE, LEAST, Coordinates
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._search import Search, Trial, climbed, explained, untried
+from gpukfl.estimators.regfeal._fold import SHARE, Fold, Learned, Point
+from gpukfl.estimators.regfeal._retraining import HERMITE, LEAST, Coordinates
 from gpukfl.methods import (
     DegreeLaw,
     RegFeaL,

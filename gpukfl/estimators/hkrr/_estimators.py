@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpukfl.estimators._base import ArrayRegressor
 from gpukfl.estimators._classifier import OneHotClassifier
-from gpukfl.estimators._hkrr_base import HKRRBase
+from gpukfl.estimators.hkrr._base import HKRRBase
 
 _PARAMETERS = """
     Parameters

@@ -10,7 +10,7 @@ import numpy as np
 from gpukfl._array import to_host
 from gpukfl._results import Status
 from gpukfl.estimators._run import Run
-from gpukfl.estimators._weighting_problem import Learned, WeightingProblem
+from gpukfl.estimators.weighting._problem import Learned, WeightingProblem
 from gpukfl.instantiations import INSTANTIATIONS, GaussianSign, Instantiation, Stumps
 from gpukfl.methods import scored_rows
 

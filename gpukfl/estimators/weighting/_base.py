@@ -38,9 +38,9 @@ from gpukfl.estimators._validation import (
     check_switch,
     validate_samples,
 )
-from gpukfl.estimators._weighting_problem import LEARNERS, ON_SUMS, Learned, WeightingProblem
-from gpukfl.estimators._weighting_pruning import degradation_of
-from gpukfl.estimators._weighting_search import (
+from gpukfl.estimators.weighting._problem import LEARNERS, ON_SUMS, Learned, WeightingProblem
+from gpukfl.estimators.weighting._pruning import degradation_of
+from gpukfl.estimators.weighting._search import (
     CHOICES,
     InstantiationSearch,
     described,

@@ -28,13 +28,8 @@ from gpukfl._rows import Rows
 from gpukfl._warnings import warn
 from gpukfl.estimators._base import HostPickled
 from gpukfl.estimators._data import dtype_for, mover
-from gpukfl.estimators._kernel_ridge_base import warn_of_solution
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
-from gpukfl.estimators._selected import SelectedVariables
-from gpukfl.estimators._selection_problem import Predictor, SelectionProblem, selection_kernel
-from gpukfl.estimators._selection_search import DEFAULT_RIDGE, FEWEST, SelectionSearch, Setting
-from gpukfl.estimators._stability import selection_frequencies, stability_threshold
 from gpukfl.estimators._validation import (
     check_finite_result,
     check_number,
@@ -42,6 +37,11 @@ from gpukfl.estimators._validation import (
     check_switch,
     validate_samples,
 )
+from gpukfl.estimators.kernel_ridge._base import warn_of_solution
+from gpukfl.estimators.selection._problem import Predictor, SelectionProblem, selection_kernel
+from gpukfl.estimators.selection._search import DEFAULT_RIDGE, FEWEST, SelectionSearch, Setting
+from gpukfl.estimators.selection._selected import SelectedVariables
+from gpukfl.estimators.selection._stability import selection_frequencies, stability_threshold
 from gpukfl.kernels import Kernel
 from gpukfl.methods import Selection
 from gpukfl.operators import KernelOperator

@@ -9,11 +9,11 @@ from typing import Any
 from gpukfl._array import Array
 from gpukfl._results import Status
 from gpukfl._warnings import warn
-from gpukfl.estimators._bkernn_problem import FACTOR, Problem, Setting
 from gpukfl.estimators._held_out import HeldOut
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._search import Search, Trial
+from gpukfl.estimators.bkernn._problem import FACTOR, Problem, Setting
 from gpukfl.penalties import PENALTIES
 
 FEWEST = 5  # rows with which anything is held out

@@ -28,9 +28,6 @@ from gpukfl._warnings import warn
 from gpukfl.estimators._base import HostPickled
 from gpukfl.estimators._data import Data, dtype_for, mover
 from gpukfl.estimators._features import DirectionProfiles
-from gpukfl.estimators._regfeal_fold import Point
-from gpukfl.estimators._regfeal_retraining import HERMITE, Coordinates, Retraining
-from gpukfl.estimators._regfeal_search import RegFeaLSearch
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._validation import (
@@ -41,6 +38,9 @@ from gpukfl.estimators._validation import (
     check_switch,
     validate_samples,
 )
+from gpukfl.estimators.regfeal._fold import Point
+from gpukfl.estimators.regfeal._retraining import HERMITE, Coordinates, Retraining
+from gpukfl.estimators.regfeal._search import RegFeaLSearch
 from gpukfl.methods import (
     DegreeLaw,
     RegFeaL,

@@ -15,7 +15,7 @@ from gpukfl.estimators._held_out import HeldOut
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._search import Search, Trial
-from gpukfl.estimators._selection_problem import SelectionProblem
+from gpukfl.estimators.selection._problem import SelectionProblem
 from gpukfl.methods import DenseSelection, Selection, largest_sparsity
 
 FEWEST = 20  # rows with which anything is held out

@@ -17,8 +17,8 @@ from gpukfl._array import (
     like,
     to_host,
 )
-from gpukfl.estimators._selection_problem import selection_kernel
 from gpukfl.estimators._validation import validate_samples
+from gpukfl.estimators.selection._problem import selection_kernel
 from gpukfl.kernels import Kernel
 
 

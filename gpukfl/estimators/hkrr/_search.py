@@ -9,16 +9,16 @@ from typing import Any
 from gpukfl._array import Array
 from gpukfl._results import Status
 from gpukfl.estimators._held_out import HeldOut
-from gpukfl.estimators._hkrr_problem import (
+from gpukfl.estimators._run import Run
+from gpukfl.estimators._samples import Samples
+from gpukfl.estimators._search import Search, Trial, climbed, untried
+from gpukfl.estimators.hkrr._problem import (
     RIDGES,
     TUNE_CENTERS,
     TUNE_SHARE,
     HyperKernelProblem,
     Solved,
 )
-from gpukfl.estimators._run import Run
-from gpukfl.estimators._samples import Samples
-from gpukfl.estimators._search import Search, Trial, climbed, untried
 from gpukfl.methods import resized_map
 
 FEWEST = 20  # rows with which anything is held out

@@ -13,9 +13,9 @@ from gpukfl._results import Status
 from gpukfl._rows import Rows
 from gpukfl.estimators._data import Data
 from gpukfl.estimators._held_out import HeldOut
-from gpukfl.estimators._regfeal_retraining import kernel_ridge, project
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
+from gpukfl.estimators.regfeal._retraining import kernel_ridge, project
 from gpukfl.methods import DegreeLaw, FirstTurn, RegFeaL, RegFeaLFit
 
 SHARE = 0.5  # of max_time after which the search has ended

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpukfl.estimators._base import ArrayRegressor
 from gpukfl.estimators._classifier import OneHotClassifier
-from gpukfl.estimators._selection_base import SelectionBase
+from gpukfl.estimators.selection._base import SelectionBase
 
 _PARAMETERS = """
     Parameters

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpukfl.estimators._base import ArrayRegressor
 from gpukfl.estimators._classifier import OneHotClassifier
-from gpukfl.estimators._regfeal_base import RegFeaLBase
+from gpukfl.estimators.regfeal._base import RegFeaLBase
 
 _PARAMETERS = """
     Parameters

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from gpukfl._array import Array, array_namespace, beside, to_host
-from gpukfl.estimators._weighting_problem import Learned, WeightingProblem
+from gpukfl.estimators.weighting._problem import Learned, WeightingProblem
 from gpukfl.methods import Candidate, degradation, degradation_on_sample
 
 _DELTA = 0.05  # with which Theorem 8 may fail

@@ -22,8 +22,6 @@ from gpukfl._results import Status
 from gpukfl._rows import Rows
 from gpukfl._warnings import warn
 from gpukfl.estimators._base import HostPickled
-from gpukfl.estimators._bkernn_problem import Problem, Setting
-from gpukfl.estimators._bkernn_search import FEWEST, BKerNNSearch
 from gpukfl.estimators._data import dtype_for, mover
 from gpukfl.estimators._features import LinearFeatures
 from gpukfl.estimators._run import Run
@@ -36,6 +34,8 @@ from gpukfl.estimators._validation import (
     check_switch,
     validate_samples,
 )
+from gpukfl.estimators.bkernn._problem import Problem, Setting
+from gpukfl.estimators.bkernn._search import FEWEST, BKerNNSearch
 from gpukfl.linalg import MAX_KNOTS
 from gpukfl.methods import BKerNNFit, ShapeFunctions
 from gpukfl.penalties import PENALTIES

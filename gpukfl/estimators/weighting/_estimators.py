@@ -12,8 +12,8 @@ from gpukfl.estimators._base import ArrayRegressor, finite_prediction
 from gpukfl.estimators._calibration import fit_inverse_temperature, softmax
 from gpukfl.estimators._classifier import OneHotClassifier
 from gpukfl.estimators._validation import validate_labels, validate_samples, validate_targets
-from gpukfl.estimators._weighting_base import WeightingBase
-from gpukfl.estimators._weighting_problem import Learned, WeightingProblem
+from gpukfl.estimators.weighting._base import WeightingBase
+from gpukfl.estimators.weighting._problem import Learned, WeightingProblem
 from gpukfl.methods import LOSSES
 
 _PARAMETERS = """

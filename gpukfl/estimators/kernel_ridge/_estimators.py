@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpukfl.estimators._base import ArrayRegressor
 from gpukfl.estimators._classifier import OneHotClassifier
-from gpukfl.estimators._kernel_ridge_base import KernelRidgeBase
+from gpukfl.estimators.kernel_ridge._base import KernelRidgeBase
 
 _PARAMETERS = """
     Parameters

@@ -18,15 +18,6 @@ from gpukfl._warnings import warn
 from gpukfl.estimators._base import HostPickled
 from gpukfl.estimators._data import dtype_for, mover
 from gpukfl.estimators._features import LinearFeatures
-from gpukfl.estimators._hkrr_problem import (
-    CENTERS,
-    FIT_SHARE,
-    OPTIMIZERS,
-    HyperKernelProblem,
-    Solved,
-    truncated,
-)
-from gpukfl.estimators._hkrr_search import FEWEST, HKRRSearch, Setting
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._validation import (
@@ -37,6 +28,15 @@ from gpukfl.estimators._validation import (
     check_switch,
     validate_samples,
 )
+from gpukfl.estimators.hkrr._problem import (
+    CENTERS,
+    FIT_SHARE,
+    OPTIMIZERS,
+    HyperKernelProblem,
+    Solved,
+    truncated,
+)
+from gpukfl.estimators.hkrr._search import FEWEST, HKRRSearch, Setting
 from gpukfl.kernels import Kernel, make_kernel
 from gpukfl.methods import SELECTIONS, HKRRFit
 from gpukfl.operators import KernelOperator

@@ -1,0 +1,1 @@
+"""BKerNN: what is fitted, how its ridge and penalty are chosen, and the estimators."""

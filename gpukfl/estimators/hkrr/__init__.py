@@ -1,0 +1,1 @@
+"""HKRR: what is fitted, how dimension and ridge are chosen, and the estimators."""

@@ -1,0 +1,1 @@
+"""Kernel feature selection: what is fitted, how γ and λ are chosen, and the estimators."""

@@ -1,0 +1,1 @@
+"""RKHS weightings: what is fitted, how the instantiation is chosen, and the estimators."""
