@@ -38,6 +38,7 @@ SCRIPTS = (
     "bench_regfeal.py",
     "bench_threads.py",
     "bench_max_time.py",
+    "bench_first_fit.py",
 )
 
 
