@@ -14,6 +14,7 @@ from gpukfl._version import __version__
 if TYPE_CHECKING:
     from gpukfl._fit import fit
     from gpukfl._model import Model, load
+    from gpukfl._places import Backend
     from gpukfl.estimators import (
         BKerNNClassifier,
         BKerNNRegressor,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from gpukfl.inspection import feature_score
 
 _HOMES = {
+    "Backend": "gpukfl._places",
     "Model": "gpukfl._model",
     "fit": "gpukfl._fit",
     "load": "gpukfl._model",
@@ -54,6 +56,7 @@ _HOMES = {
 __all__ = [
     "BKerNNClassifier",
     "BKerNNRegressor",
+    "Backend",
     "BrownianKernelRidge",
     "HKRRClassifier",
     "HKRRRegressor",

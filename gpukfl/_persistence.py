@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state
 
 from gpukfl._archive import DEEPEST, LARGEST_HEADER, Archive, RefusedError, Stored, write_archive
 from gpukfl._array import is_array, to_host
+from gpukfl._places import Backend
 from gpukfl._registry import METHODS, TASKS
 from gpukfl._replacing import replacing
 from gpukfl._results import History
@@ -27,7 +28,7 @@ from gpukfl.methods import ShapeFunctions
 FORMAT, VERSION = "gpukfl-model", 2
 _KERNELS = (*KERNELS.values(), Sum, Product, Scaled)
 _INSTANTIATIONS = (*INSTANTIATIONS.values(), RandomKitchenSinks)
-_LEARNED: tuple[Any, ...] = (ShapeFunctions, History)
+_LEARNED: tuple[Any, ...] = (ShapeFunctions, History, Backend)
 _RECORDS: dict[str, Any] = {c.__name__: c for c in _LEARNED + _KERNELS + _INSTANTIATIONS}
 _PLAIN = (str, int, float, bool, type(None))
 _KEYS = ("format", "version", "gpukfl", "model", "parameters", "fitted")
@@ -157,7 +158,8 @@ def _unfitted(kind: type, parameters: dict[str, Any]) -> Any:
         raise RefusedError(msg)
     estimator = kind(**parameters)
     try:
-        estimator._check_parameters()
+        estimator._method()
+        Backend.of(estimator.backend)
         check_random_state(estimator.random_state)
     except (TypeError, ValueError, OverflowError) as error:
         msg = f"whose parameters do not fit: {error}"

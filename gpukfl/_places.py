@@ -24,6 +24,60 @@ GPU_PAYS_FROM = 1_000_000
 
 
 @dataclass(frozen=True)
+class Backend:
+    """Where to compute, and how precisely; a string stands for a library.
+
+    Parameters
+    ----------
+    library : {"auto", "numpy", "cupy", "torch"}
+        "auto" follows X, and moves large NumPy data to a usable GPU.
+    dtype : {"auto", "float32", "float64"}
+        Precision; "auto" is that of X.
+
+    Examples
+    --------
+    >>> import gpukfl
+    >>> gpukfl.BKerNNRegressor(backend=gpukfl.Backend("numpy", dtype="float32"))
+    BKerNNRegressor(backend=Backend(library='numpy', dtype='float32'))
+    """
+
+    library: str = "auto"
+    dtype: str = "auto"
+
+    def __post_init__(self) -> None:
+        if self.library not in BACKENDS:
+            msg = f"expected backend to be one of {', '.join(BACKENDS)}, got {self.library!r}"
+            raise ValueError(msg)
+        if self.dtype not in ("auto", "float32", "float64"):
+            msg = f"expected dtype to be one of auto, float32, float64, got {self.dtype!r}"
+            raise ValueError(msg)
+
+    @classmethod
+    def of(cls, given: str | Backend, /) -> Backend:
+        """Give the value that a parameter `backend` stands for.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If it is no known library and no `Backend`.
+        """
+        if isinstance(given, Backend):
+            return given
+        if not isinstance(given, str):
+            msg = (
+                f"expected backend to be one of {', '.join(BACKENDS)}, or a Backend, got {given!r}"
+            )
+            raise TypeError(msg)
+        return cls(given)
+
+    def precision(self, X: Array, /) -> str:
+        """Precision to compute in: the one that is asked for, or that of `X`."""
+        if self.dtype != "auto":
+            return self.dtype
+        return "float32" if X.dtype == array_namespace(X).float32 else "float64"
+
+
+@dataclass(frozen=True)
 class Place:
     """An array library, a device of it, and a precision."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
@@ -22,13 +22,18 @@ from gpukfl._array import (
     to_host,
 )
 from gpukfl._rows import Rows
-from gpukfl.estimators._run import Run
+from gpukfl.estimators._declared import (
+    DOUBLE,
+    Declared,
+    Numbers,
+    Rule,
+    Switch,
+    Text,
+    Whole,
+)
 from gpukfl.estimators._samples import Samples
-from gpukfl.estimators._standardization import warn_of_units
-from gpukfl.estimators._threads import few_threads
 from gpukfl.estimators._validation import (
     check_finite_prediction,
-    validate_samples,
     validate_targets,
 )
 
@@ -79,18 +84,35 @@ def unchanged_on_error(fit: Any, /) -> Any:
     return wrapped
 
 
+_PREDICTING = (  # arrays from which predictions are made
+    *("W_", "B_", "centers_", "parameters_", "coef_", "dual_coef_", "intercept_", "bound_"),
+    *("mean_", "scale_", "limits_", "retrain_components_", "_rotation", "_offset", "_stretch"),
+)
+
+
+def _is_finite(e: Any) -> bool:
+    arrays = [getattr(e, name, None) for name in _PREDICTING]
+    return all(bool(np.isfinite(array).all()) for array in arrays if array is not None)
+
+
+def _scales(e: Any) -> bool:
+    if e.scale_ is None:
+        return e.mean_ is None and e.limits_ is None
+    return e.mean_ is not None and (e.scale_ > 0).all() and e.limits_ is not None
+
+
 class ArrayRegressor(RegressorMixin):
     """A regressor of one or many targets, whatever library its arrays are of.
 
     Its other base checks parameters, fits the columns of Y, and evaluates the fitted functions.
     """
 
-    backend: str
-    standardize: bool
-    _unit_free: bool
-    _check_parameters: Callable[[], None]
-    _fit: Callable[..., None]
+    _learn: Callable[[Any, Any, Any], Self]
     _predict: Callable[[Any, str], Array]
+    _attributes: ClassVar[dict[str, Declared]] = {"_one_target": Switch()}
+    _rules: ClassVar[dict[str, Rule]] = {
+        "one target": lambda e: not e._one_target or e.intercept_.shape[0] == 1
+    }
 
     @unchanged_on_error
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -118,16 +140,12 @@ class ArrayRegressor(RegressorMixin):
         RuntimeError
             If the backend is not available.
         """
-        self._check_parameters()
-        run = Run.of(self)
-        X = validate_samples(self, X, reset=True, min_samples=2)
+        return self._learn(X, y, sample_weight)
+
+    def _read_targets(self, y: Any, X: Array, sample_weight: Any) -> Samples:
         y = validate_targets(y, X)
-        with few_threads(X, X.shape[0], self.backend):
-            self._fit(Samples.of(X, as_columns(y), sample_weight, labels=False), run)
-        if not self.standardize:
-            warn_of_units(X, unit_free=self._unit_free)
         self._one_target = y.ndim == 1
-        return self
+        return Samples.of(X, as_columns(y), sample_weight, labels=False)
 
     def predict(self, X: Any) -> Array:
         """Predict the targets.
@@ -160,7 +178,18 @@ class HostPickled(BaseEstimator):
     """An estimator whose pickle holds NumPy arrays only, and loads without a GPU library."""
 
     _library: str
-    _unit_free = False  # whether a unit of all features changes nothing
+    _unit_free: ClassVar[bool] = False  # whether a unit of all features changes nothing
+    _attributes: ClassVar[dict[str, Declared]] = {
+        "n_features_in_": Whole("n_features"),
+        "_library": Text(("numpy",)),
+        "mean_": Numbers(DOUBLE, ("n_features",), optional=True),
+        "scale_": Numbers(DOUBLE, ("n_features",), optional=True),
+        "limits_": Numbers(DOUBLE, (4, "n_features"), optional=True),
+    }
+    _rules: ClassVar[dict[str, Rule]] = {
+        "finite coefficients": _is_finite,
+        "means and positive scales of features": _scales,
+    }
     mean_: Array | None
     scale_: Array | None
     limits_: Array | None

@@ -3,33 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
+from sklearn.utils.class_weight import compute_sample_weight
 
 from gpukfl._array import Array, array_namespace, is_array, library_of, like, to_host
+from gpukfl._results import Status
 from gpukfl.estimators._base import finite_prediction, unchanged_on_error
-from gpukfl.estimators._run import Run
+from gpukfl.estimators._calibration import HeldOutScores, fit_inverse_temperature, log_softmax
+from gpukfl.estimators._declared import Declared, Labels, Number
 from gpukfl.estimators._samples import Samples
-from gpukfl.estimators._standardization import warn_of_units
-from gpukfl.estimators._threads import few_threads
-from gpukfl.estimators._validation import validate_labels, validate_samples
+from gpukfl.estimators._validation import validate_labels, validate_weights
+
+_UNCALIBRATED = 4.0  # of scores that no held-out rows judge: 1 becomes 0.98
+
+
+def _has_columns(e: Any) -> bool:
+    try:
+        n_classes = len(set(e.classes_.tolist()))
+    except ValueError:  # bytes that are no text
+        return False
+    columns = 1 if n_classes <= 2 else n_classes
+    return n_classes == len(e.classes_) > 0 and e.intercept_.shape[0] == columns
 
 
 class OneHotClassifier(ClassifierMixin):
     """A classifier whose scores are a regression on one-hot classes, which estimates probabilities.
 
-    Two classes are one column: the second's.
+    Two classes are one column: the second's. Probabilities are the softmax of the scores times
+    `inverse_temperature_`, of the highest likelihood on held-out rows.
     """
 
-    backend: str
-    _check_parameters: Callable[[], None]
-    _fit: Callable[..., None]
+    class_weight: Any
+    _neutral = 0.5  # score of the second of two classes where both are as likely
+    _learn: Callable[[Any, Any, Any], Self]
     _predict: Callable[[Any, str], Array]
-    standardize: bool
-    _unit_free: bool
+    _more: ClassVar[tuple[str, ...]] = ("class_weight",)
+    _attributes: ClassVar[dict[str, Declared]] = {
+        "classes_": Labels(),
+        "inverse_temperature_": Number(),
+    }
+    _rules: ClassVar[dict[str, Callable[[Any], bool]]] = {
+        "different classes, and a column for each": _has_columns
+    }
 
     @unchanged_on_error
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -43,7 +62,7 @@ class OneHotClassifier(ClassifierMixin):
             Labels of any type that sorts.
         sample_weight : array of shape (n_samples,), optional
             Weights, at least 0; a common factor changes nothing, and an integer weight counts as
-            so many copies of the sample.
+            so many copies of the sample. Multiplied by those of `class_weight`.
 
         Returns
         -------
@@ -57,20 +76,35 @@ class OneHotClassifier(ClassifierMixin):
         RuntimeError
             If the backend is not available.
         """
-        self._check_parameters()
-        run = Run.of(self)
-        X = validate_samples(self, X, reset=True, min_samples=2)
+        return self._learn(X, y, sample_weight)
+
+    def _read_targets(self, y: Any, X: Array, sample_weight: Any) -> Samples:
         labels = validate_labels(y, X)
         classes, codes = np.unique(labels, return_inverse=True)
         one_hot = (codes[:, None] == np.arange(len(classes))).astype(np.float64)
         if len(classes) <= 2:
             one_hot = one_hot[:, -1:]
-        with few_threads(X, X.shape[0], self.backend):
-            self._fit(Samples.of(X, one_hot, sample_weight, labels=True), run)
-        if not self.standardize:
-            warn_of_units(X, unit_free=self._unit_free)
         self.classes_ = classes
-        return self
+        if self.class_weight is not None:
+            weights = validate_weights(sample_weight, X)
+            of_classes = compute_sample_weight(self.class_weight, labels)
+            sample_weight = of_classes if weights is None else weights * of_classes
+        return Samples.of(X, one_hot, sample_weight, labels=True)
+
+    def _calibrate(self, held_out: Callable[[], HeldOutScores | None]) -> None:
+        """Choose the temperature by rows that were held out."""
+        self.inverse_temperature_ = _UNCALIBRATED
+        try:
+            found = held_out()
+        except KeyboardInterrupt:  # the model is there
+            self.status_ = Status.INTERRUPTED.name
+            return
+        if found is not None:
+            F, Y, weights = found
+            codes = Y.argmax(axis=1) if Y.shape[1] > 1 else (Y[:, 0] > 0.5).astype(np.int64)
+            self.inverse_temperature_ = fit_inverse_temperature(
+                self._of_every_class(F), codes, weights
+            )
 
     def decision_function(self, X: Any) -> Array:
         """Give scores, of which the largest is predicted.
@@ -89,10 +123,10 @@ class OneHotClassifier(ClassifierMixin):
 
     def _scores(self, X: Any, method: str) -> Array:
         scores = finite_prediction(self, X, method)
-        return scores[:, 0] - 0.5 if len(self.classes_) <= 2 else scores
+        return scores[:, 0] - self._neutral if len(self.classes_) <= 2 else scores
 
     def predict_proba(self, X: Any) -> Array:
-        """Estimate the classes' probabilities: the scores, projected on the simplex.
+        """Estimate the classes' probabilities, calibrated on held-out rows.
 
         Parameters
         ----------
@@ -102,15 +136,35 @@ class OneHotClassifier(ClassifierMixin):
         Returns
         -------
         array of shape (n_samples, n_classes)
-            Rows sum to 1.
+            Rows sum to 1. The largest is that of the predicted class.
         """
-        scores = finite_prediction(self, X, "predict_proba")
-        xp = array_namespace(scores)
+        logs = self.predict_log_proba(X)
+        return array_namespace(logs).exp(logs)
+
+    def predict_log_proba(self, X: Any) -> Array:
+        """Estimate the logarithms of the classes' probabilities.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features)
+            Data, of the library that was used in `fit`.
+
+        Returns
+        -------
+        array of shape (n_samples, n_classes)
+            At most 0; finite.
+        """
+        scores = finite_prediction(self, X, "predict_log_proba")
         if len(self.classes_) == 1:
-            return xp.ones_like(scores)
-        if len(self.classes_) == 2:
-            scores = xp.concat([1.0 - scores, scores], axis=1)
-        return _project_on_simplex(scores)
+            return array_namespace(scores).zeros_like(scores)
+        return log_softmax(self.inverse_temperature_ * self._of_every_class(scores))
+
+    def _of_every_class(self, scores: Array) -> Array:
+        """Scores (n, t) of every class, where these are at least two."""
+        if scores.shape[1] > 1:
+            return scores
+        over = scores - self._neutral
+        return array_namespace(scores).concat([-over, over], axis=1)
 
     def predict(self, X: Any) -> Array:
         """Predict the labels.
@@ -143,17 +197,3 @@ class OneHotClassifier(ClassifierMixin):
         truth = to_host(y) if is_array(y) else y
         predicted = to_host(self.predict(X))
         return float(accuracy_score(truth, predicted, sample_weight=sample_weight))
-
-
-def _project_on_simplex(S: Array) -> Array:
-    """Nearest point of the probability simplex to each row of `S` (n, k), by sorting."""
-    xp = array_namespace(S)
-    k = S.shape[1]
-    descending = xp.flip(xp.sort(S, axis=1), axis=1)
-    excess = xp.cumulative_sum(descending, axis=1) - 1.0
-    counts = xp.arange(1, k + 1, **like(S))
-    positive = descending * counts > excess
-    active = xp.sum(xp.astype(positive, S.dtype), axis=1, keepdims=True)
-    last = xp.where(counts == active, excess / counts, xp.zeros_like(S))
-    threshold = xp.sum(last, axis=1, keepdims=True)
-    return xp.clip(S - threshold, min=0.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -29,10 +29,19 @@ from gpukfl.operators import center
 _SAMPLE = 1_000  # rows of which all pairs may be looked at
 
 
-class Data:
-    """Samples and targets, placed, and scaled as the settings ask for.
+class Scaling(Protocol):
+    """Settings that say how features are scaled."""
 
-    With `raw_targets` these stay as they are. Scaled features beyond `clip` are moved there.
+    @property
+    def standardize(self) -> bool:
+        """Whether they are centred and scaled to unit variance."""
+
+
+class Data:
+    """Samples and targets, placed; features are scaled as the settings ask for.
+
+    Targets are scaled to unit variance, classes by one factor; with `raw_targets` they stay as
+    they are. Scaled features beyond `clip` are moved there.
 
     Attributes
     ----------
@@ -48,7 +57,7 @@ class Data:
 
     def __init__(
         self,
-        settings: Any,
+        settings: Scaling,
         samples: Samples,
         place: Place,
         *,
@@ -67,12 +76,10 @@ class Data:
         self.y_mean, spread = weighted_mean_scale(Y, s)
         if raw_targets:
             self.y_mean, self.y_scale = xp.zeros_like(spread), xp.ones_like(spread)
-        elif settings.normalize_y:
+        else:
             joint = xp.sqrt(xp.sum(spread**2)) + xp.zeros_like(spread)
             spread = joint if samples.labels else spread
             self.y_scale = xp.where(spread > 0, spread, xp.ones_like(spread))
-        else:
-            self.y_scale = xp.ones_like(spread)
         Y = (Y - self.y_mean) / self.y_scale
         with np.errstate(over="ignore"):  # found by check_overflow
             self.Y = xp.astype(Y, self.reference.dtype)
@@ -99,7 +106,7 @@ def some_rows(n: int, rng: np.random.RandomState, /) -> np.ndarray:
     return np.arange(n) if n <= _SAMPLE else np.sort(rng.choice(n, _SAMPLE, replace=False))
 
 
-def scaled_rows(settings: Any, samples: Samples, reference: Array, /) -> Rows:
+def scaled_rows(settings: Scaling, samples: Samples, reference: Array, /) -> Rows:
     """Rows on the place of `reference`, standardised if the settings ask for it."""
     if not settings.standardize:
         return Rows(samples.X, reference)

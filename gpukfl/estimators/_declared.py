@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +12,9 @@ import numpy as np
 
 Sizes = dict[str, Any]  # symbols and what they stand for; "precision" is a dtype
 Shape = tuple[str | int, ...]
+Rule = Callable[[Any], bool]  # of a fitted estimator, whose arrays are read
+
+FLOAT, DOUBLE = "precision", "f"  # of the model, or float64
 
 
 class MisfitError(ValueError):
@@ -237,6 +240,15 @@ class Entries(Declared):
     def _inside(self, value: Any, /) -> Iterator[tuple[Any, Declared, Any]]:
         for name, declared in self.inside.items():
             yield name, declared, value[name]
+
+
+SCORE = Number(any_value=True)
+STEPS = Items(SCORE, "n_steps")  # a number for each step of a fit
+
+
+def together(*names: str) -> Rule:
+    """Give the rule that all of some attributes are None, or none is."""
+    return lambda e: len({getattr(e, name) is None for name in names}) == 1
 
 
 def bind(shape: Shape, actual: tuple[int, ...], sizes: Sizes, /) -> bool:

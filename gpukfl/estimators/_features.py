@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import TransformerMixin
@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from gpukfl._array import Array, array_namespace, beside, like, to_host
 from gpukfl._rows import Rows
+from gpukfl.estimators._declared import FLOAT, Declared, Items, Number, Numbers, Whole
 from gpukfl.estimators._validation import check_finite_prediction, validate_samples
 from gpukfl.inspection import effective_rank, leading_directions
 
@@ -19,6 +20,13 @@ class LinearFeatures(TransformerMixin):
     """Learned directions: their importances, and the projection on them."""
 
     _dimension_name = "effective direction"
+    _attributes: ClassVar[dict[str, Declared]] = {
+        "feature_matrix_": Numbers(FLOAT, ("n_features", "n_features")),
+        "feature_importances_": Numbers(FLOAT, ("n_features",)),
+        "components_": Numbers(FLOAT, ("n_effective_features", "n_features")),
+        "n_effective_features_": Whole("n_effective_features"),
+        "intercept_": Numbers(FLOAT, ("n_targets",)),
+    }
     feature_matrix_: Array
     mean_: Array | None
     scale_: Array | None
@@ -73,6 +81,10 @@ class LinearFeatures(TransformerMixin):
 class DirectionProfiles(LinearFeatures):
     """Predictions along the learned directions, over the range of some samples."""
 
+    _attributes: ClassVar[dict[str, Declared]] = {
+        "_middle": Items(Number(), "n_features"),
+        "_range": Items(Items(Number(), 2), "n_effective_features"),
+    }
     n_features_in_: int
     scale_: Array | None
     coef_: Array

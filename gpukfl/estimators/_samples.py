@@ -22,6 +22,28 @@ from gpukfl.methods import FOLDS_BELOW, N_FOLDS
 _WEIGHT_BITS = 33  # of a weight's mantissa
 
 
+@dataclass(frozen=True)
+class Splits:
+    """How rows are held out to judge settings.
+
+    Attributes
+    ----------
+    at_most : int
+        Rows that settings are chosen on.
+    folds_below : int
+        Rows below which there are five folds, for one held-out set is too small to choose by.
+    share : float
+        Of the rows, otherwise held out once.
+    fewest : int
+        Rows with which anything is held out.
+    """
+
+    at_most: int = 20_000
+    folds_below: int = FOLDS_BELOW
+    share: float = 0.2
+    fewest: int = 20
+
+
 @dataclass(frozen=True, eq=False)
 class Samples:
     """Rows, targets and weights, of whatever library they came in.
@@ -85,33 +107,25 @@ class Samples:
         weights = None if self.weights is None else self.weights[rows]
         return Samples(take(self.X, rows), take(self.Y, rows), weights, self.labels)
 
-    def splits(
-        self,
-        rng: np.random.RandomState,
-        /,
-        *,
-        at_most: int,
-        share: float,
-        folds_below: int | None = None,
-    ) -> list[tuple[Samples, Samples]]:
-        """Give samples to fit and samples held out, among at most so many.
+    def splits(self, rng: np.random.RandomState, how: Splits, /) -> list[tuple[Samples, Samples]]:
+        """Give samples to fit and samples held out.
 
-        Folds where they are few, by default below 1000, else one held-out `share`; of every class
-        its share, where it has a sample for each fold. Of copies in a memory map, where they are
-        not yet one sample, one is drawn.
+        Folds where they are few, else one held-out share; of every class its share, where it has
+        a sample for each fold. Of copies in a memory map, where they are not yet one sample, one
+        is drawn.
         """
         rows = np.arange(len(self))
-        if len(self) > at_most:
-            rows = np.sort(rng.choice(len(self), at_most, replace=False))
+        if len(self) > how.at_most:
+            rows = np.sort(rng.choice(len(self), how.at_most, replace=False))
         rows = without_copies(self.X, to_host(take(self.Y, rows)), rows)
         classes = None if self.classes is None else self.classes[rows]
         even = classes is not None and np.unique(classes, return_counts=True)[1].min() >= N_FOLDS
-        if len(rows) < (folds_below or FOLDS_BELOW):
+        if len(rows) < how.folds_below:
             folds = StratifiedKFold if even else KFold
             splitter = folds(N_FOLDS, shuffle=True, random_state=rng)
         else:
             once = StratifiedShuffleSplit if even else ShuffleSplit
-            splitter = once(1, test_size=share, random_state=rng)
+            splitter = once(1, test_size=how.share, random_state=rng)
         return [
             (self.taken(rows[np.sort(inside)]), self.taken(rows[np.sort(outside)]))
             for inside, outside in splitter.split(rows, classes)

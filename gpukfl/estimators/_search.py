@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
-from gpukfl._array import Array
+from gpukfl._array import Array, to_host
+from gpukfl.estimators._data import Data
 from gpukfl.estimators._held_out import HeldOut
 from gpukfl.estimators._run import Run
 
@@ -20,16 +22,41 @@ Setting_contra = TypeVar("Setting_contra", contravariant=True)  # taken, and not
 
 @dataclass(eq=False)
 class Trial(Generic[Setting, Learned]):
-    """A setting that was tried on every fold."""
+    """A setting that was tried on every fold.
+
+    Attributes
+    ----------
+    setting : Setting
+        A frozen value.
+    score : float
+        Share of the held-out variance that is explained, of all folds and targets together.
+    learned : list
+        What each fold gave.
+    losses : host array, shape (m,)
+        Weighted squared errors of the held-out rows.
+    predicted : list of host arrays
+        Predictions of each fold's held-out rows (m_k, t), on the scale of the problem.
+    standard_error : float
+        Of the score, as the rows are a sample of all.
+    seconds : float
+        That it took.
+    """
 
     setting: Setting
-    score: float = -math.inf  # share of the held-out variance that is explained
-    learned: list[Learned] = field(default_factory=list)  # of the folds
-    losses: np.ndarray = field(default_factory=lambda: np.zeros(0))  # of the held-out rows
+    score: float = -math.inf
+    learned: list[Learned] = field(default_factory=list)
+    losses: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    predicted: list[np.ndarray] = field(default_factory=list)
+    standard_error: float = math.inf
+    seconds: float = 0.0
 
 
 class Fold(Protocol[Setting_contra, Learned]):
     """Rows to fit, and rows held out."""
+
+    @property
+    def problem(self) -> Data:
+        """Rows that are fitted."""
 
     @property
     def held_out(self) -> HeldOut:
@@ -43,7 +70,7 @@ class Fold(Protocol[Setting_contra, Learned]):
 
 
 class Tuner(Protocol[Setting, Learned]):
-    """Proposes what to try; it never fits, splits, times or scores."""
+    """Proposes what to try, and chooses; it never fits, splits, times or scores."""
 
     def propose(self, trials: Sequence[Trial[Setting, Learned]], /) -> Setting | None:
         """Give what to try next; None where there is nothing more to gain."""
@@ -52,6 +79,12 @@ class Tuner(Protocol[Setting, Learned]):
         self, setting: Setting, trials: Sequence[Trial[Setting, Learned]], /
     ) -> Sequence[Learned | None]:
         """Give what the fits of the folds begin from."""
+
+    def choose(self, trials: Sequence[Trial[Setting, Learned]], /) -> Trial[Setting, Learned]:
+        """Give the best of some trials."""
+
+    def described(self, trial: Trial[Setting, Learned], /) -> dict[str, Any]:
+        """Name what was tried, as plain values."""
 
 
 @dataclass
@@ -67,37 +100,53 @@ class Search(Generic[Setting, Learned]):
     share: float  # of max_time
     trials: list[Trial[Setting, Learned]] = field(default_factory=list)
     enough: Callable[[Sequence[Trial[Setting, Learned]]], bool] = bool  # to end when time is up
+    is_cut_short: bool = False  # by the time
 
     def go(self) -> None:
         """Try one setting at least, or enough of them."""
-        while not self.enough(self.trials) or not self.run.is_over(self.share):
-            setting = self.tuner.propose(self.trials)
-            if setting is None:
+        while (setting := self.tuner.propose(self.trials)) is not None:
+            if self.enough(self.trials) and self.run.is_over(self.share):
+                self.is_cut_short = True
                 return
             self.evaluate(setting)
 
     def evaluate(self, setting: Setting, /) -> Trial[Setting, Learned]:
         """Fit every fold and judge it; the score is the worst where numbers overflow."""
+        begun = time.perf_counter()
         trial: Trial[Setting, Learned] = Trial(setting)
         starts, losses = self.tuner.starts(setting, self.trials), []
         try:
             for fold, start in zip(self.folds, starts, strict=True):
                 learned = fold.learn(setting, start, self.run)
                 trial.learned.append(learned)
-                losses.append(fold.held_out.losses(fold.predict(learned)))
+                predicted = fold.predict(learned)
+                trial.predicted.append(to_host(predicted))
+                losses.append(fold.held_out.losses(predicted))
             trial.losses = np.concatenate(losses)
             trial.score = explained(float(trial.losses.sum()), self.folds)
+            trial.standard_error = _standard_error(trial.losses, self.folds)
         except FloatingPointError:
             trial.learned.clear()
+        trial.seconds = time.perf_counter() - begun
         self.trials.append(trial)
         return trial
 
 
 def explained(error: float, folds: Sequence[Fold[Any, Any]], /) -> float:
     """Give the share of the held-out variance, of all folds together, that is explained."""
-    spread = sum(fold.held_out.spread for fold in folds)
+    spread = _spread(folds)
     score = 1.0 - error / spread if spread > 0 else -error
     return score if math.isfinite(score) else -math.inf
+
+
+def _standard_error(losses: np.ndarray, folds: Sequence[Fold[Any, Any]]) -> float:
+    """Give the standard error of the share that is explained: that of the mean loss."""
+    deviation, spread = math.sqrt(len(losses)) * float(losses.std()), _spread(folds)
+    return deviation / spread if spread > 0 else deviation
+
+
+def _spread(folds: Sequence[Fold[Any, Any]]) -> float:
+    return sum(fold.held_out.spread for fold in folds)
 
 
 def climbed(

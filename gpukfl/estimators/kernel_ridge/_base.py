@@ -1,9 +1,10 @@
-"""What the kernel ridge estimators share: parameters, the choice of solver, and the fit."""
+"""What the kernel ridge estimators share: parameters, what is kept of a fit, and predictions."""
 
 from __future__ import annotations
 
 import math
 import numbers
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,40 +15,37 @@ from gpukfl._array import (
     Array,
     array_namespace,
     epsilon,
-    library_of,
     like,
     sample_norm,
     to_host,
 )
-from gpukfl._places import resolve_place
+from gpukfl._places import Backend
 from gpukfl._results import Status
 from gpukfl._rows import Rows
 from gpukfl._warnings import warn
-from gpukfl.estimators._base import HostPickled
-from gpukfl.estimators._data import Data, dtype_for, mover
-from gpukfl.estimators._run import Run
-from gpukfl.estimators._samples import Samples
+from gpukfl.estimators._data import Data
+from gpukfl.estimators._learner import Choice, Learner
 from gpukfl.estimators._validation import (
     check_choice,
     check_finite_result,
     check_number,
-    check_place,
     check_switch,
     validate_samples,
 )
-from gpukfl.kernels import Kernel, make_kernel, median_distance
-from gpukfl.methods import SELECTIONS, SOLVERS, KernelRidge, KernelRidgeFit
+from gpukfl.estimators.kernel_ridge._method import KernelRidgeProblem, KernelRidgeSettings
+from gpukfl.kernels import Kernel, make_kernel
+from gpukfl.methods import SELECTIONS, SOLVERS, KernelRidgeFit
 from gpukfl.operators import KernelOperator
 from gpukfl.solvers import ConjugateGradient
 
 _ROUNDING = 0.02  # of a standard deviation of y, by which predictions are moved without a word
-_GRAM_UP_TO = 2_000  # centres up to which their normal equations are formed
 
 
-class KernelRidgeBase(HostPickled):
-    """The common part: parameters, the choice of solver, the fit, and predictions."""
+class KernelRidgeBase(Learner):
+    """The common part: parameters, what is kept of a fit, and predictions."""
 
     _unit_free = True  # the lengthscale takes it up
+    _finds_nothing = "has nothing to fit"
 
     def __init__(
         self,
@@ -61,9 +59,7 @@ class KernelRidgeBase(HostPickled):
         max_iter: int = 100,
         tol: float = 1e-6,
         random_state: Any = None,
-        backend: str = "auto",
-        dtype: str = "auto",
-        normalize_y: bool = True,
+        backend: str | Backend = "auto",
         standardize: bool = True,
     ) -> None:
         self.kernel = kernel
@@ -76,11 +72,9 @@ class KernelRidgeBase(HostPickled):
         self.tol = tol
         self.random_state = random_state
         self.backend = backend
-        self.dtype = dtype
-        self.normalize_y = normalize_y
         self.standardize = standardize
 
-    def _check_parameters(self) -> None:
+    def _method(self) -> KernelRidgeSettings:
         make_kernel(self.kernel)
         check_number("ridge", self.ridge, low=0, also=("auto",))
         check_number("lengthscale", self.lengthscale, low=0, low_allowed=False, also=("auto",))
@@ -89,78 +83,52 @@ class KernelRidgeBase(HostPickled):
         check_choice("center_selection", self.center_selection, SELECTIONS)
         check_number("max_iter", self.max_iter, kind=numbers.Integral, low=1)
         check_number("tol", self.tol, low=0, low_allowed=False)
-        check_place(self)
-        for switch in ("normalize_y", "standardize"):
-            check_switch(switch, getattr(self, switch))
-
-    def _fit(self, samples: Samples, run: Run) -> None:
-        """Fit every target and set every attribute; nothing is set on an error."""
-        X, n = samples.X, len(samples)
-        work = n * min(n, 1000)
-        place = resolve_place(self.backend, X, dtype=dtype_for(self, X), work=work)
-        data = Data(self, samples, place)
-        method = self._method(data, n, run.rng)
-        xp, s = array_namespace(data.reference), data.root_weights
-        weights = None if s is None else xp.astype(s, xp.float64) ** 2
-        fit = method.fit(data.rows, data.Y, weights, run.rng)
-        self._keep(data, fit, X)
-
-    def _method(self, data: Data, n: int, rng: np.random.RandomState) -> KernelRidge:
-        """Give the method with the settings, and warn of those that the data do not go with."""
-        kernel = make_kernel(self.kernel)
-        self.lengthscale_ = self._lengthscale(kernel, data, rng)
-        wanted = None if self.n_centers == "auto" else int(self.n_centers)
-        if wanted is not None and wanted > n:
-            msg = f"n_centers={wanted} is more than the {n} samples: all of them are centres"
-            warn(msg, UserWarning)
-        if data.constant:
-            warn("y is constant: the model predicts that constant", UserWarning)
-        ridge = None if self.ridge == "auto" else float(self.ridge)
-        return KernelRidge(
-            kernel.stretched(self.lengthscale_),
-            1.0 if ridge is None and data.constant else ridge,
+        check_switch("standardize", self.standardize)
+        return KernelRidgeSettings(
+            self.kernel,
+            None if self.ridge == "auto" else float(self.ridge),
+            None if self.lengthscale == "auto" else float(self.lengthscale),
             self.solver,
-            wanted,
+            None if self.n_centers == "auto" else int(self.n_centers),
             self.center_selection,
             ConjugateGradient(self.tol, max_iter=self.max_iter),
+            self.standardize,
         )
 
-    def _lengthscale(self, kernel: Kernel, data: Data, rng: np.random.RandomState) -> float:
-        if self.lengthscale != "auto":
-            return float(self.lengthscale)
-        # A kernel given as a value has the lengthscale that its maker gave it
-        if isinstance(self.kernel, Kernel):
-            return 1.0
-        X, weights = data.sample(rng)
-        return median_distance(X, norm=kernel.norm, weights=weights)
-
-    def _keep(self, data: Data, fit: KernelRidgeFit, X: Array) -> None:
-        xp = array_namespace(data.reference)
-        back = mover(X, dtype_for(self, X))
+    def _keep(
+        self,
+        problem: KernelRidgeProblem,
+        fit: KernelRidgeFit,
+        choice: Choice[Any, Any],  # noqa: ARG002
+        back: Callable[[Array], Array],
+    ) -> None:
+        xp = array_namespace(problem.reference)
         with np.errstate(over="ignore"):
-            dual_coef = back(xp.astype(fit.alpha, xp.float64) * data.y_scale[None, :])
-        intercept = back(data.y_mean)
+            dual_coef = back(xp.astype(fit.alpha, xp.float64) * problem.y_scale[None, :])
+        intercept = back(problem.y_mean)
         check_finite_result(dual_coef, intercept)
         self.dual_coef_, self.intercept_ = dual_coef, intercept
         self.centers_ = back(fit.Z)
-        self._keep_scaling(data.rows, X)
-        self.kernel_ = fit.kernel
+        self.kernel_, self.lengthscale_ = fit.kernel, problem.lengthscale
         self.ridge_, self.ridge_path_ = fit.ridge, fit.path
         self.solver_, self.status_ = fit.solver, fit.status.name
         self.n_iter_, self.solve_residual_ = fit.n_iter, fit.residual
         self.jitter_, self.condition_ = fit.jitter, fit.condition
-        self.place_ = f"{library_of(data.reference)} {data.reference.device}"
-        self._library = library_of(X)
-        self._warn(data, fit)
+        self._warn(problem, fit)
 
-    def _warn(self, data: Data, fit: KernelRidgeFit) -> None:
-        warn_of_solution(fit, data, epsilon(self.dual_coef_))
+    def _warn(self, problem: KernelRidgeProblem, fit: KernelRidgeFit) -> None:
+        n = problem.rows.shape[0]
+        if self.n_centers != "auto" and self.n_centers > n:
+            warn(
+                f"n_centers={self.n_centers} is more than the {n} samples: all of them are centres"
+            )
+        warn_of_solution(fit, problem, epsilon(self.dual_coef_))
         if fit.path is not None and not fit.path.brackets:
             lowest = fit.ridge <= min(fit.path.ridges)
             msg = f"the best ridge, {fit.ridge:.1e}, is at the edge of those tried: " + (
                 "the lengthscale may be too long" if lowest else "give one of your own"
             )
-            warn(msg, UserWarning)
+            warn(msg)
 
     def _predict(self, X: Any, method: str) -> Array:
         """Fitted functions at `X`: (n, t)."""

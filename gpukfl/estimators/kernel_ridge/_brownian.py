@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from gpukfl._array import Array, array_namespace, library_of, like
-from gpukfl._places import resolve_place
+from gpukfl._array import Array, array_namespace, like
+from gpukfl._places import Backend, Place
 from gpukfl._results import Status
 from gpukfl._rows import Rows
 from gpukfl._warnings import warn
-from gpukfl.estimators._base import ArrayRegressor, HostPickled
-from gpukfl.estimators._data import (
-    dtype_for,
-    mover,
-    placed_root_weights,
-    scaled_rows,
-)
+from gpukfl.estimators._base import ArrayRegressor
+from gpukfl.estimators._data import Data
+from gpukfl.estimators._learner import Choice, Learner
 from gpukfl.estimators._run import Run
-from gpukfl.estimators._samples import Samples
+from gpukfl.estimators._samples import Samples, Splits
 from gpukfl.estimators._validation import (
     check_finite_result,
     check_number,
-    check_overflow,
-    check_place,
     check_switch,
     validate_samples,
 )
@@ -35,7 +31,72 @@ from gpukfl.methods import RidgeSystem, paper_ridge
 from gpukfl.operators import KernelMatrix, KernelOperator
 
 
-class BrownianKernelRidge(ArrayRegressor, HostPickled):
+@dataclass(frozen=True, eq=False)
+class BrownianFit:
+    """Coefficients in the units of the problem, and how their solver ended."""
+
+    alpha: Array  # (n, t)
+    intercept: Array  # (t,)
+    ridge: float
+    status: Status
+    n_iter: int
+    residual: float
+
+
+class BrownianProblem(Data):
+    """One data set, whose rows are all in memory, and what draws a preconditioner's sketch."""
+
+    def __init__(
+        self, settings: BrownianSettings, samples: Samples, place: Place, run: Run
+    ) -> None:
+        super().__init__(settings, samples, place)
+        self.X, self.rng = self.rows.whole(), run.rng
+
+
+@dataclass(frozen=True)
+class BrownianSettings:
+    """The parameters of the estimator; a ridge that is None is the paper's."""
+
+    ridge: float | None
+    standardize: bool
+    splits: ClassVar[Splits] = Splits()
+
+    def work(self, n: int, d: int, /) -> int:  # noqa: ARG002
+        """Kernel elements of a product."""
+        return n * n
+
+    def problem(self, samples: Samples, place: Place, run: Run, /) -> BrownianProblem:
+        """Place samples."""
+        return BrownianProblem(self, samples, place, run)
+
+    def given(self, problem: BrownianProblem, /) -> float:
+        """Give the ridge."""
+        n = problem.n_effective
+        ridge = paper_ridge(problem.rows, n) if self.ridge is None else self.ridge
+        return ridge or 1.0 / n  # where all rows are at the origin
+
+    def search(self, *_: Any) -> None:
+        """Search nothing: the ridge is given."""
+
+    def learn(
+        self, problem: BrownianProblem, choice: Choice[float, Any], run: Run, /
+    ) -> BrownianFit:
+        """Fit all rows by conjugate gradients."""
+        system = RidgeSystem(problem.Y, choice.setting, problem.root_weights, rng=run.rng)
+        kernel = KernelMatrix(Brownian(), problem.X)
+        solution = system.solve(kernel, rtol=system.tight())
+        alpha = system.coefficients(solution.x)
+        return BrownianFit(
+            alpha,
+            system.intercept(kernel @ alpha),
+            system.ridge,
+            solution.status,
+            solution.n_iter,
+            system.relative_residual(solution.residual),
+        )
+
+
+class BrownianKernelRidge(ArrayRegressor, Learner):
     r"""Kernel ridge regression with the kernel :math:`(\|x\| + \|x'\| - \|x - x'\|)/2`.
 
     The peer of BKerNN that learns no features. The intercept is not penalised.
@@ -46,10 +107,8 @@ class BrownianKernelRidge(ArrayRegressor, HostPickled):
         λ, positive; "auto" is the paper's max‖x‖/n.
     random_state : int, RandomState or None, default=None
         Draws the preconditioner's sketch.
-    backend : {"auto", "numpy", "cupy", "torch"}, default="auto"
-        Where to compute.
-    dtype : {"auto", "float32", "float64"}, default="auto"
-        Precision; "auto" keeps float32.
+    backend : {"auto", "numpy", "cupy", "torch"} or Backend, default="auto"
+        Where to compute, as a `Backend` also in which precision.
     standardize : bool, default=True
         Centre the features and scale them to unit variance first.
         Values far beyond all others of their column have no part in this, see `limits_`.
@@ -69,8 +128,8 @@ class BrownianKernelRidge(ArrayRegressor, HostPickled):
         c.
     ridge_ : float
         λ used.
-    solve_residual_ : float
-        Relative residual of the linear solve.
+    status_, n_iter_, solve_residual_ : str, int, float
+        How the solver ended, after how many iterations, and its relative residual.
 
     Notes
     -----
@@ -97,48 +156,39 @@ class BrownianKernelRidge(ArrayRegressor, HostPickled):
         ridge: float | str = "auto",
         *,
         random_state: Any = None,
-        backend: str = "auto",
-        dtype: str = "auto",
+        backend: str | Backend = "auto",
         standardize: bool = True,
     ) -> None:
         self.ridge = ridge
         self.random_state = random_state
         self.backend = backend
-        self.dtype = dtype
         self.standardize = standardize
 
-    def _check_parameters(self) -> None:
+    def _method(self) -> BrownianSettings:
         check_number("ridge", self.ridge, low=0, low_allowed=False, also=("auto",))
-        check_place(self)
         check_switch("standardize", self.standardize)
+        ridge = None if self.ridge == "auto" else float(self.ridge)
+        return BrownianSettings(ridge, self.standardize)
 
-    def _fit(self, samples: Samples, run: Run) -> None:
-        """Fit every target in its own units."""
-        X, dtype = samples.X, dtype_for(self, samples.X)
-        place = resolve_place(self.backend, X, dtype=dtype, work=len(samples) ** 2)
-        with np.errstate(over="ignore"):  # found by check_overflow
-            targets = place.put(samples.Y)
-            scaled = scaled_rows(self, samples, place.reference)
-            Z = scaled.whole()
-        rows = Rows(Z, place.reference)
-        check_overflow(rows, targets)
-        s, n_effective = placed_root_weights(samples, place.reference), samples.n_effective
-        ridge = paper_ridge(rows, n_effective) if self.ridge == "auto" else float(self.ridge)
-        system = RidgeSystem(targets, ridge or 1.0 / n_effective, s, rng=run.rng)
-        kernel = KernelMatrix(Brownian(), Z)
-        solution = system.solve(kernel, rtol=system.tight())
-        alpha = system.coefficients(solution.x)
-        intercept = system.intercept(kernel @ alpha)
+    def _keep(
+        self,
+        problem: BrownianProblem,
+        fit: BrownianFit,
+        choice: Choice[Any, Any],  # noqa: ARG002
+        back: Callable[[Array], Array],
+    ) -> None:
+        xp = array_namespace(problem.reference)
+        with np.errstate(over="ignore"):
+            alpha = back(xp.astype(fit.alpha, xp.float64) * problem.y_scale[None, :])
+            intercept = back(
+                xp.astype(fit.intercept, xp.float64) * problem.y_scale + problem.y_mean
+            )
         check_finite_result(alpha, intercept)
-        back = mover(X, dtype)
-        self.X_fit_, self.dual_coef_ = back(Z), back(alpha)
-        self.intercept_ = back(intercept)
-        self._keep_scaling(scaled, X)
-        self.ridge_ = system.ridge
-        self.solve_residual_ = system.relative_residual(solution.residual)
-        self._library = library_of(X)
-        if solution.status is not Status.CONVERGED:
-            msg = f"relative residual {self.solve_residual_:.1e}: {solution.status.value}"
+        self.X_fit_, self.dual_coef_, self.intercept_ = back(problem.X), alpha, intercept
+        self.ridge_, self.solve_residual_ = fit.ridge, fit.residual
+        self.status_, self.n_iter_ = fit.status.name, fit.n_iter
+        if fit.status is not Status.CONVERGED:
+            msg = f"relative residual {self.solve_residual_:.1e}: {fit.status.value}"
             warn(msg, ConvergenceWarning)
 
     def _predict(self, X: Any, method: str) -> Array:

@@ -36,13 +36,10 @@ _PARAMETERS = """
         Their relative residual.
     random_state : int, RandomState or None, default=None
         Draws centres, on the host.
-    backend : {"auto", "numpy", "cupy", "torch"}, default="auto"
-        Where to compute. "auto" follows X, and moves large NumPy data to a usable GPU.
-    dtype : {"auto", "float32", "float64"}, default="auto"
-        Precision of data and results; "auto" keeps float32. Systems are solved in float64, and
-        only "falkon" takes kernel values in the precision of the data.
-    normalize_y : bool, default=True
-        Scale the targets to unit variance first. Their mean is subtracted either way.
+    backend : {"auto", "numpy", "cupy", "torch"} or Backend, default="auto"
+        Where to compute, as a `Backend` also in which precision. "auto" follows X, and moves large
+        NumPy data to a usable GPU. Systems are solved in float64 either way, and only "falkon"
+        takes kernel values in the precision of the data.
     standardize : bool, default=True
         Centre the features and scale them to unit variance first.
         Values far beyond all others of their column have no part in this, see `limits_`.

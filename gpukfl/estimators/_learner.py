@@ -1,0 +1,276 @@
+"""A fit from data to attributes, written once: validate, place, search, learn, keep, warn."""
+
+from __future__ import annotations
+
+import time
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from gpukfl._array import Array, library_of, to_host
+from gpukfl._places import Backend, Place, resolve_place
+from gpukfl._results import History, Status
+from gpukfl._warnings import warn
+from gpukfl.estimators._base import HostPickled
+from gpukfl.estimators._calibration import HeldOutScores
+from gpukfl.estimators._constructor import Constructed
+from gpukfl.estimators._data import Data, mover
+from gpukfl.estimators._declared import (
+    SCORE,
+    STEPS,
+    Declared,
+    Items,
+    Number,
+    Record,
+    Switch,
+    Text,
+    Whole,
+)
+from gpukfl.estimators._held_out import HeldOut
+from gpukfl.estimators._run import Run
+from gpukfl.estimators._samples import Samples, Splits
+from gpukfl.estimators._search import Fold, Learned, Search, Setting, Trial
+from gpukfl.estimators._standardization import warn_of_units
+from gpukfl.estimators._threads import few_threads
+from gpukfl.estimators._validation import validate_samples
+
+Problem = TypeVar("Problem", bound=Data)
+Fitted = TypeVar("Fitted")  # what the last fit gives
+
+_CALIBRATION_ROWS = 5_000  # of which some are held out where no search has held out any
+
+
+@dataclass
+class Choice(Generic[Setting, Learned]):
+    """What a search came to, and what the last fit may begin from.
+
+    Attributes
+    ----------
+    setting : Setting
+        To fit with.
+    trial : Trial or None
+        The trial that was chosen; None where nothing was tried.
+    trials : list of Trial
+        All that was tried.
+    told : list of dict
+        What names each of the trials, as plain values.
+    folds : sequence of Fold
+        What the trials were fitted to, and judged by.
+    stopped : bool
+        Whether the user interrupted the search.
+    cut_short : bool
+        Whether the time ended it.
+    """
+
+    setting: Setting
+    trial: Trial[Setting, Learned] | None = None
+    trials: list[Trial[Setting, Learned]] = field(default_factory=list)
+    told: list[dict[str, Any]] = field(default_factory=list)
+    folds: Sequence[Fold[Setting, Learned]] = ()
+    stopped: bool = False
+    cut_short: bool = False
+
+
+class Method(Protocol[Problem, Setting, Learned, Fitted]):
+    """A published method with its settings: a frozen value, which knows no estimator."""
+
+    splits: ClassVar[Splits]
+
+    def work(self, n: int, d: int, /) -> int:
+        """Kernel elements that a product over the rows touches, by which a place is chosen."""
+
+    def problem(self, samples: Samples, place: Place, run: Run, /) -> Problem:
+        """Place and scale samples."""
+
+    def given(self, problem: Problem, /) -> Setting:
+        """Give the setting where nothing is chosen."""
+
+    def fold(self, problem: Problem, held_out: HeldOut, /) -> Fold[Setting, Learned]:
+        """Join rows to fit and rows that judge."""
+
+    def search(
+        self, folds: Callable[[], Sequence[Fold[Setting, Learned]]], problem: Problem, run: Run, /
+    ) -> Search[Setting, Learned] | None:
+        """Give the search of a setting on held-out rows, None where all is given."""
+
+    def learn(self, problem: Problem, choice: Choice[Setting, Learned], run: Run, /) -> Fitted:
+        """Fit all rows; quickly, where the search was interrupted."""
+
+
+def choose(
+    method: Method[Problem, Setting, Learned, Fitted],
+    problem: Problem,
+    samples: Samples,
+    place: Place,
+    run: Run,
+    /,
+) -> Choice[Setting, Learned]:
+    """Choose a setting by held-out rows, where there is a choice and rows enough.
+
+    Rows are held out by draws that do not move those of the last fit. An interruption keeps the
+    best so far.
+    """
+    if problem.constant or len(samples) < method.splits.fewest:
+        return Choice(method.given(problem))
+
+    def folds() -> list[Fold[Setting, Learned]]:
+        return held_out_folds(method, samples, place, run, method.splits)
+
+    search, stopped = method.search(folds, problem, run), False
+    if search is None:
+        return Choice(method.given(problem))
+    try:
+        search.go()
+    except KeyboardInterrupt:
+        if not search.trials:  # interrupted before there was anything to go on from
+            raise
+        stopped = True
+    tuner, trials = search.tuner, search.trials
+    best = tuner.choose(trials)
+    told = [tuner.described(trial) for trial in trials]
+    return Choice(best.setting, best, trials, told, search.folds, stopped, search.is_cut_short)
+
+
+def held_out_folds(
+    method: Method[Problem, Setting, Learned, Fitted],
+    samples: Samples,
+    place: Place,
+    run: Run,
+    splits: Splits,
+    /,
+) -> list[Fold[Setting, Learned]]:
+    """Split samples, and place what is fitted beside what judges it."""
+    folds = []
+    for inside, outside in samples.splits(run.again(), splits):
+        part = method.problem(inside, place, run)
+        folds.append(method.fold(part, HeldOut.of(part, outside)))
+    return folds
+
+
+def held_out_scores(
+    method: Method[Problem, Setting, Learned, Fitted],
+    problem: Problem,
+    samples: Samples,
+    place: Place,
+    run: Run,
+    choice: Choice[Setting, Learned],
+    /,
+) -> HeldOutScores | None:
+    """Give predictions at the setting that was chosen, of rows that were held out.
+
+    Those of the search; without one a fifth of some rows is held out for this alone. None where
+    rows are too few, or the time is over.
+    """
+    folds = choice.folds
+    predicted = [] if choice.trial is None else choice.trial.predicted
+    if not predicted:
+        few = len(samples) < method.splits.fewest
+        if few or problem.constant or choice.stopped or run.is_over():
+            return None
+        once = Splits(at_most=_CALIBRATION_ROWS, folds_below=0)
+        folds = held_out_folds(method, samples, place, run, once)
+        try:
+            learned = [fold.learn(choice.setting, None, run) for fold in folds]
+        except FloatingPointError:
+            return None
+        pairs = zip(folds, learned, strict=True)
+        predicted = [to_host(fold.predict(one)) for fold, one in pairs]
+    F, Y, weights = [], [], []
+    for fold, scores in zip(folds, predicted, strict=True):
+        scale, mean = to_host(fold.problem.y_scale), to_host(fold.problem.y_mean)
+        F.append(scores * scale + mean)
+        Y.append(to_host(fold.held_out.Y) * scale + mean)
+        weights.append(to_host(fold.held_out.weights)[:, 0])
+    return HeldOutScores(np.concatenate(F), np.concatenate(Y), np.concatenate(weights))
+
+
+class Learner(Constructed, HostPickled):
+    """An estimator that fits by a method; it names its parts, and the fit is here."""
+
+    backend: str | Backend
+    standardize: bool
+    _attributes: ClassVar[dict[str, Declared]] = {
+        "place_": Text(),
+        "status_": Text(tuple(status.name for status in Status)),
+        "n_iter_": Whole("n_steps"),
+        "history_": Record(
+            History,
+            {
+                "objective": STEPS,
+                "step": STEPS,
+                "residual": STEPS,
+                "seconds": STEPS,
+                "validation_score": Items(SCORE),  # empty without early stopping
+            },
+        ),
+        "tuning_seconds_": Number(),
+        "tuning_cut_short_": Switch(),
+        "_n_samples": Whole("n_samples"),
+    }
+    _finds_nothing: ClassVar[str] = "learns no features"  # of a constant target
+
+    @abstractmethod
+    def _method(self) -> Any:
+        """Check the parameters, and give the `Method` with them."""
+
+    @abstractmethod
+    def _keep(self, problem: Any, fitted: Any, choice: Choice[Any, Any], back: Any) -> None:
+        """Set what was learned, moved by `back` to the library of the data."""
+
+    @abstractmethod
+    def _read_targets(self, y: Any, X: Array, sample_weight: Any) -> Samples:
+        """Validate targets and weights, and set what predictions say of them."""
+
+    def _learn(self, X: Any, y: Any, sample_weight: Any) -> Self:
+        """Fit; the door of regressors and classifiers alike."""
+        method, run, backend = self._method(), Run.of(self), Backend.of(self.backend)
+        X = validate_samples(self, X, reset=True, min_samples=2)
+        with few_threads(X, X.shape[0], backend.library):
+            samples = self._read_targets(y, X, sample_weight)
+            X, dtype = samples.X, backend.precision(X)
+            place = resolve_place(backend.library, X, dtype=dtype, work=method.work(*X.shape))
+            problem = method.problem(samples, place, run)
+            if problem.constant:
+                warn(f"y is constant: the model predicts that constant and {self._finds_nothing}")
+            begun = time.perf_counter()
+            choice = choose(method, problem, samples, place, run)
+            self._keep_tuning(choice, time.perf_counter() - begun)
+            fitted = method.learn(problem, choice, run)
+            self._library = library_of(X)
+            self.place_ = f"{library_of(place.reference)} {place.reference.device}"
+            self._keep_scaling(problem.rows, X)
+            self._keep(problem, fitted, choice, mover(X, dtype))
+            self._n_samples = len(samples)
+            self._calibrate(lambda: held_out_scores(method, problem, samples, place, run, choice))
+        if not self.standardize:
+            warn_of_units(X, unit_free=self._unit_free)
+        return self
+
+    def _keep_tuning(self, choice: Choice[Any, Any], seconds: float) -> None:
+        """Set what was tried, in the words that all methods share."""
+        self.tuning_ = [
+            {
+                **told,
+                "score": trial.score,
+                "standard_error": trial.standard_error,
+                "seconds": trial.seconds,
+                "chosen": trial is choice.trial,
+            }
+            for trial, told in zip(choice.trials, choice.told, strict=True)
+        ]
+        self.tuning_seconds_, self.tuning_cut_short_ = seconds, choice.cut_short
+
+    def _keep_steps(self, history: History, status: Status, quiet: tuple[Status, ...]) -> None:
+        """Set how the last fit went, and warn where it did not end as it should."""
+        self.history_, self.n_iter_ = history, len(history)
+        self.status_ = status.name
+        if status not in quiet:
+            msg = f"{type(self).__name__} after {self.n_iter_} iterations: {status.value}"
+            warn(msg, ConvergenceWarning)
+
+    def _calibrate(self, held_out: Callable[[], HeldOutScores | None]) -> None:
+        """Set what probabilities need; a regression needs nothing."""

@@ -1,0 +1,115 @@
+"""Kernel ridge regression as a method: settings, and one data set."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from gpukfl._array import Array, array_namespace
+from gpukfl._places import Place
+from gpukfl._rows import Rows
+from gpukfl.estimators._data import Data
+from gpukfl.estimators._held_out import HeldOut
+from gpukfl.estimators._learner import Choice
+from gpukfl.estimators._run import Run
+from gpukfl.estimators._samples import Samples, Splits
+from gpukfl.kernels import Kernel, make_kernel, median_distance
+from gpukfl.methods import KernelRidge, KernelRidgeFit
+from gpukfl.solvers import ConjugateGradient
+
+
+class KernelRidgeProblem(Data):
+    """One data set, its kernel at its lengthscale, and what draws centres and folds."""
+
+    def __init__(
+        self, settings: KernelRidgeSettings, samples: Samples, place: Place, run: Run
+    ) -> None:
+        super().__init__(settings, samples, place)
+        self.rng = run.rng
+        kernel = make_kernel(settings.kernel)
+        self.lengthscale = self._lengthscale(settings, kernel)
+        self.kernel = kernel.stretched(self.lengthscale)
+
+    def _lengthscale(self, settings: KernelRidgeSettings, kernel: Kernel) -> float:
+        if settings.lengthscale is not None:
+            return settings.lengthscale
+        # A kernel given as a value has the lengthscale that its maker gave it
+        if isinstance(settings.kernel, Kernel):
+            return 1.0
+        X, weights = self.sample(self.rng)
+        return median_distance(X, norm=kernel.norm, weights=weights)
+
+
+@dataclass(frozen=True, eq=False)
+class Fold:
+    """Rows to fit, and rows held out."""
+
+    settings: KernelRidgeSettings
+    problem: KernelRidgeProblem
+    held_out: HeldOut
+
+    def learn(self, ridge: float | None, start: None, run: Run, /) -> KernelRidgeFit:  # noqa: ARG002
+        """Fit; a ridge that is None is chosen anew."""
+        return self.settings.fit(self.problem, ridge)
+
+    def predict(self, fit: KernelRidgeFit, /) -> Array:
+        """Predict the held-out rows."""
+        return fit.predict(Rows(self.held_out.X, self.problem.reference))
+
+
+@dataclass(frozen=True)
+class KernelRidgeSettings:
+    """The parameters of the estimators; None is "auto"."""
+
+    kernel: str | Kernel
+    ridge: float | None
+    lengthscale: float | None
+    solver: str
+    n_centers: int | None
+    center_selection: str
+    conjugate_gradient: ConjugateGradient
+    standardize: bool
+    splits: ClassVar[Splits] = Splits()
+
+    def work(self, n: int, d: int, /) -> int:  # noqa: ARG002
+        """Kernel elements of a product."""
+        return n * min(n, 1_000)
+
+    def problem(self, samples: Samples, place: Place, run: Run, /) -> KernelRidgeProblem:
+        """Place samples, and measure the lengthscale."""
+        return KernelRidgeProblem(self, samples, place, run)
+
+    def given(self, problem: KernelRidgeProblem, /) -> float | None:
+        """Give the ridge; any is as good for a constant."""
+        return 1.0 if self.ridge is None and problem.constant else self.ridge
+
+    def fold(self, problem: KernelRidgeProblem, held_out: HeldOut, /) -> Fold:
+        """Join rows to fit and rows that judge."""
+        return Fold(self, problem, held_out)
+
+    def search(self, *_: Any) -> None:
+        """Search nothing: the ridge is chosen in closed form."""
+
+    def learn(
+        self,
+        problem: KernelRidgeProblem,
+        choice: Choice[Any, Any],
+        run: Run,  # noqa: ARG002
+        /,
+    ) -> KernelRidgeFit:
+        """Fit all rows."""
+        return self.fit(problem, choice.setting)
+
+    def fit(self, problem: KernelRidgeProblem, ridge: float | None, /) -> KernelRidgeFit:
+        """Choose the solver and, where it is None, the ridge; and solve."""
+        method = KernelRidge(
+            problem.kernel,
+            ridge,
+            self.solver,
+            self.n_centers,
+            self.center_selection,
+            self.conjugate_gradient,
+        )
+        xp, s = array_namespace(problem.reference), problem.root_weights
+        weights = None if s is None else xp.astype(s, xp.float64) ** 2
+        return method.fit(problem.rows, problem.Y, weights, problem.rng)

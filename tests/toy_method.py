@@ -1,0 +1,143 @@
+"""A sixth method, ridge regression: all that a new one has to say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from sklearn.utils.validation import check_is_fitted
+
+from gpukfl._array import Array, array_namespace, like, to_host
+from gpukfl._results import History, Status
+from gpukfl._rows import Rows
+from gpukfl.estimators._base import ArrayRegressor
+from gpukfl.estimators._classifier import OneHotClassifier
+from gpukfl.estimators._data import Data
+from gpukfl.estimators._declared import FLOAT, Declared, Number, Numbers
+from gpukfl.estimators._features import LinearFeatures
+from gpukfl.estimators._held_out import HeldOut
+from gpukfl.estimators._learner import Learner
+from gpukfl.estimators._samples import Splits
+from gpukfl.estimators._search import Search, untried
+from gpukfl.estimators._validation import check_number, check_switch, validate_samples
+
+RIDGES = (1e-3, 1e-2, 1e-1, 1.0)
+
+
+def solve(problem: Data, ridge: float) -> Array:
+    """Coefficients (d, t) of the least squares with the ridge."""
+    xp, X, Y = array_namespace(problem.Y), problem.rows.whole(), problem.Y
+    w = xp.ones_like(Y[:, :1]) if problem.weights is None else problem.weights
+    K = X.T @ (w * X) + ridge * X.shape[0] * xp.eye(X.shape[1], **like(X))
+    return xp.linalg.solve(K, X.T @ (w * Y))
+
+
+@dataclass(frozen=True, eq=False)
+class Fold:
+    problem: Data
+    held_out: HeldOut
+
+    def learn(self, ridge, start, run, /):
+        return solve(self.problem, ridge)
+
+    def predict(self, W, /):
+        return self.held_out.X @ W
+
+
+@dataclass(frozen=True)
+class Grid:
+    ridges: tuple[float, ...]
+    n_folds: int
+
+    def propose(self, trials, /):
+        return untried(self.ridges, trials)
+
+    def starts(self, ridge, trials, /):
+        return [None] * self.n_folds
+
+    def choose(self, trials, /):
+        return max(trials, key=lambda trial: trial.score)
+
+    def described(self, trial, /):
+        return {"ridge": trial.setting}
+
+
+@dataclass(frozen=True)
+class RidgeSettings:
+    ridge: float | None
+    standardize: bool
+    splits: ClassVar[Splits] = Splits()
+
+    def work(self, n, d, /):
+        return n * d
+
+    def problem(self, samples, place, run, /):
+        return Data(self, samples, place)
+
+    def given(self, problem, /):
+        return RIDGES[1] if self.ridge is None else self.ridge
+
+    def fold(self, problem, held_out, /):
+        return Fold(problem, held_out)
+
+    def search(self, folds, problem, run, /):
+        if self.ridge is not None:
+            return None
+        found = folds()
+        return Search(found, Grid(RIDGES, len(found)), run, 0.5)
+
+    def learn(self, problem, choice, run, /):
+        W, history = solve(problem, choice.setting), History([0.0], [1.0], [0.0], [0.0])
+        run.tell("fit", 0, history)
+        return W, history, Status.INTERRUPTED if choice.stopped else Status.CONVERGED
+
+
+class RidgeBase(LinearFeatures, Learner):
+    _tried: ClassVar[dict[str, Declared]] = {"ridge": Number()}
+    _attributes: ClassVar[dict[str, Declared]] = {
+        "ridge_": Number(),
+        "coef_": Numbers(FLOAT, ("n_features", "n_targets")),
+    }
+
+    def __init__(
+        self,
+        ridge: float | str = "auto",
+        *,
+        max_time: float | None = None,
+        random_state: Any = None,
+        backend: Any = "auto",
+        standardize: bool = True,
+    ) -> None:
+        self.ridge = ridge
+        self.max_time = max_time
+        self.random_state = random_state
+        self.backend = backend
+        self.standardize = standardize
+
+    def _method(self):
+        check_number("ridge", self.ridge, low=0, low_allowed=False, also=("auto",))
+        check_switch("standardize", self.standardize)
+        return RidgeSettings(None if self.ridge == "auto" else float(self.ridge), self.standardize)
+
+    def _keep(self, problem, fitted, choice, back):
+        W, history, status = fitted
+        self.feature_matrix_ = back(W @ W.T)
+        self.coef_ = back(W * problem.y_scale[None, :])
+        self.intercept_, self.ridge_ = back(problem.y_mean), choice.setting
+        self._keep_directions(to_host(W))
+        self._keep_steps(history, status, (Status.CONVERGED,))
+
+    def _predict(self, X, method):
+        check_is_fitted(self)
+        X = validate_samples(self, X, reset=False, method=method)
+        xp = array_namespace(self.coef_)
+        rows = Rows(X, xp.empty((0,), **like(self.coef_)), self.mean_, self.scale_, self.limits_)
+        return xp.astype(self.intercept_ + rows.whole() @ self.coef_, X.dtype)
+
+
+class RidgeRegressor(ArrayRegressor, RidgeBase):
+    """Ridge regression."""
+
+
+class RidgeClassifier(OneHotClassifier, RidgeBase):
+    """Ridge regression on one-hot classes."""
