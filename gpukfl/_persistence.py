@@ -20,6 +20,7 @@ from gpukfl._replacing import replacing
 from gpukfl._results import History
 from gpukfl._version import __version__
 from gpukfl.estimators._attributes import check_attributes, check_values, trials
+from gpukfl.estimators._calibration import Calibration
 from gpukfl.estimators._declared import Declared, MisfitError, Names, Number, Text, Whole
 from gpukfl.instantiations import INSTANTIATIONS, RandomKitchenSinks
 from gpukfl.kernels import KERNELS, Product, Scaled, Sum
@@ -28,7 +29,7 @@ from gpukfl.methods import ShapeFunctions
 FORMAT, VERSION = "gpukfl-model", 2
 _KERNELS = (*KERNELS.values(), Sum, Product, Scaled)
 _INSTANTIATIONS = (*INSTANTIATIONS.values(), RandomKitchenSinks)
-_LEARNED: tuple[Any, ...] = (ShapeFunctions, History, Backend)
+_LEARNED: tuple[Any, ...] = (ShapeFunctions, History, Backend, Calibration)
 _RECORDS: dict[str, Any] = {c.__name__: c for c in _LEARNED + _KERNELS + _INSTANTIATIONS}
 _PLAIN = (str, int, float, bool, type(None))
 _KEYS = ("format", "version", "gpukfl", "model", "parameters", "fitted")

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+from brief import bkernn
 
 import gpukfl
 
@@ -14,7 +15,7 @@ FRAME = pd.DataFrame(X, columns=["width", "height", "age"])
 
 
 def fit(X, y, **options):
-    return gpukfl.fit(X, y, **{"n_particles": 8, "max_iter": 4, **options})
+    return gpukfl.fit(X, y, **bkernn(**{"n_particles": 8, "max_iter": 4, **options}))
 
 
 class Clock:

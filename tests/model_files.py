@@ -7,6 +7,7 @@ import zipfile
 
 import numpy as np
 import pandas as pd
+from brief import bkernn
 
 import gpukfl
 from gpukfl._archive import Archive, write_archive
@@ -23,7 +24,7 @@ FRAME = pd.DataFrame(X, columns=["größe", "b", "c d"])
 CONSTANT = np.full(60, 2.5)
 
 SMALL = {
-    "bkernn": {"n_particles": 6, "max_iter": 3, "ridge": 0.01},
+    "bkernn": bkernn(n_particles=6, max_iter=3, ridge=0.01),
     "hkrr": {"n_components": 1, "n_starts": 1, "max_iter": 3, "ridge": 1e-3},
     "selection": {"n_permutations": 3, "ridge": 1e-2},
     "rkhs_weighting": {"n_parameters": 30},

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from brief import bkernn
 from sklearn.base import clone, is_classifier
 from sklearn.linear_model import LinearRegression
 
@@ -54,7 +55,7 @@ _WEIGHTINGS = {
     "optimal_step": _SIGNS,
     "sfgd": _SIGNS,
 }
-_BKERNN = {"n_particles": 8, "max_iter": 20, "random_state": 0}
+_BKERNN = bkernn(n_particles=8, max_iter=20, random_state=0)
 _HKRR = {"max_iter": 2, "n_starts": 1, "n_components": 2, "n_centers": 30, "random_state": 0}
 _SELECTION = {"n_permutations": 3, "ridge": 0.01, "random_state": 0}
 _REGFEAL = {
@@ -65,7 +66,7 @@ _REGFEAL = {
     "random_state": 0,
 }
 _TUNED = {
-    "bkernn": {"n_particles": 4, "max_iter": 2},
+    "bkernn": bkernn(n_particles=4, max_iter=2),
     "hkrr": {"max_iter": 1, "n_starts": 1, "n_components": 2, "n_centers": 20},
     "selection": {"n_permutations": 3},
     "rkhs_weighting": {"n_parameters": 20},

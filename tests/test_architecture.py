@@ -14,6 +14,7 @@ LAYER = {
     "_version": 0,
     "_array": 0,
     "_warnings": 0,
+    "_checks": 0,
     "_memory": 1,
     "_results": 1,
     "_places": 2,

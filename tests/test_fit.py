@@ -13,10 +13,13 @@ from sklearn.exceptions import ConvergenceWarning
 
 import gpukfl
 from gpukfl import _fit
+from gpukfl.estimators._samples import Splits
 from gpukfl.estimators.bkernn import _search as _bkernn_search
 from gpukfl.estimators.bkernn._problem import Problem
 from gpukfl.operators import BrownianKernel
 from gpukfl.penalties import PENALTIES
+
+SAID = {"score", "standard_error", "seconds", "chosen"}  # of every setting tried
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
@@ -176,7 +179,7 @@ def test_the_chosen_ridge_scored_best(y):
     assert len(scores) >= 3 or chosen[0]["multiple"] == 1.0
     formula = fit(X, y, ridge="auto").estimator.ridge_
     assert model.estimator.ridge_ == pytest.approx(chosen[0]["multiple"] * formula, rel=1e-12)
-    assert all(set(t) == {"penalty", "ridge", "multiple", "score", "chosen"} for t in model.tuning)
+    assert all(set(t) == {"penalty", "ridge", "multiple", *SAID} for t in model.tuning)
 
 
 def test_tuning_stops_past_the_best():
@@ -218,8 +221,8 @@ def test_tuning_is_not_on_the_rows_it_scores():
 
 
 def test_large_data_are_tuned_on_a_sample(monkeypatch):
-    monkeypatch.setattr(_bkernn_search, "_ROWS", 40)
-    monkeypatch.setattr(_bkernn_search, "_FOLDS_BELOW", 40)
+    few = Splits(at_most=40, folds_below=40)
+    monkeypatch.setattr(_bkernn_search.BKerNNSettings, "splits", few)
     seen = problems_of(monkeypatch)
     assert fit(X, Y).n_samples == N
     assert [len(samples) for samples in seen] == [N, 32]

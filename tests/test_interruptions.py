@@ -9,6 +9,7 @@ import warnings
 
 import numpy as np
 import pytest
+from brief import bkernn
 from interruption import interrupt
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -183,7 +184,7 @@ def test_an_interruption_leaves_out_what_has_not_begun(ctrl_c, monkeypatch):
 @pytest.mark.parametrize(
     "estimator",
     [
-        gpukfl.BKerNNRegressor(n_particles=100, max_iter=5, random_state=0),
+        gpukfl.BKerNNRegressor(**bkernn(n_particles=100, max_iter=5, random_state=0)),
         gpukfl.BrownianKernelRidge(random_state=0),
     ],
     ids=lambda one: type(one).__name__,

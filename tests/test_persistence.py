@@ -9,6 +9,7 @@ import zipfile
 import numpy as np
 import pandas as pd
 import pytest
+from brief import bkernn
 from model_files import opened
 
 import gpukfl
@@ -58,7 +59,8 @@ CASES = {
 
 
 def fit(data, y, **options):
-    return gpukfl.fit(data, y, **{"n_particles": 8, "max_iter": 3, "ridge": 0.01, **options})
+    few = {"n_particles": 8, "max_iter": 3, "ridge": 0.01}
+    return gpukfl.fit(data, y, **bkernn(**{**few, **options}))
 
 
 @pytest.mark.parametrize("kind", CASES)

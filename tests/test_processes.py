@@ -10,6 +10,7 @@ import warnings
 
 import numpy as np
 import pytest
+from brief import bkernn
 from sklearn.exceptions import ConvergenceWarning
 from small_fits import CASES, X, Y
 
@@ -64,7 +65,7 @@ def test_four_fits_at_once_share_the_threads_of_the_package(monkeypatch):
     Z = np.random.default_rng(0).standard_normal((700, 5))
 
     def fit():
-        model = gpukfl.BKerNNRegressor(n_particles=100, max_iter=3, random_state=0)
+        model = gpukfl.BKerNNRegressor(**bkernn(n_particles=100, max_iter=3, random_state=0))
         return model.fit(Z, Z[:, 0]).predict(Z)
 
     expected = fit()
@@ -145,7 +146,7 @@ from small_fits import CASES
 warnings.simplefilter("ignore")
 Z = np.random.default_rng(0).standard_normal((700, 5))
 def fit():
-    model = gpukfl.BKerNNRegressor(n_particles=100, max_iter=3, random_state=0)
+    model = gpukfl.BKerNNRegressor(**bkernn(n_particles=100, max_iter=3, random_state=0))
     return model.fit(Z, Z[:, 0]).predict(Z)
 for work in [fit, *(lambda c=CASES[n]: c.predict(c.fit(c.new())) for n in sys.argv[1:])]:
     expected = work()

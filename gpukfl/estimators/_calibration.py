@@ -1,13 +1,19 @@
-"""Probabilities from scores: one temperature, so that the largest score stays the most likely."""
+"""Probabilities from scores that estimate them, so that the largest score stays the most likely."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple, Self
 
 import numpy as np
-from scipy.optimize import minimize_scalar
+from scipy.optimize import minimize
 
 from gpukfl._array import Array, array_namespace
+
+_SUCCESSION = 1.0  # Laplace's rule: after m rows that were right the next may be wrong
+_LEAST = 0.01  # share of the offset that is left of scores below it
+_LOWEST, _HIGHEST = (-3.0, -12.0), (6.0, 3.0)  # logarithms of power and offset
+_STARTS = ((0.0, -3.0), (1.0, 0.0))  # logarithms of power and offset
 
 
 class HeldOutScores(NamedTuple):
@@ -18,47 +24,56 @@ class HeldOutScores(NamedTuple):
     weights: np.ndarray  # (m,)
 
 
-_LOGS = (-3.0, 4.0)  # of the inverse temperature: what scores of the order of 1 can need
-_SUCCESSION = (
-    1.0  # Laplace's rule: of m rows that are right without exception the next may be wrong
-)
+@dataclass(frozen=True)
+class Calibration:
+    r"""Probabilities :math:`p_k \propto (f_k + c)^s` of scores f.
 
+    Least squares on indicators of classes estimate probabilities (s = 1, c = 0); a larger c takes
+    the place of what is 0 or below; c beyond all scores makes this a softmax.
 
-def fit_inverse_temperature(scores: np.ndarray, codes: np.ndarray, weights: np.ndarray, /) -> float:
-    """Choose s so that softmax(s · scores) has the highest likelihood.
-
-    Parameters
+    Attributes
     ----------
-    scores : host array, shape (m, k)
-        One column for each of at least two classes, by models that have not seen the row.
-    codes : host array of int, shape (m,)
-        The classes.
-    weights : host array, shape (m,)
-        Sample weights.
-
-    Returns
-    -------
-    float
+    power : float
         s, positive.
+    offset : float
+        c, positive; of sums below, a hundredth of it is taken.
     """
-    m, k = scores.shape
-    size = np.sqrt(np.mean(scores**2)) or 1.0
-    truth = np.full((m, k), _SUCCESSION / (m + 2.0) / (k - 1.0))
-    truth[np.arange(m), codes] = 1.0 - _SUCCESSION / (m + 2.0)
 
-    def loss(log: float) -> float:
-        return -float(weights @ np.sum(truth * log_softmax(np.exp(log) / size * scores), axis=1))
+    power: float = 1.0
+    offset: float = 0.02
 
-    return float(np.exp(minimize_scalar(loss, bounds=_LOGS, method="bounded").x) / size)
+    @classmethod
+    def of(cls, scores: np.ndarray, codes: np.ndarray, weights: np.ndarray, /) -> Self:
+        """Choose power and offset of the highest likelihood.
 
+        Parameters
+        ----------
+        scores : host array, shape (m, k)
+            One column for each of at least two classes, by models that have not seen the row.
+        codes : host array of int, shape (m,)
+            The classes.
+        weights : host array, shape (m,)
+            Sample weights.
+        """
+        m, k = scores.shape
+        unit = float(np.sqrt(np.mean(scores**2))) or 1.0
+        doubt = _SUCCESSION / (m + 2.0)
+        truth = np.full((m, k), doubt / (k - 1.0))
+        truth[np.arange(m), codes] = 1.0 - doubt
 
-def log_softmax(scores: Array, /) -> Array:
-    """Logarithms of the exponentials of the rows of `scores` (n, k), over their sums."""
-    xp = array_namespace(scores)
-    less = scores - xp.max(scores, axis=1, keepdims=True)
-    return less - xp.log(xp.sum(xp.exp(less), axis=1, keepdims=True))
+        def made(logs: np.ndarray) -> Self:
+            power, offset = np.exp(np.clip(logs, _LOWEST, _HIGHEST))
+            return cls(float(power), float(unit * offset))
 
+        def loss(logs: np.ndarray) -> float:
+            return -float(weights @ np.sum(truth * made(logs).log_proba(scores), axis=1))
 
-def softmax(scores: Array, /) -> Array:
-    """Exponentials of the rows of `scores` (n, k), over their sums."""
-    return array_namespace(scores).exp(log_softmax(scores))
+        found = [minimize(loss, start, method="Nelder-Mead") for start in _STARTS]
+        return made(min(found, key=lambda one: one.fun).x)
+
+    def log_proba(self, scores: Array, /) -> Array:
+        """Logarithms of the probabilities for scores (n, k)."""
+        xp = array_namespace(scores)
+        logs = self.power * xp.log(xp.clip(scores + self.offset, min=_LEAST * self.offset))
+        less = logs - xp.max(logs, axis=1, keepdims=True)
+        return less - xp.log(xp.sum(xp.exp(less), axis=1, keepdims=True))

@@ -13,12 +13,10 @@ from sklearn.utils.class_weight import compute_sample_weight
 from gpukfl._array import Array, array_namespace, is_array, library_of, like, to_host
 from gpukfl._results import Status
 from gpukfl.estimators._base import finite_prediction, unchanged_on_error
-from gpukfl.estimators._calibration import HeldOutScores, fit_inverse_temperature, log_softmax
-from gpukfl.estimators._declared import Declared, Labels, Number
+from gpukfl.estimators._calibration import Calibration, HeldOutScores
+from gpukfl.estimators._declared import Declared, Labels, Record
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._validation import validate_labels, validate_weights
-
-_UNCALIBRATED = 4.0  # of scores that no held-out rows judge: 1 becomes 0.98
 
 
 def _has_columns(e: Any) -> bool:
@@ -33,8 +31,7 @@ def _has_columns(e: Any) -> bool:
 class OneHotClassifier(ClassifierMixin):
     """A classifier whose scores are a regression on one-hot classes, which estimates probabilities.
 
-    Two classes are one column: the second's. Probabilities are the softmax of the scores times
-    `inverse_temperature_`, of the highest likelihood on held-out rows.
+    Two classes are one column: the second's. Probabilities are calibrated on held-out rows.
     """
 
     class_weight: Any
@@ -44,7 +41,7 @@ class OneHotClassifier(ClassifierMixin):
     _more: ClassVar[tuple[str, ...]] = ("class_weight",)
     _attributes: ClassVar[dict[str, Declared]] = {
         "classes_": Labels(),
-        "inverse_temperature_": Number(),
+        "calibration_": Record(Calibration),
     }
     _rules: ClassVar[dict[str, Callable[[Any], bool]]] = {
         "different classes, and a column for each": _has_columns
@@ -92,19 +89,17 @@ class OneHotClassifier(ClassifierMixin):
         return Samples.of(X, one_hot, sample_weight, labels=True)
 
     def _calibrate(self, held_out: Callable[[], HeldOutScores | None]) -> None:
-        """Choose the temperature by rows that were held out."""
-        self.inverse_temperature_ = _UNCALIBRATED
+        """Choose what makes probabilities of scores by rows that were held out."""
+        self.calibration_ = Calibration()
         try:
             found = held_out()
         except KeyboardInterrupt:  # the model is there
             self.status_ = Status.INTERRUPTED.name
             return
-        if found is not None:
+        if found is not None and len(self.classes_) > 1:
             F, Y, weights = found
             codes = Y.argmax(axis=1) if Y.shape[1] > 1 else (Y[:, 0] > 0.5).astype(np.int64)
-            self.inverse_temperature_ = fit_inverse_temperature(
-                self._of_every_class(F), codes, weights
-            )
+            self.calibration_ = Calibration.of(self._of_every_class(F), codes, weights)
 
     def decision_function(self, X: Any) -> Array:
         """Give scores, of which the largest is predicted.
@@ -157,14 +152,14 @@ class OneHotClassifier(ClassifierMixin):
         scores = finite_prediction(self, X, "predict_log_proba")
         if len(self.classes_) == 1:
             return array_namespace(scores).zeros_like(scores)
-        return log_softmax(self.inverse_temperature_ * self._of_every_class(scores))
+        return self.calibration_.log_proba(self._of_every_class(scores))
 
     def _of_every_class(self, scores: Array) -> Array:
         """Scores (n, t) of every class, where these are at least two."""
         if scores.shape[1] > 1:
             return scores
-        over = scores - self._neutral
-        return array_namespace(scores).concat([-over, over], axis=1)
+        both = [2.0 * self._neutral - scores, scores]
+        return array_namespace(scores).concat(both, axis=1)
 
     def predict(self, X: Any) -> Array:
         """Predict the labels.

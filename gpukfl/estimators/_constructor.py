@@ -24,10 +24,10 @@ class Constructed:
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        # A user's subclass with a constructor of its own keeps it as it is
-        if "__init__" in vars(cls):
-            return
-        cls.__init__ = _constructor(cls.__init__, cls._more, cls._refuse_old)  # type: ignore
+        known = inspect.signature(cls.__init__).parameters
+        more = tuple(name for name in cls._more if name not in known)
+        if more or "__init__" in vars(cls):
+            cls.__init__ = _constructor(cls.__init__, more)  # type: ignore
 
     @classmethod
     def _refuse_old(cls, names: Iterable[str], /) -> None:
@@ -52,17 +52,14 @@ class Constructed:
         return super().set_params(**params)  # type: ignore[misc]
 
 
-def _constructor(
-    init: Callable[..., None], more: tuple[str, ...], refuse: Callable[[Iterable[str]], None]
-) -> Callable[..., None]:
+def _constructor(init: Callable[..., None], more: tuple[str, ...]) -> Callable[..., None]:
     """Give a constructor with more parameters, whose signature scikit-learn can read."""
     signature = inspect.signature(init)
-    more = tuple(name for name in more if name not in signature.parameters)
 
     @functools.wraps(init)
     def construct(self: Any, *args: Any, **kwargs: Any) -> None:
-        refuse(name for name in kwargs if name not in signature.parameters)
         added = {name: kwargs.pop(name, None) for name in more}
+        self._refuse_old(name for name in kwargs if name not in signature.parameters)
         init(self, *args, **kwargs)
         for name, value in added.items():
             setattr(self, name, value)

@@ -112,23 +112,25 @@ def choose(
     """Choose a setting by held-out rows, where there is a choice and rows enough.
 
     Rows are held out by draws that do not move those of the last fit. An interruption keeps the
-    best so far.
+    best so far, which may be the setting where nothing is chosen.
     """
     if problem.constant or len(samples) < method.splits.fewest:
         return Choice(method.given(problem))
 
-    def folds() -> list[Fold[Setting, Learned]]:
-        return held_out_folds(method, samples, place, run, method.splits)
-
-    search, stopped = method.search(folds, problem, run), False
-    if search is None:
-        return Choice(method.given(problem))
+    search: Search[Setting, Learned] | None = None
     try:
+        search = method.search(
+            lambda: held_out_folds(method, samples, place, run, method.splits), problem, run
+        )
+        if search is None:
+            return Choice(method.given(problem))
         search.go()
+        stopped = False
     except KeyboardInterrupt:
-        if not search.trials:  # interrupted before there was anything to go on from
-            raise
         stopped = True
+    if search is None or not search.trials:  # interrupted before there was anything to choose
+        reached = () if search is None else search.folds
+        return Choice(method.given(problem), folds=reached, stopped=True)
     tuner, trials = search.tuner, search.trials
     best = tuner.choose(trials)
     told = [tuner.described(trial) for trial in trials]

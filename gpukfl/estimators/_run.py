@@ -82,6 +82,11 @@ class Run:
         took, left = max(time.perf_counter() - begun, 1e-9), self.left() or _NO_TIME
         return max(_FEW, min(wanted, int(_FEW * math.sqrt(left / (times * took)))))
 
+    def note(self, message: str) -> None:
+        """Say something of the fit, where it says anything."""
+        if self._verbose:
+            print(message, file=sys.stderr)
+
     def tell(self, stage: str, k: int, history: History) -> None:
         """Say that step `k` of a stage is done."""
         if self._verbose:

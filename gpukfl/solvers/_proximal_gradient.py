@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Generic, Protocol, TypeVar
 
 from gpukfl._array import Array, array_namespace
+from gpukfl._checks import check_number, check_steps
 from gpukfl._results import History, Status
 
 _HALVINGS = 60  # from any float64 step to none
@@ -97,6 +98,10 @@ class ProximalGradient:
     max_iter: int = 200
     tol: float = 1e-4
     max_time: float | None = None
+
+    def __post_init__(self) -> None:
+        check_number("step_size", self.step_size, low=0, low_allowed=False, also=("auto",))
+        check_steps(self)
 
     def minimize(
         self,

@@ -1,6 +1,7 @@
 """Small models and data for the tests of bad input."""
 
 import numpy as np
+from brief import bkernn
 
 from gpukfl import (
     BKerNNClassifier,
@@ -27,11 +28,11 @@ LABELS = np.where(X[:, 0] > 0, "yes", "no")
 
 def regressor(**options):
     few = {"n_particles": 8, "max_iter": 3, "standardize": False, "random_state": 0}
-    return BKerNNRegressor(**{**few, **options})
+    return BKerNNRegressor(**bkernn(**{**few, **options}))
 
 
 def classifier(**options):
-    return BKerNNClassifier(**{**regressor().get_params(), **options})
+    return BKerNNClassifier(**{**regressor().get_params(), **bkernn(**options)})
 
 
 def kernel_ridge(**options):

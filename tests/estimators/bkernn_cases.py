@@ -1,6 +1,7 @@
 """Data and small models for the tests of the BKerNN estimators."""
 
 import numpy as np
+from brief import bkernn
 
 from gpukfl import BKerNNClassifier, BKerNNRegressor
 
@@ -21,11 +22,11 @@ FEW = {"n_particles": M, "max_iter": 5, "standardize": False, "random_state": 0}
 
 
 def regressor(**options):
-    return BKerNNRegressor(**{**FEW, **options})
+    return BKerNNRegressor(**bkernn(**{**FEW, **options}))
 
 
 def classifier(**options):
-    return BKerNNClassifier(**{**FEW, **options})
+    return BKerNNClassifier(**bkernn(**{**FEW, **options}))
 
 
 def kernel(A, B, W):

@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 from bkernn_cases import LABELS, NEW, RNG, Y2, D, M, N, X, Y, classifier, kernel, regressor, spread
+from brief import bkernn
 from interruption import interrupt
 from near_copies import near_copies
 from sklearn.exceptions import ConvergenceWarning
@@ -14,6 +15,7 @@ from gpukfl.datasets import make_single_direction
 from gpukfl.estimators.bkernn import _problem as _bkernn_problem
 from gpukfl.operators import BrownianKernel
 from gpukfl.penalties import PENALTIES
+from gpukfl.solvers import ProximalGradient
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -89,11 +91,9 @@ def test_importances_and_directions_describe_the_particles():
 # ---------------------------------------------------------------------- weights
 
 
-@pytest.mark.parametrize("options", [{}, {"standardize": True}, {"normalize_y": False}])
+@pytest.mark.parametrize("options", [{}, {"standardize": True}])
 @pytest.mark.parametrize("make", [regressor, BrownianKernelRidge])
 def test_integer_weights_are_repeated_rows(make, options):
-    if make is BrownianKernelRidge and "normalize_y" in options:
-        pytest.skip("has no such option")
     options = {"ridge": 0.01, **options}
     weights = np.random.default_rng(1).integers(1, 4, N)
     weighted = make(**options).fit(X, Y, sample_weight=weights)
@@ -125,7 +125,9 @@ def test_weighted_classes_are_repeated_rows():
     labels = LABELS[3]
     weighted = classifier(ridge=0.01).fit(X, labels, sample_weight=weights)
     repeated = classifier(ridge=0.01).fit(near_copies(X, weights), np.repeat(labels, weights))
-    np.testing.assert_allclose(weighted.predict_proba(NEW), repeated.predict_proba(NEW), atol=1e-6)
+    np.testing.assert_allclose(
+        weighted.decision_function(NEW), repeated.decision_function(NEW), atol=1e-6
+    )
 
 
 # ---------------------------------------------------------------------- options
@@ -209,16 +211,18 @@ def test_max_iter_warns():
 def test_warm_start_goes_on_from_the_last_particles():
     model = regressor(max_iter=8).fit(X, Y)
     W = model.W_
-    model.set_params(warm_start=True, max_iter=0).fit(X, Y)
+    model.set_params(warm_start=True, optimizer=ProximalGradient(max_iter=0)).fit(X, Y)
     np.testing.assert_array_equal(model.W_, W)
-    model.set_params(n_particles=M + 1, max_iter=2).fit(X, Y)  # of another shape: starts anew
+    model.set_params(n_particles=M + 1, optimizer=ProximalGradient(max_iter=2)).fit(
+        X, Y
+    )  # of another shape: starts anew
     assert model.W_.shape == (D, M + 1)
 
 
 def test_warm_start_on_another_library(torch):
     model = regressor(max_iter=8).fit(torch.asarray(X), torch.asarray(Y))
     W = model.W_.numpy()
-    model.set_params(warm_start=True, max_iter=0).fit(X, Y)
+    model.set_params(warm_start=True, optimizer=ProximalGradient(max_iter=0)).fit(X, Y)
     np.testing.assert_array_equal(model.W_, W)
 
 
@@ -254,7 +258,7 @@ def test_a_stronger_penalty_learns_fewer_directions():
 
 def test_it_learns_the_direction():
     samples, y, P = make_single_direction(200, 8, noise=0.1)
-    model = BKerNNRegressor(30, max_iter=30, random_state=0).fit(samples, y)
+    model = BKerNNRegressor(30, **bkernn(max_iter=30, random_state=0)).fit(samples, y)
     direction = P.sum(axis=1, keepdims=True)
     assert feature_score(direction, model.W_) > 0.9
     assert model.score(samples, y) > 0.95

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from brief import bkernn
 from sklearn.base import clone, is_classifier
 
 import gpukfl
@@ -146,9 +147,9 @@ def test_a_class_of_few_rows_is_no_reason_to_refuse():
 
 FAST = {"random_state": 0}
 ESTIMATORS = [
-    gpukfl.BKerNNRegressor(8, max_iter=5, **FAST),
-    gpukfl.BKerNNClassifier(8, max_iter=5, **FAST),
-    gpukfl.BKerNNRegressor(8, max_iter=5, early_stopping=True, **FAST),
+    gpukfl.BKerNNRegressor(8, **bkernn(max_iter=5, **FAST)),
+    gpukfl.BKerNNClassifier(8, **bkernn(max_iter=5, **FAST)),
+    gpukfl.BKerNNRegressor(8, **bkernn(max_iter=5, early_stopping=True, **FAST)),
     gpukfl.BrownianKernelRidge(**FAST),
     gpukfl.KernelRidgeRegressor(**FAST),
     gpukfl.KernelRidgeClassifier(**FAST),
@@ -219,7 +220,7 @@ def test_copies_are_a_weight_with_every_setting_chosen(estimator):
 
 
 SMALL = {
-    "bkernn": {"n_particles": 8, "max_iter": 5},
+    "bkernn": bkernn(n_particles=8, max_iter=5),
     "hkrr": {"n_starts": 1, "max_iter": 5},
     "selection": {},
     "rkhs_weighting": {"n_parameters": 30},

@@ -95,7 +95,7 @@ def test_every_kernel_has_an_oracle():
 def test_it_is_scikit_learns(name, y, weights):
     # The mean is subtracted first, which scikit-learn does not do
     y = y - np.average(y, axis=0, weights=weights)
-    model = regressor(kernel=name, normalize_y=False).fit(X, y, sample_weight=weights)
+    model = regressor(kernel=name).fit(X, y, sample_weight=weights)
     expected = by_sklearn(ORACLES[name], 1e-3, X, y, NEW, weights)
     np.testing.assert_allclose(model.predict(NEW), expected, atol=1e-9 * np.abs(expected).max())
     assert (model.solver_, model.status_, model.jitter_) == ("direct", "CONVERGED", 0.0)
@@ -149,7 +149,7 @@ def test_every_solver_on_every_place(on, solver, selection):
 
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_every_solver_takes_weights(on_double, solver):
-    model = regressor(normalize_y=False, **SOLVERS[solver])
+    model = regressor(**SOLVERS[solver])
     model.fit(on_double.put(X), on_double.put(Y2), sample_weight=WEIGHTS)
     mean = np.average(Y2, axis=0, weights=WEIGHTS)
     centers = on_double.host(model.centers_)

@@ -44,7 +44,7 @@ def regressor(**options):
 
 @pytest.mark.parametrize(("data", "asked"), [("float64", "float32"), ("float32", "float64")])
 def test_dtype_sets_the_precision_inside_and_the_data_outside(data, asked):
-    model = regressor(dtype=asked).fit(X.astype(data), Y)
+    model = regressor(backend=gpukfl.Backend(dtype=asked)).fit(X.astype(data), Y)
     assert model.dual_coef_.dtype == asked
     assert model.predict(NEW.astype(data)).dtype == data
 

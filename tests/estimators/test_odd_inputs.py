@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from brief import bkernn
 from scipy import sparse
 
 import gpukfl
@@ -25,7 +26,7 @@ Y = X[:, 0] + X[:, 1] ** 2
 MASKED = np.ma.masked_array(X, X > 0.9)
 DATES = np.full((40, 3), np.datetime64("2020-01-01"))
 RECORDS = np.zeros(40, dtype=[("a", "f8")])
-SMALL = {"n_particles": 4, "max_iter": 2, "ridge": 0.01}
+SMALL = bkernn(n_particles=4, max_iter=2, ridge=0.01)
 ESTIMATORS = {
     "BKerNN": BKerNNRegressor(**SMALL),
     "HKRR": HKRRRegressor(1, n_starts=1, max_iter=2, ridge=1e-3),

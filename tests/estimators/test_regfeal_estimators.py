@@ -218,7 +218,7 @@ def test_units_change_nothing():
 
 
 def test_targets_need_not_be_scaled():
-    plain = regressor(normalize_y=False, retrain=None, n_iter=1).fit(X, Y / Y.std())
+    plain = regressor(retrain=None, n_iter=1).fit(X, Y / Y.std())
     scaled = regressor(normalize_y=True, retrain=None, n_iter=1).fit(X, Y / Y.std())
     np.testing.assert_allclose(plain.predict(NEW), scaled.predict(NEW), atol=1e-8)
 

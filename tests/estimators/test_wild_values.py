@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from brief import bkernn
 
 import gpukfl
 from gpukfl import (
@@ -29,7 +30,7 @@ Y, Y_NEW = target(X) + 0.05 * RNG.standard_normal(N), target(NEW)
 UNITS = 10.0 ** np.arange(D) + np.arange(D) * 1e3, 10.0 ** np.arange(-3, 3)  # means and scales
 
 MAKERS = {
-    "bkernn": lambda **o: BKerNNRegressor(20, max_iter=20, tol=1e-2, random_state=0, **o),
+    "bkernn": lambda **o: BKerNNRegressor(20, **bkernn(max_iter=20, tol=1e-2, random_state=0, **o)),
     "brownian": lambda **o: BrownianKernelRidge(random_state=0, **o),
     "hkrr": lambda **o: HKRRRegressor(3, ridge=1e-4, n_starts=1, max_iter=30, random_state=0, **o),
     "kernel ridge": lambda **o: KernelRidgeRegressor(random_state=0, **o),

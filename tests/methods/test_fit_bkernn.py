@@ -3,6 +3,7 @@
 import numpy as np
 import oracles
 import pytest
+from brief import bkernn
 
 from gpukfl._results import Status
 from gpukfl._rows import Rows
@@ -204,7 +205,7 @@ def test_a_large_fit_judges_its_trials_on_a_sample_first(monkeypatch):
     rng = np.random.default_rng(0)
     X, w = rng.standard_normal((600, 3)), rng.uniform(0.5, 2.0, 600)
     y = np.abs(X[:, 0])
-    settings = {"n_particles": 5, "max_iter": 5, "random_state": 0}
+    settings = bkernn(n_particles=5, max_iter=5, random_state=0)
     plain = BKerNNRegressor(**settings).fit(X, y, sample_weight=w)
     monkeypatch.setattr(_bkernn_problem, "_SAMPLE_FROM", 500)
     monkeypatch.setattr(_bkernn_problem, "_SAMPLE_SHARE", 3)
@@ -239,7 +240,7 @@ def test_a_fit_that_ends_among_its_first_steps_is_solved_on_all_rows(monkeypatch
     X = rng.standard_normal((600, 3))
     y = np.abs(X[:, 0])
     limit = 1e-6 if status == "TIME_LIMIT" else None
-    model = BKerNNRegressor(5, max_iter=20, tol=0.0, max_time=limit, random_state=0)
+    model = BKerNNRegressor(5, **bkernn(max_iter=20, tol=0.0, max_time=limit, random_state=0))
 
     def report(_, k, __):
         if status == "INTERRUPTED" and k == 2:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from numbers import Integral
+from typing import Protocol
 
 import numpy as np
 
@@ -19,6 +19,8 @@ from gpukfl._rows import Rows
 from gpukfl.estimators._data import Data
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
+from gpukfl.estimators._validation import check_number
+from gpukfl.linalg import MAX_KNOTS
 from gpukfl.methods import BKerNNFit, RidgeSystem, ShapeFunctions, fit_bkernn, paper_ridge, rows_at
 from gpukfl.operators import (
     BinnedBrownianKernel,
@@ -26,7 +28,7 @@ from gpukfl.operators import (
     CenteredKernel,
     center,
 )
-from gpukfl.penalties import make_penalty
+from gpukfl.penalties import Penalty
 from gpukfl.solvers import ProximalGradient
 
 FACTOR = 3.0  # between neighbouring ridges
@@ -42,21 +44,64 @@ _THIN_TO = 1e-4  # standard deviations of the fit
 
 
 @dataclass(frozen=True)
+class Knots:
+    """How BKerNN bins projections, and stores its shape functions.
+
+    Parameters
+    ----------
+    number : int, "auto" or None
+        None computes exactly. An integer q bins projections on q knots a particle, which needs no
+        sort and takes rows from a memory map by blocks. "auto" is exact while memory holds it and
+        up to 200 million projections, else 4096.
+    tolerance : float or "auto"
+        Largest error of the stored shape functions, in standard deviations of y. "auto" stores
+        them exactly up to two million knots in all, else to 1e-4.
+    """
+
+    number: int | str | None = "auto"
+    tolerance: float | str = "auto"
+
+    def __post_init__(self) -> None:
+        also = ("auto", None)
+        check_number("knots", self.number, kind=Integral, low=2, high=MAX_KNOTS, also=also)
+        check_number("tolerance", self.tolerance, low=0, also=("auto",))
+
+
+@dataclass(frozen=True)
 class Setting:
     """Penalty, and the ridge: a number, or the formula's times three to some power."""
 
-    penalty: str
+    penalty: Penalty
     ridge: float | None = None
     power: int = 0
 
 
-class Problem(Data):
-    """One data set of BKerNN: everything a fit needs and its result is read with."""
+class Settings(Protocol):
+    """What a problem needs to know."""
 
-    def __init__(self, settings: Any, samples: Samples, place: Place, m: int) -> None:
-        super().__init__(settings, samples, place)
-        self.m = m
-        self.n_knots = self._choose_knots(samples.X)
+    standardize: bool
+    n_particles: int | None
+    penalty_strength: float
+    optimizer: ProximalGradient
+    held_out_share: float
+    knots: Knots
+
+
+class Problem(Data):
+    """One data set of BKerNN: everything a fit needs and its result is read with.
+
+    Attributes
+    ----------
+    watched : Samples or None
+        Held out from the fit: early stopping watches them.
+    """
+
+    def __init__(self, settings: Settings, samples: Samples, place: Place, run: Run) -> None:
+        inside, self.watched = _split(samples, settings.held_out_share, run)
+        super().__init__(settings, inside, place)
+        d = self.rows.shape[1]
+        self.settings, self.m = settings, settings.n_particles or max(50, min(2 * d, 200))
+        self.n_knots = self._choose_knots(inside.X, run)
         self.X = self.rows.whole() if self.n_knots is None else None
 
     @cached_property
@@ -103,16 +148,15 @@ class Problem(Data):
         wide = None if s is None else xp.astype(s, xp.float64)
         return xp.astype(self.Y, xp.float64), wide
 
-    def _choose_knots(self, X: Array) -> int | None:
-        wanted = self.settings.knots
-        if wanted != "auto":
-            return None if wanted is None else int(wanted)
+    def _choose_knots(self, X: Array, run: Run) -> int | None:
+        wanted = self.settings.knots.number
+        if not isinstance(wanted, str):
+            return wanted
         size = X.shape[0] * self.m
         needed = _EXACT_BYTES * size + 8 * X.shape[0] * X.shape[1]
         if needed < available_memory(self.reference) and size <= _EXACT_UP_TO:
             return None
-        if self.settings.verbose:
-            print(f"knots='auto' chose {_AUTO_KNOTS} knots a particle", file=sys.stderr)
+        run.note(f"knots='auto' chose {_AUTO_KNOTS} knots a particle")
         return _AUTO_KNOTS
 
     def _first_particles(self, known: Array | None, rng: np.random.RandomState) -> Array:
@@ -135,14 +179,14 @@ class Problem(Data):
         /,
         *,
         start: Array | None = None,
-        held_out: Samples | None = None,
         max_iter: int | None = None,
         share: float = 1.0,
         stage: str = "fit",
     ) -> BKerNNFit:
         """Run the method from some particles, in a share of the time."""
-        settings = self.settings
-        steps = settings.max_iter if max_iter is None else max_iter
+        settings, held_out = self.settings, self.watched
+        optimizer = replace(settings.optimizer, max_time=run.left(share))
+        steps = optimizer.max_iter if max_iter is None else max_iter
         Y, s = self._solved_for()
         system = RidgeSystem(Y, self.ridge(setting), s, rng=rng)
         W = self._first_particles(start, rng)
@@ -160,16 +204,15 @@ class Problem(Data):
 
         watcher = Watcher(self, held_out, tell)
         given = {
-            "penalty": make_penalty(setting.penalty, settings.concavity),
+            "penalty": setting.penalty,
             "penalty_strength": settings.penalty_strength,
         }
-        rule, tol, first = settings.step_size, settings.tol, None
+        first = None
         with np.errstate(over="ignore"):  # reported as an error
             if first_system is not None and held_out is None and not self.constant:
                 # Steps from a random start are coarse: the first half of them sees a sample
-                optimizer = ProximalGradient(rule, steps // 2, tol, run.left(share))
-                progress = Watcher(self, None, tell)
-                first = fit_bkernn(*first_system, W, optimizer=optimizer, watch=progress, **given)
+                half, progress = replace(optimizer, max_iter=steps // 2), Watcher(self, None, tell)
+                first = fit_bkernn(*first_system, W, optimizer=half, watch=progress, **given)
                 W = W if first.status is Status.COLLAPSED else first.W
                 steps -= len(first.history)
                 if first.status in (Status.INTERRUPTED, Status.TIME_LIMIT):
@@ -179,7 +222,7 @@ class Problem(Data):
                 system,
                 W,
                 sample=sample,
-                optimizer=ProximalGradient(rule, steps, tol, run.left(share)),
+                optimizer=replace(optimizer, max_iter=steps, max_time=run.left(share)),
                 watch=watcher,
                 **given,
             )
@@ -191,7 +234,7 @@ class Problem(Data):
 
     def shapes(self, fit: BKerNNFit, /) -> ShapeFunctions:
         """Shape functions, thinned as asked."""
-        tolerance = self.settings.knot_tolerance
+        tolerance = self.settings.knots.tolerance
         knots, values = fit.kernel.curves(fit.alpha)
         if tolerance == "auto":
             tolerance = _THIN_TO if knots.shape[0] * knots.shape[1] > _THIN_FROM else 0.0
@@ -216,6 +259,24 @@ class Problem(Data):
         gap = xp.linalg.vector_norm(CenteredKernel(binned) @ v - exact)
         scale = float(xp.linalg.vector_norm(exact))
         return float(gap) / scale if scale > 0 else 0.0
+
+
+def _split(samples: Samples, share: float, run: Run) -> tuple[Samples, Samples | None]:
+    """Hold out a share of the samples: of a memory map the last ones, else some by lot."""
+    if not share:
+        return samples, None
+    n = len(samples)
+    n_out = max(1, round(share * n))
+    if n - n_out < 2:
+        msg = (
+            f"expected early stopping to leave at least 2 samples to fit, got {n} samples, of "
+            f"which {share:g} are held out"
+        )
+        raise ValueError(msg)
+    if isinstance(samples.X, np.memmap):  # a shuffled split would copy them
+        return samples.taken(slice(n - n_out)), samples.taken(slice(n - n_out, None))
+    inside, outside = np.split(run.again().permutation(n), [n - n_out])
+    return samples.taken(inside), samples.taken(outside)
 
 
 def _joined(first: BKerNNFit, last: BKerNNFit) -> BKerNNFit:

@@ -1,25 +1,28 @@
-"""Choice of the penalty and the ridge of BKerNN by hold-out."""
+"""BKerNN as a method: its settings, and the choice of penalty and ridge by held-out rows."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 from gpukfl._array import Array
+from gpukfl._places import Place
 from gpukfl._results import Status
 from gpukfl._warnings import warn
 from gpukfl.estimators._held_out import HeldOut
+from gpukfl.estimators._learner import Choice
 from gpukfl.estimators._run import Run
-from gpukfl.estimators._samples import Samples
+from gpukfl.estimators._samples import Samples, Splits
 from gpukfl.estimators._search import Search, Trial
-from gpukfl.estimators.bkernn._problem import FACTOR, Problem, Setting
-from gpukfl.penalties import PENALTIES
+from gpukfl.estimators.bkernn._problem import FACTOR, Knots, Problem, Setting
+from gpukfl.methods import BKerNNFit
+from gpukfl.penalties import PENALTIES, ConcaveFeature, Penalty
+from gpukfl.solvers import ProximalGradient
 
-FEWEST = 5  # rows with which anything is held out
 SHARE = 0.5  # of max_time after which the search has ended
+_FIT_SHARE = 0.9  # after which the steps have ended
 _REACH = 5  # neighbours to each side of the paper's ridge
-_ROWS = 20_000  # that settings are chosen on, at most
 _FOLDS_BELOW = 2_000  # rows below which one hold-out set is too small to choose by
 
 
@@ -37,7 +40,6 @@ class Fold:
 
     problem: Problem
     held_out: HeldOut
-    watched: Samples | None  # by early stopping
     reached: Array | None = None  # particles of the last fit, however it ended
 
     def learn(self, setting: Setting, start: Learned | None, run: Run, /) -> Learned:
@@ -48,9 +50,8 @@ class Fold:
             run.again(),
             run,
             start=None if start is None else start.W,
-            held_out=self.watched,
             share=SHARE,
-            stage=f"tune {setting.penalty} x{FACTOR**setting.power:.3g}",
+            stage=f"tune {name_of(setting.penalty)} x{FACTOR**setting.power:.3g}",
         )
         self.reached = fit.W
         if fit.status is Status.INTERRUPTED:
@@ -69,10 +70,10 @@ Trials = Sequence[Trial[Setting, Learned]]
 class Tuner:
     """Goes, for every penalty, from the paper's ridge to where the score rises."""
 
-    penalties: list[str]
+    penalties: Sequence[Penalty]
     ridge: float | None  # a number that was given
     climbs: bool  # or the formula's alone
-    n_folds: int
+    folds: Sequence[Fold]
 
     def propose(self, trials: Trials, /) -> Setting | None:
         """Give the next ridge of a penalty."""
@@ -87,7 +88,20 @@ class Tuner:
         """Give the particles of the last fits, of the same penalty."""
         if trials and trials[-1].setting.penalty == setting.penalty and trials[-1].learned:
             return trials[-1].learned
-        return [None] * self.n_folds
+        return [None] * len(self.folds)
+
+    def choose(self, trials: Trials, /) -> Trial[Setting, Learned]:
+        """Give the first of the best score."""
+        return max(trials, key=lambda trial: trial.score)
+
+    def described(self, trial: Trial[Setting, Learned], /) -> dict[str, Any]:
+        """Name penalty and ridge, that also as a multiple of the formula's."""
+        setting = trial.setting
+        return {
+            "penalty": name_of(setting.penalty),
+            "ridge": self.folds[-1].problem.ridge(setting),
+            "multiple": FACTOR**setting.power,
+        }
 
 
 def next_power(scores: dict[int, float], /) -> int | None:
@@ -105,62 +119,92 @@ def next_power(scores: dict[int, float], /) -> int | None:
     return None
 
 
-@dataclass
-class BKerNNSearch:
-    """Tries penalties and ridges; an interruption keeps the best so far."""
+@dataclass(frozen=True, eq=False)
+class BKerNNSettings:
+    """The parameters of the estimators.
 
-    make: Callable[[Samples], tuple[Problem, Samples | None]]  # and what early stopping watches
-    samples: Samples
-    settings: Any
-    run: Run
-    folds: list[Fold] = field(default_factory=list)
-    trials: list[Trial[Setting, Learned]] = field(default_factory=list)
+    Attributes
+    ----------
+    penalties : sequence of Penalty
+        To choose among.
+    ridge : float or None
+        λ; None is the paper's, or where it `climbs` what the search finds from there.
+    start : array or None
+        Particles to begin with.
+    """
 
-    def choose(self, first: Setting) -> None:
-        """Go from the first setting."""
-        splits = self.samples.splits(
-            self.run.again(), at_most=_ROWS, share=0.2, folds_below=_FOLDS_BELOW
+    n_particles: int | None
+    penalties: Sequence[Penalty]
+    ridge: float | None
+    climbs: bool
+    penalty_strength: float
+    optimizer: ProximalGradient
+    held_out_share: float
+    knots: Knots
+    start: Array | None
+    standardize: bool
+    splits: ClassVar[Splits] = Splits(folds_below=_FOLDS_BELOW, fewest=5)
+
+    def work(self, n: int, d: int, /) -> int:
+        """Projections."""
+        return n * (self.n_particles or 2 * d)
+
+    def problem(self, samples: Samples, place: Place, run: Run, /) -> Problem:
+        """Place samples, and hold out what early stopping watches."""
+        return Problem(self, samples, place, run)
+
+    def given(self, problem: Problem, /) -> Setting:  # noqa: ARG002
+        """Give the only penalty or the usual one, at the ridge that is given or the formula's."""
+        penalty = self.penalties[0] if len(self.penalties) == 1 else ConcaveFeature()
+        return Setting(penalty, self.ridge)
+
+    def fold(self, problem: Problem, held_out: HeldOut, /) -> Fold:
+        """Join rows to fit and rows that judge."""
+        return Fold(problem, held_out)
+
+    def search(
+        self,
+        folds: Callable[[], Sequence[Fold]],
+        problem: Problem,  # noqa: ARG002
+        run: Run,
+        /,
+    ) -> Search[Setting, Learned] | None:
+        """Search where there are several penalties, or a ridge to choose."""
+        if not self.climbs and len(self.penalties) == 1:
+            return None
+        found = folds()
+        return Search(found, Tuner(self.penalties, self.ridge, self.climbs, found), run, SHARE)
+
+    def learn(self, problem: Problem, choice: Choice[Setting, Learned], run: Run, /) -> BKerNNFit:
+        """Fit all rows; without a step after an interruption."""
+        _warn_at_edge(choice.setting.power)
+        fit = problem.fit(
+            choice.setting,
+            run.rng,
+            run,
+            start=self._start(choice),
+            share=_FIT_SHARE,
+            max_iter=0 if choice.stopped else None,
         )
-        for inside, outside in splits:
-            problem, watched = self.make(inside)
-            self.folds.append(Fold(problem, HeldOut.of(problem, outside), watched))
-        penalties = list(PENALTIES) if self.settings.penalty == "tune" else [first.penalty]
-        tuner = Tuner(penalties, first.ridge, self.settings.ridge == "tune", len(self.folds))
-        Search(self.folds, tuner, self.run, SHARE, self.trials).go()
-        self._warn_at_edge()
+        return replace(fit, status=Status.INTERRUPTED) if choice.stopped else fit
 
-    @property
-    def best(self) -> Trial[Setting, Learned] | None:
-        """The first trial with the best score."""
-        return max(self.trials, key=lambda trial: trial.score, default=None)
+    def _start(self, choice: Choice[Setting, Learned]) -> Array | None:
+        """Particles to go on from: those of the best trial, or that were reached before any."""
+        if choice.trial is not None and choice.trial.learned:
+            return choice.trial.learned[-1].W
+        reached = [fold.reached for fold in choice.folds if fold.reached is not None]
+        return reached[-1] if reached else self.start
 
-    @property
-    def start(self) -> Array | None:
-        """Particles to go on from: of the best trial, or those that were reached before any."""
-        if self.best is not None and self.best.learned:
-            return self.best.learned[-1].W
-        reached = [fold.reached for fold in self.folds if fold.reached is not None]
-        return reached[-1] if reached else None
 
-    def report(self) -> list[dict[str, Any]]:
-        """Say what was tried."""
-        return [
-            {
-                "penalty": trial.setting.penalty,
-                "ridge": self.folds[-1].problem.ridge(trial.setting),
-                "multiple": FACTOR**trial.setting.power,
-                "score": trial.score,
-                "chosen": trial is self.best,
-            }
-            for trial in self.trials
-        ]
+def name_of(penalty: Penalty, /) -> str:
+    """Name by which estimators take a penalty."""
+    return next(name for name, kind in PENALTIES.items() if kind is type(penalty))
 
-    def _warn_at_edge(self) -> None:
-        assert self.best is not None
-        power = self.best.setting.power
-        if abs(power) == _REACH:
-            msg = (
-                f"the best ridge is at the edge of those tried, {FACTOR**power:.3g} times the "
-                "paper's: give a ridge of your own to go further"
-            )
-            warn(msg, UserWarning)
+
+def _warn_at_edge(power: int) -> None:
+    if abs(power) == _REACH:
+        msg = (
+            f"the best ridge is at the edge of those tried, {FACTOR**power:.3g} times the "
+            "paper's: give a ridge of your own to go further"
+        )
+        warn(msg)

@@ -9,7 +9,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from gpukfl._array import Array, array_namespace, to_host
 from gpukfl.estimators._base import ArrayRegressor, finite_prediction
-from gpukfl.estimators._calibration import fit_inverse_temperature, softmax
 from gpukfl.estimators._classifier import OneHotClassifier
 from gpukfl.estimators._validation import validate_labels, validate_samples, validate_targets
 from gpukfl.estimators.weighting._base import WeightingBase

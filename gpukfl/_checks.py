@@ -1,0 +1,82 @@
+"""Checks of parameters: what was expected, and what came."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from typing import Protocol
+
+import numpy as np
+
+
+def check_choice(name: str, value: object, choices: tuple[object, ...], /) -> None:
+    """Raise ValueError unless `value` is one of the choices."""
+    if not any(value is choice or value == choice for choice in choices):
+        msg = f"expected {name} to be one of {', '.join(map(repr, choices))}, got {value!r}"
+        raise ValueError(msg)
+
+
+def check_kind(name: str, value: object, kinds: tuple[type, ...], /) -> None:
+    """Raise TypeError unless `value` is of one of the classes."""
+    if not isinstance(value, kinds):
+        names = " or ".join("None" if kind is type(None) else kind.__name__ for kind in kinds)
+        msg = f"expected {name} to be {names}, got {value!r}"
+        raise TypeError(msg)
+
+
+def check_switch(name: str, value: object, /) -> None:
+    """Raise TypeError unless `value` is True or False."""
+    if not isinstance(value, (bool, np.bool_)):
+        msg = f"expected {name} to be True or False, got {value!r}"
+        raise TypeError(msg)
+
+
+def check_number(
+    name: str,
+    value: object,
+    /,
+    *,
+    kind: type = numbers.Real,
+    low: float = -math.inf,
+    high: float = math.inf,
+    low_allowed: bool = True,
+    also: tuple[object, ...] = (),
+) -> None:
+    """Raise TypeError or ValueError unless `value` is a number of the kind within the limits."""
+    if any(value is other or (isinstance(value, str) and value == other) for other in also):
+        return
+    what = "an integer" if kind is numbers.Integral else "a number"
+    bound = f"{what} {'of at least' if low_allowed else 'greater than'} {low:g}"
+    if high < math.inf:
+        bound += f" and at most {high:g}"
+    if also:
+        bound += f", or {' or '.join(map(repr, also))}"
+    msg = f"expected {name} to be {bound}, got {value!r}"
+    if not isinstance(value, kind) or isinstance(value, (bool, np.bool_)):
+        raise TypeError(msg)
+    inside = (value >= low if low_allowed else value > low) and value <= high  # type: ignore[operator]
+    if not (inside and math.isfinite(value)):  # type: ignore[arg-type]
+        raise ValueError(msg)
+
+
+class Stepping(Protocol):
+    """An optimiser that takes steps until they gain little."""
+
+    @property
+    def max_iter(self) -> int:
+        """Steps at most."""
+
+    @property
+    def tol(self) -> float:
+        """Share of the objective that a step must gain."""
+
+    @property
+    def max_time(self) -> float | None:
+        """Seconds."""
+
+
+def check_steps(optimizer: Stepping, /) -> None:
+    """Raise TypeError or ValueError unless an optimiser's limits are numbers as they should be."""
+    check_number("max_iter", optimizer.max_iter, kind=numbers.Integral, low=0)
+    check_number("tol", optimizer.tol, low=0)
+    check_number("max_time", optimizer.max_time, low=0, low_allowed=False, also=(None,))

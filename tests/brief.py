@@ -1,0 +1,35 @@
+"""Short ways to write parameters that are grouped into values."""
+
+from dataclasses import replace
+
+from gpukfl import Backend
+from gpukfl.estimators.bkernn._base import _OPTIMIZER
+from gpukfl.estimators.bkernn._problem import Knots
+from gpukfl.penalties import PENALTIES
+
+
+def _moved(options, names):
+    return {name: options.pop(name) for name in names if name in options}
+
+
+def placed(options):
+    """Options with a precision in their backend."""
+    if "dtype" in options:
+        library = options.pop("backend", "auto")
+        options["backend"] = Backend(library, options.pop("dtype"))
+    return options
+
+
+def bkernn(**options):
+    """Parameters of BKerNN, with fields of its optimiser, knots and penalty among them."""
+    optimizer = _moved(options, ("max_iter", "tol", "step_size"))
+    if optimizer:
+        options["optimizer"] = replace(_OPTIMIZER, **optimizer)
+    if "concavity" in options:
+        penalty = options.get("penalty", "concave_feature")
+        options["penalty"] = PENALTIES[penalty](options.pop("concavity"))
+    if "knot_tolerance" in options:
+        options["knots"] = Knots(options.get("knots", "auto"), options.pop("knot_tolerance"))
+    if "validation_fraction" in options:
+        options["early_stopping"] = options.pop("validation_fraction")
+    return placed(options)
