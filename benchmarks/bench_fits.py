@@ -14,6 +14,7 @@ from common import (
     in_subprocess,
     parser,
     pictures,
+    published_steps,
     save_picture,
     say,
     stopped_by_count,
@@ -22,6 +23,8 @@ from common import (
 )
 from samples import largest_norm, openml_sample, standardized_split
 from scipy.stats import ortho_group
+
+from gpukfl.solvers import ProximalGradient
 
 D, K, M, ITERATIONS, NOISE, N_TEST = 20, 3, 50, 20, 0.1, 10_000
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
@@ -54,13 +57,13 @@ def fit_seconds(model: Any, X: Any, y: Any) -> float:
     return time.perf_counter() - begun
 
 
-def compile_first(backend: str, **options: Any) -> None:
+def compile_first(backend: str, dtype: str = "float64", **options: Any) -> None:
     """Fit a small problem, so that compilation is not timed."""
     from gpukfl import BKerNNRegressor
 
     X, y = Target().draw(700, 9)
-    dtype = options.get("dtype", "float64")
-    fit_seconds(BKerNNRegressor(8, max_iter=2, backend=backend, **options), X.astype(dtype), y)
+    few = ProximalGradient(max_iter=2)
+    fit_seconds(BKerNNRegressor(8, optimizer=few, backend=backend, **options), X.astype(dtype), y)
 
 
 def measure_fit(n: int, backend: str) -> dict[str, Any]:
@@ -71,7 +74,11 @@ def measure_fit(n: int, backend: str) -> dict[str, Any]:
     X_test, y_test = Target().draw(N_TEST, 4)
     compile_first(backend)
     model = BKerNNRegressor(
-        M, max_iter=ITERATIONS, tol=0.0, random_state=0, backend=backend, standardize=False
+        M,
+        optimizer=ProximalGradient("auto", ITERATIONS, 0.0),
+        random_state=0,
+        backend=backend,
+        standardize=False,
     )
     seconds = fit_seconds(model, X, y)
     begun = time.perf_counter()
@@ -99,13 +106,10 @@ def small_fit(args: argparse.Namespace) -> dict[str, Any]:
     model = BKerNNRegressor(
         2 * X.shape[1],
         ridge=largest_norm(X) / len(y),
-        step_size=50,
-        max_iter=2 if args.smoke else 40,
-        tol=0.0,
         random_state=0,
-        normalize_y=False,
         standardize=False,
         backend=args.backend,
+        **published_steps(y, step_size=50, max_iter=2 if args.smoke else 40),
     )
     with stopped_by_count():
         seconds = timed(lambda: model.fit(X, y), repeats=1 if args.smoke else 3)

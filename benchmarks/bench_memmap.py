@@ -10,6 +10,8 @@ import numpy as np
 from bench_fits import N_TEST, D, Target, compile_first, fit_seconds
 from common import in_subprocess, parser, say, write_json
 
+from gpukfl.solvers import ProximalGradient
+
 ROWS, PARTICLES, ITERATIONS, KNOTS = 20_000_000, 20, 10, 4096
 BLOCK = 500_000  # rows written at a time
 
@@ -24,8 +26,7 @@ def measure_memmap(folder: str, n: int, backend: str) -> dict[str, Any]:
     compile_first(backend, knots=KNOTS, dtype="float32")
     model = BKerNNRegressor(
         PARTICLES,
-        max_iter=ITERATIONS,
-        tol=0.0,
+        optimizer=ProximalGradient("auto", ITERATIONS, 0.0),
         knots=KNOTS,
         random_state=0,
         backend=backend,

@@ -27,6 +27,8 @@ from common import (
     write_json,
 )
 
+from gpukfl.solvers import ProximalGradient
+
 VARIABLES = (
     "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",
@@ -43,7 +45,11 @@ SHORT, MOST = 3.0, 20  # seconds of fits that are too quick to be timed by one, 
 
 # What is searched for and how long is the same everywhere: the steps are few, the settings fixed
 OPTIONS: dict[str, dict[str, Any]] = {
-    "bkernn": {"ridge": 1e-3, "n_particles": 50, "max_iter": 60, "tol": 0.0},
+    "bkernn": {
+        "ridge": 1e-3,
+        "n_particles": 50,
+        "optimizer": ProximalGradient("auto", 60, 0.0),
+    },
     "hkrr": {"n_components": 2, "max_iter": 2},
     "selection": {"ridge": 1e-3, "sparsity": 1e-3, "max_iter": 3},
     "rkhs_weighting": {},

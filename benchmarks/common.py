@@ -128,6 +128,21 @@ class PublishedSearch(ProximalGradient):
         return type(state)(W, new, new.lower + penalty(W)), step
 
 
+def published_steps(
+    y: np.ndarray, *, step_size: float, max_iter: int, penalty_strength: float = 1.0
+) -> dict[str, Any]:
+    """Options of BKerNN that take the published steps.
+
+    Published steps and strengths are for targets as they are. Here targets are scaled to unit
+    variance, which divides G by their variance: steps are longer and strengths smaller by it.
+    """
+    variance = float(np.var(y))
+    return {
+        "penalty_strength": penalty_strength / variance,
+        "optimizer": ProximalGradient(step_size * variance, max_iter, 0.0),
+    }
+
+
 # ---------------------------------------------------------------------- the record
 
 

@@ -16,6 +16,7 @@ from common import (
     parser,
     pictures,
     published,
+    published_steps,
     save_picture,
     say,
     stopped_by_count,
@@ -52,20 +53,17 @@ def scores(data: tuple[np.ndarray, ...], m: int, ridge: float, backend: str) -> 
         m,
         penalty="basic",
         ridge=ridge,
-        step_size=500,
-        max_iter=50,
-        tol=0,
         random_state=0,
-        normalize_y=False,
         standardize=False,
         backend=backend,
+        **published_steps(y, step_size=500, max_iter=50),
     )
     with stopped_by_count():
         model.fit(X, y)
     found = {
         "train_r2": model.score(X, y),
         "test_r2": model.score(X_test, y_test),
-        "objective": model.history_.objective[-1],
+        "objective": model.history_.objective[-1] * float(np.var(y)),
     }
     found |= {f"as_coded_{key}": value for key, value in as_coded(data, m, ridge).items()}
     say(f"m {m:3d}  ridge {ridge:<7g} train {found['train_r2']:.5f}  test {found['test_r2']:.5f}")

@@ -13,6 +13,7 @@ from common import (
     parser,
     pictures,
     published,
+    published_steps,
     save_picture,
     say,
     stopped_by_count,
@@ -58,15 +59,11 @@ def score(data: tuple[np.ndarray, ...], penalty: str, strength: float, backend: 
     model = BKerNNRegressor(
         M,
         penalty=penalty,
-        penalty_strength=strength,
         ridge=2.0 * largest_norm(X) / len(y),
-        step_size=500,
-        max_iter=25,
-        tol=0,
         random_state=0,
-        normalize_y=False,
         standardize=False,
         backend=backend,
+        **published_steps(y, step_size=500, max_iter=25, penalty_strength=strength),
     )
     with stopped_by_count():
         return model.fit(X, y).score(X_test, y_test)

@@ -15,6 +15,7 @@ from common import (
     parser,
     pictures,
     published,
+    published_steps,
     save_picture,
     say,
     stopped_by_count,
@@ -55,15 +56,11 @@ def run_one(n: int, d: int, seed: int, backend: str) -> dict[str, float]:
     model = BKerNNRegressor(
         M,
         penalty="feature",
-        penalty_strength=1.0 / np.sqrt(M),
         ridge=ridge,
-        step_size=500,
-        max_iter=20,
-        tol=0,
         random_state=0,
-        normalize_y=False,
         standardize=False,
         backend=backend,
+        **published_steps(y, step_size=500, max_iter=20, penalty_strength=1.0 / np.sqrt(M)),
     )
     with stopped_by_count():
         model.fit(X, y)

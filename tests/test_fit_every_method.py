@@ -5,13 +5,18 @@ import pytest
 from brief import bkernn
 from fit_cases import FRAME, N, X, Y
 from sklearn.base import clone
+from toy_method import RidgeClassifier, RidgeRegressor
 
 import gpukfl
+from gpukfl._registry import METHODS as registered
+from gpukfl._registry import Method
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
     pytest.mark.filterwarnings("ignore:the best ridge:UserWarning"),
 ]
+
+TOY = Method(RidgeRegressor, RidgeClassifier)
 
 # Small fits, and how far those on other libraries may be from them
 METHODS = {
@@ -23,8 +28,14 @@ METHODS = {
         {"n_random_features": 60, "degree_decay": 0.3, "strength": 0.1, "retrain": None},
         1e-6,
     ),
+    "toy": ({}, 1e-6),
 }
 methods = pytest.mark.parametrize("method", METHODS)
+
+
+@pytest.fixture(autouse=True)
+def toy(monkeypatch):
+    monkeypatch.setitem(registered, "toy", TOY)
 
 
 def fit(method, X, y, **options):

@@ -11,7 +11,6 @@ from gpukfl.penalties._particles import (
     Feature,
     Penalty,
     Variable,
-    make_penalty,
 )
 
 __all__ = [
@@ -22,5 +21,4 @@ __all__ = [
     "Feature",
     "Penalty",
     "Variable",
-    "make_penalty",
 ]

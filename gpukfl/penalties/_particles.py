@@ -127,12 +127,6 @@ PENALTIES: dict[str, type[Penalty]] = {
 }
 
 
-def make_penalty(name: str, concavity: float, /) -> Penalty:
-    """Make the penalty called `name`; only the concave ones use `concavity`."""
-    kind = PENALTIES[name]
-    return kind() if kind.is_convex else kind(concavity)  # type: ignore[call-arg]
-
-
 def _check_concavity(s: float) -> None:
     if not 0 < s < math.inf:
         msg = f"expected a positive, finite concavity, got {s}"

@@ -11,6 +11,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from gpukfl._array import Array, beside, to_host
+from gpukfl._checks import check_steps
 from gpukfl._results import History, Status
 
 
@@ -48,6 +49,9 @@ class LBFGS:
     max_iter: int = 100
     tol: float = 1e-5
     max_time: float | None = None
+
+    def __post_init__(self) -> None:
+        check_steps(self)
 
     def minimize(
         self,

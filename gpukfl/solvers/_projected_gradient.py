@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from gpukfl._checks import check_number, check_steps
 from gpukfl._results import History, Status
 from gpukfl.solvers._two_block import ArmijoSearch
 
@@ -80,6 +81,10 @@ class ProjectedGradient:
     max_time: float | None = None
     first_move: float = 0.1
     search: ArmijoSearch = field(default_factory=lambda: ArmijoSearch(trials=_TRIALS))
+
+    def __post_init__(self) -> None:
+        check_number("first_move", self.first_move, low=0, low_allowed=False)
+        check_steps(self)
 
     def minimize(
         self,

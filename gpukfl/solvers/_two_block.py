@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from gpukfl._array import Array, array_namespace
+from gpukfl._checks import check_number, check_steps
 from gpukfl._results import History, Status
 
 _FLAT = 2  # iterations in a row that must gain less than tol
@@ -124,6 +125,10 @@ class _TwoBlockSolver(ABC):
     max_time: float | None = None
     step_size: float | str = "auto"
     search: ArmijoSearch = field(default_factory=ArmijoSearch)
+
+    def __post_init__(self) -> None:
+        check_number("step_size", self.step_size, low=0, low_allowed=False, also=("auto",))
+        check_steps(self)
 
     def _first_step(self, x: Array, gradient: Array) -> float:
         if not isinstance(self.step_size, str):

@@ -11,51 +11,38 @@ _PARAMETERS = """
     ----------
     n_particles : int or "auto", default="auto"
         Number of particles m, at least 1; "auto" is twice the features, between 50 and 200.
-    penalty : str, default="concave_feature"
+    penalty : str or Penalty, default="concave_feature"
         "basic" (few particles), "variable" and "concave_variable" (few variables), "feature" and
-        "concave_feature" (few directions). "tune" is the one with the best hold-out score.
-    concavity : float, default=1.0
-        s of the concave penalties, positive.
+        "concave_feature" (few directions), or a value such as ``ConcaveFeature(concavity=2.0)``
+        of `gpukfl.penalties`. "tune" is the one with the best hold-out score.
     ridge : float, "auto" or "tune", default="auto"
         λ, positive, in units of the kernel (those of X); "auto" is the paper's
         max‖x‖/n for real data, with n the effective number of samples, (Σw)²/Σw². "tune" goes
         from there, by powers of 3, to where the hold-out score rises.
     penalty_strength : float, default=1.0
-        Weight of the penalty relative to `ridge`; 1 is the paper.
-    max_iter : int, default=200
-        Proximal gradient steps.
-    tol : float, default=3e-4
-        Stop when the objective falls by a smaller share twice in a row.
-    step_size : float or "auto", default="auto"
-        A number begins the paper's line search: the first trial is 1.5 times it, as in
-        Algorithm 1. "auto" takes Barzilai-Borwein steps.
-    early_stopping : bool, default=False
-        Hold out `validation_fraction` of the samples, stop when their R² has not risen for 5
+        Weight of the penalty relative to `ridge`; 1 is the paper. Targets are scaled to unit
+        variance first, so that it has a meaning; predictions are in the units of y.
+    optimizer : ProximalGradient, optional
+        Steps, tolerance and step size; by default ``ProximalGradient("auto", max_iter=200,
+        tol=3e-4)``. A number as step size begins the paper's line search, Algorithm 1.
+    early_stopping : bool or float, default=False
+        Hold out a share of the samples (True: a tenth), stop when their R² has not risen for 5
         steps, keep the best. Of a memory map the last rows are held out, else random ones.
-    validation_fraction : float, default=0.1
-        Between 0 and 0.9.
-    max_time : float or None, default=None
-        Seconds for the steps; the best iterate is kept.
-    warm_start : bool, default=False
-        Start from the last fit's particles, if they have the same shape and are not zero.
-    random_state : int, RandomState or None, default=None
-        Draws the first particles, on the host, so that every backend starts alike.
-    backend : {"auto", "numpy", "cupy", "torch"}, default="auto"
-        Where to compute. "auto" follows X, and moves large NumPy data to a usable GPU.
-    dtype : {"auto", "float32", "float64"}, default="auto"
-        Precision; "auto" keeps float32. Sums over samples are kept in float64, but for matrix
-        products, which sum blocks of 65 536 samples in the data's precision.
-    knots : int, "auto" or None, default="auto"
+    knots : int, "auto", None or Knots, default="auto"
         None computes exactly. An integer q bins projections on q knots a particle, which needs
         no sort and takes rows from a memory map by blocks. "auto" is exact while memory holds
-        it and up to 200 million projections, else 4096.
-    knot_tolerance : float or "auto", default="auto"
-        Largest error of the stored shape functions, in standard deviations of y, or in units
-        of y without `normalize_y`. "auto" stores
-        them exactly up to two million knots in all, else to 1e-4.
-    normalize_y : bool, default=True
-        Scale the targets to unit variance first, so that `penalty_strength` has a meaning.
-        Predictions are in the units of y either way.
+        it and up to 200 million projections, else 4096. ``Knots(number, tolerance)`` also says
+        how exactly shape functions are stored.
+    warm_start : bool, default=False
+        Start from the last fit's particles, if they have the same shape and are not zero.
+    max_time : float or None, default=None
+        Seconds for everything; the best iterate is kept.
+    random_state : int, RandomState or None, default=None
+        Draws the first particles, on the host, so that every backend starts alike.
+    backend : {"auto", "numpy", "cupy", "torch"} or Backend, default="auto"
+        Where to compute. "auto" follows X, and moves large NumPy data to a usable GPU. A `Backend`
+        also says in which precision. Sums over samples are kept in float64, but for matrix
+        products, which sum blocks of 65 536 samples in the data's precision.
     standardize : bool, default=True
         Centre the features and scale them to unit variance first. Particles, directions and
         importances are then in standard deviations; works on memory maps without a copy.
@@ -72,7 +59,8 @@ _ATTRIBUTES = """
     penalty_, ridge_ : str, float
         As used.
     tuning_ : list of dict
-        Penalties and ridges tried, their scores on held-out samples, and which was chosen.
+        Penalties and ridges tried: scores on held-out samples with their standard errors, seconds,
+        and which was chosen.
     mean_, scale_ : array of shape (n_features,) or None
         What `standardize` subtracted and divided by.
     limits_ : array of shape (4, n_features) or None
@@ -133,7 +121,7 @@ class BKerNNRegressor(ArrayRegressor, BKerNNBase):
     >>> import numpy as np
     >>> from gpukfl import BKerNNRegressor
     >>> X = np.random.default_rng(0).uniform(-1, 1, (200, 5))
-    >>> model = BKerNNRegressor(tol=1e-3, random_state=0).fit(X, np.abs(X[:, 0] + X[:, 1]))
+    >>> model = BKerNNRegressor(random_state=0).fit(X, np.abs(X[:, 0] + X[:, 1]))
     >>> bool(model.score(X, np.abs(X[:, 0] + X[:, 1])) > 0.95)
     True
     """
