@@ -2,41 +2,60 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeGuard, overload
 
 import array_api_compat as compat
 import numpy as np
 
-Array = Any  # any array-API array: numpy.ndarray, cupy.ndarray, torch.Tensor, ...
+from gpukfl._types import Array, Device, Namespace, Placement
 
-array_namespace = compat.array_namespace
-device_of = compat.device
-is_array = compat.is_array_api_obj
+if TYPE_CHECKING:
+    import cupy
+    import torch
+
+    def array_namespace(*xs: Array | None) -> Namespace: ...
+    def device_of(x: Array, /) -> Device: ...
+    def is_array(x: object, /) -> TypeGuard[Array]: ...
+
+else:
+    array_namespace = compat.array_namespace
+    device_of = compat.device
+    is_array = compat.is_array_api_obj
 
 
-def library_of(x: Array, /) -> str:
+def library_of(x: object, /) -> str:
     """Name of the library `x` belongs to, as a user would import it."""
     if isinstance(x, (np.ndarray, np.generic)):
         return "numpy"
     return str(type(x).__module__).split(".")[0]
 
 
-def is_host(x: Array, /) -> bool:
+def is_host(x: object, /) -> TypeGuard[np.ndarray]:
     """Whether `x` is a NumPy array, so that compiled CPU code may read it."""
     return isinstance(x, np.ndarray)
 
 
-def is_cupy(x: Array, /) -> bool:
+@overload
+def hosts(x: Array, y: Array, /) -> tuple[np.ndarray, np.ndarray]: ...
+@overload
+def hosts(x: Array, y: Array, z: Array, /) -> tuple[np.ndarray, np.ndarray, np.ndarray]: ...
+def hosts(*arrays: Array) -> tuple[Array, ...]:
+    """Arrays on the host, beside one that `is_host` has found: what compiled code reads."""
+    assert all(isinstance(x, np.ndarray) for x in arrays)
+    return arrays
+
+
+def is_cupy(x: object, /) -> TypeGuard[cupy.ndarray]:
     """Whether `x` is a CuPy array, so that CUDA kernels may read it."""
     return bool(compat.is_cupy_array(x))
 
 
-def is_torch(x: Array, /) -> bool:
+def is_torch(x: object, /) -> TypeGuard[torch.Tensor]:
     """Whether `x` is a torch tensor."""
     return bool(compat.is_torch_array(x))
 
 
-def odd_storage(x: Any, /) -> str | None:
+def odd_storage(x: object, /) -> str | None:
     """How a torch tensor is stored that cannot be computed with, None for all others."""
     if not is_torch(x):
         return None
@@ -47,22 +66,22 @@ def odd_storage(x: Any, /) -> str | None:
     return "meta tensor, which has no values" if x.is_meta else None
 
 
-def like(x: Array, /) -> dict[str, Any]:
+def like(x: Array, /) -> Placement:
     """Creation keywords that place a new array beside `x`: its dtype and its device."""
     return {"dtype": x.dtype, "device": device_of(x)}
 
 
-def double_like(x: Array, /) -> dict[str, Any]:
+def double_like(x: Array, /) -> Placement:
     """Creation keywords for a float64 array on the device of `x`: what sums are kept in."""
     return {"dtype": array_namespace(x).float64, "device": device_of(x)}
 
 
-def index_like(x: Array, /) -> dict[str, Any]:
+def index_like(x: Array, /) -> Placement:
     """Creation keywords for an int64 index array on the device of `x`."""
     return {"dtype": array_namespace(x).int64, "device": device_of(x)}
 
 
-def beside(host: np.ndarray, x: Array, /) -> Array:
+def beside(host: Array, x: Array, /) -> Array:
     """Copy a host array to the library, dtype and device of `x`."""
     return array_namespace(x).asarray(host, **like(x))
 
@@ -80,12 +99,13 @@ def to_host(x: Array, /) -> np.ndarray:
         return x.get()
     if is_torch(x):
         return x.detach().cpu().numpy()
-    if compat.is_array_api_strict_namespace(array_namespace(x)):
-        x = compat.to_device(x, array_namespace(x).Device("CPU_DEVICE"))
+    xp: Any = array_namespace(x)
+    if compat.is_array_api_strict_namespace(xp):
+        x = compat.to_device(x, xp.Device("CPU_DEVICE"))
     return np.asarray(x)
 
 
-def writable(x: Any, target: Array, /) -> Any:
+def writable(x: Array, target: Array, /) -> Array:
     """Copy a read-only host array that torch is about to share, which it warns of."""
     if is_torch(target) and isinstance(x, np.ndarray) and not x.flags.writeable:
         return np.array(x)

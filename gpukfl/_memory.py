@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 import psutil
 
-from gpukfl._array import Array, device_of, is_cupy, is_torch
+from gpukfl._array import Array, is_cupy, is_torch
 from gpukfl._warnings import warn
 
 # CuPy 14 computes silently wrong results beyond 2**31 elements, so no operand may reach it.
@@ -63,10 +63,10 @@ def _free_memory(x: Array, /) -> int:
         import cupy
 
         return cupy.cuda.runtime.memGetInfo()[0] + cupy.get_default_memory_pool().free_bytes()
-    if is_torch(x) and device_of(x).type == "cuda":
+    if is_torch(x) and x.device.type == "cuda":
         import torch
 
-        return torch.cuda.mem_get_info(device_of(x))[0]
+        return torch.cuda.mem_get_info(x.device)[0]
     return _free_host_memory()
 
 

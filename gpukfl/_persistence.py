@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from gpukfl._archive import DEEPEST, LARGEST_HEADER, Archive, RefusedError, Stored, write_archive
-from gpukfl._array import is_array, to_host
+from gpukfl._array import Array, is_array, to_host
 from gpukfl._places import Backend
 from gpukfl._registry import METHODS, TASKS
 from gpukfl._replacing import replacing
@@ -258,7 +258,7 @@ def _record(name: Any, values: dict[str, Any], key: str) -> Any:
 
 def _is_of(value: Any, hint: Any) -> bool:
     """Whether a value is of the type that a field is annotated with."""
-    if hint is Any:  # an array, whose declaration says more
+    if hint in (Any, Array):  # an array, whose declaration says more
         return True
     if isinstance(hint, types.UnionType):
         return any(_is_of(value, one) for one in get_args(hint))

@@ -9,11 +9,20 @@ import importlib.util
 import os
 import sys
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, device_of, is_host, library_of, to_host, writable
+from gpukfl._array import (
+    Array,
+    Device,
+    Namespace,
+    array_namespace,
+    device_of,
+    is_host,
+    library_of,
+    to_host,
+    writable,
+)
 from gpukfl._warnings import warn
 
 BACKENDS = ("auto", "numpy", "cupy", "torch")
@@ -81,8 +90,8 @@ class Backend:
 class Place:
     """An array library, a device of it, and a precision."""
 
-    xp: Any
-    device: Any
+    xp: Namespace
+    device: Device
     dtype: str  # "float32" or "float64"
 
     @property
@@ -90,7 +99,7 @@ class Place:
         """An empty array that lives here: what other code places its arrays beside."""
         return self.xp.empty((0,), dtype=getattr(self.xp, self.dtype), device=self.device)
 
-    def put(self, x: Any, /) -> Array:
+    def put(self, x: Array, /) -> Array:
         """Copy `x` here, unless it is here already; moving between libraries goes by the host."""
         if library_of(x) != library_of(self.reference):
             x = to_host(x) if not isinstance(x, np.ndarray) else x
@@ -183,7 +192,7 @@ def resolve_place(backend: str, X: Array, *, dtype: str, work: int) -> Place:
     return {"numpy": _numpy_place, "cupy": _cupy_place, "torch": _torch_place}[backend](dtype)
 
 
-def will_use_torch(backend: str, X: Any, /) -> bool:
+def will_use_torch(backend: str, X: object, /) -> bool:
     """Whether `resolve_place` gives a place of torch."""
     asked = _asked(backend)
     return is_installed("torch") and (asked if asked != "auto" else library_of(X)) == "torch"

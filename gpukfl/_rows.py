@@ -64,7 +64,7 @@ class Rows:
         # In float64, because features may lie far from 0: times, positions, identifiers
         wide = xp.asarray(rows, **double_like(self.reference))
         if self.limits is not None:
-            wide = self._within(wide)
+            wide = _within(wide, xp.asarray(self.limits, **like(wide)))
         if self.shift is not None:
             wide = wide - xp.asarray(self.shift, **double_like(self.reference))
         if self.scale is not None:
@@ -72,13 +72,6 @@ class Rows:
         if self.clip is not None:
             wide = xp.clip(wide, min=-self.clip, max=self.clip)
         return xp.astype(wide, self.reference.dtype)
-
-    def _within(self, X: Array) -> Array:
-        """Values that lie within the limits, and usual ones in the place of others."""
-        xp = array_namespace(X)
-        limits = xp.asarray(self.limits, **like(X))
-        lowest, low, high, highest = (limits[k, ...] for k in range(4))
-        return xp.where(lowest > X, low, xp.where(highest < X, high, X))
 
     def taken(self, index: np.ndarray, /) -> Rows:
         """Only the rows at host indices, in any order; the source is copied."""
@@ -107,3 +100,10 @@ class Rows:
         for start in range(0, n, size):
             stop = min(start + size, n)
             yield start, stop, self.block(start, stop)
+
+
+def _within(X: Array, limits: Array, /) -> Array:
+    """Values that lie within the limits (4, d), and usual ones in the place of others."""
+    xp = array_namespace(X)
+    lowest, low, high, highest = (limits[k, ...] for k in range(4))
+    return xp.where(lowest > X, low, xp.where(highest < X, high, X))

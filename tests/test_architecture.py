@@ -3,8 +3,12 @@
 import ast
 import graphlib
 import pathlib
+import re
 import subprocess
 import sys
+import typing
+
+from gpukfl import _array
 
 TESTS = pathlib.Path(__file__).parent
 SRC = TESTS.parent / "gpukfl"
@@ -13,6 +17,7 @@ SRC = TESTS.parent / "gpukfl"
 LAYER = {
     "_version": 0,
     "_array": 0,
+    "_types": -1,
     "_warnings": 0,
     "_checks": 0,
     "_memory": 1,
@@ -85,6 +90,11 @@ ALLOWED = {
     # Rotation and shares of a few directions are decided on the host
     "methods/_hermite_ridge.py": {"numpy"},
     "methods/_regfeal.py": {"numpy", "scipy.sparse", "scipy.sparse.coo_array"},
+    # Indices of samples are host arrays
+    "operators/_kernel.py": {"numpy.ndarray"},
+    "methods/_ridge_path.py": {"numpy.ndarray"},
+    # A line search, of host arrays too
+    "solvers/_two_block.py": {"numpy.ndarray"},
     # Which factors a tuple has
     "operators/_hermite.py": {
         "numpy.argsort",
@@ -108,6 +118,16 @@ ALLOWED = {
     # SciPy's loop over a small point; the function is computed where it lives
     "solvers/_lbfgs.py": {"numpy", "scipy.optimize.minimize"},
 }
+TYPED = (
+    "_array",
+    "_types",
+    "_rows",
+    "_memory",
+    "_places",
+    "_results",
+    "linalg",
+    *BLIND,
+)  # folders whose annotations mypy can use
 CREATION = {"zeros", "ones", "empty", "full", "eye", "arange", "linspace"}
 HEAVY = ("torch", "cupy", "numba", "sklearn", "pandas", "matplotlib")
 
@@ -227,6 +247,37 @@ def test_what_needs_torch_takes_the_fixture():
         if path != TESTS / "conftest.py":
             named |= {name.strip("'") for name in skips}
         assert "torch" not in named, f"{path.name} asks for torch without the fixture"
+
+
+def annotations(tree):
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.arg, ast.AnnAssign)) and node.annotation:
+            yield node.annotation
+        elif isinstance(node, ast.FunctionDef) and node.returns:
+            yield node.returns
+
+
+def says_any(annotation):
+    """Also inside a string, and as ``typing.Any``."""
+    return re.search(r"\bAny\b", ast.unparse(annotation)) is not None
+
+
+def test_annotations_say_what_they_take():
+    """A bare Any is not checked; an alias of it would hide from the count."""
+    found = []
+    for name, path, tree in modules():
+        if name in TYPED:
+            found += [(path, says_any(annotation)) for annotation in annotations(tree)]
+            values = [n.value for n in ast.walk(tree) if isinstance(n, (ast.Assign, ast.AnnAssign))]
+            aliases = [v for v in values if v and ast.unparse(v) in ("Any", "typing.Any")]
+            assert not aliases, f"{path} hides Any behind another name"
+    loose = [path for path, is_any in found if is_any]
+    assert len(loose) < 0.02 * len(found), f"{len(loose)} of {len(found)}: {sorted(loose)}"
+
+
+def test_an_array_is_a_protocol():
+    assert typing.Protocol in _array.Array.__mro__
+    assert {"shape", "dtype", "__matmul__", "__getitem__"} <= vars(_array.Array).keys()
 
 
 def test_importing_the_package_is_light():

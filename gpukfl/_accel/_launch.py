@@ -51,6 +51,20 @@ class Kernels:
             self.get(name)(grid, (threads,), args, shared_mem=shared_bytes)
 
 
+# What NumPy and CuPy have beyond the standard
+
+
+def type_name(x: Any, /) -> str:
+    """Name of the dtype, as kernels spell it."""
+    return x.dtype.name
+
+
+def strides(x: Any, /) -> tuple[int, ...]:
+    """Elements from one entry to the next, along each axis."""
+    return tuple(stride // x.itemsize for stride in x.strides)
+
+
 def contiguous(*arrays: Array) -> tuple[Array, ...]:
     """Copy those of the arrays that are not in C order."""
-    return tuple(array_namespace(x).ascontiguousarray(x) for x in arrays)
+    xp: Any = array_namespace(*arrays)
+    return tuple(xp.ascontiguousarray(x) for x in arrays)

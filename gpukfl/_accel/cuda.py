@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpukfl._accel._launch import Kernels, contiguous
+from gpukfl._accel._launch import Kernels, contiguous, type_name
 from gpukfl._array import Array, array_namespace, device_of, double_like, like
 from gpukfl._memory import block_size, for_blocks
 
@@ -42,7 +42,7 @@ def sort_rows(A: Array, /) -> tuple[Array, Array, Array]:
         # Row by row: CuPy sorts one row by radix, but all rows of a matrix by comparisons
         by_value = xp.argsort(A[j, :])
         args = (A[j, :], by_value, n, values[j, :], order[j, :], rank[j, :])
-        _launch(f"unpack_order_{A.dtype.name}", _threads_for(n), args)
+        _launch(f"unpack_order_{type_name(A)}", _threads_for(n), args)
     return values, order, rank
 
 
@@ -77,7 +77,7 @@ def _scan(kind: str, width: int, inputs: tuple[Array, ...], levels: Array, strid
     rows, n = inputs[-2].shape
     chunks = -(-n // (_THREADS * _ITEMS))
     states = xp.empty((rows, chunks, width), **double_like(levels))
-    typed = "_".join(x.dtype.name for x in (*inputs[:-2], inputs[-1]))
+    typed = "_".join(type_name(x) for x in (*inputs[:-2], inputs[-1]))
     _launch(f"{kind}_chunks_{typed}", (rows * chunks,), (*inputs, n, chunks, states))
     _launch(f"{kind}_carries", (rows,), (chunks, states))
     args = (*inputs, n, chunks, states, stride, levels)
@@ -98,7 +98,7 @@ def sign_products(values: Array, order: Array, rank: Array, Z: Array, /) -> Arra
         for c, z in enumerate(columns):
             _scan("mass", 1, (order[start:stop, :], z), mass[:, c, :], t * n)
         args = (values[start:stop, :], rank[start:stop, :], mass, Z, stop - start, n, t)
-        name = f"sign_products_{values.dtype.name}_{Z.dtype.name}"
+        name = f"sign_products_{type_name(values)}_{type_name(Z)}"
         _launch(name, _threads_for(n, stop - start), (*args, out[start:stop, :]))
 
     # All columns together, so that ties are looked up once
@@ -128,7 +128,7 @@ def bin_sums(codes: Array, shift: int, n_knots: int, V: Array, /) -> Array:
         (v,) = contiguous(V[:, c])
         args = (codes, shift, v, roots[c:], n, n_knots, each, slices, sums[c, ...])
         shared_bytes = 8 * n_knots if kind == "shared" else 0
-        _launch(f"bin_sums_{kind}_{v.dtype.name}", (m * slices,), args, shared_bytes)
+        _launch(f"bin_sums_{kind}_{type_name(v)}", (m * slices,), args, shared_bytes)
     out = xp.empty((m, n_knots, t), **double_like(V))
     _launch("bin_totals", _threads_for(m * n_knots * t), (sums, roots, m * n_knots, t, out))
     return out
@@ -153,5 +153,5 @@ def bin_products(codes: Array, shift: int, S: Array, Z: Array, /) -> Array:
     codes, S, Z = contiguous(codes, xp.astype(S, xp.float64, copy=False), Z)
     out = xp.empty((m, n), **like(Z))
     args = (codes, shift, S, Z, m, n, n_knots, t, out)
-    _launch(f"bin_products_{Z.dtype.name}", _threads_for(n, m), args)
+    _launch(f"bin_products_{type_name(Z)}", _threads_for(n, m), args)
     return out

@@ -7,7 +7,7 @@ elements.
 
 from __future__ import annotations
 
-from gpukfl._accel._launch import Kernels, contiguous
+from gpukfl._accel._launch import Kernels, contiguous, type_name
 from gpukfl._array import Array, array_namespace, double_like
 
 _SIDE = 16  # threads along a side of a tile
@@ -28,5 +28,5 @@ def difference_sums(A: Array, X: Array, /) -> Array:
     slices = max(1, min(_BLOCKS // max(blocks, 1), tiles))
     sums = xp.empty((slices, p), **double_like(X))
     args = (A, X, n, p, -(-tiles // slices), sums)
-    KERNELS.launch(f"difference_sums_{X.dtype.name}", (blocks, slices), _SIDE**2, args)
+    KERNELS.launch(f"difference_sums_{type_name(X)}", (blocks, slices), _SIDE**2, args)
     return 2.0 * xp.sum(sums, axis=0)

@@ -7,7 +7,7 @@ elements, which CuPy would not compute right: callers block the rows.
 
 from __future__ import annotations
 
-from gpukfl._accel._launch import Kernels, contiguous
+from gpukfl._accel._launch import Kernels, contiguous, strides, type_name
 from gpukfl._array import Array, array_namespace, double_like, like
 
 _SIDE = 16  # threads along a side of a tile
@@ -26,7 +26,7 @@ def distances(X: Array, Z: Array, norm: str, /) -> Array:
     out = xp.empty((n, q), **like(X))
     tile = _SIDE * _EACH
     blocks = -(-n // tile) * -(-q // tile)
-    KERNELS.launch(f"{norm}_{X.dtype.name}", (blocks,), _SIDE**2, (X, Z, n, q, d, out))
+    KERNELS.launch(f"{norm}_{type_name(X)}", (blocks,), _SIDE**2, (X, Z, n, q, d, out))
     return out
 
 
@@ -40,7 +40,7 @@ def sign_sums(Q: Array, X: Array, Z: Array, /) -> Array:
     slices = max(1, min(_BLOCKS // max(blocks, 1), -(-q // _SLICE)))
     each = -(-q // slices)
     sums = xp.empty((slices, n, d), **double_like(X))
-    strides = tuple(stride // Q.itemsize for stride in Q.strides)  # no copy of a transposed Q
-    args = (Q, *strides, X, Z, n, q, d, each, sums)
-    KERNELS.launch(f"sign_sums_{X.dtype.name}", (blocks, slices), _SIDE**2, args)
+    steps = strides(Q)  # no copy of a transposed Q
+    args = (Q, *steps, X, Z, n, q, d, each, sums)
+    KERNELS.launch(f"sign_sums_{type_name(X)}", (blocks, slices), _SIDE**2, args)
     return xp.astype(xp.sum(sums, axis=0), X.dtype, copy=False)

@@ -149,5 +149,6 @@ def take(x: Array, index: np.ndarray | slice, /) -> Array:
     xp = array_namespace(x)
     if isinstance(x, np.ndarray):
         return x[index]
+    assert not isinstance(index, slice)
     on = like(x)["device"]
     return xp.take(x, xp.asarray(index, dtype=xp.int64, device=on), axis=0)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpukfl._array import Array, array_namespace, device_of, double_like, is_cupy, is_host
+from gpukfl._array import Array, array_namespace, device_of, double_like, hosts, is_cupy, is_host
 from gpukfl._memory import block_size, for_blocks
 
 MAX_KNOTS = 2**20  # leaves 11 bits for the share of a cell
@@ -39,7 +39,7 @@ class Positions:
         if is_host(A):
             from gpukfl._accel import cpu_bins
 
-            return cls(cpu_bins.encode(A, low, gap, n_knots, shift), shift, n_knots)
+            return cls(cpu_bins.encode(*hosts(A, low, gap), n_knots, shift), shift, n_knots)
         return cls(_encode(A, low, gap, n_knots, shift), shift, n_knots)
 
     def cells(self, j: int, /) -> tuple[Array, Array]:
@@ -63,7 +63,8 @@ def bin_sums(at: Positions, V: Array, /) -> Array:
     if is_host(V):
         from gpukfl._accel import cpu_bins
 
-        return cpu_bins.bin_sums(at.codes, at.shift, at.n_knots, V)
+        codes, V = hosts(at.codes, V)
+        return cpu_bins.bin_sums(codes, at.shift, at.n_knots, V)
     if is_cupy(V):
         from gpukfl._accel import cuda
 
@@ -101,7 +102,8 @@ def interpolate_bins(at: Positions, U: Array, /) -> Array:
     if is_host(U):
         from gpukfl._accel import cpu_bins
 
-        return cpu_bins.interpolate_bins(at.codes, at.shift, U)
+        codes, U = hosts(at.codes, U)
+        return cpu_bins.interpolate_bins(codes, at.shift, U)
     if is_cupy(U):
         from gpukfl._accel import cuda
 
@@ -125,7 +127,8 @@ def bin_products(at: Positions, S: Array, Z: Array, /) -> Array:
     if is_host(Z):
         from gpukfl._accel import cpu_bins
 
-        return cpu_bins.bin_products(at.codes, at.shift, S, Z)
+        codes, S, Z = hosts(at.codes, S, Z)
+        return cpu_bins.bin_products(codes, at.shift, S, Z)
     if is_cupy(Z):
         from gpukfl._accel import cuda
 
@@ -158,6 +161,7 @@ def pair_sums(at: Positions, weights: Array | None, /) -> Array:
     if is_host(at.codes):
         from gpukfl._accel import cpu_bins
 
+        assert weights is None or is_host(weights)
         return cpu_bins.pair_sums(at.codes, at.shift, at.n_knots, weights)
     return _pair_sums(at, weights)
 
@@ -166,13 +170,12 @@ def _pair_sums(at: Positions, weights: Array | None, /) -> Array:
     xp = array_namespace(at.codes)
     m, n = at.codes.shape
     q = at.n_knots
-    on = {"device": device_of(at.codes)}
-    total = xp.zeros((m * q, m * q), dtype=xp.float64, **on)
+    total = xp.zeros((m * q, m * q), **double_like(at.codes))
     # float32 adds products of two shares exactly while sums and places need at most 24 bits
     spare = 24 - 2 * at.shift
     exact = weights is None and spare > 0 and q << at.shift <= 2**24
     dtype = xp.float32 if exact else xp.float64
-    knots = xp.arange(q, dtype=dtype, **on)[None, :, None]
+    knots = xp.arange(q, dtype=dtype, device=device_of(at.codes))[None, :, None]
 
     def body(start: int, stop: int) -> None:
         nonlocal total

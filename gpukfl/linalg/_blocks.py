@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TypeVar
 
 from gpukfl._array import Array, is_host
 from gpukfl._memory import block_size, for_blocks
@@ -13,13 +13,15 @@ _WORTH_THREADS = 2**16  # elements that take longer than waking a thread
 _COPIES = 4  # arrays of the size of a block that are held at once
 _FEWEST = 256  # rows with which a matrix product still runs at full speed
 
+T = TypeVar("T")
+
 
 def each_block(
     reference: Array,
     n: int,
     width: int,
-    compute: Callable[[int, int], Any],
-    take: Callable[[int, int, Any], None],
+    compute: Callable[[int, int], T],
+    take: Callable[[int, int, T], None],
     /,
     *,
     fewest: int = _FEWEST,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, double_like, index_like, is_cupy, is_host
+from gpukfl._array import Array, array_namespace, double_like, hosts, index_like, is_cupy, is_host
 
 
 def difference_sums(A: Array, X: Array, /, *, power: int = 1) -> Array:
@@ -53,7 +53,7 @@ def difference_sums(A: Array, X: Array, /, *, power: int = 1) -> Array:
     if is_host(X):
         from gpukfl._accel import cpu_differences
 
-        return cpu_differences.difference_sums(A, X)
+        return cpu_differences.difference_sums(*hosts(A, X))
     if is_cupy(X):
         from gpukfl._accel import cuda_differences
 
@@ -146,7 +146,7 @@ def factored_difference_sums(V: Array, columns: SortedColumns, /) -> Array:
     if is_host(V):
         from gpukfl._accel import cpu_differences
 
-        return cpu_differences.factored_difference_sums(V, columns.order, columns.gaps)
+        return cpu_differences.factored_difference_sums(*hosts(V, columns.order, columns.gaps))
     return _factored_difference_sums(V, columns)
 
 

@@ -6,7 +6,9 @@ n rows: on CuPy callers cut X into blocks, so that neither n q nor n d reaches 2
 
 from __future__ import annotations
 
-from gpukfl._array import Array, array_namespace, double_like, is_cupy, is_host, like
+from typing import Any
+
+from gpukfl._array import Array, array_namespace, double_like, hosts, is_cupy, is_host, like
 
 
 def squared_distances(X: Array, Z: Array, /) -> Array:
@@ -47,7 +49,8 @@ def squared_distances(X: Array, Z: Array, /) -> Array:
     right = xp.concat([Z, xp.ones((q, 1), **like(Z)), _squared_norms(Z)], axis=1)
     squares = left @ right.T
     if is_host(squares) or is_cupy(squares):  # in place, which the standard cannot say
-        return xp.maximum(squares, 0.0, out=squares)
+        maximum: Any = xp.maximum
+        return maximum(squares, 0.0, out=squares)
     return xp.clip(squares, min=0.0)
 
 
@@ -95,7 +98,7 @@ def distances(X: Array, Z: Array, /, *, norm: str = "euclidean") -> Array:
     if is_host(X):
         from gpukfl._accel import cpu_distances
 
-        return cpu_distances.distances(X, Z, norm)
+        return cpu_distances.distances(*hosts(X, Z), norm)
     if is_cupy(X):
         from gpukfl._accel import cuda_distances
 
@@ -150,7 +153,7 @@ def sign_sums(Q: Array, X: Array, Z: Array, /) -> Array:
     if is_host(X):
         from gpukfl._accel import cpu_distances
 
-        return cpu_distances.sign_sums(Q, X, Z)
+        return cpu_distances.sign_sums(*hosts(Q, X, Z))
     if is_cupy(X):
         from gpukfl._accel import cuda_distances
 

@@ -14,6 +14,7 @@ from gpukfl._array import (
     Array,
     array_namespace,
     double_like,
+    hosts,
     index_like,
     is_cupy,
     is_host,
@@ -32,7 +33,8 @@ class SortedRows:
     @property
     def shape(self) -> tuple[int, int]:
         """Number of rows, and their length."""
-        return self.values.shape
+        m, n = self.values.shape
+        return m, n
 
 
 def sort_rows(A: Array, /) -> SortedRows:
@@ -69,7 +71,7 @@ def ridge_sums(rows: SortedRows, V: Array, /) -> Array:
     if rows.rank is None:
         from gpukfl._accel import cpu
 
-        return cpu.ridge_sums(rows.values, rows.order, V)
+        return cpu.ridge_sums(*hosts(rows.values, rows.order, V))
     if is_cupy(V):
         from gpukfl._accel import cuda
 
@@ -80,7 +82,8 @@ def ridge_sums(rows: SortedRows, V: Array, /) -> Array:
 def _ridge_sums(rows: SortedRows, V: Array, /) -> Array:
     xp = array_namespace(V)
     m, n = rows.shape
-    rank: Array = rows.rank
+    rank = rows.rank
+    assert rank is not None
     columns = []
     for c in range(V.shape[1]):
         total = xp.zeros((n,), **double_like(V))
@@ -113,7 +116,7 @@ def ridge_curves(rows: SortedRows, V: Array, /) -> Array:
     if is_host(V) and rows.rank is None:
         from gpukfl._accel import cpu
 
-        return cpu.ridge_curves(rows.values, rows.order, V)
+        return cpu.ridge_curves(*hosts(rows.values, rows.order, V))
     xp = array_namespace(V)
     return xp.stack([_curves(rows, V[:, c]) for c in range(V.shape[1])], axis=2)
 
@@ -128,7 +131,7 @@ def sign_products(rows: SortedRows, Z: Array, /) -> Array:
     if rows.rank is None:
         from gpukfl._accel import cpu
 
-        return cpu.sign_products(rows.values, rows.order, Z)
+        return cpu.sign_products(*hosts(rows.values, rows.order, Z))
     if is_cupy(Z):
         from gpukfl._accel import cuda
 
@@ -139,7 +142,8 @@ def sign_products(rows: SortedRows, Z: Array, /) -> Array:
 def _sign_products(rows: SortedRows, Z: Array, /) -> Array:
     xp = array_namespace(Z)
     m, n = rows.shape
-    rank: Array = rows.rank
+    rank = rows.rank
+    assert rank is not None
     products = []
     for j in range(m):
         values = rows.values[j, :]
@@ -191,7 +195,7 @@ def interpolate_knots(A: Array, knots: Array, values: Array, /) -> Array:
     if is_host(A):
         from gpukfl._accel import cpu
 
-        return cpu.interpolate_knots(A, knots, values)
+        return cpu.interpolate_knots(*hosts(A, knots, values))
     xp = array_namespace(A)
     total = xp.zeros((A.shape[1], values.shape[2]), **double_like(A))
     for j in range(A.shape[0]):

@@ -287,7 +287,7 @@ def gradient_directions(
     """
     xp = array_namespace(X)
     U, V = (X, Z) if B is None else (X @ B.T, Z @ B.T)
-    total = None
+    total: Array | None = None
     for c in range(alpha.shape[1]):
         weights = xp.ones_like(U[:, :1]) @ xp.astype(alpha[:, c : c + 1], X.dtype).T
         slopes = kernel._pullback(U, V, weights, None)[0]
@@ -295,6 +295,7 @@ def gradient_directions(
             slopes = slopes @ B
         outer = slopes.T @ slopes / X.shape[0]
         total = outer if total is None else total + outer
+    assert total is not None
     return total
 
 

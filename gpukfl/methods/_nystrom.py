@@ -188,7 +188,9 @@ class NystromSystem:
             return (xp.stack(errors),)
 
         (totals,) = self.operator.sum_over_blocks(compute)
-        return RidgePath(list(ridges), [float(e) / self.weight for e in totals])
+        return RidgePath(
+            list(ridges), [float(totals[k]) / self.weight for k in range(totals.shape[0])]
+        )
 
     def held_out(
         self,

@@ -15,7 +15,6 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -220,7 +219,7 @@ class FirstTurn:
     penalty: Penalty | None = None
     indices: MultiIndices | None = None
     system: FeatureSums | SampleFeatures | None = None
-    _state: Any = None
+    _state: tuple[str, np.ndarray, int, int, float] | dict[str, object] | None = None
 
     def keep(
         self,
@@ -240,6 +239,7 @@ class FirstTurn:
         assert self.penalty is not None
         assert self.indices is not None
         assert self.system is not None
+        assert self._state is not None
         rng.set_state(self._state)
         weighted = self.indices.tuples @ (1.0 / eta)
         change = np.exp(0.5 * (self.penalty.log_of(weighted) - penalty.log_of(weighted)))

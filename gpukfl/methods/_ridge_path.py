@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from gpukfl._array import Array
+import numpy as np
 
 Candidate = TypeVar("Candidate")
-Fold = tuple[Array, Array]  # host indices of samples to fit, and of those held out
+Fold = tuple[np.ndarray, np.ndarray]  # host indices of samples to fit, and of those held out
 
 
 @dataclass(frozen=True, eq=False)

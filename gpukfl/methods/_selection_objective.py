@@ -20,7 +20,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -35,6 +34,7 @@ from gpukfl._array import (
     to_host,
 )
 from gpukfl._rows import Rows
+from gpukfl.kernels import Manhattan, Radial
 from gpukfl.linalg import (
     CholeskyFactor,
     SortedColumns,
@@ -80,7 +80,13 @@ class SelectionObjective(ABC):
     """
 
     def __init__(
-        self, kernel: Any, X: Array, Y: Array, ridge: float, weights: Array | None = None, /
+        self,
+        kernel: Radial | Manhattan,
+        X: Array,
+        Y: Array,
+        ridge: float,
+        weights: Array | None = None,
+        /,
     ) -> None:
         xp = array_namespace(X, Y)
         self.kernel, self.X, self.ridge = kernel, X, float(ridge)
@@ -218,7 +224,7 @@ class FactoredSelection(SelectionObjective):
 
     def __init__(
         self,
-        kernel: Any,
+        kernel: Radial | Manhattan,
         X: Array,
         Y: Array,
         ridge: float,
@@ -275,18 +281,20 @@ class FactoredSelection(SelectionObjective):
         """Differentiate: O(n m) for each of the `columns`."""
         slopes = self._of(point)
         xp = array_namespace(slopes)
-        total: Any = 0.0
+        total: Array | float = 0.0
         for target in range(point.alpha.shape[1]):
             V = xp.astype(point.alpha[:, target], slopes.dtype)[:, None] * slopes
             if permutation is not None:
                 V = xp.take(V, xp.asarray(permutation, **index_like(V)), axis=0)
             total = total + self._sums(V, columns)
+        assert not isinstance(total, (float, int))
         return 0.5 * self.ridge * self.scale * to_host(total)
 
     def _pair_weights(self, point: Point, /) -> Array:
         """Factor (n, r) of the slopes, in the precision of the data."""
         xp = array_namespace(self.X)
         K = -self.kernel.derivative(point.pairs)
+        assert point.centers is not None
         W = _whitener(xp.astype(K, xp.float64), point.centers, K)
         return K @ xp.astype(W, K.dtype)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpukfl._array import Array, array_namespace, double_like, index_like, is_host
+from gpukfl._array import Array, array_namespace, double_like, hosts, index_like, is_host
 from gpukfl.linalg import interpolate_knots
 
 
@@ -58,7 +58,7 @@ def keep_knots(knots: Array, values: Array, tolerance: float, /) -> Array:
     if is_host(knots):
         from gpukfl._accel import cpu
 
-        return cpu.keep_knots(knots, values, tolerance)
+        return cpu.keep_knots(*hosts(knots, values), tolerance)
     return _keep_knots(knots, values, tolerance)
 
 

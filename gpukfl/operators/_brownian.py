@@ -78,8 +78,8 @@ class BrownianKernel(ParticleKernel):
         xp = array_namespace(self.X)
         values = self.sorted.values
         out = min(_OUTSIDE, int(_OUTSIDE_SHARE * self.n_samples))
-        ends = tuple(xp.astype(values[:, k], xp.float64) for k in (out, -1 - out))
-        return CoarseInverse.of(rows, self.W, root_weights, ends=ends, shift=shift)
+        low, high = (xp.astype(values[:, k], xp.float64) for k in (out, -1 - out))
+        return CoarseInverse.of(rows, self.W, root_weights, ends=(low, high), shift=shift)
 
     def quadratic_gradient(self, alpha: Array, /) -> Array:
         r"""Differentiate :math:`\sum_c \alpha_c^\top K \alpha_c` with respect to W: (d, m).

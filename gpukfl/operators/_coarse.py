@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpukfl._array import Array, array_namespace, device_of
+from gpukfl._array import Array, array_namespace, device_of, like
 from gpukfl._rows import Rows
 from gpukfl.linalg import CholeskyFactor, Positions, bin_sums, interpolate_bins, pair_sums
 from gpukfl.operators._centered import center
@@ -105,7 +105,7 @@ def _positions(rows: Rows, W: Array, low: Array, width: Array, n_knots: int) -> 
 def _add_precision(gram: Array, scale: Array, q: int, /) -> None:
     """Add inverses of the kernels min(l, l'), l = 1, ..., q, times `scale` (m,), to the blocks."""
     xp = array_namespace(scale)
-    on = {"dtype": scale.dtype, "device": device_of(scale)}
+    on = like(scale)
     one = 2.0 * xp.eye(q, **on) - xp.eye(q, k=1, **on) - xp.eye(q, k=-1, **on)
     last = xp.arange(q, dtype=xp.int64, device=device_of(scale)) == q - 1
     one = xp.where(last[:, None] & last[None, :], xp.ones_like(one), one)
@@ -117,10 +117,13 @@ def _add_precision(gram: Array, scale: Array, q: int, /) -> None:
 def projection_range(rows: Rows, W: Array, /) -> tuple[Array, Array]:
     """Smallest and largest projection on each particle, float64 (m,), in one pass."""
     xp = array_namespace(W)
-    low = high = None
+    low: Array | None = None
+    high: Array | None = None
     for _, _, X in rows.blocks(W.shape[1]):
         A = W.T @ X.T
         least, most = xp.min(A, axis=1), xp.max(A, axis=1)
         low = least if low is None else xp.minimum(low, least)
         high = most if high is None else xp.maximum(high, most)
+    assert low is not None
+    assert high is not None
     return xp.astype(low, xp.float64), xp.astype(high, xp.float64)

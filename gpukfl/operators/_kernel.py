@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 
+import numpy as np
+
 from gpukfl._array import Array, array_namespace
 from gpukfl._memory import available_memory
 from gpukfl._rows import Rows
@@ -58,7 +60,7 @@ class KernelOperator(RowOperator):
         n, q = self.shape
         return self.keep and 8 * n * q <= _KEPT_SHARE * available_memory(self.Z)
 
-    def at_rows(self, index: Array, /) -> KernelOperator:
+    def at_rows(self, index: np.ndarray, /) -> KernelOperator:
         """Kernel between the rows at host indices and the same centres."""
         rows = Rows(self.rows.at(index), self.rows.reference)
         return KernelOperator(self.kernel, rows, self.Z, self.B)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import TypeVar
 
 from gpukfl._array import Array, array_namespace, as_columns, like
 from gpukfl._rows import Rows
 from gpukfl.linalg import each_block
 
 _GRAM_ROWS = 2  # rows to a column in a block, so that adding up (q, q) parts costs little
+
+T = TypeVar("T")
 
 
 class RowOperator(ABC):
@@ -41,8 +43,8 @@ class RowOperator(ABC):
 
     def over_blocks(
         self,
-        compute: Callable[[int, int], Any],
-        take: Callable[[int, int, Any], None],
+        compute: Callable[[int, int], T],
+        take: Callable[[int, int, T], None],
         /,
         *,
         fewest: int = 1,

@@ -11,13 +11,16 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeVar
+
+import numpy as np
 
 from gpukfl._array import Array, array_namespace
 from gpukfl._checks import check_number, check_steps
 from gpukfl._results import History, Status
 
 _FLAT = 2  # iterations in a row that must gain less than tol
+Point = TypeVar("Point", Array, np.ndarray)
 
 
 class TwoBlockFunction(Protocol):
@@ -80,13 +83,13 @@ class ArmijoSearch:
 
     def step(
         self,
-        x: Array,
+        x: Point,
         value: float,
-        gradient: Array,
+        gradient: Point,
         last: float,
-        evaluate: Callable[[Array], float],
-        project: Callable[[Array], Array] = lambda x: x,
-    ) -> tuple[Array, float, float] | None:
+        evaluate: Callable[[Point], float],
+        project: Callable[[Point], Point] = lambda x: x,
+    ) -> tuple[Point, float, float] | None:
         """Take one step: the new point, its value and the step; None where no step gains."""
         square = _inner(gradient, gradient)
         step = min(last / (self.contraction * self.dilatation), self.largest)

@@ -128,10 +128,8 @@ class Problem(Data):
         index = np.sort(rng.choice(n, count, replace=False))
         X = rows_at(self.rows, index)
         at = array_namespace(X).asarray(index, **index_like(X))
-        Y, s = (
-            None if v is None else array_namespace(v).take(v, at, axis=0)
-            for v in (system.Y, system.root_weights)
-        )
+        Y, s = array_namespace(system.Y).take(system.Y, at, axis=0), system.root_weights
+        s = None if s is None else array_namespace(s).take(s, at, axis=0)
         ridge = times_ridge * system.ridge
         return lambda W: BrownianKernel.of(X, W), RidgeSystem(Y, ridge, s, rng=rng)
 
@@ -168,6 +166,7 @@ class Problem(Data):
     def kernel(self, W: Array, /) -> BrownianKernel | BinnedBrownianKernel:
         """Kernel operator at the particles `W`."""
         if self.n_knots is None:
+            assert self.X is not None
             return BrownianKernel.of(self.X, W)
         return BinnedBrownianKernel.of(self.rows, W, n_knots=self.n_knots)
 

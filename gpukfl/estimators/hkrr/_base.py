@@ -121,7 +121,7 @@ class HKRRBase(LinearFeatures, HostPickled):
     def _fit(self, samples: Samples, run: Run) -> None:
         """Fit every target and set every attribute; nothing is set on an error."""
         X, (n, d) = samples.X, samples.X.shape
-        if self.n_components != "auto" and self.n_components > d:
+        if not isinstance(self.n_components, str) and self.n_components > d:
             msg = (
                 f"expected at most as many components as the {d} features, got {self.n_components}"
             )

@@ -58,6 +58,9 @@ class Retraining:
     eta_: Array
     sparsity_exponent: float
     _offset: Any
+    retrain_components_: Any
+    centers_: Any
+    dual_coef_: Any
     _y_scale: Any
     _y_mean: Any
 

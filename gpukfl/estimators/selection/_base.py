@@ -148,7 +148,7 @@ class SelectionBase(SelectedVariables, HostPickled):
                 max_time=run.left(_SELECT_SHARE),
                 watch=lambda k, history: run.tell("selection", k, history),
             )
-        self.selection_frequencies_: np.ndarray | None = None
+        self.selection_frequencies_: Array | None = None
         self.stability_threshold_: float | None = None
         if self.n_subsamples and not problem.constant and selection.status in _QUIET:
             selection = self._stable(make, samples, setting, selection, run)
@@ -291,7 +291,7 @@ class SelectionBase(SelectedVariables, HostPickled):
             )
         self.levels_, self.scores_ = _beside(levels, X), _beside(scores, X)
         shares = self.selection_frequencies_
-        self.selection_frequencies_ = None if shares is None else _beside(shares, X)
+        self.selection_frequencies_ = None if shares is None else _beside(to_host(shares), X)
 
     def _warn(self, problem: SelectionProblem) -> None:
         if Status[self.status_] not in _QUIET:
@@ -313,6 +313,7 @@ class SelectionBase(SelectedVariables, HostPickled):
             n, t = X.shape[0], self.intercept_.shape[0]
             flat = xp.zeros((n, t), **like(self.intercept_))
             return xp.astype(self.intercept_ + flat, X.dtype)
+        assert self.centers_ is not None
         used, stretch = to_host(self._used), to_host(self._stretch)
         columns = np.asarray(X[:, used]) if is_host(X) else xp.take(X, self._used, axis=1)
         shift = None if self.mean_ is None else to_host(self.mean_)[used]

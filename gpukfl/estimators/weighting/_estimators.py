@@ -223,7 +223,7 @@ class RKHSWeightingClassifier(OneHotClassifier, WeightingBase):
             F = np.concatenate([-0.5 * F, 0.5 * F], axis=1)
         self.inverse_temperature_ = fit_inverse_temperature(F, codes, held.weights)
         w = held.weights / held.weights.sum()
-        risks = np.sum(problem.loss.value(held.F, held.Y), axis=1)
+        risks = np.sum(to_host(problem.loss.value(held.F, held.Y)), axis=1)
         training, seen = problem.training_risk(learned, A)
         unit = problem.loss.unit
         self.validation_ = {
@@ -318,5 +318,5 @@ class RKHSWeightingClassifier(OneHotClassifier, WeightingBase):
         loss = LOSSES[self.loss]
         signs = np.where(labels == self.classes_[1], 1.0, -1.0)
         f = to_host(self.decision_function(X)).astype(np.float64)
-        risk = float(np.mean(loss.value(f, signs)))
+        risk = float(np.mean(to_host(loss.value(f, signs))))
         return loss.unit * (risk + self._gap(len(signs), delta, radius, 1.0))

@@ -98,6 +98,7 @@ class WeightingProblem(Data):
         one.rows, one.n = self.rows.taken(index), len(index)
         one.Y = take(self.Y, index)
         if self.weights is not None:
+            assert self.root_weights is not None
             one.weights = take(self.weights, index)
             one.root_weights = take(self.root_weights, index)
         return one
