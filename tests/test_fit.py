@@ -222,7 +222,7 @@ def test_tuning_is_not_on_the_rows_it_scores():
 
 def test_large_data_are_tuned_on_a_sample(monkeypatch):
     few = Splits(at_most=40, folds_below=40)
-    monkeypatch.setattr(_bkernn_search.BKerNNSettings, "splits", few)
+    monkeypatch.setattr(_bkernn_search.BKerNN, "splits", few)
     seen = problems_of(monkeypatch)
     assert fit(X, Y).n_samples == N
     assert [len(samples) for samples in seen] == [N, 32]

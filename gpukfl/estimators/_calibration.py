@@ -8,7 +8,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from scipy.optimize import minimize
 
-from gpukfl._array import Array, array_namespace
+from gpukfl._array import Array, array_namespace, to_host
 
 _SUCCESSION = 1.0  # Laplace's rule: after m rows that were right the next may be wrong
 _LEAST = 0.01  # share of the offset that is left of scores below it
@@ -61,15 +61,16 @@ class Calibration:
         truth = np.full((m, k), doubt / (k - 1.0))
         truth[np.arange(m), codes] = 1.0 - doubt
 
-        def made(logs: np.ndarray) -> Self:
+        def numbers(logs: np.ndarray) -> tuple[float, float]:
             power, offset = np.exp(np.clip(logs, _LOWEST, _HIGHEST))
-            return cls(float(power), float(unit * offset))
+            return float(power), float(unit * offset)
 
         def loss(logs: np.ndarray) -> float:
-            return -float(weights @ np.sum(truth * made(logs).log_proba(scores), axis=1))
+            log_proba = to_host(cls(*numbers(logs)).log_proba(scores))
+            return -float(weights @ np.sum(truth * log_proba, axis=1))
 
         found = [minimize(loss, start, method="Nelder-Mead") for start in _STARTS]
-        return made(min(found, key=lambda one: one.fun).x)
+        return cls(*numbers(min(found, key=lambda one: one.fun).x))
 
     def log_proba(self, scores: Array, /) -> Array:
         """Logarithms of the probabilities for scores (n, k)."""

@@ -99,7 +99,7 @@ class OneHotClassifier(ClassifierMixin):
         if found is not None and len(self.classes_) > 1:
             F, Y, weights = found
             codes = Y.argmax(axis=1) if Y.shape[1] > 1 else (Y[:, 0] > 0.5).astype(np.int64)
-            self.calibration_ = Calibration.of(self._of_every_class(F), codes, weights)
+            self.calibration_ = Calibration.of(to_host(self._of_every_class(F)), codes, weights)
 
     def decision_function(self, X: Any) -> Array:
         """Give scores, of which the largest is predicted.

@@ -64,7 +64,6 @@ class Data:
         raw_targets: bool = False,
         clip: float | None = None,
     ) -> None:
-        self.settings = settings
         self.reference = place.reference
         self.rows = replace(scaled_rows(settings, samples, self.reference), clip=clip)
         xp = array_namespace(self.reference)

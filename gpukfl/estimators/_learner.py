@@ -39,7 +39,7 @@ from gpukfl.estimators._threads import few_threads
 from gpukfl.estimators._validation import validate_samples
 
 Problem = TypeVar("Problem", bound=Data)
-Fitted = TypeVar("Fitted")  # what the last fit gives
+Fitted_co = TypeVar("Fitted_co", covariant=True)  # what the last fit gives
 
 _CALIBRATION_ROWS = 5_000  # of which some are held out where no search has held out any
 
@@ -75,7 +75,7 @@ class Choice(Generic[Setting, Learned]):
     cut_short: bool = False
 
 
-class Method(Protocol[Problem, Setting, Learned, Fitted]):
+class Method(Protocol[Problem, Setting, Learned, Fitted_co]):
     """A published method with its settings: a frozen value, which knows no estimator."""
 
     splits: ClassVar[Splits]
@@ -97,12 +97,12 @@ class Method(Protocol[Problem, Setting, Learned, Fitted]):
     ) -> Search[Setting, Learned] | None:
         """Give the search of a setting on held-out rows, None where all is given."""
 
-    def learn(self, problem: Problem, choice: Choice[Setting, Learned], run: Run, /) -> Fitted:
+    def learn(self, problem: Problem, choice: Choice[Setting, Learned], run: Run, /) -> Fitted_co:
         """Fit all rows; quickly, where the search was interrupted."""
 
 
 def choose(
-    method: Method[Problem, Setting, Learned, Fitted],
+    method: Method[Problem, Setting, Learned, Fitted_co],
     problem: Problem,
     samples: Samples,
     place: Place,
@@ -138,7 +138,7 @@ def choose(
 
 
 def held_out_folds(
-    method: Method[Problem, Setting, Learned, Fitted],
+    method: Method[Problem, Setting, Learned, Fitted_co],
     samples: Samples,
     place: Place,
     run: Run,
@@ -154,7 +154,7 @@ def held_out_folds(
 
 
 def held_out_scores(
-    method: Method[Problem, Setting, Learned, Fitted],
+    method: Method[Problem, Setting, Learned, Fitted_co],
     problem: Problem,
     samples: Samples,
     place: Place,

@@ -27,7 +27,7 @@ from gpukfl.estimators._validation import (
 )
 from gpukfl.estimators.bkernn._attributes import ATTRIBUTES, RULES, TRIED
 from gpukfl.estimators.bkernn._problem import Knots, Problem, Setting
-from gpukfl.estimators.bkernn._search import BKerNNSettings, name_of
+from gpukfl.estimators.bkernn._search import BKerNN, name_of
 from gpukfl.methods import BKerNNFit, ShapeFunctions
 from gpukfl.penalties import PENALTIES, Penalty
 from gpukfl.solvers import ProximalGradient
@@ -86,7 +86,7 @@ class BKerNNBase(LinearFeatures, Learner):
 
     # ------------------------------------------------------------------ fitting
 
-    def _method(self) -> BKerNNSettings:
+    def _method(self) -> BKerNN:
         whole = numbers.Integral
         check_number("n_particles", self.n_particles, kind=whole, low=1, also=("auto",))
         check_number("ridge", self.ridge, low=0, low_allowed=False, also=("auto", "tune"))
@@ -98,7 +98,7 @@ class BKerNNBase(LinearFeatures, Learner):
         for switch in ("warm_start", "standardize"):
             check_switch(switch, getattr(self, switch))
         early = self.early_stopping
-        return BKerNNSettings(
+        return BKerNN(
             n_particles=None if self.n_particles == "auto" else int(self.n_particles),
             penalties=self._penalties(),
             ridge=None if isinstance(self.ridge, str) else float(self.ridge),

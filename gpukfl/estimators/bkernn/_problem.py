@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from numbers import Integral
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 
@@ -76,15 +76,34 @@ class Setting:
     power: int = 0
 
 
-class Settings(Protocol):
-    """What a problem needs to know."""
+@dataclass(frozen=True)
+class Settings:
+    """The parameters of the estimators.
 
-    standardize: bool
+    Attributes
+    ----------
+    n_particles : int or None
+        None goes with the number of features.
+    penalties : sequence of Penalty
+        To choose among.
+    ridge : float or None
+        λ; None is the paper's, or where it `climbs` what the search finds from there.
+    held_out_share : float
+        Of the samples, watched by early stopping; 0 for none.
+    start : array or None
+        Particles to begin with.
+    """
+
     n_particles: int | None
+    penalties: Sequence[Penalty]
+    ridge: float | None
+    climbs: bool
     penalty_strength: float
     optimizer: ProximalGradient
     held_out_share: float
     knots: Knots
+    start: Array | None
+    standardize: bool
 
 
 class Problem(Data):
@@ -202,7 +221,7 @@ class Problem(Data):
             run.tell(stage, k, history)
 
         watcher = Watcher(self, held_out, tell)
-        given = {
+        given: dict[str, Any] = {
             "penalty": setting.penalty,
             "penalty_strength": settings.penalty_strength,
         }

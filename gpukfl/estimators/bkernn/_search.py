@@ -15,10 +15,9 @@ from gpukfl.estimators._learner import Choice
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples, Splits
 from gpukfl.estimators._search import Search, Trial
-from gpukfl.estimators.bkernn._problem import FACTOR, Knots, Problem, Setting
+from gpukfl.estimators.bkernn._problem import FACTOR, Problem, Setting, Settings
 from gpukfl.methods import BKerNNFit
 from gpukfl.penalties import PENALTIES, ConcaveFeature, Penalty
-from gpukfl.solvers import ProximalGradient
 
 SHARE = 0.5  # of max_time after which the search has ended
 _FIT_SHARE = 0.9  # after which the steps have ended
@@ -119,30 +118,9 @@ def next_power(scores: dict[int, float], /) -> int | None:
     return None
 
 
-@dataclass(frozen=True, eq=False)
-class BKerNNSettings:
-    """The parameters of the estimators.
+class BKerNN(Settings):
+    """BKerNN with its settings."""
 
-    Attributes
-    ----------
-    penalties : sequence of Penalty
-        To choose among.
-    ridge : float or None
-        λ; None is the paper's, or where it `climbs` what the search finds from there.
-    start : array or None
-        Particles to begin with.
-    """
-
-    n_particles: int | None
-    penalties: Sequence[Penalty]
-    ridge: float | None
-    climbs: bool
-    penalty_strength: float
-    optimizer: ProximalGradient
-    held_out_share: float
-    knots: Knots
-    start: Array | None
-    standardize: bool
     splits: ClassVar[Splits] = Splits(folds_below=_FOLDS_BELOW, fewest=5)
 
     def work(self, n: int, d: int, /) -> int:
@@ -192,7 +170,8 @@ class BKerNNSettings:
         """Particles to go on from: those of the best trial, or that were reached before any."""
         if choice.trial is not None and choice.trial.learned:
             return choice.trial.learned[-1].W
-        reached = [fold.reached for fold in choice.folds if fold.reached is not None]
+        reached = [fold.reached for fold in choice.folds if isinstance(fold, Fold)]
+        reached = [W for W in reached if W is not None]
         return reached[-1] if reached else self.start
 
 

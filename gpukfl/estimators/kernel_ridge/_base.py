@@ -118,7 +118,7 @@ class KernelRidgeBase(Learner):
 
     def _warn(self, problem: KernelRidgeProblem, fit: KernelRidgeFit) -> None:
         n = problem.rows.shape[0]
-        if self.n_centers != "auto" and self.n_centers > n:
+        if not isinstance(self.n_centers, str) and self.n_centers > n:
             warn(
                 f"n_centers={self.n_centers} is more than the {n} samples: all of them are centres"
             )
