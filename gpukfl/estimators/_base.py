@@ -22,6 +22,7 @@ from gpukfl._array import (
     to_host,
 )
 from gpukfl._rows import Rows
+from gpukfl.estimators._described import DescribedEstimator
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._standardization import warn_of_units
@@ -156,7 +157,7 @@ class ArrayRegressor(RegressorMixin):
         return float(r2_score(truth, to_host(self.predict(X)), sample_weight=sample_weight))
 
 
-class HostPickled(BaseEstimator):
+class HostPickled(DescribedEstimator, BaseEstimator):
     """An estimator whose pickle holds NumPy arrays only, and loads without a GPU library."""
 
     _library: str

@@ -35,6 +35,8 @@ from gpukfl.estimators._validation import (
     check_switch,
     validate_samples,
 )
+from gpukfl.estimators.kernel_ridge._description import describe
+from gpukfl.inspection import Description, Names
 from gpukfl.kernels import Kernel, make_kernel, median_distance
 from gpukfl.methods import SELECTIONS, SOLVERS, KernelRidge, KernelRidgeFit
 from gpukfl.operators import KernelOperator
@@ -161,6 +163,13 @@ class KernelRidgeBase(HostPickled):
                 "the lengthscale may be too long" if lowest else "give one of your own"
             )
             warn(msg, UserWarning)
+
+    # ------------------------------------------------------------------ description
+
+    def _describe(self, names: Names, /) -> Description:
+        return describe(self, names)
+
+    # ------------------------------------------------------------------ prediction
 
     def _predict(self, X: Any, method: str) -> Array:
         """Fitted functions at `X`: (n, t)."""
