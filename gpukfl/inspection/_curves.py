@@ -79,36 +79,35 @@ class Curves(Panel):
         """Draw one picture, or one for each of several outputs in the place of the axes."""
         if len(self.outputs) == 1:
             self._draw_output(ax, 0)
-            ax.set(title=self.title, ylabel=f"{self.ylabel} {short(self.outputs[0])}")
-            self._finish(ax)
+            label = f"{self.ylabel} {short(self.outputs[0])}"
+            ax.set(title=self.title, xlabel=self.xlabel, ylabel=label)
+            self._finish(ax, ax)
             return ax
         place = ax.get_subplotspec()
         if place is None:
             msg = "expected an axes that plt.subplots made for several outputs, or output=..."
             raise ValueError(msg)
-        ax.set_axis_off()
+        figure = ax.figure
+        ax.remove()
+        return self._draw_several(figure.add_subfigure(place))
+
+    def _draw_several(self, figure: Any) -> np.ndarray:
         shown = self._leading()
         left = len(self.outputs) - len(shown)
-        more = f": {len(shown)} of {len(self.outputs)}, {left} left out vary less" if left else ""
-        ax.set_title(self.title + more, pad=22)
-        return self._draw_several(ax.figure, place.subgridspec(*self.shape), shown)
-
-    def _draw_several(self, figure: Any, grid: Any, shown: list[int]) -> np.ndarray:
-        drawn: list[Any] = []
-        across = self.shape[1]
-        for place, k in enumerate(shown):
-            first = drawn[0] if drawn else None
-            cell = figure.add_subplot(grid[divmod(place, across)], sharey=first)
+        more = f" ({left} of {len(self.outputs)} left out, which vary less)" if left else ""
+        figure.suptitle(self.title + more, fontsize="large")
+        figure.supylabel(f"{self.ylabel} it", fontsize="medium")
+        cells = figure.subplots(*self.shape, sharex=True, sharey=True, squeeze=False).ravel()
+        for cell, k in zip(cells, shown, strict=False):
             self._draw_output(cell, k)
-            cell.set_title(short(self.outputs[k]), fontsize=9)
-            if place % across:
-                cell.tick_params(labelleft=False)
-            else:
-                cell.set_ylabel(f"{self.ylabel} it", fontsize=8)
-            cell.xaxis.label.set_fontsize(8)
-            drawn.append(cell)
-        self._finish(drawn[0])
-        return np.array(drawn, dtype=object)
+            cell.set_title(short(self.outputs[k]), fontsize="medium")
+        for cell in cells[len(shown) :]:
+            cell.remove()
+        for cell in cells[: len(shown)][-self.shape[1] :]:
+            cell.set_xlabel(self.xlabel, fontsize="small")
+            cell.tick_params(labelbottom=True)
+        self._finish(cells[0], figure, loc="outside lower center", ncol=min(len(self.labels), 4))
+        return cells[: len(shown)]
 
     def _leading(self) -> list[int]:
         spans = sum(np.ptp(values, axis=0) for values in self.values)
@@ -121,11 +120,11 @@ class Curves(Panel):
             curve = values[:, k] - values[:, k].mean()
             color = viridis(rank, len(self.labels))
             ax.plot(t, curve, color=color, lw=1.6, label=label)
-        ax.set_xlabel(self.xlabel)
         plain(ax)
 
-    def _finish(self, ax: Any) -> None:
-        legend(ax, title=self.remark or None, title_fontsize=7)
+    def _finish(self, ax: Any, where: Any, **options: Any) -> None:
+        """Name the curves of an axes there, or in a figure of several."""
+        legend(ax, where, title=self.remark or None, title_fontsize=7, **options)
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,10 +149,10 @@ class Stumps(Curves):
             height = np.full(len(ticks), 0.025 * (rank + 1))
             ax.plot(ticks, height, "|", color=color, ms=5, transform=ax.get_xaxis_transform())
         ax.set_xlim(self.steps[0][0], self.steps[0][-1])
-        ax.set_xlabel(self.xlabel)
         plain(ax)
 
-    def _finish(self, ax: Any) -> None:
-        low, high = ax.get_ylim()  # room for the ticks and the names
-        ax.set_ylim(low - 0.25 * (high - low), high + 0.4 * (high - low))
-        legend(ax, ncol=2, loc="upper center")
+    def _finish(self, ax: Any, where: Any, **options: Any) -> None:
+        low, high = ax.get_ylim()  # room for the ticks, and for names inside
+        above = 0.4 if where is ax else 0.0
+        ax.set_ylim(low - 0.25 * (high - low), high + above * (high - low))
+        super()._finish(ax, where, **{"ncol": 2, "loc": "upper center", **options})

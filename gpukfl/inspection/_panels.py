@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -21,7 +22,9 @@ from gpukfl.inspection._style import (
 )
 
 BARS = 15  # features that fit in a picture
+_FEWEST_BARS = 4  # for which there is room
 _DIRECTIONS = 5
+_LINE = 36  # letters of a caveat that fit in a picture
 _FEWEST_STEPS = 2  # that make a curve
 
 
@@ -85,18 +88,20 @@ class Importances(Panel):
         colors = [PALE if caveat else level_color(int(levels[k])) for k in order]
         ax.barh(np.arange(len(order)), self.values[order], color=colors)
         ax.set_yticks(np.arange(len(order)), [short(self.features[k]) for k in order])
+        ax.set_ylim(min(len(order) - _FEWEST_BARS, 0) - 0.5, len(order) - 0.5)
         if levels.max(initial=0) > 1:
             for level in range(1, int(levels.max()) + 1):
                 ax.plot([], [], "s", color=level_color(level), label=f"found in round {level}")
             legend(ax, loc="lower right")
         ax.set(title="Feature importances", xlabel=f"share of the {self.unit}" if self.unit else "")
+        ax.locator_params(axis="x", nbins=6)
         if not self.values.any():
             ax.set_xlim(0.0, 1.0)
             caveat = caveat or "every importance is 0"
         if caveat:
-            said = {"ha": "center", "va": "center", "wrap": True, "transform": ax.transAxes}
+            said = {"ha": "center", "va": "center", "transform": ax.transAxes}
             box = {"fc": "white", "ec": RED, "alpha": 0.9, "boxstyle": "round"}
-            ax.text(0.5, 0.5, caveat, color=RED, fontsize=9, bbox=box, **said)
+            ax.text(0.5, 0.5, textwrap.fill(caveat, _LINE), color=RED, fontsize=9, bbox=box, **said)
         plain(ax)
         return ax
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -536,8 +535,7 @@ def _axes(ax: Any, figsize: Size, alone: tuple[float, float] = _ALONE) -> Any:
 
 
 def _draw_one(d: Description, panel: Panel, ax: Any, figsize: Size) -> Any:
-    rows, across = panel.shape
-    alone = _ALONE if rows == across == 1 else (_WIDTH, _HEIGHT * rows)
+    alone = _ALONE if panel.shape == (1, 1) else (_WIDTH, _HEIGHT * _height(panel))
     return _draw(d, panel, _axes(ax, figsize, alone))
 
 
@@ -572,8 +570,14 @@ def _size_of(rows: list[list[Panel]]) -> tuple[float, float]:
     return width, _HEIGHT * sum(_heights(rows))
 
 
-def _heights(rows: list[list[Panel]]) -> list[int]:
-    return [math.ceil(max(panel.shape[0] for panel in row)) for row in rows]
+def _heights(rows: list[list[Panel]]) -> list[float]:
+    return [max(_height(panel) for panel in row) for row in rows]
+
+
+def _height(panel: Panel) -> float:
+    """Rows that a panel is as high as; several pictures have a title and names outside."""
+    rows = panel.shape[0]
+    return float(rows) if panel.shape == (1, 1) else 0.7 * rows + 0.5
 
 
 def _draw_rows(d: Description, rows: list[list[Panel]], figure: Any) -> None:

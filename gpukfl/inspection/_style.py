@@ -23,12 +23,12 @@ def plain(ax: Any, /) -> None:
     ax.grid(axis="both", lw=0.4, alpha=0.5)
 
 
-def legend(ax: Any, /, **options: Any) -> None:
-    """Name the curves, if there are any with a name."""
+def legend(ax: Any, where: Any = None, /, **options: Any) -> None:
+    """Name the curves of an axes in it, or elsewhere, if there are any with a name."""
     handles, names = ax.get_legend_handles_labels()
     if handles:
         options = {"fontsize": 7, "frameon": False, **options}
-        ax.legend(handles, [short(name, 2 * _LONGEST) for name in names], **options)
+        (where or ax).legend(handles, [short(name, 2 * _LONGEST) for name in names], **options)
 
 
 def whole_steps(axis: Any, /) -> None:

@@ -12,7 +12,7 @@ from gpukfl.inspection._style import BLUE, COLORS, ORANGE, PALE, legend, plain
 
 _RESULTS = ("score", "standard_error", "seconds", "chosen")  # of a trial, beside its setting
 _GROUPS = 4  # of other trials that are told apart
-_SPREAD = 1.0  # below the best score, at which trials are still of interest
+_SPREAD = 1.0  # below the chosen score, down to which others are of interest
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,8 +101,9 @@ class Tuning(Panel):
 
     def draw(self, ax: Any, /) -> Any:
         """Draw the scores of settings like the chosen one, and of the others."""
-        trials = self._drawable
-        chosen = next(t for t in trials if t["chosen"])
+        chosen = next(t for t in self._drawable if t["chosen"])
+        least = chosen["score"] - _SPREAD
+        trials = [trial for trial in self._drawable if trial["score"] >= least]
         own = [t for t in trials if all(t.get(k) == chosen.get(k) for k in self.beside)]
         own.sort(key=lambda trial: trial[self.along])
         self._draw_others(ax, [t for t in trials if t not in own])
@@ -122,7 +123,7 @@ class Tuning(Panel):
             ax.set_xscale("log")
         scores = [trial["score"] for trial in trials]
         room = 0.02 + max(known)
-        ax.set_ylim(max(min(scores), max(scores) - _SPREAD) - room, max(scores) + room)
+        ax.set_ylim(min(scores) - room, max(scores) + room)
         ax.set(
             title=f"Choice of the {self.along.replace('_', ' ')} by held-out rows",
             xlabel=self.along.replace("_", " "),

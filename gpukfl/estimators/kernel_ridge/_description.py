@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from gpukfl.estimators._described import ended_text
@@ -15,9 +14,7 @@ def describe(e: Any, names: Names, /) -> Description:
     panels: tuple[Panel, ...] = ()
     if e.ridge_path_ is not None:
         path = e.ridge_path_
-        pairs = zip(path.ridges, path.scores, strict=True)
-        finite = [(ridge, error) for ridge, error in pairs if math.isfinite(error)]
-        panels = (Ridges(*map(tuple, zip(*finite, strict=True)), e.ridge_),) if finite else ()
+        panels = (Ridges(tuple(path.ridges), tuple(path.scores), e.ridge_),)
     return Description(
         **e._about(names),
         text=f"{kernel} kernel, {count} centres, solver {e.solver_}, ridge {e.ridge_:.3g}",

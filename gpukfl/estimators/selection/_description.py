@@ -52,6 +52,7 @@ def _panels(e: Any, names: Names) -> tuple[Panel, ...]:
         profile_curves(e, names, "Prediction along the selected variables"),
     ]
     if e.path_ is not None:
-        path = (e.path_[key] for key in ("sparsity", "beta", "score"))
-        panels.append(Path(features, *path, e.sparsity_, SCORES[is_classifier(e)]))
+        gammas, beta, scores = (e.path_[key] for key in ("sparsity", "beta", "score"))
+        score = SCORES[is_classifier(e)]
+        panels.append(Path(features, gammas, beta, scores, e.sparsity_, score))
     return (*panels, Objective(tuple(e.history_.objective)))

@@ -52,12 +52,17 @@ def describe(e: Any, names: Names, /) -> Description:
         ),
         products="by blocks",
         facts=facts,
-        note=(
-            "A direction's loadings say how much each feature weighs in it. A profile is the "
-            "prediction along one direction in which the model varies, through the middle of the "
-            "data."
-        ),
+        note=f"A direction's loadings say how much each feature weighs in it. {_note(e)}",
         panels=_panels(e, names, about["tuning"]),
+    )
+
+
+def _note(e: Any) -> str:
+    if isinstance(e.instantiation_, StumpsInstantiation):
+        return "Stumps of a feature add up to a curve: what they do to the prediction along it."
+    return (
+        "A profile is the prediction along one direction in which the model varies, through the "
+        "middle of the data."
     )
 
 
