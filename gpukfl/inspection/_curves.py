@@ -50,7 +50,9 @@ class Curves(Panel):
     @property
     def empty(self) -> str:
         """Why there is nothing to draw."""
-        return "" if self.labels else "no function was learned"
+        if not self.labels:
+            return "no function was learned"
+        return "" if any(np.ptp(v, axis=0).any() for v in self.values) else "every function is flat"
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -14,7 +14,7 @@ from typing import Any
 from gpukfl._version import __version__
 from gpukfl.inspection._description import Described, Description, counted, described
 from gpukfl.inspection._plots import draw_apart
-from gpukfl.inspection._summary import hold_out_text, steps_text
+from gpukfl.inspection._summary import hold_out_text
 from gpukfl.inspection._tuning import Tuning, error_of
 
 _LISTED = 20  # features
@@ -127,8 +127,10 @@ def _picture(d: Description) -> str:
 
 
 def _facts(d: Description) -> str:
-    facts = {**d.facts, "kernel products": d.products, "steps": steps_text(d)}
-    facts["computed on"] = d.place
+    ended = f" ({d.ended})" if d.ended else ""
+    steps = "" if d.n_steps is None else f"{d.n_steps}{ended}"
+    last = {"kernel products": d.products, "steps": steps, "computed on": d.place}
+    facts = {**d.facts, **last}
     rows = (
         f"<tr><td>{html.escape(k)}</td><td>{html.escape(str(v))}</td></tr>"
         for k, v in facts.items()

@@ -11,6 +11,7 @@ from gpukfl.inspection._panels import Panel
 from gpukfl.inspection._style import BLUE, COLORS, ORANGE, PALE, legend, plain
 
 _RESULTS = ("score", "standard_error", "seconds", "chosen")  # of a trial, beside its setting
+_FEWEST = 2  # settings among which there is a choice
 _GROUPS = 4  # of other trials that are told apart
 _SPREAD = 1.0  # below the chosen score, down to which others are of interest
 
@@ -88,8 +89,9 @@ class Tuning(Panel):
     @property
     def empty(self) -> str:
         """Why there is nothing to draw."""
-        few = len([t for t in self._drawable if t["chosen"]]) == 0
-        return f"{self.along} was not tuned" if few else ""
+        chosen = any(trial["chosen"] for trial in self._drawable)
+        known = chosen and len(self._drawable) >= _FEWEST
+        return "" if known else f"{self.along} was not tuned"
 
     @property
     def _scored(self) -> list[Mapping[str, Any]]:
@@ -180,7 +182,7 @@ class Ridges(Panel):
         """Draw the errors, and where the ridge is."""
         ax.plot(self.ridges, self.errors, "o-", ms=4, color=BLUE)
         ax.axvline(self.chosen, color=ORANGE, ls="--", lw=1.2, label="taken")
-        ax.set(title="Choice of the ridge", xlabel="ridge λ", ylabel="error in closed form")
+        ax.set(title="Error by ridge, in closed form", xlabel="ridge λ", ylabel="error")
         ax.set_xscale("log")
         legend(ax)
         plain(ax)
