@@ -105,9 +105,11 @@ class Curves(Panel):
             cell.set_title(short(self.outputs[k]), fontsize="medium")
         for cell in cells[len(shown) :]:
             cell.remove()
-        for cell in cells[: len(shown)][-self.shape[1] :]:
-            cell.set_xlabel(self.xlabel, fontsize="small")
+        lowest = cells[: len(shown)][-self.shape[1] :]
+        for cell in lowest:
             cell.tick_params(labelbottom=True)
+        for cell in lowest[1:2] if len(lowest) == _ACROSS else lowest:
+            cell.set_xlabel(self.xlabel, fontsize="small")
         self._finish(cells[0], figure, loc="outside lower center", ncol=min(len(self.labels), 4))
         return cells[: len(shown)]
 

@@ -548,17 +548,12 @@ def _draw(d: Description, panel: Panel, ax: Any) -> Any:
 def _rows_of(d: Description) -> list[list[Panel]]:
     """Panels in rows of two; one of several pictures, or one that is left, has its own row."""
     rows: list[list[Panel]] = []
-    waiting: list[Panel] = []
     for panel in [one for one in d.panels if not one.empty]:
-        if panel.shape != (1, 1):
+        last = next((row for row in rows if len(row) == 1 and row[0].shape == (1, 1)), None)
+        if panel.shape == (1, 1) and last is not None:
+            last.append(panel)
+        else:
             rows.append([panel])
-            continue
-        waiting.append(panel)
-        if len(waiting) == 2:
-            rows.append(waiting)
-            waiting = []
-    if waiting:
-        rows.append(waiting)
     if not rows:
         msg = f"expected a model that has something to draw, got {d.name}, which has no pictures"
         raise ValueError(msg)

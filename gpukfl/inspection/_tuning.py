@@ -11,6 +11,7 @@ from gpukfl.inspection._panels import Panel
 from gpukfl.inspection._style import BLUE, COLORS, ORANGE, PALE, legend, plain
 
 _RESULTS = ("score", "standard_error", "seconds", "chosen")  # of a trial, beside its setting
+_TICKS = 8  # with numbers of their own
 _FEWEST = 2  # settings among which there is a choice
 _GROUPS = 4  # of other trials that are told apart
 _SPREAD = 1.0  # below the chosen score, down to which others are of interest
@@ -121,8 +122,7 @@ class Tuning(Panel):
             label="as chosen" if len(own) < len(trials) else None,
         )
         ax.plot(*self._points([chosen]), "o", ms=10, mfc="none", mew=1.6, color=ORANGE)
-        if all(trial[self.along] > 0 for trial in trials):
-            ax.set_xscale("log")
+        self._scale(ax, [trial[self.along] for trial in trials])
         scores = [trial["score"] for trial in trials]
         room = 0.02 + max(known)
         ax.set_ylim(min(scores) - room, max(scores) + room)
@@ -134,6 +134,16 @@ class Tuning(Panel):
         legend(ax)
         plain(ax)
         return ax
+
+    def _scale(self, ax: Any, values: list[float]) -> None:
+        """Make the scale logarithmic, with ticks at the values themselves within two decades."""
+        if min(values) <= 0:
+            return
+        ax.set_xscale("log")
+        shown = sorted(set(values))
+        if len(shown) <= _TICKS and shown[-1] < 100 * shown[0]:
+            ax.set_xticks(shown, [f"{value:.2g}" for value in shown])
+            ax.set_xticks([], minor=True)
 
     def _draw_others(self, ax: Any, others: list[Mapping[str, Any]]) -> None:
         groups: dict[str, list[Mapping[str, Any]]] = {}
@@ -184,6 +194,8 @@ class Ridges(Panel):
         ax.axvline(self.chosen, color=ORANGE, ls="--", lw=1.2, label="taken")
         ax.set(title="Error by ridge, in closed form", xlabel="ridge λ", ylabel="error")
         ax.set_xscale("log")
+        if min(self.errors) > 0:
+            ax.set_yscale("log")
         legend(ax)
         plain(ax)
         return ax

@@ -191,7 +191,15 @@ def test_directions_are_those_of_the_estimator(fitted):
     np.testing.assert_array_equal(image, estimator.components_[:5, order].T)
 
 
-# ---------------------------------------------------------------------- noise
+# ---------------------------------------------------------------------- tuning and noise
+
+
+@pytest.mark.parametrize("cut", [True, False])
+def test_tuning_that_was_cut_short_is_said_to_be(fitted, cut):
+    estimator = fitted["hkrr", "regression"].to_host()
+    estimator.tuning_cut_short_ = cut
+    assert ("cut short by max_time" in estimator.summary()) == cut
+    assert ("cut short by max_time" in gpukfl.Model.of(estimator).summary()) == cut
 
 
 def test_noise_is_said_to_be_nothing(tmp_path):

@@ -186,6 +186,19 @@ def test_every_output_has_its_picture_with_one_scale():
         np.testing.assert_allclose(ax.lines[1].get_ydata(), 2 * (k + 1) * t, atol=1e-12)
 
 
+def test_panels_stay_in_their_order_and_rows_are_filled():
+    small = described().panels[0], Heights((1.0, 3.0)), Objective((2.0, 1.0))
+    told = Description(name="Mine", panels=(small[0], curves(3), small[1], small[2]))
+    figure = plot_model(told)
+    figure.draw_without_rendering()
+    place = {ax.get_title(): ax.get_position() for ax in figure.axes}
+    first, second = place["Feature importances"], place["Heights"]
+    assert first.y0 == pytest.approx(second.y0)
+    assert first.x1 < second.x0
+    assert place["Optimisation of the final fit"].y1 < first.y0
+    assert "class 0" in place
+
+
 def test_many_outputs_are_those_that_vary_most_and_the_rest_is_counted():
     told = Description(name="Mine", panels=(curves(8),))
     axes = plot_curves(told)
@@ -281,6 +294,12 @@ def test_the_report_shows_errors_and_seconds(tmp_path):
 def test_tuning_that_was_cut_short_is_said_to_be():
     assert "tuning      cut short by max_time" in summarize(described(cut_short=True))
     assert "cut short" not in summarize(described())
+
+
+def test_ticks_are_at_the_values_that_were_tried():
+    ax = plot_tuning(described())
+    ax.figure.draw_without_rendering()
+    assert [tick.get_text() for tick in ax.get_xticklabels()] == ["0.1", "1"]
 
 
 def test_one_step_is_one_step():

@@ -79,7 +79,7 @@ def _curves(e: Any, names: Names) -> Curves:
         tuple(values for _, values in found.values()),
         names.outputs,
         title="Functions along the learned directions",
-        xlabel="coordinate along the direction, in standard deviations",
+        xlabel="coordinate along it, in standard deviations",
         remark=f"no particle leads along {which}" if missing else "",
     )
 
