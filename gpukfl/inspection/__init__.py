@@ -6,6 +6,7 @@ arrays what there is.
 
 from gpukfl.inspection._curves import Curves, Stumps
 from gpukfl.inspection._description import Description, Names, described
+from gpukfl.inspection._figures import plot_model, plot_panel
 from gpukfl.inspection._panels import (
     Directions,
     Importances,
@@ -21,17 +22,15 @@ from gpukfl.inspection._plots import (
     plot_directions,
     plot_eta,
     plot_importances,
-    plot_model,
     plot_objective,
-    plot_panel,
     plot_path,
-    plot_roc,
     plot_rounds,
     plot_sparsity,
     plot_stumps,
     plot_tuning,
 )
 from gpukfl.inspection._report import write_report
+from gpukfl.inspection._roc import plot_roc
 from gpukfl.inspection._rounds import Path, Rounds
 from gpukfl.inspection._scores import effective_rank, feature_score, leading_directions
 from gpukfl.inspection._shares import Degrees, Eta

@@ -13,7 +13,7 @@ from typing import Any
 
 from gpukfl._version import __version__
 from gpukfl.inspection._description import Described, Description, counted, described
-from gpukfl.inspection._plots import draw_apart
+from gpukfl.inspection._figures import draw_apart
 from gpukfl.inspection._summary import hold_out_text
 from gpukfl.inspection._tuning import Tuning, error_of
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from gpukfl.inspection._description import Description
-from gpukfl.inspection._plots import plot_model, plot_panel
+from gpukfl.inspection._figures import plot_model, plot_panel
 from gpukfl.inspection._report import write_report
 from gpukfl.inspection._summary import summarize
 
