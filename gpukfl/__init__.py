@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from gpukfl._memory import memory_budget
+from gpukfl._saving import saved_by
 from gpukfl._version import __version__
 
 if TYPE_CHECKING:
@@ -75,6 +76,15 @@ __all__ = [
     "load",
     "memory_budget",
 ]
+
+
+def _save(estimator: Any, path: Any) -> None:
+    from gpukfl._model import Model
+
+    Model.of(estimator).save(path)
+
+
+saved_by(_save)  # estimators are below what writes files of them
 
 
 def __getattr__(name: str) -> Any:

@@ -131,6 +131,7 @@ def fit(
         target_kind=target.kind,
         tuning=estimator.tuning_,
         seconds=time.perf_counter() - begun,
+        max_time=max_time,
     )
 
 

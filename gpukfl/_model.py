@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+import time
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
-from sklearn.base import is_classifier
+from sklearn.base import clone, is_classifier
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
 
 from gpukfl._array import Array, to_host
 from gpukfl._columns import numeric_frame
 from gpukfl._persistence import read, write
-from gpukfl._target import host_target
+from gpukfl._registry import METHODS
+from gpukfl._target import host_target, read_target, target_name
+from gpukfl.estimators._described import feature_names, task_text
+from gpukfl.inspection import Description, Shown
+
+_NOT_SAVED = ("estimator", "max_time")
 
 
-@dataclass(eq=False)
-class Model:
+@dataclass(eq=False, repr=False)
+class Model(Shown):
     """A tuned and fitted estimator, and how it came about.
+
+    It is an estimator of scikit-learn too, for its tools: `fit` fits again, with the options that
+    `gpukfl.fit` was given, everything tuned anew; `sklearn.base.clone` gives a model that is not
+    fitted. So `cross_val_score(model, X, y)` judges the whole procedure, with its tuning.
 
     Attributes
     ----------
@@ -37,6 +49,8 @@ class Model:
         Time that tuning and fitting took.
     target_kind : str
         What the target's values were: floats, integers, booleans, categories or text.
+    max_time : float, optional
+        Seconds that `fit` may take to fit again; not kept in files.
     """
 
     estimator: Any
@@ -48,12 +62,134 @@ class Model:
     tuning: list[dict[str, Any]]
     seconds: float
     target_kind: str = ""
+    max_time: float | None = None
 
     def __post_init__(self) -> None:
         self.tuning = [
             {key: value for key, value in trial.items() if key != "estimator"}
             for trial in self.tuning
         ]
+
+    @classmethod
+    def of(cls, estimator: Any, /) -> Self:
+        """Make a model of an estimator that was fitted by itself.
+
+        Parameters
+        ----------
+        estimator : estimator of a method of `gpukfl.fit`
+            Fitted.
+
+        Returns
+        -------
+        Model
+            Of the estimator itself, not of a copy.
+
+        Raises
+        ------
+        TypeError
+            If the estimator is of no method.
+        """
+        task = "classification" if is_classifier(estimator) else "regression"
+        kinds = {row.of(task): method for method, row in METHODS.items()}
+        if type(estimator) not in kinds:
+            names = ", ".join(kind.__name__ for kind in kinds)
+            msg = f"expected an estimator of a method ({names}), got {type(estimator).__name__}"
+            raise TypeError(msg + ": pickle keeps others")
+        check_is_fitted(estimator)
+        return cls(
+            estimator=estimator,
+            method=kinds[type(estimator)],
+            task=task,
+            n_samples=estimator._n_samples,
+            feature_names=list(feature_names(estimator)),
+            target_name="y",
+            tuning=estimator.tuning_,
+            seconds=0.0,
+        )
+
+    # ------------------------------------------------------------------ as an estimator
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit again to other data, with the options that `gpukfl.fit` was given; tunes anew.
+
+        Parameters
+        ----------
+        X : array or frame of shape (n_samples, n_features)
+            As for `gpukfl.fit`.
+        y : array, series or frame of shape (n_samples,) or (n_samples, n_targets)
+            A target for the task of this model.
+        sample_weight : array of shape (n_samples,), optional
+            Weights, at least 0.
+
+        Returns
+        -------
+        self
+            Fitted; as it was on an error.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the data are not as described.
+        """
+        begun = time.perf_counter()
+        X, target = numeric_frame(X), read_target(y, self.task)
+        estimator = clone(self.estimator).set_params(max_time=self.max_time)
+        estimator.fit(X, target.y, sample_weight=sample_weight)
+        self.estimator = estimator.set_params(max_time=None)
+        self.n_samples = estimator._n_samples
+        names = [str(c) for c in X.columns] if hasattr(X, "columns") else None
+        self.feature_names = names or list(feature_names(estimator))
+        self.target_name, self.target_kind = target_name(y) or self.target_name, target.kind
+        self.tuning, self.seconds = estimator.tuning_, time.perf_counter() - begun
+        self.__post_init__()
+        return self
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Give the parameters that `fit` fits again with: the estimator's."""
+        return {**self.estimator.get_params(deep=deep), "max_time": self.max_time}
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters for the next `fit`.
+
+        Raises
+        ------
+        ValueError
+            If the estimator has no such parameter.
+        """
+        self.max_time = params.pop("max_time", self.max_time)
+        self.estimator.set_params(**params)
+        return self
+
+    def __sklearn_clone__(self) -> Self:
+        unfitted = clone(self.estimator)
+        return replace(self, estimator=unfitted, n_samples=0, tuning=[], seconds=0.0)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        try:
+            check_is_fitted(self.estimator)
+        except NotFittedError:
+            return False
+        return True
+
+    def __sklearn_tags__(self) -> Any:
+        return self.estimator.__sklearn_tags__()
+
+    @property
+    def n_features_in_(self) -> int:
+        """Number of features."""
+        return self.estimator.n_features_in_
+
+    @property
+    def feature_names_in_(self) -> np.ndarray:
+        """Names of the features, of a model that was fitted to a frame."""
+        return self.estimator.feature_names_in_
+
+    @property
+    def classes_(self) -> np.ndarray:
+        """Labels, of a classification."""
+        return self.estimator.classes_
+
+    # ------------------------------------------------------------------ predictions
 
     def predict(self, X: Any) -> Array:
         """Predict the target at `X`, of the library that was used in `fit`."""
@@ -92,66 +228,23 @@ class Model:
         order = order[importances[order] > 0] if importances.any() else order
         return [(self.feature_names[k], float(importances[k])) for k in order]
 
-    def summary(self) -> str:
-        """Say in plain text what was fitted, how it went, and what matters."""
-        e = self.estimator
-        score_name = "R²" if self.task == "regression" else "explained Brier score"
-        lines = [
-            f"{type(e).__name__} for {self.target_name}",
-            f"  data        {self.n_samples} samples, {len(self.feature_names)} features",
-            f"  task        {self._task_text()}",
-            f"  model       {e._model_text()}",
-            f"  computed    on {e.place_}, {e._facts()['kernel products']}",
-            f"  fit         {e.n_iter_} steps, {e.status_.lower().replace('_', ' ')}, "
-            f"{self.seconds:.1f} s with tuning",
-        ]
-        chosen = [trial for trial in self.tuning if trial["chosen"]]
-        if chosen:
-            lines.append(
-                f"  hold-out    {score_name} {chosen[0]['score']:.4f}, best of "
-                f"{len(self.tuning)} settings"
-            )
-        plural = "" if e.n_effective_features_ == 1 else "s"
-        lines.append(f"  dimension   {e.n_effective_features_} {e._dimension_name}{plural}")
-        lines.append("  importance")
-        lines += [f"    {name:<24} {value:6.3f}" for name, value in self.most_important()]
-        return "\n".join(lines)
-
-    def _task_text(self) -> str:
-        count = len(self.estimator.classes_) if self.task == "classification" else 0
-        classes = f" of {count} class{'es' if count > 1 else ''}" if count else ""
-        return self.task + classes + (f" ({self.target_kind})" if self.target_kind else "")
-
-    def plot(self) -> Any:
-        """Draw importances, learned directions, shape functions or profiles, and the objective.
+    def describe(self) -> Description:
+        """Say what was learned, as one value.
 
         Returns
         -------
-        matplotlib.figure.Figure
-            Four panels.
-
-        Raises
-        ------
-        ImportError
-            If matplotlib is not installed; says how to install it.
+        Description
+            Words, names and host arrays, made when it is asked for.
         """
-        from gpukfl.inspection import plot_model
+        told = self.estimator._described_as(self.feature_names, self.target_name)
+        return replace(
+            told,
+            task=task_text(self.estimator, self.target_kind),
+            n_samples=self.n_samples,
+            seconds=self.seconds or None,
+        )
 
-        return plot_model(self)
-
-    def report(self, path: str | Path, *, scores: dict[str, float] | None = None) -> None:
-        """Write one HTML file with the summary and the pictures inside.
-
-        Parameters
-        ----------
-        path : str or Path
-            Where to write.
-        scores : dict, optional
-            Named scores to show, for example on held-out rows.
-        """
-        from gpukfl.inspection import write_report
-
-        write_report(self, path, scores=scores or {})
+    # ------------------------------------------------------------------ files
 
     def save(self, path: str | Path) -> None:
         """Write the model to one file that `gpukfl.load` reads anywhere.
@@ -174,10 +267,12 @@ class Model:
 
     def _about(self) -> dict[str, Any]:
         """Give what is known beside the estimator."""
-        names = [field.name for field in fields(self) if field.name != "estimator"]
+        names = [field.name for field in fields(self) if field.name not in _NOT_SAVED]
         return {name: getattr(self, name) for name in names}
 
     def __repr__(self) -> str:
+        if not self.__sklearn_is_fitted__():
+            return f"Model({self.method}, {self.task}, not fitted)"
         return (
             f"Model({self.method}, {self.task}, {self.n_samples} samples, "
             f"{len(self.feature_names)} features)"
@@ -185,7 +280,7 @@ class Model:
 
 
 def load(path: str | Path, /) -> Model:
-    """Read a model that `Model.save` wrote; it predicts for NumPy arrays on any machine.
+    """Read a model that `Model.save` or an estimator's wrote; it predicts on any machine.
 
     Parameters
     ----------

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import gc
 import importlib
+import os
+import sys
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -120,6 +122,15 @@ PLACES = [
 
 
 TESTS = Path(__file__).parent
+os.environ.setdefault("MPLBACKEND", "agg")  # no test opens a window
+
+
+@pytest.fixture(autouse=True)
+def _figures_are_closed():
+    """Let no figure stay, which pyplot would keep, and warn of when there are many."""
+    yield
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
 
 
 def _knows_libraries(path: Path) -> bool:

@@ -32,11 +32,12 @@ LAYER = {
     "solvers": 8,
     "penalties": 8,
     "methods": 9,
-    "inspection": 9,  # scores of arrays; it knows no estimator
+    "inspection": 9,  # scores and pictures of arrays and names; it knows no estimator
     "estimators": 10,
     "_archive": 0,
     "_columns": 0,
     "_replacing": 0,
+    "_saving": 0,
     "_target": 1,
     "datasets": 1,
     "_registry": 11,

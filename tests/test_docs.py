@@ -21,7 +21,7 @@ def blocks(name, language):
         yield text.count("\n", 0, found.start(1)), found[1]
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/quickstart.md"])
+@pytest.mark.parametrize("name", ["README.md", "docs/quickstart.md", "docs/extend/description.md"])
 def test_code_runs(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     found = list(blocks(name, "python"))

@@ -15,7 +15,7 @@ from sklearn.linear_model import Ridge
 import gpukfl
 from gpukfl import _fit
 from gpukfl.cli import main
-from gpukfl.methods import RegFeaL
+from gpukfl.methods import DegreeLaw, RegFeaL
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
@@ -186,7 +186,8 @@ def test_the_summary_says_what_was_done(models):
         f"prediction by {e._last_text()}",
         "numpy cpu, by blocks",
         f"{e.n_iter_} steps, converged",
-        f"R² {best['score']:.4f}, best of {len(model.tuning)} settings",
+        f"R² {best['score']:.3f}",
+        f" of {len(model.tuning)} settings",
         "effective direction",
         *("width", "height"),
     ]:
@@ -204,7 +205,8 @@ def test_a_report_holds_the_numbers(models, kind, tmp_path):
     model.report(tmp_path / "report.html", scores={"accuracy <held out>": 0.987654})
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     e = model.estimator
-    law = {"degree": "degree up to 3", "features": "degree decay 0.3"}.get(kind, e._law_text())
+    law = DegreeLaw(e.degree_decay_, e.max_degree_).described
+    assert law == {"degree": "degree up to 3", "features": "degree decay 0.3"}.get(kind, law)
     for name, fact in [
         ("selection of", "features"),
         ("Hermite features", len(e.multi_indices_)),

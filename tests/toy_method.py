@@ -20,6 +20,7 @@ from gpukfl.estimators._learner import Learner
 from gpukfl.estimators._samples import Splits
 from gpukfl.estimators._search import Search, untried
 from gpukfl.estimators._validation import check_number, check_switch, validate_samples
+from gpukfl.inspection import Description, Importances
 
 RIDGES = (1e-3, 1e-2, 1e-1, 1.0)
 
@@ -126,6 +127,14 @@ class RidgeBase(LinearFeatures, Learner):
         self.intercept_, self.ridge_ = back(problem.y_mean), choice.setting
         self._keep_directions(to_host(W))
         self._keep_steps(history, status, (Status.CONVERGED,))
+
+    def _describe(self, names, /):
+        features, importances = names.features, self.feature_importances_
+        return Description(
+            **self._about_fit(names, along="ridge", beside=()),
+            text=f"ridge {self.ridge_:.3g}",
+            panels=(Importances(features, importances, "coefficients"),),
+        )
 
     def _predict(self, X, method):
         check_is_fitted(self)

@@ -31,6 +31,7 @@ from gpukfl.estimators._declared import (
     Text,
     Whole,
 )
+from gpukfl.estimators._described import DescribedEstimator
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._validation import (
     check_finite_prediction,
@@ -174,7 +175,7 @@ class ArrayRegressor(RegressorMixin):
         return float(r2_score(truth, to_host(self.predict(X)), sample_weight=sample_weight))
 
 
-class HostPickled(BaseEstimator):
+class HostPickled(DescribedEstimator, BaseEstimator):
     """An estimator whose pickle holds NumPy arrays only, and loads without a GPU library."""
 
     _library: str

@@ -12,14 +12,16 @@ from sklearn.utils.validation import check_is_fitted
 from gpukfl._array import Array, array_namespace, beside, like, to_host
 from gpukfl._rows import Rows
 from gpukfl.estimators._declared import FLOAT, Declared, Items, Number, Numbers, Whole
+from gpukfl.estimators._described import DescribedMethod
 from gpukfl.estimators._validation import check_finite_prediction, validate_samples
-from gpukfl.inspection import effective_rank, leading_directions
+from gpukfl.inspection import Curves, Names, direction_name, effective_rank, leading_directions
+
+_PROFILES = 5  # that can be told apart
 
 
-class LinearFeatures(TransformerMixin):
+class LinearFeatures(DescribedMethod, TransformerMixin):
     """Learned directions: their importances, and the projection on them."""
 
-    _dimension_name = "effective direction"
     _attributes: ClassVar[dict[str, Declared]] = {
         "feature_matrix_": Numbers(FLOAT, ("n_features", "n_features")),
         "feature_importances_": Numbers(FLOAT, ("n_features",)),
@@ -124,3 +126,19 @@ class DirectionProfiles(LinearFeatures):
             flat = flat * host.scale_ + host.mean_
         values = host._evaluate(flat.astype(host.coef_.dtype))
         return steps, values.reshape(len(steps), points, host.coef_.shape[1])
+
+
+def profile_curves(
+    host: Any, names: Names, title: str = "Prediction along the learned directions", /
+) -> Curves:
+    """Give the profiles of an estimator whose arrays are NumPy's, as a picture shows them."""
+    steps, values = host.profiles(_PROFILES)
+    return Curves(
+        tuple(direction_name(names.features, host.components_, k) for k in range(len(steps))),
+        tuple(steps),
+        tuple(values),
+        names.outputs,
+        title=title,
+        xlabel="coordinate along it, in standard deviations",
+        ylabel="prediction of",
+    )

@@ -1,25 +1,81 @@
-"""Scores, pictures and reports of what was learned."""
+"""Scores, pictures and reports of what was learned.
 
-from gpukfl.inspection._plots import plot_model
-from gpukfl.inspection._regfeal_plots import plot_degrees, plot_eta
+They know no estimator: what is fitted gives a `Description`, which says in words, names and host
+arrays what there is.
+"""
+
+from gpukfl.inspection._curves import Curves, Stumps
+from gpukfl.inspection._description import Description, Names, described
+from gpukfl.inspection._figures import plot_model, plot_panel
+from gpukfl.inspection._panels import (
+    Directions,
+    Importances,
+    Objective,
+    Panel,
+    direction_name,
+)
+from gpukfl.inspection._parameters import Bound, Sparsity
+from gpukfl.inspection._plots import (
+    plot_bound,
+    plot_curves,
+    plot_degrees,
+    plot_directions,
+    plot_eta,
+    plot_importances,
+    plot_objective,
+    plot_path,
+    plot_rounds,
+    plot_sparsity,
+    plot_stumps,
+    plot_tuning,
+)
 from gpukfl.inspection._report import write_report
+from gpukfl.inspection._roc import plot_roc
+from gpukfl.inspection._rounds import Path, Rounds
 from gpukfl.inspection._scores import effective_rank, feature_score, leading_directions
-from gpukfl.inspection._selection_plots import plot_path, plot_roc, plot_rounds
-from gpukfl.inspection._weighting_plots import plot_bound, plot_sparsity, plot_stumps, plot_tuning
+from gpukfl.inspection._shares import Degrees, Eta
+from gpukfl.inspection._shown import Shown
+from gpukfl.inspection._summary import summarize
+from gpukfl.inspection._tuning import Ridges, Tuning
 
 __all__ = [
+    "Bound",
+    "Curves",
+    "Degrees",
+    "Description",
+    "Directions",
+    "Eta",
+    "Importances",
+    "Names",
+    "Objective",
+    "Panel",
+    "Path",
+    "Ridges",
+    "Rounds",
+    "Shown",
+    "Sparsity",
+    "Stumps",
+    "Tuning",
+    "described",
+    "direction_name",
     "effective_rank",
     "feature_score",
     "leading_directions",
     "plot_bound",
+    "plot_curves",
     "plot_degrees",
+    "plot_directions",
     "plot_eta",
+    "plot_importances",
     "plot_model",
+    "plot_objective",
+    "plot_panel",
     "plot_path",
     "plot_roc",
     "plot_rounds",
     "plot_sparsity",
     "plot_stumps",
     "plot_tuning",
+    "summarize",
     "write_report",
 ]

@@ -6,13 +6,18 @@ import base64
 import html
 import io
 import platform
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from gpukfl._version import __version__
-from gpukfl.inspection._plots import plot_model
+from gpukfl.inspection._description import Described, Description, counted, described
+from gpukfl.inspection._figures import draw_apart
+from gpukfl.inspection._summary import hold_out_text
+from gpukfl.inspection._tuning import Tuning, error_of
 
+_LISTED = 20  # features
 _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>{title}</title><style>
@@ -25,56 +30,56 @@ h1 {{ font-size: 1.6rem; margin-bottom: 0; }} h2 {{ font-size: 1.15rem; margin-t
 table {{ border-collapse: collapse; }} td, th {{ padding: .25rem .9rem .25rem 0; text-align: left;
   border-bottom: 1px solid #ddd; font-variant-numeric: tabular-nums; }}
 tr.chosen {{ font-weight: 600; color: #31688e; }} img {{ width: 100%; }}
+.caveat {{ border-left: 4px solid #a33b3b; padding: .4rem .8rem; background: #faf0f0; }}
 .note {{ color: #666; font-size: .9rem; }} pre {{ background: #f6f6f6; padding: .8rem; }}
 </style></head><body>
 <h1>{title}</h1><p class="note">{subtitle}</p>
-<div class="scores">{scores}</div>
-<h2>What was learned</h2><img alt="Feature importances, learned directions or scores, shape
-functions or profiles, and objective" src="data:image/png;base64,{picture}">
-<p class="note">Importances, directions and projections are in standard deviations of the features.
-{curves_note}</p>
-<h2>The model</h2><table>{facts}</table>
-{tuning}
-<h2>Most important features</h2>
-<table><tr><th>feature</th><th>importance</th></tr>{features}</table>
-<p class="note">Written {date} by gpukfl {version}, Python {python}.</p>
+{caveat}<div class="scores">{scores}</div>
+{picture}<h2>The model</h2><table>{facts}</table>
+{tuning}{features}<p class="note">Written {date} by gpukfl {version}, Python {python}.</p>
 </body></html>
+"""
+_PICTURE = """<h2>What was learned</h2><img alt="{alt}" src="data:image/png;base64,{data}">
+<p class="note">Importances, directions and projections are in standard deviations of the features.
+{note}</p>
+"""
+_FEATURES = """<h2>Most important features</h2>
+{caveat}<table><tr><th>feature</th><th>importance</th></tr>{rows}</table>
 """
 
 
-def write_report(model: Any, path: str | Path, /, *, scores: dict[str, float]) -> None:
-    """Write `model` as one HTML page with the pictures inside.
+def write_report(
+    of: Described | Description, path: str | Path, /, *, scores: Mapping[str, float]
+) -> None:
+    """Write one HTML page that says and shows what was learned, with the pictures inside.
 
     Parameters
     ----------
-    model : Model
-        A fitted model.
+    of : estimator, Model or Description
+        Fitted.
     path : str or Path
         Where to write.
     scores : dict
         Named scores for the top of the page.
+
+    Raises
+    ------
+    ImportError
+        If there are pictures to draw, and matplotlib is not installed.
+    OSError
+        If the page cannot be written.
     """
-    shown = dict(scores)
-    chosen = [trial for trial in model.tuning if trial["chosen"]]
-    name = "R²" if model.task == "regression" else "explained Brier score"
-    if chosen:
-        shown[f"{name} in tuning"] = chosen[0]["score"]
-    shown[f"{model.estimator._dimension_name}s"] = model.estimator.n_effective_features_
+    d = described(of)
+    caveat = f'<p class="caveat">{html.escape(_sentence(d.caveat))}</p>' if d.caveat else ""
     page = _PAGE.format(
-        title=html.escape(f"{model.target_name}: {type(model.estimator).__name__}"),
-        subtitle=html.escape(
-            f"{model.task} on {model.n_samples:,} samples and {len(model.feature_names)} features, "
-            f"{model.seconds:.1f} s"
-        ),
-        scores="".join(_score(label, value) for label, value in shown.items()),
-        picture=_picture(model),
-        curves_note=model.estimator._curves_note,
-        facts=_facts(model),
-        tuning=_tuning(model, name),
-        features="".join(
-            f"<tr><td>{html.escape(feature)}</td><td>{value:.3f}</td></tr>"
-            for feature, value in model.most_important(20)
-        ),
+        title=html.escape(f"{d.target}: {d.name}"),
+        subtitle=html.escape(_subtitle(d)),
+        caveat=caveat,
+        scores="".join(_score(label, value) for label, value in _scores(d, scores).items()),
+        picture=_picture(d),
+        facts=_facts(d),
+        tuning="" if d.tuning is None else _tuning(d.tuning, d.seconds),
+        features=_features(d),
         date=datetime.now().astimezone().strftime("%Y-%m-%d %H:%M"),
         version=__version__,
         python=platform.python_version(),
@@ -82,49 +87,102 @@ def write_report(model: Any, path: str | Path, /, *, scores: dict[str, float]) -
     Path(path).write_text(page, encoding="utf-8")
 
 
-def _score(label: str, value: float) -> str:
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def _subtitle(d: Description) -> str:
+    sizes = [
+        "" if count is None else counted(count, what).replace(str(count), f"{count:,}", 1)
+        for count, what in ((d.n_samples, "sample"), (d.n_features, "feature"))
+    ]
+    size = " and ".join(filter(None, sizes))
+    time = "" if d.seconds is None else f"{d.seconds:.1f} s"
+    return ", ".join(filter(None, [" on ".join(filter(None, [d.task, size])), time]))
+
+
+def _scores(d: Description, scores: Mapping[str, float]) -> dict[str, Any]:
+    shown: dict[str, Any] = dict(scores)
+    if d.tuning is not None and d.tuning.chosen is not None:
+        shown[f"hold-out {d.tuning.score} in tuning"] = d.tuning.shown_score
+    if d.dimension is not None:
+        count, what = d.dimension
+        shown[counted(count, what).partition(" ")[2]] = count
+    return shown
+
+
+def _score(label: str, value: Any) -> str:
     shown = f"{value:.4f}" if isinstance(value, float) else str(value)
     return f'<div class="score"><b>{shown}</b>{html.escape(label)}</div>'
 
 
-def _picture(model: Any) -> str:
+def _picture(d: Description) -> str:
+    panels = [panel.name for panel in d.panels if not panel.empty]
+    if not panels:
+        return ""
     buffer = io.BytesIO()
-    plot_model(model).savefig(buffer, format="png", dpi=120)
-    return base64.b64encode(buffer.getvalue()).decode()
+    draw_apart(d).savefig(buffer, format="png", dpi=120)
+    data = base64.b64encode(buffer.getvalue()).decode()
+    return _PICTURE.format(alt=", ".join(panels), data=data, note=html.escape(d.note))
 
 
-def _facts(model: Any) -> str:
-    e = model.estimator
-    facts = e._facts() | {
-        "steps": f"{e.n_iter_} ({e.status_.lower().replace('_', ' ')})",
-        "computed on": e.place_,
-    }
-    rows = (f"<tr><td>{k}</td><td>{html.escape(str(v))}</td></tr>" for k, v in facts.items())
+def _facts(d: Description) -> str:
+    ended = f" ({d.ended})" if d.ended else ""
+    steps = "" if d.n_steps is None else f"{d.n_steps}{ended}"
+    last = {"kernel products": d.products, "steps": steps, "computed on": d.place}
+    facts = {**d.facts, **last}
+    rows = (
+        f"<tr><td>{html.escape(k)}</td><td>{html.escape(str(v))}</td></tr>"
+        for k, v in facts.items()
+        if v != ""
+    )
     return "".join(rows)
 
 
-def _tuning(model: Any, name: str) -> str:
-    if not model.tuning:
+def _features(d: Description) -> str:
+    if d.importances is None:
         return ""
-    settings = [
-        key
-        for key in model.tuning[0]
-        if key not in ("score", "chosen") and any(t[key] is not None for t in model.tuning)
-    ]
-    trials = sorted(model.tuning, key=lambda trial: [_order(trial[key]) for key in settings])
-    head = "".join(f"<th>{_HEADS.get(key, key)}</th>" for key in settings)
+    rows = "".join(
+        f"<tr><td>{html.escape(feature)}</td><td>{value:.3f}</td></tr>"
+        for feature, value in d.importances.leading(_LISTED)
+    )
+    caveat = '<p class="note">They mean nothing here: see above.</p>\n' if d.caveat else ""
+    return _FEATURES.format(rows=rows, caveat=caveat)
+
+
+def _tuning(tuning: Tuning, seconds: float | None) -> str:
+    if not tuning.trials:
+        return ""
+    keys = tuning.settings
+    results = {f"hold-out {tuning.score}": _score_cell}
+    if tuning.seconds is not None:
+        results["seconds"] = lambda trial: _cell(trial.get("seconds"))
+    trials = sorted(tuning.trials, key=lambda trial: [_order(trial.get(key)) for key in keys])
+    head = "".join(f"<th>{html.escape(_HEADS.get(key, key))}</th>" for key in [*keys, *results])
     rows = "".join(
         f'<tr class="{"chosen" if trial["chosen"] else ""}">'
-        + "".join(f"<td>{_cell(trial[key])}</td>" for key in settings)
-        + f"<td>{'stopped' if trial['score'] is None else format(trial['score'], '.4f')}</td></tr>"
+        + "".join(f"<td>{_cell(trial.get(key))}</td>" for key in keys)
+        + "".join(f"<td>{show(trial)}</td>" for show in results.values())
+        + "</tr>"
         for trial in trials
     )
-    return f"<h2>Tuning</h2><table><tr>{head}<th>hold-out {name}</th></tr>{rows}</table>"
+    said = [hold_out_text(tuning, seconds), "cut short by max_time" if tuning.cut_short else ""]
+    note = "; ".join(filter(None, said))
+    said_of_it = f'<p class="note">{html.escape(_sentence(note))}</p>' if note else ""
+    return f"<h2>Tuning</h2>{said_of_it}<table><tr>{head}</tr>{rows}</table>\n"
 
 
-def _order(value: Any) -> tuple[bool, Any]:
-    """Key to sort settings by, of which some may not apply."""
-    return (False, 0) if value is None else (True, value)
+def _score_cell(trial: Mapping[str, Any]) -> str:
+    if trial["score"] is None:
+        return "stopped"
+    error = error_of(trial)
+    return f"{trial['score']:.4f}" + ("" if error is None else f" ± {error:.4f}")
+
+
+def _order(value: Any) -> tuple[bool, bool, Any]:
+    """Key to sort settings by, of which some may not apply, and some are words."""
+    text = isinstance(value, str)
+    return (False, False, 0) if value is None else (True, text, value)
 
 
 _HEADS = {

@@ -390,7 +390,7 @@ def test_a_constant_target_learns_nothing_and_says_so(make):
         model = make(n_components="auto", ridge="auto").fit(X, y)
     assert set(model.predict(NEW)) == {y[0]}
     assert (model.n_iter_, model.status_, model.tuning_) == (0, "CONVERGED", [])
-    assert "map: not optimised" in model._model_text()
+    assert "map: not optimised" in model.describe().text
     assert np.all(np.isfinite(model.transform(NEW)))
 
 

@@ -68,7 +68,7 @@ def test_of_noise_no_map_is_learned():
     assert max(trial["score"] for trial in model.tuning_) < 0.3
     assert not chosen(model)["learned"]
     assert (model.learned_, model.n_iter_, model.status_) == (False, 0, "CONVERGED")
-    assert "the best start: optimising gained nothing" in model._model_text()
+    assert "the best start: optimising gained nothing" in model.describe().text
     given = regressor(n_components=D, max_iter=10).fit(X, noise)  # nothing to choose: it learns
     assert (given.learned_, given.n_iter_ > 0) == (True, True)
 
@@ -130,7 +130,7 @@ def test_an_interruption_while_tuning_is_a_usable_model(monkeypatch, after):
     with pytest.warns(ConvergenceWarning, match="interrupted: the best iterate so far is kept"):
         model = regressor(n_components="auto", ridge="auto").fit(X, Y)
     assert (model.status_, model.n_iter_) == ("INTERRUPTED", 0)
-    assert "gained nothing" not in model._model_text()  # which was not seen
+    assert "gained nothing" not in model.describe().text  # which was not seen
     np.testing.assert_allclose(model.predict(NEW), formula(model, NEW)[:, 0], atol=1e-6)
     assert sum(trial["chosen"] for trial in model.tuning_) == min(1, len(model.tuning_))
 

@@ -337,7 +337,7 @@ def test_where_nothing_is_selected_the_mean_is_predicted(make, sparsity):
     assert not model.feature_importances_.any()
     assert model.profiles(points=4)[1].shape == (0, 4, 1)
     assert model.rounds_[0]["highest_left"] <= model.rounds_[0]["sparsity"]
-    assert "0 of 5 variables" in model._model_text()
+    assert "0 of 5 variables" in model.describe().text
 
 
 @pytest.mark.parametrize("make", [selector, classifier])

@@ -8,7 +8,7 @@ from sklearn.metrics import roc_auc_score, roc_curve
 
 import gpukfl
 from gpukfl.inspection import plot_path, plot_roc, plot_rounds
-from gpukfl.inspection._selection_plots import level_color
+from gpukfl.inspection._style import level_color
 
 matplotlib = pytest.importorskip("matplotlib")
 from matplotlib.colors import to_hex  # noqa: E402
@@ -50,7 +50,7 @@ def test_rounds_show_scores_and_thresholds(models, ax):
     model = models["rounds"]
     e = model.estimator
     assert e.levels_[[4, 9]].tolist() == [1, 2]
-    plot_rounds(ax, model)
+    plot_rounds(model, ax=ax)
     drawn(ax)
     labels = [tick.get_text() for tick in ax.get_yticklabels()][::-1]
     assert labels[:2] == ["x4", "x9"]  # by round, the first on top
@@ -69,17 +69,19 @@ def test_rounds_show_scores_and_thresholds(models, ax):
     assert ax.get_xscale() == "log"
 
 
-@pytest.mark.parametrize("kind", ["nothing", "constant"])
-def test_rounds_are_drawn_where_nothing_was_selected(models, kind, ax):
-    plot_rounds(ax, models[kind])
+def test_rounds_are_drawn_where_nothing_was_selected(models, ax):
+    plot_rounds(models["nothing"], ax=ax)
     drawn(ax)
     points = ax.collections[0].get_offsets()
-    assert (len(points), len(ax.lines)) == ((15, 1) if kind == "nothing" else (0, 0))
-    if kind == "nothing":
-        leading = np.sort(models[kind].estimator.scores_)[-15:]
-        np.testing.assert_allclose(points[:, 0], leading)
-        assert {to_hex(color) for color in ax.collections[0].get_facecolors()} == {"#bbbbbb"}
-    assert [text.get_text() for text in ax.texts] == ([] if len(points) else ["no scores"])
+    assert (len(points), len(ax.lines)) == (15, 1)
+    leading = np.sort(models["nothing"].estimator.scores_)[-15:]
+    np.testing.assert_allclose(points[:, 0], leading)
+    assert {to_hex(color) for color in ax.collections[0].get_facecolors()} == {"#bbbbbb"}
+
+
+def test_there_is_nothing_to_draw_without_scores(models, ax):
+    with pytest.raises(ValueError, match=r"to draw, got .*: no variable has a score"):
+        plot_rounds(models["constant"], ax=ax)
 
 
 def test_many_rounds_have_colors():
@@ -91,7 +93,7 @@ def test_many_rounds_have_colors():
 def test_a_path_shows_weights_and_scores(models, ax):
     model = models["path"]
     path = model.estimator.path_
-    plot_path(ax, model)
+    plot_path(model, ax=ax)
     drawn(ax)
     curves = {line.get_label(): line for line in ax.lines if line.get_label().startswith("x")}
     assert 1 <= len(curves) <= 8
@@ -108,17 +110,20 @@ def test_a_path_shows_weights_and_scores(models, ax):
 
 @pytest.mark.parametrize("kind", ["rounds", "nothing", "constant"])
 def test_a_model_without_a_path_is_named(models, kind, ax):
-    with pytest.raises(ValueError, match="expected a model with a path, got path_ None"):
-        plot_path(ax, models[kind])
+    with pytest.raises(
+        ValueError, match="expected a model with path to draw, got KernelFeatureSelector: which"
+    ):
+        plot_path(models[kind], ax=ax)
 
 
 def test_the_area_is_that_of_scikit_learn(models, ax):
     truth = np.isin(np.arange(P), [4, 9])
     scores = models["rounds"].estimator.scores_
-    assert plot_roc(ax, scores, truth) == roc_auc_score(truth, scores) == 1.0
+    assert plot_roc(scores, truth, ax=ax) is ax
+    assert roc_auc_score(truth, scores) == 1.0
     noise = np.round(RNG.standard_normal(P), 1)  # with ties
-    area = plot_roc(ax, noise, truth, label="noise")
-    assert area == roc_auc_score(truth, noise)
+    plot_roc(noise, truth, label="noise", ax=ax)
+    area = roc_auc_score(truth, noise)
     drawn(ax)
     assert [line.get_label() for line in ax.lines] == ["area 1.000", f"noise, area {area:.3f}"]
     false_rate, true_rate, _ = roc_curve(truth, noise)
@@ -129,14 +134,15 @@ def test_the_area_is_that_of_scikit_learn(models, ax):
 def test_every_library_has_a_roc_curve(on, ax):
     scores = np.array([3.0, -1.0, 2.0, 0.5])
     truth = on.xp.asarray([True, False, False, True], device=on.device)
-    assert plot_roc(ax, on.put(scores), truth) == 0.75
-    assert plot_roc(ax, scores.tolist(), [1, 0, 0, 1]) == 0.75
+    plot_roc(on.put(scores), truth, ax=ax)
+    plot_roc(scores.tolist(), [1, 0, 0, 1], ax=ax)
+    assert [line.get_label() for line in ax.lines] == ["area 0.750"] * 2
 
 
 @pytest.mark.parametrize(("truth", "count"), [([True] * 4, 4), ([False] * 4, 0)])
 def test_truths_of_one_kind_are_named(ax, truth, count):
     with pytest.raises(ValueError, match=f"some true and some false variables, got {count} of 4"):
-        plot_roc(ax, np.arange(4.0), truth)
+        plot_roc(np.arange(4.0), truth, ax=ax)
 
 
 def test_models_of_torch_are_drawn(ax, torch):
@@ -147,7 +153,8 @@ def test_models_of_torch_are_drawn(ax, torch):
         sparsity="tune",
         n_sparsities=3,
     )
-    plot_rounds(ax, model)
-    plot_path(ax.figure.add_subplot(), model)
-    assert plot_roc(ax, model.estimator.scores_, np.isin(np.arange(P), [4, 9])) > 0.9
+    plot_rounds(model, ax=ax)
+    plot_path(model, ax=ax.figure.add_subplot())
+    area = plot_roc(model.estimator.scores_, np.isin(np.arange(P), [4, 9]))
+    assert float(area.lines[0].get_label().split()[1]) > 0.9
     drawn(ax)

@@ -26,8 +26,10 @@ from gpukfl.estimators._validation import (
     validate_samples,
 )
 from gpukfl.estimators.bkernn._attributes import ATTRIBUTES, RULES, TRIED
+from gpukfl.estimators.bkernn._description import describe
 from gpukfl.estimators.bkernn._problem import Knots, Problem, Setting
 from gpukfl.estimators.bkernn._search import BKerNN, name_of
+from gpukfl.inspection import Description, Names
 from gpukfl.methods import BKerNNFit, ShapeFunctions
 from gpukfl.penalties import PENALTIES, Penalty
 from gpukfl.solvers import ProximalGradient
@@ -154,28 +156,8 @@ class BKerNNBase(LinearFeatures, Learner):
 
     # ------------------------------------------------------------------ description
 
-    _panels = ("importances", "directions", "shapes", "objective")
-    _map_norms = "row norms of W"
-    _curves_note = (
-        "A direction's loadings say how much each feature weighs in it. A shape function is what "
-        "one particle adds to the prediction along its projection."
-    )
-
-    def _model_text(self) -> str:
-        return f"{self.W_.shape[1]} particles, penalty {self.penalty_}, ridge {self.ridge_:.3g}"
-
-    def _facts(self) -> dict[str, Any]:
-        """Give what a report says of the model."""
-        exact = "exact"
-        if self.n_knots_ is not None:
-            exact = f"binned on {self.n_knots_} knots, relative error {self.knots_error_:.1e}"
-        return {
-            "particles": self.W_.shape[1],
-            "penalty": self.penalty_,
-            "ridge": f"{self.ridge_:.4g}",
-            "kernel products": exact,
-            "residual of the last solve": f"{self.solve_residual_:.1e}",
-        }
+    def _describe(self, names: Names, /) -> Description:
+        return describe(self, names)
 
     # ------------------------------------------------------------------ prediction
 

@@ -28,6 +28,7 @@ from gpukfl.estimators._validation import (
     check_switch,
     validate_samples,
 )
+from gpukfl.estimators.hkrr._description import describe
 from gpukfl.estimators.hkrr._problem import (
     CENTERS,
     FIT_SHARE,
@@ -37,6 +38,7 @@ from gpukfl.estimators.hkrr._problem import (
     truncated,
 )
 from gpukfl.estimators.hkrr._search import FEWEST, HKRRSearch, Setting
+from gpukfl.inspection import Description, Names
 from gpukfl.kernels import Kernel, make_kernel
 from gpukfl.methods import SELECTIONS, HKRRFit
 from gpukfl.operators import KernelOperator
@@ -260,38 +262,8 @@ class HKRRBase(LinearFeatures, HostPickled):
 
     # ------------------------------------------------------------------ description
 
-    _panels = ("importances", "directions", "profiles", "objective")
-    _map_norms = "column norms of B"
-    _curves_note = (
-        "A direction's loadings say how much each feature weighs in it. A profile is the "
-        "prediction along one learned direction, through the middle of the centres."
-    )
-
-    def _model_text(self) -> str:
-        start = "" if self.learned_ else f" (map: {self._map_text()})"
-        return (
-            f"{type(self.kernel_).__name__} kernel of {self.B_.shape[0]} components{start}, "
-            f"{self.centers_.shape[0]} centres, ridge {self.ridge_:.3g}"
-        )
-
-    def _map_text(self) -> str:
-        if self.learned_:
-            return "optimised"
-        gained_nothing = self.tuning_ and self.status_ == Status.CONVERGED.name
-        return "the best start: optimising gained nothing" if gained_nothing else "not optimised"
-
-    def _facts(self) -> dict[str, Any]:
-        """Give what a report says of the model."""
-        return {
-            "kernel": type(self.kernel_).__name__,
-            "components": self.B_.shape[0],
-            "map": self._map_text(),
-            "centres": self.centers_.shape[0],
-            "ridge": f"{self.ridge_:.4g}",
-            "lengthscale": f"{self.lengthscale_:.4g}",
-            "jitter": f"{self.jitter_:.1e}",
-            "kernel products": "by blocks",
-        }
+    def _describe(self, names: Names, /) -> Description:
+        return describe(self, names)
 
     def profiles(self, count: int = 5, points: int = 100) -> tuple[np.ndarray, np.ndarray]:
         """Predict along the leading directions, through the mean of the centres.

@@ -32,7 +32,9 @@ from gpukfl.estimators._validation import (
     check_switch,
     validate_samples,
 )
+from gpukfl.estimators.kernel_ridge._description import describe
 from gpukfl.estimators.kernel_ridge._method import KernelRidgeProblem, KernelRidgeSettings
+from gpukfl.inspection import Description, Names
 from gpukfl.kernels import Kernel, make_kernel
 from gpukfl.methods import SELECTIONS, SOLVERS, KernelRidgeFit
 from gpukfl.operators import KernelOperator
@@ -129,6 +131,13 @@ class KernelRidgeBase(Learner):
                 "the lengthscale may be too long" if lowest else "give one of your own"
             )
             warn(msg)
+
+    # ------------------------------------------------------------------ description
+
+    def _describe(self, names: Names, /) -> Description:
+        return describe(self, names)
+
+    # ------------------------------------------------------------------ prediction
 
     def _predict(self, X: Any, method: str) -> Array:
         """Fitted functions at `X`: (n, t)."""

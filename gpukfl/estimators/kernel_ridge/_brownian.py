@@ -26,6 +26,8 @@ from gpukfl.estimators._validation import (
     check_switch,
     validate_samples,
 )
+from gpukfl.estimators.kernel_ridge._description import describe_brownian
+from gpukfl.inspection import Description, Names
 from gpukfl.kernels import Brownian
 from gpukfl.methods import RidgeSystem, paper_ridge
 from gpukfl.operators import KernelMatrix, KernelOperator
@@ -190,6 +192,9 @@ class BrownianKernelRidge(ArrayRegressor, Learner):
         if fit.status is not Status.CONVERGED:
             msg = f"relative residual {self.solve_residual_:.1e}: {fit.status.value}"
             warn(msg, ConvergenceWarning)
+
+    def _describe(self, names: Names, /) -> Description:
+        return describe_brownian(self, names)
 
     def _predict(self, X: Any, method: str) -> Array:
         """Fitted functions at `X`: (n, t)."""

@@ -38,9 +38,11 @@ from gpukfl.estimators._validation import (
     check_switch,
     validate_samples,
 )
+from gpukfl.estimators.regfeal._description import describe
 from gpukfl.estimators.regfeal._fold import Point
 from gpukfl.estimators.regfeal._retraining import HERMITE, Coordinates, Retraining
 from gpukfl.estimators.regfeal._search import RegFeaLSearch
+from gpukfl.inspection import Description, Names
 from gpukfl.methods import (
     DegreeLaw,
     RegFeaL,
@@ -334,13 +336,8 @@ class RegFeaLBase(DirectionProfiles, Retraining, HostPickled):
 
     # ------------------------------------------------------------------ description
 
-    _panels = ("importances", "directions", "profiles", "eta", "degrees", "objective")
-    _map_norms = "root mean squares of the derivatives"
-    _dimension_name = "effective direction"
-    _curves_note = (
-        "A direction's loadings say how much each feature weighs in it. A profile is the "
-        "prediction along one learned direction, through the middle of the data."
-    )
+    def _describe(self, names: Names, /) -> Description:
+        return describe(self, names)
 
     @property
     def n_features_estimated_(self) -> int:
@@ -348,25 +345,3 @@ class RegFeaLBase(DirectionProfiles, Retraining, HostPickled):
         check_is_fitted(self)
         shares = to_host(self.importances_)
         return int(np.sum(shares >= (1.0 - 1e-9) / len(shares)))
-
-    def _model_text(self) -> str:
-        count = self.multi_indices_.shape[0]
-        return (
-            f"{count} Hermite features, {self._law_text()}, strength {self.strength_:g}, "
-            f"prediction by {self._last_text()}"
-        )
-
-    def _law_text(self) -> str:
-        return DegreeLaw(self.degree_decay_, self.max_degree_).described
-
-    def _facts(self) -> dict[str, Any]:
-        """Give what a report says of the model."""
-        return {
-            "selection of": self.selection,
-            "Hermite features": self.multi_indices_.shape[0],
-            "law of the tuples": self._law_text(),
-            "strength μ": f"{self.strength_:g} of d^-(2-r)/r",
-            "prediction by": self._last_text(),
-            "largest degree": int(to_host(self.multi_indices_).sum(axis=1).max(initial=0)),
-            "kernel products": "by blocks",
-        }

@@ -17,12 +17,14 @@ from gpukfl._array import (
     like,
     to_host,
 )
+from gpukfl.estimators._described import DescribedMethod
 from gpukfl.estimators._validation import validate_samples
-from gpukfl.estimators.selection._problem import selection_kernel
+from gpukfl.estimators.selection._description import describe
+from gpukfl.inspection import Description, Names
 from gpukfl.kernels import Kernel
 
 
-class SelectedVariables(SelectorMixin):
+class SelectedVariables(DescribedMethod, SelectorMixin):
     """The selected columns of data, and what the model makes of them."""
 
     kernel: str | Kernel
@@ -101,35 +103,8 @@ class SelectedVariables(SelectorMixin):
 
     # ------------------------------------------------------------------ description
 
-    _panels = ("importances", "rounds", "profiles", "objective")
-    _map_norms = "error that permuting adds"
-    _dimension_name = "selected variable"
-    _curves_note = (
-        "A variable enters in the first round in which its score exceeds the threshold γ. A "
-        "profile is the prediction along one selected variable, the others at the middle of the "
-        "centres."
-    )
-
-    def _model_text(self) -> str:
-        last = "the mean" if self.dual_coef_ is None else f"{type(self.kernel_).__name__} kernel"
-        rounds = int(to_host(self.levels_).max(initial=0))
-        return (
-            f"{self.n_effective_features_} of {self.n_features_in_} variables in {rounds} "
-            f"round{'' if rounds == 1 else 's'}, then {last}"
-        )
-
-    def _facts(self) -> dict[str, Any]:
-        """Give what a report says of the model."""
-        found = [round_ for round_ in self.rounds_ if round_["entered"]]
-        return {
-            "selection by": type(selection_kernel(self.kernel)).__name__,
-            "selected": f"{self.n_effective_features_} of {self.n_features_in_} variables",
-            "variables by round": ", ".join(str(len(r["entered"])) for r in found) or "none",
-            "thresholds γ": ", ".join(f"{r['sparsity']:.3g}" for r in self.rounds_) or "none",
-            "ridge λ": f"{self.ridge_:.3g}",
-            "prediction by": "the mean" if self.dual_coef_ is None else type(self.kernel_).__name__,
-            "kernel products": "by blocks",
-        }
+    def _describe(self, names: Names, /) -> Description:
+        return describe(self, names)
 
     def profiles(self, count: int = 5, points: int = 100) -> tuple[np.ndarray, np.ndarray]:
         """Predict along the selected variables, the others at the mean of the centres.

@@ -38,14 +38,15 @@ from gpukfl.estimators._validation import (
     check_switch,
     validate_samples,
 )
+from gpukfl.estimators.weighting._description import describe
 from gpukfl.estimators.weighting._problem import LEARNERS, ON_SUMS, Learned, WeightingProblem
 from gpukfl.estimators.weighting._pruning import degradation_of
 from gpukfl.estimators.weighting._search import (
     CHOICES,
     InstantiationSearch,
-    described,
 )
-from gpukfl.instantiations import Instantiation, Stumps
+from gpukfl.inspection import Description, Names
+from gpukfl.instantiations import Instantiation
 from gpukfl.methods import (
     LOSSES,
     PRUNING_RULES,
@@ -331,45 +332,5 @@ class WeightingBase(DirectionProfiles, HostPickled):
 
     # ------------------------------------------------------------------ description
 
-    @property
-    def _panels(self) -> tuple[str, ...]:
-        curves = ("stumps",) if isinstance(self.instantiation_, Stumps) else ("profiles",)
-        bounded = getattr(self, "validation_", None) is not None and len(self.coef_.shape) == 2
-        bounded = bounded and self.coef_.shape[1] == 1 and self._has_theta()
-        last = "bound" if bounded else "objective"
-        return ("importances", "directions", *curves, "sparsity", "tuning", last)
-
-    _map_norms = "root mean squares of the derivatives"
-    _dimension_name = "effective direction"
-    _curves_note = (
-        "A direction's loadings say how much each feature weighs in it. A profile is the "
-        "prediction along one direction in which the model varies, through the middle of the data."
-    )
-
-    def _model_text(self) -> str:
-        return (
-            f"{described(self.instantiation_)}, {self.n_parameters_} of {self.n_parameters} "
-            f"parameters, {self.learner.replace('_', ' ')}, λ = {self.ridge_:.3g}"
-        )
-
-    def _facts(self) -> dict[str, Any]:
-        """Give what a report says of the model."""
-        facts = {
-            "instantiation": described(self.instantiation_),
-            "learner": self.learner.replace("_", " "),
-            "parameters": f"{self.n_parameters_} of {self.n_parameters}",
-            "ridge λ": f"{self.ridge_:.3g}",
-            "RKHS norm": ", ".join(f"{norm:.4g}" for norm in to_host(self.rkhs_norm_)[:5]),
-            "θ": f"{self.theta_:.3g}" if self._has_theta() else "none",
-            "kernel products": "by blocks",
-        }
-        if self.expectation_error_:
-            facts["error of expectations"] = f"{self.expectation_error_:.1e}"
-        return facts
-
-    def _has_theta(self) -> bool:
-        try:
-            self.instantiation_.log_theta(self.n_features_in_ + self.bias)
-        except ValueError:
-            return False
-        return True
+    def _describe(self, names: Names, /) -> Description:
+        return describe(self, names)

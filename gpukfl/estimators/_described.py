@@ -1,0 +1,137 @@
+"""What every estimator says of itself, and what it can do for that: pictures, texts and files."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from sklearn.base import is_classifier
+from sklearn.utils.validation import check_is_fitted
+
+from gpukfl._array import Array
+from gpukfl._saving import save
+from gpukfl.inspection import Description, Names, Shown, Tuning
+
+SCORES = {True: "explained Brier score", False: "R²"}  # of classifiers, and of regressors
+
+
+class DescribedEstimator(Shown):
+    """A fitted estimator with `describe`, `summary`, `plot`, `report` and `save`.
+
+    Each method gives its own `_describe`, which reads the fitted attributes. Nothing of it is
+    stored, so that it is the same after loading.
+    """
+
+    n_features_in_: int
+    intercept_: Array
+    to_host: Callable[[], Any]
+
+    @abstractmethod
+    def _describe(self, names: Names, /) -> Description:
+        """Say what was learned; called on an estimator whose arrays are NumPy's."""
+
+    def describe(self) -> Description:
+        """Say what was learned, as one value.
+
+        Returns
+        -------
+        Description
+            Words, names and host arrays. Features have the names of the frame that was fitted, or
+            are x0, x1, ...
+        """
+        return self._described_as(None, "y")
+
+    def save(self, path: str | Path) -> None:
+        """Write the estimator to one file, from which `gpukfl.load` makes a `gpukfl.Model`.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file; an older one is replaced when the new one is complete.
+
+        Raises
+        ------
+        TypeError
+            If it is not of a method of `gpukfl.fit`, or holds what is neither an array nor JSON.
+        ValueError
+            If it is not as `fit` made it.
+        OSError
+            If the file cannot be written; an older one stays as it was.
+        """
+        check_is_fitted(self)
+        save(self, path)
+
+    def _described_as(self, features: Sequence[str] | None, target: str) -> Description:
+        """Describe with the names of columns."""
+        check_is_fitted(self)
+        host = self.to_host()
+        return host._describe(Names(feature_names(self, features), target, outputs(host, target)))
+
+    def _about(self, names: Names, /) -> dict[str, Any]:
+        """Give those fields of a description that every estimator has."""
+        return {
+            "name": type(self).__name__,
+            "target": names.target,
+            "task": task_text(self),
+            "n_features": len(names.features),
+        }
+
+
+class DescribedMethod(DescribedEstimator):
+    """A method of `gpukfl.fit`, which is fitted in steps and tuned."""
+
+    def _about_fit(self: Any, names: Names, /, *, along: str, beside: tuple[str, ...]) -> Any:
+        """Give those fields of a description that every method has, and what was tuned.
+
+        `along` is the setting that the scores are drawn along, and `beside` are the others.
+        """
+        count = self.n_effective_features_
+        return {
+            **self._about(names),
+            "n_samples": self._n_samples,
+            "place": self.place_,
+            "n_steps": self.n_iter_,
+            "ended": ended_text(self.status_),
+            "dimension": (count, "effective direction"),
+            "tuning": Tuning(
+                tuple(self.tuning_),
+                SCORES[is_classifier(self)],
+                along=along,
+                beside=beside,
+                cut_short=bool(getattr(self, "tuning_cut_short_", False)),
+            ),
+        }
+
+
+def feature_names(estimator: Any, features: Sequence[str] | None = None, /) -> tuple[str, ...]:
+    """Names of the features: those given, those of the fit, or x0, x1, ..."""
+    if features is None and hasattr(estimator, "feature_names_in_"):
+        features = estimator.feature_names_in_
+    if features is None:
+        return tuple(f"x{k}" for k in range(estimator.n_features_in_))
+    return tuple(str(name) for name in features)
+
+
+def outputs(host: Any, target: str, /) -> tuple[str, ...]:
+    """Names of the fitted functions: the target, its columns, the classes, or the second of two."""
+    if is_classifier(host):
+        classes = host.classes_[-1:] if len(host.classes_) <= 2 else host.classes_
+        return tuple(f"class {one}" for one in classes)
+    count = host.intercept_.shape[0]
+    return (target,) if count == 1 else tuple(f"{target} {k}" for k in range(count))
+
+
+def task_text(estimator: Any, kind: str = "", /) -> str:
+    """Say what was fitted: a regression, or a classification of so many classes."""
+    task = "regression"
+    if is_classifier(estimator):
+        count = len(estimator.classes_)
+        task = f"classification of {count} class{'es' if count > 1 else ''}"
+    return task + (f" ({kind})" if kind else "")
+
+
+def ended_text(status: str, /) -> str:
+    """Say how a fit ended."""
+    return status.lower().replace("_", " ")

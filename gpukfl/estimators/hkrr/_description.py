@@ -1,0 +1,50 @@
+"""What a hyper-kernel ridge regression says of itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpukfl._results import Status
+from gpukfl.estimators._features import profile_curves
+from gpukfl.inspection import Description, Directions, Importances, Names, Objective
+
+
+def describe(e: Any, names: Names, /) -> Description:
+    """Describe a fitted estimator whose arrays are NumPy's."""
+    features, importances = names.features, e.feature_importances_
+    kernel, start = type(e.kernel_).__name__, "" if e.learned_ else f" (map: {map_text(e)})"
+    return Description(
+        **e._about_fit(names, along="ridge", beside=("n_components",)),
+        text=(
+            f"{kernel} kernel of {e.B_.shape[0]} components{start}, "
+            f"{e.centers_.shape[0]} centres, ridge {e.ridge_:.3g}"
+        ),
+        products="by blocks",
+        facts={
+            "kernel": kernel,
+            "components": e.B_.shape[0],
+            "map": map_text(e),
+            "centres": e.centers_.shape[0],
+            "ridge": f"{e.ridge_:.4g}",
+            "lengthscale": f"{e.lengthscale_:.4g}",
+            "jitter": f"{e.jitter_:.1e}",
+        },
+        note=(
+            "A direction's loadings say how much each feature weighs in it. A profile is the "
+            "prediction along one learned direction, through the middle of the centres."
+        ),
+        panels=(
+            Importances(features, importances, "column norms of B"),
+            Directions(features, e.components_, importances),
+            profile_curves(e, names),
+            Objective(tuple(e.history_.objective)),
+        ),
+    )
+
+
+def map_text(e: Any, /) -> str:
+    """Say where the linear map comes from."""
+    if e.learned_:
+        return "optimised"
+    gained_nothing = e.tuning_ and e.status_ == Status.CONVERGED.name
+    return "the best start: optimising gained nothing" if gained_nothing else "not optimised"

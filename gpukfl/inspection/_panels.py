@@ -1,0 +1,188 @@
+"""Panels: frozen values that say what was learned, each of which draws itself."""
+
+from __future__ import annotations
+
+import textwrap
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from gpukfl.inspection._style import (
+    BLUE,
+    ORANGE,
+    PALE,
+    RED,
+    legend,
+    level_color,
+    plain,
+    short,
+    whole_steps,
+)
+
+BARS = 15  # features that fit in a picture
+_FEWEST_BARS = 4  # for which there is room
+_DIRECTIONS = 5
+_LINE = 36  # letters of a caveat that fit in a picture
+_FEWEST_STEPS = 2  # that make a curve
+
+
+class Panel(ABC):
+    """Something learned that a picture shows: names and host arrays, and how they are drawn.
+
+    A panel of one's own is a frozen dataclass with a `name` and a `draw`.
+    """
+
+    name: ClassVar[str]  # by which `plot` is asked for it
+
+    @property
+    def empty(self) -> str:
+        """Why there is nothing to draw; empty itself where there is."""
+        return ""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns of small pictures that it draws."""
+        return 1, 1
+
+    @abstractmethod
+    def draw(self, ax: Any, /) -> Any:
+        """Draw into an axes; give what was drawn on: it, or an array of others in its place."""
+
+
+@dataclass(frozen=True, eq=False)
+class Importances(Panel):
+    """How much each feature matters.
+
+    Attributes
+    ----------
+    features : tuple of str
+        Names.
+    values : array (d,)
+        Importances, at least 0.
+    unit : str
+        What they are shares of.
+    levels : array of int (d,), optional
+        Rounds that found the features, 0 for none.
+    """
+
+    name: ClassVar[str] = "importances"
+    features: tuple[str, ...]
+    values: np.ndarray
+    unit: str = ""
+    levels: np.ndarray | None = None
+
+    def leading(self, count: int, /) -> list[tuple[str, float]]:
+        """Names and values of the leading features that have any, or of the first."""
+        return [(self.features[k], float(self.values[k])) for k in self._order(count)]
+
+    def _order(self, count: int) -> np.ndarray:
+        order = np.argsort(-self.values, kind="stable")[:count]
+        return order[self.values[order] > 0] if self.values.any() else order
+
+    def draw(self, ax: Any, /, *, caveat: str = "") -> Any:
+        """Draw bars of the leading features; pale, with words, if they mean nothing."""
+        order = self._order(BARS)[::-1]
+        levels = np.ones(len(self.values), dtype=int) if self.levels is None else self.levels
+        colors = [PALE if caveat else level_color(int(levels[k])) for k in order]
+        ax.barh(np.arange(len(order)), self.values[order], color=colors)
+        ax.set_yticks(np.arange(len(order)), [short(self.features[k]) for k in order])
+        ax.set_ylim(min(len(order) - _FEWEST_BARS, 0) - 0.5, len(order) - 0.5)
+        if levels.max(initial=0) > 1:
+            for level in range(1, int(levels.max()) + 1):
+                ax.plot([], [], "s", color=level_color(level), label=f"found in round {level}")
+            legend(ax, loc="lower right")
+        ax.set(title="Feature importances", xlabel=f"share of the {self.unit}" if self.unit else "")
+        ax.locator_params(axis="x", nbins=6)
+        if not self.values.any():
+            ax.set_xlim(0.0, 1.0)
+            caveat = caveat or "every importance is 0"
+        if caveat:
+            said = {"ha": "center", "va": "center", "transform": ax.transAxes}
+            box = {"fc": "white", "ec": RED, "alpha": 0.9, "boxstyle": "round"}
+            ax.text(0.5, 0.5, textwrap.fill(caveat, _LINE), color=RED, fontsize=9, bbox=box, **said)
+        plain(ax)
+        return ax
+
+
+@dataclass(frozen=True, eq=False)
+class Directions(Panel):
+    """Learned directions.
+
+    Attributes
+    ----------
+    features : tuple of str
+        Names.
+    loadings : array (k, d)
+        One direction a row, most important first.
+    importances : array (d,)
+        By which the features are chosen that are shown.
+    """
+
+    name: ClassVar[str] = "directions"
+    features: tuple[str, ...]
+    loadings: np.ndarray
+    importances: np.ndarray
+
+    @property
+    def empty(self) -> str:
+        """Why there is nothing to draw."""
+        return "" if len(self.loadings) else "no direction was learned"
+
+    def draw(self, ax: Any, /) -> Any:
+        """Draw the loadings of the leading directions on the leading features."""
+        loadings = self.loadings[:_DIRECTIONS]
+        order = np.argsort(-self.importances, kind="stable")[:BARS]
+        order = order[self.importances[order] > 0]
+        image = ax.imshow(loadings[:, order].T, cmap="RdBu_r", vmin=-1, vmax=1, aspect="auto")
+        ax.set_yticks(range(len(order)), [short(self.features[k]) for k in order])
+        ax.set_xticks(range(len(loadings)), [f"{k + 1}" for k in range(len(loadings))])
+        left = len(self.loadings) - len(loadings)
+        more = f" ({left} more)" if left else ""
+        ax.set(title="Learned directions", xlabel=f"direction, most important first{more}")
+        ax.figure.colorbar(image, ax=ax, label="loading")
+        return ax
+
+    def named(self, rank: int, /) -> str:
+        """Name of a direction: of the feature, where it is one, or of what it mostly is."""
+        return direction_name(self.features, self.loadings, rank)
+
+
+def direction_name(features: tuple[str, ...], loadings: np.ndarray, rank: int, /) -> str:
+    """Name of row `rank` of `loadings` (k, d): of the feature, where it is one."""
+    sizes = np.abs(loadings[rank])
+    main = int(np.argmax(sizes))
+    if sizes.sum() == sizes[main]:
+        return features[main]
+    mostly = f", mostly {features[main]}" if sizes[main] ** 2 > 0.5 * np.sum(sizes**2) else ""
+    return f"direction {rank + 1}{mostly}"
+
+
+@dataclass(frozen=True, eq=False)
+class Objective(Panel):
+    """The objective of a fit at its steps, and the validation score where there is one."""
+
+    name: ClassVar[str] = "objective"
+    objective: tuple[float, ...]
+    validation_score: tuple[float, ...] = ()
+
+    @property
+    def empty(self) -> str:
+        """Why there is nothing to draw."""
+        few = len(self.objective) < _FEWEST_STEPS
+        return f"the fit took {len(self.objective) or 'no'} step" if few else ""
+
+    def draw(self, ax: Any, /) -> Any:
+        """Draw both against the step."""
+        steps = np.arange(1, len(self.objective) + 1)
+        ax.plot(steps, self.objective, "o-", ms=3, color=BLUE, label="objective")
+        ax.set(title="Optimisation of the final fit", xlabel="step", ylabel="objective")
+        whole_steps(ax.xaxis)
+        if self.validation_score:
+            twin = ax.twinx()
+            twin.plot(steps, self.validation_score, "s--", ms=3, color=ORANGE)
+            twin.set_ylabel("validation R²", color=ORANGE)
+            twin.spines[["top"]].set_visible(False)
+        plain(ax)
+        return ax

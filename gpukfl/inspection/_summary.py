@@ -1,0 +1,81 @@
+"""A fitted model in plain text."""
+
+from __future__ import annotations
+
+from gpukfl.inspection._description import Described, Description, counted, described
+from gpukfl.inspection._tuning import Tuning
+
+_LISTED = 10  # features
+
+
+def summarize(of: Described | Description, /) -> str:
+    """Say in plain text what was fitted, how it went, and what matters.
+
+    Parameters
+    ----------
+    of : estimator, Model or Description
+        Fitted.
+
+    Returns
+    -------
+    str
+        Some lines; what is not known is left out.
+    """
+    d = described(of)
+    lines = [f"{d.name} for {d.target}"]
+    lines += [f"  {name:<11} {text}" for name, text in _entries(d).items() if text]
+    if d.importances is not None:
+        lines.append("  importance" + (" (means nothing)" if d.caveat else ""))
+        leading = d.importances.leading(_LISTED)
+        lines += [f"    {name:<24} {value:6.3f}" for name, value in leading]
+    return "\n".join(lines)
+
+
+def _entries(d: Description) -> dict[str, str]:
+    return {
+        "data": _joined(
+            _size(d.n_samples, "sample"),
+            _size(d.n_features, "feature"),
+        ),
+        "task": d.task,
+        "model": d.text,
+        "computed": _joined(f"on {d.place}" if d.place else "", d.products),
+        "fit": _joined(steps_text(d), time_text(d)),
+        "hold-out": hold_out_text(d.tuning, d.seconds) if d.tuning else "",
+        "found": d.caveat,
+        "tuning": "cut short by max_time" if d.tuning and d.tuning.cut_short else "",
+        "dimension": "" if d.dimension is None else counted(*d.dimension),
+    }
+
+
+def _joined(*parts: str) -> str:
+    return ", ".join(part for part in parts if part)
+
+
+def _size(count: int | None, what: str) -> str:
+    return "" if count is None else counted(count, what)
+
+
+def steps_text(d: Description, /) -> str:
+    """Say how many steps a fit took, and how it ended."""
+    return _joined(_size(d.n_steps, "step"), d.ended)
+
+
+def time_text(d: Description, /) -> str:
+    """Say how long everything took."""
+    if d.seconds is None:
+        return ""
+    return f"{d.seconds:.1f} s" + (" with tuning" if d.tuning and d.tuning.trials else "")
+
+
+def hold_out_text(tuning: Tuning, seconds: float | None, /) -> str:
+    """Say what was chosen, of how many, and what part of the time that took."""
+    chosen = tuning.chosen
+    if chosen is None:
+        return ""
+    best = max(t["score"] for t in tuning.trials if t["score"] is not None)
+    one = "best" if chosen["score"] == best else "chosen"
+    text = f"{tuning.score} {tuning.shown_score}, {one} of {counted(len(tuning.trials), 'setting')}"
+    if tuning.seconds is not None and seconds:
+        text += f", {min(tuning.seconds / seconds, 1.0):.0%} of the time".replace("%", " %")
+    return text

@@ -1,0 +1,201 @@
+"""The settings that were tried, what they scored on held-out rows, and what that says."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from gpukfl.inspection._panels import Panel
+from gpukfl.inspection._style import BLUE, COLORS, ORANGE, PALE, legend, plain
+
+_RESULTS = ("score", "standard_error", "seconds", "chosen")  # of a trial, beside its setting
+_TICKS = 8  # with numbers of their own
+_FEWEST = 2  # settings among which there is a choice
+_GROUPS = 4  # of other trials that are told apart
+_SPREAD = 1.0  # below the chosen score, down to which others are of interest
+
+
+@dataclass(frozen=True, eq=False)
+class Tuning(Panel):
+    """Settings that were tried and their scores.
+
+    Attributes
+    ----------
+    trials : tuple of dict
+        A setting each, with its "score" on held-out rows (None where it was not seen), whether it
+        was "chosen", and where they are known the score's "standard_error" and the "seconds".
+    score : str
+        What the score is; 0 is a model that says the same of every row.
+    along : str
+        Key of the settings that is drawn against.
+    beside : tuple of str
+        Other keys that tell settings apart.
+    cut_short : bool
+        Whether there was no time for more.
+    """
+
+    name: ClassVar[str] = "tuning"
+    trials: tuple[Mapping[str, Any], ...]
+    score: str = "R²"
+    along: str = "ridge"
+    beside: tuple[str, ...] = ()
+    cut_short: bool = False
+
+    @property
+    def chosen(self) -> Mapping[str, Any] | None:
+        """The trial that was chosen, if it has a score."""
+        return next((t for t in self._scored if t["chosen"]), None)
+
+    @property
+    def found_nothing(self) -> bool:
+        """Whether the chosen setting scores no better than 0, or than its standard error."""
+        return self.chosen is not None and not self.chosen["score"] > (error_of(self.chosen) or 0.0)
+
+    @property
+    def caveat(self) -> str:
+        """What to say of a model that found nothing; empty of another."""
+        if not self.found_nothing:
+            return ""
+        least = "the mean" if self.score == "R²" else "the shares of the classes"
+        return (
+            f"nothing was found that predicts: the hold-out {self.score} is {self.shown_score}, "
+            f"no better than {least}; importances mean nothing"
+        )
+
+    @property
+    def shown_score(self) -> str:
+        """The chosen score, with its standard error where that is known."""
+        assert self.chosen is not None
+        error = error_of(self.chosen)
+        return f"{self.chosen['score']:.3f}" + ("" if error is None else f" ± {error:.3f}")
+
+    @property
+    def seconds(self) -> float | None:
+        """Time that the trials took, where it is known."""
+        known = [t["seconds"] for t in self.trials if t.get("seconds") is not None]
+        return float(sum(known)) if known else None
+
+    @property
+    def settings(self) -> list[str]:
+        """Keys of the settings, of which some trial has a value."""
+        first = dict.fromkeys(key for trial in self.trials for key in trial)
+        return [
+            key
+            for key in first
+            if key not in _RESULTS and any(t.get(key) is not None for t in self.trials)
+        ]
+
+    @property
+    def empty(self) -> str:
+        """Why there is nothing to draw."""
+        chosen = any(trial["chosen"] for trial in self._drawable)
+        known = chosen and len(self._drawable) >= _FEWEST
+        return "" if known else f"{self.along} was not tuned"
+
+    @property
+    def _scored(self) -> list[Mapping[str, Any]]:
+        return [t for t in self.trials if t["score"] is not None and math.isfinite(t["score"])]
+
+    @property
+    def _drawable(self) -> list[Mapping[str, Any]]:
+        return [t for t in self._scored if isinstance(t.get(self.along), (int, float))]
+
+    def draw(self, ax: Any, /) -> Any:
+        """Draw the scores of settings like the chosen one, and of the others."""
+        chosen = next(t for t in self._drawable if t["chosen"])
+        least = chosen["score"] - _SPREAD
+        trials = [trial for trial in self._drawable if trial["score"] >= least]
+        own = [t for t in trials if all(t.get(k) == chosen.get(k) for k in self.beside)]
+        own.sort(key=lambda trial: trial[self.along])
+        self._draw_others(ax, [t for t in trials if t not in own])
+        errors = [error_of(trial) for trial in own]
+        known = [0.0 if error is None else error for error in errors]
+        ax.errorbar(
+            *self._points(own),
+            yerr=known if any(known) else None,
+            fmt="o-",
+            ms=4,
+            color=BLUE,
+            capsize=2,
+            label="as chosen" if len(own) < len(trials) else None,
+        )
+        ax.plot(*self._points([chosen]), "o", ms=10, mfc="none", mew=1.6, color=ORANGE)
+        self._scale(ax, [trial[self.along] for trial in trials])
+        scores = [trial["score"] for trial in trials]
+        room = 0.02 + max(known)
+        ax.set_ylim(min(scores) - room, max(scores) + room)
+        ax.set(
+            title=f"Choice of the {self.along.replace('_', ' ')} by held-out rows",
+            xlabel=self.along.replace("_", " "),
+            ylabel=f"hold-out {self.score}",
+        )
+        legend(ax)
+        plain(ax)
+        return ax
+
+    def _scale(self, ax: Any, values: list[float]) -> None:
+        """Make the scale logarithmic, with ticks at the values themselves within two decades."""
+        if min(values) <= 0:
+            return
+        ax.set_xscale("log")
+        shown = sorted(set(values))
+        if len(shown) <= _TICKS and shown[-1] < 100 * shown[0]:
+            ax.set_xticks(shown, [f"{value:.2g}" for value in shown])
+            ax.set_xticks([], minor=True)
+
+    def _draw_others(self, ax: Any, others: list[Mapping[str, Any]]) -> None:
+        groups: dict[str, list[Mapping[str, Any]]] = {}
+        for trial in others:
+            groups.setdefault(self._kind(trial), []).append(trial)
+        for rank, (kind, some) in enumerate(groups.items()):
+            told = rank < _GROUPS
+            color = COLORS[rank + 2] if told else PALE
+            ax.plot(*self._points(some), "x", color=color, label=kind if told else None)
+
+    def _kind(self, trial: Mapping[str, Any]) -> str:
+        value = trial.get(self.beside[0])
+        if isinstance(value, str):
+            return f"{value.split(' ')[0]}, others"
+        shown = f"{value:.3g}" if isinstance(value, float) else value
+        return f"{self.beside[0].replace('_', ' ')} {shown}"
+
+    def _points(self, trials: list[Mapping[str, Any]]) -> tuple[list[float], list[float]]:
+        return [t[self.along] for t in trials], [t["score"] for t in trials]
+
+
+def error_of(trial: Mapping[str, Any], /) -> float | None:
+    """Give the standard error of a trial's score, where it is known."""
+    error = trial.get("standard_error")
+    return None if error is None or not math.isfinite(error) else float(error)
+
+
+@dataclass(frozen=True, eq=False)
+class Ridges(Panel):
+    """Errors along ridges, of which the least was taken; not of held-out rows.
+
+    Attributes
+    ----------
+    ridges, errors : tuple of float
+        What was tried, and its leave-one-out or generalised cross-validation error.
+    chosen : float
+        What was taken.
+    """
+
+    name: ClassVar[str] = "ridges"
+    ridges: tuple[float, ...]
+    errors: tuple[float, ...]
+    chosen: float
+
+    def draw(self, ax: Any, /) -> Any:
+        """Draw the errors, and where the ridge is."""
+        ax.plot(self.ridges, self.errors, "o-", ms=4, color=BLUE)
+        ax.axvline(self.chosen, color=ORANGE, ls="--", lw=1.2, label="taken")
+        ax.set(title="Error by ridge, in closed form", xlabel="ridge λ", ylabel="error")
+        ax.set_xscale("log")
+        if min(self.errors) > 0:
+            ax.set_yscale("log")
+        legend(ax)
+        plain(ax)
+        return ax
