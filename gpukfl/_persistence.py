@@ -30,7 +30,6 @@ FORMAT, VERSION = "gpukfl-model", 2
 _KERNELS = (*KERNELS.values(), Sum, Product, Scaled)
 _INSTANTIATIONS = (*INSTANTIATIONS.values(), RandomKitchenSinks)
 _LEARNED: tuple[Any, ...] = (ShapeFunctions, History, Backend, Calibration)
-_RECORDS: dict[str, Any] = {c.__name__: c for c in _LEARNED + _KERNELS + _INSTANTIATIONS}
 _PLAIN = (str, int, float, bool, type(None))
 _KEYS = ("format", "version", "gpukfl", "model", "parameters", "fitted")
 _MODEL: dict[str, Declared] = {  # beside the estimator, its tuning, and what names it
@@ -40,6 +39,13 @@ _MODEL: dict[str, Declared] = {  # beside the estimator, its tuning, and what na
     "target_kind": Text(),
     "seconds": Number(),
 }
+
+
+def _records() -> dict[str, Any]:
+    """Give the classes of values that a file may hold, by name: our own and those of the methods."""
+    kinds = [row.of(task) for row in METHODS.values() for task in TASKS]
+    own = [value for kind in kinds for value in kind._values]  # type: ignore[attr-defined]
+    return {c.__name__: c for c in [*_LEARNED, *_KERNELS, *_INSTANTIATIONS, *own]}
 
 
 def write(path: str | Path, estimator: Any, about: dict[str, Any], /) -> None:
@@ -197,7 +203,7 @@ def _encode(value: Any, key: str, arrays: dict[str, np.ndarray]) -> Any:
             return {"objects": [_encode(item, key, arrays) for item in host.tolist()]}
         arrays[key] = host
         return {"array": key}
-    if _RECORDS.get(type(value).__name__) is type(value):
+    if _records().get(type(value).__name__) is type(value):
         names = [f.name for f in dataclasses.fields(value)]
         inside = {n: _encode(getattr(value, n), f"{key}/{n}", arrays) for n in names}
         return {"record": type(value).__name__, "fields": inside}
@@ -240,7 +246,7 @@ def _is_plain_list(value: Any) -> bool:
 
 
 def _record(name: Any, values: dict[str, Any], key: str) -> Any:
-    kind = _RECORDS.get(name) if isinstance(name, str) else None
+    kind = _records().get(name) if isinstance(name, str) else None
     if kind is None or set(values) != {f.name for f in dataclasses.fields(kind)}:
         msg = f"whose {key} is no record that is known"
         raise RefusedError(msg)

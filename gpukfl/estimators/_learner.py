@@ -213,6 +213,7 @@ class Learner(Constructed, HostPickled):
         "tuning_cut_short_": Switch(),
         "_n_samples": Whole("n_samples"),
     }
+    _values: ClassVar[tuple[type, ...]] = ()  # frozen values that parameters and attributes may be
     _finds_nothing: ClassVar[str] = "learns no features"  # of a constant target
 
     @abstractmethod

@@ -46,6 +46,7 @@ class BKerNNBase(LinearFeatures, Learner):
     _tried = TRIED
     _attributes = ATTRIBUTES
     _rules = RULES
+    _values = (ProximalGradient, Knots, *PENALTIES.values())
     _renamed: ClassVar[dict[str, str]] = {
         "concavity": "give penalty=ConcaveFeature(concavity)",
         "max_iter": "give optimizer=ProximalGradient(max_iter=...)",
