@@ -19,6 +19,8 @@ from gpukfl._array import (
 )
 from gpukfl._memory import block_size
 
+_SMALL = 2**23  # elements that are worth keeping
+
 
 @dataclass(frozen=True, eq=False)
 class Rows:
@@ -79,6 +81,11 @@ class Rows:
         limits = xp.asarray(self.limits, **like(X))
         lowest, low, high, highest = (limits[k, ...] for k in range(4))
         return xp.where(lowest > X, low, xp.where(highest < X, high, X))
+
+    def in_memory(self) -> Rows:
+        """Give the same rows, scaled once and for all, unless they are large."""
+        n, d = self.shape
+        return Rows(self.whole(), self.reference) if n * d <= _SMALL else self
 
     def taken(self, index: np.ndarray, /) -> Rows:
         """Only the rows at host indices, in any order; the source is copied."""
