@@ -14,7 +14,7 @@ from gpukfl._results import Status
 from gpukfl.estimators._held_out import HeldOut
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
-from gpukfl.estimators._search import Search, Trial, climbed, untried
+from gpukfl.estimators._search import Search, Trial, climbed, is_behind, untried
 from gpukfl.estimators.hkrr._problem import (
     FINE_RIDGES,
     RIDGES,
@@ -99,7 +99,7 @@ class Tuner:
 
     Each fit begins from the best so far, so that the same setting with more steps goes on from
     there: rows held out say when to stop. The start itself, without learning, is the first setting
-    tried: on small noisy data learning a map may gain nothing.
+    tried: on small noisy data learning a map may gain nothing, or no more than chance does.
     """
 
     settings: Any
@@ -111,7 +111,9 @@ class Tuner:
         """Give the setting to go on from, and the maps of the folds."""
         if not trials:
             return self.first, self.start
-        trial = climbed(trials, lambda score: _GAIN * (1.0 - score))
+        trial, start = climbed(trials, lambda score: _GAIN * (1.0 - score)), trials[0]
+        if start.learned and not is_behind(start.losses, trial.losses):
+            trial = start
         return trial.setting, trial.learned
 
     def propose(self, trials: Trials, /) -> Setting | None:
