@@ -19,6 +19,8 @@ from gpukfl._array import (
 )
 from gpukfl._memory import block_size
 
+_SMALL = 2**23  # elements that are worth keeping
+
 
 @dataclass(frozen=True, eq=False)
 class Rows:
@@ -72,6 +74,11 @@ class Rows:
         if self.clip is not None:
             wide = xp.clip(wide, min=-self.clip, max=self.clip)
         return xp.astype(wide, self.reference.dtype)
+
+    def in_memory(self) -> Rows:
+        """Give the same rows, scaled once and for all, unless they are large."""
+        n, d = self.shape
+        return Rows(self.whole(), self.reference) if n * d <= _SMALL else self
 
     def taken(self, index: np.ndarray, /) -> Rows:
         """Only the rows at host indices, in any order; the source is copied."""

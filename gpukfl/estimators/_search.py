@@ -101,6 +101,7 @@ class Search(Generic[Setting, Learned]):
     trials: list[Trial[Setting, Learned]] = field(default_factory=list)
     enough: Callable[[Sequence[Trial[Setting, Learned]]], bool] = bool  # to end when time is up
     is_cut_short: bool = False  # by the time
+    racing: bool = False  # whether a setting is left where it falls behind the best so far
 
     def go(self) -> None:
         """Try one setting at least, or enough of them."""
@@ -111,7 +112,11 @@ class Search(Generic[Setting, Learned]):
             self.evaluate(setting)
 
     def evaluate(self, setting: Setting, /) -> Trial[Setting, Learned]:
-        """Fit every fold and judge it; the score is the worst where numbers overflow."""
+        """Fit every fold and judge it; the score is the worst where numbers overflow.
+
+        With `racing` no more folds are fitted once the best so far is clearly better on those that
+        were; the score is then by how much.
+        """
         begun = time.perf_counter()
         trial: Trial[Setting, Learned] = Trial(setting)
         starts, losses = self.tuner.starts(setting, self.trials), []
@@ -122,14 +127,40 @@ class Search(Generic[Setting, Learned]):
                 predicted = fold.predict(learned)
                 trial.predicted.append(to_host(predicted))
                 losses.append(fold.held_out.losses(predicted))
-            trial.losses = np.concatenate(losses)
-            trial.score = explained(float(trial.losses.sum()), self.folds)
-            trial.standard_error = _standard_error(trial.losses, self.folds)
+                trial.losses = np.concatenate(losses)
+                if len(losses) < len(self.folds) and self._is_behind(trial):
+                    break
+            trial.score = self._score(trial, len(losses))
+            trial.standard_error = _standard_error(trial.losses, self.folds[: len(losses)])
         except FloatingPointError:
             trial.learned.clear()
         trial.seconds = time.perf_counter() - begun
         self.trials.append(trial)
         return trial
+
+    def _is_behind(self, trial: Trial[Setting, Learned]) -> bool:
+        if not (self.racing and self.trials):
+            return False
+        return is_behind(trial.losses, self._leader.losses[: len(trial.losses)])
+
+    @property
+    def _leader(self) -> Trial[Setting, Learned]:
+        return max(self.trials, key=lambda trial: trial.score)
+
+    def _score(self, trial: Trial[Setting, Learned], n_folds: int) -> float:
+        error, folds = float(trial.losses.sum()), self.folds[:n_folds]
+        if n_folds == len(self.folds):
+            return explained(error, folds)
+        trial.learned.clear()
+        best = self._leader
+        seen = float(best.losses[: len(trial.losses)].sum())
+        return best.score + explained(error, folds) - explained(seen, folds)
+
+
+def is_behind(losses: np.ndarray, best: np.ndarray, /) -> bool:
+    """Whether losses exceed the best, of the same rows, by more than chance is likely to."""
+    more = losses - best
+    return not float(more.sum()) <= float(np.linalg.norm(more))  # its standard error
 
 
 def explained(error: float, folds: Sequence[Fold[Any, Any]], /) -> float:

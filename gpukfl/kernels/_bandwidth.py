@@ -37,11 +37,12 @@ def median_distance(
     """
     rows, columns = np.triu_indices(X.shape[0], 1)
     pairs = to_host(distances(X, X, norm=norm))[rows, columns].astype(np.float64)
-    w = np.ones(X.shape[0]) if weights is None else weights
     differ = pairs > 0
     if not differ.any():
         return 1.0
-    pairs, mass = pairs[differ], (w[rows] * w[columns])[differ]
+    if weights is None:
+        return float(np.median(pairs[differ]))
+    pairs, mass = pairs[differ], (weights[rows] * weights[columns])[differ]
     order = np.argsort(pairs, kind="stable")
     share = np.cumsum(mass[order]) / mass.sum()
     # Where the shares meet one half exactly, the mean of the two around it

@@ -156,10 +156,16 @@ def draw_tuples(
         axis=0,
     )
     log_term = law.log_c(tuples.sum(axis=1)) - penalty.log_of(tuples @ (1.0 / eta))
-    distinct, inverse, counts = np.unique(tuples, axis=0, return_inverse=True, return_counts=True)
-    log_squares = np.empty(len(distinct))
-    log_squares[inverse.ravel()] = log_term - log_density - math.log(count)
-    return MultiIndices(distinct, np.sqrt(counts) * np.exp(0.5 * log_squares), counts)
+    _, first, counts = np.unique(hashes(tuples)[0], return_index=True, return_counts=True)
+    log_squares = (log_term - log_density - math.log(count))[first]
+    return MultiIndices(tuples[first], np.sqrt(counts) * np.exp(0.5 * log_squares), counts)
+
+
+def hashes(tuples: np.ndarray, /) -> tuple[np.ndarray, np.ndarray]:
+    """Random 64-bit hashes (m,) that are linear in the tuples (m, d), and those of a step (d,)."""
+    d = tuples.shape[1]
+    words = np.asarray(np.random.RandomState(0).randint(0, 2**63, size=d), dtype=np.uint64)
+    return np.asarray(tuples.astype(np.uint64) @ words), words
 
 
 def _main_law(eta: np.ndarray, law: DegreeLaw, penalty: Penalty, exponent: float) -> _Law:

@@ -170,22 +170,21 @@ class NystromSystem:
         xp = array_namespace(inner)
         s, Q = xp.linalg.eigh(inner)
         s = xp.clip(s, min=0.0)
-        shrunk = [1.0 / (s + self.weight * ridge) for ridge in ridges]
-        coefs = [g[:, None] * (Q.T @ right) for g in shrunk]
+        shrunk = xp.stack([1.0 / (s + self.weight * ridge) for ridge in ridges], axis=1)
+        turned = Q.T @ right
+        coefs = [shrunk * turned[:, c][:, None] for c in range(turned.shape[1])]
         back = factor.L.solve_upper(Q)  # rows of the features are K @ back
 
         def compute(start: int, stop: int) -> tuple[Array, ...]:
             T = xp.astype(self.operator.values(start, stop), xp.float64) @ back
             target = xp.astype(Y[start:stop, :], xp.float64)
             w = None if weights is None else xp.astype(weights[start:stop, :], xp.float64)
-            errors = []
-            for g, coef in zip(shrunk, coefs, strict=True):
-                leverage = (T * T) @ g[:, None]
-                if w is not None:
-                    leverage = w * leverage
-                left = (target - T @ coef) / xp.clip(1.0 - leverage, min=1e-12)
-                errors.append(xp.sum(left * left if w is None else w * left * left))
-            return (xp.stack(errors),)
+            leverage = (T * T) @ shrunk  # of all ridges at once: (rows, ridges)
+            outside = xp.clip(1.0 - (leverage if w is None else w * leverage), min=1e-12)
+            squares = xp.zeros_like(outside)
+            for c, coef in enumerate(coefs):
+                squares = squares + ((target[:, c][:, None] - T @ coef) / outside) ** 2
+            return (xp.sum(squares if w is None else w * squares, axis=0),)
 
         (totals,) = self.operator.sum_over_blocks(compute)
         return RidgePath(
@@ -212,16 +211,36 @@ class NystromSystem:
             target = xp.astype(xp.take(Y, at, axis=0), xp.float64)
             w = None if weights is None else xp.take(weights, at, axis=0)
             part = NystromSystem.of(self.operator.at_rows(index), target, w)
-            inner, right = self._without(part).whitened(factor)
-            s, Q = xp.linalg.eigh(inner)
-            T = xp.astype(part.operator.dense(), xp.float64) @ factor.L.solve_upper(Q)
-            s, turned = xp.clip(s, min=0.0), Q.T @ right
-            for k, ridge in enumerate(ridges):
-                shrunk = 1.0 / (s + (self.weight - part.weight) * ridge)
-                squares = (target - T @ (shrunk[:, None] * turned)) ** 2
-                totals[k] += float(xp.sum(squares if w is None else w * squares))
+            errors = self._without(part).errors_outside(part.operator, target, w, ridges, factor)
+            totals = [a + b for a, b in zip(totals, errors, strict=True)]
             total += part.weight
         return RidgePath(list(ridges), [error / total for error in totals])
+
+    def errors_outside(
+        self,
+        operator: KernelOperator,
+        Y: Array,
+        weights: Array | None,
+        ridges: Sequence[float],
+        factor: NystromFactor | None = None,
+        /,
+    ) -> list[float]:
+        """Sum of squared errors on other rows for each ridge: O(q³).
+
+        `operator` is the kernel between those rows and the centres, `Y` (m, t) their targets, and
+        `factor` that of the kernel among the centres, where it is known.
+        """
+        factor = self.factor(min(ridges)) if factor is None else factor
+        inner, right = self.whitened(factor)
+        xp = array_namespace(inner)
+        s, Q = xp.linalg.eigh(inner)
+        T = xp.astype(operator.dense(), xp.float64) @ factor.L.solve_upper(Q)
+        s, turned, errors = xp.clip(s, min=0.0), Q.T @ right, []
+        for ridge in ridges:
+            shrunk = 1.0 / (s + self.weight * ridge)
+            squares = (Y - T @ (shrunk[:, None] * turned)) ** 2
+            errors.append(float(xp.sum(squares if weights is None else weights * squares)))
+        return errors
 
     def _without(self, part: NystromSystem) -> NystromSystem:
         """Take the sums over some rows away."""

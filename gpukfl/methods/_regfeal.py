@@ -23,7 +23,14 @@ from gpukfl._array import Array, array_namespace, double_like, like
 from gpukfl._results import History, Status
 from gpukfl._rows import Rows
 from gpukfl.methods._hermite_ridge import FeatureSums, SampleFeatures, ridge_system
-from gpukfl.methods._multi_indices import DegreeLaw, MultiIndices, Penalty, draw_tuples, equal_eta
+from gpukfl.methods._multi_indices import (
+    DegreeLaw,
+    MultiIndices,
+    Penalty,
+    draw_tuples,
+    equal_eta,
+    hashes,
+)
 from gpukfl.operators import HermiteOperator
 
 _FLOOR = 1e-8  # added to squared derivatives of targets of unit variance
@@ -354,8 +361,7 @@ def derivative_products(tuples: np.ndarray, f_hat: np.ndarray, /) -> np.ndarray:
     entries a tuple. The matrix is positive semidefinite by construction.
     """
     d = tuples.shape[1]
-    words = np.asarray(np.random.RandomState(0).randint(0, 2**63, size=d), dtype=np.uint64)
-    keys = np.asarray(tuples.astype(np.uint64) @ words)
+    keys, words = hashes(tuples)
     rows, coordinates = np.nonzero(tuples)
     below = keys[rows] - words[coordinates]  # of the tuple one step down; wraps around
     _, met = np.unique(below, return_inverse=True)

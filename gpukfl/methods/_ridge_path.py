@@ -32,13 +32,15 @@ class RidgePath:
     @property
     def best(self) -> float:
         """Ridge of the lowest score; the largest such ridge."""
+        lowest = self.lowest
         pairs = zip(self.ridges, self._finite, strict=True)
-        return max(ridge for ridge, score in pairs if score == self.lowest)
+        return max(ridge for ridge, score in pairs if score == lowest)
 
     def largest_good(self, tolerance: float = 0.01, /) -> float:
         """Largest ridge whose score is above the lowest by at most this share of it."""
+        enough = (1.0 + tolerance) * self.lowest
         pairs = zip(self.ridges, self._finite, strict=True)
-        return max(ridge for ridge, score in pairs if score <= (1.0 + tolerance) * self.lowest)
+        return max(ridge for ridge, score in pairs if score <= enough)
 
     @property
     def at_edge(self) -> bool:

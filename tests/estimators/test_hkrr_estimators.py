@@ -255,7 +255,7 @@ def from_a_map(make, samples, y, weights=None, **options):
 @pytest.mark.parametrize("options", FIXED, ids=str)
 def test_weights_are_repeated_rows_where_nothing_is_drawn(monkeypatch, make, options):
     # At smaller ridges the jitter is seen, which is split among copies
-    monkeypatch.setattr(_hkrr_problem, "_FINE_RIDGES", [1e-4, 1e-3, 1e-2])
+    monkeypatch.setattr(_hkrr_problem, "FINE_RIDGES", [1e-4, 1e-3, 1e-2])
     y = LABELS if make is classifier else Y
     counts = np.random.default_rng(1).integers(0, 3, N)
     weighted = from_a_map(make, X, y, counts, **options)

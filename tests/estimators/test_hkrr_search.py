@@ -2,14 +2,16 @@
 
 import numpy as np
 import pytest
-from hkrr_cases import NEW, OPTIMIZERS, D, N, X, Y, formula, regressor
+from hkrr_cases import NEW, OPTIMIZERS, D, N, X, Y, formula, regressor, solved
 from interruption import interrupt
 from sklearn.exceptions import ConvergenceWarning
 
 from gpukfl import feature_score
 from gpukfl.estimators import _samples
+from gpukfl.estimators._run import Run
+from gpukfl.estimators.hkrr import _base as _hkrr_base
 from gpukfl.estimators.hkrr import _search as _hkrr_search
-from gpukfl.estimators.hkrr._problem import HyperKernelProblem
+from gpukfl.estimators.hkrr._problem import FINE_RIDGES, HyperKernelProblem
 from gpukfl.estimators.hkrr._search import components_grid
 from gpukfl.methods import HyperKernelObjective
 
@@ -39,10 +41,9 @@ def test_enough_components_are_chosen():
     trials = model.tuning_
     best = chosen(model)
     assert (best["n_components"], best["learned"]) == (model.B_.shape[0], model.learned_)
+    assert model.n_iter_ <= 15
     gain = 0.005 * (1 - best["score"])
     assert all(t["score"] <= best["score"] + gain + 1e-12 for t in trials)
-    settings = [(t["n_components"], t["ridge"], t["learned"]) for t in trials]
-    assert len(set(settings)) == len(settings)
     assert {t["n_components"] for t in trials} <= set(components_grid(4))
     assert all(set(t) == {"n_components", "ridge", "learned", "score", "chosen"} for t in trials)
 
@@ -144,13 +145,76 @@ def test_an_interruption_of_the_last_fit_keeps_the_model_of_the_optimisation(mon
     assert model.score(X, Y) > 0.9
 
 
-def test_an_interruption_before_there_is_a_model_leaves_the_old_one(monkeypatch):
-    model = regressor(ridge="auto", max_iter=3).fit(X, Y)
-    before = model.predict(NEW)
-    interrupt(monkeypatch, HyperKernelProblem, "starts", 0)
-    with pytest.raises(KeyboardInterrupt):
-        model.fit(X[:, :2], -Y)
-    np.testing.assert_array_equal(model.predict(NEW), before)
+@pytest.mark.parametrize(
+    ("name", "after"),
+    [("starts", 0), ("lengthscale", 0), ("lengthscale", 3), ("learn", 0), ("centers", 0)],
+)
+def test_an_early_interruption_gives_a_plain_model(monkeypatch, name, after):
+    interrupt(monkeypatch, HyperKernelProblem, name, after)
+    with pytest.warns(ConvergenceWarning, match="interrupted"):
+        model = regressor(n_components="auto", ridge="auto").fit(X, Y)
+    assert (model.status_, model.n_iter_) == ("INTERRUPTED", 0)
+    assert len(model.tuning_) == 0
+    np.testing.assert_allclose(model.predict(NEW), formula(model, NEW)[:, 0], atol=1e-6)
+    assert model.score(X, Y) > 0.5
+
+
+def test_an_interruption_while_the_time_is_measured_is_not_lost(monkeypatch):
+    def struck(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Run, "affordable", struck)
+    with pytest.warns(ConvergenceWarning, match="interrupted"):
+        model = regressor(n_components="auto", ridge="auto", max_iter=10, n_centers="auto").fit(
+            X, Y
+        )
+    assert (model.status_, model.n_iter_) == ("INTERRUPTED", 0)
+    assert model.tuning_
+    assert model.score(X, Y) > 0.5
+
+
+# ---------------------------------------------------------------------- how far it goes
+
+
+def test_of_few_noisy_rows_few_steps_are_taken():
+    rng = np.random.default_rng(3)
+    samples, new = rng.standard_normal((250, 12)), rng.standard_normal((1000, 12))
+    y = np.sin(1.5 * samples[:, 0]) + samples[:, 1] + 0.5 * rng.standard_normal(250)
+    expected = np.sin(1.5 * new[:, 0]) + new[:, 1]
+    chosen_steps = regressor(
+        n_components=12, ridge="auto", n_centers="auto", refit_centers="auto"
+    ).fit(samples, y)
+    to_the_end = regressor(
+        n_components=12, ridge=chosen_steps.tuning_[0]["ridge"], n_centers="auto"
+    ).fit(samples, y)
+    assert chosen_steps.n_iter_ <= 20 < to_the_end.n_iter_
+    assert chosen_steps.status_ == "CONVERGED"
+    assert chosen_steps.score(new, expected) > to_the_end.score(new, expected)
+
+
+def test_the_map_is_learned_on_some_rows_and_the_model_on_all(monkeypatch):
+    monkeypatch.setattr(_hkrr_base, "LEARN_ROWS", 80)
+    sizes = []
+    learn = HyperKernelProblem.learn
+
+    def counting(self, *args, **kwargs):
+        sizes.append(self.n)
+        return learn(self, *args, **kwargs)
+
+    monkeypatch.setattr(HyperKernelProblem, "learn", counting)
+    weights = np.random.default_rng(0).uniform(0.5, 1.5, len(X))
+    model = regressor(refit_centers=None).fit(X, Y, sample_weight=weights)
+    assert sizes == [80]
+    np.testing.assert_allclose(
+        model.predict(NEW), solved(model, X, Y[:, None], NEW, weights)[:, 0], atol=1e-5
+    )
+    assert regressor(refit_centers="all").fit(X, Y).centers_.shape[0] == N
+
+
+def test_the_last_ridge_is_chosen_on_rows_held_out():
+    model = regressor(n_components=2, ridge="auto", refit_centers="auto", max_iter=10).fit(X, Y)
+    assert model.learned_
+    assert any(np.isclose(model.ridge_, ridge) for ridge in FINE_RIDGES)
 
 
 def test_warm_start_goes_on_from_the_last_map():

@@ -10,7 +10,7 @@ from sklearn.base import clone
 from gpukfl import KernelRidgeRegressor
 from gpukfl.estimators._held_out import HeldOut
 from gpukfl.estimators._run import Run, reported_to
-from gpukfl.estimators._search import Search, Trial, climbed, explained, untried
+from gpukfl.estimators._search import Search, Trial, climbed, explained, is_behind, untried
 
 RNG = np.random.default_rng(0)
 
@@ -76,6 +76,28 @@ def test_what_overflows_is_the_worst_and_starts_nothing():
     assert [trial.score for trial in one.trials][1] == -np.inf
     assert one.trials[1].learned == []
     assert one.folds[0].asked[-1] == (1.0, None)
+
+
+def test_a_setting_that_falls_behind_is_not_tried_on_the_other_folds():
+    one = search([0.9, 0.0, 0.95])
+    one.racing = True
+    one.go()
+    first, second = ([setting for setting, _ in fold.asked] for fold in one.folds)
+    assert (first, second) == ([0.9, 0.0, 0.95], [0.9, 0.95])
+    behind = one.trials[1]
+    assert behind.learned == []
+    error = np.sum(one.folds[0].held_out.Y ** 2)
+    spread = one.folds[0].held_out.spread
+    assert behind.score == pytest.approx(one.trials[0].score - 0.99 * error / spread)
+
+
+def test_behind_is_by_more_than_the_standard_error_of_the_difference():
+    best = np.zeros(100)
+    even = np.tile([1.0, -1.0], 50)
+    assert not is_behind(even + 0.09, best)
+    assert is_behind(even + 0.11, best)
+    assert not is_behind(best, best)
+    assert is_behind(np.full(100, np.nan), best)
 
 
 def test_an_interruption_keeps_the_trials_that_are_whole():

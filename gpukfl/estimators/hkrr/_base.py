@@ -31,13 +31,21 @@ from gpukfl.estimators._validation import (
 from gpukfl.estimators.hkrr._description import describe
 from gpukfl.estimators.hkrr._problem import (
     CENTERS,
+    FEW_CENTERS,
     FIT_SHARE,
+    LEARN_ROWS,
     OPTIMIZERS,
     HyperKernelProblem,
     Solved,
     truncated,
 )
-from gpukfl.estimators.hkrr._search import FEWEST, HKRRSearch, Setting
+from gpukfl.estimators.hkrr._search import (
+    FEWEST,
+    HKRRSearch,
+    Learned,
+    Setting,
+    start_components,
+)
 from gpukfl.inspection import Description, Names
 from gpukfl.kernels import Kernel, make_kernel
 from gpukfl.methods import SELECTIONS, HKRRFit
@@ -139,30 +147,51 @@ class HKRRBase(LinearFeatures, HostPickled):
 
         problem = make(samples)
         search = HKRRSearch(make, samples, self, run)
-        setting, B, lengthscale, stopped = self._start(problem, search)
-        steps = self.max_iter if setting.learned and not stopped else 0
-        if self.n_centers == "auto":
-            wanted = self._affordable(problem, B, lengthscale, run, wanted, _STEP_WORKS)
-        fit, model = problem.learn(
-            B,
-            lengthscale,
-            setting.ridge,
-            n_centers=wanted,
-            max_iter=steps,
-            max_time=run.left(FIT_SHARE),
-            watch=lambda k, _, history: run.tell("fit", k, history),
-        )
-        if self.refit_centers is not None and not problem.constant:
+        setting, start, stopped = self._start(problem, search)
+        part = problem.part(LEARN_ROWS)
+        try:
+            fit, model = self._learn(part, setting, start, run, wanted, stopped=stopped)
+        except KeyboardInterrupt:  # before the first step: the start is there
+            stopped = True
+            fit, model = self._learn(part, setting, start, run, FEW_CENTERS, stopped=True)
+        if self.refit_centers is None and part is not problem:
+            model = problem.solved(model)
+        elif self.refit_centers is not None and not problem.constant:
             try:
                 wanted = problem.n_refit_centers()
                 if self.refit_centers == "auto":
                     given = problem, model.B, model.lengthscale, run
                     wanted = self._affordable(*given, wanted, _REFIT_WORKS)
-                model = problem.refit(model, wanted)
+                choice = None if stopped else search.last_ridges()
+                model = problem.refit(model, wanted, choice)
             except KeyboardInterrupt:  # the model of the optimisation is there
                 stopped = True
-        self.learned_ = setting.learned
-        self._keep(problem, fit, model, search, X, stopped)
+        self.learned_ = setting.steps > 0
+        self.status_ = self._ended(setting, fit, stopped=stopped).name
+        self._keep(problem, fit, model, search, X)
+
+    def _learn(
+        self,
+        problem: HyperKernelProblem,
+        setting: Setting,
+        start: Learned,
+        run: Run,
+        wanted: int,
+        *,
+        stopped: bool,
+    ) -> tuple[HKRRFit, Solved]:
+        """Go on from the start, with as many of the centres wanted as there is time for."""
+        if self.n_centers == "auto" and not stopped:
+            wanted = self._affordable(problem, start.B, start.lengthscale, run, wanted, _STEP_WORKS)
+        return problem.learn(
+            start.B,
+            start.lengthscale,
+            setting.ridge,
+            n_centers=wanted,
+            max_iter=0 if stopped else setting.steps,
+            max_time=run.left(FIT_SHARE),
+            watch=lambda k, _, history: run.tell("fit", k, history),
+        )
 
     def _affordable(
         self,
@@ -183,30 +212,38 @@ class HKRRBase(LinearFeatures, HostPickled):
 
     def _start(
         self, problem: HyperKernelProblem, search: HKRRSearch
-    ) -> tuple[Setting, Array, float, bool]:
-        """Give setting, map and lengthscale to start from, and whether the user interrupted."""
+    ) -> tuple[Setting, Learned, bool]:
+        """Give setting and map to start from, and whether the user interrupted."""
         if problem.constant:
             warn(
                 "y is constant: the model predicts that constant and learns no features",
                 UserWarning,
             )
         if problem.constant or problem.n < FEWEST:
-            ridge = _NO_RIDGE if self.ridge == "auto" else float(self.ridge)
             k = problem.d if self.n_components == "auto" else int(self.n_components)
-            B = problem.starts(k)[-1]
-            setting = Setting(k, ridge, learned=not problem.constant)
-            return setting, B, problem.lengthscale(B, *problem.sample(problem.rng)), False
+            steps = 0 if problem.constant else self.max_iter
+            return *self._unseen(problem, problem.starts(k)[-1], steps), False
         stopped = False
         try:
             search.choose()
         except KeyboardInterrupt:
-            if search.tuner is None:  # interrupted before there was anything to start from
-                raise
             stopped = True
-        setting, start = search.best()
-        if not (stopped or any(trial.setting.learned for trial in search.trials)):
-            setting = replace(setting, learned=True)  # nothing says that this gains nothing
-        return setting, start.B, start.lengthscale, stopped
+            if search.tuner is None:  # before any start was tried
+                sample, _ = problem.sample(problem.rng)
+                B = problem.axes(sample, start_components(self, problem.d))
+                return *self._unseen(problem, B, 0), stopped
+        setting, learned = search.best()
+        # On all rows as many steps from the same map as were best
+        start = learned if stopped else learned.start or learned
+        if not (stopped or any(trial.setting.steps for trial in search.trials)):
+            setting = replace(setting, steps=self.max_iter)  # nothing says that this gains nothing
+        return setting, start, stopped
+
+    def _unseen(self, problem: HyperKernelProblem, B: Array, steps: int) -> tuple[Setting, Learned]:
+        """Give a setting and a map that nothing was held out for."""
+        ridge = _NO_RIDGE if self.ridge == "auto" else float(self.ridge)
+        lengthscale = problem.lengthscale(B, *problem.sample(problem.rng))
+        return Setting(B.shape[0], ridge, steps), Learned(B, lengthscale)
 
     def _keep(
         self,
@@ -215,7 +252,6 @@ class HKRRBase(LinearFeatures, HostPickled):
         model: Solved,
         search: HKRRSearch,
         X: Array,
-        stopped: bool,
     ) -> None:
         xp = array_namespace(problem.reference)
         back = mover(X, dtype_for(self, X))
@@ -233,14 +269,19 @@ class HKRRBase(LinearFeatures, HostPickled):
         self._keep_directions(to_host(self.B_).T)
         self.tuning_ = search.report()
         self.history_, self.n_iter_ = fit.history, len(fit.history)
-        status = Status.INTERRUPTED if stopped else fit.status
-        self.status_ = (status if self.learned_ or stopped else Status.CONVERGED).name
         self.jitter_ = model.factor.jitter
         self.smallest_eigenvalue_ = model.factor.smallest_eigenvalue
         self.place_ = f"{library_of(problem.reference)} {problem.reference.device}"
         self._library = library_of(X)
         self._n_samples = problem.n
         self._warn(model, fit)
+
+    def _ended(self, setting: Setting, fit: HKRRFit, *, stopped: bool) -> Status:
+        """Say how the fit ended: with as many steps as rows held out asked for, it is done."""
+        if stopped:
+            return Status.INTERRUPTED
+        done = fit.status is Status.MAX_ITER and setting.steps < self.max_iter
+        return Status.CONVERGED if done or not setting.steps else fit.status
 
     def _warn(self, model: Solved, fit: HKRRFit) -> None:
         status = Status[self.status_]

@@ -19,7 +19,7 @@ _PARAMETERS = """
         ``Gaussian() + 0.1 * Linear()``.
     ridge : float or "auto", default="auto"
         λ while the map is learned, positive, in units of the kernel. "auto" is chosen by hold-out
-        on a geometric grid. The last fit tunes it anew.
+        on a geometric grid. The last fit tunes it anew, on the same held-out samples.
     lengthscale : float or "auto", default="auto"
         Of the kernel of Bx at the start; "auto" is the median distance of the mapped samples.
     learn_lengthscale : bool, default=True
@@ -40,7 +40,8 @@ _PARAMETERS = """
         Random maps among those to start from, beside principal axes and average gradients of a
         first fit; the best on held-out samples is taken.
     max_iter : int, default=100
-        Iterations of the final optimisation.
+        Iterations of the final optimisation; at most so many where the number of components or
+        the ridge is chosen: held-out samples then say how many are best.
     tol : float, default=1e-4
         Stop when the objective falls by a smaller share.
     validation_fraction : float, default=0.2
@@ -112,8 +113,8 @@ _ATTRIBUTES = """
 _REFERENCES = """
     Notes
     -----
-    An iteration takes two passes over the samples: O(n q (q + k + t)) for q centres, a block of
-    rows in memory. Rows may be a NumPy memory map.
+    An iteration takes two passes over the samples, of which at most 20,000 are drawn for it:
+    O(n q (q + k + t)) for q centres, a block of rows in memory. Rows may be a NumPy memory map.
 
     References
     ----------

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, beside, to_host
+from gpukfl._array import Array, array_namespace, beside, index_like, to_host
 from gpukfl._memory import available_memory
 from gpukfl._places import Place
 from gpukfl._results import History, Status
 from gpukfl._rows import Rows
 from gpukfl.estimators._data import Data
+from gpukfl.estimators._held_out import HeldOut
 from gpukfl.estimators._samples import Samples
 from gpukfl.kernels import Kernel, make_kernel, median_distance
 from gpukfl.methods import (
@@ -38,11 +41,13 @@ from gpukfl.solvers import LBFGS, AlternatingGradient, VariableProjection
 OPTIMIZERS = {"lbfgs": LBFGS, "varpro": VariableProjection, "agd": AlternatingGradient}
 
 RIDGES = np.geomspace(1e-9, 1.0, 10).tolist()  # one to a decade: the last fit is tuned more finely
-_FINE_RIDGES = np.geomspace(1e-9, 10.0, 31).tolist()
-_STRETCHES = (0.5, 0.7, 1.0, 1.4)  # lengthscales of the last fit, in units of the learned one
+FINE_RIDGES = np.geomspace(1e-9, 10.0, 31).tolist()
+_STRETCHES = (0.5, 0.7, 1.0, 1.4)
 TUNE_CENTERS = 200
 CENTERS, _REFIT_CENTERS = 500, 2_000
-_PATH_CENTERS = 1_000  # on which the last ridge and lengthscale are chosen
+FEW_CENTERS = 200  # after an interruption
+LEARN_ROWS = 20_000  # that the map is learned on: it has few numbers
+_PATH_CENTERS, _STRETCH_CENTERS = 1_000, 400  # that the last ridge and lengthscale are chosen on
 TUNE_SHARE, FIT_SHARE = 0.4, 0.6  # of max_time spent by then
 
 
@@ -93,8 +98,25 @@ class HyperKernelProblem(Data):
     def objective(self, Z: Array, ridge: float) -> HyperKernelObjective:
         """Objective with centres `Z`."""
         return HyperKernelObjective(
-            self.kernel, self.rows, Z, self.Y, ridge=ridge, weights=self.weights
+            self.kernel, self._kept_rows, Z, self.Y, ridge=ridge, weights=self.weights
         )
+
+    @cached_property
+    def _kept_rows(self) -> Rows:
+        return self.rows.in_memory()
+
+    def part(self, at_most: int) -> HyperKernelProblem:
+        """Give some of the rows, by lot, on the same scale; all where they are no more."""
+        if self.n <= at_most:
+            return self
+        index = np.sort(self.rng.choice(self.n, at_most, replace=False))
+        xp, some = array_namespace(self.Y), copy(self)
+        at = xp.asarray(index, **index_like(self.Y))
+        some.rows, some.n, some.Y = self.rows.taken(index), at_most, xp.take(self.Y, at, axis=0)
+        if self.weights is not None:
+            some.weights = xp.take(self.weights, at, axis=0)
+            some.root_weights = xp.take(self.root_weights, at, axis=0)
+        return some
 
     def operator(self, X: Rows, B: Array, lengthscale: float, Z: Array) -> KernelOperator:
         """Kernel of the mapped points."""
@@ -132,9 +154,13 @@ class HyperKernelProblem(Data):
             return [resized_map(beside(to_host(known), self.reference), k, rng=self.rng)]
         draws = [self.rng.standard_normal((k, self.d)) for _ in range(self.settings.n_starts)]
         host = [draw / np.linalg.norm(draw, 2) for draw in draws]
-        host.append(np.eye(self.d)[:k] if k == self.d else _principal_axes(to_host(sample), k))
         maps = [beside(B, self.reference) for B in host]
-        return [*maps, self._average_gradients(sample, weights, k)]
+        return [*maps, self.axes(sample, k), self._average_gradients(sample, weights, k)]
+
+    def axes(self, sample: Array, k: int) -> Array:
+        """All features, or the leading principal axes of a sample: (k, d)."""
+        axes = np.eye(k) if k == self.d else _principal_axes(to_host(sample), k)
+        return beside(axes, self.reference)
 
     def _average_gradients(self, sample: Array, weights: np.ndarray | None, k: int) -> Array:
         """Square root of the average gradient outer product of a fit without a map."""
@@ -192,10 +218,21 @@ class HyperKernelProblem(Data):
         assert objective.factor is not None
         return fit, Solved(fit.B, fit.lengthscale, Z, alpha, ridge, objective.factor)
 
-    def refit(self, model: Solved, n_centers: int) -> Solved:
+    def solved(self, model: Solved) -> Solved:
+        """Solve with the rows of this problem at the map and the centres of a part's model."""
+        objective = self.objective(model.Z, model.ridge)
+        alpha = objective.minimize_alpha(model.B / model.lengthscale)
+        assert objective.factor is not None
+        return replace(model, alpha=alpha, factor=objective.factor)
+
+    def refit(
+        self, model: Solved, n_centers: int, choice: tuple[float, RidgePath] | None
+    ) -> Solved:
         """Solve with more centres at the learned map, ridge and lengthscale tuned anew.
 
-        By generalised cross-validation on fewer centres (Appendix D.1 holds out).
+        `choice` are the stretch of the lengthscale and the ridges that rows held out ask for
+        (Appendix D.1). Without, rows are left out with fewer centres, although the map has seen
+        them.
         """
         Y, weights = self._wide_targets()
         B = array_namespace(Y).astype(model.B, Y.dtype)
@@ -203,19 +240,40 @@ class HyperKernelProblem(Data):
         def system(stretch: float, Z: Array) -> NystromSystem:
             return self.system(self.kernel, Z, B / (stretch * model.lengthscale))
 
-        Z = self.centers(min(n_centers, _PATH_CENTERS), model.B)
-        stretches = _STRETCHES if self.settings.learn_lengthscale else (1.0,)
         parts = folds(self.n, self.rng)
-        stretch, path = best_path(
-            stretches,
-            lambda stretch: left_out_path(system(stretch, Z), Y, weights, _FINE_RIDGES),
-            lambda stretch: system(stretch, Z).held_out(Y, weights, parts, _FINE_RIDGES),
-        )
+
+        def choose(stretches: Sequence[float], at_most: int) -> tuple[float, RidgePath]:
+            Z = self.centers(min(n_centers, at_most), model.B)
+            return best_path(
+                stretches,
+                lambda stretch: left_out_path(system(stretch, Z), Y, weights, FINE_RIDGES),
+                lambda stretch: system(stretch, Z).held_out(Y, weights, parts, FINE_RIDGES),
+            )
+
+        if choice is not None:
+            stretch, path = choice
+        else:
+            stretch, _ = choose(self.stretches, _STRETCH_CENTERS)
+            _, path = choose((stretch,), _PATH_CENTERS)
         # The largest that is about as good: left-out samples say little of points outside them
         ridge = path.largest_good()
         Z = self.centers(n_centers, model.B)
         alpha, factor = system(stretch, Z).solve(ridge)
         return Solved(model.B, stretch * model.lengthscale, Z, alpha, ridge, factor, path)
+
+    @property
+    def stretches(self) -> tuple[float, ...]:
+        """Lengthscales of the last fit, in units of the learned one."""
+        return _STRETCHES if self.settings.learn_lengthscale else (1.0,)
+
+    def errors_outside(self, model: Solved, stretch: float, held_out: HeldOut) -> list[float]:
+        """Errors along the ridges on other rows, of models with more centres at a map."""
+        xp = array_namespace(self.reference)
+        mapped = xp.astype(model.B, xp.float64) / (stretch * model.lengthscale)
+        system = self.system(self.kernel, self.centers(_STRETCH_CENTERS, mapped), mapped)
+        X = xp.astype(held_out.X, xp.float64)
+        operator = replace(system.operator, rows=Rows(X, X[:0, 0]), _kept={})
+        return system.errors_outside(operator, held_out.Y, held_out.weights, FINE_RIDGES)
 
     def n_refit_centers(self) -> int:
         """Centres of the last fit: what is asked for, or what memory and patience allow."""

@@ -60,6 +60,7 @@ _TERMS = 10  # of the kernel for each random feature, from which these tell litt
 
 _RIDGE = 1e-8  # the paper's λ, in units of d^(-(2-r)/r)
 _FIT_WORKS = 3  # iterations for which there should be time
+_QUICK_FEATURES, _QUICK_ITERATIONS = 300, 2  # after an interruption, with nothing to go on
 _FIT_SHARE = 0.8  # of max_time after which the fit has ended
 
 
@@ -161,15 +162,14 @@ class RegFeaLBase(DirectionProfiles, Retraining, HostPickled):
             run,
         )
         point, stopped = self._chosen(search)
-        method = self._affordable(self._method(*point, None), data, run)
-        method = replace(method, max_time=run.left(_FIT_SHARE))
-        fit = method.run(
-            data.rows,
-            data.Y,
-            data.weights,
-            run.rng,
-            watch=lambda k, fit: run.tell("fit", k, fit.history),
-        )
+        method = self._method(*point, None)
+        if stopped and not search.trials:  # next to nothing is known
+            method = self._quick(method)
+        try:
+            method, fit = self._learn(method, data, run)
+        except KeyboardInterrupt:  # before the first iteration was done
+            stopped = True
+            method, fit = self._learn(self._quick(method), data, run)
         if stopped:
             fit.status = Status.INTERRUPTED
         self._keep(data, method, fit, X)
@@ -187,6 +187,24 @@ class RegFeaLBase(DirectionProfiles, Retraining, HostPickled):
                 self._no_retraining()
                 self.status_ = Status.INTERRUPTED.name
         self._warn(data)
+
+    def _learn(self, method: RegFeaL, data: Data, run: Run) -> tuple[RegFeaL, RegFeaLFit]:
+        """Fit with as many random features as there is time for; give the method with these."""
+        method = self._affordable(method, data, run)
+        method = replace(method, max_time=run.left(_FIT_SHARE))
+        fit = method.run(
+            data.rows,
+            data.Y,
+            data.weights,
+            run.rng,
+            watch=lambda k, fit: run.tell("fit", k, fit.history),
+        )
+        return method, fit
+
+    def _quick(self, method: RegFeaL) -> RegFeaL:
+        """Give the method with what takes a moment."""
+        few = min(method.n_random_features, _QUICK_FEATURES)
+        return method.with_effort(few, min(method.n_iter, _QUICK_ITERATIONS))
 
     def _affordable(self, method: RegFeaL, data: Data, run: Run) -> RegFeaL:
         """Give the method with as many random features as there is time for."""
@@ -222,9 +240,7 @@ class RegFeaLBase(DirectionProfiles, Retraining, HostPickled):
         try:
             return search.choose(), False
         except KeyboardInterrupt:
-            if not search.trials:  # interrupted before anything was learned
-                raise
-            return search.best.setting, True
+            return search.best.setting if search.trials else search.start, True
 
     def _warn_of_many_terms(self, d: int) -> None:
         if self.degree_decay == "auto" or self.max_degree is not None:

@@ -19,7 +19,8 @@ from gpukfl.estimators.regfeal._retraining import kernel_ridge, project
 from gpukfl.methods import DegreeLaw, FirstTurn, RegFeaL, RegFeaLFit
 
 SHARE = 0.5  # of max_time after which the search has ended
-_CENTERS = 300  # of kernel ridge regressions that only compare numbers of directions
+_CENTERS = 600  # of kernel ridge regressions that only compare directions
+_PATH_CENTERS = 300  # on which their ridge is chosen, where there are more rows
 
 
 Point = tuple[DegreeLaw, float]  # law of the degrees and μ
@@ -74,12 +75,12 @@ class Fold:
         """Predict the rows held out, by Hermite features."""
         return learned.fit.predict(self.rows)
 
-    def retrained_error(self, directions: np.ndarray) -> float:
-        """Error of kernel ridge regression on the coordinates along `directions` (k, d)."""
+    def retrained_losses(self, directions: np.ndarray) -> np.ndarray:
+        """Squared errors (m,) of kernel ridge regression on coordinates along `directions`."""
         reference = self.problem.reference
         xp = array_namespace(reference)
         placed = xp.asarray(directions, **double_like(reference))
         Z, Z_held_out = project(self.problem.rows, placed), project(self.rows, placed)
         Y = xp.astype(self.problem.Y, xp.float64)
-        fit = kernel_ridge(Z, Y, self.weights, centers=_CENTERS)
-        return self.held_out.error(fit.predict(Rows(Z_held_out, Z[:0, 0])))
+        fit = kernel_ridge(Z, Y, self.weights, centers=_CENTERS, few=_PATH_CENTERS)
+        return self.held_out.losses(fit.predict(Rows(Z_held_out, Z[:0, 0])))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -160,9 +160,18 @@ class Retraining:
 
 
 def kernel_ridge(
-    Z: Array, Y: Array, weights: np.ndarray | None, /, *, centers: int
+    Z: Array,
+    Y: Array,
+    weights: np.ndarray | None,
+    /,
+    *,
+    centers: int,
+    few: int | None = None,
 ) -> KernelRidgeFit:
-    """Fit kernel ridge regression with `centers` Nyström centres; to fewer rows, exactly."""
+    """Fit kernel ridge regression with `centers` Nyström centres; to fewer rows, exactly.
+
+    The ridge is chosen with `few` centres, where rows are more than twice as many.
+    """
     rng = np.random.RandomState(0)
     index = some_rows(Y.shape[0], rng)
     lengthscale = median_distance(
@@ -170,8 +179,10 @@ def kernel_ridge(
     )
     n_centers = None if Y.shape[0] <= centers else centers
     method = KernelRidge(Gaussian(lengthscale), n_centers=n_centers, cautious=True)
-    w = None if weights is None else beside(weights[:, None], Z)
-    return method.fit(Rows(Z, Z[:0, 0]), Y, w, rng)
+    given = Rows(Z, Z[:0, 0]), Y, None if weights is None else beside(weights[:, None], Z), rng
+    if few is not None and Y.shape[0] > 2 * few:
+        method = replace(method, ridge=replace(method, n_centers=few).fit(*given).ridge)
+    return method.fit(*given)
 
 
 def _centers(n: int) -> int:

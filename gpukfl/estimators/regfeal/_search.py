@@ -13,7 +13,7 @@ import numpy as np
 from gpukfl.estimators._data import Data
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
-from gpukfl.estimators._search import Search, Trial, climbed, explained, untried
+from gpukfl.estimators._search import Search, Trial, climbed, explained, is_behind, untried
 from gpukfl.estimators.regfeal._fold import SHARE, Fold, Learned, Point
 from gpukfl.estimators.regfeal._retraining import HERMITE, LEAST, Coordinates
 from gpukfl.methods import (
@@ -100,7 +100,7 @@ class RegFeaLSearch:
 
     def choose(self) -> Point:
         """Choose the law and μ; Ctrl-C leaves the best so far in `best`."""
-        start = self._start()
+        start = self.start
         if not self._is_open or self._has_nothing_to_hold_out:
             return start
         laws = [self._law(degree) for degree in MEAN_DEGREES] if self._opens_law else None
@@ -184,7 +184,9 @@ class RegFeaLSearch:
         """
         return DegreeLaw(mean_degree / (mean_degree + self.data.rows.shape[1]))
 
-    def _start(self) -> Point:
+    @property
+    def start(self) -> Point:
+        """What is given, and the middle of the grid."""
         settings, law = self.settings, self._law(START[0])
         if settings.max_degree is not None:
             law = DegreeLaw(largest=settings.max_degree)
@@ -207,12 +209,13 @@ class RegFeaLSearch:
         ways = _leading([eta for _, eta in found], method.exponent)
         if self.settings.retrain == "kernel_ridge":  # other regressors may not see weights
             ways += [Coordinates(power=power) for power in _POWERS]
-        errors = np.zeros(len(ways))
+        errors = dict.fromkeys(ways, np.zeros(0))
         for fold, (R, eta) in zip(self.folds, found, strict=True):
-            errors += [fold.retrained_error(way.of(R, eta, method.exponent)) for way in ways]
-        scores = {
-            way: explained(error, self.folds) for way, error in zip(ways, errors, strict=True)
-        }
+            for way in errors:
+                losses = fold.retrained_losses(way.of(R, eta, method.exponent))
+                errors[way] = np.concatenate([errors[way], losses])
+            errors = _not_behind(errors)
+        scores = {way: explained(float(losses.sum()), self.folds) for way, losses in errors.items()}
         if self.settings.retrain == "kernel_ridge":
             scores[HERMITE] = trial.score
         best = max(scores, key=lambda way: scores[way])
@@ -220,6 +223,12 @@ class RegFeaLSearch:
         few = [way for way in scores if way.number and scores[way] >= enough]
         chosen = min(few, key=lambda way: way.number or 0, default=best)
         self.ways[trial.setting] = scores[best], chosen
+
+
+def _not_behind(errors: dict[Coordinates, np.ndarray]) -> dict[Coordinates, np.ndarray]:
+    """Ways that the best is not clearly better than, by the losses of the same rows."""
+    best = (1.0 + _WORTH) * min(errors.values(), key=np.sum)
+    return {way: losses for way, losses in errors.items() if not is_behind(losses, best)}
 
 
 def _leading(etas: list[np.ndarray], exponent: float) -> list[Coordinates]:
