@@ -120,11 +120,14 @@ class SelectionObjective(ABC):
         xp = array_namespace(alpha)
         return 0.5 * self.ridge * float(xp.sum(alpha * self.Y))
 
-    def _columns(self, columns: np.ndarray | None, /) -> Array:
-        if columns is None:
-            return self.X
-        xp = array_namespace(self.X)
-        return xp.take(self.X, xp.asarray(columns, **index_like(self.X)), axis=1)
+    def _samples(self, columns: np.ndarray | None, permutation: np.ndarray | None, /) -> Array:
+        """Take columns of X, and its rows to where a permutation takes what they meet from."""
+        xp, X = array_namespace(self.X), self.X
+        if columns is not None:
+            X = xp.take(X, xp.asarray(columns, **index_like(X)), axis=1)
+        if permutation is None:
+            return X
+        return xp.take(X, xp.asarray(np.argsort(permutation), **index_like(X)), axis=0)
 
     @cached_property
     def sorted_columns(self) -> SortedColumns:
@@ -192,16 +195,18 @@ class SelectionObjective(ABC):
         total: Any = 0.0
         for target in range(point.alpha.shape[1]):
             V = xp.astype(point.alpha[:, target], slopes.dtype)[:, None] * slopes
-            if permutation is not None:
-                V = xp.take(V, xp.asarray(permutation, **index_like(V)), axis=0)
-            total = total + self._factored_sums(V, columns)
+            total = total + self._factored_sums(V, columns, permutation)
         return 0.5 * self.ridge * self.scale * to_host(total)
 
-    def _factored_sums(self, V: Array, columns: np.ndarray | None, /) -> Array:
+    def _factored_sums(
+        self, V: Array, columns: np.ndarray | None, permutation: np.ndarray | None
+    ) -> Array:
         if self.kernel.power == 2:
-            return factored_square_sums(V, self._columns(columns))
-        data = self.sorted_columns
-        return factored_difference_sums(V, data if columns is None else data.at(columns))
+            return factored_square_sums(V, self._samples(columns, permutation))
+        data = self.sorted_columns if columns is None else self.sorted_columns.at(columns)
+        return factored_difference_sums(
+            V, data if permutation is None else data.permuted(permutation)
+        )
 
     def _of(self, point: Point, /) -> Array:
         """Give the pair weights of `point`, those of the latest kept: permutations ask again."""
@@ -244,10 +249,7 @@ class DenseSelection(SelectionObjective):
         self, point: Point, columns: np.ndarray | None, permutation: np.ndarray | None, /
     ) -> np.ndarray:
         """Differentiate: O(n²) for each of the `columns`."""
-        X = self._columns(columns)
-        if permutation is not None:  # the samples the other way, not a matrix of all pairs
-            xp = array_namespace(X)
-            X = xp.take(X, xp.asarray(np.argsort(permutation), **index_like(X)), axis=0)
+        X = self._samples(columns, permutation)
         return to_host(difference_sums(self._of(point), X, power=self.kernel.power))
 
     def _pair_weights(self, point: Point, /) -> Array:
@@ -287,7 +289,6 @@ class FactoredSelection(SelectionObjective):
         rng: np.random.RandomState,
     ) -> None:
         super().__init__(kernel, X, Y, ridge, weights)
-        xp = array_namespace(X)
         n = X.shape[0]
         self.n_centers, self.rng = min(n_centers, n), rng
         self.centers = np.sort(rng.choice(n, self.n_centers, replace=False))
