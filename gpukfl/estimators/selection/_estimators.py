@@ -37,7 +37,7 @@ _PARAMETERS = """
         Length of the path of `sparsity="tune"`, from the γ that selects nothing to a thousandth.
     n_centers : int, "auto" or "all", default="auto"
         "all" computes with the kernel matrix of all samples; a number with its pivoted Cholesky
-        factor of that rank. "auto" is "all" up to 3000 samples, and 256 beyond.
+        factor of that rank. "auto" is "all" up to 1000 samples, and 256 beyond.
     n_subsamples : int, default=0
         If positive, stability selection: this many halves of the samples, in complementary pairs;
         variables selected on enough of them are kept.
@@ -50,7 +50,8 @@ _PARAMETERS = """
     validation_fraction : float, default=0.2
         Held out to choose λ or γ, of at most 1250 samples.
     max_time : float or None, default=None
-        Seconds for tuning and selection; what was found by then is kept.
+        Seconds. Variables are selected on as many samples as there is time for, and what was found
+        by then is kept.
     random_state : int, RandomState or None, default=None
         Draws permutations, centres and splits, on the host.
     backend : {"auto", "numpy", "cupy", "torch"}, default="auto"
