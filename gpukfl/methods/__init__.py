@@ -51,7 +51,7 @@ from gpukfl.methods._regfeal import (
 )
 from gpukfl.methods._regfeal import shares as eta_shares
 from gpukfl.methods._ridge import RidgeSystem, paper_ridge
-from gpukfl.methods._ridge_path import Fold, RidgePath, best_path, ranked_paths
+from gpukfl.methods._ridge_path import Fold, RidgePath, best_path
 from gpukfl.methods._selection import (
     FeatureSelection,
     Round,
@@ -149,7 +149,6 @@ __all__ = [
     "paper_ridge",
     "permutation_threshold",
     "pruning_candidates",
-    "ranked_paths",
     "resized_map",
     "rows_at",
     "scored_rows",

@@ -222,8 +222,9 @@ class Validated:
 
     def __add__(self, other: Validated, /) -> Validated:
         """Join ridges."""
-        parts = (self.ridges, other.ridges), (self.scores, other.scores), (self.coefs, other.coefs)
-        return Validated(*(a + b for a, b in parts))
+        return Validated(
+            self.ridges + other.ridges, self.scores + other.scores, self.coefs + other.coefs
+        )
 
 
 Solve = Callable[[Sums, Sequence[float]], list[Array]]

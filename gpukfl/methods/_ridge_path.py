@@ -61,25 +61,14 @@ def best_path(
     held_out: Callable[[Candidate], RidgePath],
     /,
 ) -> tuple[Candidate, RidgePath]:
-    """Give the candidate whose path has the lowest score, the first of such, and its path."""
-    return ranked_paths(candidates, left_out, held_out)[0]
-
-
-def ranked_paths(
-    candidates: Sequence[Candidate],
-    left_out: Callable[[Candidate], RidgePath],
-    held_out: Callable[[Candidate], RidgePath],
-    /,
-) -> list[tuple[Candidate, RidgePath]]:
-    """Give the candidates and their paths, that with the lowest score first.
+    """Give the candidate whose path has the lowest score, the first of such, and its path.
 
     By leaving out samples one by one; but the first or the last ridge of a grid is not taken on
     the word of that, which near-copies of samples corrupt: then by held-out samples.
     """
-    ranked: list[tuple[Candidate, RidgePath]] = []
     for judge in (left_out, held_out):
-        judged = [(candidate, judge(candidate)) for candidate in candidates]
-        ranked = sorted(judged, key=lambda pair: pair[1].lowest)
-        if not ranked[0][1].at_edge:
+        paths = [judge(candidate) for candidate in candidates]
+        best = min(range(len(paths)), key=lambda k: paths[k].lowest)
+        if not paths[best].at_edge:
             break
-    return ranked
+    return candidates[best], paths[best]

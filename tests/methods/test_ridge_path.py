@@ -8,7 +8,7 @@ import pytest
 
 from gpukfl._rows import Rows
 from gpukfl.kernels import Gaussian
-from gpukfl.methods import DenseSystem, NystromSystem, RidgePath, best_path, ranked_paths
+from gpukfl.methods import DenseSystem, NystromSystem, RidgePath, best_path
 from gpukfl.operators import KernelOperator
 
 weighted = pytest.mark.parametrize("weighted", [False, True])
@@ -106,10 +106,3 @@ def test_held_out_samples_have_the_last_word_at_the_edge_only():
     assert best_path(["a", "b"], left.__getitem__, held_out) == ("a", held["a"])
     assert asked == ["a", "b"]
     assert best_path(["b"], left.__getitem__, held_out) == ("b", held["b"])
-
-
-def test_candidates_are_ranked_by_their_lowest_scores():
-    paths = {"a": [3.0, 2.0, 2.5], "b": [9.0, 1.0, 9.0], "c": [3.0, 2.0, 4.0]}
-    left = {name: RidgePath([1.0, 0.1, 0.01], scores) for name, scores in paths.items()}
-    ranked = ranked_paths("abc", left.__getitem__, None)
-    assert ranked == [(name, left[name]) for name in "bac"]  # the first of equals first

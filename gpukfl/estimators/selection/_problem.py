@@ -38,9 +38,9 @@ from gpukfl.methods import (
     Point,
     Selection,
     SelectionObjective,
+    best_path,
     folds,
     permutation_threshold,
-    ranked_paths,
     rows_at,
 )
 from gpukfl.operators import KernelOperator
@@ -58,7 +58,6 @@ _CENTERS = 256
 _CENTERS_SHARE = 0.25  # of the memory that may be used, for the factors of the kernel
 _REFINE_ROWS = 1_000  # samples on which the weights of the last fit are learned
 _FIT_ROWS = 500  # samples on which they, and its kernel, are chosen
-_SCREEN_ROWS, _SCREENED = 200, 0.25  # samples on which all are compared, and the share that is left
 _RIDGE_SHARES = (1.0, 0.1, 0.01)
 _LAST_WORKS = 5  # normal equations of the last fit, and passes of leave-one-out
 _MOST_CENTERS = 2_000  # of the last fit where there is no time for all
@@ -68,6 +67,7 @@ _RUN_WORKS = 40  # values and gradients of a selection, and of its thresholds
 _STRETCHES = (0.5, 1.0, 2.0, 4.0)
 
 Some = tuple[Array, Array, Array | None]  # samples, targets and weights
+Candidate = tuple[float, np.ndarray, Kernel]  # share of λ, the weights that it gives, and a kernel
 
 
 def selection_kernel(kernel: str | Kernel, /) -> Any:
@@ -101,15 +101,6 @@ class Predictor:
     beta: np.ndarray  # (p,)
     fit: KernelRidgeFit
     importances: np.ndarray  # (p,), summing to 1
-
-
-@dataclass(frozen=True, eq=False)
-class Candidate:
-    """A kernel of the variables, stretched by the weights of a share of λ."""
-
-    share: float
-    beta: np.ndarray  # (p,)
-    kernel: Kernel
 
 
 class SelectionProblem(Data):
@@ -312,20 +303,26 @@ class SelectionProblem(Data):
     def _best_kernel(
         self, learned: dict[float, np.ndarray], X: Array, Y: Array, D: Array | None
     ) -> tuple[float, Kernel]:
-        """Key of the weights, and kernel and lengthscale, of the lowest leave-one-out error.
-
-        Of many samples, by some first.
-        """
+        """Key of the weights, and kernel and lengthscale, of the lowest leave-one-out error."""
+        xp = array_namespace(X)
+        Y, part = xp.astype(Y, xp.float64), folds(X.shape[0], self.rng)[:1]
         candidates = [
-            Candidate(share, beta, kernel)
+            (share, beta, kernel)
             for share, beta in learned.items()
             for kernel in self._kernels(beta, X, D)
         ]
-        if X.shape[0] > _SCREEN_ROWS:
-            ranked = self._ranked(candidates, *self._some(_SCREEN_ROWS))
-            candidates = ranked[: int(_SCREENED * len(ranked))]
-        best = self._ranked(candidates, X, Y, D)[0]
-        return best.share, best.kernel
+
+        def system(candidate: Candidate) -> DenseSystem:
+            _, beta, kernel = candidate
+            Z = self._stretched(X, beta)
+            return DenseSystem.of(xp.astype(kernel(Z, Z), xp.float64), Y, D)
+
+        (share, _, kernel), _ = best_path(
+            candidates,
+            lambda candidate: system(candidate).leave_one_out(RIDGES),
+            lambda candidate: system(candidate).held_out(part, RIDGES),
+        )
+        return share, kernel
 
     def _kernels(self, beta: np.ndarray, X: Array, D: Array | None) -> list[Kernel]:
         """Kernels of the variables stretched by their weights."""
@@ -333,21 +330,3 @@ class SelectionProblem(Data):
         width = median_distance(self._stretched(X, beta), norm="euclidean", weights=w)
         both = self.kernel, Gaussian(width)
         return [kernel.stretched(factor) for kernel in both for factor in _STRETCHES]
-
-    def _ranked(
-        self, candidates: Sequence[Candidate], X: Array, Y: Array, D: Array | None
-    ) -> list[Candidate]:
-        """Candidates by their errors, the lowest first."""
-        xp = array_namespace(X)
-        Y, part = xp.astype(Y, xp.float64), folds(X.shape[0], self.rng)[:1]
-
-        def system(candidate: Candidate) -> DenseSystem:
-            Z = self._stretched(X, candidate.beta)
-            return DenseSystem.of(xp.astype(candidate.kernel(Z, Z), xp.float64), Y, D)
-
-        ranked = ranked_paths(
-            candidates,
-            lambda candidate: system(candidate).leave_one_out(RIDGES),
-            lambda candidate: system(candidate).held_out(part, RIDGES),
-        )
-        return [candidate for candidate, _ in ranked]
