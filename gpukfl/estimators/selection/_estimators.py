@@ -37,7 +37,7 @@ _PARAMETERS = """
         Length of the path of `sparsity="tune"`, from the γ that selects nothing to a thousandth.
     n_centers : int, "auto" or "all", default="auto"
         "all" computes with the kernel matrix of all samples; a number with its pivoted Cholesky
-        factor of that rank. "auto" is "all" up to 1000 samples, and 256 beyond.
+        factor of that rank. "auto" is "all" up to 3000 samples, and 256 beyond.
     n_subsamples : int, default=0
         If positive, stability selection: this many halves of the samples, in complementary pairs;
         variables selected on enough of them are kept.

@@ -53,7 +53,7 @@ SELECTION_KERNELS: dict[str, Kernel] = {
 }
 RIDGES = tuple(10.0**-k for k in range(1, 15))  # of the last fit
 
-_DENSE_UP_TO = 1_000  # samples with which the exact form is the quicker one
+_DENSE_UP_TO = 3_000  # samples with which the exact form is the quicker one
 _CENTERS = 256
 _CENTERS_SHARE = 0.25  # of the memory that may be used, for the factors of the kernel
 _REFINE_ROWS = 1_000  # samples on which the weights of the last fit are learned
@@ -67,7 +67,7 @@ _RUN_WORKS = 40  # values and gradients of a selection, and of its thresholds
 _STRETCHES = (0.5, 1.0, 2.0, 4.0)
 
 Some = tuple[Array, Array, Array | None]  # samples, targets and weights
-Candidate = tuple[float, np.ndarray, Kernel]  # share of λ, the weights that it gives, and a kernel
+Candidate = tuple[np.ndarray, Kernel]  # weights (p,), and a kernel of the variables they stretch
 
 
 def selection_kernel(kernel: str | Kernel, /) -> Any:
@@ -220,8 +220,13 @@ class SelectionProblem(Data):
         """
         if not selection.support.any():
             return None
-        few = self._some(_FIT_ROWS)
-        beta, kernel = self._weights(selection, () if hasty else _RIDGE_SHARES, ridge, few)
+        some, few = self._some(_REFINE_ROWS), self._some(_FIT_ROWS)
+        weights, start = [np.where(selection.support, self.anchor, 0.0)], selection.beta
+        for share in () if hasty else _RIDGE_SHARES:
+            objective = DenseSelection(self.kernel, *some[:2], share * ridge, some[2])
+            start = self.refined(objective, selection.support, start)
+            weights.append(start)
+        beta, kernel = self._best_kernel(weights, *few)
         n_centers = _HASTY_CENTERS if hasty else self._affordable_centers(beta, kernel, run)
         X, Y, D = self.X, self.Y, self.weights
         if n_centers <= _HASTY_CENTERS < self.n:
@@ -230,26 +235,6 @@ class SelectionProblem(Data):
         method = KernelRidge(kernel, n_centers=None if n_centers >= X.shape[0] else n_centers)
         fit = method.fit(Rows(self._stretched(X, beta), self.reference), Y, D, self.rng)
         return Predictor(beta, fit, self._importances(fit, beta, *few))
-
-    def _weights(
-        self, selection: Selection, shares: Sequence[float], ridge: float, few: Some
-    ) -> tuple[np.ndarray, Kernel]:
-        """Weights of the last fit, and its kernel.
-
-        Learned and compared on `few` samples; the best are learned anew on more.
-        """
-        support, start = selection.support, selection.beta
-        learned = {0.0: np.where(support, self.anchor, 0.0)}  # by share of λ
-        for share in shares:
-            objective = DenseSelection(self.kernel, *few[:2], share * ridge, few[2])
-            start = learned[share] = self.refined(objective, support, start)
-        share, kernel = self._best_kernel(learned, *few)
-        beta = learned[share]
-        if share and self.n > _FIT_ROWS:
-            X, Y, D = self._some(_REFINE_ROWS)
-            objective = DenseSelection(self.kernel, X, Y, share * ridge, D)
-            beta = self.refined(objective, support, beta)
-        return beta, kernel
 
     def _affordable_centers(self, beta: np.ndarray, kernel: Kernel, run: Run) -> int:
         """Give how many centres of the last fit there is time for; n without a limit."""
@@ -301,28 +286,24 @@ class SelectionProblem(Data):
         return Z * beside(beta[used] ** (1.0 / self.kernel.power), X)
 
     def _best_kernel(
-        self, learned: dict[float, np.ndarray], X: Array, Y: Array, D: Array | None
-    ) -> tuple[float, Kernel]:
-        """Key of the weights, and kernel and lengthscale, of the lowest leave-one-out error."""
+        self, weights: Sequence[np.ndarray], X: Array, Y: Array, D: Array | None
+    ) -> Candidate:
+        """Weights, and kernel and lengthscale, of the lowest leave-one-out error."""
         xp = array_namespace(X)
         Y, part = xp.astype(Y, xp.float64), folds(X.shape[0], self.rng)[:1]
-        candidates = [
-            (share, beta, kernel)
-            for share, beta in learned.items()
-            for kernel in self._kernels(beta, X, D)
-        ]
+        candidates = [(beta, kernel) for beta in weights for kernel in self._kernels(beta, X, D)]
 
         def system(candidate: Candidate) -> DenseSystem:
-            _, beta, kernel = candidate
+            beta, kernel = candidate
             Z = self._stretched(X, beta)
             return DenseSystem.of(xp.astype(kernel(Z, Z), xp.float64), Y, D)
 
-        (share, _, kernel), _ = best_path(
+        best, _ = best_path(
             candidates,
             lambda candidate: system(candidate).leave_one_out(RIDGES),
             lambda candidate: system(candidate).held_out(part, RIDGES),
         )
-        return share, kernel
+        return best
 
     def _kernels(self, beta: np.ndarray, X: Array, D: Array | None) -> list[Kernel]:
         """Kernels of the variables stretched by their weights."""
