@@ -19,6 +19,7 @@ from gpukfl import RKHSWeightingClassifier
 from gpukfl._array import Array, beside, double_like, to_host
 from gpukfl._places import resolve_place
 from gpukfl._rows import Rows
+from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators.weighting._problem import WeightingProblem
 from gpukfl.instantiations import GaussianSign, Instantiation, RandomKitchenSinks
@@ -47,11 +48,10 @@ def problem_of(
     backend: str, X: np.ndarray, y: np.ndarray, seed: int, dtype: str = "float64", **settings: Any
 ) -> WeightingProblem:
     """Standardised rows after a column of ones, labels -1 and 1."""
-    model = RKHSWeightingClassifier(batch_size=BATCH, radius=RADIUS, **settings)
+    method = RKHSWeightingClassifier(**settings)._method()
     place = resolve_place(backend, X, dtype=dtype, work=len(y) * T)
-    rng = np.random.RandomState(seed)
     samples = Samples(X, (y[:, None] > 0).astype(np.float64), None, labels=True)
-    return WeightingProblem(model, samples, place, rng)
+    return method.problem(samples, place, Run(None, seed, 0))
 
 
 def operator_of(problem: WeightingProblem, instantiation: Instantiation, T: int) -> FeatureOperator:

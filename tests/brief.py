@@ -5,11 +5,17 @@ from dataclasses import replace
 from gpukfl import Backend
 from gpukfl.estimators.bkernn._base import _OPTIMIZER
 from gpukfl.estimators.bkernn._problem import Knots
+from gpukfl.estimators.weighting._settings import LEARNERS, Pruning
 from gpukfl.penalties import PENALTIES
 
 
 def _moved(options, names):
     return {name: options.pop(name) for name in names if name in options}
+
+
+def without_seconds(tuning):
+    """What was tried, less the time that it took."""
+    return [{**trial, "seconds": None} for trial in tuning]
 
 
 def placed(options):
@@ -32,4 +38,14 @@ def bkernn(**options):
         options["knots"] = Knots(options.get("knots", "auto"), options.pop("knot_tolerance"))
     if "validation_fraction" in options:
         options["early_stopping"] = options.pop("validation_fraction")
+    return placed(options)
+
+
+def weighting(**options):
+    """Parameters of RKHS weightings, with fields of a descent and of pruning among them."""
+    descent = _moved(options, ("radius", "batch_size"))
+    if descent:
+        options["learner"] = replace(LEARNERS[options["learner"]], **descent)
+    if "prune_tolerance" in options:
+        options["prune"] = Pruning(options["prune"], options.pop("prune_tolerance"))
     return placed(options)

@@ -7,7 +7,7 @@ import zipfile
 
 import numpy as np
 import pandas as pd
-from brief import bkernn
+from brief import bkernn, weighting
 
 import gpukfl
 from gpukfl._archive import Archive, write_archive
@@ -70,7 +70,7 @@ OF_ONE = {
         "optimal step": (X, TWO, {"n_parameters": 5, "learner": "optimal_step", "loss": "hinge"}),
         "descent": (X, TWO, {"learner": "sfgd", "loss": "logistic"}),
         "given ridge": (X, TWO, {"ridge": 1e-3}),
-        "pruned": (X, Y, {"prune": "risk", "prune_tolerance": 0.5}),
+        "pruned": (X, Y, weighting(prune="risk", prune_tolerance=0.5)),
         "signs": (X, THREE, {"instantiation": GaussianSign(), "bias": False}),
         "sinks": (X, Y, {"instantiation": RandomKitchenSinks(GaussianSign())}),
     },

@@ -8,6 +8,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from brief import without_seconds
 from interruption import interrupt
 from sklearn.exceptions import ConvergenceWarning
 
@@ -96,14 +97,14 @@ def test_exactly_one_setting_is_chosen(models, kind):
     assert model.tuning == model.estimator.tuning_
     assert sum(trial["chosen"] for trial in model.tuning) == min(1, len(model.tuning))
     given = "ridge" in CASES[kind][2] and CASES[kind][2]["ridge"] != "tune"
-    if not given:
+    if not given and kind != "constant":
         assert len({trial["ridge"] for trial in model.tuning}) > 1
 
 
 @pytest.mark.parametrize("ridge", ["auto", "tune"])
 def test_the_ridge_is_chosen(models, ridge):
     model = fit(FRAME, Y, instantiation="auto", ridge=ridge)
-    assert model.tuning == models["regression"].tuning
+    assert without_seconds(model.tuning) == without_seconds(models["regression"].tuning)
     (chosen,) = (trial for trial in model.tuning if trial["chosen"])
     assert chosen["ridge"] == pytest.approx(model.estimator.ridge_, rel=1e-12)
     assert chosen["instantiation"] == described(model.estimator.instantiation_)
@@ -145,9 +146,7 @@ def test_no_time_is_still_a_model(y):
 def test_rows_that_were_not_seen_are_told_of():
     with (
         gpukfl.memory_budget(8 * 3 * (P + 1) * 30),
-        pytest.warns(
-            ConvergenceWarning, match="max_time was reached.*fitted on the first .* of 80"
-        ),
+        pytest.warns(ConvergenceWarning, match="max_time was reached.*fitted on .* of 80 rows"),
     ):
         model = fit(X, Y, ridge=1e-2, max_time=1e-6)
     assert model.n_samples < N

@@ -133,7 +133,7 @@ class OneHotClassifier(ClassifierMixin):
         array of shape (n_samples, n_classes)
             Rows sum to 1. The largest is that of the predicted class.
         """
-        logs = self.predict_log_proba(X)
+        logs = self._log_proba(X, "predict_proba")
         return array_namespace(logs).exp(logs)
 
     def predict_log_proba(self, X: Any) -> Array:
@@ -149,7 +149,10 @@ class OneHotClassifier(ClassifierMixin):
         array of shape (n_samples, n_classes)
             At most 0; finite.
         """
-        scores = finite_prediction(self, X, "predict_log_proba")
+        return self._log_proba(X, "predict_log_proba")
+
+    def _log_proba(self, X: Any, method: str) -> Array:
+        scores = finite_prediction(self, X, method)
         if len(self.classes_) == 1:
             return array_namespace(scores).zeros_like(scores)
         return self.calibration_.log_proba(self._of_every_class(scores))

@@ -13,6 +13,7 @@ paths cost nothing of the order of the rows any more. They are scored on predict
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -86,6 +87,15 @@ class Targets:
     Y: Array  # (n, t)
     weights: Array | None  # (n, 1)
     folds: np.ndarray  # (n,), on the host
+
+    def at(self, rows: np.ndarray, /) -> tuple[np.ndarray, np.ndarray]:
+        """Targets (m, t) and weights (m,) of some rows, on the host in float64."""
+        index = array_namespace(self.Y).asarray(rows, **index_like(self.Y))
+        Y = to_host(array_namespace(self.Y).take(self.Y, index, axis=0)).astype(np.float64)
+        if self.weights is None:
+            return Y, np.ones(len(rows))
+        w = to_host(array_namespace(self.Y).take(self.weights, index, axis=0))
+        return Y, w[:, 0].astype(np.float64)
 
 
 @dataclass(eq=False)
@@ -210,6 +220,8 @@ class Validated:
     ridges: list[float]
     scores: list[float]  # share of the held-out squares that is explained
     coefs: list[list[Array]]  # [ridge][fold], (T, t)
+    predicted: list[list[np.ndarray]]  # [ridge][fold], (m, t), of the rows that are looked at
+    spread: float  # held-out squares in all, of which the scores are shares
 
     @property
     def best(self) -> int:
@@ -223,7 +235,11 @@ class Validated:
     def __add__(self, other: Validated, /) -> Validated:
         """Join ridges."""
         return Validated(
-            self.ridges + other.ridges, self.scores + other.scores, self.coefs + other.coefs
+            self.ridges + other.ridges,
+            self.scores + other.scores,
+            self.coefs + other.coefs,
+            self.predicted + other.predicted,
+            self.spread,
         )
 
 
@@ -247,26 +263,28 @@ def cross_validated(sums: FoldSums, solve: Solve, ridges: Sequence[float], /) ->
 
     Notes
     -----
-    All rows that were seen are predicted, or 20 000 of them.
+    All rows are predicted, or 20 000 of them, whether the pass came to them or not.
     """
     assert sums.targets is not None
-    whole, rows = sums.whole, scored_rows(sums.n_seen)
-    fold_of = sums.targets.folds[rows]
+    targets, whole, t = sums.targets, sums.whole, sums.whole.moment.shape[1]
+    rows = scored_rows(len(targets.folds))
     errors, weight = np.zeros(len(ridges)), 0.0
     coefs: list[list[Array]] = [[] for _ in ridges]
+    predicted: list[list[np.ndarray]] = [[] for _ in ridges]
     for k, fold in enumerate(sums.folds):
-        if not fold.count:
-            continue
         solved = solve(whole - fold, ridges)
-        for along, A in zip(coefs, solved, strict=True):
-            along.append(A)
-        own = rows[fold_of == k]
-        if len(own):
-            found, share = _errors_at(sums.operator, sums.targets, own, solved)
-            errors, weight = errors + found, weight + share
+        own = rows[targets.folds[rows] == k]
+        F = _predictions_at(sums.operator, own, solved)
+        Y, w = targets.at(own)
+        for r, A in enumerate(solved):
+            coefs[r].append(A)
+            predicted[r].append(F[:, r * t : (r + 1) * t])
+            errors[r] += np.sum(w[:, None] * (Y - predicted[r][-1]) ** 2)
+        weight += float(w.sum())
     spread = whole.spread * weight / whole.weight
     scores = [1.0 - e / spread if spread > 0 else -e for e in errors.tolist()]
-    return Validated(list(ridges), scores, coefs)
+    scores = [score if math.isfinite(score) else -math.inf for score in scores]
+    return Validated(list(ridges), scores, coefs, predicted, spread)
 
 
 def cross_validated_near(
@@ -294,27 +312,12 @@ def scored_rows(n: int, /) -> np.ndarray:
     return np.sort(np.random.RandomState(0).choice(n, _SCORED, replace=False))
 
 
-def _errors_at(
-    operator: FeatureOperator, targets: Targets, rows: np.ndarray, solved: list[Array]
-) -> tuple[np.ndarray, float]:
-    """Weighted squared errors of each of the coefficients at some rows, and the sum of weights."""
-    xp = array_namespace(solved[0])
-    index = xp.asarray(rows, **index_like(targets.Y))
-    Y = xp.astype(xp.take(targets.Y, index, axis=0), xp.float64)
-    w = xp.ones_like(Y[:, :1])
-    if targets.weights is not None:
-        w = xp.astype(xp.take(targets.weights, index, axis=0), xp.float64)
-    stacked = xp.concat(solved, axis=1)
-    repeated = xp.concat([Y] * len(solved), axis=1)
-    own = replace(operator, rows=operator.rows.taken(rows))
-
-    def compute(start: int, stop: int) -> tuple[Array]:
-        F = xp.astype(own.values(start, stop), xp.float64) @ stacked
-        gaps = repeated[start:stop, :] - F
-        return (xp.sum(w[start:stop, :] * gaps * gaps, axis=0),)
-
-    (errors,) = own.sum_over_blocks(compute)
-    return to_host(errors).reshape(len(solved), -1).sum(axis=1), float(xp.sum(w))
+def _predictions_at(operator: FeatureOperator, rows: np.ndarray, solved: list[Array]) -> np.ndarray:
+    """Predictions of each of the coefficients at some rows, side by side on the host."""
+    stacked = array_namespace(solved[0]).concat(solved, axis=1)
+    if not len(rows):
+        return np.zeros((0, stacked.shape[1]))
+    return to_host(replace(operator, rows=operator.rows.taken(rows)) @ stacked)
 
 
 def least_squares(

@@ -2,6 +2,7 @@
 
 import numpy as np
 from brief import bkernn
+from brief import weighting as briefly
 
 from gpukfl import (
     BKerNNClassifier,
@@ -67,11 +68,11 @@ def selector_classifier(**options):
 
 def weighting(**options):
     few = {"n_parameters": 10, "instantiation": Stumps(), "ridge": 1e-2, "standardize": False}
-    return RKHSWeightingRegressor(**{**few, "random_state": 0, **options})
+    return RKHSWeightingRegressor(**briefly(**{**few, "random_state": 0, **options}))
 
 
 def weighting_classifier(**options):
-    return RKHSWeightingClassifier(**{**weighting().get_params(), **options})
+    return RKHSWeightingClassifier(**{**weighting().get_params(), **briefly(**options)})
 
 
 def regfeal(**options):

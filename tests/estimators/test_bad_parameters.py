@@ -30,6 +30,7 @@ from gpukfl import (
     KernelRidgeRegressor,
 )
 from gpukfl._places import cupy_is_usable
+from gpukfl.estimators.weighting import Descent, Pruning
 from gpukfl.instantiations import GaussianSign, Instantiation, RandomKitchenSinks, Stumps
 from gpukfl.kernels import KERNELS, Brownian, Gaussian, Laplace, Linear
 from gpukfl.penalties import PENALTIES
@@ -138,12 +139,6 @@ WEIGHTING_NUMBERS = [
     ("ridge", -1e-9, ValueError, "greater than 0, or 'auto', got -1e-09"),
     ("ridge", float("nan"), ValueError, "got nan"),
     ("ridge", "tune", TypeError, "or 'auto', got 'tune'"),
-    ("prune_tolerance", 0, ValueError, "greater than 0, got 0"),
-    ("prune_tolerance", float("inf"), ValueError, "got inf"),
-    ("radius", 0.0, ValueError, "greater than 0, got 0.0"),
-    ("radius", None, TypeError, "got None"),
-    ("batch_size", 0, ValueError, "an integer of at least 1, got 0"),
-    ("batch_size", 1.5, TypeError, "an integer .* got 1.5"),
     ("max_time", 0, ValueError, "greater than 0, or None, got 0"),
     ("max_time", float("nan"), ValueError, "greater than 0, or None, got nan"),
 ]
@@ -212,7 +207,6 @@ def test_bad_numbers_of_other_estimators_are_named(make, name, value, error, mat
         (regfeal, "backend", "jax"),
         (regfeal, "dtype", "float16"),
         (weighting, "backend", "jax"),
-        (weighting, "dtype", "float16"),
         (weighting, "learner", "boosting"),
         (weighting, "instantiation", "trees"),
         (weighting, "loss", "exponential"),
@@ -284,6 +278,24 @@ def test_a_loss_of_labels_is_refused_for_a_regression(learner, loss):
 def test_a_share_of_wrong_labels_is_refused_for_a_regression():
     with pytest.raises(ValueError, match="prune='error' for a regression: 'risk' is like it"):
         weighting(prune="error").fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "error", "match"),
+    [
+        (Pruning, {"rule": "risk", "tolerance": 0}, ValueError, "tolerance .* than 0, got 0"),
+        (Pruning, {"rule": "risk", "tolerance": np.inf}, ValueError, "tolerance .* got inf"),
+        (Pruning, {"rule": "all"}, ValueError, "rule to be one of 'norm', .*got 'all'"),
+        (Descent, {"radius": 0.0}, ValueError, "radius .* greater than 0, got 0.0"),
+        (Descent, {"radius": None}, TypeError, "radius .* got None"),
+        (Descent, {"batch_size": 0}, ValueError, "batch_size .* integer of at least 1, got 0"),
+        (Descent, {"batch_size": 1.5}, TypeError, "batch_size .* an integer .* got 1.5"),
+        (Descent, {"optimal_step": "no"}, TypeError, "optimal_step .* True or False, got 'no'"),
+    ],
+)
+def test_bad_values_of_weightings_are_named(kind, options, error, match):
+    with pytest.raises(error, match=f"expected {match}"):
+        kind(**options)
 
 
 class Mistaken(Instantiation):

@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.special import log_softmax
 from sklearn import linear_model
 from sklearn.metrics import log_loss
 from weighting_cases import (
@@ -217,8 +216,10 @@ def test_probabilities_sum_to_one_and_agree_with_the_labels(learner, y):
     scores = model.decision_function(NEW)
     if y is LABELS:
         np.testing.assert_array_equal(model.predict(NEW), model.classes_[(scores > 0).astype(int)])
-        scores = np.stack([-0.5 * scores, 0.5 * scores], axis=1)
-    expected = np.exp(log_softmax(model.inverse_temperature_ * scores, axis=1))
+        scores = np.stack([-scores, scores], axis=1)
+    power, offset = model.calibration_.power, model.calibration_.offset
+    shares = np.clip(scores + offset, 0.01 * offset, None) ** power
+    expected = shares / shares.sum(axis=1, keepdims=True)
     np.testing.assert_allclose(proba, expected, atol=1e-12)
 
 

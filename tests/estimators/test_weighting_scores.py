@@ -70,7 +70,7 @@ def test_the_best_of_the_listed_scores_is_chosen_and_shown(seed, n_parameters):
     )  # fmt: skip
     (chosen,) = (trial for trial in model.tuning if trial["chosen"])
     assert chosen["score"] == max(trial["score"] for trial in model.tuning)
-    assert f"{chosen['score']:.4f}" in model.summary()
+    assert f"{chosen['score']:.3f}" in model.summary()
     e = model.estimator
     assert chosen["ridge"] == pytest.approx(e.ridge_, rel=1e-9)
     assert chosen["n_parameters"] == e.n_parameters_

@@ -1,6 +1,7 @@
 """Data and small models for the tests of the RKHS weightings."""
 
 import numpy as np
+from brief import weighting
 
 from gpukfl import RKHSWeightingClassifier, RKHSWeightingRegressor
 from gpukfl.instantiations import GaussianSign, Instantiation, RandomKitchenSinks, Stumps
@@ -45,8 +46,13 @@ class Cosines(Instantiation):
 
 def settings(options):
     learner = options.get("learner", "least_squares")
-    few = {"n_parameters": T, "instantiation": STUMPS, "ridge": RIDGES[learner], "random_state": 0}
-    return {**few, **options}
+    few = {
+        "n_parameters": T,
+        "instantiation": STUMPS,
+        "ridge": RIDGES.get(learner, 1e-4),
+        "random_state": 0,
+    }
+    return weighting(**few | options)
 
 
 def regressor(**options):

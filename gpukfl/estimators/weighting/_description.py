@@ -9,6 +9,7 @@ from sklearn.base import is_classifier
 
 from gpukfl.estimators._features import profile_curves
 from gpukfl.estimators.weighting._search import described
+from gpukfl.estimators.weighting._settings import Descent, Pruning
 from gpukfl.inspection import (
     Bound,
     Curves,
@@ -31,7 +32,7 @@ _DELTA = 0.05
 
 def describe(e: Any, names: Names, /) -> Description:
     """Describe a fitted estimator whose arrays are NumPy's."""
-    instantiation, learner = described(e.instantiation_), e.learner.replace("_", " ")
+    instantiation, learner = described(e.instantiation_), _learner(e.learner)
     facts = {
         "instantiation": instantiation,
         "learner": learner,
@@ -68,20 +69,32 @@ def _note(e: Any) -> str:
 
 def _panels(e: Any, names: Names, tuning: Tuning) -> tuple[Panel, ...]:
     features, importances = names.features, e.feature_importances_
-    steps = () if e.pruning_ is None else e.pruning_
-    pruned = tuple((step["n_parameters"], step["degradation"]) for step in steps)
-    sizes = np.abs(e.coef_).sum(axis=1)
     by_stumps = isinstance(e.instantiation_, StumpsInstantiation)
     panels: list[Panel] = [
         Importances(features, importances, "root mean squares of the derivatives"),
         Directions(features, e.components_, importances),
         _stumps(e, names) if by_stumps else profile_curves(e, names),
-        Sparsity(sizes, e.n_parameters, pruned, e.prune_tolerance, str(e.prune)),
+        _sparsity(e),
         tuning,
     ]
     if is_classifier(e) and e.validation_ is not None and e.coef_.shape[1] == 1 and _has_theta(e):
         panels.append(_bound(e))
     return (*panels, Objective(tuple(e.history_.objective)))
+
+
+def _learner(learner: str | Descent) -> str:
+    """Name of a learner, in words."""
+    if isinstance(learner, Descent):
+        learner = "optimal_step" if learner.optimal_step else "sfgd"
+    return learner.replace("_", " ")
+
+
+def _sparsity(e: Any) -> Sparsity:
+    prune = Pruning(e.prune) if isinstance(e.prune, str) else e.prune
+    steps = () if e.pruning_ is None else e.pruning_
+    pruned = tuple((step["n_parameters"], step["degradation"]) for step in steps)
+    rule, tolerance = ("None", 0.0) if prune is None else (prune.rule, prune.tolerance)
+    return Sparsity(np.abs(e.coef_).sum(axis=1), e.n_parameters, pruned, tolerance, rule)
 
 
 def _stumps(e: Any, names: Names) -> Curves:

@@ -7,12 +7,15 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from gpukfl._array import Array, array_namespace, to_host
-from gpukfl.estimators._base import ArrayRegressor, finite_prediction
+from gpukfl._array import Array, to_host
+from gpukfl.estimators._base import ArrayRegressor
 from gpukfl.estimators._classifier import OneHotClassifier
+from gpukfl.estimators._learner import Choice
 from gpukfl.estimators._validation import validate_labels, validate_samples, validate_targets
+from gpukfl.estimators.weighting._attributes import OF_CLASSES
 from gpukfl.estimators.weighting._base import WeightingBase
 from gpukfl.estimators.weighting._problem import Learned, WeightingProblem
+from gpukfl.estimators.weighting._search import Setting, Weighting
 from gpukfl.methods import LOSSES
 
 _PARAMETERS = """
@@ -20,10 +23,13 @@ _PARAMETERS = """
     ----------
     n_parameters : int, default=1000
         T, the parameters w drawn from p; each gives one feature.
-    learner : {"least_squares", "lasso", "optimal_step", "sfgd"}, default="least_squares"
+    learner : {"least_squares", "lasso", "optimal_step", "sfgd"} or Descent, \
+            default="least_squares"
         Algorithm 3, 4, 2 or 1: least squares with the RKHS norm, or with the sum of absolute
         coefficients, which leaves many of them out; stochastic functional gradient descent with
-        optimal steps, or with steps 1/λt, projection and averaging.
+        optimal steps, or with steps 1/λt, projection and averaging. A `Descent` of
+        `gpukfl.estimators.weighting` also gives the last two the size of their batches, by default
+        50 rows, and B, the largest RKHS norm of "sfgd", by default 1000.
     instantiation : {"auto", "gaussian_sign", "stumps"} or Instantiation, default="auto"
         What is weighted: signs of linear functions, decision stumps, or a value such as
         ``Stumps(gamma=0.5)``. For a name its widths, and for "auto" both, are chosen by 5 folds
@@ -34,27 +40,21 @@ _PARAMETERS = """
     ridge : float or "auto", default="auto"
         λ, positive. "auto" is chosen by 5 folds, around the best one of the search of an
         instantiation where there was one (least squares).
-    prune : {None, "norm", "bound", "risk", "error"}, default=None
-        Prune by Algorithm 5, as long as this is less than `prune_tolerance`: the bound (63) on the
-        change of the risk, that of Theorem 8 (64), the change of the training risk (65), or of
-        the share of wrong labels (66).
-    prune_tolerance : float, default=0.01
-        ε. Risks are of a loss that is at least the 0-1 loss, or squared errors in units of the
-        targets' variance.
-    radius : float, default=1000.0
-        B, the largest RKHS norm in "sfgd".
-    batch_size : int, default=50
-        Rows of a step of "optimal_step" and "sfgd".
+    prune : {None, "norm", "bound", "risk", "error"} or Pruning, default=None
+        Prune by Algorithm 5, as long as the model gets less than 0.01 worse by this rule: the
+        bound (63) on the change of the risk, that of Theorem 8 (64), the change of the training
+        risk (65), or of the share of wrong labels (66). ``Pruning(rule, tolerance)`` of
+        `gpukfl.estimators.weighting` takes another ε. Risks are of a loss that is at least the 0-1
+        loss, or squared errors in units of the targets' variance.
     bias : bool, default=True
         Put a column of ones before the features.
     max_time : float or None, default=None
         Seconds. A pass over the rows that is cut off gives a fit of the rows seen.
     random_state : int, RandomState or None, default=None
         Draws parameters, folds and batches, on the host.
-    backend : {"auto", "numpy", "cupy", "torch"}, default="auto"
-        Where to compute. "auto" follows X, and moves large NumPy data to a usable GPU.
-    dtype : {"auto", "float32", "float64"}, default="auto"
-        Precision of the features; "auto" keeps float32. Sums over samples and systems are float64.
+    backend : {"auto", "numpy", "cupy", "torch"} or Backend, default="auto"
+        Where to compute, as a `Backend` also in which precision the features are. "auto" follows
+        X, and moves large NumPy data to a usable GPU. Sums over samples and systems are float64.
     standardize : bool, default=True
         Centre the features and scale them to unit variance first, which the widths of the
         instantiations rely on.
@@ -98,8 +98,8 @@ _ATTRIBUTES = """
         take the place of values below and above, and the highest.
     tuning_ : list of dict
         Settings tried: "instantiation", "n_parameters" and "n_samples" of the fit, "ridge",
-        "score" on the same held-out rows for all, and whether it was "chosen", the best of those
-        fitted to all samples. Of a setting that is not chosen, the best ridge.
+        "score" on the same held-out rows for all and its "standard_error", "seconds", shared among
+        the ridges of a fit, and whether it was "chosen": the best of those fitted to all samples.
     pruning_ : list of dict or None
         Parameters kept and how much worse, for each step of Algorithm 5.
     expectation_error_ : float
@@ -194,8 +194,8 @@ class RKHSWeightingClassifier(OneHotClassifier, WeightingBase):
     {_PARAMETERS}{_ATTRIBUTES}
     classes_ : array of shape (n_classes,)
         Labels.
-    inverse_temperature_ : float
-        What scores are multiplied with before they become probabilities.
+    calibration_ : Calibration
+        What makes probabilities of scores, chosen on held-out folds.
     validation_ : dict or None
         "risk" (at least the 0-1 loss) and "error" (share of wrong labels) on held-out folds;
         "training_risk" and the "n_samples" it is of; "unit", what makes the loss that risk.
@@ -210,22 +210,25 @@ class RKHSWeightingClassifier(OneHotClassifier, WeightingBase):
     True
     """
 
-    def _keep_validation(self, problem: WeightingProblem, learned: Learned, A: Array) -> None:
-        """Calibrate probabilities on the held-out folds."""
-        held = learned.held_out
-        self.inverse_temperature_, self.validation_ = 1.0, None
-        if held is None:
+    _neutral = 0.0  # of -1 and 1
+    _attributes = OF_CLASSES
+
+    def _keep_validation(
+        self, problem: WeightingProblem, fitted: Weighting, choice: Choice[Setting, Learned]
+    ) -> None:
+        """Set what held-out folds show, which bounds are compared with."""
+        self.validation_ = None
+        if choice.trial is None or not choice.trial.predicted:
             return
-        F, codes = held.F, held.Y.argmax(axis=1)
-        wrong = F.argmax(axis=1) != codes
-        if F.shape[1] == 1:
-            codes = (held.Y[:, 0] > 0).astype(np.int64)
-            wrong = F[:, 0] * held.Y[:, 0] <= 0
-            F = np.concatenate([-0.5 * F, 0.5 * F], axis=1)
-        self.inverse_temperature_ = fit_inverse_temperature(F, codes, held.weights)
-        w = held.weights / held.weights.sum()
-        risks = np.sum(to_host(problem.loss.value(held.F, held.Y)), axis=1)
-        training, seen = problem.training_risk(learned, A)
+        F = np.concatenate(choice.trial.predicted)
+        Y, w = (
+            np.concatenate([to_host(getattr(fold.held_out, name)) for fold in choice.folds])
+            for name in ("Y", "weights")
+        )
+        wrong = F.argmax(axis=1) != Y.argmax(axis=1) if F.shape[1] > 1 else F[:, 0] * Y[:, 0] <= 0
+        w = w[:, 0] / w.sum()
+        risks = np.sum(to_host(problem.loss.value(F, Y)), axis=1)
+        training, seen = problem.training_risk(fitted.learned, fitted.A)
         unit = problem.loss.unit
         self.validation_ = {
             "risk": float(unit * (w @ risks)),
@@ -234,10 +237,6 @@ class RKHSWeightingClassifier(OneHotClassifier, WeightingBase):
             "n_samples": seen,
             "unit": unit,
         }
-
-    def _scores(self, X: Any, method: str) -> Array:
-        scores = finite_prediction(self, X, method)
-        return scores[:, 0] if len(self.classes_) <= 2 else scores
 
     def decision_function(self, X: Any) -> Array:
         """Give scores, of which the largest is predicted.
@@ -252,28 +251,7 @@ class RKHSWeightingClassifier(OneHotClassifier, WeightingBase):
         array of shape (n_samples,) or (n_samples, n_classes)
             For two classes f(x), positive for the second.
         """
-        return self._scores(X, "decision_function")
-
-    def predict_proba(self, X: Any) -> Array:
-        """Estimate the classes' probabilities, calibrated on held-out folds.
-
-        Parameters
-        ----------
-        X : array of shape (n_samples, n_features)
-            Data, of the library that was used in `fit`.
-
-        Returns
-        -------
-        array of shape (n_samples, n_classes)
-            Rows sum to 1. The largest is that of the predicted class.
-        """
-        scores = finite_prediction(self, X, "predict_proba")
-        xp = array_namespace(scores)
-        if len(self.classes_) == 1:
-            return xp.ones_like(scores)
-        if len(self.classes_) == 2:
-            scores = xp.concat([-0.5 * scores, 0.5 * scores], axis=1)
-        return softmax(self.inverse_temperature_ * scores)
+        return super().decision_function(X)
 
     def bound(
         self, X: Any, y: Any, delta: float = 0.05, *, radius: str | float = "doubling"

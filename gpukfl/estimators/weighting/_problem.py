@@ -8,40 +8,39 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from gpukfl._array import Array, array_namespace, beside, double_like, index_like, to_host
 from gpukfl._places import Place
 from gpukfl._results import History, Status
+from gpukfl._rows import Rows
 from gpukfl.estimators._data import Data
+from gpukfl.estimators._held_out import HeldOut
+from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples, take
+from gpukfl.estimators.weighting._on_sums import LassoOnSums, LearnerOnSums, LeastSquares
+from gpukfl.estimators.weighting._settings import Descent, Settings
 from gpukfl.instantiations import Instantiation
 from gpukfl.methods import (
-    LOSSES,
+    DescentFit,
     FoldSums,
     FunctionalDescent,
-    LassoFits,
     Sums,
     Validated,
     cross_validated,
     cross_validated_near,
     fold_sums,
-    least_squares,
     scored_rows,
 )
 from gpukfl.operators import FeatureOperator, common_scale
-from gpukfl.solvers import Lasso, largest_penalty
+from gpukfl.solvers import largest_penalty
 
-LEARNERS = ("least_squares", "lasso", "optimal_step", "sfgd")
-ON_SUMS = ("least_squares", "lasso")  # learners that need one pass over the rows
 N_FOLDS = 5
 
 _RIDGES = np.geomspace(1e-9, 1.0, 10).tolist()  # in units of the mean square of the features
 _PENALTIES = np.geomspace(1e-5, 1.0, 16).tolist()  # of the one that leaves nothing
 _STEP_RIDGES = np.geomspace(1e-5, 1e-1, 5).tolist()  # in units of the mean square of the features
-_HARMLESS = 1e-10  # jitter that only rounding asks for: nearby parameters have nearly one feature
 _LARGEST_LOG = 600.0  # beyond this a ridge leaves nothing anyway
 _CERTAIN = 1e-6  # rounding of a sum of squared errors, relative, above which rows are predicted
 
@@ -61,7 +60,6 @@ class Learned:
     n_seen: int = 0  # rows that the fit has seen
     sums: Sums | None = None  # over them
     validated: Validated | None = None  # with λ as the paper has it
-    held_out: HeldOut | None = None
 
     @property
     def log_share(self) -> float:
@@ -69,33 +67,19 @@ class Learned:
         return self.log_ridge - 2.0 * self.operator.log_scale
 
 
-@dataclass(frozen=True, eq=False)
-class HeldOut:
-    """Predictions for rows of each fold by the model without it, on the host."""
-
-    F: np.ndarray  # (m, t)
-    Y: np.ndarray  # (m, t)
-    weights: np.ndarray  # (m,)
-
-
 class WeightingProblem(Data):
-    """One data set of an RKHS weighting."""
+    """One data set of an RKHS weighting; classes are -1 and 1."""
 
-    def __init__(
-        self,
-        settings: Any,
-        samples: Samples,
-        place: Place,
-        rng: np.random.RandomState,
-    ) -> None:
-        labels, classes = samples.labels, samples.classes
-        if labels:  # -1 and 1
-            samples = replace(samples, Y=2.0 * samples.Y - 1.0)
-        super().__init__(settings, samples, place, raw_targets=labels)
+    def __init__(self, settings: Settings, samples: Samples, place: Place, run: Run) -> None:
+        self.settings, self.labels, self.classes = settings, samples.labels, samples.classes
+        super().__init__(settings, _with_signs(samples), place, raw_targets=self.labels)
         self.rows = replace(self.rows, leading_ones=settings.bias)
-        self.rng, self.labels, self.classes = rng, labels, classes
+        self.rng, self.loss = run.rng, settings.loss
         self.n, self.d = self.rows.shape
-        self.loss = LOSSES[settings.loss]
+
+    def scaled(self, samples: Samples, /) -> tuple[Array, Array]:
+        """Other samples, without the column of ones, and their targets, scaled like these."""
+        return super().scaled(_with_signs(samples))
 
     def part(self, index: np.ndarray) -> WeightingProblem:
         """Keep the rows at ascending host indices only, scaled and in folds as they are here."""
@@ -127,6 +111,11 @@ class WeightingProblem(Data):
         scale = common_scale(instantiation, placed, self.d)
         return FeatureOperator(instantiation, self.rows, placed, scale)
 
+    def operator_at(self, learned: Learned, X: Array, /) -> FeatureOperator:
+        """Features of a fit at other scaled rows (m, d), without the column of ones."""
+        rows = Rows(X, self.reference, leading_ones=self.settings.bias)
+        return replace(learned.operator, rows=rows)
+
     def folds(self) -> np.ndarray:
         """Draw the fold of each row, every class spread evenly."""
         order = self.rng.permutation(self.n)
@@ -143,6 +132,26 @@ class WeightingProblem(Data):
         """Fold of each row, drawn once: what is compared is scored on the same ones."""
         return self.folds()
 
+    def held_out_folds(self) -> list[HeldOut]:
+        """Rows of each fold that predictions are looked at on."""
+        rows, wide = scored_rows(self.n), array_namespace(self.reference).float64
+        plain, weights, found = replace(self.rows, leading_ones=False), self.weights, []
+        for k in range(int(self.drawn_folds.max()) + 1):
+            own = rows[self.drawn_folds[rows] == k]
+            Y = array_namespace(self.Y).astype(take(self.Y, own), wide)
+            w = array_namespace(Y).ones_like(Y[:, :1])
+            if weights is not None:
+                w = array_namespace(Y).astype(take(weights, own), wide)
+            found.append(HeldOut(plain.at(own), Y, w))
+        return found
+
+    def losses(self, held_out: HeldOut, predicted: np.ndarray, /) -> np.ndarray:
+        """Weighted losses (m,) of host predictions (m, t): squared errors, or those descended."""
+        if not self.loss.for_labels:
+            return held_out.losses(beside(predicted, held_out.Y))
+        values = self.loss.value(predicted, to_host(held_out.Y))
+        return to_host(held_out.weights)[:, 0] * np.sum(to_host(values), axis=1)
+
     # ------------------------------------------------------------------ learning
 
     def learn(
@@ -158,14 +167,14 @@ class WeightingProblem(Data):
         """Learn the coefficients, and the ridge if it is to be chosen.
 
         `late` says whether time is up, `left` how many seconds there are for one descent. With
-        `validate` a given ridge is scored on folds too. That of least squares is looked for around
-        the ridge that was best `near`.
+        `validate` ridges are scored on folds, also one that is given; without, one in the middle is
+        taken where none is. That of least squares is looked for around the ridge that was best
+        `near`.
         """
-        # Folds choose the ridge, calibrate probabilities, and show what the bound is compared with
-        validate = validate or self.labels or self.settings.ridge == "auto"
-        if self.settings.learner in ON_SUMS:
-            return self._learn_on_sums(operator, late, tell, validate, near)
-        return self._descend(operator, left, tell, validate)
+        learner = self.settings.learner
+        if isinstance(learner, Descent):
+            return self._descend(operator, learner, left, tell, validate)
+        return self._learn_on_sums(operator, late, tell, validate, near)
 
     def _learn_on_sums(
         self,
@@ -185,7 +194,7 @@ class WeightingProblem(Data):
 
         sums = fold_sums(operator, self.Y, self.weights, folds, watch=watch)
         status, whole = sums.status, sums.whole
-        solve = _LassoOnSums() if self.settings.learner == "lasso" else _LeastSquares(sums)
+        solve = LassoOnSums() if self.settings.learner == "lasso" else LeastSquares(sums)
         ridges, unit = self._ridges(operator, whole)
         validated, chosen = None, ridges[len(ridges) // 2]
         if sum(one.count > 0 for one in sums.folds) > 1:
@@ -197,10 +206,6 @@ class WeightingProblem(Data):
                 status = Status.INTERRUPTED
         A = solve.last(whole, ridges, chosen)
         history = _one_entry(self._objective(operator, whole, A, chosen), begun)
-        held_out = None
-        if validated is not None:
-            coefs = validated.coefs[ridges.index(chosen)]
-            held_out = self._held_out(operator, coefs, folds, sums.n_seen)
         return Learned(
             operator,
             A,
@@ -213,11 +218,10 @@ class WeightingProblem(Data):
             n_seen=sums.n_seen,
             sums=whole,
             validated=_in_units(validated, unit),
-            held_out=held_out,
         )
 
     def _validated(
-        self, sums: FoldSums, solve: _Learner, ridges: list[float], near: Learned | None
+        self, sums: FoldSums, solve: LearnerOnSums, ridges: list[float], near: Learned | None
     ) -> Validated:
         """Score all ridges, or those around the best one of another fit."""
         if near is None or near.validated is None or self.settings.learner == "lasso":
@@ -229,7 +233,7 @@ class WeightingProblem(Data):
         """Give ridges for the scaled features, and the logarithm of their unit."""
         lasso = self.settings.learner == "lasso"
         unit = operator.log_scale * (1.0 if lasso else 2.0)
-        if self.settings.ridge != "auto":
+        if self.settings.ridge is not None:
             return [math.exp(min(math.log(self.settings.ridge) - unit, _LARGEST_LOG))], unit
         if not lasso:
             return _RIDGES, unit
@@ -269,60 +273,56 @@ class WeightingProblem(Data):
     def _descend(
         self,
         operator: FeatureOperator,
+        descent: Descent,
         left: Callable[[], float | None],
         tell: Callable[..., None],
         validate: bool,
     ) -> Learned:
         """Algorithms 1 and 2: all ridges side by side, once without each fold, once with all."""
         unit = 2.0 * operator.log_scale
-        if self.settings.ridge == "auto":
+        if self.settings.ridge is None:
             # 1 - λ is the share of α that a step of Algorithm 2 keeps
             logs = [min(math.log(r) + unit, math.log(0.5)) for r in _STEP_RIDGES]
         else:
             logs = [math.log(self.settings.ridge)]
-        validated, held_out, status = None, None, Status.CONVERGED
+
+        def walk(rows: np.ndarray, log_ridges: list[float]) -> DescentFit:
+            return self._walk(operator, descent, rows, log_ridges, left(), tell)
+
+        validated, status = None, Status.CONVERGED
         if validate:
             try:
-                validated, held_out = self._descend_on_folds(operator, logs, left, tell)
+                validated = self._descend_on_folds(operator, walk, logs)
             except KeyboardInterrupt:
                 status = Status.INTERRUPTED
         k = len(logs) // 2 if validated is None else validated.best
-        fit = self._walk(operator, np.arange(self.n), [logs[k]], left(), tell)
+        fit = walk(np.arange(self.n), [logs[k]])
         ended = fit.status if status is Status.CONVERGED else status
         return Learned(
-            operator,
-            fit.A,
-            logs[k],
-            ended,
-            fit.history,
-            n_seen=self.n,
-            validated=validated,
-            held_out=held_out,
+            operator, fit.A, logs[k], ended, fit.history, n_seen=self.n, validated=validated
         )
 
     def _walk(
         self,
         operator: FeatureOperator,
+        descent: Descent,
         rows: np.ndarray,
         log_ridges: list[float],
         max_time: float | None,
         tell: Callable[..., None] = lambda *_: None,
-    ) -> Any:
+    ) -> DescentFit:
         """Descend on batches of some rows, for every ridge and target."""
-        settings, t = self.settings, self.Y.shape[1]
-        xp = array_namespace(self.reference)
+        xp, t = array_namespace(self.reference), self.Y.shape[1]
         shares = None
         if self.root_weights is not None:
             shares = to_host(self.root_weights)[rows, 0].astype(np.float64) ** 2
             shares = shares / shares.sum()
-        size = (operator.shape[1], settings.batch_size)
+        size = (operator.shape[1], descent.batch_size)
         batches = self.rng.choice(rows, size=size, p=shares)
         columns = xp.concat([self.Y] * len(log_ridges), axis=1) if len(log_ridges) > 1 else self.Y
         each = np.repeat(log_ridges, t)
-        descent = FunctionalDescent(
-            self.loss, settings.learner == "optimal_step", settings.radius, max_time
-        )
-        return descent.run(
+        steps = FunctionalDescent(self.loss, descent.optimal_step, descent.radius, max_time)
+        return steps.run(
             operator,
             columns,
             batches,
@@ -333,105 +333,41 @@ class WeightingProblem(Data):
     def _descend_on_folds(
         self,
         operator: FeatureOperator,
+        walk: Callable[[np.ndarray, list[float]], DescentFit],
         log_ridges: list[float],
-        left: Callable[[], float | None],
-        tell: Callable[..., None],
-    ) -> tuple[Validated, HeldOut]:
-        folds, t = self.drawn_folds, self.Y.shape[1]
-        coefs: list[list[Array]] = [[] for _ in log_ridges]
-        for k in range(int(folds.max()) + 1):
-            fit = self._walk(operator, np.flatnonzero(folds != k), log_ridges, left(), tell)
+    ) -> Validated:
+        folds, t, held = self.drawn_folds, self.Y.shape[1], self.held_out_folds()
+        rows, each = scored_rows(self.n), range(len(log_ridges))
+        coefs: list[list[Array]] = [[] for _ in each]
+        predicted: list[list[np.ndarray]] = [[] for _ in each]
+        for k in range(len(held)):
+            fit = walk(np.flatnonzero(folds != k), log_ridges)
             if fit.status is Status.INTERRUPTED:
                 raise KeyboardInterrupt
-            for r in range(len(log_ridges)):
+            own = replace(operator, rows=self.rows.taken(rows[folds[rows] == k]))
+            F = to_host(own @ fit.A)
+            for r in each:
                 coefs[r].append(fit.A[:, r * t : (r + 1) * t])
-        held = [self._held_out(operator, one, folds, self.n) for one in coefs]
-        scores = [self._score(one) for one in held]
-        validated = Validated([math.exp(log) for log in log_ridges], scores, coefs)
-        return validated, held[validated.best]
+                predicted[r].append(F[:, r * t : (r + 1) * t])
+        spread = self._loss_of_a_constant(held)
+        losses = [self._loss(held, one) for one in predicted]
+        scores = [1.0 - loss / spread if spread > 0 else -loss for loss in losses]
+        scores = [score if math.isfinite(score) else -math.inf for score in scores]
+        return Validated([math.exp(log) for log in log_ridges], scores, coefs, predicted, spread)
 
-    def _score(self, held: HeldOut) -> float:
-        """Share of the loss of the mean, or of f = 0, that held-out predictions avoid."""
-        w = held.weights[:, None]
-        constant = np.zeros_like(held.Y)
+    def _loss(self, held: Sequence[HeldOut], predicted: Sequence[np.ndarray]) -> float:
+        pairs = zip(held, predicted, strict=True)
+        return float(sum(self.losses(one, F).sum() for one, F in pairs))
+
+    def _loss_of_a_constant(self, held: Sequence[HeldOut]) -> float:
+        """Loss of f = 0, or squared errors of the mean of all held-out rows."""
+        Y = np.concatenate([to_host(one.Y) for one in held])
+        w = np.concatenate([to_host(one.weights) for one in held])
+        constant = np.zeros_like(Y)
         if not self.loss.for_labels:
-            constant = constant + np.sum(w * held.Y, axis=0) / w.sum()
-        risk = float(np.sum(w * self.loss.value(held.F, held.Y)))
-        baseline = float(np.sum(w * self.loss.value(constant, held.Y)))
-        return 1.0 - risk / baseline if baseline > 0 else -risk
-
-    def _held_out(
-        self, operator: FeatureOperator, coefs: list[Array], folds: np.ndarray, n_seen: int
-    ) -> HeldOut:
-        """Predict some rows of each fold by the coefficients without it."""
-        rows = scored_rows(n_seen)
-        xp = array_namespace(self.reference)
-        F, Y, weights = [], [], []
-        present = [k for k in range(int(folds.max()) + 1) if np.any(folds[:n_seen] == k)]
-        for k, A in zip(present, coefs, strict=True):
-            index = rows[folds[rows] == k]
-            if not len(index):
-                continue
-            Phi = xp.astype(operator.at(self.rows.at(index)), xp.float64)
-            F.append(to_host(Phi @ A))
-            Y.append(to_host(self.Y)[index].astype(np.float64))
-            w = self.root_weights
-            weights.append(np.ones(len(index)) if w is None else to_host(w)[index, 0] ** 2)
-        return HeldOut(np.concatenate(F), np.concatenate(Y), np.concatenate(weights))
-
-
-class _LeastSquares:
-    """Algorithm 3 on sums, and how the last solve ended."""
-
-    status, gap = Status.CONVERGED, 0.0
-
-    def __init__(self, sums: FoldSums) -> None:
-        self.sums, self.jitter, self.raised = sums, 0.0, False
-
-    def __call__(self, some: Sums, ridges: Sequence[float]) -> list[Array]:
-        """Coefficients for each ridge."""
-        solved, factor = least_squares(self.sums, some, ridges)
-        self.jitter, self.raised = factor.jitter, factor.jitter > _HARMLESS
-        return solved
-
-    def last(self, whole: Sums, ridges: Sequence[float], chosen: float) -> Array:  # noqa: ARG002
-        """Coefficients for the ridge that was chosen."""
-        return self(whole, [chosen])[0]
-
-
-class _LassoOnSums:
-    """Algorithm 4 on sums, and how the last solve ended."""
-
-    jitter, raised = 0.0, False
-
-    def __init__(self) -> None:
-        self.fits, self.gap, self.status = LassoFits(Lasso()), 0.0, Status.CONVERGED
-
-    def __call__(self, some: Sums, ridges: Sequence[float]) -> list[Array]:
-        """Coefficients for each ridge, along one path, or KeyboardInterrupt."""
-        solved = self.fits(some, ridges)
-        if self.fits.interrupted:
-            raise KeyboardInterrupt
-        return solved
-
-    def last(self, whole: Sums, ridges: Sequence[float], chosen: float) -> Array:
-        """Coefficients for the ridge that was chosen: a path from above is as quick.
-
-        Ctrl-C keeps what was found.
-        """
-        path = [ridge for ridge in ridges if ridge >= chosen]
-        k = path.index(chosen)
-        A = self.fits(whole, path)[k]
-        ends = [fits[k] for fits in self.fits.fits]
-        self.gap = max(end.gap for end in ends)
-        failed = [end.status for end in ends if end.status is not Status.CONVERGED]
-        self.status = failed[0] if failed else Status.CONVERGED
-        if self.fits.interrupted:
-            self.status = Status.INTERRUPTED
-        return A
-
-
-_Learner = _LeastSquares | _LassoOnSums
+            constant = constant + np.sum(w * Y, axis=0) / w.sum()
+        ends = np.cumsum([len(to_host(one.Y)) for one in held])[:-1]
+        return self._loss(held, np.split(constant, ends))
 
 
 def _in_units(validated: Validated | None, log_unit: float) -> Validated | None:
@@ -439,7 +375,12 @@ def _in_units(validated: Validated | None, log_unit: float) -> Validated | None:
     if validated is None:
         return None
     ridges = [math.exp(min(math.log(r) + log_unit, _LARGEST_LOG)) for r in validated.ridges]
-    return Validated(ridges, validated.scores, validated.coefs)
+    return replace(validated, ridges=ridges)
+
+
+def _with_signs(samples: Samples) -> Samples:
+    """Give samples whose indicators of classes are -1 and 1."""
+    return replace(samples, Y=2.0 * samples.Y - 1.0) if samples.labels else samples
 
 
 def _note(history: History, step: float, objective: float, begun: float) -> None:

@@ -1,21 +1,37 @@
-"""Choice of an instantiation by held-out folds, on some rows and with some parameters."""
+"""RKHS weightings as a method: its settings, and the choice of ridge and instantiation by folds."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, ClassVar
 
 import numpy as np
 
-from gpukfl._array import to_host
+from gpukfl._array import Array, beside, to_host
+from gpukfl._places import Place
 from gpukfl._results import Status
+from gpukfl.estimators._held_out import HeldOut
+from gpukfl.estimators._learner import Choice
 from gpukfl.estimators._run import Run
+from gpukfl.estimators._samples import Samples, Splits
+from gpukfl.estimators._search import Search, Trial
 from gpukfl.estimators.weighting._problem import Learned, WeightingProblem
+from gpukfl.estimators.weighting._pruning import degradation_of
+from gpukfl.estimators.weighting._settings import Settings
 from gpukfl.instantiations import INSTANTIATIONS, GaussianSign, Instantiation, Stumps
-from gpukfl.methods import scored_rows
+from gpukfl.methods import last_accepted, pruning_candidates, scored_rows
 
 _PARAMETERS = 300  # with which an instantiation is chosen
-_SHARE = 0.3  # of max_time after which the search has ended
+_SHARE = 0.3  # of max_time after which no more instantiations are tried
+_FIT_SHARE = 0.6  # after which the last pass has ended
+_HASTY_ROWS, _HASTY_PARAMETERS = 2_000, 100  # of a fit that is to end at once
+_LARGEST_LOG = 700.0  # of a ridge
+
+_WELL = (Status.CONVERGED, Status.STALLED)
 
 CANDIDATES: dict[str, list[Instantiation]] = {
     "gaussian_sign": [GaussianSign(constant=c) for c in (0.9, 0.5, 0.1, 0.01)],
@@ -24,120 +40,295 @@ CANDIDATES: dict[str, list[Instantiation]] = {
 CHOICES = ("auto", *INSTANTIATIONS)
 
 
-@dataclass
-class InstantiationSearch:
-    """The candidates of a setting, and how well each predicts held-out folds.
+@dataclass(frozen=True)
+class Setting:
+    """What is weighted, by how many parameters, on all rows or on some, and with which λ.
 
-    Every score is of the same rows, in the same folds, so that scores may be compared.
+    Where λ is None all ridges are tried, or the one that was given.
     """
 
+    instantiation: Instantiation
+    n_parameters: int
+    on_all_rows: bool
+    ridge: float | None = None
+
+
+@dataclass(eq=False)
+class Fold:
+    """Rows of one fold, and those that are fitted: in a search all others of the problem."""
+
     problem: WeightingProblem
-    settings: Any
-    run: Run
-    trials: list[tuple[Instantiation, Learned]] = field(default_factory=list)
+    held_out: HeldOut
+    reached: Learned | None = None  # the last fit of all rows, however it ended
 
-    def choose(self) -> Instantiation:
-        """Choose; Ctrl-C or the end of time leave the best so far."""
-        found, d = candidates(self.settings.instantiation), self.problem.d
-        if len(found) == 1:
-            return found[0].resolved(d)
+    def learn(
+        self,
+        setting: Setting,
+        start: Learned | None,  # noqa: ARG002
+        run: Run,
+        /,
+    ) -> Learned:
+        """Fit all rows of the problem."""
         problem = self.problem
-        if not self._on_all_rows:
-            problem = problem.part(scored_rows(problem.n))
-        count = min(self.settings.n_parameters, _PARAMETERS)
-        # The same normal draws for all candidates of one kind
-        seed = self.run.rng.randint(2**31 - 1)
-        for candidate in found:
-            instantiation = candidate.resolved(d)
-            W = instantiation.draw(count, d, np.random.RandomState(seed))
-            operator = problem.operator(instantiation, W)
-            learned = problem.learn(operator, validate=True, near=self._latest)
-            if learned.validated is not None:
-                self.trials.append((instantiation, learned))
-                self.run.tell(
-                    f"tune {described(instantiation)}", len(self.trials) - 1, learned.history
-                )
-            if learned.status is Status.INTERRUPTED:
-                raise KeyboardInterrupt
-            if self.trials and self.run.is_over(_SHARE):
-                break
-        return self.best[0]
+        W = setting.instantiation.draw(setting.n_parameters, problem.d, run.again())
+        return problem.learn(problem.operator(setting.instantiation, W))
 
-    @property
-    def _latest(self) -> Learned | None:
-        """The last trial, whose ridge is a good guess for that of the next one."""
-        return self.trials[-1][1] if self.trials else None
+    def predict(self, learned: Learned, /) -> Array:
+        """Predict the held-out rows."""
+        return self.problem.operator_at(learned, self.held_out.X) @ learned.A
 
-    def parameters(self, instantiation: Instantiation) -> np.ndarray:
-        """Draw the parameters of the fit: those of the best trial, and as many as are missing."""
-        first = [to_host(self.best[1].operator.W)] if self.trials else []
-        missing = self.settings.n_parameters - sum(len(W) for W in first)
+
+Trials = Sequence[Trial[Setting, Learned]]
+
+
+@dataclass(frozen=True)
+class Tuner:
+    """Tries every instantiation, and then the best one with all parameters on all rows."""
+
+    candidates: Sequence[Instantiation]
+    n_parameters: int  # in all
+    n: int  # rows in all
+    on_all_rows: bool  # whether instantiations are tried on all
+
+    def propose(self, trials: Trials, /) -> Setting | None:
+        """Give the next instantiation, where there is a choice."""
+        if len(self.candidates) == 1:
+            return None
+        few = min(self.n_parameters, _PARAMETERS)
+        tried = [trial.setting.instantiation for trial in trials]
+        untried = (one for one in self.candidates if one not in tried)
+        return next((Setting(one, few, self.on_all_rows) for one in untried), None)
+
+    def last(self, trials: Trials, /) -> Setting | None:
+        """Give what is fitted in the end; None where the best trial is that already."""
+        best = self.choose(trials).setting.instantiation if trials else self.candidates[0]
+        setting = Setting(best, self.n_parameters, on_all_rows=True)
+        tried = [replace(trial.setting, ridge=None) for trial in trials]
+        return None if setting in tried else setting
+
+    def starts(self, setting: Setting, trials: Trials, /) -> Sequence[Learned | None]:
+        """Give the fit whose ridge is likely: of the same instantiation, or the last one."""
+        if not trials:
+            return [None]
+        same = [one for one in trials if one.setting.instantiation == setting.instantiation]
+        return [(same or trials)[-1].learned[0]]
+
+    def choose(self, trials: Trials, /) -> Trial[Setting, Learned]:
+        """Give the best of the fits that saw all rows, or of all where none did."""
+        whole = [trial for trial in trials if trial.learned[0].n_seen == self.n]
+        return max(whole or trials, key=lambda trial: (trial.score, trial.setting.ridge))
+
+    def described(self, trial: Trial[Setting, Learned], /) -> dict[str, Any]:
+        """Name instantiation and ridge, and of how much the fit was."""
+        setting = trial.setting
+        return {
+            "instantiation": described(setting.instantiation),
+            "n_parameters": setting.n_parameters,
+            "n_samples": trial.learned[0].n_seen,
+            "ridge": setting.ridge,
+        }
+
+
+@dataclass
+class WeightingSearch(Search[Setting, Learned]):
+    """Fits that score all ridges at once, in folds that are the same for search and last fit."""
+
+    problem: WeightingProblem = field(kw_only=True)
+    tuner: Tuner
+
+    def go(self) -> None:
+        """Try instantiations, and fit the best one."""
+        super().go()
+        last = self.tuner.last(self.trials)
+        if last is not None:
+            self._judge(last, self._last)
+
+    def evaluate(self, setting: Setting, /) -> Trial[Setting, Learned]:
+        """Fit once without each fold and once with all, and add a trial for every ridge."""
+        return self._judge(setting, self._first)
+
+    def _judge(
+        self, setting: Setting, fit: Callable[[Setting, Learned | None], Learned]
+    ) -> Trial[Setting, Learned]:
+        begun = time.perf_counter()
+        (near,) = self.tuner.starts(setting, self.trials)
+        learned = fit(setting, near)
+        if not self.folds:
+            held = self.problem.held_out_folds()
+            self.folds = [Fold(self.problem, one) for one in held]
+        if setting.on_all_rows:
+            self.folds[0].reached = learned  # type: ignore[attr-defined]
+        found = self._trials(setting, learned)
+        for trial in found:
+            trial.seconds = (time.perf_counter() - begun) / len(found)
+        self.trials.extend(found)
+        if learned.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt
+        return self.tuner.choose(found)
+
+    def _first(self, setting: Setting, near: Learned | None) -> Learned:
+        """Fit some parameters, the same for all candidates of one kind."""
+        problem = self._part
+        W = setting.instantiation.draw(
+            setting.n_parameters, problem.d, np.random.RandomState(self._seed)
+        )
+        operator = problem.operator(setting.instantiation, W)
+        learned = problem.learn(operator, validate=True, near=near)
+        tried = len({trial.setting.instantiation for trial in self.trials})
+        self.run.tell(f"tune {described(setting.instantiation)}", tried, learned.history)
+        return learned
+
+    def _last(self, setting: Setting, near: Learned | None) -> Learned:
+        """Fit all parameters, with those of the best trial among them, until time is up."""
+        problem, run = self.problem, self.run
+        first = [] if near is None else [to_host(near.operator.W)]
+        missing = setting.n_parameters - sum(len(W) for W in first)
         if missing:
-            first.append(instantiation.draw(missing, self.problem.d, self.run.rng))
-        return np.concatenate(first)
+            first.append(setting.instantiation.draw(missing, problem.d, run.rng))
+        return problem.learn(
+            problem.operator(setting.instantiation, np.concatenate(first)),
+            late=lambda: run.is_over(_FIT_SHARE),
+            left=lambda: run.left(_FIT_SHARE),
+            tell=run.tell,
+            validate=True,
+            near=near,
+        )
 
-    @property
-    def is_whole(self) -> bool:
-        """Whether the best trial is a fit of all parameters to all rows."""
-        few = self.settings.n_parameters <= _PARAMETERS
-        return bool(self.trials) and few and self._on_all_rows
+    def _trials(self, setting: Setting, learned: Learned) -> list[Trial[Setting, Learned]]:
+        """Judge every ridge; one trial of no score where too few rows were seen for that."""
+        known = learned.validated
+        if known is None:
+            ridge = math.exp(min(learned.log_ridge, _LARGEST_LOG))
+            none = Trial(replace(setting, ridge=ridge), learned=[learned])
+            return [] if learned.status is Status.INTERRUPTED else [none]
+        found = []
+        for ridge, score, predicted in zip(
+            known.ridges, known.scores, known.predicted, strict=True
+        ):
+            trial = Trial(replace(setting, ridge=ridge), score, [learned], predicted=predicted)
+            pairs = zip(self.folds, predicted, strict=True)
+            losses = [self.problem.losses(fold.held_out, F) for fold, F in pairs]
+            trial.losses = np.concatenate(losses)
+            deviation = math.sqrt(len(trial.losses)) * float(trial.losses.std())
+            trial.standard_error = deviation / known.spread if known.spread > 0 else deviation
+            found.append(trial)
+        return found
 
-    def better(self, learned: Learned) -> Learned:
-        """Give the fit, or the best trial where that sees all rows and is better with fewer."""
-        if not self.trials or not self._on_all_rows or learned.validated is None:
-            return learned
-        return max(learned, self.best[1], key=top_score)
+    @cached_property
+    def _part(self) -> WeightingProblem:
+        """Rows that instantiations are tried on."""
+        problem = self.problem
+        return problem if self.tuner.on_all_rows else problem.part(scored_rows(problem.n))
 
-    @property
-    def _on_all_rows(self) -> bool:
-        return len(scored_rows(self.problem.n)) == self.problem.n
+    @cached_property
+    def _seed(self) -> int:
+        return self.run.rng.randint(2**31 - 1)
 
-    @property
-    def best(self) -> tuple[Instantiation, Learned]:
-        """The trial with the best score."""
-        return max(self.trials, key=lambda trial: top_score(trial[1]))
 
-    def report(self, learned: Learned, last: Learned) -> list[dict[str, Any]]:
-        """Describe what was tried, at its best ridge, then `learned`, at all ridges.
+@dataclass(frozen=True, eq=False)
+class Weighting:
+    """What is kept of a fit: coefficients that may be pruned, and what pruning came by."""
 
-        `last` is the fit that followed the search.
+    learned: Learned
+    A: Array  # (T, t), 0 for parameters that are left out
+    pruning: list[dict[str, Any]] | None = None
+
+
+class RKHSWeighting(Settings):
+    """RKHS weightings with their settings."""
+
+    splits: ClassVar[Splits] = Splits(fewest=2)
+
+    def work(self, n: int, d: int, /) -> int:  # noqa: ARG002
+        """Features."""
+        return n * self.n_parameters
+
+    def problem(self, samples: Samples, place: Place, run: Run, /) -> WeightingProblem:
+        """Place samples."""
+        return WeightingProblem(self, samples, place, run)
+
+    def given(self, problem: WeightingProblem, /) -> Setting:
+        """Give the only instantiation, or stumps of middling width."""
+        one = self.candidates[0] if len(self.candidates) == 1 else Stumps(1.0, 1.0)
+        return Setting(one.resolved(problem.d), self.n_parameters, on_all_rows=True)
+
+    def fold(self, problem: WeightingProblem, held_out: HeldOut, /) -> Fold:
+        """Join rows to fit and rows that judge."""
+        return Fold(problem, held_out)
+
+    def search(
+        self,
+        folds: Callable[[], Sequence[Fold]],  # noqa: ARG002
+        problem: WeightingProblem,
+        run: Run,
+        /,
+    ) -> WeightingSearch | None:
+        """Search where there is a choice, and for classes, whose probabilities ask for folds.
+
+        In folds of its own: one pass over all rows gives the fit and those without each fold.
         """
-        every = [*(one for _, one in self.trials), last]
-        others = [one for k, one in enumerate(every) if one not in [learned, *every[:k]]]
-        entries = [_entry(one, one.validated.best) for one in others if one.validated is not None]
-        if learned.validated is None:
-            return entries
-        chosen = learned.validated.best
-        along = range(len(learned.validated.ridges))
-        return entries + [_entry(learned, k, chosen=k == chosen) for k in along]
+        if len(self.candidates) == 1 and self.ridge is not None and not problem.labels:
+            return None
+        candidates = [one.resolved(problem.d) for one in self.candidates]
+        on_all_rows = len(scored_rows(problem.n)) == problem.n
+        tuner = Tuner(candidates, self.n_parameters, problem.n, on_all_rows)
+        return WeightingSearch((), tuner, run, _SHARE, problem=problem)
 
+    def learn(
+        self, problem: WeightingProblem, choice: Choice[Setting, Learned], run: Run, /
+    ) -> Weighting:
+        """Take the fit that was chosen, and prune it."""
+        learned = self._learned(problem, choice, run)
+        if choice.stopped:
+            learned = replace(learned, status=Status.INTERRUPTED)
+        elif learned.n_seen < problem.n and learned.status in _WELL:
+            learned = replace(learned, status=Status.TIME_LIMIT)
+        if self.prune is None:
+            return Weighting(learned, learned.A)
+        try:
+            found = pruning_candidates(to_host(learned.operator.core), to_host(learned.A))
+            worse = degradation_of(problem, learned, found, self.prune.rule)
+        except KeyboardInterrupt:  # the whole model is there
+            return Weighting(replace(learned, status=Status.INTERRUPTED), learned.A)
+        steps = [
+            {"n_parameters": one.n_kept, "degradation": more, "penalty": one.penalty}
+            for one, more in zip(found, worse, strict=True)
+        ]
+        tolerance = self.prune.tolerance
+        chosen = last_accepted(found, lambda k, _: worse[k] < tolerance)
+        return Weighting(
+            learned, learned.A if chosen is None else beside(chosen.B, learned.A), steps
+        )
 
-def _entry(learned: Learned, k: int, *, chosen: bool = False) -> dict[str, Any]:
-    """Describe one ridge of a fit."""
-    assert learned.validated is not None
-    return {
-        "instantiation": described(learned.operator.instantiation),
-        "n_parameters": learned.operator.shape[1],
-        "n_samples": learned.n_seen,
-        "ridge": learned.validated.ridges[k],
-        "score": learned.validated.scores[k],
-        "chosen": chosen,
-    }
+    def _learned(
+        self, problem: WeightingProblem, choice: Choice[Setting, Learned], run: Run
+    ) -> Learned:
+        if choice.trial is not None:
+            return choice.trial.learned[0]
+        reached = [fold.reached for fold in choice.folds if isinstance(fold, Fold)]
+        if reached and reached[0] is not None:  # interrupted while its ridges were compared
+            return reached[0]
+        setting, count = choice.setting, self.n_parameters
+        if choice.stopped:
+            n, few = problem.n, min(problem.n, _HASTY_ROWS)
+            problem = problem.part(np.sort(run.rng.choice(n, few, replace=False)))
+            count = min(count, _HASTY_PARAMETERS)
+        W = setting.instantiation.draw(count, problem.d, run.rng)
+        return problem.learn(
+            problem.operator(setting.instantiation, W),
+            late=lambda: run.is_over(_FIT_SHARE),
+            left=lambda: run.left(_FIT_SHARE),
+            tell=run.tell,
+        )
 
 
 def candidates(instantiation: str | Instantiation, /) -> list[Instantiation]:
-    """Give what a setting leaves to choose from."""
+    """Give what a parameter leaves to choose from."""
     if isinstance(instantiation, Instantiation):
         return [instantiation]
     if instantiation == "auto":
         return [one for several in CANDIDATES.values() for one in several]
     return CANDIDATES[instantiation]
-
-
-def top_score(learned: Learned, /) -> float:
-    """Score of the best ridge on the held-out folds."""
-    assert learned.validated is not None
-    return max(learned.validated.scores)
 
 
 def described(instantiation: Instantiation, /) -> str:

@@ -1,0 +1,91 @@
+"""The parameters of RKHS weightings, as frozen values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from numbers import Integral
+
+from gpukfl._checks import check_choice, check_number, check_switch
+from gpukfl.instantiations import Instantiation
+from gpukfl.methods import PRUNING_RULES, Loss
+
+ON_SUMS = ("least_squares", "lasso")  # learners that need one pass over the rows
+
+
+@dataclass(frozen=True)
+class Descent:
+    """Stochastic functional gradient descent in the RKHS of the weights, as a learner.
+
+    Parameters
+    ----------
+    optimal_step : bool
+        Take the step that is best for its batch (Algorithm 2); else 1/λt, with projection and
+        averaging (Algorithm 1).
+    radius : float
+        B, the largest RKHS norm in Algorithm 1.
+    batch_size : int
+        Rows of a step.
+    """
+
+    optimal_step: bool = True
+    radius: float = 1000.0
+    batch_size: int = 50
+
+    def __post_init__(self) -> None:
+        check_switch("optimal_step", self.optimal_step)
+        check_number("radius", self.radius, low=0, low_allowed=False)
+        check_number("batch_size", self.batch_size, kind=Integral, low=1)
+
+
+@dataclass(frozen=True)
+class Pruning:
+    """Pruning by Algorithm 5: parameters are left out while the model is hardly worse.
+
+    Parameters
+    ----------
+    rule : {"norm", "bound", "risk", "error"}
+        What says how much worse: the bound (63) on the change of the risk, that of Theorem 8 (64),
+        the change of the training risk (65), or of the share of wrong labels (66).
+    tolerance : float
+        ε, which that is to be below. Risks are of a loss that is at least the 0-1 loss, or squared
+        errors in units of the targets' variance.
+    """
+
+    rule: str
+    tolerance: float = 0.01
+
+    def __post_init__(self) -> None:
+        check_choice("rule", self.rule, PRUNING_RULES)
+        check_number("tolerance", self.tolerance, low=0, low_allowed=False)
+
+
+LEARNERS: dict[str, str | Descent] = {
+    **{name: name for name in ON_SUMS},
+    "optimal_step": Descent(),
+    "sfgd": Descent(optimal_step=False),
+}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The parameters of the estimators.
+
+    Attributes
+    ----------
+    learner : str or Descent
+        One of `ON_SUMS`, or a descent.
+    candidates : sequence of Instantiation
+        To choose among.
+    ridge : float or None
+        λ; None is chosen.
+    """
+
+    n_parameters: int
+    learner: str | Descent
+    candidates: Sequence[Instantiation]
+    loss: Loss
+    ridge: float | None
+    prune: Pruning | None
+    bias: bool
+    standardize: bool
