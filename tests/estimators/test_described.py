@@ -172,6 +172,17 @@ def test_a_direction_is_one_curve_of_all_its_particles():
     np.testing.assert_allclose(drawn, total - total.mean(), atol=1e-12)
 
 
+@pytest.mark.parametrize("standardize", [True, False])
+def test_units_are_said_where_features_are_scaled(standardize, tmp_path):
+    pytest.importorskip("matplotlib")
+    estimator = gpukfl.BKerNNRegressor(8, max_iter=3, standardize=standardize, random_state=0)
+    estimator.fit(X, Y).report(tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert ("projections are in standard deviations" in page) == standardize
+    label = plot_curves(estimator).get_xlabel()
+    assert label == "coordinate along it" + (", in standard deviations" if standardize else "")
+
+
 def test_curves_add_up_to_the_prediction_along_a_direction():
     pytest.importorskip("matplotlib")
     estimator = gpukfl.BKerNNRegressor(12, max_iter=30, ridge=0.05, random_state=0)
