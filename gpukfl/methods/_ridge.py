@@ -121,11 +121,11 @@ class RidgeSystem:
         K = centered.dense(self.target)
         A = add_to_diagonal(K, self.shift)
         try:
-            beta = CholeskyFactor.of(A).solve(self.target)
+            beta = CholeskyFactor.of(A, overwrite=True).solve(self.target)
         except np.linalg.LinAlgError:  # conjugate gradients say more about what is wrong
             return None
         beta = center(beta, self.root_weights)
-        residual = self.target - A @ beta
+        residual = self.target - (K @ beta + self.shift * beta)
         dtype = self.target.dtype  # some kernels form their matrix in float64
         return Solution(
             xp.astype(beta, dtype, copy=False),
