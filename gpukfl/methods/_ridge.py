@@ -24,7 +24,7 @@ from gpukfl.operators import CenteredKernel, LinearOperator, center
 from gpukfl.solvers import ConjugateGradient, NystromPreconditioner
 
 # Up to this many samples a dense Cholesky solve is faster than conjugate gradients
-DIRECT_UP_TO = 600
+DIRECT_UP_TO = 150
 _SKETCH_FROM = 40  # iterations of a solve from which a preconditioner may pay
 _SKETCH_SHARE = 2  # products since the last sketch, per column of a new one
 
@@ -99,7 +99,7 @@ class RidgeSystem:
             lambda V: centered @ V + self.shift * V,
             self.target,
             start=start,
-            precondition=own or self._sketch or (lambda r: r),
+            precondition=own or self._sketch,
             enough=enough,
         )
         self.n_products += solution.n_iter + (start is not None)
