@@ -74,11 +74,12 @@ class Problem(Data):
         system: RidgeSystem,
         rng: np.random.RandomState,
         count: int,
+        above: int,
         times_ridge: float = 1.0,
     ) -> tuple[Callable[[Array], BrownianKernel], RidgeSystem] | None:
         """Exact kernel and system of `count` of many rows, None where they are few."""
         n = self.rows.shape[0]
-        if n < _SAMPLE_FROM:
+        if n < above:
             return None
         index = np.sort(rng.choice(n, count, replace=False))
         X = rows_at(self.rows, index)
@@ -148,10 +149,12 @@ class Problem(Data):
         W = self._first_particles(start, rng)
         # Different rows: those that particles were fitted to judge every trial worse
         n = self.rows.shape[0]
-        sample = self._sample_system(system, rng, n // _SAMPLE_SHARE)
-        few = min(n // _FIRST_SHARE, _FIRST_ROWS)
+        sample = self._sample_system(system, rng, n // _SAMPLE_SHARE, _SAMPLE_FROM)
+        import os
+        few = min(max(n // int(os.environ.get('FSHARE',10)), int(os.environ.get('FMIN',1000))), _FIRST_ROWS)
         # The formula's ridge goes with 1/n: fewer rows need a larger one
-        first_system = self._sample_system(system, rng, few, n / max(few, 1))
+        first_system = self._sample_system(system, rng, few, int(os.environ.get('FFROM',_SAMPLE_FROM)) if start is None else _SAMPLE_FROM, n / max(few, 1))
+        if stage != "fit": settings = __import__('copy').copy(settings); settings.tol=float(os.environ.get('TTOL',settings.tol)); steps=int(os.environ.get('TSTEPS',steps))
         if self.constant:
             W, steps = array_namespace(W).zeros_like(W), 0
 

@@ -21,6 +21,7 @@ SHARE = 0.5  # of max_time after which the search has ended
 _REACH = 5  # neighbours to each side of the paper's ridge
 _ROWS = 20_000  # that settings are chosen on, at most
 _FOLDS_BELOW = 2_000  # rows below which one hold-out set is too small to choose by
+_JUDGES = 500  # held-out rows that are enough: no more folds than these take
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +122,7 @@ class BKerNNSearch:
         splits = self.samples.splits(
             self.run.again(), at_most=_ROWS, share=0.2, folds_below=_FOLDS_BELOW
         )
-        for inside, outside in splits:
+        for inside, outside in splits[: -(-_JUDGES // len(splits[0][1]))]:
             problem, watched = self.make(inside)
             self.folds.append(Fold(problem, HeldOut.of(problem, outside), watched))
         penalties = list(PENALTIES) if self.settings.penalty == "tune" else [first.penalty]
