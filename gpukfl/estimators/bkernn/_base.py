@@ -35,7 +35,7 @@ from gpukfl.estimators._validation import (
     validate_samples,
 )
 from gpukfl.estimators.bkernn._problem import Problem, Setting
-from gpukfl.estimators.bkernn._search import FEWEST, BKerNNSearch
+from gpukfl.estimators.bkernn._search import FEWEST, LOOSE, ROWS, BKerNNSearch
 from gpukfl.linalg import MAX_KNOTS
 from gpukfl.methods import BKerNNFit, ShapeFunctions
 from gpukfl.penalties import PENALTIES
@@ -128,6 +128,7 @@ class BKerNNBase(LinearFeatures, HostPickled):
         problem = Problem(self, inside, place, m)
         setting, stopped = self._setting(problem, search)
         known = getattr(self, "W_", None) if self.warm_start else None
+        goes_on = search.start is not None and len(inside) > ROWS
         fit = problem.fit(
             setting,
             run.rng,
@@ -136,6 +137,7 @@ class BKerNNBase(LinearFeatures, HostPickled):
             held_out=watched,
             share=_FIT_SHARE,
             max_iter=0 if stopped else None,
+            times_tol=LOOSE if goes_on else 1.0,
         )
         if stopped:
             fit = replace(fit, status=Status.INTERRUPTED)

@@ -36,6 +36,7 @@ _EXACT_BYTES = 48  # per projection: two operators sorted at once, and a precond
 _EXACT_UP_TO = 200_000_000  # projections; beyond, the binned form saves the sorts
 _SAMPLE_FROM, _SAMPLE_SHARE = 300_000, 40  # rows from which one in so many judges trials first
 _FIRST_SHARE, _FIRST_ROWS = 10, 200_000  # one in so many, at most so many, sees the first steps
+_COLD_FROM, _FEWEST_FIRST = 4_000, 1_000  # from random particles; and the fewest that see them
 _PROBE_ROWS = 100_000  # sample on which the binned form's error is estimated
 _THIN_FROM = 2_000_000  # knots in all from which shape functions are thinned by default
 _THIN_TO = 1e-4  # standard deviations of the fit
@@ -77,7 +78,7 @@ class Problem(Data):
         above: int,
         times_ridge: float = 1.0,
     ) -> tuple[Callable[[Array], BrownianKernel], RidgeSystem] | None:
-        """Exact kernel and system of `count` of many rows, None where they are few."""
+        """Exact kernel and system of `count` of the rows, None where there are not so many."""
         n = self.rows.shape[0]
         if n < above:
             return None
@@ -138,6 +139,7 @@ class Problem(Data):
         start: Array | None = None,
         held_out: Samples | None = None,
         max_iter: int | None = None,
+        times_tol: float = 1.0,
         share: float = 1.0,
         stage: str = "fit",
     ) -> BKerNNFit:
@@ -150,11 +152,10 @@ class Problem(Data):
         # Different rows: those that particles were fitted to judge every trial worse
         n = self.rows.shape[0]
         sample = self._sample_system(system, rng, n // _SAMPLE_SHARE, _SAMPLE_FROM)
-        import os
-        few = min(max(n // int(os.environ.get('FSHARE',10)), int(os.environ.get('FMIN',1000))), _FIRST_ROWS)
+        few = min(max(n // _FIRST_SHARE, _FEWEST_FIRST), _FIRST_ROWS)
+        above = _COLD_FROM if start is None else _SAMPLE_FROM
         # The formula's ridge goes with 1/n: fewer rows need a larger one
-        first_system = self._sample_system(system, rng, few, int(os.environ.get('FFROM',_SAMPLE_FROM)) if start is None else _SAMPLE_FROM, n / max(few, 1))
-        if stage != "fit": settings = __import__('copy').copy(settings); settings.tol=float(os.environ.get('TTOL',settings.tol)); steps=int(os.environ.get('TSTEPS',steps))
+        first_system = self._sample_system(system, rng, few, above, n / few)
         if self.constant:
             W, steps = array_namespace(W).zeros_like(W), 0
 
@@ -166,7 +167,7 @@ class Problem(Data):
             "penalty": make_penalty(setting.penalty, settings.concavity),
             "penalty_strength": settings.penalty_strength,
         }
-        rule, tol, first = settings.step_size, settings.tol, None
+        rule, tol, first = settings.step_size, times_tol * settings.tol, None
         with np.errstate(over="ignore"):  # reported as an error
             if first_system is not None and held_out is None and not self.constant:
                 # Steps from a random start are coarse: the first half of them sees a sample

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,8 +20,9 @@ from gpukfl.penalties import PENALTIES
 FEWEST = 5  # rows with which anything is held out
 SHARE = 0.5  # of max_time after which the search has ended
 _REACH = 5  # neighbours to each side of the paper's ridge
-_ROWS = 20_000  # that settings are chosen on, at most
+ROWS = 10_000  # that settings are chosen on, at most
 _FOLDS_BELOW = 2_000  # rows below which one hold-out set is too small to choose by
+LOOSE = 3.0  # times `tol`, where trials end, and a fit of more rows that goes on from them
 _JUDGES = 500  # held-out rows that are enough: no more folds than these take
 
 
@@ -50,6 +52,7 @@ class Fold:
             run,
             start=None if start is None else start.W,
             held_out=self.watched,
+            times_tol=LOOSE,
             share=SHARE,
             stage=f"tune {setting.penalty} x{FACTOR**setting.power:.3g}",
         )
@@ -120,9 +123,10 @@ class BKerNNSearch:
     def choose(self, first: Setting) -> None:
         """Go from the first setting."""
         splits = self.samples.splits(
-            self.run.again(), at_most=_ROWS, share=0.2, folds_below=_FOLDS_BELOW
+            self.run.again(), at_most=ROWS, share=0.2, folds_below=_FOLDS_BELOW
         )
-        for inside, outside in splits[: -(-_JUDGES // len(splits[0][1]))]:
+        enough = math.ceil(_JUDGES / len(splits[0][1]))
+        for inside, outside in splits[:enough]:
             problem, watched = self.make(inside)
             self.folds.append(Fold(problem, HeldOut.of(problem, outside), watched))
         penalties = list(PENALTIES) if self.settings.penalty == "tune" else [first.penalty]
