@@ -218,11 +218,32 @@ def test_tuning_is_not_on_the_rows_it_scores():
 
 
 def test_large_data_are_tuned_on_a_sample(monkeypatch):
-    monkeypatch.setattr(_bkernn_search, "_ROWS", 40)
+    monkeypatch.setattr(_bkernn_search, "ROWS", 40)
     monkeypatch.setattr(_bkernn_search, "_FOLDS_BELOW", 40)
     seen = problems_of(monkeypatch)
     assert fit(X, Y).n_samples == N
     assert [len(samples) for samples in seen] == [N, 32]
+
+
+def test_no_more_folds_judge_than_needed(monkeypatch):
+    monkeypatch.setattr(_bkernn_search, "_JUDGES", N // 5 + 1)
+    seen = problems_of(monkeypatch)
+    fit(X, Y)
+    assert [len(samples) for samples in seen] == [N, N - N // 5, N - N // 5]
+
+
+def test_trials_end_sooner_than_the_fit(monkeypatch):
+    seen = []
+    inner = _bkernn_search.Problem.fit
+
+    def fitted(self, *given, **options):
+        seen.append(options["times_tol"])
+        return inner(self, *given, **options)
+
+    monkeypatch.setattr(_bkernn_search.Problem, "fit", fitted)
+    fit(X, Y)
+    assert set(seen[:-1]) == {_bkernn_search.LOOSE}
+    assert seen[-1] == 1.0
 
 
 def test_the_edge_of_the_search_is_reported(monkeypatch):

@@ -24,9 +24,9 @@ from gpukfl.operators import CenteredKernel, LinearOperator, center
 from gpukfl.solvers import ConjugateGradient, NystromPreconditioner
 
 # Up to this many samples a dense Cholesky solve is faster than conjugate gradients
-DIRECT_UP_TO = 150
+DIRECT_UP_TO = 200
 _LONG = 40  # iterations of a solve from which a preconditioner may pay
-_TIGHT = 1e-4  # relative tolerance below which it pays
+_TIGHT = 1e-4  # relative tolerance up to which it pays in any case
 _SKETCH_SHARE = 2  # products since the last sketch, per column of a new one
 
 
@@ -97,7 +97,7 @@ class RidgeSystem:
             if solution is not None:
                 return solution
         cg = ConjugateGradient(rtol=rtol, max_iter=self.max_iter, check_every=1)
-        own = self._inverse_for(kernel) if self._is_long or rtol < _TIGHT else None
+        own = self._inverse_for(kernel) if self._is_long or rtol <= _TIGHT else None
         solution = cg.solve(
             lambda V: centered @ V + self.shift * V,
             self.target,
@@ -106,9 +106,9 @@ class RidgeSystem:
             enough=enough,
         )
         self.n_products += solution.n_iter + (start is not None)
-        if own is None and self._is_long:
-            self._consider_sketch(centered, solution)
         self._is_long = self._is_long or solution.n_iter >= _LONG
+        if self._is_long and self._inverse_for(kernel) is None:
+            self._consider_sketch(centered, solution)
         return solution
 
     def _inverse_for(self, kernel: LinearOperator) -> Callable[[Array], Array] | None:
