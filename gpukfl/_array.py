@@ -9,6 +9,8 @@ import numpy as np
 
 from gpukfl._types import Array, Device, Namespace, Placement
 
+_HOST = compat.array_namespace(np.empty(0))
+
 if TYPE_CHECKING:
     import cupy
     import torch
@@ -18,9 +20,14 @@ if TYPE_CHECKING:
     def is_array(x: object, /) -> TypeGuard[Array]: ...
 
 else:
-    array_namespace = compat.array_namespace
     device_of = compat.device
     is_array = compat.is_array_api_obj
+
+    def array_namespace(*arrays):
+        """Namespace of arrays of one library; fast on NumPy, where small steps ask for it often."""
+        if all(type(x) is np.ndarray for x in arrays):
+            return _HOST
+        return compat.array_namespace(*arrays)
 
 
 def library_of(x: object, /) -> str:

@@ -91,7 +91,8 @@ def fit(
     Notes
     -----
     Tunes on 5 folds of few samples, below 2000 for "bkernn" and below 1000 for the others, else on
-    one held-out fifth, of at most 20 000 samples.
+    one held-out fifth, of at most 20 000 samples. For "bkernn" of at most 10 000, and on no more
+    of the folds than hold out 600.
     Ctrl-C ends the fit with the best model so far and a warning.
 
     Examples

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
@@ -36,12 +37,15 @@ class Splits:
         Of the rows, otherwise held out once.
     fewest : int
         Rows with which anything is held out.
+    judges : int or None
+        Held-out rows that are enough: no more folds are used than these take.
     """
 
     at_most: int = 20_000
     folds_below: int = FOLDS_BELOW
     share: float = 0.2
     fewest: int = 20
+    judges: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,9 +130,12 @@ class Samples:
         else:
             once = StratifiedShuffleSplit if even else ShuffleSplit
             splitter = once(1, test_size=how.share, random_state=rng)
+        splits = list(splitter.split(rows, classes))
+        if how.judges is not None:
+            splits = splits[: math.ceil(how.judges / len(splits[0][1]))]
         return [
             (self.taken(rows[np.sort(inside)]), self.taken(rows[np.sort(outside)]))
-            for inside, outside in splitter.split(rows, classes)
+            for inside, outside in splits
         ]
 
 
