@@ -247,6 +247,10 @@ def test_trials_end_sooner_than_the_fit(monkeypatch):
 
     monkeypatch.setattr(_bkernn_search.Problem, "fit", fitted)
     fit(X, Y)
+    assert set(seen) == {1.0}  # of few rows each one's score says much
+    seen.clear()
+    monkeypatch.setattr(_bkernn_search, "_LOOSE_FROM", 1)
+    fit(X, Y)
     assert set(seen[:-1]) == {_bkernn_search._LOOSE}
     assert seen[-1] == 1.0
 

@@ -25,6 +25,7 @@ _REACH = 5  # neighbours to each side of the paper's ridge
 _ROWS = 10_000  # that settings are chosen on, at most
 _FOLDS_BELOW = 2_000  # rows below which one hold-out set is too small to choose by
 _LOOSE = 3.0  # times `tol`, where trials end, and a fit of more rows that goes on from them
+_LOOSE_FROM = 200  # rows of a fold: fewer cost no time, and each one's score says much
 _JUDGES = 600  # held-out rows that are enough: no more folds than these take
 
 
@@ -52,7 +53,7 @@ class Fold:
             run.again(),
             run,
             start=None if start is None else start.W,
-            times_tol=_LOOSE,
+            times_tol=_LOOSE if problem.rows.shape[0] >= _LOOSE_FROM else 1.0,
             share=SHARE,
             stage=f"tune {name_of(setting.penalty)} x{FACTOR**setting.power:.3g}",
         )
