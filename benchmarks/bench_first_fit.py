@@ -137,7 +137,7 @@ def compare(rows: list[dict[str, Any]], before: list[dict[str, Any]]) -> list[di
     """Hold scores against those of an older run."""
     known = {(row["set"], row["method"]): row["score"] for row in before}
     judged = []
-    for method in METHODS:
+    for method in dict.fromkeys(row["method"] for row in rows if row["method"] in METHODS):
         gains = {
             row["set"]: row["score"] - known[row["set"], method]
             for row in rows
