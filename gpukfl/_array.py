@@ -73,6 +73,14 @@ def odd_storage(x: object, /) -> str | None:
     return "meta tensor, which has no values" if x.is_meta else None
 
 
+def take(x: Array, index: np.ndarray | slice, /) -> Array:
+    """Give rows of `x` at host indices, in any order; of NumPy also a slice."""
+    if isinstance(x, np.ndarray):
+        return x[index]
+    xp = array_namespace(x)
+    return xp.take(x, xp.asarray(index, **index_like(x)), axis=0)
+
+
 def like(x: Array, /) -> Placement:
     """Creation keywords that place a new array beside `x`: its dtype and its device."""
     return {"dtype": x.dtype, "device": device_of(x)}

@@ -15,7 +15,7 @@ from sklearn.model_selection import (
     StratifiedShuffleSplit,
 )
 
-from gpukfl._array import Array, array_namespace, like, to_host
+from gpukfl._array import Array, take, to_host
 from gpukfl.estimators._copies import copies_of, total_weights, without_copies
 from gpukfl.estimators._validation import validate_weights
 from gpukfl.methods import FOLDS_BELOW, N_FOLDS
@@ -149,13 +149,3 @@ def relative_weights(weights: np.ndarray | None, /) -> np.ndarray | None:
     shares = weights / weights.max()
     mantissa, exponent = np.frexp(shares / np.mean(shares[shares > 0]))
     return np.ldexp(np.round(np.ldexp(mantissa, _WEIGHT_BITS)), exponent - _WEIGHT_BITS)
-
-
-def take(x: Array, index: np.ndarray | slice, /) -> Array:
-    """Rows of `x` by host indices; of NumPy also by a slice."""
-    xp = array_namespace(x)
-    if isinstance(x, np.ndarray):
-        return x[index]
-    assert not isinstance(index, slice)
-    on = like(x)["device"]
-    return xp.take(x, xp.asarray(index, dtype=xp.int64, device=on), axis=0)
