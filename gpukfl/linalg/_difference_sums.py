@@ -119,7 +119,7 @@ class SortedColumns:
         """Let the rows of a factor be taken in the order of a host permutation (n,)."""
         xp = array_namespace(self.order)
         rows = xp.astype(xp.asarray(permutation, **index_like(self.gaps)), self.order.dtype)
-        order = xp.reshape(xp.take(rows, xp.reshape(self.order, (-1,))), self.order.shape)
+        order = xp.reshape(xp.take(rows, xp.reshape(self.order, (-1,)), axis=0), self.order.shape)
         return SortedColumns(order, self.gaps)
 
 

@@ -32,8 +32,8 @@ from gpukfl.methods._losses import LOSSES, Hinge, Logistic, Loss, Squared
 from gpukfl.methods._multi_indices import (
     LARGEST_DEGREE,
     DegreeLaw,
+    DerivativePenalty,
     MultiIndices,
-    Penalty,
     draw_tuples,
     equal_eta,
 )
@@ -87,6 +87,7 @@ __all__ = [
     "DegreeLaw",
     "DenseSelection",
     "DenseSystem",
+    "DerivativePenalty",
     "DescentFit",
     "FactoredSelection",
     "FeatureSelection",
@@ -105,7 +106,6 @@ __all__ = [
     "MultiIndices",
     "NystromFactor",
     "NystromSystem",
-    "Penalty",
     "Point",
     "RegFeaL",
     "RegFeaLFit",

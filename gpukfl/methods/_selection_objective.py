@@ -198,10 +198,11 @@ class SelectionObjective(ABC):
         permutation: np.ndarray | None,
     ) -> np.ndarray:
         xp = array_namespace(slopes)
-        total: Any = 0.0
+        total: Array | float = 0.0
         for target in range(point.alpha.shape[1]):
             V = xp.astype(point.alpha[:, target], slopes.dtype)[:, None] * slopes
             total = total + self._factored_sums(V, columns, permutation)
+        assert not isinstance(total, (float, int))
         return 0.5 * self.ridge * self.scale * to_host(total)
 
     def _factored_sums(
@@ -261,6 +262,8 @@ class DenseSelection(SelectionObjective):
     def _pair_weights(self, point: Point, /) -> Array:
         """Weights A (n, n) of the differences in the gradient."""
         xp = array_namespace(self.X)
+        assert point.pairs is not None
+        assert point.kernel is not None
         slopes = self.kernel.derivative_from(point.pairs, point.kernel)
         pairs = (-0.5 * self.ridge * self.scale * point.alpha) @ point.alpha.T
         return pairs * xp.astype(slopes, xp.float64, copy=False)
@@ -334,8 +337,10 @@ class FactoredSelection(SelectionObjective):
     def _pair_weights(self, point: Point, /) -> Array:
         """Factor (n, r) of the slopes, in the precision of the data."""
         xp = array_namespace(self.X)
-        K = -self.kernel.derivative_from(point.pairs, point.kernel)
+        assert point.pairs is not None
+        assert point.kernel is not None
         assert point.centers is not None
+        K = -self.kernel.derivative_from(point.pairs, point.kernel)
         W = _whitener(xp.astype(K, xp.float64, copy=False), point.centers, K)
         return K @ xp.astype(W, K.dtype)
 

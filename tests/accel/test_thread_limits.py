@@ -70,11 +70,11 @@ def spying(base, seen, error=None):
     """An estimator that looks at the threads while it is fitted."""
 
     class Spy(base):
-        def _fit(self, *args, **kwargs):
+        def _read_targets(self, *args, **kwargs):
             seen.append(blas_threads())
             if error is not None:
                 raise error
-            return super()._fit(*args, **kwargs)
+            return super()._read_targets(*args, **kwargs)
 
     return Spy(ridge=0.1)
 
@@ -289,9 +289,9 @@ def test_torch_has_one_thread_for_few_samples(given, torch, data, monkeypatch):
     seen = []
 
     class Spy(KernelRidgeRegressor):
-        def _fit(self, *args, **kwargs):
+        def _read_targets(self, *args, **kwargs):
             seen.append(torch.get_num_threads())
-            return super()._fit(*args, **kwargs)
+            return super()._read_targets(*args, **kwargs)
 
     X, y = map(torch.asarray, data) if given == "torch" else data
     Spy(ridge=0.1, backend="torch").fit(X, y)

@@ -1,7 +1,7 @@
 """Small models and data for the tests of bad input."""
 
 import numpy as np
-from brief import bkernn
+from brief import bkernn, placed
 from brief import weighting as briefly
 
 from gpukfl import (
@@ -37,11 +37,11 @@ def classifier(**options):
 
 
 def kernel_ridge(**options):
-    return KernelRidgeRegressor(**{"ridge": 1e-3, "standardize": False, **options})
+    return KernelRidgeRegressor(**placed({"ridge": 1e-3, "standardize": False, **options}))
 
 
 def brownian_ridge(**options):
-    return BrownianKernelRidge(**{"standardize": False, **options})
+    return BrownianKernelRidge(**placed({"standardize": False, **options}))
 
 
 def hkrr(**options):
@@ -50,7 +50,7 @@ def hkrr(**options):
 
 
 def kernel_classifier(**options):
-    return KernelRidgeClassifier(**{**kernel_ridge().get_params(), **options})
+    return KernelRidgeClassifier(**placed({**kernel_ridge().get_params(), **options}))
 
 
 def hkrr_classifier(**options):

@@ -12,7 +12,7 @@ from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from gpukfl._array import Array, array_namespace, beside, like, to_host
+from gpukfl._array import Array, array_namespace, beside, like, take, to_host
 from gpukfl._places import Backend
 from gpukfl._results import Status
 from gpukfl._rows import Rows
@@ -20,7 +20,6 @@ from gpukfl._warnings import warn
 from gpukfl.estimators._data import mover
 from gpukfl.estimators._features import DirectionProfiles
 from gpukfl.estimators._learner import Choice, Learner
-from gpukfl.estimators._samples import take
 from gpukfl.estimators._validation import (
     check_choice,
     check_finite_result,

@@ -11,14 +11,14 @@ from functools import cached_property
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, beside, double_like, index_like, to_host
+from gpukfl._array import Array, array_namespace, beside, double_like, index_like, take, to_host
 from gpukfl._places import Place
 from gpukfl._results import History, Status
 from gpukfl._rows import Rows
 from gpukfl.estimators._data import Data
 from gpukfl.estimators._held_out import HeldOut
 from gpukfl.estimators._run import Run
-from gpukfl.estimators._samples import Samples, take
+from gpukfl.estimators._samples import Samples
 from gpukfl.estimators.weighting._on_sums import LassoOnSums, LearnerOnSums, LeastSquares
 from gpukfl.estimators.weighting._settings import Descent, Settings
 from gpukfl.instantiations import Instantiation
