@@ -5,8 +5,10 @@ from dataclasses import replace
 from gpukfl import Backend
 from gpukfl.estimators.bkernn._base import _OPTIMIZER
 from gpukfl.estimators.bkernn._problem import Knots
+from gpukfl.estimators.selection import Path, Permutations, Stability, Weights
 from gpukfl.estimators.weighting._settings import LEARNERS, Pruning
 from gpukfl.penalties import PENALTIES
+from gpukfl.solvers import ProjectedGradient
 
 
 def _moved(options, names):
@@ -48,4 +50,24 @@ def weighting(**options):
         options["learner"] = replace(LEARNERS[options["learner"]], **descent)
     if "prune_tolerance" in options:
         options["prune"] = Pruning(options["prune"], options.pop("prune_tolerance"))
+    return placed(options)
+
+
+def selection(**options):
+    """Parameters of kernel feature selection, with fields of its values among them."""
+    permutations, path = options.pop("n_permutations", None), options.pop("n_sparsities", None)
+    sparsity = options.get("sparsity", "auto")
+    if sparsity == "auto" and permutations is not None:
+        options["sparsity"] = Permutations(permutations)
+    if sparsity == "tune" and path is not None:
+        options["sparsity"] = Path(path)
+    halves = options.pop("n_subsamples", 0)
+    stability = _moved(options, ("max_false",))
+    if halves:
+        options["stability"] = Stability(halves, **stability)
+    if "radius" in options:
+        options["anchor"] = Weights(options.get("anchor", "auto"), options.pop("radius"))
+    optimizer = _moved(options, ("max_iter", "tol"))
+    if optimizer:
+        options["optimizer"] = ProjectedGradient(**optimizer)
     return placed(options)

@@ -7,7 +7,7 @@ import zipfile
 
 import numpy as np
 import pandas as pd
-from brief import bkernn, weighting
+from brief import bkernn, selection, weighting
 
 import gpukfl
 from gpukfl._archive import Archive, write_archive
@@ -26,7 +26,7 @@ CONSTANT = np.full(60, 2.5)
 SMALL = {
     "bkernn": bkernn(n_particles=6, max_iter=3, ridge=0.01),
     "hkrr": {"n_components": 1, "n_starts": 1, "max_iter": 3, "ridge": 1e-3},
-    "selection": {"n_permutations": 3, "ridge": 1e-2},
+    "selection": selection(n_permutations=3, ridge=1e-2),
     "rkhs_weighting": {"n_parameters": 30},
     "regfeal": {
         "n_random_features": 40,
@@ -60,8 +60,8 @@ OF_ONE = {
         "pivoted": (X, Y, {"n_centers": 20, "center_selection": "pivoted"}),
     },
     "selection": {
-        "tuned": (X, Y, {"sparsity": "tune", "ridge": "tune", "n_sparsities": 3}),
-        "stability": (X, Y, {"n_subsamples": 4, "sparsity": 1.0}),
+        "tuned": (X, Y, selection(sparsity="tune", ridge="tune", n_sparsities=3)),
+        "stability": (X, Y, selection(n_subsamples=4, sparsity=1.0)),
         "one round": (X, THREE, {"hierarchical": False}),
         "nothing": (X, Y, {"sparsity": 1e9}),
     },

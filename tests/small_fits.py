@@ -9,6 +9,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.linear_model import LinearRegression
 
 import gpukfl
+from gpukfl.estimators.selection import Path, Permutations, Stability
 
 RNG = np.random.default_rng(5)
 X = RNG.uniform(-1.0, 1.0, (150, 3))
@@ -57,7 +58,7 @@ _WEIGHTINGS = {
 }
 _BKERNN = bkernn(n_particles=8, max_iter=20, random_state=0)
 _HKRR = {"max_iter": 2, "n_starts": 1, "n_components": 2, "n_centers": 30, "random_state": 0}
-_SELECTION = {"n_permutations": 3, "ridge": 0.01, "random_state": 0}
+_SELECTION = {"sparsity": Permutations(3), "ridge": 0.01, "random_state": 0}
 _REGFEAL = {
     "n_random_features": 50,
     "n_iter": 2,
@@ -68,7 +69,7 @@ _REGFEAL = {
 _TUNED = {
     "bkernn": bkernn(n_particles=4, max_iter=2),
     "hkrr": {"max_iter": 1, "n_starts": 1, "n_components": 2, "n_centers": 20},
-    "selection": {"n_permutations": 3},
+    "selection": {"sparsity": Permutations(3)},
     "rkhs_weighting": {"n_parameters": 20},
     "regfeal": {"n_random_features": 20, "n_iter": 1, "max_degree": 3},
 }
@@ -96,7 +97,7 @@ CASES = {
     "hkrr, classes": Case(gpukfl.HKRRClassifier(ridge=1e-3, **_HKRR), THREE),
     "selection": Case(gpukfl.KernelFeatureSelector(**_SELECTION), Y),
     "selection, stability": Case(
-        gpukfl.KernelFeatureSelector(n_subsamples=4, max_false=5.0, **_SELECTION), Y
+        gpukfl.KernelFeatureSelector(stability=Stability(4, 5.0), **_SELECTION), Y
     ),
     "selection, path": Case(
         gpukfl.KernelFeatureSelector(

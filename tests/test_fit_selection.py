@@ -8,6 +8,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from brief import selection
 from fit_cases import Clock
 from interruption import interrupt
 from pictures import panels
@@ -33,7 +34,7 @@ LABELS = np.where(np.abs(X[:, 3]) > 0.7, "far", "near")
 
 
 def fit(X, y, **options):
-    few = {"ridge": 0.01, "n_permutations": 5, **options}
+    few = selection(**{"ridge": 0.01, "n_permutations": 5, **options})
     return gpukfl.fit(X, y, method="selection", **few)
 
 
@@ -116,7 +117,7 @@ def test_there_is_no_penalty(penalty):
     ("options", "error", "match"),
     [
         ({"ridge": -1.0}, ValueError, "expected ridge to be a number greater than 0"),
-        ({"radius": 0.0}, ValueError, "expected radius to be a number greater than 0"),
+        ({"sparsity": -1.0}, ValueError, "expected sparsity to be a number of at least 0"),
         ({"n_components": 2}, TypeError, "n_components"),
         ({"kernel": "rbf"}, ValueError, "one of laplace, gaussian, inverse, got 'rbf'"),
         ({"max_time": 0}, ValueError, "expected max_time"),

@@ -13,6 +13,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_s
 from sklearn.utils.validation import check_is_fitted
 
 import gpukfl
+from gpukfl.estimators.selection import Permutations
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
@@ -149,7 +150,7 @@ def test_a_fit_that_fails_leaves_the_model(model, y):
 def test_every_method_is_cross_validated(method):
     options = {
         "hkrr": {"n_components": 1, "n_starts": 1, "max_iter": 3, "ridge": 1e-3},
-        "selection": {"n_permutations": 3, "ridge": 1e-2},
+        "selection": {"sparsity": Permutations(3), "ridge": 1e-2},
         "rkhs_weighting": {"n_parameters": 30, "ridge": 1e-3},
         "regfeal": {"n_random_features": 40, "n_iter": 2, "max_degree": 3, "strength": 0.1},
     }

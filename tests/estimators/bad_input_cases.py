@@ -1,7 +1,7 @@
 """Small models and data for the tests of bad input."""
 
 import numpy as np
-from brief import bkernn, placed
+from brief import bkernn, placed, selection
 from brief import weighting as briefly
 
 from gpukfl import (
@@ -59,11 +59,11 @@ def hkrr_classifier(**options):
 
 def selector(**options):
     few = {"sparsity": 0.01, "standardize": False, "random_state": 0}
-    return KernelFeatureSelector(**{**few, **options})
+    return KernelFeatureSelector(**selection(**{**few, **options}))
 
 
 def selector_classifier(**options):
-    return KernelFeatureSelectorClassifier(**{**selector().get_params(), **options})
+    return KernelFeatureSelectorClassifier(**{**selector().get_params(), **selection(**options)})
 
 
 def weighting(**options):

@@ -1,6 +1,7 @@
 """Data and small models for the tests of the kernel feature selectors."""
 
 import numpy as np
+from brief import selection
 
 from gpukfl import KernelFeatureSelector, KernelFeatureSelectorClassifier
 
@@ -24,11 +25,13 @@ TWO = np.where(np.abs(X[:, 2]) > 0.7, "far", "near")  # no linear effect
 
 def selector(**options):
     """With thresholds of few permutations, which is quick and finds what is plain to see."""
-    return KernelFeatureSelector(**{"n_permutations": 5, "random_state": 0, **options})
+    few = {"n_permutations": 5, "random_state": 0}
+    return KernelFeatureSelector(**selection(**few | options))
 
 
 def classifier(**options):
-    return KernelFeatureSelectorClassifier(**{**selector().get_params(), **options})
+    few = {"n_permutations": 5, "random_state": 0}
+    return KernelFeatureSelectorClassifier(**selection(**few | options))
 
 
 def found(model):

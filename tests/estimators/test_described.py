@@ -12,6 +12,7 @@ from sklearn.exceptions import NotFittedError
 import gpukfl
 from gpukfl._registry import METHODS
 from gpukfl.inspection import Description, plot_curves, plot_directions, plot_importances
+from gpukfl.estimators.selection import Permutations
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
@@ -27,7 +28,7 @@ THREE = np.array(["low", "mid", "high"])[np.searchsorted([-0.4, 0.4], X[:, 0])]
 SMALL = {
     "bkernn": bkernn(n_particles=8, max_iter=4, ridge=0.01),
     "hkrr": {"n_components": 2, "n_starts": 1, "max_iter": 3, "ridge": 1e-3},
-    "selection": {"n_permutations": 3, "ridge": 1e-2},
+    "selection": {"sparsity": Permutations(3), "ridge": 1e-2},
     "rkhs_weighting": {"n_parameters": 30, "instantiation": "gaussian_sign"},
     "regfeal": {"n_random_features": 40, "n_iter": 2, "max_degree": 3, "strength": 0.1},
 }

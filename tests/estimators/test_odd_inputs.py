@@ -17,6 +17,7 @@ from gpukfl import (
     RegFeaLRegressor,
     RKHSWeightingRegressor,
 )
+from gpukfl.estimators.selection import Permutations
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -30,7 +31,7 @@ SMALL = bkernn(n_particles=4, max_iter=2, ridge=0.01)
 ESTIMATORS = {
     "BKerNN": BKerNNRegressor(**SMALL),
     "HKRR": HKRRRegressor(1, n_starts=1, max_iter=2, ridge=1e-3),
-    "selection": KernelFeatureSelector(n_permutations=2, ridge=0.01),
+    "selection": KernelFeatureSelector(sparsity=Permutations(2), ridge=0.01),
     "weighting": RKHSWeightingRegressor(10),
     "RegFeaL": RegFeaLRegressor(20, n_iter=1, degree_decay=0.3, strength=0.1),
     "kernel ridge": KernelRidgeRegressor(ridge=1e-3),

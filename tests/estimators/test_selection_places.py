@@ -175,7 +175,7 @@ def test_a_pickle_is_a_numpy_model_with_the_same_predictions(on, make):
         {},
         {"hierarchical": False},
         {"kernel": "gaussian"},
-        {"standardize": False, "normalize_y": False},
+        {"standardize": False},
     ],
     ids=str,
 )

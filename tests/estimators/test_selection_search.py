@@ -24,13 +24,12 @@ from selection_cases import (
 from sklearn.exceptions import ConvergenceWarning
 
 from gpukfl._places import resolve_place
-from gpukfl.estimators import _samples
-from gpukfl.estimators._samples import Samples
-from gpukfl.estimators.selection import _base as _selection_base
+from gpukfl.estimators._run import Run
+from gpukfl.estimators._samples import Samples, Splits
 from gpukfl.estimators.selection import _problem as _selection_problem
 from gpukfl.estimators.selection import _search as _selection_search
 from gpukfl.estimators.selection._problem import SelectionProblem
-from gpukfl.estimators.selection._search import RIDGES
+from gpukfl.estimators.selection._search import RIDGES, KernelSelection
 from gpukfl.methods import DenseSelection, FactoredSelection, KernelRidge
 
 interrupted = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -65,7 +64,8 @@ def test_a_path_over_sparsity_is_followed_and_chosen_from(make, hierarchical):
     assert [trial["sparsity"] for trial in trials] == path["sparsity"].tolist()
     assert [trial["score"] for trial in trials] == path["score"].tolist()
     assert {trial["ridge"] for trial in trials} == {model.ridge_} == {0.01}
-    keys = {"ridge", "sparsity", "n_selected", "score", "chosen"}
+    said = {"score", "standard_error", "seconds", "chosen"}
+    keys = {"ridge", "sparsity", "n_selected"} | said
     assert all(set(trial) == keys for trial in trials)
     best = chosen(model)
     assert best["sparsity"] == model.sparsity_
@@ -132,7 +132,7 @@ def test_weights_count_rows_in_the_folds_too(monkeypatch):
     copies = np.repeat(np.arange(N), counts)
 
     def folds_of(group):
-        def same_folds(samples, _, **__):
+        def same_folds(samples, *_):
             parts = [samples.taken(np.flatnonzero(group % 2 == k)) for k in range(2)]
             return [tuple(parts), tuple(parts[::-1])]
 
@@ -167,8 +167,7 @@ def test_every_sparsity_begins_where_the_last_ended(monkeypatch):
 
 
 def test_one_set_is_held_out_of_many_rows(monkeypatch):
-    monkeypatch.setattr(_samples, "FOLDS_BELOW", 50)
-    monkeypatch.setattr(_selection_search, "_ROWS", 80)
+    monkeypatch.setattr(KernelSelection, "splits", Splits(at_most=80, folds_below=50))
     sizes = []
     make = SelectionProblem.__init__
 
@@ -178,8 +177,8 @@ def test_one_set_is_held_out_of_many_rows(monkeypatch):
 
     monkeypatch.setattr(SelectionProblem, "__init__", counting)
     options = {"sparsity": "tune", "n_sparsities": 2, "hierarchical": False}
-    selector(validation_fraction=0.3, **options).fit(X, Y)
-    assert sizes == [N, 56]
+    selector(**options).fit(X, Y)
+    assert sizes == [N, 64]
 
 
 def test_many_samples_are_factored_and_the_last_fit_takes_some(monkeypatch):
@@ -248,7 +247,7 @@ def test_variables_that_only_the_halves_select_get_a_weight(monkeypatch):
     def shares(*_):
         return np.array([1.0, 1.0, 0.0, 1.0, 0.2]), 3.2, True
 
-    monkeypatch.setattr(_selection_base, "selection_frequencies", shares)
+    monkeypatch.setattr(_selection_search, "selection_frequencies", shares)
     model = selector(n_subsamples=2, max_false=4.0).fit(X, Y)
     assert found(model) == [0, 1, 3]
     assert model.predict(NEW) == pytest.approx(formula(model, NEW)[:, 0], abs=1e-9)
@@ -256,7 +255,7 @@ def test_variables_that_only_the_halves_select_get_a_weight(monkeypatch):
     def none(*_):
         return np.zeros(P), 0.0, True
 
-    monkeypatch.setattr(_selection_base, "selection_frequencies", none)
+    monkeypatch.setattr(_selection_search, "selection_frequencies", none)
     with pytest.warns(UserWarning, match="no variable was selected"):
         model = selector(n_subsamples=2).fit(X, Y)
     assert (found(model), model.stability_threshold_) == ([], math.nextafter(0.5, 1.0))
@@ -306,7 +305,7 @@ def test_variables_are_selected_on_the_samples_there_is_time_for(monkeypatch, co
         return run(self, *args, **kwargs)
 
     monkeypatch.setattr(SelectionProblem, "affordable_rows", lambda *_: count)
-    monkeypatch.setattr(_selection_base, "FEWEST_ROWS", 50)
+    monkeypatch.setattr(_selection_search, "_FEWEST_ROWS", 50)
     monkeypatch.setattr(SelectionProblem, "run", noting)
     model = selector(max_time=100.0).fit(X, Y)
     assert (model.status_, seen) == (kept, rows)
@@ -317,7 +316,7 @@ def test_variables_are_selected_on_the_samples_there_is_time_for(monkeypatch, co
 def test_the_samples_there_is_time_for_are_timed_on_few(monkeypatch):
     samples = Samples.of(X, Y[:, None], None, labels=False)
     place = resolve_place("numpy", X, dtype="float64", work=1)
-    problem = SelectionProblem(selector(), samples, place, np.random.RandomState(0))
+    problem = selector()._method().problem(samples, place, Run(None, 0, 0))
     assert problem.affordable_rows(0.01, None) == N
     assert problem.affordable_rows(0.01, 1e-9) == N  # few enough to be exact
     monkeypatch.setattr(_selection_problem, "_TIMED_ROWS", 60)

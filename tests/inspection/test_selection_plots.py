@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from brief import selection
 from sklearn.metrics import roc_auc_score, roc_curve
 
 import gpukfl
@@ -21,7 +22,7 @@ Y = X[:, 4] + X[:, 4] * X[:, 9] + 0.1 * RNG.standard_normal(N)
 
 
 def fit(**options):
-    few = {"ridge": 0.01, "n_permutations": 9, **options}
+    few = selection(**{"ridge": 0.01, "n_permutations": 9, **options})
     return gpukfl.fit(X, Y, method="selection", **few)
 
 
@@ -149,9 +150,7 @@ def test_models_of_torch_are_drawn(ax, torch):
     model = gpukfl.fit(
         *(torch.asarray(a) for a in (X, Y)),
         method="selection",
-        ridge=0.01,
-        sparsity="tune",
-        n_sparsities=3,
+        **selection(ridge=0.01, sparsity="tune", n_sparsities=3),
     )
     plot_rounds(model, ax=ax)
     plot_path(model, ax=ax.figure.add_subplot())

@@ -5,18 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, beside, double_like, index_like, to_host
+from gpukfl._array import Array, array_namespace, beside, double_like, index_like, like, to_host
 from gpukfl._memory import available_memory
 from gpukfl._places import Place
 from gpukfl._results import History, Status
 from gpukfl._rows import Rows
 from gpukfl.estimators._data import Data
+from gpukfl.estimators._held_out import HeldOut
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
+from gpukfl.estimators.selection._settings import Settings
 from gpukfl.kernels import (
     Gaussian,
     InverseManhattan,
@@ -44,9 +45,8 @@ from gpukfl.methods import (
     rows_at,
 )
 from gpukfl.operators import KernelOperator
-from gpukfl.solvers import ProjectedGradient
 
-SELECTION_KERNELS: dict[str, Kernel] = {
+SELECTION_KERNELS: dict[str, Radial | Manhattan] = {
     "laplace": ManhattanLaplace(),
     "gaussian": Gaussian(0.5**0.5),
     "inverse": InverseManhattan(),
@@ -70,7 +70,7 @@ Some = tuple[Array, Array, Array | None]  # samples, targets and weights
 Candidate = tuple[np.ndarray, Kernel]  # weights (p,), and a kernel of the variables they stretch
 
 
-def selection_kernel(kernel: str | Kernel, /) -> Any:
+def selection_kernel(kernel: str | Kernel, /) -> Radial | Manhattan:
     """Give a kernel that can weigh variables, by its name or as it is.
 
     Raises
@@ -108,21 +108,33 @@ class SelectionProblem(Data):
 
     def __init__(
         self,
-        settings: Any,
+        settings: Settings,
         samples: Samples,
         place: Place,
-        rng: np.random.RandomState,
+        run: Run,
     ) -> None:
         super().__init__(settings, samples, place)
-        self.kernel = selection_kernel(settings.kernel)
-        self.X, self.rng = self.rows.whole(), rng
+        self.settings, self.kernel, self.rng = settings, settings.kernel, run.rng
+        self._made_of = samples, place, run
+        self.X = self.rows.whole()
         self.n, self.p = self.X.shape
         self.anchor = self._anchor()
 
+    def part(self, rows: np.ndarray, /) -> SelectionProblem:
+        """Give the problem of some of the samples, which are scaled anew."""
+        samples, place, run = self._made_of
+        return SelectionProblem(self.settings, samples.taken(rows), place, run)
+
+    @property
+    def everything(self) -> np.ndarray:
+        """All variables at τ (p,)."""
+        return np.full(self.p, self.anchor)
+
     def _anchor(self) -> float:
         r"""τ at which a typical pair of samples differs by 1 in one variable's share of h."""
-        if self.settings.anchor != "auto":
-            return float(self.settings.anchor)
+        given = self.settings.weights.anchor
+        if not isinstance(given, str):
+            return float(given)
         sample, weights = self.sample(self.rng)
         w = np.ones(sample.shape[0]) if weights is None else weights
         xp, power = array_namespace(sample), self.kernel.power
@@ -185,7 +197,7 @@ class SelectionProblem(Data):
             return self.n
         X, Y, D = self._some(_TIMED_ROWS)
         given = self.kernel, X, Y, ridge, D
-        few = FactoredSelection(*given, n_centers=self._n_centers(len(X)), rng=self.rng)
+        few = FactoredSelection(*given, n_centers=self._n_centers(X.shape[0]), rng=self.rng)
         begun = time.perf_counter()
         few.gradient(few.at(np.full(self.p, self.anchor / self.p)))
         took = max(time.perf_counter() - begun, 1e-9)
@@ -195,9 +207,9 @@ class SelectionProblem(Data):
     def algorithm(self) -> FeatureSelection:
         """Both algorithms with the settings."""
         settings = self.settings
-        move = min(ProjectedGradient.first_move, self.anchor)  # variables may be of any scale
-        solver = ProjectedGradient(settings.max_iter, settings.tol, first_move=move)
-        return FeatureSelection(float(settings.radius), self.anchor, solver)
+        move = min(settings.optimizer.first_move, self.anchor)  # variables may be of any scale
+        solver = replace(settings.optimizer, first_move=move)
+        return FeatureSelection(float(settings.weights.radius), self.anchor, solver)
 
     def refined(
         self, objective: SelectionObjective, support: np.ndarray, start: np.ndarray, /
@@ -235,6 +247,21 @@ class SelectionProblem(Data):
         method = KernelRidge(kernel, n_centers=None if n_centers >= X.shape[0] else n_centers)
         fit = method.fit(Rows(self._stretched(X, beta), self.reference), Y, D, self.rng)
         return Predictor(beta, fit, self._importances(fit, beta, *few))
+
+    def predict(self, last: Predictor | None, X: Array, /) -> Array:
+        """Predict at `X` (m, p) in the scale of `Y`: (m, t)."""
+        if last is None:
+            return array_namespace(X).zeros((X.shape[0], self.Y.shape[1]), **like(X))
+        return last.fit.predict(Rows(self._stretched(X, last.beta), self.reference))
+
+    def glance(self, support: np.ndarray, held_out: HeldOut, /) -> np.ndarray:
+        """Losses of other samples (m,) by a quick fit to some, with these variables at τ."""
+        beta = np.where(support, self.anchor, 0.0)
+        X, Y, D = self._some(_REFINE_ROWS)
+        Z, w = self._stretched(X, beta), None if D is None else to_host(D)[:, 0]
+        kernel = Gaussian(median_distance(Z, norm="euclidean", weights=w))
+        fit = KernelRidge(kernel).fit(Rows(Z, self.reference), Y, D, self.rng)
+        return held_out.losses(fit.predict(Rows(self._stretched(held_out.X, beta), self.reference)))
 
     def _affordable_centers(self, beta: np.ndarray, kernel: Kernel, run: Run) -> int:
         """Give how many centres of the last fit there is time for; n without a limit."""

@@ -1,31 +1,38 @@
-"""Choice of γ and λ of kernel feature selection by hold-out."""
+"""Kernel feature selection as a method: its settings, and the choice of γ and λ by hold-out."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from gpukfl._array import Array, array_namespace
+from gpukfl._places import Place
 from gpukfl._results import Status
+from gpukfl._warnings import warn
 from gpukfl.estimators._held_out import HeldOut
+from gpukfl.estimators._learner import Choice
 from gpukfl.estimators._run import Run
-from gpukfl.estimators._samples import Samples
-from gpukfl.estimators._search import Search, Trial
-from gpukfl.estimators.selection._problem import SelectionProblem
+from gpukfl.estimators._samples import Samples, Splits
+from gpukfl.estimators._search import Search, Trial, is_behind
+from gpukfl.estimators.selection._problem import Predictor, SelectionProblem
+from gpukfl.estimators.selection._settings import Path, Settings
+from gpukfl.estimators.selection._stability import selection_frequencies, stability_threshold
 from gpukfl.methods import DenseSelection, Selection, largest_sparsity
 
-FEWEST = 20  # rows with which anything is held out
 RIDGES = (0.1, 0.01, 0.001, 0.0001)
 DEFAULT_RIDGE = 0.01  # the paper's
 
-FEWEST_ROWS = 1_000  # that another selection is worth its time on
+_FEWEST_ROWS = 1_000  # that another selection is worth its time on
 _ROWS = 1_250  # rows that settings are chosen on, at most: the exact form is quick there
 _SHARE = 0.5  # of max_time after which the choice has ended
+_SELECT_SHARE = 0.8  # after which the selection has ended
 _LOWEST = 1e-3  # smallest γ of a path, relative to the largest
+QUIET = (Status.CONVERGED, Status.STALLED)  # no further progress is where a fit may well end
+_STOPPED = (Status.INTERRUPTED, Status.TIME_LIMIT)
 
 
 @dataclass(frozen=True)
@@ -50,11 +57,37 @@ Trials = Sequence[Trial[Setting, Learned]]
 
 @dataclass(eq=False)
 class Fold:
-    """Rows to select on, and rows held out."""
+    """Rows to fit as the estimators do, and rows held out."""
 
     problem: SelectionProblem
     held_out: HeldOut
-    count: int  # settings with one λ
+
+    def learn(
+        self,
+        setting: Setting,
+        start: Learned | None,  # noqa: ARG002
+        run: Run,
+        /,
+    ) -> Learned:
+        """Select, and fit kernel ridge regression on what was selected."""
+        problem, left = self.problem, run.left()
+        objective = problem.objective(setting.ridge)
+        selection = problem.run(objective, setting.sparsity, max_time=left)
+        if selection.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt
+        last = problem.fit_selected(selection, setting.ridge, run, hasty=left is not None)
+        return Learned(selection, problem.predict(last, self.held_out.X))
+
+    def predict(self, learned: Learned, /) -> Array:
+        """Give the predictions of the held-out rows."""
+        return learned.predicted
+
+
+@dataclass(eq=False)
+class SearchFold(Fold):
+    """Few rows, on which many settings are tried and judged by the f of J(β)."""
+
+    count: int = 1  # settings with one λ
     _known: dict[bytes, Array] = field(default_factory=dict)  # by variables, at the λ of `_at`
     _at: tuple[float, DenseSelection] | None = None
 
@@ -86,10 +119,6 @@ class Fold:
             self._known[key] = _predicted(objective, beta, self.held_out.X)
         return Learned(selection, self._known[key])
 
-    def predict(self, learned: Learned, /) -> Array:
-        """Predict the held-out rows, by the f of J(β)."""
-        return learned.predicted
-
 
 @dataclass(frozen=True, eq=False)
 class Tuner:
@@ -107,7 +136,7 @@ class Tuner:
             sparsities = self.sparsities(ridge)
             if len(mine) < len(sparsities):
                 return Setting(ridge, sparsities[len(mine)], len(mine) + 1)
-            error = min(trial.losses.sum() for trial in mine)
+            error = min(_error(trial) for trial in mine)
             if error > lowest:
                 return None
             lowest = min(lowest, error)
@@ -115,84 +144,206 @@ class Tuner:
 
     def starts(self, setting: Setting, trials: Trials, /) -> Sequence[Learned | None]:
         """Begin from the weights of the last γ, which was larger."""
-        if trials and trials[-1].setting.ridge == setting.ridge:
+        if trials and trials[-1].setting.ridge == setting.ridge and trials[-1].learned:
             return trials[-1].learned
         return [None] * self.n_folds
 
-
-@dataclass
-class SelectionSearch:
-    """Choice of λ and γ; an interruption keeps what was tried."""
-
-    make: Callable[[Samples], SelectionProblem]  # problem of some samples
-    samples: Samples
-    settings: Any
-    run: Run
-    trials: list[Trial[Setting, Learned]] = field(default_factory=list)
-
-    def choose(self) -> None:
-        """Try settings; with the time over, the choice is among what was tried."""
-        share, tuned = self.settings.validation_fraction, self.settings.sparsity == "tune"
-        splits = self.samples.splits(self.run.rng, at_most=_ROWS, share=share)
-        count = self.settings.n_sparsities if tuned else 1
-        problems = [(self.make(inside), outside) for inside, outside in splits]
-        folds = [Fold(problem, HeldOut.of(problem, other), count) for problem, other in problems]
-
-        @functools.cache
-        def sparsities(ridge: float) -> Sequence[float | str]:
-            if not tuned:
-                return [self.settings.sparsity]
-            top = max(largest_sparsity(fold.objective(ridge)) for fold in folds)
-            return [float(g) for g in top * np.geomspace(1.0, _LOWEST, count)]
-
-        ridges = RIDGES if self.settings.ridge == "auto" else (float(self.settings.ridge),)
-        tuner = Tuner(ridges, sparsities, len(folds))
-        enough = _has_left_zero if tuned else bool
-        Search(folds, tuner, self.run, _SHARE, self.trials, enough).go()
-
-    @property
-    def best(self) -> Trial[Setting, Learned]:
-        """Fewest variables, of the trials within one standard error of the lowest loss."""
-        lowest = min(self.trials, key=lambda trial: trial.losses.sum())
+    def choose(self, trials: Trials, /) -> Trial[Setting, Learned]:
+        """Give fewest variables, of the trials within one standard error of the lowest loss."""
+        lowest = min(trials, key=_error)
 
         def close(trial: Trial[Setting, Learned]) -> bool:
             excess = trial.losses - lowest.losses
-            return excess.sum() <= len(excess) ** 0.5 * excess.std()
+            return bool(excess.sum() <= len(excess) ** 0.5 * excess.std())
 
-        good = [trial for trial in self.trials if close(trial)]
+        good = [trial for trial in trials if trial.learned and close(trial)] or [lowest]
         fewest = min(n_selected(trial) for trial in good)
-        sparse = [trial for trial in good if n_selected(trial) == fewest]
-        return min(sparse, key=lambda trial: trial.losses.sum())
+        return min((trial for trial in good if n_selected(trial) == fewest), key=_error)
 
-    @property
-    def highest(self) -> Trial[Setting, Learned] | None:
-        """The trial with the best score, if there is one."""
-        return max(self.trials, key=lambda trial: trial.score, default=None)
+    def described(self, trial: Trial[Setting, Learned], /) -> dict[str, Any]:
+        """Say λ, γ and how many variables these select."""
+        setting = trial.setting
+        return {
+            "ridge": setting.ridge,
+            "sparsity": setting.sparsity,
+            "n_selected": n_selected(trial),
+        }
 
-    def selection(self, problem: SelectionProblem, status: Status, /) -> Selection:
-        """Give what the best trial selected first, for want of anything better; else all at τ."""
-        highest = self.highest
-        if highest is None or not highest.learned[0].selection.support.any():
-            return Selection(np.full(problem.p, problem.anchor), status)
-        return replace(highest.learned[0].selection, status=status)
 
-    def report(self, chosen: Trial[Setting, Learned] | None, /) -> list[dict[str, Any]]:
-        """Say what was tried."""
-        return [
-            {
-                "ridge": trial.setting.ridge,
-                "sparsity": trial.setting.sparsity,
-                "n_selected": n_selected(trial),
-                "score": trial.score,
-                "chosen": trial is chosen,
-            }
-            for trial in self.trials
-        ]
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """What is kept of a fit: the selection, the last fit, how often halves selected, the path."""
 
-    def path(self, ridge: float, /) -> dict[str, np.ndarray] | None:
+    selection: Selection
+    last: Predictor | None
+    frequencies: np.ndarray | None = None  # (p,)
+    threshold: float | None = None
+    path: dict[str, np.ndarray] | None = None
+
+
+class KernelSelection(Settings):
+    """Kernel feature selection with its settings."""
+
+    splits: ClassVar[Splits] = Splits(at_most=_ROWS)
+
+    def work(self, n: int, d: int, /) -> int:
+        """Differences of variables."""
+        return n * d
+
+    def problem(self, samples: Samples, place: Place, run: Run, /) -> SelectionProblem:
+        """Place samples, and measure τ."""
+        return SelectionProblem(self, samples, place, run)
+
+    def given(self, problem: SelectionProblem, /) -> Setting:  # noqa: ARG002
+        """Give γ as it is, or of permutations, and λ or the paper's."""
+        sparsity = self.sparsity if isinstance(self.sparsity, float) else "auto"
+        return Setting(self.ridge or DEFAULT_RIDGE, sparsity)
+
+    def fold(self, problem: SelectionProblem, held_out: HeldOut, /) -> Fold:
+        """Join rows to fit and rows that judge."""
+        return Fold(problem, held_out)
+
+    def search(
+        self,
+        folds: Callable[[], Sequence[Fold]],
+        problem: SelectionProblem,
+        run: Run,
+        /,
+    ) -> Search[Setting, Learned] | None:
+        """Search where λ is to be chosen, or γ along a path."""
+        path = self.sparsity if isinstance(self.sparsity, Path) else None
+        if self.ridge is not None and path is None:
+            return None
+        count = 1 if path is None else path.number
+        found = [SearchFold(fold.problem, fold.held_out, count) for fold in folds()]
+        given = self.given(problem).sparsity
+
+        @functools.cache
+        def sparsities(ridge: float) -> Sequence[float | str]:
+            if path is None:
+                return [given]
+            top = max(largest_sparsity(fold.objective(ridge)) for fold in found)
+            return [float(g) for g in top * np.geomspace(1.0, _LOWEST, count)]
+
+        tuner = Tuner(RIDGES if self.ridge is None else (self.ridge,), sparsities, len(found))
+        enough = bool if path is None else _has_left_zero
+        return Search(found, tuner, run, _SHARE, enough=enough)
+
+    def learn(
+        self, problem: SelectionProblem, choice: Choice[Setting, Learned], run: Run, /
+    ) -> Fitted:
+        """Select on all samples and fit; hastily after an interruption, or where time is short."""
+        ridge = choice.setting.ridge
+        if choice.stopped:
+            selection = self._in_want(problem, choice, Status.INTERRUPTED)
+        elif problem.constant:
+            selection = Selection(np.zeros(problem.p), Status.CONVERGED)
+        else:
+            selection = self._selected(problem, choice, run)
+        found = Fitted(selection, None)
+        if self.stability is not None and not problem.constant and selection.status in QUIET:
+            found = self._stable(problem, choice.setting, selection, run)
+        try:
+            hasty = found.selection.status is Status.INTERRUPTED or run.is_over(_SELECT_SHARE)
+            last = problem.fit_selected(found.selection, ridge, run, hasty=hasty)
+        except KeyboardInterrupt:  # the quickest fit, which another one ends
+            found = replace(found, selection=_stopped(found.selection))
+            last = problem.fit_selected(found.selection, ridge, run, hasty=True)
+        return replace(found, last=last, path=self._path(choice))
+
+    def _selected(
+        self, problem: SelectionProblem, choice: Choice[Setting, Learned], run: Run
+    ) -> Selection:
+        """Select on all samples, or on as many as there is time for.
+
+        What is stopped before it has found anything leaves what the search has selected.
+        """
+        ridge = choice.setting.ridge
+        try:
+            left, some = run.left(_SELECT_SHARE), problem
+            count = problem.affordable_rows(ridge, left)
+            if count < min(problem.n, _FEWEST_ROWS):  # the search has seen as many
+                return self._in_want(problem, choice, Status.TIME_LIMIT)
+            if count < problem.n:
+                some = problem.part(np.sort(run.rng.choice(problem.n, count, replace=False)))
+            found = some.run(
+                some.objective(ridge),
+                choice.setting.sparsity,
+                max_time=left,
+                watch=lambda k, history: run.tell("selection", k, history),
+            )
+        except KeyboardInterrupt:
+            return self._in_want(problem, choice, Status.INTERRUPTED)
+        if found.status in _STOPPED and not found.support.any():
+            return self._in_want(problem, choice, found.status)
+        if some is not problem and found.status in QUIET:
+            return replace(found, status=Status.TIME_LIMIT)
+        return found
+
+    def _in_want(
+        self, problem: SelectionProblem, choice: Choice[Setting, Learned], status: Status
+    ) -> Selection:
+        """Give what the search has selected first, for want of anything better; else all at τ.
+
+        All also where they predict clearly better than what was selected, in quick fits to a fold.
+        """
+        everything = Selection(problem.everything, status)
+        if choice.trial is None or not choice.trial.learned:
+            return everything
+        found, fold = choice.trial.learned[0].selection, choice.folds[0]
+        if not found.support.any():
+            return everything
+        assert isinstance(fold, Fold)
+        every = fold.problem.glance(everything.support, fold.held_out)
+        if is_behind(fold.problem.glance(found.support, fold.held_out), every):
+            return everything
+        return replace(found, status=status)
+
+    def _stable(
+        self, problem: SelectionProblem, setting: Setting, selection: Selection, run: Run
+    ) -> Fitted:
+        """Keep the variables that are selected on enough halves of the samples."""
+        assert self.stability is not None
+        most, p = self.stability.max_false, problem.p
+
+        def select(rows: np.ndarray) -> np.ndarray:
+            half = problem.part(rows)
+            found = half.run(half.objective(setting.ridge), setting.sparsity)
+            if found.status is Status.INTERRUPTED:
+                raise KeyboardInterrupt
+            return found.support
+
+        try:
+            shares, mean, whole = selection_frequencies(
+                select,
+                problem.n,
+                self.stability.n_subsamples,
+                run.again(),
+                lambda: run.is_over(_SELECT_SHARE),
+            )
+        except KeyboardInterrupt:
+            return Fitted(_stopped(selection), None)
+        threshold = stability_threshold(mean, p, most)
+        if threshold > 1.0:
+            msg = (
+                f"{mean:.1f} variables of {p} are selected on a half: at most "
+                f"{mean**2 / p:.2g} false ones can be promised, not max_false={most:g}; "
+                "those selected on every half are kept"
+            )
+            warn(msg, UserWarning)
+            threshold = 1.0
+        weights = selection.beta[selection.support]
+        typical = float(weights.mean()) if len(weights) else 1.0
+        stable = np.where(selection.support, selection.beta, typical)
+        beta = np.where(shares >= threshold, stable, 0.0)
+        status = selection.status if whole else Status.TIME_LIMIT
+        return Fitted(replace(selection, beta=beta, status=status), None, shares, threshold)
+
+    def _path(self, choice: Choice[Setting, Learned], /) -> dict[str, np.ndarray] | None:
         """Give what the path at the chosen λ selected on the first fold, if there was one."""
-        mine = [trial for trial in self.trials if trial.setting.ridge == ridge]
-        if self.settings.sparsity != "tune" or not mine:
+        ridge = choice.setting.ridge
+        mine = [one for one in choice.trials if one.setting.ridge == ridge and one.learned]
+        if not isinstance(self.sparsity, Path) or not mine:
             return None
         return {
             "sparsity": np.asarray([trial.setting.sparsity for trial in mine]),
@@ -202,8 +353,18 @@ class SelectionSearch:
 
 
 def n_selected(trial: Trial[Setting, Learned], /) -> float:
-    """Count the variables, on average over the folds."""
-    return float(np.mean([learned.selection.support.sum() for learned in trial.learned]))
+    """Count the variables, on average over the folds; 0 of a trial that failed."""
+    counts = [learned.selection.support.sum() for learned in trial.learned]
+    return float(np.mean(counts)) if counts else 0.0
+
+
+def _error(trial: Trial[Setting, Learned]) -> float:
+    """Sum of the held-out losses; infinite of a trial that failed."""
+    return float(trial.losses.sum()) if trial.learned else np.inf
+
+
+def _stopped(selection: Selection) -> Selection:
+    return replace(selection, status=Status.INTERRUPTED)
 
 
 def _has_left_zero(trials: Trials) -> bool:
