@@ -27,7 +27,7 @@ from common import (
     write_json,
 )
 
-from gpukfl.solvers import ProximalGradient
+from gpukfl.solvers import ProjectedGradient, ProximalGradient
 
 VARIABLES = (
     "OMP_NUM_THREADS",
@@ -51,7 +51,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "optimizer": ProximalGradient("auto", 60, 0.0),
     },
     "hkrr": {"n_components": 2, "max_iter": 2},
-    "selection": {"ridge": 1e-3, "sparsity": 1e-3, "max_iter": 3},
+    "selection": {"ridge": 1e-3, "sparsity": 1e-3, "optimizer": ProjectedGradient(max_iter=3)},
     "rkhs_weighting": {},
     "regfeal": {
         "n_random_features": 300,

@@ -100,9 +100,7 @@ CASES = {
         gpukfl.KernelFeatureSelector(stability=Stability(4, 5.0), **_SELECTION), Y
     ),
     "selection, path": Case(
-        gpukfl.KernelFeatureSelector(
-            sparsity="tune", n_sparsities=3, hierarchical=False, **_SELECTION
-        ),
+        gpukfl.KernelFeatureSelector(hierarchical=False, **{**_SELECTION, "sparsity": Path(3)}),
         Y,
     ),
     "selection, classes": Case(gpukfl.KernelFeatureSelectorClassifier(**_SELECTION), THREE),

@@ -30,6 +30,7 @@ from gpukfl import (
     KernelRidgeRegressor,
 )
 from gpukfl._places import cupy_is_usable
+from gpukfl.estimators.selection import Path, Permutations, Stability, Weights
 from gpukfl.estimators.weighting import Descent, Pruning
 from gpukfl.instantiations import GaussianSign, Instantiation, RandomKitchenSinks, Stumps
 from gpukfl.kernels import KERNELS, Brownian, Gaussian, Laplace, Linear
@@ -110,22 +111,11 @@ SELECTION_NUMBERS = [
     ("sparsity", float("inf"), ValueError, "got inf"),
     ("sparsity", "path", TypeError, "or 'auto' or 'tune', got 'path'"),
     ("sparsity", None, TypeError, "got None"),
-    ("radius", 0, ValueError, "greater than 0, got 0"),
-    ("radius", float("nan"), ValueError, "greater than 0, got nan"),
-    ("radius", "auto", TypeError, "greater than 0, got 'auto'"),
     ("anchor", -1.0, ValueError, "greater than 0, or 'auto', got -1.0"),
     ("anchor", None, TypeError, "got None"),
-    ("n_permutations", 0, ValueError, "an integer of at least 1, got 0"),
-    ("n_permutations", 1.5, TypeError, "an integer .* got 1.5"),
-    ("n_sparsities", 1, ValueError, "an integer of at least 2, got 1"),
     ("n_centers", 0, ValueError, "at least 1, or 'auto' or 'all', got 0"),
     ("n_centers", "half", TypeError, "or 'auto' or 'all', got 'half'"),
     ("n_centers", True, TypeError, "got True"),
-    ("n_subsamples", -2, ValueError, "an integer of at least 0, got -2"),
-    ("max_false", 0, ValueError, "greater than 0, got 0"),
-    ("max_iter", 0, ValueError, "an integer of at least 1, got 0"),
-    ("tol", -1e-3, ValueError, "of at least 0, got -0.001"),
-    ("validation_fraction", 1.0, ValueError, "at most 0.9, got 1.0"),
     ("max_time", 0, ValueError, "greater than 0, or None, got 0"),
 ]
 WEIGHTING_NUMBERS = [
@@ -198,7 +188,6 @@ def test_bad_numbers_of_other_estimators_are_named(make, name, value, error, mat
         (hkrr, "dtype", "float16"),
         (hkrr, "kernel", "rbf"),
         (selector, "backend", "jax"),
-        (selector, "dtype", "float16"),
         (selector, "kernel", "manhattan_laplace"),
         (regfeal, "selection", "directions"),
         (regfeal, "backend", "jax"),
@@ -287,12 +276,27 @@ def test_a_share_of_wrong_labels_is_refused_for_a_regression():
         (Descent, {"radius": None}, TypeError, "radius .* got None"),
         (Descent, {"batch_size": 0}, ValueError, "batch_size .* integer of at least 1, got 0"),
         (Descent, {"batch_size": 1.5}, TypeError, "batch_size .* an integer .* got 1.5"),
+        (Permutations, {"number": 0}, ValueError, "number .* integer of at least 1, got 0"),
+        (Permutations, {"number": 1.5}, TypeError, "number .* an integer .* got 1.5"),
+        (Path, {"number": 1}, ValueError, "number .* an integer of at least 2, got 1"),
+        (Stability, {"n_subsamples": 0}, ValueError, "n_subsamples .* of at least 1, got 0"),
+        (Stability, {"n_subsamples": 4, "max_false": 0}, ValueError, "max_false .* got 0"),
+        (Weights, {"radius": np.nan}, ValueError, "radius .* greater than 0, got nan"),
+        (Weights, {"radius": "auto"}, TypeError, "radius .* greater than 0, got 'auto'"),
+        (Weights, {"anchor": -1.0}, ValueError, "anchor .* or 'auto', got -1.0"),
         (Descent, {"optimal_step": "no"}, TypeError, "optimal_step .* True or False, got 'no'"),
     ],
 )
-def test_bad_values_of_weightings_are_named(kind, options, error, match):
+def test_bad_values_are_named(kind, options, error, match):
     with pytest.raises(error, match=f"expected {match}"):
         kind(**options)
+
+
+@pytest.mark.parametrize("name", ["stability", "optimizer"])
+def test_what_is_no_value_of_a_selection_is_named(name):
+    kind = {"stability": "Stability", "optimizer": "ProjectedGradient"}[name]
+    with pytest.raises(TypeError, match=f"expected {name} to be {kind} or None, got 3"):
+        selector(**{name: 3}).fit(X, Y)
 
 
 class Mistaken(Instantiation):
@@ -438,7 +442,7 @@ SWITCHES = [
     *((regressor, n) for n in ("early_stopping", "warm_start", "standardize")),
     *((hkrr, n) for n in ("learn_lengthscale", "warm_start", "normalize_y", "standardize")),
     (kernel_ridge, "standardize"),
-    *((selector, n) for n in ("hierarchical", "normalize_y", "standardize")),
+    *((selector, n) for n in ("hierarchical", "standardize")),
     *((weighting, n) for n in ("bias", "standardize")),
     *((regfeal, n) for n in ("over_c", "normalize_y", "standardize")),
 ]

@@ -11,8 +11,8 @@ from sklearn.exceptions import NotFittedError
 
 import gpukfl
 from gpukfl._registry import METHODS
-from gpukfl.inspection import Description, plot_curves, plot_directions, plot_importances
 from gpukfl.estimators.selection import Permutations
+from gpukfl.inspection import Description, plot_curves, plot_directions, plot_importances
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),

@@ -30,6 +30,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from gpukfl import KernelFeatureSelector
+from gpukfl.estimators.selection import Permutations
 from gpukfl.kernels import (
     Gaussian,
     GaussianMixture,
@@ -38,7 +39,6 @@ from gpukfl.kernels import (
     ManhattanMixture,
     RationalQuadratic,
 )
-from gpukfl.estimators.selection import Permutations
 
 nothing_may_be_selected = pytest.mark.filterwarnings("ignore:no variable was selected:UserWarning")
 

@@ -436,14 +436,22 @@ def interrupt_within(monkeypatch, name, number, after):
 def test_an_interruption_while_tuning_is_a_usable_model(monkeypatch, name, number, after):
     interrupt_within(monkeypatch, name, number, after)
     with pytest.warns(ConvergenceWarning, match="interrupted: the best iterate so far is kept"):
-        model = selector(sparsity=0.3, ridge="auto", n_subsamples=4).fit(X, Y)
+        model = selector(sparsity=0.03, ridge="auto", n_subsamples=4).fit(X, Y)
     assert model.status_ == "INTERRUPTED"
     assert len(model.tuning_) == 1
     assert chosen(model)["ridge"] == model.ridge_ == RIDGES[0]
     assert 1 in found(model)
     np.testing.assert_array_equal(model.levels_ > 0, model.get_support())
-    assert (model.sparsity_, model.selection_frequencies_) == (0.3, None)
+    assert (model.sparsity_, model.selection_frequencies_) == (0.03, None)
     np.testing.assert_allclose(model.predict(NEW), formula(model, NEW)[:, 0], atol=1e-9)
+
+
+@interrupted
+def test_all_variables_are_kept_where_those_selected_so_far_predict_worse(monkeypatch):
+    interrupt_within(monkeypatch, "run", 6, 0)
+    model = selector(sparsity=0.3, ridge="auto").fit(X, Y)  # the first ridge finds one of two
+    assert (model.status_, [trial["n_selected"] for trial in model.tuning_]) == ("INTERRUPTED", [1])
+    assert_all_variables(model)
 
 
 def test_an_interruption_along_a_path_keeps_the_best_so_far(monkeypatch):

@@ -15,51 +15,43 @@ _PARAMETERS = """
         Only the kernels of absolute differences find variables without a linear effect from β = 0.
     ridge : float or "auto", default=0.01
         λ while variables are selected, positive, for targets of variance 1. "auto" is chosen by
-        hold-out. The last fit tunes its own.
-    sparsity : float, "auto" or "tune", default="auto"
+        hold-out, on at most 1250 samples. The last fit tunes its own.
+    sparsity : float, "auto", "tune", Permutations or Path, default="auto"
         γ: a variable enters where its score exceeds this, so that larger values select fewer. A
         number goes with one λ: scores grow about as 1/λ.
-        "auto" is the largest score of any variable over random orders of the samples, anew in
-        every round: the chance of any false variable in a round is about
-        1 / (1 + `n_permutations`). "tune" follows a path over γ and takes the sparsest model
-        whose hold-out loss is within a standard error of the best.
-    radius : float, default=10.0
-        M: bound on the sum of the weights that are free.
+        "auto" is the largest score of any variable over 19 random orders of the samples, anew in
+        every round: the chance of any false variable in a round is about 1/20.
+        ``Permutations(number)`` of `gpukfl.estimators.selection` takes another number of orders.
+        "tune" follows a path over 10 values of γ, from what selects nothing to a thousandth, and
+        takes the sparsest model whose hold-out loss is within a standard error of the best;
+        ``Path(number)`` is of another length.
     hierarchical : bool, default=True
         Algorithm 2': rounds with the variables found so far held at τ, until no more are found,
         which finds interactions whose variables have no effect of their own. False is
         Algorithm 1', one round.
-    anchor : float or "auto", default="auto"
+    anchor : float, "auto" or Weights, default="auto"
         τ. "auto" is the reciprocal of the mean difference of two samples (or of its square).
-    n_permutations : int, default=19
-        Random orders behind `sparsity="auto"`.
-    n_sparsities : int, default=10
-        Length of the path of `sparsity="tune"`, from the γ that selects nothing to a thousandth.
+        ``Weights(anchor, radius)`` also gives M, the bound on the sum of the weights that are
+        free, by default 10.
     n_centers : int, "auto" or "all", default="auto"
         "all" computes with the kernel matrix of all samples; a number with its pivoted Cholesky
         factor of that rank. "auto" is "all" up to 3000 samples, and 256 beyond.
-    n_subsamples : int, default=0
-        If positive, stability selection: this many halves of the samples, in complementary pairs;
-        variables selected on enough of them are kept.
-    max_false : float, default=1.0
-        Bound on the expected number of false variables of stability selection.
-    max_iter : int, default=100
-        Steps of projected gradients in a working set.
-    tol : float, default=1e-4
-        Share of the objective that is worth another step.
-    validation_fraction : float, default=0.2
-        Held out to choose λ or γ, of at most 1250 samples.
+    stability : Stability, optional
+        ``Stability(n_subsamples, max_false=1.0)``: variables are kept that are selected on enough
+        halves of the samples, in complementary pairs, so that no more than `max_false` false ones
+        are expected.
+    optimizer : ProjectedGradient, optional
+        Steps in a working set, and the share of the objective that is worth another one; by
+        default ``ProjectedGradient(max_iter=100, tol=1e-4)``.
     max_time : float or None, default=None
         Seconds. Variables are selected on as many samples as there is time for, and what was found
-        by then is kept.
+        by then is kept. So it is after Ctrl-C; where all variables, at τ, predict clearly better
+        than those that the search had found by then, these are kept.
     random_state : int, RandomState or None, default=None
         Draws permutations, centres and splits, on the host.
-    backend : {"auto", "numpy", "cupy", "torch"}, default="auto"
-        Where to compute. "auto" follows X, and moves large NumPy data to a usable GPU.
-    dtype : {"auto", "float32", "float64"}, default="auto"
-        Precision of distances; "auto" keeps float32. Systems and sums over samples are float64.
-    normalize_y : bool, default=True
-        Scale the targets to unit variance first. Their mean is subtracted either way.
+    backend : {"auto", "numpy", "cupy", "torch"} or Backend, default="auto"
+        Where to compute, as a `Backend` also in which precision distances are. "auto" follows X,
+        and moves large NumPy data to a usable GPU. Systems and sums over samples are float64.
     standardize : bool, default=True
         Centre the features and scale them to unit variance first, which γ and τ rely on.
         Values far beyond all others of their column have no part in this, see `limits_`.
@@ -99,7 +91,8 @@ _ATTRIBUTES = """
         a Gaussian), lengthscale and ridge chosen by leave-one-out. `dual_coef_` is None where
         nothing was selected.
     tuning_ : list of dict
-        Settings tried and their hold-out scores.
+        Settings tried: "ridge", "sparsity", "n_selected", hold-out "score" of the f of the
+        selection's objective and its "standard_error", "seconds", and which was "chosen".
     history_, n_iter_, status_ : History, int, str
         Objective of every step, their number, and how the selection ended.
     place_ : str
@@ -142,6 +135,9 @@ class KernelFeatureSelectorClassifier(OneHotClassifier, SelectionBase):
     {_PARAMETERS}{_ATTRIBUTES}
     classes_ : array of shape (n_classes,)
         Labels.
+    calibration_ : Calibration
+        What makes probabilities of scores, chosen by the held-out samples of the search; without
+        one by a fifth of at most 5000 samples, and another selection on the others.
     {_NOTES}
     Examples
     --------

@@ -149,8 +149,13 @@ class Tuner:
         return [None] * self.n_folds
 
     def choose(self, trials: Trials, /) -> Trial[Setting, Learned]:
-        """Give fewest variables, of the trials within one standard error of the lowest loss."""
+        """Give fewest variables, of the trials within one standard error of the lowest loss.
+
+        The lowest loss itself where there is more to try: the search has been stopped.
+        """
         lowest = min(trials, key=_error)
+        if self.propose(trials) is not None:
+            return lowest
 
         def close(trial: Trial[Setting, Learned]) -> bool:
             excess = trial.losses - lowest.losses
@@ -288,9 +293,10 @@ class KernelSelection(Settings):
         All also where they predict clearly better than what was selected, in quick fits to a fold.
         """
         everything = Selection(problem.everything, status)
-        if choice.trial is None or not choice.trial.learned:
+        trial = min(choice.trials, key=_error, default=None)
+        if trial is None or not trial.learned:
             return everything
-        found, fold = choice.trial.learned[0].selection, choice.folds[0]
+        found, fold = trial.learned[0].selection, choice.folds[0]
         if not found.support.any():
             return everything
         assert isinstance(fold, Fold)
