@@ -24,13 +24,16 @@ from selection_cases import (
 from sklearn.exceptions import ConvergenceWarning
 
 from gpukfl._places import resolve_place
+from gpukfl.estimators._held_out import HeldOut
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples, Splits
+from gpukfl.estimators.selection import Path, Permutations, Stability, Weights
 from gpukfl.estimators.selection import _problem as _selection_problem
 from gpukfl.estimators.selection import _search as _selection_search
 from gpukfl.estimators.selection._problem import SelectionProblem
 from gpukfl.estimators.selection._search import RIDGES, KernelSelection
 from gpukfl.methods import DenseSelection, FactoredSelection, KernelRidge
+from gpukfl.solvers import ProjectedGradient
 
 interrupted = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -204,6 +207,35 @@ def test_many_samples_are_factored_and_the_last_fit_takes_some(monkeypatch):
     assert made == [35, 20]  # as many as the memory holds
     selector(n_centers="all").fit(X, Y)
     assert made == [35, 20]
+
+
+@pytest.mark.parametrize(("sparsity", "kept"), [(0.03, TRUE), (1e9, [])])
+def test_rows_apart_are_predicted_by_a_fold(sparsity, kept):
+    method, run = selector(sparsity=sparsity)._method(), Run(None, 0, 0)
+    samples = Samples.of(X, Y[:, None], None, labels=False)
+    place = resolve_place("numpy", X, dtype="float64", work=0)
+    problem = method.problem(samples.taken(np.arange(60)), place, run)
+    fold = method.fold(problem, HeldOut.of(problem, samples.taken(np.arange(60, N))))
+    learned = fold.learn(method.given(problem), None, run)
+    assert np.flatnonzero(learned.selection.support).tolist() == kept
+    error, spread = fold.held_out.error(fold.predict(learned)), fold.held_out.spread
+    assert error < 0.1 * spread if kept else error >= spread
+
+
+def test_values_group_parameters():
+    grouped = selector(
+        sparsity=Permutations(5),
+        anchor=Weights(radius=0.02),
+        optimizer=ProjectedGradient(tol=1e-3),
+        hierarchical=False,
+    ).fit(X, Y)
+    assert found(grouped) == [1]
+    assert selector(sparsity="auto", n_permutations=19).sparsity == Permutations()
+    words, values = (selector(sparsity=s, hierarchical=False).fit(X, Y) for s in ("tune", Path()))
+    np.testing.assert_array_equal(words.predict(NEW), values.predict(NEW))
+    assert len(words.tuning_) == 10
+    stable = selector(stability=Stability(4, max_false=9.0)).fit(X, Y)
+    assert stable.selection_frequencies_.shape == (P,)
 
 
 # ---------------------------------------------------------------------- stability
