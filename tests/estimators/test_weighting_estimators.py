@@ -218,7 +218,7 @@ def test_probabilities_sum_to_one_and_agree_with_the_labels(learner, y):
         np.testing.assert_array_equal(model.predict(NEW), model.classes_[(scores > 0).astype(int)])
         scores = np.stack([-scores, scores], axis=1)
     power, offset = model.calibration_.power, model.calibration_.offset
-    shares = np.clip(scores + offset, 0.01 * offset, None) ** power
+    shares = np.clip(0.5 + 0.5 * scores + offset, 0.01 * offset, None) ** power
     expected = shares / shares.sum(axis=1, keepdims=True)
     np.testing.assert_allclose(proba, expected, atol=1e-12)
 

@@ -238,6 +238,10 @@ class RKHSWeightingClassifier(OneHotClassifier, WeightingBase):
             "unit": unit,
         }
 
+    def _of_every_class(self, scores: Array) -> Array:
+        """Give what estimates probabilities, as regressions on indicators do: (f + 1) / 2."""
+        return 0.5 + 0.5 * super()._of_every_class(scores)
+
     def decision_function(self, X: Any) -> Array:
         """Give scores, of which the largest is predicted.
 
