@@ -5,6 +5,8 @@ from dataclasses import replace
 from gpukfl import Backend
 from gpukfl.estimators.bkernn._base import _OPTIMIZER
 from gpukfl.estimators.bkernn._problem import Knots
+from gpukfl.estimators.hkrr import Centers
+from gpukfl.estimators.hkrr._base import OPTIMIZERS
 from gpukfl.penalties import PENALTIES
 
 
@@ -32,4 +34,18 @@ def bkernn(**options):
         options["knots"] = Knots(options.get("knots", "auto"), options.pop("knot_tolerance"))
     if "validation_fraction" in options:
         options["early_stopping"] = options.pop("validation_fraction")
+    return placed(options)
+
+
+def hkrr(**options):
+    """Parameters of HKRR, with fields of its optimiser and centres among them."""
+    steps = _moved(options, ("max_iter", "tol"))
+    name = options.get("optimizer", "lbfgs")
+    if steps and name in OPTIMIZERS:
+        options["optimizer"] = OPTIMIZERS[name](**{"max_iter": 100, "tol": 1e-4, **steps})
+    names = {"refit_centers": "refit", "center_selection": "selection"}
+    centers = _moved(options, tuple(names))
+    if centers:
+        fields = {names[name]: value for name, value in centers.items()}
+        options["n_centers"] = Centers(options.pop("n_centers", "auto"), **fields)
     return placed(options)

@@ -7,7 +7,7 @@ import zipfile
 
 import numpy as np
 import pandas as pd
-from brief import bkernn
+from brief import bkernn, hkrr
 
 import gpukfl
 from gpukfl._archive import Archive, write_archive
@@ -25,7 +25,7 @@ CONSTANT = np.full(60, 2.5)
 
 SMALL = {
     "bkernn": bkernn(n_particles=6, max_iter=3, ridge=0.01),
-    "hkrr": {"n_components": 1, "n_starts": 1, "max_iter": 3, "ridge": 1e-3},
+    "hkrr": hkrr(n_components=1, n_starts=1, max_iter=3, ridge=1e-3),
     "selection": {"n_permutations": 3, "ridge": 1e-2},
     "rkhs_weighting": {"n_parameters": 30},
     "regfeal": {
@@ -54,10 +54,10 @@ OF_ONE = {
         "W = 0": (X, Y, {"ridge": 1e6}),
     },
     "hkrr": {
-        "tuned": (X, Y, {"ridge": "tune", "n_components": "auto", "max_iter": 2}),
+        "tuned": (X, Y, hkrr(ridge="tune", n_components="auto", max_iter=2)),
         "kernels": (X, Y, {"kernel": KERNEL}),
         "mixture": (X, Y, {"kernel": GaussianMixture(rates=(0.1, 3.0))}),
-        "pivoted": (X, Y, {"n_centers": 20, "center_selection": "pivoted"}),
+        "pivoted": (X, Y, hkrr(n_centers=20, center_selection="pivoted")),
     },
     "selection": {
         "tuned": (X, Y, {"sparsity": "tune", "ridge": "tune", "n_sparsities": 3}),

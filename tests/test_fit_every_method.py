@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from brief import bkernn
+from brief import bkernn, hkrr
 from fit_cases import FRAME, N, X, Y
 from sklearn.base import clone
 from toy_method import RidgeClassifier, RidgeRegressor
@@ -21,7 +21,7 @@ TOY = Method(RidgeRegressor, RidgeClassifier)
 # Small fits, and how far those on other libraries may be from them
 METHODS = {
     "bkernn": (bkernn(n_particles=8, max_iter=4, ridge=0.01), 1e-6),
-    "hkrr": ({"n_components": 1, "n_starts": 1, "max_iter": 3, "ridge": 1e-3}, 1e-2),
+    "hkrr": (hkrr(n_components=1, n_starts=1, max_iter=3, ridge=1e-3), 1e-2),
     "selection": ({"ridge": 0.01, "sparsity": 0.3}, 1e-6),
     "rkhs_weighting": ({"n_parameters": 40, "instantiation": "stumps", "ridge": 1e-3}, 1e-6),
     "regfeal": (

@@ -41,6 +41,8 @@ from gpukfl.estimators._validation import (
 
 def on_host(value: Any, /) -> Any:
     """Copy every array inside lists, dicts and dataclasses to NumPy."""
+    if isinstance(value, np.generic):  # a number, though array libraries know it
+        return value
     if is_array(value) and not is_host(value):
         return to_host(value)
     if isinstance(value, dict):

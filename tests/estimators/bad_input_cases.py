@@ -1,7 +1,7 @@
 """Small models and data for the tests of bad input."""
 
+import brief
 import numpy as np
-from brief import bkernn
 
 from gpukfl import (
     BKerNNClassifier,
@@ -28,11 +28,11 @@ LABELS = np.where(X[:, 0] > 0, "yes", "no")
 
 def regressor(**options):
     few = {"n_particles": 8, "max_iter": 3, "standardize": False, "random_state": 0}
-    return BKerNNRegressor(**bkernn(**{**few, **options}))
+    return BKerNNRegressor(**brief.bkernn(**{**few, **options}))
 
 
 def classifier(**options):
-    return BKerNNClassifier(**{**regressor().get_params(), **bkernn(**options)})
+    return BKerNNClassifier(**{**regressor().get_params(), **brief.bkernn(**options)})
 
 
 def kernel_ridge(**options):
@@ -45,7 +45,8 @@ def brownian_ridge(**options):
 
 def hkrr(**options):
     few = {"n_components": 1, "ridge": 1e-3, "n_starts": 0, "max_iter": 2, "refit_centers": None}
-    return HKRRRegressor(**{**few, "standardize": False, "random_state": 0, **options})
+    few |= {"standardize": False, "random_state": 0}
+    return HKRRRegressor(**brief.hkrr(**{**few, **options}))
 
 
 def kernel_classifier(**options):
@@ -53,7 +54,7 @@ def kernel_classifier(**options):
 
 
 def hkrr_classifier(**options):
-    return HKRRClassifier(**{**hkrr().get_params(), **options})
+    return HKRRClassifier(**hkrr(**options).get_params())
 
 
 def selector(**options):

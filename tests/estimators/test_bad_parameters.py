@@ -26,13 +26,16 @@ from sklearn.exceptions import NotFittedError
 
 from gpukfl import (
     BrownianKernelRidge,
+    HKRRRegressor,
     KernelRidgeClassifier,
     KernelRidgeRegressor,
 )
 from gpukfl._places import cupy_is_usable
+from gpukfl.estimators.hkrr import Centers
 from gpukfl.instantiations import GaussianSign, Instantiation, RandomKitchenSinks, Stumps
 from gpukfl.kernels import KERNELS, Brownian, Gaussian, Laplace, Linear
 from gpukfl.penalties import PENALTIES
+from gpukfl.solvers import LBFGS, ProximalGradient
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -82,14 +85,7 @@ HKRR_NUMBERS = [
     ("ridge", "tune", TypeError, "or 'auto', got 'tune'"),
     ("lengthscale", 0, ValueError, "greater than 0, or 'auto', got 0"),
     ("lengthscale", None, TypeError, "got None"),
-    ("n_centers", 0, ValueError, "at least 1, or 'auto', got 0"),
-    ("n_centers", "all", TypeError, "or 'auto', got 'all'"),
-    ("refit_centers", 0, ValueError, "at least 1, or 'auto' or 'all' or None, got 0"),
-    ("refit_centers", True, TypeError, "got True"),
     ("n_starts", -1, ValueError, "an integer of at least 0, got -1"),
-    ("max_iter", 2.5, TypeError, "an integer .*got 2.5"),
-    ("tol", -1e-3, ValueError, "of at least 0, got -0.001"),
-    ("validation_fraction", 0, ValueError, "greater than 0 and at most 0.9, got 0"),
     ("max_time", float("nan"), ValueError, "greater than 0, or None, got nan"),
 ]
 KERNEL_RIDGE_NUMBERS = [
@@ -201,9 +197,7 @@ def test_bad_numbers_of_other_estimators_are_named(make, name, value, error, mat
         (kernel_ridge, "dtype", "float16"),
         (kernel_ridge, "kernel", "rbf"),
         (hkrr, "optimizer", "adam"),
-        (hkrr, "center_selection", "kmeans"),
         (hkrr, "backend", "jax"),
-        (hkrr, "dtype", "float16"),
         (hkrr, "kernel", "rbf"),
         (selector, "backend", "jax"),
         (selector, "dtype", "float16"),
@@ -225,6 +219,31 @@ def test_unknown_choices_of_other_estimators_are_named(make, name, value):
     if name == "kernel":
         names = ("laplace", "gaussian", "inverse") if make is selector else KERNELS
         assert all(known in str(caught.value) for known in names)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "error", "match"),
+    [
+        ("fit", 0, ValueError, "n_centers to be .* at least 1, or 'auto', got 0"),
+        ("fit", "all", TypeError, "n_centers to be .* or 'auto', got 'all'"),
+        ("refit", 0, ValueError, "refit to be .* at least 1, or 'auto' or 'all' or None, got 0"),
+        ("refit", True, TypeError, "refit to be .* got True"),
+        ("selection", "kmeans", ValueError, "selection to be one of .* got 'kmeans'"),
+    ],
+)
+def test_bad_centers_are_named(name, value, error, match):
+    with pytest.raises(error, match=f"expected {match}"):
+        Centers(**{name: value})
+    if name == "fit":
+        with pytest.raises(error, match=f"expected {match}"):
+            HKRRRegressor(n_centers=value).fit(X, Y)
+
+
+@pytest.mark.parametrize("value", [3, LBFGS, ProximalGradient()], ids=str)
+def test_what_is_no_optimizer_of_hkrr_is_named(value):
+    match = "expected optimizer to be LBFGS or VariableProjection or AlternatingGradient or str"
+    with pytest.raises(TypeError, match=match):
+        hkrr(optimizer=value).fit(X, Y)
 
 
 @pytest.mark.parametrize("make", [regfeal, regfeal_classifier])
@@ -427,7 +446,7 @@ def test_unknown_choices_are_named_with_the_known(name, value, choices):
 
 SWITCHES = [
     *((regressor, n) for n in ("early_stopping", "warm_start", "normalize_y", "standardize")),
-    *((hkrr, n) for n in ("learn_lengthscale", "warm_start", "normalize_y", "standardize")),
+    *((hkrr, n) for n in ("warm_start", "standardize")),
     *((kernel_ridge, n) for n in ("normalize_y", "standardize")),
     *((selector, n) for n in ("hierarchical", "normalize_y", "standardize")),
     *((weighting, n) for n in ("bias", "standardize")),

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from brief import bkernn
+from brief import bkernn, hkrr
 from sklearn.base import clone, is_classifier
 
 import gpukfl
@@ -154,8 +154,8 @@ ESTIMATORS = [
     gpukfl.KernelRidgeRegressor(**FAST),
     gpukfl.KernelRidgeClassifier(**FAST),
     gpukfl.KernelRidgeRegressor(n_centers=20, **FAST),
-    gpukfl.HKRRRegressor(n_starts=1, max_iter=5, **FAST),
-    gpukfl.HKRRClassifier(n_starts=1, max_iter=5, **FAST),
+    gpukfl.HKRRRegressor(**hkrr(n_starts=1, max_iter=5, **FAST)),
+    gpukfl.HKRRClassifier(**hkrr(n_starts=1, max_iter=5, **FAST)),
     gpukfl.KernelFeatureSelector(ridge="auto", sparsity=0.05, **FAST),
     gpukfl.KernelFeatureSelectorClassifier(sparsity=0.05, **FAST),
     gpukfl.RKHSWeightingRegressor(30, **FAST),
@@ -221,7 +221,7 @@ def test_copies_are_a_weight_with_every_setting_chosen(estimator):
 
 SMALL = {
     "bkernn": bkernn(n_particles=8, max_iter=5),
-    "hkrr": {"n_starts": 1, "max_iter": 5},
+    "hkrr": hkrr(n_starts=1, max_iter=5),
     "selection": {},
     "rkhs_weighting": {"n_parameters": 30},
     "regfeal": {"n_random_features": 60, "n_iter": 2},

@@ -1,7 +1,7 @@
 """Every check of scikit-learn's own suite; only those for a GPU that is not there are skipped."""
 
 import pytest
-from brief import bkernn
+from brief import bkernn, hkrr
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from gpukfl import (
@@ -35,8 +35,8 @@ ESTIMATORS = [
     BrownianKernelRidge(random_state=0),
     KernelRidgeRegressor(random_state=0),
     KernelRidgeClassifier(random_state=0),
-    HKRRRegressor(1, **HKRR),
-    HKRRClassifier(2, **{**HKRR, "max_iter": 30}),
+    HKRRRegressor(1, **hkrr(**HKRR)),
+    HKRRClassifier(2, **hkrr(**{**HKRR, "max_iter": 30})),
     KernelFeatureSelector(**SELECTION),
     KernelFeatureSelectorClassifier(**SELECTION),
     RKHSWeightingRegressor(30, instantiation="gaussian_sign", random_state=0),
