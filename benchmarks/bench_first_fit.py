@@ -25,6 +25,11 @@ LIMITS = {(400, 10): 1.5, (1_300, 64): 5.0, (10_000, 20): 20.0, (100_000, 50): 6
 LOST = 0.003  # of a held-out score, at most
 N_TEST = 2_000
 
+SETTINGS = (
+    "everything by default, with its search, after a small fit has compiled; float64; R², or share "
+    "of right labels, on other rows"
+)
+
 Split = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # X, y, and those held out
 
 
@@ -137,7 +142,7 @@ def compare(rows: list[dict[str, Any]], before: list[dict[str, Any]]) -> list[di
     """Hold scores against those of an older run."""
     known = {(row["set"], row["method"]): row["score"] for row in before}
     judged = []
-    for method in METHODS:
+    for method in dict.fromkeys(row["method"] for row in rows if row["method"] in METHODS):
         gains = {
             row["set"]: row["score"] - known[row["set"], method]
             for row in rows
@@ -173,6 +178,33 @@ def draw(args: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
     save_picture(args, "bench_first_fit", figure)
 
 
+def run_sizes(args: argparse.Namespace, fits: dict[str, Callable[..., Any]]) -> None:
+    sizes = ((120, 3),) if args.smoke else SIZES
+    rows = [measure(m, fit, draw_data(*size)) for size in sizes for m, fit in fits.items()]
+    result = {
+        "settings": f"y = sin(1.5 x_1) + x_2 x_3 + noise of std 0.3; {SETTINGS}",
+        "rows": rows,
+        "criteria": [] if args.smoke else judge(rows),
+    }
+    write_json(args, "bench_first_fit", result)
+    draw(args, rows)
+
+
+def run_sets(args: argparse.Namespace, fits: dict[str, Callable[..., Any]]) -> None:
+    sets = real_data(args.data or ROOT.parent / "shared" / "data")
+    if args.smoke:
+        sets = iter([("iris", _shuffled(*load_iris(return_X_y=True), 105))])
+    rows = [measure(m, fit, one, set=name) for name, one in sets for m, fit in fits.items()]
+    before = [] if args.before is None else json.loads(args.before.read_text())["rows"]
+    result = {
+        "settings": f"real data, at most 2000 rows to fit; {SETTINGS}",
+        "rows": rows,
+        "before": [row for row in before if row["method"] in METHODS],
+        "criteria": compare(rows, before) if before else [],
+    }
+    write_json(args, "bench_first_fit_sets", result)
+
+
 def main() -> None:
     line = parser(__doc__)
     line.add_argument("--sets", action="store_true", help="real data instead of sizes")
@@ -183,25 +215,10 @@ def main() -> None:
     fits = {name: ours(args, name) for name in args.methods} | boosters()
     for fit in fits.values():  # compiles
         fit(*draw_data(200, 3)[:2])
-    if args.sets:
-        sets = real_data(args.data or ROOT.parent / "shared" / "data")
-        rows = [measure(m, fit, one, set=s) for s, one in sets for m, fit in fits.items()]
-        old = [] if args.before is None else json.loads(args.before.read_text())["rows"]
-        criteria = compare(rows, old) if old else []
-    else:
-        sizes = ((120, 3),) if args.smoke else SIZES
-        rows = [measure(m, fit, draw_data(*size)) for size in sizes for m, fit in fits.items()]
-        criteria = [] if args.smoke else judge(rows)
-    settings = (
-        "everything by default, with its search, after a small fit has compiled; "
-        + ("real data, at most 2000 rows to fit" if args.sets else "y = sin(1.5 x_1) + x_2 x_3 + ")
-        + ("" if args.sets else "noise of std 0.3")
-        + "; float64; R², or share of right labels, on other rows"
-    )
-    name = "bench_first_fit_sets" if args.sets else "bench_first_fit"
-    write_json(args, name, {"settings": settings, "rows": rows, "criteria": criteria})
-    if not args.sets:
-        draw(args, rows)
+    if args.smoke or not args.sets:
+        run_sizes(args, fits)
+    if args.smoke or args.sets:
+        run_sets(args, fits)
 
 
 if __name__ == "__main__":

@@ -168,7 +168,7 @@ def measure_parts(n: int, d: int, count: int, backend: str) -> dict[str, Any]:
     from gpukfl._rows import Rows
     from gpukfl.linalg import CholeskyFactor, add_to_diagonal
     from gpukfl.methods import DegreeLaw, RegFeaL, RegFeaLFit, draw_tuples
-    from gpukfl.methods._multi_indices import Penalty
+    from gpukfl.methods._multi_indices import DerivativePenalty
     from gpukfl.operators import HermiteOperator
 
     X, y = draw_data(n, d, 1)
@@ -176,7 +176,7 @@ def measure_parts(n: int, d: int, count: int, backend: str) -> dict[str, Any]:
     rows, Y = Rows(X, place.reference), place.put((y - y.mean())[:, None] / y.std())
     method = RegFeaL(count, DegreeLaw(decay_at(d)), STRENGTH, n_iter=N_ITER)
     unit = float(d) ** (-(2.0 - method.exponent) / method.exponent)
-    penalty = Penalty(method.ridge * unit, method.strength * unit)
+    penalty = DerivativePenalty(method.ridge * unit, method.strength * unit)
     found: list[dict[str, float]] = []
 
     def watch(k: int, fit: RegFeaLFit) -> None:

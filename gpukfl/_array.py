@@ -9,6 +9,8 @@ import numpy as np
 
 from gpukfl._types import Array, Device, Namespace, Placement
 
+_HOST = compat.array_namespace(np.empty(0))
+
 if TYPE_CHECKING:
     import cupy
     import torch
@@ -18,9 +20,14 @@ if TYPE_CHECKING:
     def is_array(x: object, /) -> TypeGuard[Array]: ...
 
 else:
-    array_namespace = compat.array_namespace
     device_of = compat.device
     is_array = compat.is_array_api_obj
+
+    def array_namespace(*arrays):
+        """Namespace of arrays of one library; fast on NumPy, where small steps ask for it often."""
+        if all(type(x) is np.ndarray for x in arrays):
+            return _HOST
+        return compat.array_namespace(*arrays)
 
 
 def library_of(x: object, /) -> str:
@@ -64,6 +71,14 @@ def odd_storage(x: object, /) -> str | None:
     if x.is_quantized:
         return "quantized tensor"
     return "meta tensor, which has no values" if x.is_meta else None
+
+
+def take(x: Array, index: np.ndarray | slice, /) -> Array:
+    """Give rows of `x` at host indices, in any order; of NumPy also a slice."""
+    if isinstance(x, np.ndarray):
+        return x[index]
+    xp = array_namespace(x)
+    return xp.take(x, xp.asarray(index, **index_like(x)), axis=0)
 
 
 def like(x: Array, /) -> Placement:

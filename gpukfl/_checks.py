@@ -79,4 +79,4 @@ def check_steps(optimizer: Stepping, /) -> None:
     """Raise TypeError or ValueError unless an optimiser's limits are numbers as they should be."""
     check_number("max_iter", optimizer.max_iter, kind=numbers.Integral, low=0)
     check_number("tol", optimizer.tol, low=0)
-    check_number("max_time", optimizer.max_time, low=0, low_allowed=False, also=(None,))
+    check_number("max_time", optimizer.max_time, low=0, also=(None,))

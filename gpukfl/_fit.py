@@ -12,12 +12,13 @@ import numpy as np
 
 from gpukfl._columns import numeric_frame
 from gpukfl._model import Model
+from gpukfl._places import Backend
 from gpukfl._registry import METHODS, TASKS
 from gpukfl._target import read_target, target_name
 from gpukfl.estimators._run import Report, reported_to
 from gpukfl.estimators._threads import few_threads
 from gpukfl.estimators._validation import check_container, check_number
-from gpukfl.penalties import PENALTIES
+from gpukfl.penalties import PENALTIES, Penalty
 
 
 def fit(
@@ -25,10 +26,10 @@ def fit(
     y: Any,
     *,
     method: str = "bkernn",
-    backend: str = "auto",
+    backend: str | Backend = "auto",
     task: str = "auto",
     ridge: float | str = "tune",
-    penalty: str | None = None,
+    penalty: str | Penalty | None = None,
     max_time: float | None = None,
     random_state: int | None = 0,
     sample_weight: Any = None,
@@ -48,8 +49,9 @@ def fit(
         What to fit: a Brownian kernel neural network, hyper-kernel ridge regression, kernel
         feature selection with kernel ridge regression on the selected variables, an RKHS
         weighting of simple predictors, or regularised feature learning with Hermite polynomials.
-    backend : {"auto", "numpy", "cupy", "torch"}, default="auto"
-        Where to compute. "auto" follows X, and moves large NumPy data to a usable GPU.
+    backend : {"auto", "numpy", "cupy", "torch"} or Backend, default="auto"
+        Where to compute, as a `Backend` also in which precision. "auto" follows X, and moves large
+        NumPy data to a usable GPU.
     task : {"auto", "regression", "classification"}, default="auto"
         "auto" takes text, categories, booleans, integers of two values, and integers
         0, 1, ..., k - 1 of up to ten well-filled values for classes, and all other numbers for
@@ -61,7 +63,7 @@ def fit(
         "hkrr", over three values for "selection", and over a grid on five folds for
         "rkhs_weighting". "auto" is the formula of "bkernn", and "tune" for the others; "regfeal"
         tunes its decay and strength instead.
-    penalty : str, optional
+    penalty : str or Penalty, optional
         Of "bkernn": a penalty, by default "concave_feature", or "tune" for the one with the best
         hold-out score.
     max_time : float, optional
@@ -91,7 +93,8 @@ def fit(
     Notes
     -----
     Tunes on 5 folds of few samples, below 2000 for "bkernn" and below 1000 for the others, else on
-    one held-out fifth, of at most 20 000 samples.
+    one held-out fifth, of at most 20 000 samples. For "bkernn" of at most 10 000, and on no more
+    of the folds than hold out 600.
     Ctrl-C ends the fit with the best model so far and a warning.
 
     Examples
@@ -117,7 +120,8 @@ def fit(
         estimator.set_params(penalty=penalty)
     tuned = ridge == "tune" and not row.penalised  # the others choose theirs by "auto"
     estimator.set_params(ridge="auto" if tuned else ridge, max_time=max_time)
-    with _progress(show) as report, few_threads(X, _length_of(X), backend), reported_to(report):
+    library = Backend.of(backend).library
+    with _progress(show) as report, few_threads(X, _length_of(X), library), reported_to(report):
         estimator.fit(X, y, sample_weight=sample_weight)
     estimator.set_params(max_time=None)
     names = [str(c) for c in X.columns] if hasattr(X, "columns") else None
@@ -135,7 +139,7 @@ def fit(
     )
 
 
-def _check(method: str, task: str, ridge: Any, penalty: str | None, max_time: Any) -> None:
+def _check(method: str, task: str, ridge: Any, penalty: Any, max_time: Any) -> None:
     if method not in METHODS:
         msg = f"expected method to be one of {', '.join(METHODS)}, got {method!r}"
         raise ValueError(msg)
@@ -148,7 +152,7 @@ def _check(method: str, task: str, ridge: Any, penalty: str | None, max_time: An
     if penalty is not None and not METHODS[method].penalised:
         msg = f"expected no penalty with method {method!r}, got {penalty!r}"
         raise ValueError(msg)
-    if penalty not in (None, *PENALTIES, "tune"):
+    if not isinstance(penalty, Penalty) and penalty not in (None, *PENALTIES, "tune"):
         msg = f"expected penalty to be one of {', '.join(PENALTIES)} or tune, got {penalty!r}"
         raise ValueError(msg)
     check_number("max_time", max_time, low=0, low_allowed=False, also=(None,))

@@ -21,7 +21,7 @@ from gpukfl._results import History
 from gpukfl._version import __version__
 from gpukfl.estimators._attributes import check_attributes, check_values, trials
 from gpukfl.estimators._calibration import Calibration
-from gpukfl.estimators._declared import Declared, MisfitError, Names, Number, Text, Whole
+from gpukfl.estimators._declared import Declared, FeatureNames, MisfitError, Number, Text, Whole
 from gpukfl.instantiations import INSTANTIATIONS, RandomKitchenSinks
 from gpukfl.kernels import KERNELS, Product, Scaled, Sum
 from gpukfl.methods import ShapeFunctions
@@ -34,7 +34,7 @@ _PLAIN = (str, int, float, bool, type(None))
 _KEYS = ("format", "version", "gpukfl", "model", "parameters", "fitted")
 _MODEL: dict[str, Declared] = {  # beside the estimator, its tuning, and what names it
     "n_samples": Whole("n_samples"),
-    "feature_names": Names(),
+    "feature_names": FeatureNames(),
     "target_name": Text(),
     "target_kind": Text(),
     "seconds": Number(),
@@ -42,9 +42,9 @@ _MODEL: dict[str, Declared] = {  # beside the estimator, its tuning, and what na
 
 
 def _records() -> dict[str, Any]:
-    """Give the classes of values that a file may hold, by name: our own and those of the methods."""
+    """Give the classes of values that a file may hold, by name: those of the methods too."""
     kinds = [row.of(task) for row in METHODS.values() for task in TASKS]
-    own = [value for kind in kinds for value in kind._values]  # type: ignore[attr-defined]
+    own = [value for kind in kinds for value in getattr(kind, "_values", ())]
     return {c.__name__: c for c in [*_LEARNED, *_KERNELS, *_INSTANTIATIONS, *own]}
 
 

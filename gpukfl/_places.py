@@ -23,6 +23,7 @@ from gpukfl._array import (
     to_host,
     writable,
 )
+from gpukfl._checks import check_choice
 from gpukfl._warnings import warn
 
 BACKENDS = ("auto", "numpy", "cupy", "torch")
@@ -54,12 +55,8 @@ class Backend:
     dtype: str = "auto"
 
     def __post_init__(self) -> None:
-        if self.library not in BACKENDS:
-            msg = f"expected backend to be one of {', '.join(BACKENDS)}, got {self.library!r}"
-            raise ValueError(msg)
-        if self.dtype not in ("auto", "float32", "float64"):
-            msg = f"expected dtype to be one of auto, float32, float64, got {self.dtype!r}"
-            raise ValueError(msg)
+        check_choice("backend", self.library, BACKENDS)
+        check_choice("dtype", self.dtype, ("auto", "float32", "float64"))
 
     @classmethod
     def of(cls, given: str | Backend, /) -> Backend:

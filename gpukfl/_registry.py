@@ -19,7 +19,7 @@ from gpukfl.estimators import (
 
 
 @dataclass(frozen=True)
-class Method:
+class Registered:
     """What a method is to those who do not know it.
 
     Attributes
@@ -50,9 +50,11 @@ class Method:
 
 TASKS = ("regression", "classification")
 METHODS = {
-    "bkernn": Method(BKerNNRegressor, BKerNNClassifier, size="particles", penalised=True),
-    "hkrr": Method(HKRRRegressor, HKRRClassifier, size="components"),
-    "selection": Method(KernelFeatureSelector, KernelFeatureSelectorClassifier),
-    "rkhs_weighting": Method(RKHSWeightingRegressor, RKHSWeightingClassifier, size="parameters"),
-    "regfeal": Method(RegFeaLRegressor, RegFeaLClassifier),
+    "bkernn": Registered(BKerNNRegressor, BKerNNClassifier, size="particles", penalised=True),
+    "hkrr": Registered(HKRRRegressor, HKRRClassifier, size="components"),
+    "selection": Registered(KernelFeatureSelector, KernelFeatureSelectorClassifier),
+    "rkhs_weighting": Registered(
+        RKHSWeightingRegressor, RKHSWeightingClassifier, size="parameters"
+    ),
+    "regfeal": Registered(RegFeaLRegressor, RegFeaLClassifier),
 }

@@ -11,9 +11,10 @@ from gpukfl._array import (
     Array,
     array_namespace,
     double_like,
-    index_like,
+    is_host,
     library_of,
     like,
+    take,
     to_host,
     writable,
 )
@@ -82,11 +83,8 @@ class Rows:
 
     def taken(self, index: np.ndarray, /) -> Rows:
         """Only the rows at host indices, in any order; the source is copied."""
-        if isinstance(self.source, np.ndarray):
-            return replace(self, source=np.asarray(self.source[index]))
-        xp = array_namespace(self.source)
-        there = xp.asarray(index, **index_like(self.source))
-        return replace(self, source=xp.take(self.source, there, axis=0))
+        found = take(self.source, index)
+        return replace(self, source=np.asarray(found) if is_host(found) else found)
 
     def at(self, index: np.ndarray, /) -> Array:
         """Rows at host indices, in any order, in place."""

@@ -1,6 +1,7 @@
 """`gpukfl.fit`: what it takes, how it tunes, and when it stops."""
 
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -226,6 +227,32 @@ def test_large_data_are_tuned_on_a_sample(monkeypatch):
     seen = problems_of(monkeypatch)
     assert fit(X, Y).n_samples == N
     assert [len(samples) for samples in seen] == [N, 32]
+
+
+def test_no_more_folds_judge_than_needed(monkeypatch):
+    few = replace(_bkernn_search.BKerNN.splits, judges=N // 5 + 1)
+    monkeypatch.setattr(_bkernn_search.BKerNN, "splits", few)
+    seen = problems_of(monkeypatch)
+    fit(X, Y)
+    assert [len(samples) for samples in seen] == [N, N - N // 5, N - N // 5]
+
+
+def test_trials_end_sooner_than_the_fit(monkeypatch):
+    seen = []
+    inner = _bkernn_search.Problem.fit
+
+    def fitted(self, *given, **options):
+        seen.append(options["times_tol"])
+        return inner(self, *given, **options)
+
+    monkeypatch.setattr(_bkernn_search.Problem, "fit", fitted)
+    fit(X, Y)
+    assert set(seen) == {1.0}  # of few rows each one's score says much
+    seen.clear()
+    monkeypatch.setattr(_bkernn_search, "_LOOSE_FROM", 1)
+    fit(X, Y)
+    assert set(seen[:-1]) == {_bkernn_search._LOOSE}
+    assert seen[-1] == 1.0
 
 
 def test_the_edge_of_the_search_is_reported(monkeypatch):

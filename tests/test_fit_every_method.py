@@ -9,14 +9,14 @@ from toy_method import RidgeClassifier, RidgeRegressor
 
 import gpukfl
 from gpukfl._registry import METHODS as registered
-from gpukfl._registry import Method
+from gpukfl._registry import Registered
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
     pytest.mark.filterwarnings("ignore:the best ridge:UserWarning"),
 ]
 
-TOY = Method(RidgeRegressor, RidgeClassifier)
+TOY = Registered(RidgeRegressor, RidgeClassifier)
 
 # Small fits, and how far those on other libraries may be from them
 METHODS = {

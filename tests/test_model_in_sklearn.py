@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from brief import hkrr
+from brief import bkernn, hkrr
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.exceptions import NotFittedError
 from sklearn.inspection import PartialDependenceDisplay, partial_dependence, permutation_importance
@@ -24,7 +24,7 @@ X = RNG.uniform(-1.0, 1.0, (N, 3))
 FRAME = pd.DataFrame(X, columns=["width", "height", "age"])
 Y = pd.Series(np.abs(X[:, 0]) + 0.2 * X[:, 1], name="price")
 TEXT = np.array(["low", "mid", "high"])[np.searchsorted([-0.4, 0.4], X[:, 0])]
-SMALL = {"n_particles": 10, "max_iter": 5, "ridge": "auto"}
+SMALL = bkernn(n_particles=10, max_iter=5, ridge="auto")
 
 
 @pytest.fixture(scope="module", params=["regression", "classification"])
@@ -91,11 +91,11 @@ def test_cross_validation_fits_everything_anew(model, y, task):
 
 
 def test_cross_validation_tunes_in_every_fold():
-    model = gpukfl.fit(FRAME, Y, **{**SMALL, "ridge": "tune", "max_iter": 2})
+    model = gpukfl.fit(FRAME, Y, **{**SMALL, **bkernn(ridge="tune", max_iter=2)})
     again = clone(model).fit(FRAME[:80], Y[:80])
     assert len(again.tuning) > 1
     assert again.n_samples == 80
-    twin = gpukfl.fit(FRAME[:80], Y[:80], **{**SMALL, "ridge": "tune", "max_iter": 2})
+    twin = gpukfl.fit(FRAME[:80], Y[:80], **{**SMALL, **bkernn(ridge="tune", max_iter=2)})
     np.testing.assert_array_equal(again.predict(FRAME), twin.predict(FRAME))
     assert [trial["score"] for trial in again.tuning] == [t["score"] for t in twin.tuning]
 

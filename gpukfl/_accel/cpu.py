@@ -197,17 +197,39 @@ def absolute_differences(A: np.ndarray, /) -> np.ndarray:
     """Twin of `gpukfl.linalg.absolute_differences`."""
     n = A.shape[1]
     out = np.zeros((n, n))
-    in_chunks(n, A.size * n // 2, lambda _, a, b: _absolute_differences(A, out, a, b))
+    in_chunks((n + 1) // 2, A.size * n // 4, lambda _, a, b: _upper_differences(A, out, a, b))
+    _mirror(out)
     return out
 
 
 @njit(nogil=True, cache=True)
-def _absolute_differences(A, out, start, stop):
-    for i in range(start, stop):
-        for j in range(A.shape[0]):
-            a = A[j, i]
-            for k in range(A.shape[1]):
-                out[i, k] += abs(A[j, k] - a)
+def _upper_differences(A, out, start, stop):
+    """Fill rows from either end above the diagonal: a long one and a short one each time."""
+    n = A.shape[1]
+    for first in range(start, stop):
+        _row_differences(A, first, out[first, first + 1 :])
+        last = n - 1 - first
+        if last != first:
+            _row_differences(A, last, out[last, last + 1 :])
+
+
+@njit(nogil=True, cache=True)
+def _row_differences(A, i, out):
+    for j in range(A.shape[0]):
+        a, others = A[j, i], A[j, i + 1 :]  # slices of one length: the loop is then vectorised
+        for k in range(out.shape[0]):
+            out[k] += abs(others[k] - a)
+
+
+@njit(nogil=True, cache=True)
+def _mirror(out):
+    """Copy what is above the diagonal below it, in tiles that stay in cache."""
+    n, tile = out.shape[0], 16
+    for top in range(0, n, tile):
+        for left in range(top, n, tile):
+            for i in range(top, min(top + tile, n)):
+                for k in range(max(left, i + 1), min(left + tile, n)):
+                    out[k, i] = out[i, k]
 
 
 def interpolate_knots(A: np.ndarray, knots: np.ndarray, values: np.ndarray, /) -> np.ndarray:

@@ -13,9 +13,9 @@ from gpukfl.estimators._declared import (
     SCORE,
     Declared,
     Entries,
+    FeatureNames,
     Items,
     MisfitError,
-    Names,
     Number,
     Sizes,
     Switch,
@@ -24,7 +24,7 @@ from gpukfl.estimators._declared import (
 
 # Of some fits only
 SOMETIMES: dict[str, Declared] = {
-    "feature_names_in_": Names(),
+    "feature_names_in_": FeatureNames(),
     "_sklearn_output_config": Entries({"transform": Text(("default", "pandas", "polars"))}),
 }
 # Of every setting that was tried, beside what names it

@@ -90,7 +90,7 @@ class Labels(Declared):
 
 
 @dataclass(frozen=True)
-class Names(Declared):
+class FeatureNames(Declared):
     """Names of the features: an array of objects, or a list."""
 
     def _fits(self, value: Any, sizes: Sizes, /) -> bool:

@@ -14,6 +14,7 @@ from gpukfl._array import Array
 from gpukfl._saving import save
 from gpukfl.inspection import Description, Names, Shown, Tuning
 
+_UNITS = "Importances, directions and projections are in standard deviations of the features."
 SCORES = {True: "explained Brier score", False: "R²"}  # of classifiers, and of regressors
 
 
@@ -95,6 +96,7 @@ class DescribedMethod(DescribedEstimator):
             "n_steps": self.n_iter_,
             "ended": ended_text(self.status_),
             "dimension": (count, "effective direction"),
+            "units": _UNITS if self.standardize else "",
             "tuning": Tuning(
                 tuple(self.tuning_),
                 SCORES[is_classifier(self)],
@@ -121,6 +123,11 @@ def outputs(host: Any, target: str, /) -> tuple[str, ...]:
         return tuple(f"class {one}" for one in classes)
     count = host.intercept_.shape[0]
     return (target,) if count == 1 else tuple(f"{target} {k}" for k in range(count))
+
+
+def coordinate(host: Any, /) -> str:
+    """Say what a function along a direction or a variable is drawn over."""
+    return "coordinate along it" + (", in standard deviations" if host.standardize else "")
 
 
 def task_text(estimator: Any, kind: str = "", /) -> str:

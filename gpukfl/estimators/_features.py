@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from gpukfl._array import Array, array_namespace, beside, like, to_host
 from gpukfl._rows import Rows
 from gpukfl.estimators._declared import FLOAT, Declared, Items, Number, Numbers, Whole
-from gpukfl.estimators._described import DescribedMethod
+from gpukfl.estimators._described import DescribedMethod, coordinate
 from gpukfl.estimators._validation import check_finite_prediction, validate_samples
 from gpukfl.inspection import Curves, Names, direction_name, effective_rank, leading_directions
 
@@ -139,6 +139,6 @@ def profile_curves(
         tuple(values),
         names.outputs,
         title=title,
-        xlabel="coordinate along it, in standard deviations",
+        xlabel=coordinate(host),
         ylabel="prediction of",
     )

@@ -246,8 +246,8 @@ class Learner(Constructed, HostPickled):
             self._library = library_of(X)
             self.place_ = f"{library_of(place.reference)} {place.reference.device}"
             self._keep_scaling(problem.rows, X)
+            self._n_samples = int(problem.rows.shape[0])
             self._keep(problem, fitted, choice, mover(X, dtype))
-            self._n_samples = len(samples)
             self._calibrate(lambda: held_out_scores(method, problem, samples, place, run, choice))
         if not self.standardize:
             warn_of_units(X, unit_free=self._unit_free)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
@@ -14,7 +15,7 @@ from sklearn.model_selection import (
     StratifiedShuffleSplit,
 )
 
-from gpukfl._array import Array, array_namespace, like, to_host
+from gpukfl._array import Array, take, to_host
 from gpukfl.estimators._copies import copies_of, total_weights, without_copies
 from gpukfl.estimators._validation import validate_weights
 from gpukfl.methods import FOLDS_BELOW, N_FOLDS
@@ -36,12 +37,15 @@ class Splits:
         Of the rows, otherwise held out once.
     fewest : int
         Rows with which anything is held out.
+    judges : int or None
+        Held-out rows that are enough: no more folds are used than these take.
     """
 
     at_most: int = 20_000
     folds_below: int = FOLDS_BELOW
     share: float = 0.2
     fewest: int = 20
+    judges: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,9 +130,12 @@ class Samples:
         else:
             once = StratifiedShuffleSplit if even else ShuffleSplit
             splitter = once(1, test_size=how.share, random_state=rng)
+        splits = list(splitter.split(rows, classes))
+        if how.judges is not None:
+            splits = splits[: math.ceil(how.judges / len(splits[0][1]))]
         return [
             (self.taken(rows[np.sort(inside)]), self.taken(rows[np.sort(outside)]))
-            for inside, outside in splitter.split(rows, classes)
+            for inside, outside in splits
         ]
 
 
@@ -142,13 +149,3 @@ def relative_weights(weights: np.ndarray | None, /) -> np.ndarray | None:
     shares = weights / weights.max()
     mantissa, exponent = np.frexp(shares / np.mean(shares[shares > 0]))
     return np.ldexp(np.round(np.ldexp(mantissa, _WEIGHT_BITS)), exponent - _WEIGHT_BITS)
-
-
-def take(x: Array, index: np.ndarray | slice, /) -> Array:
-    """Rows of `x` by host indices; of NumPy also by a slice."""
-    xp = array_namespace(x)
-    if isinstance(x, np.ndarray):
-        return x[index]
-    assert not isinstance(index, slice)
-    on = like(x)["device"]
-    return xp.take(x, xp.asarray(index, dtype=xp.int64, device=on), axis=0)

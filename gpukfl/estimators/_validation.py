@@ -324,14 +324,14 @@ def check_overflow(rows: Rows, Y: Array, /) -> None:
     dtype = rows.reference.dtype
     limit = float(xp.finfo(dtype).max)
     if not bool(xp.all(xp.isfinite(Y))):
-        msg = f"y overflows {dtype}: expected targets below {limit:.0e}; use dtype='float64'"
+        msg = f"y overflows {dtype}: expected targets below {limit:.0e}; use float64"
         raise ValueError(msg)
     with np.errstate(over="ignore", invalid="ignore"):
         fits = all(bool(xp.all(xp.isfinite(xp.sum(X * X, axis=1)))) for _, _, X in rows.blocks())
     if not fits:
         msg = (
             f"X overflows {dtype}: expected squared row norms below {limit:.0e}; standardise X, or "
-            "use dtype='float64'"
+            "use float64"
         )
         raise ValueError(msg)
 
@@ -359,7 +359,7 @@ def check_finite_prediction(predicted: Array, what: str, precision: object, /) -
             "rows: expected rows nearer to the data of the fit"
         )
         if "32" in str(precision):
-            msg += "; or fit with dtype='float64', and predict for float64 data"
+            msg += "; or fit with float64, and predict for float64 data"
         raise ValueError(msg)
     return predicted
 

@@ -4,7 +4,7 @@ They know no estimator: what is fitted gives a `Description`, which says in word
 arrays what there is.
 """
 
-from gpukfl.inspection._curves import Curves, Stumps
+from gpukfl.inspection._curves import Curves, StumpCurves
 from gpukfl.inspection._description import Description, Names, described
 from gpukfl.inspection._figures import plot_model, plot_panel
 from gpukfl.inspection._panels import (
@@ -54,7 +54,7 @@ __all__ = [
     "Rounds",
     "Shown",
     "Sparsity",
-    "Stumps",
+    "StumpCurves",
     "Tuning",
     "described",
     "direction_name",

@@ -132,7 +132,7 @@ class Curves(Panel):
 
 
 @dataclass(frozen=True, eq=False)
-class Stumps(Curves):
+class StumpCurves(Curves):
     """Sums of decision stumps, one curve a feature, as they are, with ticks at the thresholds.
 
     Attributes

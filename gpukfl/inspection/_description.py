@@ -57,8 +57,8 @@ class Description:
         That everything took.
     facts : dict of str: object
         Further lines of a report's table.
-    note : str
-        What the pictures mean, for a report.
+    units, note : str
+        What the pictures are in units of, and what they mean, for a report.
     dimension : tuple of (int, str)
         How many of what was found: ``(2, "effective direction")``.
     panels : tuple of Panel
@@ -79,6 +79,7 @@ class Description:
     ended: str = ""
     seconds: float | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)
+    units: str = ""
     note: str = ""
     dimension: tuple[int, str] | None = None
     panels: tuple[Panel, ...] = ()

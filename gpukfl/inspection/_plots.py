@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpukfl.inspection._curves import Curves, Stumps
+from gpukfl.inspection._curves import Curves, StumpCurves
 from gpukfl.inspection._description import Described, Description, described
 from gpukfl.inspection._figures import Size, draw_one
 from gpukfl.inspection._panels import Directions, Importances, Objective
@@ -126,7 +126,7 @@ def plot_stumps(
     Parameters
     ----------
     of : estimator, Model or Description
-        Fitted: an RKHS weighting with the instantiation `Stumps`.
+        Fitted: an RKHS weighting with the instantiation `StumpCurves`.
     output : int or str, optional
         One class or target only, by its number or as the picture calls it.
     ax : matplotlib.axes.Axes, optional
@@ -147,7 +147,7 @@ def plot_stumps(
         If the model has no stumps, or no such output.
     """
     d = described(of)
-    stumps = d.panel(Stumps)
+    stumps = d.panel(StumpCurves)
     return draw_one(d, stumps if output is None else stumps.of(output), ax, figsize)
 
 

@@ -40,8 +40,7 @@ tr.chosen {{ font-weight: 600; color: #31688e; }} img {{ width: 100%; }}
 </body></html>
 """
 _PICTURE = """<h2>What was learned</h2><img alt="{alt}" src="data:image/png;base64,{data}">
-<p class="note">Importances, directions and projections are in standard deviations of the features.
-{note}</p>
+<p class="note">{note}</p>
 """
 _FEATURES = """<h2>Most important features</h2>
 {caveat}<table><tr><th>feature</th><th>importance</th></tr>{rows}</table>
@@ -123,7 +122,8 @@ def _picture(d: Description) -> str:
     buffer = io.BytesIO()
     draw_apart(d).savefig(buffer, format="png", dpi=120)
     data = base64.b64encode(buffer.getvalue()).decode()
-    return _PICTURE.format(alt=", ".join(panels), data=data, note=html.escape(d.note))
+    note = html.escape(f"{d.units} {d.note}".strip())
+    return _PICTURE.format(alt=", ".join(panels), data=data, note=note)
 
 
 def _facts(d: Description) -> str:

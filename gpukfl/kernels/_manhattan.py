@@ -30,6 +30,10 @@ class Manhattan(LengthscaleKernel):
     def derivative(self, u: Array, /) -> Array:
         """Differentiate `profile`, from the right at 0."""
 
+    def derivative_from(self, u: Array, K: Array, /) -> Array:  # noqa: ARG002
+        """Differentiate `profile` at `u`, where it is `K`."""
+        return self.derivative(u)
+
     def _scaled_distances(self, X: Array, Z: Array, /) -> Array:
         return distances(X, Z, norm="manhattan") / self.lengthscale
 
@@ -61,6 +65,10 @@ class ManhattanLaplace(Manhattan):
     def derivative(self, u: Array, /) -> Array:
         """Differentiate `profile`."""
         return -self.profile(u)
+
+    def derivative_from(self, u: Array, K: Array, /) -> Array:  # noqa: ARG002
+        """Differentiate `profile` at `u`, where it is `K`."""
+        return -K
 
 
 @dataclass(frozen=True)

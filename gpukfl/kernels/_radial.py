@@ -29,6 +29,10 @@ class Radial(LengthscaleKernel):
     def derivative(self, s: Array, /) -> Array:
         """Differentiate `profile`; 0 where it is infinite."""
 
+    def derivative_from(self, s: Array, K: Array, /) -> Array:  # noqa: ARG002
+        """Differentiate `profile` at `s`, where it is `K`."""
+        return self.derivative(s)
+
     def _scaled_squares(self, X: Array, Z: Array, /) -> Array:
         X, Z = X / self.lengthscale, Z / self.lengthscale
         return squared_distances(X, Z) if self.smooth else distances(X, Z) ** 2
@@ -72,6 +76,10 @@ class Gaussian(Radial):
     def derivative(self, s: Array, /) -> Array:
         """Differentiate `profile`."""
         return -0.5 * self.profile(s)
+
+    def derivative_from(self, s: Array, K: Array, /) -> Array:  # noqa: ARG002
+        """Differentiate `profile` at `s`, where it is `K`."""
+        return -0.5 * K
 
     def _slopes(self, X: Array, Z: Array, K: Array | None, /) -> Array:
         return -0.5 * (self._evaluate(X, Z) if K is None else K)

@@ -115,6 +115,13 @@ class SortedColumns:
         index = xp.asarray(columns, **index_like(self.gaps))
         return SortedColumns(xp.take(self.order, index, axis=0), xp.take(self.gaps, index, axis=0))
 
+    def permuted(self, permutation: np.ndarray, /) -> SortedColumns:
+        """Let the rows of a factor be taken in the order of a host permutation (n,)."""
+        xp = array_namespace(self.order)
+        rows = xp.astype(xp.asarray(permutation, **index_like(self.gaps)), self.order.dtype)
+        order = xp.reshape(xp.take(rows, xp.reshape(self.order, (-1,)), axis=0), self.order.shape)
+        return SortedColumns(order, self.gaps)
+
 
 def factored_difference_sums(V: Array, columns: SortedColumns, /) -> Array:
     r"""Sum weighted differences in each column, the weights given by a factor.

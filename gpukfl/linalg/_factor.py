@@ -104,7 +104,7 @@ def map_singular_values(W: Array, shrink: Callable[[Array], Array], /) -> tuple[
     """Replace the singular values s of `W` (d, m) by ``shrink(s)``.
 
     Returns the new matrix, and the singular values (min(d, m),) it came from, descending. One
-    side much smaller than the other: by the Gram matrix of that side, in float64 so that the
+    side at most half of the other: by the Gram matrix of that side, in float64 so that the
     squared condition does not show in float32. O(d m min(d, m)).
     """
     xp = array_namespace(W)
@@ -112,7 +112,7 @@ def map_singular_values(W: Array, shrink: Callable[[Array], Array], /) -> tuple[
     if m < d:
         mapped, s = map_singular_values(W.T, shrink)
         return mapped.T, s
-    if m >= 4 * d:
+    if m >= 2 * d:
         return _map_by_gram(W, shrink)
     U, s, Vt = xp.linalg.svd(W, full_matrices=False)
     return (U * shrink(s)[None, :]) @ Vt, s

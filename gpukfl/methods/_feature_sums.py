@@ -220,6 +220,12 @@ class Validated:
             key=lambda k: self.ridges[k],
         )
 
+    def __add__(self, other: Validated, /) -> Validated:
+        """Join ridges."""
+        return Validated(
+            self.ridges + other.ridges, self.scores + other.scores, self.coefs + other.coefs
+        )
+
 
 Solve = Callable[[Sums, Sequence[float]], list[Array]]
 
@@ -261,6 +267,24 @@ def cross_validated(sums: FoldSums, solve: Solve, ridges: Sequence[float], /) ->
     spread = whole.spread * weight / whole.weight
     scores = [1.0 - e / spread if spread > 0 else -e for e in errors.tolist()]
     return Validated(list(ridges), scores, coefs)
+
+
+def cross_validated_near(
+    sums: FoldSums, solve: Solve, ridges: Sequence[float], at: int, /
+) -> Validated:
+    """Cross-validate the ridge at a position and its neighbours, then on while the last is best."""
+    low, high = max(at - 1, 0), min(at + 2, len(ridges))
+    found = cross_validated(sums, solve, ridges[low:high])
+    while True:
+        best = found.ridges[found.best]
+        if best == ridges[low] and low > 0:
+            low -= 1
+            found = cross_validated(sums, solve, ridges[low : low + 1]) + found
+        elif best == ridges[high - 1] and high < len(ridges):
+            high += 1
+            found = found + cross_validated(sums, solve, ridges[high - 1 : high])
+        else:
+            return found
 
 
 def scored_rows(n: int, /) -> np.ndarray:

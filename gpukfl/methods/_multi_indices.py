@@ -71,7 +71,7 @@ class DegreeLaw:
 
 
 @dataclass(frozen=True)
-class Penalty:
+class DerivativePenalty:
     r"""The denominators :math:`\lambda + \mu\, \alpha^\top \eta^{-1}`."""
 
     ridge: float  # λ
@@ -106,7 +106,7 @@ def draw_tuples(
     count: int,
     eta: np.ndarray,
     law: DegreeLaw,
-    penalty: Penalty,
+    penalty: DerivativePenalty,
     exponent: float,
     rng: np.random.RandomState,
     /,
@@ -126,7 +126,7 @@ def draw_tuples(
         η, positive.
     law : DegreeLaw
         c.
-    penalty : Penalty
+    penalty : DerivativePenalty
         λ and μ.
     exponent : float
         r.
@@ -168,7 +168,7 @@ def hashes(tuples: np.ndarray, /) -> tuple[np.ndarray, np.ndarray]:
     return np.asarray(tuples.astype(np.uint64) @ words), words
 
 
-def _main_law(eta: np.ndarray, law: DegreeLaw, penalty: Penalty, exponent: float) -> _Law:
+def _main_law(eta: np.ndarray, law: DegreeLaw, penalty: DerivativePenalty, exponent: float) -> _Law:
     if law.largest is not None:
         return _UniformLaw(len(eta), law.largest)
     return _GroupLaw(eta, _upper_group(eta, exponent), law, penalty)
@@ -191,7 +191,7 @@ def _log_count(degree: np.ndarray, d: int) -> np.ndarray:
     return gammaln(degree + d) - gammaln(degree + 1) - gammaln(d)
 
 
-def _all_of_them(eta: np.ndarray, law: DegreeLaw, penalty: Penalty) -> MultiIndices:
+def _all_of_them(eta: np.ndarray, law: DegreeLaw, penalty: DerivativePenalty) -> MultiIndices:
     """Every tuple up to the largest degree: the kernel itself."""
     d = len(eta)
     assert law.largest is not None
@@ -240,7 +240,7 @@ class _GroupLaw:
     """The degrees of two groups jointly, then each group's tuples uniformly."""
 
     def __init__(
-        self, eta: np.ndarray, first: np.ndarray, law: DegreeLaw, penalty: Penalty
+        self, eta: np.ndarray, first: np.ndarray, law: DegreeLaw, penalty: DerivativePenalty
     ) -> None:
         self.first, self.sizes = first, (int(first.sum()), int((~first).sum()))
         d1, d2 = self.sizes

@@ -49,7 +49,8 @@ class NystromFactor:
         share = jitter
         while True:
             try:
-                return cls(CholeskyFactor.of(jittered(core, share)), share, share > jitter)
+                factor = CholeskyFactor.of(jittered(core, share), overwrite=True)
+                return cls(factor, share, share > jitter)
             except np.linalg.LinAlgError:
                 if share >= _LARGEST_JITTER:
                     raise

@@ -25,8 +25,8 @@ from gpukfl._rows import Rows
 from gpukfl.methods._hermite_ridge import FeatureSums, SampleFeatures, ridge_system
 from gpukfl.methods._multi_indices import (
     DegreeLaw,
+    DerivativePenalty,
     MultiIndices,
-    Penalty,
     draw_tuples,
     equal_eta,
     hashes,
@@ -179,7 +179,7 @@ class RegFeaL:
     ) -> tuple[MultiIndices, np.ndarray, np.ndarray, float]:
         """Draw tuples and solve (3.8), or (3.7) where there are fewer rows than tuples."""
         unit = float(rows.shape[1]) ** (-(2.0 - self.exponent) / self.exponent)
-        penalty = Penalty(self.ridge * unit, self.strength * unit)
+        penalty = DerivativePenalty(self.ridge * unit, self.strength * unit)
         if first is not None and first.system is not None:
             return first.solve(penalty, eta, rng)
         indices = draw_tuples(self.n_random_features, eta, self.law, penalty, self.exponent, rng)
@@ -223,14 +223,14 @@ class FirstTurn:
     R is the identity and η is equal then, so that another μ only stretches the features.
     """
 
-    penalty: Penalty | None = None
+    penalty: DerivativePenalty | None = None
     indices: MultiIndices | None = None
     system: FeatureSums | SampleFeatures | None = None
     _state: tuple[str, np.ndarray, int, int, float] | dict[str, object] | None = None
 
     def keep(
         self,
-        penalty: Penalty,
+        penalty: DerivativePenalty,
         indices: MultiIndices,
         system: FeatureSums | SampleFeatures,
         rng: np.random.RandomState,
@@ -240,7 +240,7 @@ class FirstTurn:
         self._state = rng.get_state()
 
     def solve(
-        self, penalty: Penalty, eta: np.ndarray, rng: np.random.RandomState
+        self, penalty: DerivativePenalty, eta: np.ndarray, rng: np.random.RandomState
     ) -> tuple[MultiIndices, np.ndarray, np.ndarray, float]:
         """Tuples, coefficients, intercept and objective with another penalty."""
         assert self.penalty is not None

@@ -24,8 +24,9 @@ from gpukfl.operators import CenteredKernel, LinearOperator, center
 from gpukfl.solvers import ConjugateGradient, NystromPreconditioner
 
 # Up to this many samples a dense Cholesky solve is faster than conjugate gradients
-DIRECT_UP_TO = 600
-_SKETCH_FROM = 40  # iterations of a solve from which a preconditioner may pay
+DIRECT_UP_TO = 200
+_LONG = 40  # iterations of a solve from which a preconditioner may pay
+_TIGHT = 1e-4  # relative tolerance up to which it pays in any case
 _SKETCH_SHARE = 2  # products since the last sketch, per column of a new one
 
 
@@ -45,9 +46,10 @@ def paper_ridge(rows: Rows, n_effective: float, /) -> float:
 class RidgeSystem:
     """The ridge system of one data set, solved for one kernel after another.
 
-    Preconditioned by the kernel's own approximate inverse where it has one. Otherwise by a
-    randomised Nyström sketch, kept while it pays: it is made once a solve is long and as many
-    products have been spent as it would cost, and again when it has worn out.
+    Solves are plain until one is long; a tight one is long from the outset. From then on they are
+    preconditioned, by the kernel's own approximate inverse where it has one. Otherwise by a
+    randomised Nyström sketch, kept while it pays: it is made once as many products have been
+    spent as it would cost, and again when it has worn out.
     """
 
     Y: Array  # (n, t)
@@ -57,6 +59,7 @@ class RidgeSystem:
     max_iter: int = 1000
     rng: np.random.RandomState = field(default_factory=lambda: np.random.RandomState(0))
     n_products: int = 0
+    _is_long: bool = False
     _sketch: NystromPreconditioner | None = None
     _inverse: tuple[LinearOperator | None, Callable[[Array], Array] | None] = (None, None)
     _products_at_sketch: int = 0
@@ -94,16 +97,17 @@ class RidgeSystem:
             if solution is not None:
                 return solution
         cg = ConjugateGradient(rtol=rtol, max_iter=self.max_iter, check_every=1)
-        own = self._inverse_for(kernel)
+        own = self._inverse_for(kernel) if self._is_long or rtol <= _TIGHT else None
         solution = cg.solve(
             lambda V: centered @ V + self.shift * V,
             self.target,
             start=start,
-            precondition=own or self._sketch or (lambda r: r),
+            precondition=own or self._sketch,
             enough=enough,
         )
         self.n_products += solution.n_iter + (start is not None)
-        if own is None:
+        self._is_long = self._is_long or solution.n_iter >= _LONG
+        if self._is_long and self._inverse_for(kernel) is None:
             self._consider_sketch(centered, solution)
         return solution
 
@@ -121,11 +125,11 @@ class RidgeSystem:
         K = centered.dense(self.target)
         A = add_to_diagonal(K, self.shift)
         try:
-            beta = CholeskyFactor.of(A).solve(self.target)
+            beta = CholeskyFactor.of(A, overwrite=True).solve(self.target)
         except np.linalg.LinAlgError:  # conjugate gradients say more about what is wrong
             return None
         beta = center(beta, self.root_weights)
-        residual = self.target - A @ beta
+        residual = self.target - (K @ beta + self.shift * beta)
         dtype = self.target.dtype  # some kernels form their matrix in float64
         return Solution(
             xp.astype(beta, dtype, copy=False),
@@ -136,7 +140,7 @@ class RidgeSystem:
 
     def _consider_sketch(self, centered: CenteredKernel, solution: Solution) -> None:
         spent = self.n_products - self._products_at_sketch
-        if solution.n_iter < _SKETCH_FROM or spent < _SKETCH_SHARE * self.rank:
+        if solution.n_iter < _LONG or spent < _SKETCH_SHARE * self.rank:
             return
         try:
             self._sketch = NystromPreconditioner.of(

@@ -175,7 +175,6 @@ class FeatureSelection:
         watch: Callable[[int, History], None],
     ) -> tuple[np.ndarray, Status]:
         """Projected gradients on the `working` variables; the others stay."""
-        known: dict[bytes, Point] = {}
 
         def full(b: np.ndarray) -> np.ndarray:
             at = beta.copy()
@@ -183,14 +182,10 @@ class FeatureSelection:
             return at
 
         def value(b: np.ndarray) -> float:
-            point = objective.at(full(b))
-            known.clear()  # a point holds a matrix: only the last is kept
-            known[b.tobytes()] = point
-            return point.value + sparsity * float(b.sum())
+            return objective.at(full(b)).value + sparsity * float(b.sum())
 
         def gradient(b: np.ndarray) -> np.ndarray:
-            point = known[b.tobytes()] if b.tobytes() in known else objective.at(full(b))
-            return objective.gradient(point, working) + sparsity
+            return objective.gradient(objective.at(full(b)), working) + sparsity
 
         def note(_: int, latest: History) -> None:
             history.objective.append(latest.objective[-1])
@@ -246,7 +241,8 @@ class FeatureSelection:
                 if held.all():
                     status = Status.CONVERGED
                     break
-                objective.focus(start if held.any() else np.full(p, self.anchor / p))
+                if held.any():
+                    objective.focus(start)
                 gamma = threshold(objective.at(start), np.flatnonzero(~held))
                 found = replace(self, max_time=self._left(begun)).select(
                     objective, gamma, start, held, _continued(history, begun, watch)

@@ -58,7 +58,8 @@ class Point:
     beta: np.ndarray  # (p,)
     value: float  # J
     alpha: Array  # (n, t)
-    pairs: Array  # what h is taken of, among all (n, n) or to the centres (n, m)
+    pairs: Array | None = None  # what h is taken of, among all (n, n) or to the centres (n, m)
+    kernel: Array | None = None  # h of them; None of both at β = 0, where all are equal
     centers: Array | None = None  # (m,)
 
 
@@ -93,6 +94,9 @@ class SelectionObjective(ABC):
         self.Y = xp.astype(Y, xp.float64)
         self.weights = None if weights is None else xp.astype(weights, xp.float64)
         self.scale = kernel.lengthscale ** -float(kernel.power)
+        D = xp.ones((X.shape[0], 1), **double_like(X)) if self.weights is None else self.weights
+        self.shares = D / xp.sum(D)
+        self._point: Point | None = None
         self._latest: tuple[Point, Array] | None = None
 
     def scaled(self, X: Array, beta: np.ndarray, /) -> Array:
@@ -122,30 +126,40 @@ class SelectionObjective(ABC):
         xp = array_namespace(alpha)
         return 0.5 * self.ridge * float(xp.sum(alpha * self.Y))
 
-    def _columns(self, columns: np.ndarray | None, /) -> Array:
-        if columns is None:
-            return self.X
-        xp = array_namespace(self.X)
-        return xp.take(self.X, xp.asarray(columns, **index_like(self.X)), axis=1)
+    def _samples(self, columns: np.ndarray | None, permutation: np.ndarray | None, /) -> Array:
+        """Take columns of X, and its rows to where a permutation takes what they meet from."""
+        xp, X = array_namespace(self.X), self.X
+        if columns is not None:
+            X = xp.take(X, xp.asarray(columns, **index_like(X)), axis=1)
+        if permutation is None:
+            return X
+        return xp.take(X, xp.asarray(np.argsort(permutation), **index_like(X)), axis=0)
 
-    def _of(self, point: Point, /) -> Array:
-        """Give the pair weights of `point`, those of the latest kept: permutations ask again."""
-        if self._latest is None or self._latest[0] is not point:
-            self._latest = point, self._pair_weights(point)
-        return self._latest[1]
+    @cached_property
+    def sorted_columns(self) -> SortedColumns:
+        """Columns of X, sorted."""
+        return SortedColumns.of(self.X)
 
-    @abstractmethod
-    def _pair_weights(self, point: Point, /) -> Array:
-        """Weights of the differences in the gradient, or what they are made of."""
-
-    def focus(self, beta: np.ndarray, /) -> None:  # noqa: B027
-        """Prepare for points near `beta`."""
-
-    @abstractmethod
     def at(self, beta: np.ndarray, /) -> Point:
-        """Evaluate at `beta` (p,), at least 0."""
+        """Evaluate at `beta` (p,), at least 0; the last point is kept."""
+        if self._point is None or not np.array_equal(self._point.beta, beta):
+            self._point = self._latest = None  # they hold matrices
+            self._point = self._evaluate(beta) if beta.any() else self._at_zero(beta)
+        return self._point
 
-    @abstractmethod
+    def _at_zero(self, beta: np.ndarray, /) -> Point:
+        """Evaluate where the kernel is h(0) for all pairs: O(n)."""
+        xp = array_namespace(self.Y)
+        total = xp.sum(self.shares * self.Y, axis=0) / (self.ridge + self._profile_at_zero[0])
+        alpha = self.shares * (self.Y - self._profile_at_zero[0] * total) / self.ridge
+        return Point(beta, self._value(alpha), alpha)
+
+    @cached_property
+    def _profile_at_zero(self) -> tuple[float, float]:
+        """h(0) and h'(0)."""
+        zero = array_namespace(self.X).zeros((1,), **like(self.X))
+        return float(self.kernel.profile(zero)[0]), float(self.kernel.derivative(zero)[0])
+
     def gradient(
         self,
         point: Point,
@@ -153,7 +167,7 @@ class SelectionObjective(ABC):
         columns: np.ndarray | None = None,
         permutation: np.ndarray | None = None,
     ) -> np.ndarray:
-        """Differentiate.
+        """Differentiate: O(n t) for each of the columns at β = 0.
 
         Parameters
         ----------
@@ -170,40 +184,89 @@ class SelectionObjective(ABC):
         host array of float64
             Derivatives of J, from the right at 0.
         """
+        if point.pairs is not None:
+            return self._gradient(point, columns, permutation)
+        xp = array_namespace(point.alpha)
+        slopes = xp.full((self.X.shape[0], 1), (-self._profile_at_zero[1]) ** 0.5, **like(self.X))
+        return self._factored_gradient(point, slopes, columns, permutation)
+
+    def _factored_gradient(
+        self,
+        point: Point,
+        slopes: Array,  # (n, r), a factor of -h'
+        columns: np.ndarray | None,
+        permutation: np.ndarray | None,
+    ) -> np.ndarray:
+        xp = array_namespace(slopes)
+        total: Array | float = 0.0
+        for target in range(point.alpha.shape[1]):
+            V = xp.astype(point.alpha[:, target], slopes.dtype)[:, None] * slopes
+            total = total + self._factored_sums(V, columns, permutation)
+        assert not isinstance(total, (float, int))
+        return 0.5 * self.ridge * self.scale * to_host(total)
+
+    def _factored_sums(
+        self, V: Array, columns: np.ndarray | None, permutation: np.ndarray | None
+    ) -> Array:
+        if self.kernel.power == 2:
+            return factored_square_sums(V, self._samples(columns, permutation))
+        data = self.sorted_columns if columns is None else self.sorted_columns.at(columns)
+        return factored_difference_sums(
+            V, data if permutation is None else data.permuted(permutation)
+        )
+
+    def _of(self, point: Point, /) -> Array:
+        """Give the pair weights of `point`, those of the latest kept: permutations ask again."""
+        if self._latest is None or self._latest[0] is not point:
+            self._latest = point, self._pair_weights(point)
+        return self._latest[1]
+
+    @abstractmethod
+    def _pair_weights(self, point: Point, /) -> Array:
+        """Weights of the differences in the gradient, or what they are made of."""
+
+    def focus(self, beta: np.ndarray, /) -> None:  # noqa: B027
+        """Prepare for points near `beta`."""
+
+    @abstractmethod
+    def _evaluate(self, beta: np.ndarray, /) -> Point:
+        """Evaluate at `beta` (p,), some of it positive."""
+
+    @abstractmethod
+    def _gradient(
+        self, point: Point, columns: np.ndarray | None, permutation: np.ndarray | None, /
+    ) -> np.ndarray:
+        """Differentiate where some of β is positive."""
 
 
 class DenseSelection(SelectionObjective):
     """J by the kernel matrix of all samples: O(n³ + n² p) time and O(n²) memory."""
 
-    def at(self, beta: np.ndarray, /) -> Point:
-        """Evaluate at `beta` (p,), at least 0: O(n³)."""
+    def _evaluate(self, beta: np.ndarray, /) -> Point:
+        """Evaluate: O(n³)."""
         xp = array_namespace(self.X)
         Z = self.scaled(self.X, beta)
         u = self.distances(Z, Z)
-        K = xp.astype(self.kernel.profile(u), xp.float64)
-        alpha, _, _ = DenseSystem.of(K, self.Y, self.weights).solve(self.ridge)
-        return Point(beta, self._value(alpha), alpha, u)
+        K = self.kernel.profile(u)
+        double = xp.astype(K, xp.float64, copy=False)
+        alpha, _, _ = DenseSystem.of(double, self.Y, self.weights).solve(self.ridge)
+        return Point(beta, self._value(alpha), alpha, u, K)
 
-    def gradient(
-        self,
-        point: Point,
-        /,
-        columns: np.ndarray | None = None,
-        permutation: np.ndarray | None = None,
+    def _gradient(
+        self, point: Point, columns: np.ndarray | None, permutation: np.ndarray | None, /
     ) -> np.ndarray:
         """Differentiate: O(n²) for each of the `columns`."""
-        A = self._of(point)
-        if permutation is not None:
-            xp = array_namespace(A)
-            index = xp.asarray(permutation, **index_like(A))
-            A = xp.take(xp.take(A, index, axis=0), index, axis=1)
-        return to_host(difference_sums(A, self._columns(columns), power=self.kernel.power))
+        X = self._samples(columns, permutation)
+        return to_host(difference_sums(self._of(point), X, power=self.kernel.power))
 
     def _pair_weights(self, point: Point, /) -> Array:
         """Weights A (n, n) of the differences in the gradient."""
         xp = array_namespace(self.X)
-        slopes = self.scale * xp.astype(self.kernel.derivative(point.pairs), xp.float64)
-        return -0.5 * self.ridge * slopes * (point.alpha @ point.alpha.T)
+        assert point.pairs is not None
+        assert point.kernel is not None
+        slopes = self.kernel.derivative_from(point.pairs, point.kernel)
+        pairs = (-0.5 * self.ridge * self.scale * point.alpha) @ point.alpha.T
+        return pairs * xp.astype(slopes, xp.float64, copy=False)
 
 
 class FactoredSelection(SelectionObjective):
@@ -235,17 +298,9 @@ class FactoredSelection(SelectionObjective):
         rng: np.random.RandomState,
     ) -> None:
         super().__init__(kernel, X, Y, ridge, weights)
-        xp = array_namespace(X)
         n = X.shape[0]
         self.n_centers, self.rng = min(n_centers, n), rng
         self.centers = np.sort(rng.choice(n, self.n_centers, replace=False))
-        D = xp.ones((n, 1), **double_like(X)) if self.weights is None else self.weights
-        self.shares = D / xp.sum(D)
-
-    @cached_property
-    def sorted_columns(self) -> SortedColumns:
-        """Columns of X, sorted."""
-        return SortedColumns.of(self.X)
 
     def focus(self, beta: np.ndarray, /) -> None:
         """Choose the centres by pivoted Cholesky of the kernel at `beta`."""
@@ -254,14 +309,16 @@ class FactoredSelection(SelectionObjective):
         self.centers = choose_centers(
             "pivoted", kernel, Rows(Z, Z[:0, :]), self.n_centers, ridge=self.ridge, rng=self.rng
         )
+        self._point = self._latest = None
 
-    def at(self, beta: np.ndarray, /) -> Point:
-        """Evaluate at `beta` (p,), at least 0: O(n m²)."""
+    def _evaluate(self, beta: np.ndarray, /) -> Point:
+        """Evaluate: O(n m²)."""
         xp = array_namespace(self.X)
         Z = self.scaled(self.X, beta)
         index = xp.asarray(self.centers, **index_like(self.X))
         u = self.distances(Z, xp.take(Z, index, axis=0))
-        K = xp.astype(self.kernel.profile(u), xp.float64)
+        given = self.kernel.profile(u)
+        K = xp.astype(given, xp.float64, copy=False)
         W = _whitener(K, index, u)
         # L = K W is not formed: one product of (n, m) with itself is all that grows with n
         weighted = xp.sqrt(self.shares) * K
@@ -269,40 +326,23 @@ class FactoredSelection(SelectionObjective):
         factor = CholeskyFactor.of(add_to_diagonal(inner, self.ridge))
         c = factor.solve(W.T @ (K.T @ (self.shares * self.Y)))
         alpha = self.shares * (self.Y - K @ (W @ c)) / self.ridge
-        return Point(beta, self._value(alpha), alpha, u, index)
+        return Point(beta, self._value(alpha), alpha, u, given, index)
 
-    def gradient(
-        self,
-        point: Point,
-        /,
-        columns: np.ndarray | None = None,
-        permutation: np.ndarray | None = None,
+    def _gradient(
+        self, point: Point, columns: np.ndarray | None, permutation: np.ndarray | None, /
     ) -> np.ndarray:
         """Differentiate: O(n m) for each of the `columns`."""
-        slopes = self._of(point)
-        xp = array_namespace(slopes)
-        total: Array | float = 0.0
-        for target in range(point.alpha.shape[1]):
-            V = xp.astype(point.alpha[:, target], slopes.dtype)[:, None] * slopes
-            if permutation is not None:
-                V = xp.take(V, xp.asarray(permutation, **index_like(V)), axis=0)
-            total = total + self._sums(V, columns)
-        assert not isinstance(total, (float, int))
-        return 0.5 * self.ridge * self.scale * to_host(total)
+        return self._factored_gradient(point, self._of(point), columns, permutation)
 
     def _pair_weights(self, point: Point, /) -> Array:
         """Factor (n, r) of the slopes, in the precision of the data."""
         xp = array_namespace(self.X)
-        K = -self.kernel.derivative(point.pairs)
+        assert point.pairs is not None
+        assert point.kernel is not None
         assert point.centers is not None
-        W = _whitener(xp.astype(K, xp.float64), point.centers, K)
+        K = -self.kernel.derivative_from(point.pairs, point.kernel)
+        W = _whitener(xp.astype(K, xp.float64, copy=False), point.centers, K)
         return K @ xp.astype(W, K.dtype)
-
-    def _sums(self, V: Array, columns: np.ndarray | None, /) -> Array:
-        if self.kernel.power == 2:
-            return factored_square_sums(V, self._columns(columns))
-        data = self.sorted_columns
-        return factored_difference_sums(V, data if columns is None else data.at(columns))
 
 
 def _whitener(K: Array, centers: Array, given: Array, /) -> Array:

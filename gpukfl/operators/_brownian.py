@@ -69,8 +69,8 @@ class BrownianKernel(ParticleKernel):
     def dense(self, reference: Array, /) -> Array:
         """Form the matrix (n, n) beside `reference`, from the absolute differences; O(n² m)."""
         differences = absolute_differences(self.W.T @ self.X.T)
-        xp = array_namespace(reference)
-        return xp.astype(differences, reference.dtype, copy=False) / (-2.0 * self.n_particles)
+        differences *= -0.5 / self.n_particles
+        return array_namespace(reference).astype(differences, reference.dtype, copy=False)
 
     def approximate_inverse(self, root_weights: Array | None, shift: float) -> CoarseInverse | None:
         """Invert the kernel between few knots."""

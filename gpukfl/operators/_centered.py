@@ -37,11 +37,22 @@ class CenteredKernel(LinearOperator):
     def dense(self, reference: Array, /) -> Array:
         """Form the matrix beside `reference`; O(n²) memory."""
         s = self.root_weights
-        K = self.kernel.dense(reference)
-        if s is not None:
-            K = s * K * s.T
-        K = center(center(K, s).T, s)
-        return (K + K.T) / 2
+        K = self.kernel.dense(reference)  # a new array: in place, as each copy costs a pass
+        if s is None:
+            rows, columns = _means(K, axis=1), _means(K, axis=0)
+            K -= rows - _means(rows, axis=0)
+            K -= columns
+            return K
+        K *= s
+        K *= s.T
+        return center(center(K, s).T, s)
+
+
+def _means(K: Array, /, *, axis: int) -> Array:
+    """Mean along an axis, which stays; in the dtype of `K`, summed in float64."""
+    xp = array_namespace(K)
+    total = xp.sum(K, axis=axis, dtype=xp.float64, keepdims=True)
+    return xp.astype(total / K.shape[axis], K.dtype)
 
 
 def center(V: Array, root_weights: Array | None = None, /) -> Array:

@@ -59,7 +59,7 @@ class ConjugateGradient:
         /,
         *,
         start: Array | None = None,
-        precondition: Callable[[Array], Array] = lambda r: r,
+        precondition: Callable[[Array], Array] | None = None,
         enough: Callable[[Array, Array], bool] = lambda x, r: False,  # noqa: ARG005
     ) -> Solution:
         """Solve ``A x = b``.
@@ -93,18 +93,18 @@ class ConjugateGradient:
         b: Array,
         tol: Array,
         start: Array | None,
-        precondition: Callable[[Array], Array],
+        precondition: Callable[[Array], Array] | None,
         enough: Callable[[Array, Array], bool],
     ) -> Solution:
         xp = array_namespace(b)
         loose = self.rtol > _LOOSE * epsilon(b) ** (1 / 3)
         x, r = (xp.zeros_like(b), b) if start is None else (start, b - A(start))
-        p = z = precondition(r)
+        p = z = r if precondition is None else precondition(r)
         rz = sample_dot(r, z)
         broken = xp.isnan(rz)
         for k in range(self.max_iter + 1):
             if k % self.check_every == 0 or k == self.max_iter:  # the only device waits
-                norm = sample_norm(r)
+                norm = xp.sqrt(rz) if precondition is None else sample_norm(r)
                 if bool(xp.any(broken | xp.isnan(norm))):
                     return Solution(x, Status.BREAKDOWN, k, r)
                 if bool(xp.all(norm <= tol)):
@@ -122,7 +122,7 @@ class ConjugateGradient:
             broken = broken | ~(curvature >= 0)  # also true for NaN
             step = xp.astype(_ratio(rz, curvature), b.dtype)  # 0 where a column is solved
             x, r = x + step * p, r - step * Ap
-            z = precondition(r)
+            z = r if precondition is None else precondition(r)
             rz, rz_old = sample_dot(r, z), rz
             p = z + xp.astype(_ratio(rz, rz_old), b.dtype) * p
         return Solution(x, Status.MAX_ITER, self.max_iter, r)

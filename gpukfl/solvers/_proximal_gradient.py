@@ -231,15 +231,16 @@ class ProximalGradient:
                 return Status.CONVERGED if halving == 0 else Status.STALLED
             # Zero is absorbing, so a shorter step is tried first while W is not tiny.
             if _inner(W, W) > 0.0:
+                cost = penalty(W)
                 if isinstance(self.step_size, str):
-                    limit = state.objective - penalty(W) - _GAIN * change / (2.0 * step)
+                    limit = state.objective - cost - _GAIN * change / (2.0 * step)
                 else:
                     model = -_inner(gradient, moved) + change / (2.0 * step)
                     limit = state.evaluation.lower + model
                 evaluation = smooth.evaluate(W, state.evaluation, limit)
                 # Written so that NaN fails
                 if evaluation.lower <= limit and math.isfinite(evaluation.upper):
-                    return _State(W, evaluation, evaluation.lower + penalty(W)), step
+                    return _State(W, evaluation, evaluation.lower + cost), step
                 del evaluation  # its operator is as large as the data
             step *= 0.5
         return Status.STALLED

@@ -36,11 +36,11 @@ def classifier(**options):
 
 
 def kernel_ridge(**options):
-    return KernelRidgeRegressor(**{"ridge": 1e-3, "standardize": False, **options})
+    return KernelRidgeRegressor(**brief.placed({"ridge": 1e-3, "standardize": False, **options}))
 
 
 def brownian_ridge(**options):
-    return BrownianKernelRidge(**{"standardize": False, **options})
+    return BrownianKernelRidge(**brief.placed({"standardize": False, **options}))
 
 
 def hkrr(**options):
@@ -50,7 +50,7 @@ def hkrr(**options):
 
 
 def kernel_classifier(**options):
-    return KernelRidgeClassifier(**{**kernel_ridge().get_params(), **options})
+    return KernelRidgeClassifier(**brief.placed({**kernel_ridge().get_params(), **options}))
 
 
 def hkrr_classifier(**options):

@@ -61,7 +61,11 @@ def test_values_go_through_clone():
 @pytest.mark.parametrize(
     ("backend", "error", "match"),
     [
-        ("jax", ValueError, "expected backend to be one of auto, numpy, cupy, torch, got 'jax'"),
+        (
+            "jax",
+            ValueError,
+            "expected backend to be one of 'auto', 'numpy', 'cupy', 'torch', got 'jax'",
+        ),
         (3, TypeError, "or a Backend, got 3"),
     ],
 )
@@ -71,5 +75,5 @@ def test_unknown_backends_are_refused(backend, error, match):
 
 
 def test_an_unknown_precision_is_refused():
-    with pytest.raises(ValueError, match="one of auto, float32, float64, got 'half'"):
+    with pytest.raises(ValueError, match="one of 'auto', 'float32', 'float64', got 'half'"):
         gpukfl.Backend(dtype="half")

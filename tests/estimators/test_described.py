@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from brief import hkrr
+from brief import bkernn, hkrr
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
@@ -25,7 +25,7 @@ FRAME = pd.DataFrame(X, columns=["width", "height", "age"])
 Y = np.sin(3.0 * X[:, 0]) + X[:, 1]
 THREE = np.array(["low", "mid", "high"])[np.searchsorted([-0.4, 0.4], X[:, 0])]
 SMALL = {
-    "bkernn": {"n_particles": 8, "max_iter": 4, "ridge": 0.01},
+    "bkernn": bkernn(n_particles=8, max_iter=4, ridge=0.01),
     "hkrr": hkrr(n_components=2, n_starts=1, max_iter=3, ridge=1e-3),
     "selection": {"n_permutations": 3, "ridge": 1e-2},
     "rkhs_weighting": {"n_parameters": 30, "instantiation": "gaussian_sign"},
@@ -92,7 +92,7 @@ def test_what_is_not_fitted_says_so(case, tmp_path, fitted):
 
 
 def test_features_without_names_are_numbered(tmp_path):
-    estimator = gpukfl.BKerNNRegressor(8, max_iter=3, random_state=0).fit(X, Y)
+    estimator = gpukfl.BKerNNRegressor(8, **bkernn(max_iter=3, random_state=0)).fit(X, Y)
     assert "x1" in estimator.summary()
     estimator.save(tmp_path / "model")
     assert gpukfl.load(tmp_path / "model").feature_names == ["x0", "x1", "x2"]
@@ -145,14 +145,16 @@ def test_every_class_is_drawn(fitted, case):
 def test_every_target_is_drawn():
     pytest.importorskip("matplotlib")
     both = np.stack([Y, X[:, 2]], axis=1)
-    model = gpukfl.fit(X, both, n_particles=8, max_iter=4, ridge=0.01)
+    model = gpukfl.fit(X, both, **bkernn(n_particles=8, max_iter=4, ridge=0.01))
     assert [ax.get_title() for ax in plot_curves(model)] == ["y 0", "y 1"]
 
 
 def test_a_direction_is_one_curve_of_all_its_particles():
     """Where every particle is along one direction, the curves are all of the prediction."""
     pytest.importorskip("matplotlib")
-    estimator = gpukfl.BKerNNRegressor(12, max_iter=30, random_state=0).fit(X, np.abs(X[:, 0]))
+    estimator = gpukfl.BKerNNRegressor(12, **bkernn(max_iter=30, random_state=0)).fit(
+        X, np.abs(X[:, 0])
+    )
     w = np.zeros((3, 12))
     w[0] = np.linspace(-1.0, 2.0, 12)
     w[1, 3:5] = w[0, 3:5] * 0.5  # nearer to the first direction than to the second
@@ -173,9 +175,22 @@ def test_a_direction_is_one_curve_of_all_its_particles():
     np.testing.assert_allclose(drawn, total - total.mean(), atol=1e-12)
 
 
+@pytest.mark.parametrize("standardize", [True, False])
+def test_units_are_said_where_features_are_scaled(standardize, tmp_path):
+    pytest.importorskip("matplotlib")
+    estimator = gpukfl.BKerNNRegressor(
+        8, **bkernn(max_iter=3, standardize=standardize, random_state=0)
+    )
+    estimator.fit(X, Y).report(tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert ("projections are in standard deviations" in page) == standardize
+    label = plot_curves(estimator).get_xlabel()
+    assert label == "coordinate along it" + (", in standard deviations" if standardize else "")
+
+
 def test_curves_add_up_to_the_prediction_along_a_direction():
     pytest.importorskip("matplotlib")
-    estimator = gpukfl.BKerNNRegressor(12, max_iter=30, ridge=0.05, random_state=0)
+    estimator = gpukfl.BKerNNRegressor(12, **bkernn(max_iter=30, ridge=0.05, random_state=0))
     estimator.fit(X, np.abs(X[:, 0]))
     assert len(estimator.components_) == 1
     t, drawn = plot_curves(estimator).lines[0].get_data()
@@ -206,7 +221,7 @@ def test_tuning_that_was_cut_short_is_said_to_be(fitted, cut):
 def test_noise_is_said_to_be_nothing(tmp_path):
     pytest.importorskip("matplotlib")
     noise = np.random.default_rng(0).standard_normal(N)
-    model = gpukfl.fit(X, noise, n_particles=10, max_iter=10)
+    model = gpukfl.fit(X, noise, **bkernn(n_particles=10, max_iter=10))
     assert model.describe().tuning.chosen["score"] <= 0.0
     before = model.predict(X)
     assert "nothing was found that predicts" in model.summary()

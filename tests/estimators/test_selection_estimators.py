@@ -304,7 +304,13 @@ def test_profiles_are_predictions():
 
 
 def test_a_random_state_repeats_the_fit():
-    options = {"sparsity": "tune", "n_sparsities": 3, "n_subsamples": 2, "n_centers": 40}
+    options = {
+        "sparsity": "tune",
+        "n_sparsities": 3,
+        "n_subsamples": 2,
+        "n_centers": 40,
+        "max_false": 5.0,
+    }
     first, second = (selector(**options).fit(X, Y) for _ in range(2))
     np.testing.assert_array_equal(first.predict(NEW), second.predict(NEW))
     np.testing.assert_array_equal(first.selection_frequencies_, second.selection_frequencies_)

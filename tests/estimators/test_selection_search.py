@@ -23,6 +23,7 @@ from selection_cases import (
 )
 from sklearn.exceptions import ConvergenceWarning
 
+from gpukfl._places import resolve_place
 from gpukfl.estimators import _samples
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators.selection import _base as _selection_base
@@ -292,6 +293,48 @@ def test_tuning_keeps_to_its_time():
     assert len(model.tuning_) == 1
 
 
+@interrupted
+@pytest.mark.parametrize(
+    ("count", "kept", "rows"),
+    [(N, "CONVERGED", [N]), (80, "TIME_LIMIT", [80]), (40, "TIME_LIMIT", [])],
+)
+def test_variables_are_selected_on_the_samples_there_is_time_for(monkeypatch, count, kept, rows):
+    seen, run = [], SelectionProblem.run
+
+    def noting(self, *args, **kwargs):
+        seen.append(self.n)
+        return run(self, *args, **kwargs)
+
+    monkeypatch.setattr(SelectionProblem, "affordable_rows", lambda *_: count)
+    monkeypatch.setattr(_selection_base, "FEWEST_ROWS", 50)
+    monkeypatch.setattr(SelectionProblem, "run", noting)
+    model = selector(max_time=100.0).fit(X, Y)
+    assert (model.status_, seen) == (kept, rows)
+    assert found(model) == (TRUE if rows else list(range(P)))
+    assert model.score(X, Y) > 0.5
+
+
+def test_the_samples_there_is_time_for_are_timed_on_few(monkeypatch):
+    samples = Samples.of(X, Y[:, None], None, labels=False)
+    place = resolve_place("numpy", X, dtype="float64", work=1)
+    problem = SelectionProblem(selector(), samples, place, np.random.RandomState(0))
+    assert problem.affordable_rows(0.01, None) == N
+    assert problem.affordable_rows(0.01, 1e-9) == N  # few enough to be exact
+    monkeypatch.setattr(_selection_problem, "_TIMED_ROWS", 60)
+    assert problem.affordable_rows(0.01, None) == N
+    assert problem.affordable_rows(0.01, 1e9) == N
+    assert problem.affordable_rows(0.01, 1e-9) == 0
+
+
+def test_a_last_fit_without_time_takes_some_samples(monkeypatch):
+    monkeypatch.setattr(_selection_problem, "_HASTY_ROWS", 80)
+    monkeypatch.setattr(_selection_problem, "_HASTY_CENTERS", 30)
+    with pytest.warns(ConvergenceWarning, match="max_time was reached first"):
+        model = selector(max_time=1e-6).fit(X, Y)
+    assert model.centers_.shape[0] == 30
+    assert model.score(NEW, Y_NEW) > 0.2  # of one variable
+
+
 def test_stability_selection_keeps_to_its_time(monkeypatch):
     run, calls = SelectionProblem.run, []
 
@@ -350,9 +393,29 @@ def test_an_interruption_of_permutations_keeps_the_rounds_before(monkeypatch):
         model = selector().fit(X, Y)
     assert (found(model), len(model.rounds_)) == ([1], 1)
     stop, calls[0] = 1, 0
-    with pytest.warns(UserWarning, match="no variable was selected"):
-        model = selector().fit(X, Y)
-    assert (model.status_, model.rounds_, found(model)) == ("INTERRUPTED", [], [])
+    model = selector().fit(X, Y)
+    assert (model.status_, model.rounds_) == ("INTERRUPTED", [])
+    assert_all_variables(model)
+    calls[0] = -20  # after a ridge was tried on five folds
+    model = selector(ridge="auto").fit(X, Y)
+    assert model.status_ == "INTERRUPTED"
+    assert len(model.tuning_) >= 1
+    assert 1 in found(model)
+
+
+def assert_all_variables(model):
+    assert found(model) == list(range(P))
+    np.testing.assert_array_equal(model.beta_, model.anchor_)
+    np.testing.assert_allclose(model.predict(NEW), formula(model, NEW)[:, 0], atol=1e-9)
+
+
+@interrupted
+@pytest.mark.parametrize("name", ["run", "refined"])
+def test_an_interruption_before_anything_is_selected_leaves_all_variables(monkeypatch, name):
+    interrupt_within(monkeypatch, name, 3, 0)
+    model = selector(ridge="auto").fit(X, Y)
+    assert (model.status_, model.tuning_, model.ridge_) == ("INTERRUPTED", [], 0.01)
+    assert_all_variables(model)
 
 
 def interrupt_within(monkeypatch, name, number, after):
@@ -402,7 +465,8 @@ def test_an_interruption_of_stability_selection_is_a_usable_model(monkeypatch, n
     with pytest.warns(ConvergenceWarning, match="interrupted"):
         model = selector(sparsity=0.3, n_subsamples=4).fit(X, Y)
     assert (model.status_, model.selection_frequencies_) == ("INTERRUPTED", None)
-    np.testing.assert_array_equal(model.predict(NEW), expected.predict(NEW))
+    assert found(model) == found(expected)
+    np.testing.assert_array_equal(model.beta_[found(model)], model.anchor_)  # a hasty last fit
 
 
 @pytest.mark.parametrize(("number", "after"), [(1, 0), (2, 1)])

@@ -3,7 +3,7 @@
 import inspect
 
 import pytest
-from brief import hkrr
+from brief import bkernn, hkrr
 from sklearn.base import is_classifier
 from sklearn.datasets import load_wine
 from sklearn.model_selection import StratifiedKFold, cross_val_score
@@ -13,7 +13,7 @@ from gpukfl import estimators
 ESTIMATORS = [getattr(estimators, name) for name in estimators.__all__]
 # Cheap settings, with little or nothing to choose by hold-out
 FEW = {
-    "BKerNNClassifier": {"n_particles": 20, "max_iter": 20, "tol": 1e-2},
+    "BKerNNClassifier": bkernn(n_particles=20, max_iter=20, tol=1e-2),
     "HKRRClassifier": hkrr(ridge=1e-3, n_components=2, n_starts=1, max_iter=20),
     "KernelFeatureSelectorClassifier": {"sparsity": 0.01, "ridge": 1e-2},
     "RKHSWeightingClassifier": {"n_parameters": 200},

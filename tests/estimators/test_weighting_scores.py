@@ -1,5 +1,7 @@
 """Scores on held-out folds: those of refits, and of what was chosen."""
 
+import itertools
+
 import numpy as np
 import pytest
 from sklearn.metrics import r2_score
@@ -9,7 +11,13 @@ from gpukfl import RKHSWeightingClassifier, RKHSWeightingRegressor
 from gpukfl._rows import Rows
 from gpukfl.estimators.weighting._problem import WeightingProblem
 from gpukfl.instantiations import GaussianSign, Stumps
-from gpukfl.methods import cross_validated, fold_sums, least_squares, scored_rows
+from gpukfl.methods import (
+    cross_validated,
+    cross_validated_near,
+    fold_sums,
+    least_squares,
+    scored_rows,
+)
 from gpukfl.operators import FeatureOperator, common_scale
 
 FOLDS = 5
@@ -132,3 +140,29 @@ def test_many_rows_are_scored_on_some_of_them(monkeypatch):
     assert tried == {(200, False), (seen, False), (seen, True)}
     (chosen,) = (trial for trial in model.tuning_ if trial["chosen"])
     assert chosen["score"] == pytest.approx(0.98, abs=0.02)
+
+
+@pytest.mark.parametrize("learner", ["least_squares", "lasso"])
+def test_ridges_are_tried_around_the_best_of_the_fit_before(monkeypatch, learner):
+    X, y = one_hot(3)
+    tried = []
+
+    def noting(sums, solve, ridges, *at):
+        found = (cross_validated_near if at else cross_validated)(sums, solve, ridges, *at)
+        tried.append((len(ridges), *at, found.ridges[found.best]))
+        return found
+
+    for name in ("cross_validated", "cross_validated_near"):
+        monkeypatch.setattr(f"gpukfl.estimators.weighting._problem.{name}", noting)
+    options = {"instantiation": "stumps", "learner": learner, "random_state": 0}
+    model = RKHSWeightingRegressor(310, **options).fit(X, y)
+    assert len(tried) == 5  # four widths, and all parameters
+    (chosen,) = (trial for trial in model.tuning_ if trial["chosen"])
+    assert chosen["score"] == max(trial["score"] for trial in model.tuning_)
+    if learner == "lasso":  # a path from above anyway
+        assert {len(entry) for entry in tried} == {2}
+        return
+    assert [len(entry) for entry in tried] == [2, 3, 3, 3, 3]
+    grid = np.geomspace(1e-9, 1.0, 10)
+    for (*_, before), (_, at, _) in itertools.pairwise(tried[:4]):
+        assert grid[at] == pytest.approx(before)

@@ -17,6 +17,7 @@ from gpukfl.instantiations import GaussianSign, Stumps
 from gpukfl.methods import (
     LassoFits,
     cross_validated,
+    cross_validated_near,
     fold_sums,
     least_squares,
 )
@@ -345,6 +346,30 @@ def test_cross_validation_is_refitting_on_the_rows(on, rng, weighted):
         expected = refitted(case, lambda *rows, r=ridge: formula(*rows, case.G, r))
         assert found.scores[k] == pytest.approx(expected, abs=1e4 * on.eps)
     assert found.best == int(np.argmax(found.scores))
+
+
+def test_ridges_near_one_are_tried_until_the_best_has_neighbours(on_double, rng):
+    sums = Case(on_double, rng).sums()
+    ridges, asked = np.geomspace(1e-9, 1e3, 13).tolist(), []
+
+    def solve(some, ridges):
+        asked.extend(ridges)
+        return least_squares(sums, some, ridges)[0]
+
+    whole = cross_validated(sums, solve, ridges)
+    for at in (0, 1, 6, 11, 12):
+        asked.clear()
+        found = cross_validated_near(sums, solve, ridges, at)
+        first = ridges.index(found.ridges[0])
+        assert found.ridges == ridges[first : first + len(found.ridges)]
+        assert first <= at < first + len(found.ridges)
+        same = whole.scores[first : first + len(found.ridges)]
+        np.testing.assert_allclose(found.scores, same, atol=1e-9)
+        assert [len(one) for one in found.coefs] == [4] * len(found.ridges)
+        assert sorted(asked) == sorted(found.ridges * 4)  # in each fold once
+        best = found.ridges[found.best]
+        assert best not in {found.ridges[0], found.ridges[-1]} - {ridges[0], ridges[-1]}
+    assert found.ridges[found.best] == whole.ridges[whole.best]
 
 
 def test_cross_validation_of_the_lasso(on_double, rng):

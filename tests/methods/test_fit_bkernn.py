@@ -217,6 +217,8 @@ def test_a_large_fit_judges_its_trials_on_a_sample_first(monkeypatch):
         "_sample_system",
         lambda self, *given: seen.append(sampled(self, *given)) or seen[-1],
     )
+    monkeypatch.setattr(_bkernn_problem, "_COLD_FROM", 500)
+    monkeypatch.setattr(_bkernn_problem, "_FEWEST_FIRST", 100)
     model = BKerNNRegressor(**settings).fit(X, y, sample_weight=w)
     judges, first = seen[0][1], seen[1][1]
     assert judges.Y.shape == judges.root_weights.shape == (200, 1)
@@ -234,7 +236,8 @@ def test_a_fit_that_ends_among_its_first_steps_is_solved_on_all_rows(monkeypatch
     from gpukfl.estimators._run import reported_to
     from gpukfl.estimators.bkernn import _problem as _bkernn_problem
 
-    monkeypatch.setattr(_bkernn_problem, "_SAMPLE_FROM", 500)
+    monkeypatch.setattr(_bkernn_problem, "_COLD_FROM", 500)
+    monkeypatch.setattr(_bkernn_problem, "_FEWEST_FIRST", 100)
     monkeypatch.setattr(_bkernn_problem, "_FIRST_SHARE", 2)
     rng = np.random.default_rng(1)
     X = rng.standard_normal((600, 3))

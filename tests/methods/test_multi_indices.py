@@ -11,7 +11,7 @@ from scipy import stats
 from scipy.special import comb, gammaln, logsumexp
 
 from gpukfl.linalg import hermite_table
-from gpukfl.methods import DegreeLaw, MultiIndices, Penalty, draw_tuples, equal_eta
+from gpukfl.methods import DegreeLaw, DerivativePenalty, MultiIndices, draw_tuples, equal_eta
 from gpukfl.methods._multi_indices import (
     _cut,
     _GroupLaw,
@@ -24,7 +24,7 @@ from gpukfl.methods._multi_indices import (
 )
 
 R = 0.33
-PENALTY = Penalty(1e-3, 0.2)
+PENALTY = DerivativePenalty(1e-3, 0.2)
 ETAS = {
     "equal": equal_eta(3, 1.0),
     "one and two": np.array([0.02, 0.9, 0.03]),
@@ -123,7 +123,7 @@ def test_the_mean_of_many_random_kernels_is_the_kernel(eta, law, count):
 def test_the_initial_law_of_the_degree_is_exact(d, rho):
     eta, count = equal_eta(d, R), 20_000
     unit = d ** (-(2 - R) / R)
-    penalty = Penalty(1e-8 * unit, 0.1 * unit)
+    penalty = DerivativePenalty(1e-8 * unit, 0.1 * unit)
     drawn = draw_tuples(count, eta, DegreeLaw(rho), penalty, R, np.random.RandomState(3))
     seen = np.bincount(drawn.degrees, weights=drawn.counts)
     k = np.arange(1, 300)
@@ -145,7 +145,7 @@ def test_the_law_of_two_groups_is_that_of_their_degrees(sizes):
     d1, d2 = sizes
     eta = np.concatenate([np.linspace(0.3, 0.5, d1), np.linspace(0.01, 0.03, d2)])
     count, rho, cut = 40_000, 0.8, 5
-    drawn = draw(count, eta, DegreeLaw(rho, cut=cut), Penalty(1e-3, 0.2))
+    drawn = draw(count, eta, DegreeLaw(rho, cut=cut), DerivativePenalty(1e-3, 0.2))
     seen = np.zeros((cut + 1, cut + 1))
     groups = drawn.tuples[:, :d1].sum(axis=1), drawn.tuples[:, d1:].sum(axis=1)
     np.add.at(seen, groups, drawn.counts)
@@ -209,7 +209,9 @@ def test_every_variable_is_drawn_by_itself_where_there_are_many(law):
     d, count = 100, 2_000  # 5150 tuples of degrees 1 and 2
     eta = equal_eta(d, R)
     unit = d ** (-(2 - R) / R)
-    drawn = draw_tuples(count, eta, law, Penalty(1e-9 * unit, unit), R, np.random.RandomState(0))
+    drawn = draw_tuples(
+        count, eta, law, DerivativePenalty(1e-9 * unit, unit), R, np.random.RandomState(0)
+    )
     squares = (drawn.tuples.max(axis=1) == 2) & (drawn.degrees == 2)
     assert np.count_nonzero(squares) > 0.85 * d
     assert drawn.counts.sum() == count
@@ -289,7 +291,7 @@ def test_a_given_cut_is_of_the_total_degree(eta):
 def test_logarithms_hold_every_law(d, rho):
     eta = equal_eta(d, R)
     unit = d ** (-(2 - R) / R)
-    penalty = Penalty(1e-8 * unit, 0.1 * unit)
+    penalty = DerivativePenalty(1e-8 * unit, 0.1 * unit)
     drawn = draw_tuples(300, eta, DegreeLaw(rho), penalty, R, np.random.RandomState(0))
     assert drawn.counts.sum() == 300
     assert drawn.degrees.min() >= 1
@@ -318,7 +320,7 @@ def test_without_decay_only_degree_one_is_left(d):
 def test_many_dimensions_with_unequal_eta(law):
     eta = np.full(200, 1e-14)
     eta[[7, 150]] = 0.3, 0.2
-    drawn = draw_tuples(500, eta, law, Penalty(1e-12, 1e-9), R, np.random.RandomState(0))
+    drawn = draw_tuples(500, eta, law, DerivativePenalty(1e-12, 1e-9), R, np.random.RandomState(0))
     assert drawn.tuples.shape[1] == 200
     assert np.all(np.isfinite(drawn.scales))
     assert np.all(drawn.scales > 0)
@@ -326,7 +328,7 @@ def test_many_dimensions_with_unequal_eta(law):
 
 @pytest.mark.parametrize("strength", [1e-300, 1e-12, 1e12, 1e300])
 def test_any_strength_is_drawn_with(strength):
-    drawn = draw(50, ETAS["one and two"], DegreeLaw(0.5), Penalty(1e-8, strength))
+    drawn = draw(50, ETAS["one and two"], DegreeLaw(0.5), DerivativePenalty(1e-8, strength))
     assert np.all(np.isfinite(drawn.scales))
     assert np.all(drawn.scales > 0)
 

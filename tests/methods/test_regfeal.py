@@ -20,8 +20,8 @@ from gpukfl._rows import Rows
 from gpukfl.linalg import hermite_table
 from gpukfl.methods import (
     DegreeLaw,
+    DerivativePenalty,
     FirstTurn,
-    Penalty,
     RegFeaL,
     derivative_products,
     draw_tuples,
@@ -315,7 +315,7 @@ def test_first_and_later_regressions_are_those_of_their_tuples(n, m):
         m,
         equal_eta(3, R),
         DegreeLaw(0.4),
-        Penalty(1e-8 * unit, 0.01 * unit),
+        DerivativePenalty(1e-8 * unit, 0.01 * unit),
         R,
         np.random.RandomState(0),
     )

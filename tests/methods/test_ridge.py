@@ -229,3 +229,24 @@ def test_papers_ridge_is_the_largest_norm_over_n(on, rng, budget):
         ridge = paper_ridge(Rows(on.put(X), on.reference), 40.0)
     expected = np.max(np.linalg.norm(X, axis=1)) / 40.0
     assert ridge == pytest.approx(expected, rel=4 * on.eps)
+
+
+def test_loose_solves_are_plain_until_one_is_long(on, rng, monkeypatch):
+    monkeypatch.setattr(_ridge, "DIRECT_UP_TO", 0)
+    ridge = Ridge(on, rng, n=1000, ridge=1e-4)
+    made = []
+    build = type(ridge.kernel).approximate_inverse
+
+    def counted(self, root_weights, shift):
+        made.append(build(self, root_weights, shift))
+        return made[-1]
+
+    monkeypatch.setattr(type(ridge.kernel), "approximate_inverse", counted)
+    short = ridge.system.solve(ridge.kernel, rtol=0.1)
+    assert short.n_iter < _ridge._LONG
+    assert made == []
+    monkeypatch.setattr(_ridge, "_LONG", 2)
+    plain = ridge.system.solve(ridge.kernel, rtol=1e-3)
+    helped = ridge.system.solve(ridge.kernel, rtol=1e-3)
+    assert len(made) == 1
+    assert helped.n_iter < plain.n_iter

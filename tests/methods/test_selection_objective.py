@@ -180,6 +180,18 @@ def test_gradient_by_some_columns_is_part_of_it(on, rng, case, form):
         np.testing.assert_allclose(part, whole[columns], rtol=0, atol=10 * on.eps * np.ptp(whole))
 
 
+@forms
+def test_the_last_point_is_kept(on, rng, form):
+    objective = Problem(on, rng, LAPLACE).objective(form, n_centers=10)
+    point = objective.at(BETA)
+    assert objective.at(BETA.copy()) is point
+    assert objective.at(2.0 * BETA) is not point
+    assert objective.at(BETA) is not point
+    point = objective.at(BETA)
+    objective.focus(BETA)
+    assert (objective.at(BETA) is point) == (form is DenseSelection)  # other centres
+
+
 @cases
 @forms
 @weighted

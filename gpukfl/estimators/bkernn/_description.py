@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from gpukfl.estimators._described import coordinate
 from gpukfl.inspection import (
     Curves,
     Description,
@@ -79,7 +80,7 @@ def _curves(e: Any, names: Names) -> Curves:
         tuple(values for _, values in found.values()),
         names.outputs,
         title="Functions along the learned directions",
-        xlabel="coordinate along it, in standard deviations",
+        xlabel=coordinate(e),
         remark=f"no particle leads along {which}" if missing else "",
     )
 

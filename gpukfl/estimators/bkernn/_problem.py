@@ -38,6 +38,7 @@ _EXACT_BYTES = 48  # per projection: two operators sorted at once, and a precond
 _EXACT_UP_TO = 200_000_000  # projections; beyond, the binned form saves the sorts
 _SAMPLE_FROM, _SAMPLE_SHARE = 300_000, 40  # rows from which one in so many judges trials first
 _FIRST_SHARE, _FIRST_ROWS = 10, 200_000  # one in so many, at most so many, sees the first steps
+_COLD_FROM, _FEWEST_FIRST = 4_000, 1_000  # from random particles; and the fewest that see them
 _PROBE_ROWS = 100_000  # sample on which the binned form's error is estimated
 _THIN_FROM = 2_000_000  # knots in all from which shape functions are thinned by default
 _THIN_TO = 1e-4  # standard deviations of the fit
@@ -138,11 +139,12 @@ class Problem(Data):
         system: RidgeSystem,
         rng: np.random.RandomState,
         count: int,
+        above: int,
         times_ridge: float = 1.0,
     ) -> tuple[Callable[[Array], BrownianKernel], RidgeSystem] | None:
-        """Exact kernel and system of `count` of many rows, None where they are few."""
+        """Exact kernel and system of `count` of the rows, None where there are not so many."""
         n = self.rows.shape[0]
-        if n < _SAMPLE_FROM:
+        if n < above:
             return None
         index = np.sort(rng.choice(n, count, replace=False))
         X = rows_at(self.rows, index)
@@ -198,22 +200,25 @@ class Problem(Data):
         *,
         start: Array | None = None,
         max_iter: int | None = None,
+        times_tol: float = 1.0,
         share: float = 1.0,
         stage: str = "fit",
     ) -> BKerNNFit:
         """Run the method from some particles, in a share of the time."""
         settings, held_out = self.settings, self.watched
-        optimizer = replace(settings.optimizer, max_time=run.left(share))
+        tol = times_tol * settings.optimizer.tol
+        optimizer = replace(settings.optimizer, tol=tol, max_time=run.left(share))
         steps = optimizer.max_iter if max_iter is None else max_iter
         Y, s = self._solved_for()
         system = RidgeSystem(Y, self.ridge(setting), s, rng=rng)
         W = self._first_particles(start, rng)
         # Different rows: those that particles were fitted to judge every trial worse
         n = self.rows.shape[0]
-        sample = self._sample_system(system, rng, n // _SAMPLE_SHARE)
-        few = min(n // _FIRST_SHARE, _FIRST_ROWS)
+        sample = self._sample_system(system, rng, n // _SAMPLE_SHARE, _SAMPLE_FROM)
+        few = min(max(n // _FIRST_SHARE, _FEWEST_FIRST), _FIRST_ROWS)
+        above = _COLD_FROM if start is None else _SAMPLE_FROM
         # The formula's ridge goes with 1/n: fewer rows need a larger one
-        first_system = self._sample_system(system, rng, few, n / max(few, 1))
+        first_system = self._sample_system(system, rng, few, above, n / few)
         if self.constant:
             W, steps = array_namespace(W).zeros_like(W), 0
 

@@ -22,7 +22,11 @@ from gpukfl.penalties import PENALTIES, ConcaveFeature, Penalty
 SHARE = 0.5  # of max_time after which the search has ended
 _FIT_SHARE = 0.9  # after which the steps have ended
 _REACH = 5  # neighbours to each side of the paper's ridge
+_ROWS = 10_000  # that settings are chosen on, at most
 _FOLDS_BELOW = 2_000  # rows below which one hold-out set is too small to choose by
+_LOOSE = 3.0  # times `tol`, where trials end, and a fit of more rows that goes on from them
+_LOOSE_FROM = 200  # rows of a fold: fewer cost no time, and each one's score says much
+_JUDGES = 600  # held-out rows that are enough: no more folds than these take
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +53,7 @@ class Fold:
             run.again(),
             run,
             start=None if start is None else start.W,
+            times_tol=_LOOSE if problem.rows.shape[0] >= _LOOSE_FROM else 1.0,
             share=SHARE,
             stage=f"tune {name_of(setting.penalty)} x{FACTOR**setting.power:.3g}",
         )
@@ -121,7 +126,7 @@ def next_power(scores: dict[int, float], /) -> int | None:
 class BKerNN(Settings):
     """BKerNN with its settings."""
 
-    splits: ClassVar[Splits] = Splits(folds_below=_FOLDS_BELOW, fewest=5)
+    splits: ClassVar[Splits] = Splits(_ROWS, _FOLDS_BELOW, fewest=5, judges=_JUDGES)
 
     def work(self, n: int, d: int, /) -> int:
         """Projections."""
@@ -156,6 +161,7 @@ class BKerNN(Settings):
     def learn(self, problem: Problem, choice: Choice[Setting, Learned], run: Run, /) -> BKerNNFit:
         """Fit all rows; without a step after an interruption."""
         _warn_at_edge(choice.setting.power)
+        goes_on = choice.trial is not None and problem.rows.shape[0] > _ROWS
         fit = problem.fit(
             choice.setting,
             run.rng,
@@ -163,6 +169,7 @@ class BKerNN(Settings):
             start=self._start(choice),
             share=_FIT_SHARE,
             max_iter=0 if choice.stopped else None,
+            times_tol=_LOOSE if goes_on else 1.0,
         )
         return replace(fit, status=Status.INTERRUPTED) if choice.stopped else fit
 

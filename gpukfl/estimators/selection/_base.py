@@ -39,7 +39,13 @@ from gpukfl.estimators._validation import (
 )
 from gpukfl.estimators.kernel_ridge._base import warn_of_solution
 from gpukfl.estimators.selection._problem import Predictor, SelectionProblem, selection_kernel
-from gpukfl.estimators.selection._search import DEFAULT_RIDGE, FEWEST, SelectionSearch, Setting
+from gpukfl.estimators.selection._search import (
+    DEFAULT_RIDGE,
+    FEWEST,
+    FEWEST_ROWS,
+    SelectionSearch,
+    Setting,
+)
 from gpukfl.estimators.selection._selected import SelectedVariables
 from gpukfl.estimators.selection._stability import selection_frequencies, stability_threshold
 from gpukfl.kernels import Kernel
@@ -47,6 +53,7 @@ from gpukfl.methods import Selection
 from gpukfl.operators import KernelOperator
 
 _QUIET = (Status.CONVERGED, Status.STALLED)  # no further progress is where a fit may well end
+_STOPPED = (Status.INTERRUPTED, Status.TIME_LIMIT)
 _SELECT_SHARE = 0.8  # of max_time after which the selection has ended
 
 
@@ -136,26 +143,20 @@ class SelectionBase(SelectedVariables, HostPickled):
         setting, stopped = self._setting(problem, search)
         chosen = search.best if search.trials else None
         if stopped:
-            chosen = max(search.trials, key=lambda trial: trial.score)
-            setting, found = chosen.setting, chosen.learned[0].selection
-            selection = replace(found, status=Status.INTERRUPTED)
+            chosen = search.highest
+            setting = setting if chosen is None else chosen.setting
+            selection = search.selection(problem, Status.INTERRUPTED)
         elif problem.constant:
             selection = Selection(np.zeros(p), Status.CONVERGED)
         else:
-            selection = problem.run(
-                problem.objective(setting.ridge),
-                setting.sparsity,
-                max_time=run.left(_SELECT_SHARE),
-                watch=lambda k, history: run.tell("selection", k, history),
-            )
-        self.selection_frequencies_: Array | None = None
+            selection = self._selected(make, problem, setting, search, run)
+        self.selection_frequencies_: np.ndarray | None = None
         self.stability_threshold_: float | None = None
         if self.n_subsamples and not problem.constant and selection.status in _QUIET:
             selection = self._stable(make, samples, setting, selection, run)
         try:
-            last = problem.fit_selected(
-                selection, setting.ridge, run, hasty=run.is_over(_SELECT_SHARE)
-            )
+            hasty = selection.status is Status.INTERRUPTED or run.is_over(_SELECT_SHARE)
+            last = problem.fit_selected(selection, setting.ridge, run, hasty=hasty)
         except KeyboardInterrupt:  # the quickest fit, which another one ends
             selection = replace(selection, status=Status.INTERRUPTED)
             last = problem.fit_selected(selection, setting.ridge, run, hasty=True)
@@ -163,6 +164,40 @@ class SelectionBase(SelectedVariables, HostPickled):
         self.ridge_ = setting.ridge
         self.path_ = search.path(setting.ridge)
         self.tuning_ = search.report(chosen)
+
+    def _selected(
+        self,
+        make: Callable[[Samples], SelectionProblem],
+        problem: SelectionProblem,
+        setting: Setting,
+        search: SelectionSearch,
+        run: Run,
+    ) -> Selection:
+        """Select on all samples, or on as many as there is time for.
+
+        What is stopped before it has found anything leaves what the search has selected.
+        """
+        try:
+            left, some = run.left(_SELECT_SHARE), problem
+            count = problem.affordable_rows(setting.ridge, left)
+            if count < min(problem.n, FEWEST_ROWS):  # the search has seen as many
+                return search.selection(problem, Status.TIME_LIMIT)
+            if count < problem.n:
+                rows = np.sort(run.rng.choice(problem.n, count, replace=False))
+                some = make(search.samples.taken(rows))
+            found = some.run(
+                some.objective(setting.ridge),
+                setting.sparsity,
+                max_time=left,
+                watch=lambda k, history: run.tell("selection", k, history),
+            )
+        except KeyboardInterrupt:
+            return search.selection(problem, Status.INTERRUPTED)
+        if found.status in _STOPPED and not found.support.any():
+            return search.selection(problem, found.status)
+        if some is not problem and found.status in _QUIET:
+            return replace(found, status=Status.TIME_LIMIT)
+        return found
 
     def _setting(self, problem: SelectionProblem, search: SelectionSearch) -> tuple[Setting, bool]:
         """Give λ and γ, and whether the user interrupted their choice."""
@@ -177,8 +212,6 @@ class SelectionBase(SelectedVariables, HostPickled):
         try:
             search.choose()
         except KeyboardInterrupt:
-            if not search.trials:  # interrupted before anything was selected
-                raise
             return given, True
         return search.best.setting, False
 

@@ -50,7 +50,8 @@ _PARAMETERS = """
     validation_fraction : float, default=0.2
         Held out to choose λ or γ, of at most 1250 samples.
     max_time : float or None, default=None
-        Seconds for tuning and selection; what was found by then is kept.
+        Seconds. Variables are selected on as many samples as there is time for, and what was found
+        by then is kept.
     random_state : int, RandomState or None, default=None
         Draws permutations, centres and splits, on the host.
     backend : {"auto", "numpy", "cupy", "torch"}, default="auto"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -59,8 +60,14 @@ _REFINE_ROWS = 1_000  # samples on which the weights of the last fit are learned
 _FIT_ROWS = 500  # samples on which they, and its kernel, are chosen
 _RIDGE_SHARES = (1.0, 0.1, 0.01)
 _LAST_WORKS = 5  # normal equations of the last fit, and passes of leave-one-out
-_HASTY_CENTERS = 2_000  # of the last fit where there is no time for all
+_MOST_CENTERS = 2_000  # of the last fit where there is no time for all
+_HASTY_ROWS, _HASTY_CENTERS = 10_000, 500  # of one that is to end at once
+_TIMED_ROWS = 2_000  # samples on which works are timed
+_RUN_WORKS = 40  # values and gradients of a selection, and of its thresholds
 _STRETCHES = (0.5, 1.0, 2.0, 4.0)
+
+Some = tuple[Array, Array, Array | None]  # samples, targets and weights
+Candidate = tuple[np.ndarray, Kernel]  # weights (p,), and a kernel of the variables they stretch
 
 
 def selection_kernel(kernel: str | Kernel, /) -> Any:
@@ -130,9 +137,14 @@ class SelectionProblem(Data):
         given = self.kernel, self.X, self.Y, ridge, self.weights
         if wanted == "all" or (wanted == "auto" and n <= _DENSE_UP_TO):
             return DenseSelection(*given)
-        centers = _CENTERS if wanted == "auto" else int(wanted)
+        return FactoredSelection(*given, n_centers=self._n_centers(n), rng=self.rng)
+
+    def _n_centers(self, n: int) -> int:
+        """Centres of the factored form that are asked for and fit the memory."""
+        wanted = self.settings.n_centers
+        centers = _CENTERS if isinstance(wanted, str) else int(wanted)
         fitting = int(_CENTERS_SHARE * available_memory(self.X) // (32 * n))
-        return FactoredSelection(*given, n_centers=max(1, min(centers, fitting)), rng=self.rng)
+        return max(1, min(centers, fitting))
 
     def run(
         self,
@@ -167,6 +179,18 @@ class SelectionProblem(Data):
         gamma = threshold(objective.at(nothing), np.arange(self.p))
         return algorithm.select(objective, gamma, start, watch=watch)
 
+    def affordable_rows(self, ridge: float, max_time: float | None, /) -> int:
+        """Give how many samples the variables can be selected on in some seconds."""
+        if max_time is None or self.n <= _TIMED_ROWS:
+            return self.n
+        X, Y, D = self._some(_TIMED_ROWS)
+        given = self.kernel, X, Y, ridge, D
+        few = FactoredSelection(*given, n_centers=self._n_centers(len(X)), rng=self.rng)
+        begun = time.perf_counter()
+        few.gradient(few.at(np.full(self.p, self.anchor / self.p)))
+        took = max(time.perf_counter() - begun, 1e-9)
+        return min(self.n, int(_TIMED_ROWS * max_time / (_RUN_WORKS * took)))
+
     @property
     def algorithm(self) -> FeatureSelection:
         """Both algorithms with the settings."""
@@ -175,12 +199,14 @@ class SelectionProblem(Data):
         solver = ProjectedGradient(settings.max_iter, settings.tol, first_move=move)
         return FeatureSelection(float(settings.radius), self.anchor, solver)
 
-    def refined(self, objective: SelectionObjective, selection: Selection, /) -> np.ndarray:
+    def refined(
+        self, objective: SelectionObjective, support: np.ndarray, start: np.ndarray, /
+    ) -> np.ndarray:
         """Weights of the selected variables without the penalty, which shrinks them (p,)."""
-        found = self.algorithm.select(objective, 0.0, selection.beta, ~selection.support)
+        found = self.algorithm.select(objective, 0.0, start, ~support)
         if found.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
-        return found.beta if found.beta.any() else selection.beta
+        return found.beta if found.beta.any() else start
 
     def fit_selected(
         self, selection: Selection, ridge: float, run: Run, /, *, hasty: bool
@@ -188,31 +214,40 @@ class SelectionProblem(Data):
         """Fit kernel ridge regression to what was selected.
 
         Weights, kernel and lengthscale are those of the lowest leave-one-out error on some of
-        the samples: the λ that selects well smooths more than the one that predicts well. The
-        weights of a hasty fit are all τ. None where nothing was selected.
+        the samples: the λ that selects well smooths more than the one that predicts well. A hasty
+        fit has all weights at τ, few centres and not too many samples. None where nothing was
+        selected.
         """
         if not selection.support.any():
             return None
-        some = self._some(_REFINE_ROWS)
-        fewer = self._some(_FIT_ROWS)
-        weights = [np.where(selection.support, self.anchor, 0.0)]
+        some, few = self._some(_REFINE_ROWS), self._some(_FIT_ROWS)
+        weights, start = [np.where(selection.support, self.anchor, 0.0)], selection.beta
         for share in () if hasty else _RIDGE_SHARES:
             objective = DenseSelection(self.kernel, *some[:2], share * ridge, some[2])
-            weights.append(self.refined(objective, selection))
-        tried = [(beta, *self._best_kernel(beta, *fewer)) for beta in weights]
-        beta, kernel, _ = min(tried, key=lambda found: found[2])
-        rows = Rows(self._stretched(self.X, beta), self.reference)
+            start = self.refined(objective, selection.support, start)
+            weights.append(start)
+        beta, kernel = self._best_kernel(weights, *few)
+        n_centers = _HASTY_CENTERS if hasty else self._affordable_centers(beta, kernel, run)
+        X, Y, D = self.X, self.Y, self.weights
+        if n_centers <= _HASTY_CENTERS < self.n:
+            X, Y, D = self._some(_HASTY_ROWS)
+            n_centers = _HASTY_CENTERS
+        method = KernelRidge(kernel, n_centers=None if n_centers >= X.shape[0] else n_centers)
+        fit = method.fit(Rows(self._stretched(X, beta), self.reference), Y, D, self.rng)
+        return Predictor(beta, fit, self._importances(fit, beta, *few))
+
+    def _affordable_centers(self, beta: np.ndarray, kernel: Kernel, run: Run) -> int:
+        """Give how many centres of the last fit there is time for; n without a limit."""
+        X, Y, D = self._some(_HASTY_ROWS)
+        rows = Rows(self._stretched(X, beta), self.reference)
 
         def form(q: int) -> None:
-            centers = rows_at(rows, np.sort(self.rng.choice(self.n, q, replace=False)))
+            centers = rows_at(rows, np.sort(self.rng.choice(X.shape[0], q, replace=False)))
             operator = KernelOperator(kernel, rows, centers, keep=True)
-            NystromSystem.of(operator, self.Y, self.weights)
+            NystromSystem.of(operator, Y, D)
 
-        affordable = run.affordable(self.n, form, times=_LAST_WORKS)
-        n_centers = None if affordable == self.n else min(affordable, _HASTY_CENTERS)
-        method = KernelRidge(kernel, n_centers=n_centers)
-        fit = method.fit(rows, self.Y, self.weights, self.rng)
-        return Predictor(beta, fit, self._importances(fit, beta, *fewer))
+        count = run.affordable(self.n, form, times=_LAST_WORKS * self.n / X.shape[0])
+        return count if count == self.n else min(count, _MOST_CENTERS)
 
     def _importances(
         self, fit: KernelRidgeFit, beta: np.ndarray, X: Array, Y: Array, weights: Array | None
@@ -233,7 +268,7 @@ class SelectionProblem(Data):
             rises[variable] = max(error(xp.concat(moved, axis=1)) - base, 0.0)
         return rises / rises.sum() if rises.sum() > 0 else beta / beta.sum()
 
-    def _some(self, count: int) -> tuple[Array, Array, Array | None]:
+    def _some(self, count: int) -> Some:
         """Draw samples, targets and weights of at most `count` samples."""
         xp = array_namespace(self.X)
         index = np.arange(self.n)
@@ -251,22 +286,28 @@ class SelectionProblem(Data):
         return Z * beside(beta[used] ** (1.0 / self.kernel.power), X)
 
     def _best_kernel(
-        self, beta: np.ndarray, X: Array, Y: Array, weights: Array | None
-    ) -> tuple[Kernel, float]:
-        """Kernel and lengthscale of the lowest leave-one-out error, and that error."""
+        self, weights: Sequence[np.ndarray], X: Array, Y: Array, D: Array | None
+    ) -> Candidate:
+        """Weights, and kernel and lengthscale, of the lowest leave-one-out error."""
         xp = array_namespace(X)
-        Z, Y = self._stretched(X, beta), xp.astype(Y, xp.float64)
-        w = None if weights is None else to_host(weights)[:, 0]
-        smooth = Gaussian(median_distance(Z, norm="euclidean", weights=w))
-        kernels = [k.stretched(factor) for k in (self.kernel, smooth) for factor in _STRETCHES]
-        part = folds(Z.shape[0], self.rng)[:1]
+        Y, part = xp.astype(Y, xp.float64), folds(X.shape[0], self.rng)[:1]
+        candidates = [(beta, kernel) for beta in weights for kernel in self._kernels(beta, X, D)]
 
-        def system(kernel: Kernel) -> DenseSystem:
-            return DenseSystem.of(xp.astype(kernel(Z, Z), xp.float64), Y, weights)
+        def system(candidate: Candidate) -> DenseSystem:
+            beta, kernel = candidate
+            Z = self._stretched(X, beta)
+            return DenseSystem.of(xp.astype(kernel(Z, Z), xp.float64), Y, D)
 
-        kernel, path = best_path(
-            kernels,
-            lambda kernel: system(kernel).leave_one_out(RIDGES),
-            lambda kernel: system(kernel).held_out(part, RIDGES),
+        best, _ = best_path(
+            candidates,
+            lambda candidate: system(candidate).leave_one_out(RIDGES),
+            lambda candidate: system(candidate).held_out(part, RIDGES),
         )
-        return kernel, path.lowest
+        return best
+
+    def _kernels(self, beta: np.ndarray, X: Array, D: Array | None) -> list[Kernel]:
+        """Kernels of the variables stretched by their weights."""
+        w = None if D is None else to_host(D)[:, 0]
+        width = median_distance(self._stretched(X, beta), norm="euclidean", weights=w)
+        both = self.kernel, Gaussian(width)
+        return [kernel.stretched(factor) for kernel in both for factor in _STRETCHES]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ FEWEST = 20  # rows with which anything is held out
 RIDGES = (0.1, 0.01, 0.001, 0.0001)
 DEFAULT_RIDGE = 0.01  # the paper's
 
+FEWEST_ROWS = 1_000  # that another selection is worth its time on
 _ROWS = 1_250  # rows that settings are chosen on, at most: the exact form is quick there
 _SHARE = 0.5  # of max_time after which the choice has ended
 _LOWEST = 1e-3  # smallest γ of a path, relative to the largest
@@ -81,7 +82,7 @@ class Fold:
             raise KeyboardInterrupt
         key = selection.support.tobytes()
         if key not in self._known:  # a set of variables is judged once
-            beta = self.problem.refined(objective, selection)
+            beta = self.problem.refined(objective, selection.support, selection.beta)
             self._known[key] = _predicted(objective, beta, self.held_out.X)
         return Learned(selection, self._known[key])
 
@@ -162,6 +163,18 @@ class SelectionSearch:
         fewest = min(n_selected(trial) for trial in good)
         sparse = [trial for trial in good if n_selected(trial) == fewest]
         return min(sparse, key=lambda trial: trial.losses.sum())
+
+    @property
+    def highest(self) -> Trial[Setting, Learned] | None:
+        """The trial with the best score, if there is one."""
+        return max(self.trials, key=lambda trial: trial.score, default=None)
+
+    def selection(self, problem: SelectionProblem, status: Status, /) -> Selection:
+        """Give what the best trial selected first, for want of anything better; else all at τ."""
+        highest = self.highest
+        if highest is None or not highest.learned[0].selection.support.any():
+            return Selection(np.full(problem.p, problem.anchor), status)
+        return replace(highest.learned[0].selection, status=status)
 
     def report(self, chosen: Trial[Setting, Learned] | None, /) -> list[dict[str, Any]]:
         """Say what was tried."""

@@ -177,6 +177,7 @@ class WeightingBase(DirectionProfiles, HostPickled):
             left=lambda: run.left(_FIT_SHARE),
             tell=run.tell,
             validate=bool(search.trials),
+            near=search.best[1] if search.trials else None,
         )
         learned = search.better(last)
         return learned, search.report(learned, last)

@@ -19,10 +19,10 @@ from gpukfl.inspection import (
     Objective,
     Panel,
     Sparsity,
-    Stumps,
+    StumpCurves,
     Tuning,
 )
-from gpukfl.instantiations import Stumps as StumpsInstantiation
+from gpukfl.instantiations import Stumps
 
 _FEATURES = 6  # whose stumps can be told apart
 _REACH = 3.0  # standard deviations of a feature that are drawn
@@ -58,7 +58,7 @@ def describe(e: Any, names: Names, /) -> Description:
 
 
 def _note(e: Any) -> str:
-    if isinstance(e.instantiation_, StumpsInstantiation):
+    if isinstance(e.instantiation_, Stumps):
         return "Stumps of a feature add up to a curve: what they do to the prediction along it."
     return (
         "A profile is the prediction along one direction in which the model varies, through the "
@@ -71,7 +71,7 @@ def _panels(e: Any, names: Names, tuning: Tuning) -> tuple[Panel, ...]:
     steps = () if e.pruning_ is None else e.pruning_
     pruned = tuple((step["n_parameters"], step["degradation"]) for step in steps)
     sizes = np.abs(e.coef_).sum(axis=1)
-    by_stumps = isinstance(e.instantiation_, StumpsInstantiation)
+    by_stumps = isinstance(e.instantiation_, Stumps)
     panels: list[Panel] = [
         Importances(features, importances, "root mean squares of the derivatives"),
         Directions(features, e.components_, importances),
@@ -101,7 +101,7 @@ def _stumps(e: Any, names: Names) -> Curves:
         values.append(features.shapes(X) @ (factors[:, None] * e.coef_[own]))
         labels.append(names.features[feature])
         thresholds.append(e.parameters_[own, 1])
-    return Stumps(
+    return StumpCurves(
         tuple(labels),
         (steps,) * len(labels),
         tuple(values),

@@ -32,7 +32,8 @@ _PARAMETERS = """
     loss : {"squared", "logistic", "hinge"}, default="squared"
         The last two for classes, with "optimal_step" and "sfgd".
     ridge : float or "auto", default="auto"
-        λ, positive. "auto" is chosen by 5 folds.
+        λ, positive. "auto" is chosen by 5 folds, around the best one of the search of an
+        instantiation where there was one (least squares).
     prune : {None, "norm", "bound", "risk", "error"}, default=None
         Prune by Algorithm 5, as long as this is less than `prune_tolerance`: the bound (63) on the
         change of the risk, that of Theorem 8 (64), the change of the training risk (65), or of

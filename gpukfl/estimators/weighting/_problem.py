@@ -26,6 +26,7 @@ from gpukfl.methods import (
     Sums,
     Validated,
     cross_validated,
+    cross_validated_near,
     fold_sums,
     least_squares,
     scored_rows,
@@ -61,6 +62,11 @@ class Learned:
     sums: Sums | None = None  # over them
     validated: Validated | None = None  # with λ as the paper has it
     held_out: HeldOut | None = None
+
+    @property
+    def log_share(self) -> float:
+        """Logarithm of λ of least squares in units of the mean square of the features."""
+        return self.log_ridge - 2.0 * self.operator.log_scale
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,16 +153,18 @@ class WeightingProblem(Data):
         left: Callable[[], float | None] = lambda: None,
         tell: Callable[[str, int, History], None] = lambda *_: None,
         validate: bool = False,
+        near: Learned | None = None,
     ) -> Learned:
         """Learn the coefficients, and the ridge if it is to be chosen.
 
         `late` says whether time is up, `left` how many seconds there are for one descent. With
-        `validate` a given ridge is scored on folds too.
+        `validate` a given ridge is scored on folds too. That of least squares is looked for around
+        the ridge that was best `near`.
         """
         # Folds choose the ridge, calibrate probabilities, and show what the bound is compared with
         validate = validate or self.labels or self.settings.ridge == "auto"
         if self.settings.learner in ON_SUMS:
-            return self._learn_on_sums(operator, late, tell, validate)
+            return self._learn_on_sums(operator, late, tell, validate, near)
         return self._descend(operator, left, tell, validate)
 
     def _learn_on_sums(
@@ -165,6 +173,7 @@ class WeightingProblem(Data):
         late: Callable[[], bool],
         tell: Callable[..., None],
         validate: bool,
+        near: Learned | None,
     ) -> Learned:
         begun, history = time.perf_counter(), History()
         folds = self.drawn_folds if validate else np.zeros(self.n, dtype=np.int8)
@@ -181,7 +190,8 @@ class WeightingProblem(Data):
         validated, chosen = None, ridges[len(ridges) // 2]
         if sum(one.count > 0 for one in sums.folds) > 1:
             try:
-                validated = cross_validated(sums, solve, ridges)
+                validated = self._validated(sums, solve, ridges, near)
+                ridges = validated.ridges
                 chosen = ridges[validated.best]
             except KeyboardInterrupt:
                 status = Status.INTERRUPTED
@@ -205,6 +215,15 @@ class WeightingProblem(Data):
             validated=_in_units(validated, unit),
             held_out=held_out,
         )
+
+    def _validated(
+        self, sums: FoldSums, solve: _Learner, ridges: list[float], near: Learned | None
+    ) -> Validated:
+        """Score all ridges, or those around the best one of another fit."""
+        if near is None or near.validated is None or self.settings.learner == "lasso":
+            return cross_validated(sums, solve, ridges)
+        gaps = np.abs(np.log(ridges) - near.log_share)
+        return cross_validated_near(sums, solve, ridges, int(gaps.argmin()))
 
     def _ridges(self, operator: FeatureOperator, whole: Sums) -> tuple[list[float], float]:
         """Give ridges for the scaled features, and the logarithm of their unit."""
@@ -410,6 +429,9 @@ class _LassoOnSums:
         if self.fits.interrupted:
             self.status = Status.INTERRUPTED
         return A
+
+
+_Learner = _LeastSquares | _LassoOnSums
 
 
 def _in_units(validated: Validated | None, log_unit: float) -> Validated | None:

@@ -50,7 +50,8 @@ class InstantiationSearch:
         for candidate in found:
             instantiation = candidate.resolved(d)
             W = instantiation.draw(count, d, np.random.RandomState(seed))
-            learned = problem.learn(problem.operator(instantiation, W), validate=True)
+            operator = problem.operator(instantiation, W)
+            learned = problem.learn(operator, validate=True, near=self._latest)
             if learned.validated is not None:
                 self.trials.append((instantiation, learned))
                 self.run.tell(
@@ -61,6 +62,11 @@ class InstantiationSearch:
             if self.trials and self.run.is_over(_SHARE):
                 break
         return self.best[0]
+
+    @property
+    def _latest(self) -> Learned | None:
+        """The last trial, whose ridge is a good guess for that of the next one."""
+        return self.trials[-1][1] if self.trials else None
 
     def parameters(self, instantiation: Instantiation) -> np.ndarray:
         """Draw the parameters of the fit: those of the best trial, and as many as are missing."""
