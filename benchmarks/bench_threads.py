@@ -27,7 +27,7 @@ from common import (
     write_json,
 )
 
-from gpukfl.solvers import ProximalGradient
+from gpukfl.solvers import LBFGS, ProximalGradient
 
 VARIABLES = (
     "OMP_NUM_THREADS",
@@ -50,7 +50,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "n_particles": 50,
         "optimizer": ProximalGradient("auto", 60, 0.0),
     },
-    "hkrr": {"n_components": 2, "max_iter": 2},
+    "hkrr": {"n_components": 2, "optimizer": LBFGS(max_iter=2, tol=1e-4)},
     "selection": {"ridge": 1e-3, "sparsity": 1e-3, "max_iter": 3},
     "rkhs_weighting": {},
     "regfeal": {
