@@ -7,6 +7,7 @@ from gpukfl.estimators.bkernn._base import _OPTIMIZER
 from gpukfl.estimators.bkernn._problem import Knots
 from gpukfl.estimators.hkrr import Centers
 from gpukfl.estimators.hkrr._base import OPTIMIZERS
+from gpukfl.methods import DegreeLaw, Reweighting
 from gpukfl.penalties import PENALTIES
 
 
@@ -48,4 +49,19 @@ def hkrr(**options):
     if centers:
         fields = {names[name]: value for name, value in centers.items()}
         options["n_centers"] = Centers(options.pop("n_centers", "auto"), **fields)
+    return placed(options)
+
+
+def regfeal(**options):
+    """Parameters of RegFeaL, with fields of its optimiser, and laws of the degrees, among them."""
+    names = {"n_iter": "n_iter", "sparsity_exponent": "exponent", "over_c": "over_c"}
+    fields = {names[name]: value for name, value in _moved(options, tuple(names)).items()}
+    if fields:
+        options["optimizer"] = Reweighting(**fields)
+    largest = options.pop("max_degree", None)
+    decay = options.pop("degree_decay", None)
+    if decay is not None and "degrees" not in options:
+        options["degrees"] = decay
+    if largest is not None:
+        options["degrees"] = DegreeLaw(largest=largest)
     return placed(options)

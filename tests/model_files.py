@@ -7,7 +7,7 @@ import zipfile
 
 import numpy as np
 import pandas as pd
-from brief import bkernn, hkrr
+from brief import bkernn, hkrr, regfeal
 
 import gpukfl
 from gpukfl._archive import Archive, write_archive
@@ -28,12 +28,14 @@ SMALL = {
     "hkrr": hkrr(n_components=1, n_starts=1, max_iter=3, ridge=1e-3),
     "selection": {"n_permutations": 3, "ridge": 1e-2},
     "rkhs_weighting": {"n_parameters": 30},
-    "regfeal": {
-        "n_random_features": 40,
-        "n_iter": 2,
-        "degree_decay": 0.3,
-        "strength": 0.1,
-    },
+    "regfeal": regfeal(
+        **{
+            "n_random_features": 40,
+            "n_iter": 2,
+            "degree_decay": 0.3,
+            "strength": 0.1,
+        }
+    ),
 }
 EVERYWHERE = {
     "one target": (X, Y, {}),

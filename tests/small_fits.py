@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from brief import bkernn, hkrr
+from brief import bkernn, hkrr, regfeal
 from sklearn.base import clone, is_classifier
 from sklearn.linear_model import LinearRegression
 
@@ -58,19 +58,21 @@ _WEIGHTINGS = {
 _BKERNN = bkernn(n_particles=8, max_iter=20, random_state=0)
 _HKRR = {"n_starts": 1, "n_components": 2, "n_centers": 30, "random_state": 0, "max_iter": 2}
 _SELECTION = {"n_permutations": 3, "ridge": 0.01, "random_state": 0}
-_REGFEAL = {
-    "n_random_features": 50,
-    "n_iter": 2,
-    "max_degree": 3,
-    "strength": 0.1,
-    "random_state": 0,
-}
+_REGFEAL = regfeal(
+    **{
+        "n_random_features": 50,
+        "n_iter": 2,
+        "max_degree": 3,
+        "strength": 0.1,
+        "random_state": 0,
+    }
+)
 _TUNED = {
     "bkernn": bkernn(n_particles=4, max_iter=2),
     "hkrr": hkrr(max_iter=1, n_starts=1, n_components=2, n_centers=20),
     "selection": {"n_permutations": 3},
     "rkhs_weighting": {"n_parameters": 20},
-    "regfeal": {"n_random_features": 20, "n_iter": 1, "max_degree": 3},
+    "regfeal": regfeal(**{"n_random_features": 20, "n_iter": 1, "max_degree": 3}),
 }
 
 CASES = {

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from brief import bkernn, hkrr
+from brief import bkernn, hkrr, regfeal
 from fit_cases import FRAME, N, X, Y
 from sklearn.base import clone
 from toy_method import RidgeClassifier, RidgeRegressor
@@ -25,7 +25,7 @@ METHODS = {
     "selection": ({"ridge": 0.01, "sparsity": 0.3}, 1e-6),
     "rkhs_weighting": ({"n_parameters": 40, "instantiation": "stumps", "ridge": 1e-3}, 1e-6),
     "regfeal": (
-        {"n_random_features": 60, "degree_decay": 0.3, "strength": 0.1, "retrain": None},
+        regfeal(**{"n_random_features": 60, "degree_decay": 0.3, "strength": 0.1, "retrain": None}),
         1e-6,
     ),
     "toy": ({}, 1e-6),

@@ -4,7 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
-from brief import hkrr
+from brief import hkrr, regfeal
 from sklearn.exceptions import ConvergenceWarning
 
 import gpukfl
@@ -16,7 +16,7 @@ SMALL = {
     "hkrr": hkrr(n_centers=50, max_iter=20),
     "selection": {},
     "rkhs_weighting": {"n_parameters": 200},
-    "regfeal": {"n_random_features": 100, "n_iter": 2},
+    "regfeal": regfeal(**{"n_random_features": 100, "n_iter": 2}),
 }
 
 

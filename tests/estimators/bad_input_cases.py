@@ -54,7 +54,7 @@ def kernel_classifier(**options):
 
 
 def hkrr_classifier(**options):
-    return HKRRClassifier(**hkrr(**options).get_params())
+    return HKRRClassifier(**hkrr(**options).get_params(deep=False))
 
 
 def selector(**options):
@@ -77,13 +77,12 @@ def weighting_classifier(**options):
 
 def regfeal(**options):
     few = {"n_random_features": 10, "degree_decay": 0.3, "strength": 0.1, "n_iter": 2}
-    return RegFeaLRegressor(
-        **{**few, "retrain": None, "standardize": False, "random_state": 0, **options}
-    )
+    few |= {"retrain": None, "standardize": False, "random_state": 0}
+    return RegFeaLRegressor(**brief.regfeal(**{**few, **options}))
 
 
 def regfeal_classifier(**options):
-    return RegFeaLClassifier(**{**regfeal().get_params(), **options})
+    return RegFeaLClassifier(**regfeal(**options).get_params(deep=False))
 
 
 MAKERS = [regressor, brownian_ridge, kernel_ridge, hkrr, selector, weighting, regfeal]

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from brief import bkernn, hkrr
+from brief import bkernn, hkrr, regfeal
 from sklearn.base import clone, is_classifier
 
 import gpukfl
@@ -161,8 +161,8 @@ ESTIMATORS = [
     gpukfl.RKHSWeightingRegressor(30, **FAST),
     gpukfl.RKHSWeightingClassifier(30, **FAST),
     gpukfl.RKHSWeightingRegressor(30, learner="optimal_step", **FAST),
-    gpukfl.RegFeaLRegressor(60, n_iter=2, **FAST),
-    gpukfl.RegFeaLClassifier(60, n_iter=2, **FAST),
+    gpukfl.RegFeaLRegressor(60, **regfeal(n_iter=2, **FAST)),
+    gpukfl.RegFeaLClassifier(60, **regfeal(n_iter=2, **FAST)),
 ]
 WEIGHTS = np.random.default_rng(5).uniform(0.2, 3.0, N)
 
@@ -224,7 +224,7 @@ SMALL = {
     "hkrr": hkrr(n_starts=1, max_iter=5),
     "selection": {},
     "rkhs_weighting": {"n_parameters": 30},
-    "regfeal": {"n_random_features": 60, "n_iter": 2},
+    "regfeal": regfeal(**{"n_random_features": 60, "n_iter": 2}),
 }
 
 

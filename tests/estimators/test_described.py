@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from brief import bkernn, hkrr
+from brief import bkernn, hkrr, regfeal
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
@@ -29,7 +29,7 @@ SMALL = {
     "hkrr": hkrr(n_components=2, n_starts=1, max_iter=3, ridge=1e-3),
     "selection": {"n_permutations": 3, "ridge": 1e-2},
     "rkhs_weighting": {"n_parameters": 30, "instantiation": "gaussian_sign"},
-    "regfeal": {"n_random_features": 40, "n_iter": 2, "max_degree": 3, "strength": 0.1},
+    "regfeal": regfeal(**{"n_random_features": 40, "n_iter": 2, "max_degree": 3, "strength": 0.1}),
 }
 CASES = [(method, task) for method in SMALL for task in ("regression", "classification")]
 

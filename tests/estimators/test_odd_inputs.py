@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from brief import bkernn, hkrr
+from brief import bkernn, hkrr, regfeal
 from scipy import sparse
 
 import gpukfl
@@ -32,7 +32,7 @@ ESTIMATORS = {
     "HKRR": HKRRRegressor(1, **hkrr(n_starts=1, max_iter=2, ridge=1e-3)),
     "selection": KernelFeatureSelector(n_permutations=2, ridge=0.01),
     "weighting": RKHSWeightingRegressor(10),
-    "RegFeaL": RegFeaLRegressor(20, n_iter=1, degree_decay=0.3, strength=0.1),
+    "RegFeaL": RegFeaLRegressor(20, **regfeal(n_iter=1, degree_decay=0.3, strength=0.1)),
     "kernel ridge": KernelRidgeRegressor(ridge=1e-3),
     "Brownian": BrownianKernelRidge(),
 }

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from brief import bkernn, hkrr
+from brief import bkernn, hkrr, regfeal
 
 import gpukfl
 from gpukfl import (
@@ -39,7 +39,7 @@ MAKERS = {
     "selection": lambda **o: KernelFeatureSelector(sparsity=0.01, ridge=1e-3, random_state=0, **o),
     "weighting": lambda **o: RKHSWeightingRegressor(200, random_state=0, **o),
     "regfeal": lambda **o: RegFeaLRegressor(
-        200, degree_decay=0.3, strength=0.01, n_iter=3, random_state=0, **o
+        200, **regfeal(degree_decay=0.3, strength=0.01, n_iter=3, random_state=0, **o)
     ),
 }
 every = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
