@@ -27,6 +27,7 @@ from common import (
     write_json,
 )
 
+from gpukfl.methods import Reweighting
 from gpukfl.solvers import LBFGS, ProximalGradient
 
 VARIABLES = (
@@ -55,10 +56,10 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "rkhs_weighting": {},
     "regfeal": {
         "n_random_features": 300,
-        "degree_decay": 0.5,
+        "degrees": 0.5,
         "strength": 0.01,
         "ridge": 1e-3,
-        "n_iter": 3,
+        "optimizer": Reweighting(3),
     },
 }
 

@@ -13,6 +13,7 @@ import gpukfl
 from gpukfl._archive import Archive, write_archive
 from gpukfl.instantiations import GaussianSign, RandomKitchenSinks, Stumps
 from gpukfl.kernels import Brownian, Gaussian, GaussianMixture, Linear, Matern52
+from gpukfl.methods import DegreeLaw
 
 RNG = np.random.default_rng(7)
 X = RNG.uniform(-1, 1, (60, 3))
@@ -77,9 +78,13 @@ OF_ONE = {
         "sinks": (X, Y, {"instantiation": RandomKitchenSinks(GaussianSign())}),
     },
     "regfeal": {
-        "tuned": (X, Y, {"degree_decay": "auto", "strength": "auto"}),
+        "tuned": (X, Y, {"degrees": "auto", "strength": "auto"}),
         "Hermite": (X, Y, {"retrain": None}),
-        "variables": (X, THREE, {"selection": "variables", "max_degree": 3, "clip": 4.0}),
+        "variables": (
+            X,
+            THREE,
+            {"selection": "variables", "degrees": DegreeLaw(largest=3), "clip": 4.0},
+        ),
     },
 }
 CASES = {

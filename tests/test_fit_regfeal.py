@@ -1,6 +1,5 @@
 """`gpukfl.fit` with RegFeaL, its models, their files, and the command line."""
 
-from brief import regfeal
 import contextlib
 import pickle
 import re
@@ -9,6 +8,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from brief import regfeal
 from interruption import interrupt
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import Ridge

@@ -1,9 +1,9 @@
 """RegFeaL estimators: what they learn, weights and symmetries, far rows, odd data."""
 
-from brief import regfeal
 import numpy as np
 import pandas as pd
 import pytest
+from brief import regfeal
 from near_copies import near_copies
 from regfeal_cases import (
     DIRECTIONS,

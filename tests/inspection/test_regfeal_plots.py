@@ -1,10 +1,10 @@
 """Pictures of RegFeaL show what the model holds."""
 
-from brief import regfeal
 import warnings
 
 import numpy as np
 import pytest
+from brief import regfeal
 from pictures import panels
 
 import gpukfl
