@@ -434,3 +434,26 @@ def test_progress_is_printed(capsys):
     lines = capsys.readouterr().err.splitlines()
     assert sum(line.startswith("fit: iteration") for line in lines) == 2
     assert sum(line.startswith("tune degree decay 0.4, strength") for line in lines) >= 2
+
+
+def test_ways_that_fall_behind_see_fewer_rows(monkeypatch):
+    seen = []
+    errors_of_directions(
+        monkeypatch, lambda _, learned: seen.append(learned.retrained) or (0.9, 0.1)[len(seen) > 5]
+    )
+    model = regressor(retrain="kernel_ridge").fit(X, Y)
+    ways = [trial for trial in model.tuning_ if trial["prediction"] != "Hermite features"]
+    assert len(seen) == 5 * len(ways)  # as good as the best, each
+    seen.clear()
+    errors_of_directions(
+        monkeypatch, lambda _, learned: seen.append(learned.retrained) or (0.1, 0.9)[len(seen) > 5]
+    )
+    regressor(retrain="kernel_ridge").fit(X, Y)
+    assert len(seen) == 5 + len(ways) - 1
+
+
+def test_what_is_given_is_retrained_on_without_time_to_look():
+    with pytest.warns(ConvergenceWarning, match="max_time was reached first"):
+        model = regressor(retrain="kernel_ridge", max_time=1e-6).fit(X, Y)
+    assert model.tuning_ == []
+    assert len(model.retrain_components_) == model.n_effective_features_
