@@ -70,9 +70,12 @@ def measure_fit(
 ) -> dict[str, Any]:
     """One fit of the estimator, in a process of its own."""
     from gpukfl import RegFeaLRegressor, feature_score
+    from gpukfl.methods import Reweighting
 
     warnings.filterwarnings("ignore", category=UserWarning)
-    settings = {"random_state": 0, "backend": backend, **settings}
+    optimizer = Reweighting(settings["n_iter"])
+    settings = {name: value for name, value in settings.items() if name != "n_iter"}
+    settings |= {"random_state": 0, "backend": backend, "optimizer": optimizer}
     X, y = draw_data(n, d, 1, dtype, target)
     RegFeaLRegressor(50, **settings).fit(X[:300], y[:300])  # compiles
     begun, spent = time.perf_counter(), time.process_time()
@@ -100,7 +103,7 @@ def measure_fit(
     }
 
 
-FIXED = {"degree_decay": DECAY, "strength": STRENGTH, "n_iter": N_ITER}
+FIXED = {"degrees": DECAY, "strength": STRENGTH, "n_iter": N_ITER}
 FITS: dict[str, dict[str, Any]] = {
     "ρ and μ given, Hermite features": {**FIXED, "retrain": None},
     "ρ and μ given, then kernel ridge": FIXED,

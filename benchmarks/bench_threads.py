@@ -27,7 +27,8 @@ from common import (
     write_json,
 )
 
-from gpukfl.solvers import ProjectedGradient, ProximalGradient
+from gpukfl.methods import Reweighting
+from gpukfl.solvers import LBFGS, ProjectedGradient, ProximalGradient
 
 VARIABLES = (
     "OMP_NUM_THREADS",
@@ -50,15 +51,15 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "n_particles": 50,
         "optimizer": ProximalGradient("auto", 60, 0.0),
     },
-    "hkrr": {"n_components": 2, "max_iter": 2},
+    "hkrr": {"n_components": 2, "optimizer": LBFGS(max_iter=2, tol=1e-4)},
     "selection": {"ridge": 1e-3, "sparsity": 1e-3, "optimizer": ProjectedGradient(max_iter=3)},
     "rkhs_weighting": {},
     "regfeal": {
         "n_random_features": 300,
-        "degree_decay": 0.5,
+        "degrees": 0.5,
         "strength": 0.01,
         "ridge": 1e-3,
-        "n_iter": 3,
+        "optimizer": Reweighting(3),
     },
 }
 

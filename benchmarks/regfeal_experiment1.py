@@ -43,6 +43,7 @@ from sklearn.metrics import r2_score
 from sklearn.model_selection import KFold
 
 from gpukfl import KernelRidgeRegressor, RegFeaLRegressor, feature_score
+from gpukfl.methods import Reweighting
 
 # Variables or features, target, noise, tuples
 SETTINGS = {
@@ -92,8 +93,7 @@ class Cell:
         return RegFeaLRegressor(
             self.tuples or tuples,
             selection=selection,
-            sparsity_exponent=EXPONENT,
-            n_iter=N_ITER,
+            optimizer=Reweighting(N_ITER, EXPONENT),
             standardize=False,
             random_state=0,
             backend=self.backend,

@@ -150,7 +150,7 @@ def polynomials(args: argparse.Namespace) -> list[dict[str, Any]]:
         for name, degree in (("degree_decay", None), ("max_degree", DEGREE)):
             model = RegFeaLRegressor(
                 count,
-                max_degree=degree,
+                degrees="auto" if degree is None else DegreeLaw(largest=degree),
                 random_state=0,
                 backend=args.backend,
                 retrain=None,

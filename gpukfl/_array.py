@@ -77,6 +77,7 @@ def take(x: Array, index: np.ndarray | slice, /) -> Array:
     """Give rows of `x` at host indices, in any order; of NumPy also a slice."""
     if isinstance(x, np.ndarray):
         return x[index]
+    assert not isinstance(index, slice)
     xp = array_namespace(x)
     return xp.take(x, xp.asarray(index, **index_like(x)), axis=0)
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from gpukfl._checks import check_number
 from gpukfl._columns import numeric_frame
 from gpukfl._model import Model
 from gpukfl._places import Backend
@@ -17,7 +18,7 @@ from gpukfl._registry import METHODS, TASKS
 from gpukfl._target import read_target, target_name
 from gpukfl.estimators._run import Report, reported_to
 from gpukfl.estimators._threads import few_threads
-from gpukfl.estimators._validation import check_container, check_number
+from gpukfl.estimators._validation import check_container
 from gpukfl.penalties import PENALTIES, Penalty
 
 

@@ -44,7 +44,7 @@ _MODEL: dict[str, Declared] = {  # beside the estimator, its tuning, and what na
 def _records() -> dict[str, Any]:
     """Give the classes of values that a file may hold, by name: those of the methods too."""
     kinds = [row.of(task) for row in METHODS.values() for task in TASKS]
-    own = [value for kind in kinds for value in getattr(kind, "_values", ())]
+    own = [value for kind in kinds for value in kind._values]  # type: ignore[attr-defined]
     return {c.__name__: c for c in [*_LEARNED, *_KERNELS, *_INSTANTIATIONS, *own]}
 
 

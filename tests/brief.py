@@ -5,8 +5,11 @@ from dataclasses import replace
 from gpukfl import Backend
 from gpukfl.estimators.bkernn._base import _OPTIMIZER
 from gpukfl.estimators.bkernn._problem import Knots
+from gpukfl.estimators.hkrr import Centers
+from gpukfl.estimators.hkrr._base import OPTIMIZERS
 from gpukfl.estimators.selection import Path, Permutations, Stability, Weights
 from gpukfl.estimators.weighting._settings import LEARNERS, Pruning
+from gpukfl.methods import DegreeLaw, Reweighting
 from gpukfl.penalties import PENALTIES
 from gpukfl.solvers import ProjectedGradient
 
@@ -70,4 +73,33 @@ def selection(**options):
     optimizer = _moved(options, ("max_iter", "tol"))
     if optimizer:
         options["optimizer"] = ProjectedGradient(**optimizer)
+    return placed(options)
+
+
+def hkrr(**options):
+    """Parameters of HKRR, with fields of its optimiser and centres among them."""
+    steps = _moved(options, ("max_iter", "tol"))
+    name = options.get("optimizer", "lbfgs")
+    if steps and name in OPTIMIZERS:
+        options["optimizer"] = OPTIMIZERS[name](**{"max_iter": 100, "tol": 1e-4, **steps})
+    names = {"refit_centers": "refit", "center_selection": "selection"}
+    centers = _moved(options, tuple(names))
+    if centers:
+        fields = {names[name]: value for name, value in centers.items()}
+        options["n_centers"] = Centers(options.pop("n_centers", "auto"), **fields)
+    return placed(options)
+
+
+def regfeal(**options):
+    """Parameters of RegFeaL, with fields of its optimiser, and laws of the degrees, among them."""
+    names = {"n_iter": "n_iter", "sparsity_exponent": "exponent", "over_c": "over_c"}
+    fields = {names[name]: value for name, value in _moved(options, tuple(names)).items()}
+    if fields:
+        options["optimizer"] = Reweighting(**fields)
+    largest = options.pop("max_degree", None)
+    decay = options.pop("degree_decay", None)
+    if decay is not None and "degrees" not in options:
+        options["degrees"] = decay
+    if largest is not None:
+        options["degrees"] = DegreeLaw(largest=largest)
     return placed(options)

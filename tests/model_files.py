@@ -7,12 +7,13 @@ import zipfile
 
 import numpy as np
 import pandas as pd
-from brief import bkernn, selection, weighting
+from brief import bkernn, hkrr, regfeal, selection, weighting
 
 import gpukfl
 from gpukfl._archive import Archive, write_archive
 from gpukfl.instantiations import GaussianSign, RandomKitchenSinks, Stumps
 from gpukfl.kernels import Brownian, Gaussian, GaussianMixture, Linear, Matern52
+from gpukfl.methods import DegreeLaw
 
 RNG = np.random.default_rng(7)
 X = RNG.uniform(-1, 1, (60, 3))
@@ -25,15 +26,17 @@ CONSTANT = np.full(60, 2.5)
 
 SMALL = {
     "bkernn": bkernn(n_particles=6, max_iter=3, ridge=0.01),
-    "hkrr": {"n_components": 1, "n_starts": 1, "max_iter": 3, "ridge": 1e-3},
+    "hkrr": hkrr(n_components=1, n_starts=1, max_iter=3, ridge=1e-3),
     "selection": selection(n_permutations=3, ridge=1e-2),
     "rkhs_weighting": {"n_parameters": 30},
-    "regfeal": {
-        "n_random_features": 40,
-        "n_iter": 2,
-        "degree_decay": 0.3,
-        "strength": 0.1,
-    },
+    "regfeal": regfeal(
+        **{
+            "n_random_features": 40,
+            "n_iter": 2,
+            "degree_decay": 0.3,
+            "strength": 0.1,
+        }
+    ),
 }
 EVERYWHERE = {
     "one target": (X, Y, {}),
@@ -54,10 +57,10 @@ OF_ONE = {
         "W = 0": (X, Y, {"ridge": 1e6}),
     },
     "hkrr": {
-        "tuned": (X, Y, {"ridge": "tune", "n_components": "auto", "max_iter": 2}),
+        "tuned": (X, Y, hkrr(ridge="tune", n_components="auto", max_iter=2)),
         "kernels": (X, Y, {"kernel": KERNEL}),
         "mixture": (X, Y, {"kernel": GaussianMixture(rates=(0.1, 3.0))}),
-        "pivoted": (X, Y, {"n_centers": 20, "center_selection": "pivoted"}),
+        "pivoted": (X, Y, hkrr(n_centers=20, center_selection="pivoted")),
     },
     "selection": {
         "tuned": (X, Y, selection(sparsity="tune", ridge="tune", n_sparsities=3)),
@@ -75,9 +78,13 @@ OF_ONE = {
         "sinks": (X, Y, {"instantiation": RandomKitchenSinks(GaussianSign())}),
     },
     "regfeal": {
-        "tuned": (X, Y, {"degree_decay": "auto", "strength": "auto"}),
+        "tuned": (X, Y, {"degrees": "auto", "strength": "auto"}),
         "Hermite": (X, Y, {"retrain": None}),
-        "variables": (X, THREE, {"selection": "variables", "max_degree": 3, "clip": 4.0}),
+        "variables": (
+            X,
+            THREE,
+            {"selection": "variables", "degrees": DegreeLaw(largest=3), "clip": 4.0},
+        ),
     },
 }
 CASES = {

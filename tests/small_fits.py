@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from brief import bkernn
+from brief import bkernn, hkrr, regfeal
 from sklearn.base import clone, is_classifier
 from sklearn.linear_model import LinearRegression
 
@@ -57,21 +57,23 @@ _WEIGHTINGS = {
     "sfgd": _SIGNS,
 }
 _BKERNN = bkernn(n_particles=8, max_iter=20, random_state=0)
-_HKRR = {"max_iter": 2, "n_starts": 1, "n_components": 2, "n_centers": 30, "random_state": 0}
+_HKRR = {"n_starts": 1, "n_components": 2, "n_centers": 30, "random_state": 0, "max_iter": 2}
 _SELECTION = {"sparsity": Permutations(3), "ridge": 0.01, "random_state": 0}
-_REGFEAL = {
-    "n_random_features": 50,
-    "n_iter": 2,
-    "max_degree": 3,
-    "strength": 0.1,
-    "random_state": 0,
-}
+_REGFEAL = regfeal(
+    **{
+        "n_random_features": 50,
+        "n_iter": 2,
+        "max_degree": 3,
+        "strength": 0.1,
+        "random_state": 0,
+    }
+)
 _TUNED = {
     "bkernn": bkernn(n_particles=4, max_iter=2),
-    "hkrr": {"max_iter": 1, "n_starts": 1, "n_components": 2, "n_centers": 20},
+    "hkrr": hkrr(max_iter=1, n_starts=1, n_components=2, n_centers=20),
     "selection": {"sparsity": Permutations(3)},
     "rkhs_weighting": {"n_parameters": 20},
-    "regfeal": {"n_random_features": 20, "n_iter": 1, "max_degree": 3},
+    "regfeal": regfeal(**{"n_random_features": 20, "n_iter": 1, "max_degree": 3}),
 }
 
 CASES = {
@@ -92,9 +94,9 @@ CASES = {
     "bkernn": Case(gpukfl.BKerNNRegressor(**_BKERNN), Y),
     "bkernn, early stopping": Case(gpukfl.BKerNNRegressor(early_stopping=True, **_BKERNN), Y),
     "bkernn, classes": Case(gpukfl.BKerNNClassifier(**_BKERNN), THREE),
-    "hkrr": Case(gpukfl.HKRRRegressor(**_HKRR), Y),
-    "hkrr, varpro": Case(gpukfl.HKRRRegressor(optimizer="varpro", ridge=1e-3, **_HKRR), Y),
-    "hkrr, classes": Case(gpukfl.HKRRClassifier(ridge=1e-3, **_HKRR), THREE),
+    "hkrr": Case(gpukfl.HKRRRegressor(**hkrr(**_HKRR)), Y),
+    "hkrr, varpro": Case(gpukfl.HKRRRegressor(**hkrr(optimizer="varpro", ridge=1e-3, **_HKRR)), Y),
+    "hkrr, classes": Case(gpukfl.HKRRClassifier(**hkrr(ridge=1e-3, **_HKRR)), THREE),
     "selection": Case(gpukfl.KernelFeatureSelector(**_SELECTION), Y),
     "selection, stability": Case(
         gpukfl.KernelFeatureSelector(stability=Stability(4, 5.0), **_SELECTION), Y

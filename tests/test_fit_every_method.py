@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from brief import bkernn
+from brief import bkernn, hkrr, regfeal
 from fit_cases import FRAME, N, X, Y
 from sklearn.base import clone
 from toy_method import RidgeClassifier, RidgeRegressor
 
 import gpukfl
-from gpukfl._registry import METHODS as registered
+from gpukfl import _registry
 from gpukfl._registry import Registered
 
 pytestmark = [
@@ -21,11 +21,11 @@ TOY = Registered(RidgeRegressor, RidgeClassifier)
 # Small fits, and how far those on other libraries may be from them
 METHODS = {
     "bkernn": (bkernn(n_particles=8, max_iter=4, ridge=0.01), 1e-6),
-    "hkrr": ({"n_components": 1, "n_starts": 1, "max_iter": 3, "ridge": 1e-3}, 1e-2),
+    "hkrr": (hkrr(n_components=1, n_starts=1, max_iter=3, ridge=1e-3), 1e-2),
     "selection": ({"ridge": 0.01, "sparsity": 0.3}, 1e-6),
     "rkhs_weighting": ({"n_parameters": 40, "instantiation": "stumps", "ridge": 1e-3}, 1e-6),
     "regfeal": (
-        {"n_random_features": 60, "degree_decay": 0.3, "strength": 0.1, "retrain": None},
+        regfeal(**{"n_random_features": 60, "degree_decay": 0.3, "strength": 0.1, "retrain": None}),
         1e-6,
     ),
     "toy": ({}, 1e-6),
@@ -35,7 +35,7 @@ methods = pytest.mark.parametrize("method", METHODS)
 
 @pytest.fixture(autouse=True)
 def toy(monkeypatch):
-    monkeypatch.setitem(registered, "toy", TOY)
+    monkeypatch.setitem(_registry.METHODS, "toy", TOY)
 
 
 def fit(method, X, y, **options):

@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from brief import hkrr, regfeal
 from sklearn.exceptions import ConvergenceWarning
 
 import gpukfl
@@ -12,10 +13,10 @@ from gpukfl._registry import METHODS
 N, NEW = 150, 1000
 SMALL = {
     "bkernn": {"n_particles": 20, "ridge": "auto"},
-    "hkrr": {"n_centers": 50, "max_iter": 20},
+    "hkrr": hkrr(n_centers=50, max_iter=20),
     "selection": {},
     "rkhs_weighting": {"n_parameters": 200},
-    "regfeal": {"n_random_features": 100, "n_iter": 2},
+    "regfeal": regfeal(**{"n_random_features": 100, "n_iter": 2}),
 }
 
 
@@ -71,7 +72,7 @@ def test_hkrr_starts_from_one_ridge_in_both_precisions(heavy):
     y = y + 1e-3 * rng.standard_normal(len(X))
     first = []
     for dtype in (np.float64, np.float32):
-        model = gpukfl.HKRRRegressor(n_starts=1, max_iter=1, random_state=0)
+        model = gpukfl.HKRRRegressor(**hkrr(n_starts=1, max_iter=1, random_state=1))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             warnings.simplefilter("ignore", UserWarning)  # the ridge is at the edge

@@ -8,6 +8,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from brief import regfeal
 from interruption import interrupt
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import Ridge
@@ -34,7 +35,7 @@ LABELS = np.where(np.abs(X[:, 3]) > 0.7, "far", "near")
 
 def fit(X, y, **options):
     few = {"n_random_features": 60, "degree_decay": 0.3, "strength": 0.1, "n_iter": 3, **options}
-    return gpukfl.fit(X, y, method="regfeal", **few)
+    return gpukfl.fit(X, y, method="regfeal", **regfeal(**few))
 
 
 CASES = {
@@ -49,7 +50,7 @@ CASES = {
     "many": (X, Y, {"degree_decay": "auto", "strength": "auto", "n_random_features": 30}),
     "constant": (X, np.full(N, 4.5), {"strength": "auto"}),
     "float32": (X.astype("float32"), Y, {"clip": 3.0}),
-    "not standardised": (X / X.std(axis=0), Y, {"standardize": False, "normalize_y": False}),
+    "not standardised": (X / X.std(axis=0), Y, {"standardize": False}),
     "numpy numbers": (X, Y, {"strength": np.float64(0.3), "n_random_features": np.int64(40)}),
 }
 
@@ -90,15 +91,20 @@ def test_classes_and_targets_are_told_apart(models):
 @pytest.mark.parametrize("kind", CASES)
 def test_exactly_one_setting_is_chosen(models, kind):
     model = models[kind]
-    asked = CASES[kind][2].get("strength") == "auto" and kind != "constant"
+    options = CASES[kind][2]
+    asked = options.get("strength") == "auto" or options.get("retrain", "kernel_ridge") is not None
+    asked = asked and kind != "constant"
     assert model.tuning == model.estimator.tuning_
     assert sum(trial["chosen"] for trial in model.tuning) == asked
     for trial in model.tuning:
-        assert set(trial) == {"degree_decay", "max_degree", "strength", "score", "chosen"}
+        assert set(trial) == {
+            *("degree_decay", "max_degree", "strength", "prediction"),
+            *("score", "standard_error", "seconds", "chosen"),
+        }
 
 
 def test_decay_and_strength_are_tuned_by_default():
-    model = gpukfl.fit(X, Y, method="regfeal", n_random_features=30, n_iter=1)
+    model = gpukfl.fit(X, Y, method="regfeal", **regfeal(n_random_features=30, n_iter=1))
     chosen = next(trial for trial in model.tuning if trial["chosen"])
     assert chosen["degree_decay"] == model.estimator.degree_decay_
     assert chosen["strength"] == model.estimator.strength_
@@ -121,9 +127,9 @@ def test_there_is_no_penalty(penalty):
     ("options", "error", "match"),
     [
         ({"strength": 0.0}, ValueError, "expected strength to be a number greater than 0"),
-        ({"degree_decay": 1.0}, ValueError, "expected a degree_decay of at least 0 and below 1"),
-        ({"sparsity_exponent": 2.0}, ValueError, "expected a sparsity_exponent between 0 and 2"),
-        ({"max_degree": 41}, ValueError, "expected max_degree"),
+        ({"degree_decay": 1.0}, ValueError, "expected degrees of at least 0 and below 1"),
+        ({"sparsity_exponent": 2.0}, ValueError, "expected an exponent between 0 and 2"),
+        ({"max_degree": 41}, ValueError, "expected largest to be"),
         ({"selection": "all"}, ValueError, "expected selection to be one of"),
         ({"retrain": "mars"}, ValueError, "expected retrain"),
         ({"n_components": 2}, TypeError, "n_components"),

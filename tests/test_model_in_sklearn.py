@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from brief import bkernn
+from brief import bkernn, hkrr, regfeal
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.exceptions import NotFittedError
 from sklearn.inspection import PartialDependenceDisplay, partial_dependence, permutation_importance
@@ -149,10 +149,12 @@ def test_a_fit_that_fails_leaves_the_model(model, y):
 @pytest.mark.parametrize("method", ["hkrr", "selection", "rkhs_weighting", "regfeal"])
 def test_every_method_is_cross_validated(method):
     options = {
-        "hkrr": {"n_components": 1, "n_starts": 1, "max_iter": 3, "ridge": 1e-3},
+        "hkrr": hkrr(n_components=1, n_starts=1, max_iter=3, ridge=1e-3),
         "selection": {"sparsity": Permutations(3), "ridge": 1e-2},
         "rkhs_weighting": {"n_parameters": 30, "ridge": 1e-3},
-        "regfeal": {"n_random_features": 40, "n_iter": 2, "max_degree": 3, "strength": 0.1},
+        "regfeal": regfeal(
+            **{"n_random_features": 40, "n_iter": 2, "max_degree": 3, "strength": 0.1}
+        ),
     }
     model = gpukfl.fit(FRAME, Y, method=method, **options[method])
     scores = cross_val_score(model, FRAME, Y, cv=3)

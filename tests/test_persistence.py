@@ -9,7 +9,7 @@ import zipfile
 import numpy as np
 import pandas as pd
 import pytest
-from brief import bkernn
+from brief import bkernn, hkrr
 from model_files import opened
 
 import gpukfl
@@ -112,7 +112,7 @@ HKRR = {
 def test_a_loaded_model_of_hkrr_is_the_saved_one(kind, tmp_path):
     data, y, options = HKRR[kind]
     few = {"n_components": 1, "n_starts": 1, "max_iter": 3, "ridge": 1e-3, **options}
-    model = gpukfl.fit(data, y, method="hkrr", **few)
+    model = gpukfl.fit(data, y, method="hkrr", **hkrr(**few))
     model.save(tmp_path / "model.gpukfl")
     loaded = gpukfl.load(tmp_path / "model.gpukfl")
     for twin in (loaded, pickle.loads(pickle.dumps(model))):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -119,13 +119,6 @@ def placed_root_weights(samples: Samples, reference: Array, /) -> Array | None:
     if samples.weights is None:
         return None
     return beside(np.sqrt(samples.weights)[:, None], reference)
-
-
-def dtype_for(settings: Any, X: Array, /) -> str:
-    """Precision to compute in: the setting's, or that of `X`."""
-    if settings.dtype != "auto":
-        return settings.dtype
-    return "float32" if X.dtype == array_namespace(X).float32 else "float64"
 
 
 def placed_columns(Y: Array, place: Place) -> Array:

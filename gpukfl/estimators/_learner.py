@@ -128,9 +128,9 @@ def choose(
         stopped = False
     except KeyboardInterrupt:
         stopped = True
-    if search is None or not search.trials:  # interrupted before there was anything to choose
+    if search is None or not search.trials:  # interrupted early, or nothing was proposed
         reached = () if search is None else search.folds
-        return Choice(method.given(problem), folds=reached, stopped=True)
+        return Choice(method.given(problem), folds=reached, stopped=stopped)
     tuner, trials = search.tuner, search.trials
     best = tuner.choose(trials)
     told = [tuner.described(trial) for trial in trials]

@@ -30,7 +30,6 @@ from gpukfl._array import (
     odd_storage,
     to_host,
 )
-from gpukfl._checks import check_choice, check_kind, check_number, check_switch  # noqa: F401
 from gpukfl._rows import Rows
 
 _FLOATS = ("float32", "float64")
@@ -362,7 +361,3 @@ def check_finite_prediction(predicted: Array, what: str, precision: object, /) -
             msg += "; or fit with float64, and predict for float64 data"
         raise ValueError(msg)
     return predicted
-
-
-def check_place(settings: Any, /) -> None:  # removed with the last that calls it
-    """Nothing."""

@@ -50,6 +50,7 @@ from gpukfl.methods._regfeal import (
     optimal_eta,
 )
 from gpukfl.methods._regfeal import shares as eta_shares
+from gpukfl.methods._reweighting import Reweighting
 from gpukfl.methods._ridge import RidgeSystem, paper_ridge
 from gpukfl.methods._ridge_path import Fold, RidgePath, best_path
 from gpukfl.methods._selection import (
@@ -109,6 +110,7 @@ __all__ = [
     "Point",
     "RegFeaL",
     "RegFeaLFit",
+    "Reweighting",
     "RidgePath",
     "RidgeSystem",
     "Round",

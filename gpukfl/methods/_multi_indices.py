@@ -14,10 +14,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
+from numbers import Integral
 from typing import Protocol
 
 import numpy as np
 from scipy.special import gammaln, logsumexp
+
+from gpukfl._checks import check_number
 
 _TAIL = 1e-3  # of the law's mass that a cut of the degree may leave out
 _NOTHING = 1e-9  # of it that no table has room for
@@ -43,6 +46,18 @@ class DegreeLaw:
     decay: float | None = None
     largest: int | None = None
     cut: int | None = None
+
+    def __post_init__(self) -> None:
+        if (self.decay is None) == (self.largest is None):
+            msg = f"expected a decay or a largest degree, got {self.decay} and {self.largest}"
+            raise ValueError(msg)
+        check_number("decay", self.decay, low=0, also=(None,))
+        if self.decay is not None and self.decay >= 1.0:
+            msg = f"expected a decay of at least 0 and below 1, got {self.decay}"
+            raise ValueError(msg)
+        for name, degree in (("largest", self.largest), ("cut", self.cut)):
+            high = LARGEST_DEGREE
+            check_number(name, degree, kind=Integral, low=1, high=high, also=(None,))
 
     def log_c(self, degrees: np.ndarray, /) -> np.ndarray:
         """Logarithms of c at some degrees."""

@@ -131,7 +131,7 @@ class RegFeaL:
         smallest = 2.0 / (_EXPONENT_RANGE / max(math.log10(d), 1e-9) + 1.0)
         if self.exponent < smallest:
             msg = (
-                f"expected a sparsity_exponent of at least {smallest:.2g} with {d} features, below "
+                f"expected an exponent of at least {smallest:.2g} with {d} features, below "
                 f"which η underflows, got {self.exponent}"
             )
             raise ValueError(msg)

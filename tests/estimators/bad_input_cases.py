@@ -1,7 +1,8 @@
 """Small models and data for the tests of bad input."""
 
+import brief
 import numpy as np
-from brief import bkernn, placed, selection
+from brief import selection
 from brief import weighting as briefly
 
 from gpukfl import (
@@ -29,32 +30,33 @@ LABELS = np.where(X[:, 0] > 0, "yes", "no")
 
 def regressor(**options):
     few = {"n_particles": 8, "max_iter": 3, "standardize": False, "random_state": 0}
-    return BKerNNRegressor(**bkernn(**{**few, **options}))
+    return BKerNNRegressor(**brief.bkernn(**{**few, **options}))
 
 
 def classifier(**options):
-    return BKerNNClassifier(**{**regressor().get_params(), **bkernn(**options)})
+    return BKerNNClassifier(**{**regressor().get_params(), **brief.bkernn(**options)})
 
 
 def kernel_ridge(**options):
-    return KernelRidgeRegressor(**placed({"ridge": 1e-3, "standardize": False, **options}))
+    return KernelRidgeRegressor(**brief.placed({"ridge": 1e-3, "standardize": False, **options}))
 
 
 def brownian_ridge(**options):
-    return BrownianKernelRidge(**placed({"standardize": False, **options}))
+    return BrownianKernelRidge(**brief.placed({"standardize": False, **options}))
 
 
 def hkrr(**options):
     few = {"n_components": 1, "ridge": 1e-3, "n_starts": 0, "max_iter": 2, "refit_centers": None}
-    return HKRRRegressor(**{**few, "standardize": False, "random_state": 0, **options})
+    few |= {"standardize": False, "random_state": 0}
+    return HKRRRegressor(**brief.hkrr(**{**few, **options}))
 
 
 def kernel_classifier(**options):
-    return KernelRidgeClassifier(**placed({**kernel_ridge().get_params(), **options}))
+    return KernelRidgeClassifier(**brief.placed({**kernel_ridge().get_params(), **options}))
 
 
 def hkrr_classifier(**options):
-    return HKRRClassifier(**{**hkrr().get_params(), **options})
+    return HKRRClassifier(**hkrr(**options).get_params(deep=False))
 
 
 def selector(**options):
@@ -77,13 +79,12 @@ def weighting_classifier(**options):
 
 def regfeal(**options):
     few = {"n_random_features": 10, "degree_decay": 0.3, "strength": 0.1, "n_iter": 2}
-    return RegFeaLRegressor(
-        **{**few, "retrain": None, "standardize": False, "random_state": 0, **options}
-    )
+    few |= {"retrain": None, "standardize": False, "random_state": 0}
+    return RegFeaLRegressor(**brief.regfeal(**{**few, **options}))
 
 
 def regfeal_classifier(**options):
-    return RegFeaLClassifier(**{**regfeal().get_params(), **options})
+    return RegFeaLClassifier(**regfeal(**options).get_params(deep=False))
 
 
 MAKERS = [regressor, brownian_ridge, kernel_ridge, hkrr, selector, weighting, regfeal]

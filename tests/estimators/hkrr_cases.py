@@ -2,6 +2,7 @@
 
 import numpy as np
 import oracles
+from brief import hkrr
 
 from gpukfl import HKRRClassifier, HKRRRegressor
 
@@ -16,16 +17,17 @@ Y2 = np.stack([Y, 5.0 - 3.0 * (X @ DIRECTION)[:, 0]], axis=1)
 TWO = X[:, 0] * X[:, 1]  # of two directions
 LABELS = np.array(["low", "mid", "high"])[np.searchsorted([-0.4, 0.4], (X @ DIRECTION)[:, 0])]
 OPTIMIZERS = ["lbfgs", "varpro", "agd"]
+FEW = {"n_components": 1, "ridge": 1e-5, "n_starts": 2, "max_iter": 30}
+FEW |= {"standardize": False, "random_state": 0}
 
 
 def regressor(**options):
     """With nothing to choose by hold-out, on the samples as they are."""
-    few = {"n_components": 1, "ridge": 1e-5, "n_starts": 2, "max_iter": 30, "standardize": False}
-    return HKRRRegressor(**{**few, "random_state": 0, **options})
+    return HKRRRegressor(**hkrr(**{**FEW, **options}))
 
 
 def classifier(**options):
-    return HKRRClassifier(**{**regressor().get_params(), **options})
+    return HKRRClassifier(**hkrr(**{**FEW, **options}))
 
 
 def formula(model, new):

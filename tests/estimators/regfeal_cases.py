@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+from brief import regfeal
 
 from gpukfl import RegFeaLClassifier, RegFeaLRegressor
 
@@ -11,6 +12,8 @@ RNG = np.random.default_rng(31)
 X = RNG.standard_normal((N, D))
 NEW = RNG.standard_normal((50, D))
 DIRECTIONS = np.linalg.qr(RNG.standard_normal((D, 2)))[0]
+
+FEW = {"degree_decay": 0.4, "strength": 0.01, "n_iter": 4, "retrain": None, "random_state": 0}
 
 
 def target(samples, directions=DIRECTIONS):
@@ -28,13 +31,12 @@ THREE = np.array(["low", "mid", "high"])[np.searchsorted([-0.6, 0.6], (X @ DIREC
 
 def regressor(n_random_features=300, **options):
     """With nothing to choose by hold-out, and predictions by the Hermite features."""
-    few = {"degree_decay": 0.4, "strength": 0.01, "n_iter": 4, "retrain": None, "random_state": 0}
-    return RegFeaLRegressor(n_random_features, **{**few, **options})
+    return RegFeaLRegressor(n_random_features, **regfeal(**{**FEW, **options}))
 
 
 def classifier(n_random_features=300, **options):
-    few = {**regressor().get_params(), "degree_decay": 0.2, "strength": 0.1}
-    return RegFeaLClassifier(**{**few, "n_random_features": n_random_features, **options})
+    few = {**FEW, "degree_decay": 0.2, "strength": 0.1}
+    return RegFeaLClassifier(n_random_features, **regfeal(**{**few, **options}))
 
 
 def hermite(k, x):

@@ -26,15 +26,20 @@ from sklearn.exceptions import NotFittedError
 
 from gpukfl import (
     BrownianKernelRidge,
+    HKRRRegressor,
     KernelRidgeClassifier,
     KernelRidgeRegressor,
+    RegFeaLRegressor,
 )
 from gpukfl._places import cupy_is_usable
+from gpukfl.estimators.hkrr import Centers
 from gpukfl.estimators.selection import Path, Permutations, Stability, Weights
 from gpukfl.estimators.weighting import Descent, Pruning
 from gpukfl.instantiations import GaussianSign, Instantiation, RandomKitchenSinks, Stumps
 from gpukfl.kernels import KERNELS, Brownian, Gaussian, Laplace, Linear
+from gpukfl.methods import DegreeLaw, Reweighting
 from gpukfl.penalties import PENALTIES
+from gpukfl.solvers import LBFGS, ProximalGradient
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -82,14 +87,7 @@ HKRR_NUMBERS = [
     ("ridge", "tune", TypeError, "or 'auto', got 'tune'"),
     ("lengthscale", 0, ValueError, "greater than 0, or 'auto', got 0"),
     ("lengthscale", None, TypeError, "got None"),
-    ("n_centers", 0, ValueError, "at least 1, or 'auto', got 0"),
-    ("n_centers", "all", TypeError, "or 'auto', got 'all'"),
-    ("refit_centers", 0, ValueError, "at least 1, or 'auto' or 'all' or None, got 0"),
-    ("refit_centers", True, TypeError, "got True"),
     ("n_starts", -1, ValueError, "an integer of at least 0, got -1"),
-    ("max_iter", 2.5, TypeError, "an integer .*got 2.5"),
-    ("tol", -1e-3, ValueError, "of at least 0, got -0.001"),
-    ("validation_fraction", 0, ValueError, "greater than 0 and at most 0.9, got 0"),
     ("max_time", float("nan"), ValueError, "greater than 0, or None, got nan"),
 ]
 KERNEL_RIDGE_NUMBERS = [
@@ -134,28 +132,18 @@ REGFEAL_NUMBERS = [
     ("n_random_features", 0, ValueError, "an integer of at least 1, got 0"),
     ("n_random_features", 2.5, TypeError, "an integer .* got 2.5"),
     ("n_random_features", "auto", TypeError, "got 'auto'"),
-    ("degree_decay", -0.1, ValueError, "of at least 0, or 'auto', got -0.1"),
-    ("degree_decay", float("nan"), ValueError, "got nan"),
-    ("degree_decay", None, TypeError, "or 'auto', got None"),
-    ("max_degree", 0, ValueError, "at least 1 and at most 40, or None, got 0"),
-    ("max_degree", 41, ValueError, "at least 1 and at most 40, or None, got 41"),
-    ("max_degree", 3.0, TypeError, "an integer .* got 3.0"),
+    ("degrees", -0.1, ValueError, "of at least 0, or 'auto', got -0.1"),
+    ("degrees", float("nan"), ValueError, "got nan"),
+    ("degrees", None, TypeError, "or 'auto', got None"),
+    ("degrees", "low", TypeError, "or 'auto', got 'low'"),
     ("strength", 0.0, ValueError, "greater than 0, or 'auto', got 0.0"),
     ("strength", -1.0, ValueError, "greater than 0, or 'auto', got -1.0"),
     ("strength", float("nan"), ValueError, "got nan"),
     ("strength", "tune", TypeError, "or 'auto', got 'tune'"),
     ("ridge", 0.0, ValueError, "greater than 0, or 'auto', got 0.0"),
     ("ridge", float("inf"), ValueError, "got inf"),
-    ("sparsity_exponent", 0.0, ValueError, "greater than 0 .*got 0.0"),
-    ("sparsity_exponent", -0.33, ValueError, "greater than 0 .*got -0.33"),
-    ("sparsity_exponent", 2.5, ValueError, "at most 2, got 2.5"),
-    ("sparsity_exponent", float("nan"), ValueError, "got nan"),
-    ("sparsity_exponent", "auto", TypeError, "got 'auto'"),
-    ("n_iter", 0, ValueError, "an integer of at least 1, got 0"),
-    ("n_iter", 1.5, TypeError, "an integer .* got 1.5"),
     ("clip", 0.0, ValueError, "greater than 0, or 'auto' or None, got 0.0"),
     ("clip", "none", TypeError, "or None, got 'none'"),
-    ("validation_fraction", 0, ValueError, "greater than 0 and at most 0.9, got 0"),
     ("max_time", 0, ValueError, "greater than 0, or None, got 0"),
 ]
 MORE_NUMBERS = [(hkrr, *case) for case in HKRR_NUMBERS]
@@ -183,15 +171,12 @@ def test_bad_numbers_of_other_estimators_are_named(make, name, value, error, mat
         (kernel_ridge, "backend", "jax"),
         (kernel_ridge, "kernel", "rbf"),
         (hkrr, "optimizer", "adam"),
-        (hkrr, "center_selection", "kmeans"),
         (hkrr, "backend", "jax"),
-        (hkrr, "dtype", "float16"),
         (hkrr, "kernel", "rbf"),
         (selector, "backend", "jax"),
         (selector, "kernel", "manhattan_laplace"),
         (regfeal, "selection", "directions"),
         (regfeal, "backend", "jax"),
-        (regfeal, "dtype", "float16"),
         (weighting, "backend", "jax"),
         (weighting, "learner", "boosting"),
         (weighting, "instantiation", "trees"),
@@ -207,14 +192,69 @@ def test_unknown_choices_of_other_estimators_are_named(make, name, value):
         assert all(known in str(caught.value) for known in names)
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "error", "match"),
+    [
+        ("fit", 0, ValueError, "n_centers to be .* at least 1, or 'auto', got 0"),
+        ("fit", "all", TypeError, "n_centers to be .* or 'auto', got 'all'"),
+        ("refit", 0, ValueError, "refit to be .* at least 1, or 'auto' or 'all' or None, got 0"),
+        ("refit", True, TypeError, "refit to be .* got True"),
+        ("selection", "kmeans", ValueError, "selection to be one of .* got 'kmeans'"),
+    ],
+)
+def test_bad_centers_are_named(name, value, error, match):
+    with pytest.raises(error, match=f"expected {match}"):
+        Centers(**{name: value})
+    if name == "fit":
+        with pytest.raises(error, match=f"expected {match}"):
+            HKRRRegressor(n_centers=value).fit(X, Y)
+
+
+@pytest.mark.parametrize("value", [3, LBFGS, ProximalGradient()], ids=str)
+def test_what_is_no_optimizer_of_hkrr_is_named(value):
+    match = "expected optimizer to be LBFGS or VariableProjection or AlternatingGradient or str"
+    with pytest.raises(TypeError, match=match):
+        hkrr(optimizer=value).fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "match"),
+    [
+        (lambda: Reweighting(exponent=0.0), ValueError, "exponent .* greater than 0 .*got 0.0"),
+        (lambda: Reweighting(exponent=-0.33), ValueError, "greater than 0 .*got -0.33"),
+        (lambda: Reweighting(exponent=2.0), ValueError, "an exponent between 0 and 2, got 2.0"),
+        (lambda: Reweighting(exponent=2.5), ValueError, "at most 2, got 2.5"),
+        (lambda: Reweighting(exponent=float("nan")), ValueError, "got nan"),
+        (lambda: Reweighting(exponent="auto"), TypeError, "got 'auto'"),
+        (lambda: Reweighting(n_iter=0), ValueError, "n_iter .* at least 1, got 0"),
+        (lambda: Reweighting(n_iter=1.5), TypeError, "an integer .* got 1.5"),
+        (lambda: Reweighting(over_c="no"), TypeError, "over_c to be True or False, got 'no'"),
+        (DegreeLaw, ValueError, "a decay or a largest degree, got None and None"),
+        (lambda: DegreeLaw(0.3, 3), ValueError, "a decay or a largest degree, got 0.3 and 3"),
+        (lambda: DegreeLaw(1.0), ValueError, "a decay of at least 0 and below 1, got 1.0"),
+        (lambda: DegreeLaw(-0.1), ValueError, "decay .* at least 0, or None, got -0.1"),
+        (lambda: DegreeLaw(largest=0), ValueError, "largest .* at least 1 .* got 0"),
+        (lambda: DegreeLaw(largest=3.0), TypeError, "an integer .* got 3.0"),
+    ],
+)
+def test_bad_fields_of_regfeal_are_named(value, error, match):
+    with pytest.raises(error, match=f"expected .*{match}"):
+        value()
+
+
+def test_what_is_no_reweighting_is_named():
+    with pytest.raises(TypeError, match="expected optimizer to be Reweighting or None, got 5"):
+        RegFeaLRegressor(optimizer=5).fit(X, Y)
+
+
 @pytest.mark.parametrize("make", [regfeal, regfeal_classifier])
 @pytest.mark.parametrize(
     ("name", "value", "match"),
     [
-        ("degree_decay", 1.0, "a degree_decay of at least 0 and below 1, got 1.0"),
-        ("degree_decay", 7, "a degree_decay of at least 0 and below 1, got 7"),
-        ("sparsity_exponent", 2.0, "a sparsity_exponent between 0 and 2, got 2.0"),
-        ("sparsity_exponent", 1e-4, "a sparsity_exponent of at least .* 3 features.*got 0.0001"),
+        ("degrees", 1.0, "degrees of at least 0 and below 1, or a DegreeLaw, got 1.0"),
+        ("degrees", 7, "degrees of at least 0 and below 1, or a DegreeLaw, got 7"),
+        ("degrees", DegreeLaw(largest=41), "largest to be .* at most 40, or None, got 41"),
+        ("sparsity_exponent", 1e-4, "an exponent of at least .* 3 features.*got 0.0001"),
     ],
 )
 def test_numbers_at_the_open_ends_are_named(make, name, value, match):
@@ -440,11 +480,11 @@ def test_unknown_choices_are_named_with_the_known(name, value, choices):
 
 SWITCHES = [
     *((regressor, n) for n in ("early_stopping", "warm_start", "standardize")),
-    *((hkrr, n) for n in ("learn_lengthscale", "warm_start", "normalize_y", "standardize")),
+    *((hkrr, n) for n in ("warm_start", "standardize")),
     (kernel_ridge, "standardize"),
     *((selector, n) for n in ("hierarchical", "standardize")),
     *((weighting, n) for n in ("bias", "standardize")),
-    *((regfeal, n) for n in ("over_c", "normalize_y", "standardize")),
+    (regfeal, "standardize"),
 ]
 
 

@@ -22,7 +22,7 @@ RNG = np.random.default_rng(0)
 CLASSIFIERS = {
     "kernel ridge": gpukfl.KernelRidgeClassifier(random_state=0),
     "bkernn": gpukfl.BKerNNClassifier(**bkernn(n_particles=20, max_iter=20, random_state=0)),
-    "hkrr": gpukfl.HKRRClassifier(n_components=5, ridge=1e-3, random_state=0),
+    "hkrr": gpukfl.HKRRClassifier(n_components=2, random_state=0),
     "selection": gpukfl.KernelFeatureSelectorClassifier(ridge=1e-3, random_state=0),
     "weighting": gpukfl.RKHSWeightingClassifier(200, instantiation="stumps", random_state=0),
     "regfeal": gpukfl.RegFeaLClassifier(500, strength=0.1, degrees=0.1, random_state=0),

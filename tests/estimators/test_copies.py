@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from brief import bkernn
+from brief import bkernn, hkrr, regfeal
 from sklearn.base import clone, is_classifier
 
 import gpukfl
@@ -154,15 +154,15 @@ ESTIMATORS = [
     gpukfl.KernelRidgeRegressor(**FAST),
     gpukfl.KernelRidgeClassifier(**FAST),
     gpukfl.KernelRidgeRegressor(n_centers=20, **FAST),
-    gpukfl.HKRRRegressor(n_starts=1, max_iter=5, **FAST),
-    gpukfl.HKRRClassifier(n_starts=1, max_iter=5, **FAST),
+    gpukfl.HKRRRegressor(**hkrr(n_starts=1, max_iter=5, **FAST)),
+    gpukfl.HKRRClassifier(**hkrr(n_starts=1, max_iter=5, **FAST)),
     gpukfl.KernelFeatureSelector(ridge="auto", sparsity=0.05, **FAST),
     gpukfl.KernelFeatureSelectorClassifier(sparsity=0.05, **FAST),
     gpukfl.RKHSWeightingRegressor(30, **FAST),
     gpukfl.RKHSWeightingClassifier(30, **FAST),
     gpukfl.RKHSWeightingRegressor(30, learner="optimal_step", **FAST),
-    gpukfl.RegFeaLRegressor(60, n_iter=2, **FAST),
-    gpukfl.RegFeaLClassifier(60, n_iter=2, **FAST),
+    gpukfl.RegFeaLRegressor(60, **regfeal(n_iter=2, **FAST)),
+    gpukfl.RegFeaLClassifier(60, **regfeal(n_iter=2, **FAST)),
 ]
 WEIGHTS = np.random.default_rng(5).uniform(0.2, 3.0, N)
 
@@ -221,10 +221,10 @@ def test_copies_are_a_weight_with_every_setting_chosen(estimator):
 
 SMALL = {
     "bkernn": bkernn(n_particles=8, max_iter=5),
-    "hkrr": {"n_starts": 1, "max_iter": 5},
+    "hkrr": hkrr(n_starts=1, max_iter=5),
     "selection": {},
     "rkhs_weighting": {"n_parameters": 30},
-    "regfeal": {"n_random_features": 60, "n_iter": 2},
+    "regfeal": regfeal(**{"n_random_features": 60, "n_iter": 2}),
 }
 
 

@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from brief import bkernn
+from brief import bkernn, hkrr, regfeal
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
@@ -27,10 +27,10 @@ Y = np.sin(3.0 * X[:, 0]) + X[:, 1]
 THREE = np.array(["low", "mid", "high"])[np.searchsorted([-0.4, 0.4], X[:, 0])]
 SMALL = {
     "bkernn": bkernn(n_particles=8, max_iter=4, ridge=0.01),
-    "hkrr": {"n_components": 2, "n_starts": 1, "max_iter": 3, "ridge": 1e-3},
+    "hkrr": hkrr(n_components=2, n_starts=1, max_iter=3, ridge=1e-3),
     "selection": {"sparsity": Permutations(3), "ridge": 1e-2},
     "rkhs_weighting": {"n_parameters": 30, "instantiation": "gaussian_sign"},
-    "regfeal": {"n_random_features": 40, "n_iter": 2, "max_degree": 3, "strength": 0.1},
+    "regfeal": regfeal(**{"n_random_features": 40, "n_iter": 2, "max_degree": 3, "strength": 0.1}),
 }
 CASES = [(method, task) for method in SMALL for task in ("regression", "classification")]
 

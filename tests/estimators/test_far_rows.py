@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from brief import bkernn
+from brief import bkernn, hkrr, regfeal
 from sklearn.base import clone, is_classifier
 
 from gpukfl import (
@@ -34,9 +34,9 @@ X = RNG.uniform(-1, 1, (60, 3))
 Y = np.stack([np.sin(3 * X[:, 0]), X[:, 1]], axis=1)
 LABELS = np.searchsorted([-0.4, 0.4], X[:, 0])
 BKERNN = bkernn(n_particles=6, max_iter=3, ridge=0.01)
-HKRR = {"n_components": 2, "n_starts": 1, "max_iter": 3, "ridge": 1e-3}
+HKRR = hkrr(n_components=2, n_starts=1, max_iter=3, ridge=1e-3)
 SELECTION = {"sparsity": Permutations(3), "ridge": 1e-2}
-REGFEAL = {"n_random_features": 40, "n_iter": 2, "degree_decay": 0.3, "strength": 0.1}
+REGFEAL = regfeal(**{"n_random_features": 40, "n_iter": 2, "degree_decay": 0.3, "strength": 0.1})
 AS_THEY_ARE = {"retrain": None, "clip": None, "standardize": False}  # polynomials of any row
 MODELS = {
     "BKerNN": BKerNNRegressor(**BKERNN, random_state=0),

@@ -2,17 +2,18 @@
 
 import numpy as np
 import pytest
+from brief import hkrr
 from hkrr_cases import NEW, OPTIMIZERS, D, N, X, Y, formula, regressor, solved
 from interruption import interrupt
 from sklearn.exceptions import ConvergenceWarning
 
 from gpukfl import feature_score
-from gpukfl.estimators import _samples
 from gpukfl.estimators._run import Run
-from gpukfl.estimators.hkrr import _base as _hkrr_base
-from gpukfl.estimators.hkrr import _search as _hkrr_search
+from gpukfl.estimators._samples import Splits
+from gpukfl.estimators._search import Trial
+from gpukfl.estimators.hkrr import _search
 from gpukfl.estimators.hkrr._problem import FINE_RIDGES, HyperKernelProblem
-from gpukfl.estimators.hkrr._search import components_grid
+from gpukfl.estimators.hkrr._search import HKRR, Setting, Tuner, components_grid
 from gpukfl.methods import HyperKernelObjective
 
 pytestmark = [
@@ -45,7 +46,8 @@ def test_enough_components_are_chosen():
     gain = 0.005 * (1 - best["score"])
     assert all(t["score"] <= best["score"] + gain + 1e-12 for t in trials)
     assert {t["n_components"] for t in trials} <= set(components_grid(4))
-    assert all(set(t) == {"n_components", "ridge", "learned", "score", "chosen"} for t in trials)
+    names = {"n_components", "ridge", "learned", "score", "standard_error", "seconds", "chosen"}
+    assert all(set(t) == names for t in trials)
 
 
 @pytest.mark.parametrize(
@@ -74,6 +76,18 @@ def test_of_noise_no_map_is_learned():
     assert (given.learned_, given.n_iter_ > 0) == (True, True)
 
 
+@pytest.mark.parametrize(("gain", "learned"), [(0.05, False), (0.2, True), (-0.2, False)])
+def test_a_map_is_optimised_where_that_gains_more_than_a_standard_error(gain, learned):
+    gains = np.random.default_rng(0).standard_normal(100)  # the mean's error is a tenth
+    gains += gain - gains.mean()
+    start, optimised = (
+        Trial(Setting(1, 1e-3, steps), 1.0 - losses.mean() / 10, [None], losses)
+        for steps, losses in ((0, np.full(100, 9.0)), (10, 9.0 - gains))
+    )
+    tuner = Tuner(None, [], None)
+    assert tuner.choose([start, optimised]) is (optimised if learned else start)
+
+
 def test_components_to_choose_among():
     assert components_grid(1) == [1]
     assert components_grid(3) == [1, 2, 3]
@@ -82,8 +96,7 @@ def test_components_to_choose_among():
 
 
 def test_one_set_is_held_out_of_many_rows(monkeypatch):
-    monkeypatch.setattr(_samples, "FOLDS_BELOW", 50)
-    monkeypatch.setattr(_hkrr_search, "_TUNE_ROWS", 100)
+    monkeypatch.setattr(HKRR, "splits", Splits(at_most=100, folds_below=50))
     sizes = []
     make = HyperKernelProblem.__init__
 
@@ -92,8 +105,8 @@ def test_one_set_is_held_out_of_many_rows(monkeypatch):
         make(self, settings, samples, *args, **kwargs)
 
     monkeypatch.setattr(HyperKernelProblem, "__init__", counting)
-    regressor(validation_fraction=0.3, ridge="auto", max_iter=2).fit(X, Y)
-    assert sizes == [N, 70]
+    regressor(ridge="auto", max_iter=2).fit(X, Y)
+    assert sizes == [N, 80]
 
 
 # ---------------------------------------------------------------------- stopping
@@ -177,23 +190,26 @@ def test_an_interruption_while_the_time_is_measured_is_not_lost(monkeypatch):
 
 
 def test_of_few_noisy_rows_few_steps_are_taken():
-    rng = np.random.default_rng(3)
-    samples, new = rng.standard_normal((250, 12)), rng.standard_normal((1000, 12))
-    y = np.sin(1.5 * samples[:, 0]) + samples[:, 1] + 0.5 * rng.standard_normal(250)
-    expected = np.sin(1.5 * new[:, 0]) + new[:, 1]
-    chosen_steps = regressor(
-        n_components=12, ridge="auto", n_centers="auto", refit_centers="auto"
-    ).fit(samples, y)
-    to_the_end = regressor(
-        n_components=12, ridge=chosen_steps.tuning_[0]["ridge"], n_centers="auto"
-    ).fit(samples, y)
-    assert chosen_steps.n_iter_ <= 20 < to_the_end.n_iter_
-    assert chosen_steps.status_ == "CONVERGED"
-    assert chosen_steps.score(new, expected) > to_the_end.score(new, expected)
+    scores, steps = [], []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        samples, new = rng.standard_normal((250, 12)), rng.standard_normal((1000, 12))
+        y = np.sin(1.5 * samples[:, 0]) + samples[:, 1] + 0.5 * rng.standard_normal(250)
+        expected = np.sin(1.5 * new[:, 0]) + new[:, 1]
+        options = {"n_components": 12, "max_iter": 100}
+        chosen_steps = regressor(ridge="auto", **options).fit(samples, y)
+        ridge = chosen_steps.tuning_[0]["ridge"]
+        to_the_end = regressor(ridge=ridge, **options).fit(samples, y)
+        assert chosen_steps.status_ == "CONVERGED"
+        scores.append([model.score(new, expected) for model in (chosen_steps, to_the_end)])
+        steps.append([model.n_iter_ for model in (chosen_steps, to_the_end)])
+    (few, many), (good, worse) = np.transpose(steps), np.mean(scores, axis=0)
+    assert max(few) <= 20 < min(many)
+    assert good > worse + 0.03
 
 
 def test_the_map_is_learned_on_some_rows_and_the_model_on_all(monkeypatch):
-    monkeypatch.setattr(_hkrr_base, "LEARN_ROWS", 80)
+    monkeypatch.setattr(_search, "LEARN_ROWS", 80)
     sizes = []
     learn = HyperKernelProblem.learn
 
@@ -211,19 +227,34 @@ def test_the_map_is_learned_on_some_rows_and_the_model_on_all(monkeypatch):
     assert regressor(refit_centers="all").fit(X, Y).centers_.shape[0] == N
 
 
-def test_the_last_ridge_is_chosen_on_rows_held_out():
-    model = regressor(n_components=2, ridge="auto", refit_centers="auto", max_iter=10).fit(X, Y)
+def test_the_last_ridge_and_lengthscale_are_those_of_rows_held_out(monkeypatch):
+    ridges, learned = np.array(FINE_RIDGES), []
+
+    def errors(fold, at, stretch):
+        return (1.0 + np.log10(ridges / 1e-4) ** 2 + 10 * abs(np.log(stretch / 0.7))).tolist()
+
+    def refit(problem, model, *args):
+        learned.append(model.lengthscale)
+        return last(problem, model, *args)
+
+    last = HyperKernelProblem.refit
+    monkeypatch.setattr(_search.Fold, "errors_outside", errors)
+    monkeypatch.setattr(HyperKernelProblem, "refit", refit)
+    model = regressor(n_components=2, ridge="auto", max_iter=10).fit(X, Y)
     assert model.learned_
-    assert any(np.isclose(model.ridge_, ridge) for ridge in FINE_RIDGES)
+    assert model.ridge_ == pytest.approx(1e-4)
+    assert model.lengthscale_ == pytest.approx(0.7 * learned[0])
+    given = regressor(max_iter=10).fit(X, Y)  # no search: samples are left out one by one
+    assert given.ridge_ != pytest.approx(1e-4)
 
 
 def test_warm_start_goes_on_from_the_last_map():
-    model = regressor(max_iter=8, refit_centers=None, learn_lengthscale=False).fit(X, Y)
+    model = regressor(max_iter=8, refit_centers=None).fit(X, Y)
     B = model.B_
-    model.set_params(warm_start=True, max_iter=0).fit(X, Y)
+    model.set_params(warm_start=True, **hkrr(max_iter=0)).fit(X, Y)
     sign = np.sign(np.sum(B * model.B_))
     np.testing.assert_allclose(sign * model.B_, B, atol=1e-12)
-    model.set_params(n_components=3, max_iter=0).fit(X, Y)  # the same directions and short ones
+    model.set_params(n_components=3).fit(X, Y)  # the same directions and short ones
     assert model.B_.shape == (3, D)
     assert feature_score(B.T, model.B_.T) > 0.99
     model.fit(X[:, :3], Y)  # of another shape: starts anew
@@ -233,7 +264,7 @@ def test_warm_start_goes_on_from_the_last_map():
 def test_warm_start_on_another_library(torch):
     model = regressor(max_iter=8, refit_centers=None).fit(torch.asarray(X), torch.asarray(Y))
     B = model.B_.numpy()
-    model.set_params(warm_start=True, max_iter=0).fit(X, Y)
+    model.set_params(warm_start=True, **hkrr(max_iter=0)).fit(X, Y)
     np.testing.assert_allclose(np.abs(model.B_), np.abs(B), atol=1e-12)
 
 

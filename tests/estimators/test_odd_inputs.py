@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from brief import bkernn
+from brief import bkernn, hkrr, regfeal
 from scipy import sparse
 
 import gpukfl
@@ -30,10 +30,10 @@ RECORDS = np.zeros(40, dtype=[("a", "f8")])
 SMALL = bkernn(n_particles=4, max_iter=2, ridge=0.01)
 ESTIMATORS = {
     "BKerNN": BKerNNRegressor(**SMALL),
-    "HKRR": HKRRRegressor(1, n_starts=1, max_iter=2, ridge=1e-3),
+    "HKRR": HKRRRegressor(1, **hkrr(n_starts=1, max_iter=2, ridge=1e-3)),
     "selection": KernelFeatureSelector(sparsity=Permutations(2), ridge=0.01),
     "weighting": RKHSWeightingRegressor(10),
-    "RegFeaL": RegFeaLRegressor(20, n_iter=1, degree_decay=0.3, strength=0.1),
+    "RegFeaL": RegFeaLRegressor(20, **regfeal(n_iter=1, degree_decay=0.3, strength=0.1)),
     "kernel ridge": KernelRidgeRegressor(ridge=1e-3),
     "Brownian": BrownianKernelRidge(),
 }

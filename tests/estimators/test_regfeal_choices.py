@@ -27,19 +27,18 @@ from sklearn.neighbors import KNeighborsRegressor
 
 from gpukfl import KernelRidgeRegressor, feature_score
 from gpukfl._results import Status
-from gpukfl.estimators import _samples
-from gpukfl.estimators._samples import Samples
+from gpukfl.estimators._samples import Samples, Splits
 from gpukfl.estimators._search import Search
-from gpukfl.estimators.regfeal import _search as _regfeal_search
 from gpukfl.estimators.regfeal._fold import Fold
+from gpukfl.estimators.regfeal._problem import Setting
 from gpukfl.estimators.regfeal._retraining import Coordinates
 from gpukfl.estimators.regfeal._search import (
     MEAN_DEGREES,
     STRENGTHS,
-    RegFeaLSearch,
+    RegFeaLMethod,
     _neighbours,
 )
-from gpukfl.methods import KernelRidge, RegFeaL
+from gpukfl.methods import DegreeLaw, KernelRidge, RegFeaL
 
 Y_NOISY = Y + 0.5 * np.random.default_rng(2).standard_normal(N)
 
@@ -84,13 +83,29 @@ def test_the_coordinates_are_those_of_the_leading_directions():
     assert plain.retrain_components_ is None
 
 
+def errors_of_directions(monkeypatch, error):
+    """Let directions have these errors on held-out rows, in units of the spread."""
+    predict = Fold.predict
+
+    def wrong(fold, learned):
+        if learned.retrained is None:
+            return predict(fold, learned)
+        held = fold.held_out
+        squares = error(fold, learned) * held.spread / float(held.weights.sum())
+        return held.Y + np.sqrt(squares / held.Y.shape[1])
+
+    monkeypatch.setattr(Fold, "predict", wrong)
+
+
 def errors_of_numbers(monkeypatch, errors):
-    """Let numbers of directions have these errors on held-out rows, in units of the spread."""
+    """Let numbers of directions have these errors."""
 
-    def error(fold, directions):
-        return np.array([errors.get(len(directions), 1e9) * fold.held_out.spread])
+    def error(_, learned):
+        directions = learned.retrained.directions
+        weighted = np.linalg.norm(directions, axis=1).min() < 0.99
+        return 1e9 if weighted else errors.get(len(directions), 1e9)
 
-    monkeypatch.setattr(Fold, "retrained_losses", error)
+    errors_of_directions(monkeypatch, error)
 
 
 @pytest.mark.parametrize(
@@ -123,7 +138,7 @@ def test_features_predict_where_directions_do_not(monkeypatch):
 def test_weights_are_powers_of_the_squared_derivatives(selection, power):
     model = regressor(selection=selection).fit(X, Y_NOISY)
     squares = np.diag(model.R_.T @ model.feature_matrix_ @ model.R_)
-    components = Coordinates(power=power).of(model.R_, model.eta_, model.sparsity_exponent)
+    components = Coordinates(power=power).of(model.R_, model.eta_, 0.33)
     assert components.shape == (D, D)
     norms = np.linalg.norm(components, axis=1)
     np.testing.assert_allclose(norms, (squares / squares.max()) ** power, rtol=1e-3)
@@ -138,11 +153,10 @@ def test_directions_of_next_to_no_weight_are_left_out():
 
 
 def test_weighted_directions_are_taken_where_they_do_better(monkeypatch):
-    def error(fold, directions):
-        norms = np.linalg.norm(directions, axis=1)
-        return np.array([(1e-4 if norms.min() < 0.9 else 0.5) * fold.held_out.spread])
+    def error(_, learned):
+        return 1e-4 if np.linalg.norm(learned.retrained.directions, axis=1).min() < 0.9 else 0.5
 
-    monkeypatch.setattr(Fold, "retrained_losses", error)
+    errors_of_directions(monkeypatch, error)
     model = regressor(retrain="kernel_ridge").fit(X, Y_NOISY)
     assert model._last_text() == "Gaussian kernel ridge on 5 weighted directions"
     assert model.score(NEW, Y_NEW) > 0.7
@@ -173,26 +187,25 @@ def test_directions_of_noise_are_not_retrained_on():
 
 
 def test_the_last_word_is_that_of_what_predicts(monkeypatch):
-    look, looked = RegFeaLSearch._look_at_directions, []
-
-    def looking(search, trial):
-        looked.append(trial)
-        look(search, trial)
-
-    def error(fold, _):
-        return np.array([(1e-9 if len(looked) == 3 else 0.9) * fold.held_out.spread])
-
-    monkeypatch.setattr(Fold, "retrained_losses", error)
-    monkeypatch.setattr(RegFeaLSearch, "_look_at_directions", looking)
-    model = regressor(100, strength="auto", n_iter=2, retrain="kernel_ridge").fit(X, Y)
-    assert len(looked) == 3
-    assert model.strength_ == looked[2].setting[1]
+    options = {"strength": "auto", "n_iter": 2}
+    points = regressor(100, retrain=None, **options).fit(X, Y).tuning_
+    third = sorted(points, key=lambda trial: -trial["score"])[2]["strength"]
+    errors_of_directions(
+        monkeypatch, lambda _, learned: 1e-9 if learned.method.strength == third else 0.9
+    )
+    model = regressor(100, retrain="kernel_ridge", **options).fit(X, Y)
+    looked = [trial for trial in model.tuning_ if trial["prediction"] != "Hermite features"]
+    assert len({trial["strength"] for trial in looked}) == 3
+    assert model.strength_ == third
     chosen = next(trial for trial in model.tuning_ if trial["chosen"])
+    assert chosen["prediction"] == "1 direction"
     assert chosen["score"] == max(trial["score"] for trial in model.tuning_)
 
 
 def test_too_many_terms_for_the_features_are_told_of():
-    with pytest.warns(UserWarning, match="with 5 features gives the kernel about e.11.5 terms"):
+    with pytest.warns(
+        UserWarning, match="a degree decay of 0.9 with 5 features gives .* about e.11.5 terms"
+    ):
         regressor(40, degree_decay=0.9).fit(X, Y)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -260,7 +273,8 @@ def test_decay_and_strength_are_chosen():
     assert all(rho in DECAYS and mu in STRENGTHS for rho, mu in at)
     assert model.score(NEW, Y_NEW) > 0.5
     again = regressor(300, **options).fit(X, Y)
-    assert again.tuning_ == trials
+    for one, other in zip(again.tuning_, trials, strict=True):
+        assert {**one, "seconds": None} == {**other, "seconds": None}
     np.testing.assert_array_equal(again.predict(NEW), model.predict(NEW))
 
 
@@ -298,16 +312,17 @@ DECAYS = [k / (k + D) for k in MEAN_DEGREES]
 
 
 def test_neighbours_are_one_step_away():
-    at = DECAYS[2], STRENGTHS[0]
-    expected = {(DECAYS[2], STRENGTHS[1]), (DECAYS[1], STRENGTHS[0]), (DECAYS[3], STRENGTHS[0])}
-    assert set(_neighbours(at, DECAYS, STRENGTHS)) == expected
-    assert _neighbours((0.3, STRENGTHS[-1]), None, STRENGTHS) == [(0.3, STRENGTHS[-2])]
-    assert _neighbours((0.3, 0.7), None, None) == []
+    laws, law = [DegreeLaw(decay) for decay in DECAYS], DegreeLaw(0.3)
+    at = Setting(laws[2], STRENGTHS[0])
+    expected = {(laws[2], STRENGTHS[1]), (laws[1], STRENGTHS[0]), (laws[3], STRENGTHS[0])}
+    assert set(_neighbours(at, laws, STRENGTHS)) == {Setting(*point) for point in expected}
+    last = Setting(law, STRENGTHS[-1])
+    assert _neighbours(last, None, STRENGTHS) == [Setting(law, STRENGTHS[-2])]
+    assert _neighbours(Setting(law, 0.7), None, None) == []
 
 
 def test_many_rows_are_chosen_on_a_sample(monkeypatch):
-    monkeypatch.setattr(_regfeal_search, "_ROWS", 80)
-    monkeypatch.setattr(_samples, "FOLDS_BELOW", 50)
+    monkeypatch.setattr(RegFeaLMethod, "splits", Splits(at_most=80, folds_below=50))
     seen = []
     make = Samples.splits
 
@@ -316,9 +331,9 @@ def test_many_rows_are_chosen_on_a_sample(monkeypatch):
         return seen
 
     monkeypatch.setattr(Samples, "splits", noted)
-    regressor(30, strength="auto", n_iter=1, validation_fraction=0.3).fit(X, Y)
+    regressor(30, strength="auto", n_iter=1).fit(X, Y)
     ((inside, outside),) = seen  # one hold-out set
-    assert (len(inside), len(outside)) == (56, 24)
+    assert (len(inside), len(outside)) == (64, 16)
     assert not set(inside.X[:, 0]) & set(outside.X[:, 0])
 
 
@@ -419,3 +434,26 @@ def test_progress_is_printed(capsys):
     lines = capsys.readouterr().err.splitlines()
     assert sum(line.startswith("fit: iteration") for line in lines) == 2
     assert sum(line.startswith("tune degree decay 0.4, strength") for line in lines) >= 2
+
+
+def test_ways_that_fall_behind_see_fewer_rows(monkeypatch):
+    seen = []
+    errors_of_directions(
+        monkeypatch, lambda _, learned: seen.append(learned.retrained) or (0.9, 0.1)[len(seen) > 5]
+    )
+    model = regressor(retrain="kernel_ridge").fit(X, Y)
+    ways = [trial for trial in model.tuning_ if trial["prediction"] != "Hermite features"]
+    assert len(seen) == 5 * len(ways)  # as good as the best, each
+    seen.clear()
+    errors_of_directions(
+        monkeypatch, lambda _, learned: seen.append(learned.retrained) or (0.1, 0.9)[len(seen) > 5]
+    )
+    regressor(retrain="kernel_ridge").fit(X, Y)
+    assert len(seen) == 5 + len(ways) - 1
+
+
+def test_what_is_given_is_retrained_on_without_time_to_look():
+    with pytest.warns(ConvergenceWarning, match="max_time was reached first"):
+        model = regressor(retrain="kernel_ridge", max_time=1e-6).fit(X, Y)
+    assert model.tuning_ == []
+    assert len(model.retrain_components_) == model.n_effective_features_

@@ -1,7 +1,7 @@
 """Every check of scikit-learn's own suite; only those for a GPU that is not there are skipped."""
 
 import pytest
-from brief import bkernn
+from brief import bkernn, hkrr, regfeal
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from gpukfl import (
@@ -28,15 +28,17 @@ HKRR = {"ridge": 1e-3, "n_starts": 1, "max_iter": 5, "random_state": 0}
 # design
 SELECTION = {"sparsity": 0.0, "random_state": 0}
 # Fixed, so that no folds are drawn among the rows
-REGFEAL = {"degree_decay": 0.1, "strength": 0.1, "n_iter": 2, "retrain": None, "random_state": 0}
+REGFEAL = regfeal(
+    **{"degree_decay": 0.1, "strength": 0.1, "n_iter": 2, "retrain": None, "random_state": 0}
+)
 ESTIMATORS = [
     BKerNNRegressor(**bkernn(n_particles=20, max_iter=5, random_state=0)),
     BKerNNClassifier(**bkernn(n_particles=20, max_iter=5, random_state=0)),
     BrownianKernelRidge(random_state=0),
     KernelRidgeRegressor(random_state=0),
     KernelRidgeClassifier(random_state=0),
-    HKRRRegressor(1, **HKRR),
-    HKRRClassifier(2, **{**HKRR, "max_iter": 30}),
+    HKRRRegressor(1, **hkrr(**HKRR)),
+    HKRRClassifier(2, **hkrr(**{**HKRR, "max_iter": 30})),
     KernelFeatureSelector(**SELECTION),
     KernelFeatureSelectorClassifier(**SELECTION),
     RKHSWeightingRegressor(30, instantiation="gaussian_sign", random_state=0),

@@ -3,7 +3,7 @@
 import inspect
 
 import pytest
-from brief import bkernn
+from brief import bkernn, hkrr, regfeal
 from sklearn.base import is_classifier
 from sklearn.datasets import load_wine
 from sklearn.model_selection import StratifiedKFold, cross_val_score
@@ -14,10 +14,12 @@ ESTIMATORS = [getattr(estimators, name) for name in estimators.__all__]
 # Cheap settings, with little or nothing to choose by hold-out
 FEW = {
     "BKerNNClassifier": bkernn(n_particles=20, max_iter=20, tol=1e-2),
-    "HKRRClassifier": {"ridge": 1e-3, "n_components": 2, "n_starts": 1, "max_iter": 20},
+    "HKRRClassifier": hkrr(ridge=1e-3, n_components=2, n_starts=1, max_iter=20),
     "KernelFeatureSelectorClassifier": {"sparsity": 0.01, "ridge": 1e-2},
     "RKHSWeightingClassifier": {"n_parameters": 200},
-    "RegFeaLClassifier": {"n_random_features": 300, "degree_decay": 0.2, "strength": 0.1},
+    "RegFeaLClassifier": regfeal(
+        **{"n_random_features": 300, "degree_decay": 0.2, "strength": 0.1}
+    ),
 }
 
 

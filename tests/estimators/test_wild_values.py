@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from brief import bkernn
+from brief import bkernn, hkrr, regfeal
 
 import gpukfl
 from gpukfl import (
@@ -32,12 +32,14 @@ UNITS = 10.0 ** np.arange(D) + np.arange(D) * 1e3, 10.0 ** np.arange(-3, 3)  # m
 MAKERS = {
     "bkernn": lambda **o: BKerNNRegressor(20, **bkernn(max_iter=20, tol=1e-2, random_state=0, **o)),
     "brownian": lambda **o: BrownianKernelRidge(random_state=0, **o),
-    "hkrr": lambda **o: HKRRRegressor(3, ridge=1e-4, n_starts=1, max_iter=30, random_state=0, **o),
+    "hkrr": lambda **o: HKRRRegressor(
+        3, **hkrr(ridge=1e-4, n_starts=1, max_iter=30, random_state=0, **o)
+    ),
     "kernel ridge": lambda **o: KernelRidgeRegressor(random_state=0, **o),
     "selection": lambda **o: KernelFeatureSelector(sparsity=0.01, ridge=1e-3, random_state=0, **o),
     "weighting": lambda **o: RKHSWeightingRegressor(200, random_state=0, **o),
     "regfeal": lambda **o: RegFeaLRegressor(
-        200, degree_decay=0.3, strength=0.01, n_iter=3, random_state=0, **o
+        200, **regfeal(degree_decay=0.3, strength=0.01, n_iter=3, random_state=0, **o)
     ),
 }
 every = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)

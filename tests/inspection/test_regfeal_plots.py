@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from brief import regfeal
 from pictures import panels
 
 import gpukfl
@@ -21,7 +22,7 @@ R = 0.33
 
 def fit(y=Y, samples=X, **options):
     few = {"n_random_features": 80, "degree_decay": 0.3, "strength": 0.1, "n_iter": 3, **options}
-    return gpukfl.fit(samples, y, method="regfeal", **few)
+    return gpukfl.fit(samples, y, method="regfeal", **regfeal(**few))
 
 
 @pytest.fixture(scope="module")

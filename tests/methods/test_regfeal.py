@@ -293,7 +293,7 @@ def test_any_exponent_learns(r):
 @pytest.mark.parametrize(("r", "d"), [(1e-6, 5), (0.003, 5), (0.01, 50)])
 def test_an_exponent_that_underflows_is_named(r, d):
     X, Y, _ = data(20, d)
-    with pytest.raises(ValueError, match=f"a sparsity_exponent of at least .* with {d} features"):
+    with pytest.raises(ValueError, match=f"an exponent of at least .* with {d} features"):
         run(learner(20, exponent=r), X, Y)
 
 

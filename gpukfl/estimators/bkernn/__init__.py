@@ -1,1 +1,5 @@
 """BKerNN: what is fitted, how its ridge and penalty are chosen, and the estimators."""
+
+from gpukfl.estimators.bkernn._problem import Knots
+
+__all__ = ["Knots"]

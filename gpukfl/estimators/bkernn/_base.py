@@ -11,20 +11,14 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from gpukfl._array import Array, array_namespace, like, to_host
+from gpukfl._checks import check_choice, check_kind, check_number, check_switch
 from gpukfl._places import Backend
 from gpukfl._results import Status
 from gpukfl._rows import Rows
 from gpukfl._warnings import warn
 from gpukfl.estimators._features import LinearFeatures
 from gpukfl.estimators._learner import Choice, Learner
-from gpukfl.estimators._validation import (
-    check_choice,
-    check_finite_result,
-    check_kind,
-    check_number,
-    check_switch,
-    validate_samples,
-)
+from gpukfl.estimators._validation import check_finite_result, validate_samples
 from gpukfl.estimators.bkernn._attributes import ATTRIBUTES, RULES, TRIED
 from gpukfl.estimators.bkernn._description import describe
 from gpukfl.estimators.bkernn._problem import Knots, Problem, Setting

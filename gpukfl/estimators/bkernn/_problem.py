@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from gpukfl._array import Array, array_namespace, beside, index_like, to_host
+from gpukfl._checks import check_number
 from gpukfl._memory import available_memory
 from gpukfl._places import Place
 from gpukfl._results import History, Status
@@ -19,7 +20,6 @@ from gpukfl._rows import Rows
 from gpukfl.estimators._data import Data
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
-from gpukfl.estimators._validation import check_number
 from gpukfl.linalg import MAX_KNOTS
 from gpukfl.methods import BKerNNFit, RidgeSystem, ShapeFunctions, fit_bkernn, paper_ridge, rows_at
 from gpukfl.operators import (

@@ -21,44 +21,33 @@ _PARAMETERS = """
         λ while the map is learned, positive, in units of the kernel. "auto" is chosen by hold-out
         on a geometric grid. The last fit tunes it anew, on the same held-out samples.
     lengthscale : float or "auto", default="auto"
-        Of the kernel of Bx at the start; "auto" is the median distance of the mapped samples.
-    learn_lengthscale : bool, default=True
-        Learn the lengthscale with the map; the bound on B's norm then only fixes its unit.
-        "varpro" and "agd" hold it while the map is learned, as the paper does.
-    n_centers : int or "auto", default="auto"
-        Nyström centres while the map is learned; "auto" is 500.
-    center_selection : {"uniform", "leverage", "pivoted"}, default="uniform"
-        Uniform draws, approximate ridge leverage scores, or randomly pivoted Cholesky.
-    refit_centers : int, "auto", "all" or None, default="auto"
-        Centres of the last fit, at the learned map; ridge and lengthscale are tuned anew, in
-        closed form. "auto" is 2000, or what memory allows. None keeps the model of the
-        optimisation.
-    optimizer : {"lbfgs", "varpro", "agd"}, default="lbfgs"
-        L-BFGS on the reduced objective (7); variable projection (Algorithm 3); alternating
-        gradient descent (Algorithm 4).
+        Of the kernel of Bx. "auto" starts at the median distance of the mapped samples and is
+        learned with the map; the bound on B's norm then only fixes its unit. A number is kept as it
+        is. "varpro" and "agd" hold it while the map is learned, as the paper does.
+    n_centers : int, "auto" or Centers, default="auto"
+        Nyström centres while the map is learned; "auto" is 500. ``Centers(fit, refit, selection)``
+        of `gpukfl.estimators.hkrr` also says how many the last fit has, 2000 or what memory allows
+        by default, and how they are drawn.
+    optimizer : {"lbfgs", "varpro", "agd"}, or a solver, optional
+        L-BFGS on the reduced objective (7), the default; variable projection (Algorithm 3);
+        alternating gradient descent (Algorithm 4). A value such as ``LBFGS(max_iter=100,
+        tol=1e-4)``, the default, also says when it ends: when the objective falls by a smaller
+        share, or after so many steps. Where the number of components or the ridge is chosen,
+        held-out samples say how many steps are best. `LBFGS`, `VariableProjection` and
+        `AlternatingGradient` are in `gpukfl.solvers`.
     n_starts : int, default=10
         Random maps among those to start from, beside principal axes and average gradients of a
         first fit; the best on held-out samples is taken.
-    max_iter : int, default=100
-        Iterations of the final optimisation; at most so many where the number of components or
-        the ridge is chosen: held-out samples then say how many are best.
-    tol : float, default=1e-4
-        Stop when the objective falls by a smaller share.
-    validation_fraction : float, default=0.2
-        Held out to choose; below 1000 samples 5 folds are used instead.
-    max_time : float or None, default=None
-        Seconds for tuning and optimisation; the best iterate is kept.
     warm_start : bool, default=False
         Start from the last fit's map.
+    max_time : float or None, default=None
+        Seconds for tuning and optimisation; the best iterate is kept.
     random_state : int, RandomState or None, default=None
         Draws maps, centres and splits, on the host.
-    backend : {"auto", "numpy", "cupy", "torch"}, default="auto"
-        Where to compute. "auto" follows X, and moves large NumPy data to a usable GPU.
-    dtype : {"auto", "float32", "float64"}, default="auto"
-        Precision of kernel values while the map is learned; "auto" keeps float32. Sums over
+    backend : {"auto", "numpy", "cupy", "torch"} or Backend, default="auto"
+        Where to compute. "auto" follows X, and moves large NumPy data to a usable GPU. A `Backend`
+        also says in which precision kernel values are computed while the map is learned. Sums over
         samples, systems of the centres, and the last fit are float64.
-    normalize_y : bool, default=True
-        Scale the targets to unit variance first. Their mean is subtracted either way.
     standardize : bool, default=True
         Centre the features and scale them to unit variance first.
         Values far beyond all others of their column have no part in this, see `limits_`.
@@ -95,10 +84,11 @@ _ATTRIBUTES = """
         Lowest value of each feature that is taken as it is, the 1 % and the 99 % quantile, which
         take the place of values below and above, and the highest.
     learned_ : bool
-        Whether the map was optimised. Where the search for components or a ridge finds no gain on
-        held-out samples, the best start is kept.
+        Whether the map was optimised. Where the search for components or a ridge finds, on held-out
+        samples, no gain over the best start of more than its standard error, that is kept.
     tuning_ : list of dict
-        Settings tried, their scores on held-out samples, and which was chosen.
+        Settings tried: scores on held-out samples with their standard errors, seconds, and which
+        was chosen.
     history_ : History
         Objective, step, norm of the gradient and seconds of every iteration.
     n_iter_, status_ : int, str
@@ -143,11 +133,13 @@ class HKRRRegressor(ArrayRegressor, HKRRBase):
 class HKRRClassifier(OneHotClassifier, HKRRBase):
     __doc__ = f"""Hyper-kernel ridge regression for classification.
 
-    Least squares on one-hot classes with a shared map: the functions estimate the classes'
-    probabilities. Any number of classes, any labels.
+    Least squares on one-hot classes with a shared map; probabilities are calibrated on held-out
+    samples. Any number of classes, any labels.
     {_PARAMETERS}{_ATTRIBUTES}
     classes_ : array of shape (n_classes,)
         Labels.
+    calibration_ : Calibration
+        What makes probabilities of scores, chosen on held-out samples.
     {_REFERENCES}
     Examples
     --------

@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from numbers import Integral
 
 import numpy as np
 
 from gpukfl._array import Array, array_namespace, beside, index_like, to_host
+from gpukfl._checks import check_choice, check_number
 from gpukfl._memory import available_memory
 from gpukfl._places import Place
 from gpukfl._results import History, Status
@@ -19,8 +20,9 @@ from gpukfl._rows import Rows
 from gpukfl.estimators._data import Data
 from gpukfl.estimators._held_out import HeldOut
 from gpukfl.estimators._samples import Samples
-from gpukfl.kernels import Kernel, make_kernel, median_distance
+from gpukfl.kernels import Kernel, median_distance
 from gpukfl.methods import (
+    SELECTIONS,
     HKRRFit,
     HyperKernelObjective,
     NystromFactor,
@@ -38,17 +40,74 @@ from gpukfl.methods import (
 from gpukfl.operators import KernelOperator
 from gpukfl.solvers import LBFGS, AlternatingGradient, VariableProjection
 
-OPTIMIZERS = {"lbfgs": LBFGS, "varpro": VariableProjection, "agd": AlternatingGradient}
+Optimizer = LBFGS | VariableProjection | AlternatingGradient
 
 RIDGES = np.geomspace(1e-9, 1.0, 10).tolist()  # one to a decade: the last fit is tuned more finely
 FINE_RIDGES = np.geomspace(1e-9, 10.0, 31).tolist()
 _STRETCHES = (0.5, 0.7, 1.0, 1.4)
 TUNE_CENTERS = 200
-CENTERS, _REFIT_CENTERS = 500, 2_000
-FEW_CENTERS = 200  # after an interruption
-LEARN_ROWS = 20_000  # that the map is learned on: it has few numbers
+_CENTERS, _REFIT_CENTERS = 500, 2_000
 _PATH_CENTERS, _STRETCH_CENTERS = 1_000, 400  # that the last ridge and lengthscale are chosen on
-TUNE_SHARE, FIT_SHARE = 0.4, 0.6  # of max_time spent by then
+
+
+@dataclass(frozen=True)
+class Centers:
+    """Nyström centres of HKRR: how many, and which.
+
+    Parameters
+    ----------
+    fit : int or "auto"
+        Centres while the map is learned; "auto" is 500.
+    refit : int, "auto", "all" or None
+        Centres of the last fit, at the learned map; ridge and lengthscale are tuned anew, in closed
+        form. "auto" is 2000, or what memory allows. None keeps the model of the optimisation.
+    selection : {"uniform", "leverage", "pivoted"}
+        Uniform draws, approximate ridge leverage scores, or randomly pivoted Cholesky.
+    """
+
+    fit: int | str = "auto"
+    refit: int | str | None = "auto"
+    selection: str = "uniform"
+
+    def __post_init__(self) -> None:
+        check_number("n_centers", self.fit, kind=Integral, low=1, also=("auto",))
+        check_number("refit", self.refit, kind=Integral, low=1, also=("auto", "all", None))
+        check_choice("selection", self.selection, SELECTIONS)
+
+    @property
+    def wanted(self) -> int:
+        """Centres while the map is learned, where rows and time allow them."""
+        return _CENTERS if isinstance(self.fit, str) else int(self.fit)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The parameters of the estimators.
+
+    Attributes
+    ----------
+    n_components : int or None
+        Rows of the map; None is chosen.
+    ridge : float or None
+        λ while the map is learned; None is chosen.
+    lengthscale : float or None
+        Kept as it is; None starts at the median distance, and is learned.
+    n_starts : int
+        Random maps among those to start from.
+    start, start_lengthscale : array and float, or None
+        The only map to start from, if it is of as many features, and its lengthscale.
+    """
+
+    n_components: int | None
+    kernel: Kernel
+    ridge: float | None
+    lengthscale: float | None
+    centers: Centers
+    optimizer: Optimizer
+    n_starts: int
+    start: Array | None
+    start_lengthscale: float | None
+    standardize: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,13 +128,13 @@ class HyperKernelProblem(Data):
 
     def __init__(
         self,
-        settings: Any,
+        settings: Settings,
         samples: Samples,
         place: Place,
         rng: np.random.RandomState,
     ) -> None:
         super().__init__(settings, samples, place)
-        self.rng, self.kernel = rng, make_kernel(settings.kernel)
+        self.settings, self.rng, self.kernel = settings, rng, settings.kernel
         self.n, self.d = self.rows.shape
         xp = array_namespace(self.reference)
         self.bound = xp.max(xp.abs(self.Y), axis=0)  # M of the truncated predictions, (t,)
@@ -85,7 +144,7 @@ class HyperKernelProblem(Data):
     def centers(self, n_centers: int, B: Array | None = None) -> Array:
         """Choose centres among the rows."""
         index = choose_centers(
-            self.settings.center_selection,
+            self.settings.centers.selection,
             self.kernel,
             self.rows,
             min(n_centers, self.n),
@@ -113,7 +172,7 @@ class HyperKernelProblem(Data):
         xp, some = array_namespace(self.Y), copy(self)
         at = xp.asarray(index, **index_like(self.Y))
         some.rows, some.n, some.Y = self.rows.taken(index), at_most, xp.take(self.Y, at, axis=0)
-        if self.weights is not None:
+        if self.weights is not None and self.root_weights is not None:
             some.weights = xp.take(self.weights, at, axis=0)
             some.root_weights = xp.take(self.root_weights, at, axis=0)
         return some
@@ -149,7 +208,7 @@ class HyperKernelProblem(Data):
     def starts(self, k: int) -> list[Array]:
         """Give maps (k, d) to start from: random ones, principal axes, and average gradients."""
         sample, weights = self.sample(self.rng)
-        known = getattr(self.settings, "B_", None) if self.settings.warm_start else None
+        known = self.settings.start
         if known is not None and known.shape[1] == self.d:
             return [resized_map(beside(to_host(known), self.reference), k, rng=self.rng)]
         draws = [self.rng.standard_normal((k, self.d)) for _ in range(self.settings.n_starts)]
@@ -179,11 +238,10 @@ class HyperKernelProblem(Data):
         return beside(roots[:, None] * vectors.T, self.reference)
 
     def lengthscale(self, B: Array, sample: Array, weights: np.ndarray | None) -> float:
-        """Median distance of the mapped rows."""
-        if self.settings.lengthscale != "auto":
-            return float(self.settings.lengthscale)
-        if self.settings.warm_start and hasattr(self.settings, "lengthscale_"):
-            return float(self.settings.lengthscale_)
+        """Give that to begin with: what is known, or the median distance of the mapped rows."""
+        known = self.settings.lengthscale or self.settings.start_lengthscale
+        if known is not None:
+            return known
         return median_distance(sample @ B.T, norm=self.kernel.norm, weights=weights)
 
     # ------------------------------------------------------------------ fits
@@ -200,18 +258,16 @@ class HyperKernelProblem(Data):
         watch: Callable[[int, Array, History], Status | None] = lambda *_: None,
     ) -> tuple[HKRRFit, Solved]:
         """Optimise the map."""
-        settings = self.settings
+        optimizer = self.settings.optimizer
+        limits = [limit for limit in (optimizer.max_time, max_time) if limit is not None]
         Z = self.centers(n_centers, B / lengthscale)
         objective = self.objective(Z, ridge)
-        solver = OPTIMIZERS[settings.optimizer](
-            max_iter=max_iter, tol=settings.tol, max_time=max_time
-        )
         fit = fit_hkrr(
             objective,
             B,
             lengthscale=lengthscale,
-            learn_lengthscale=settings.learn_lengthscale,
-            optimizer=solver,
+            learn_lengthscale=self.settings.lengthscale is None,
+            optimizer=replace(optimizer, max_iter=max_iter, max_time=min(limits, default=None)),
             watch=watch,
         )
         alpha = objective.minimize_alpha(fit.B / fit.lengthscale)
@@ -264,7 +320,7 @@ class HyperKernelProblem(Data):
     @property
     def stretches(self) -> tuple[float, ...]:
         """Lengthscales of the last fit, in units of the learned one."""
-        return _STRETCHES if self.settings.learn_lengthscale else (1.0,)
+        return _STRETCHES if self.settings.lengthscale is None else (1.0,)
 
     def errors_outside(self, model: Solved, stretch: float, held_out: HeldOut) -> list[float]:
         """Errors along the ridges on other rows, of models with more centres at a map."""
@@ -277,10 +333,10 @@ class HyperKernelProblem(Data):
 
     def n_refit_centers(self) -> int:
         """Centres of the last fit: what is asked for, or what memory and patience allow."""
-        wanted = self.settings.refit_centers
+        wanted = self.settings.centers.refit
         if wanted == "all":
             return self.n
-        if wanted != "auto":
+        if wanted is not None and wanted != "auto":
             return min(int(wanted), self.n)
         fitting = int(math.sqrt(available_memory(self.reference) / 64))
         return min(self.n, _REFIT_CENTERS, max(fitting, 100))

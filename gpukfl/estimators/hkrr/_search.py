@@ -1,37 +1,44 @@
-"""Choice of the number of components and the ridge of HKRR by hold-out."""
+"""HKRR as a method: its settings, the choice of components and ridge by held-out rows, the fit."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from gpukfl._array import Array
+from gpukfl._places import Place
 from gpukfl._results import Status
 from gpukfl.estimators._held_out import HeldOut
+from gpukfl.estimators._learner import Choice
 from gpukfl.estimators._run import Run
-from gpukfl.estimators._samples import Samples
+from gpukfl.estimators._samples import Samples, Splits
 from gpukfl.estimators._search import Search, Trial, climbed, is_behind, untried
 from gpukfl.estimators.hkrr._problem import (
     FINE_RIDGES,
     RIDGES,
     TUNE_CENTERS,
-    TUNE_SHARE,
     HyperKernelProblem,
+    Settings,
     Solved,
 )
-from gpukfl.methods import RidgePath, resized_map
+from gpukfl.methods import HKRRFit, RidgePath, resized_map
 
-FEWEST = 20  # rows with which anything is held out
+TUNE_SHARE, FIT_SHARE = 0.4, 0.6  # of max_time spent by then
+LEARN_ROWS = 20_000  # that the map is learned on: it has few numbers
+_FEW_CENTERS = 200  # after an interruption
 _START_COMPONENTS = 20  # the paper's choice for larger data
 _MOST_COMPONENTS = 64
 _TUNE_ROWS = 10_000  # rows that dimension and ridge are chosen on, at most
 _FIRST_STEPS = 10  # of the map, before it is judged by rows held out; then twice as many
 _ENOUGH = 1.05  # times the lowest error, with which the learned lengthscale is kept
 _GAIN = 5e-3  # share of the unexplained variance that is worth another setting
+_NO_RIDGE = 1e-5  # where there are too few samples to choose one
+_STEP_WORKS = 30  # of a first step of the map, with its line search
+_REFIT_WORKS = 10  # normal equations and passes of leave-one-out in the last fit
 
 
 @dataclass(frozen=True)
@@ -53,20 +60,25 @@ class Learned:
     start: Learned | None = None  # what it went on from
 
 
-Trials = Sequence[Trial[Setting, Learned]]
-
-
 @dataclass(frozen=True, eq=False)
 class Fold:
-    """Samples to learn a map of, and samples held out."""
+    """Rows to fit, and rows held out.
+
+    Attributes
+    ----------
+    start : Learned or None
+        Where a search begins.
+    """
 
     problem: HyperKernelProblem
     held_out: HeldOut
+    start: Learned | None = None
 
     def learn(self, setting: Setting, start: Learned | None, run: Run, /) -> Learned:
-        """Go some steps on from the start."""
-        problem = self.problem
-        assert start is not None
+        """Go some steps on from the start; from the fold's best one, where none is given."""
+        problem, share = self.problem, TUNE_SHARE
+        if start is None:
+            start, share = self.best_start(run), 1.0  # of no search: whatever time is left
         name = f"tune {setting.components} components, ridge {setting.ridge:.0e}"
         B = resized_map(start.B, setting.components, rng=problem.rng)
         fit, model = problem.learn(
@@ -75,7 +87,7 @@ class Fold:
             setting.ridge,
             n_centers=TUNE_CENTERS,
             max_iter=setting.steps,
-            max_time=run.left(TUNE_SHARE),
+            max_time=run.left(share),
             watch=lambda k, _, history: run.tell(name, k, history),
         )
         if fit.status is Status.INTERRUPTED:
@@ -83,14 +95,36 @@ class Fold:
         return Learned(fit.B, fit.lengthscale, model, Learned(B, start.lengthscale))
 
     def predict(self, learned: Learned, /) -> Array:
-        """Predict the held-out samples."""
+        """Predict the held-out rows."""
         assert learned.model is not None
         return self.problem.predict(learned.model, self.held_out.X)
 
-    def errors_outside(self, learned: Learned, stretch: float) -> list[float]:
-        """Errors on the held-out samples along the ridges of the last fit."""
+    def best_start(self, run: Run, /) -> Learned:
+        """Give the start that predicts the held-out rows best, with its ridge in its model."""
+        problem, settings = self.problem, self.problem.settings
+        (sample, weights), Z = problem.sample(problem.rng), problem.centers(TUNE_CENTERS)
+        best, least = None, math.inf
+        for B in problem.starts(settings.n_components or start_components(problem.d)):
+            ell = problem.lengthscale(B, sample, weights)
+            system = problem.system(problem.kernel, Z, B / ell)
+            ridge = settings.ridge or system.path(RIDGES).largest_good()
+            alpha, factor = system.solve(ridge)
+            model = Solved(B, ell, Z, alpha, ridge, factor)
+            error = self.held_out.error(problem.predict(model, self.held_out.X))
+            if best is None or error < least:
+                best, least = Learned(B, ell, model), error
+            if run.is_over(TUNE_SHARE):
+                break
+        assert best is not None
+        return best
+
+    def errors_outside(self, learned: Learned, stretch: float, /) -> list[float]:
+        """Errors on the held-out rows along the ridges of the last fit."""
         assert learned.model is not None
         return self.problem.errors_outside(learned.model, stretch, self.held_out)
+
+
+Trials = Sequence[Trial[Setting, Learned]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,143 +136,228 @@ class Tuner:
     tried: on small noisy data learning a map may gain nothing, or no more than chance does.
     """
 
-    settings: Any
-    d: int
-    first: Setting
-    start: list[Learned]  # of the folds
-
-    def best(self, trials: Trials, /) -> tuple[Setting, list[Learned]]:
-        """Give the setting to go on from, and the maps of the folds."""
-        if not trials:
-            return self.first, self.start
-        trial, start = climbed(trials, lambda score: _GAIN * (1.0 - score)), trials[0]
-        if start.learned and not is_behind(start.losses, trial.losses):
-            trial = start
-        return trial.setting, trial.learned
+    settings: Settings
+    folds: Sequence[Fold]
+    start: Learned
 
     def propose(self, trials: Trials, /) -> Setting | None:
-        """Give the next neighbour of the best."""
-        return untried(self._neighbours(self.best(trials)[0]), trials) if trials else self.first
+        """Give the start, then the next neighbour of the best; None where all is given."""
+        if self.settings.n_components is not None and self.settings.ridge is not None:
+            return None
+        if not trials:
+            return given_start(self.start)
+        return untried(self._neighbours(self.choose(trials).setting), trials)
 
-    def starts(self, setting: Setting, trials: Trials, /) -> list[Learned]:  # noqa: ARG002
+    def starts(self, setting: Setting, trials: Trials, /) -> Sequence[Learned]:  # noqa: ARG002
         """Begin every fold from its best map."""
-        return self.best(trials)[1]
+        best = self.choose(trials).learned if trials else []
+        return best or [self.start] * len(self.folds)
+
+    def choose(self, trials: Trials, /) -> Trial[Setting, Learned]:
+        """Give where the climb has come to; the start, unless that is worse beyond chance."""
+        best, first = climbed(trials, lambda score: _GAIN * (1.0 - score)), trials[0]
+        return first if first.learned and not is_behind(first.losses, best.losses) else best
+
+    def described(self, trial: Trial[Setting, Learned], /) -> dict[str, Any]:
+        """Name the grid's point, and whether the map was optimised."""
+        setting = trial.setting
+        return {
+            "n_components": setting.components,
+            "ridge": setting.ridge,
+            "learned": setting.steps > 0,
+        }
 
     def _neighbours(self, at: Setting) -> list[Setting]:
-        most = self.settings.max_iter
+        most = self.settings.optimizer.max_iter
         steps = min(at.steps or _FIRST_STEPS, most)
         around = [replace(at, steps=min(2 * at.steps or steps, most))]
-        if self.settings.ridge == "auto":
+        if self.settings.ridge is None:
             k = RIDGES.index(at.ridge)
             near = RIDGES[max(k - 1, 0) : k + 2]
             around += [Setting(at.components, r, steps) for r in reversed(near)]
-        if self.settings.n_components == "auto":
-            sizes = components_grid(self.d)
+        if self.settings.n_components is None:
+            sizes = components_grid(self.folds[0].problem.d)
             k = sizes.index(at.components)
             around += [Setting(size, at.ridge, steps) for size in sizes[max(k - 1, 0) : k + 2]]
         return around
 
 
-@dataclass
-class HKRRSearch:
-    """Joint choice of the number of components and the ridge by hold-out (Section 4.3)."""
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """The last fit: how the map was optimised, and the model at it."""
 
-    make: Callable[[Samples], HyperKernelProblem]  # problem of some samples
-    samples: Samples
-    settings: Any
-    run: Run
+    steps: HKRRFit
+    model: Solved
+    status: Status
+    learned: bool  # whether the map is an optimised one
 
-    def __post_init__(self) -> None:
-        self.tuner: Tuner | None = None  # until there is something to start from
-        self.folds: list[Fold] = []
-        self.trials: list[Trial[Setting, Learned]] = []
 
-    def choose(self) -> None:
-        """Try settings; an interruption keeps the best so far."""
-        share = self.settings.validation_fraction
-        splits = self.samples.splits(self.run.rng, at_most=_TUNE_ROWS, share=share)
-        problems = [(self.make(inside), outside) for inside, outside in splits]
-        self.folds = [Fold(one, HeldOut.of(one, outside)) for one, outside in problems]
-        tuner = self._tuner()
-        if self.settings.n_components == "auto" or self.settings.ridge == "auto":
-            Search(self.folds, tuner, self.run, TUNE_SHARE, self.trials, racing=True).go()
+class HKRR(Settings):
+    """HKRR with its settings."""
 
-    def _tuner(self) -> Tuner:
-        """Begin from the best start, also where an interruption leaves the others untried."""
-        found: list[tuple[float, float, Learned]] = []
+    splits: ClassVar[Splits] = Splits(at_most=_TUNE_ROWS)
+
+    def work(self, n: int, d: int, /) -> int:  # noqa: ARG002
+        """Rows times centres."""
+        return n * min(n, self.centers.wanted)
+
+    def problem(self, samples: Samples, place: Place, run: Run, /) -> HyperKernelProblem:
+        """Place and scale samples."""
+        d = samples.X.shape[1]
+        if (self.n_components or 0) > d:
+            msg = (
+                f"expected at most as many components as the {d} features, got {self.n_components}"
+            )
+            raise ValueError(msg)
+        return HyperKernelProblem(self, samples, place, run.rng)
+
+    def given(self, problem: HyperKernelProblem, /) -> Setting:
+        """Give what is given; else as many components as there are few features, a small ridge."""
+        few = problem.constant or problem.n < self.splits.fewest
+        k = self.n_components or (problem.d if few else start_components(problem.d))
+        steps = 0 if problem.constant else self.optimizer.max_iter
+        return Setting(k, self.ridge or _NO_RIDGE, steps)
+
+    def fold(self, problem: HyperKernelProblem, held_out: HeldOut, /) -> Fold:
+        """Join rows to fit and rows that judge."""
+        return Fold(problem, held_out)
+
+    def search(
+        self,
+        folds: Callable[[], Sequence[Fold]],
+        problem: HyperKernelProblem,  # noqa: ARG002
+        run: Run,
+        /,
+    ) -> Search[Setting, Learned]:
+        """Look for the best start; there is one to choose also where all else is given."""
+        found = folds()
+        start = found[0].best_start(run)
+        found = [replace(fold, start=start) for fold in found]
+        return Search(found, Tuner(self, found, start), run, TUNE_SHARE, racing=True)
+
+    def learn(
+        self, problem: HyperKernelProblem, choice: Choice[Setting, Learned], run: Run, /
+    ) -> Fitted:
+        """Optimise the map on some rows, and solve with all; from the start, once interrupted."""
+        setting, start = self._begun(problem, choice)
+        stopped, learned = choice.stopped, setting.steps > 0
+        part = problem.part(LEARN_ROWS)
         try:
-            self._try_starts(self.folds[0], found)
-        finally:
-            if found:
-                _, ridge, start = min(found, key=lambda entry: entry[0])
-                first = Setting(start.B.shape[0], ridge)
-                d, n_folds = self.samples.X.shape[1], len(self.folds)
-                self.tuner = Tuner(self.settings, d, first, [start] * n_folds)
-        assert self.tuner is not None
-        return self.tuner
+            fit, model = self._optimized(part, setting, start, run, stopped=stopped)
+        except KeyboardInterrupt:  # before the first step: the start is there
+            stopped, learned = True, False
+            fit, model = self._optimized(part, setting, start, run, stopped=True, quick=True)
+        refit = self.centers.refit
+        if refit is None and part is not problem:
+            model = problem.solved(model)
+        elif refit is not None and not problem.constant:
+            try:
+                n_centers = problem.n_refit_centers()
+                if refit == "auto":
+                    n_centers = affordable(problem, model, run, n_centers, _REFIT_WORKS)
+                ridges = None if stopped else last_ridges(choice)
+                model = problem.refit(model, n_centers, ridges)
+            except KeyboardInterrupt:  # the model of the optimisation is there
+                stopped = True
+        return Fitted(fit, model, self._ended(setting, fit, stopped=stopped), learned)
 
-    def best(self) -> tuple[Setting, Learned]:
-        """Give the best so far, and what to start from: the first fold's map."""
-        assert self.tuner is not None
-        setting, maps = self.tuner.best(self.trials)
-        return setting, maps[0]
+    def _begun(
+        self, problem: HyperKernelProblem, choice: Choice[Setting, Learned]
+    ) -> tuple[Setting, Learned]:
+        """Give what to learn with, and the map to go on from."""
+        setting, trial = choice.setting, choice.trial
+        known = [fold.start for fold in choice.folds if isinstance(fold, Fold) and fold.start]
+        if trial is not None and trial.learned:
+            learned = trial.learned[0]
+            # On all rows as many steps from the same map as were best
+            start = learned if choice.stopped else learned.start or learned
+        elif known:
+            start = known[0]
+            setting = replace(given_start(start), steps=setting.steps)
+        else:
+            k, sample = setting.components, problem.sample(problem.rng)
+            B = problem.axes(sample[0], k) if choice.stopped else problem.starts(k)[-1]
+            start = Learned(B, problem.lengthscale(B, *sample))
+        if choice.stopped:
+            return replace(setting, steps=0 if trial is None else setting.steps), start
+        if trial is not None and not any(one.setting.steps for one in choice.trials):
+            # Nothing says that this gains nothing
+            setting = replace(setting, steps=self.optimizer.max_iter)
+        return setting, start
 
-    def last_ridges(self) -> tuple[float, RidgePath] | None:
-        """Stretch of the lengthscale and ridges of the last fit, by the folds' rows held out.
+    def _optimized(
+        self,
+        problem: HyperKernelProblem,
+        setting: Setting,
+        start: Learned,
+        run: Run,
+        *,
+        stopped: bool,
+        quick: bool = False,
+    ) -> tuple[HKRRFit, Solved]:
+        """Go on from the start, with as many of the centres wanted as there is time for."""
+        n_centers = _FEW_CENTERS if quick else self.centers.wanted
+        if self.centers.fit == "auto" and not stopped:
+            n_centers = affordable(problem, start, run, n_centers, _STEP_WORKS)
+        return problem.learn(
+            start.B,
+            start.lengthscale,
+            setting.ridge,
+            n_centers=n_centers,
+            max_iter=0 if stopped else setting.steps,
+            max_time=run.left(FIT_SHARE),
+            watch=lambda k, _, history: run.tell("fit", k, history),
+        )
 
-        None where the folds have learned no maps: rows that are left out one by one are then as
-        good, and more.
-        """
-        if self.tuner is None or not self.best()[0].steps:
-            return None
-        maps, paths = self.tuner.best(self.trials)[1], {}
-        for stretch in self.folds[0].problem.stretches:
-            errors = np.zeros(len(FINE_RIDGES))
-            for fold, learned in zip(self.folds, maps, strict=True):
-                errors = errors + fold.errors_outside(learned, stretch)
-            paths[stretch] = RidgePath(FINE_RIDGES, errors.tolist())
-        enough = _ENOUGH * min(path.lowest for path in paths.values())
-        good = [stretch for stretch, path in paths.items() if path.lowest <= enough]
-        stretch = min(good, key=lambda stretch: abs(math.log(stretch)))
-        return stretch, paths[stretch]
-
-    def report(self) -> list[dict[str, Any]]:
-        """Say what was tried."""
-        best = self.best()[0] if self.trials else None
-        return [
-            {
-                "n_components": trial.setting.components,
-                "ridge": trial.setting.ridge,
-                "learned": trial.setting.steps > 0,
-                "score": trial.score,
-                "chosen": trial.setting == best,
-            }
-            for trial in self.trials
-        ]
-
-    def _try_starts(self, fold: Fold, found: list[tuple[float, float, Learned]]) -> None:
-        """Add the error of every start on the first fold's rows held out, its ridge, and itself."""
-        problem, held_out = fold.problem, fold.held_out
-        k = start_components(self.settings, problem.d)
-        (sample, weights), Z = problem.sample(problem.rng), problem.centers(TUNE_CENTERS)
-        for B in problem.starts(k):
-            ell = problem.lengthscale(B, sample, weights)
-            system = problem.system(problem.kernel, Z, B / ell)
-            ridge = self.settings.ridge
-            if ridge == "auto":
-                ridge = system.path(RIDGES).largest_good()
-            alpha, factor = system.solve(float(ridge))
-            model = Solved(B, ell, Z, alpha, ridge, factor)
-            error = held_out.error(problem.predict(model, held_out.X))
-            found.append((error, float(ridge), Learned(B, ell)))
-            if self.run.is_over(TUNE_SHARE):
-                break
+    def _ended(self, setting: Setting, fit: HKRRFit, *, stopped: bool) -> Status:
+        """Say how the fit ended: with as many steps as rows held out asked for, it is done."""
+        if stopped:
+            return Status.INTERRUPTED
+        done = fit.status is Status.MAX_ITER and setting.steps < self.optimizer.max_iter
+        return Status.CONVERGED if done or not setting.steps else fit.status
 
 
-def start_components(settings: Any, d: int) -> int:
-    """Rows of the maps to start from."""
-    k = settings.n_components
-    return min(d, _START_COMPONENTS if k == "auto" else int(k))
+def given_start(start: Learned, /) -> Setting:
+    """Give the setting of a start that has its model."""
+    assert start.model is not None
+    return Setting(start.B.shape[0], start.model.ridge)
+
+
+def affordable(
+    problem: HyperKernelProblem, at: Learned | Solved, run: Run, wanted: int, times: float, /
+) -> int:
+    """As many of the centres wanted as there is time for, to form their sums so many times."""
+    kernel = problem.kernel.stretched(at.lengthscale)
+
+    def form(q: int) -> None:
+        problem.system(kernel, problem.centers(q, at.B), at.B)
+
+    return run.affordable(wanted, form, times=times)
+
+
+def last_ridges(choice: Choice[Setting, Learned], /) -> tuple[float, RidgePath] | None:
+    """Stretch of the lengthscale and ridges of the last fit, by the folds' rows held out.
+
+    None where the folds have learned no maps: rows that are left out one by one are then as good,
+    and more.
+    """
+    if choice.trial is None or not choice.trial.setting.steps:
+        return None
+    folds, paths = [fold for fold in choice.folds if isinstance(fold, Fold)], {}
+    for stretch in folds[0].problem.stretches:
+        errors = np.zeros(len(FINE_RIDGES))
+        for fold, learned in zip(folds, choice.trial.learned, strict=True):
+            errors = errors + fold.errors_outside(learned, stretch)
+        paths[stretch] = RidgePath(FINE_RIDGES, errors.tolist())
+    enough = _ENOUGH * min(path.lowest for path in paths.values())
+    good = [stretch for stretch, path in paths.items() if path.lowest <= enough]
+    stretch = min(good, key=lambda stretch: abs(math.log(stretch)))
+    return stretch, paths[stretch]
+
+
+def start_components(d: int, /) -> int:
+    """Rows of the maps to start from, where their number is chosen."""
+    return min(d, _START_COMPONENTS)
 
 
 def components_grid(d: int) -> list[int]:

@@ -19,19 +19,14 @@ from gpukfl._array import (
     sample_norm,
     to_host,
 )
+from gpukfl._checks import check_choice, check_number, check_switch
 from gpukfl._places import Backend
 from gpukfl._results import Status
 from gpukfl._rows import Rows
 from gpukfl._warnings import warn
 from gpukfl.estimators._data import Data
 from gpukfl.estimators._learner import Choice, Learner
-from gpukfl.estimators._validation import (
-    check_choice,
-    check_finite_result,
-    check_number,
-    check_switch,
-    validate_samples,
-)
+from gpukfl.estimators._validation import check_finite_result, validate_samples
 from gpukfl.estimators.kernel_ridge._description import describe
 from gpukfl.estimators.kernel_ridge._method import KernelRidgeProblem, KernelRidgeSettings
 from gpukfl.inspection import Description, Names

@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from gpukfl._array import Array, array_namespace, like
+from gpukfl._checks import check_number, check_switch
 from gpukfl._places import Backend, Place
 from gpukfl._results import Status
 from gpukfl._rows import Rows
@@ -20,12 +21,7 @@ from gpukfl.estimators._data import Data
 from gpukfl.estimators._learner import Choice, Learner
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples, Splits
-from gpukfl.estimators._validation import (
-    check_finite_result,
-    check_number,
-    check_switch,
-    validate_samples,
-)
+from gpukfl.estimators._validation import check_finite_result, validate_samples
 from gpukfl.estimators.kernel_ridge._description import describe_brownian
 from gpukfl.inspection import Description, Names
 from gpukfl.kernels import Brownian

@@ -15,6 +15,7 @@ from gpukfl.estimators._declared import (
     Numbers,
     Record,
     Rule,
+    Text,
     Whole,
     together,
 )
@@ -25,6 +26,7 @@ TRIED: dict[str, Declared] = {
     "degree_decay": Number(optional=True),
     "max_degree": Whole(optional=True),
     "strength": Number(),
+    "prediction": Text(),
 }
 
 ATTRIBUTES: dict[str, Declared] = {

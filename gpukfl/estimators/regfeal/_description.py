@@ -25,7 +25,9 @@ def describe(e: Any, names: Names, /) -> Description:
     law, last = DegreeLaw(e.degree_decay_, e.max_degree_).described, e._last_text()
     count = e.multi_indices_.shape[0]
     return Description(
-        **e._about_fit(names, along="strength", beside=("degree_decay", "max_degree")),
+        **e._about_fit(
+            names, along="strength", beside=("degree_decay", "max_degree", "prediction")
+        ),
         text=f"{count} Hermite features, {law}, strength {e.strength_:g}, prediction by {last}",
         products="by blocks",
         facts={
@@ -52,7 +54,7 @@ def describe(e: Any, names: Names, /) -> Description:
 
 
 def _eta(e: Any, names: Names) -> Eta:
-    r = e.sparsity_exponent
+    r = e._reweighting.exponent
     shares = e.eta_path_ ** (r / (2.0 - r))
     shares = shares / shares.sum(axis=1, keepdims=True)
     return Eta(shares, names.features if e.selection == "variables" else None)

@@ -13,44 +13,34 @@ _PARAMETERS = """
         Tuples of Hermite degrees that each iteration draws, m.
     selection : {"features", "variables"}, default="features"
         Learn directions, with a rotation, or select variables.
-    degree_decay : float or "auto", default="auto"
-        ρ of the sequence c_k = ρ^k, at least 0 and below 1: the smaller, the lower the degrees; 0
-        leaves degree 1. "auto" is chosen together with the strength on held-out rows; where there
-        are many variables for the number of random features, M = 2 is tried as well.
-    max_degree : int or None, default=None
-        M, up to 40: c_k = 1 up to this degree, instead of ρ^k. All tuples are taken if they are no
-        more than `n_random_features`.
+    degrees : float, "auto" or DegreeLaw, default="auto"
+        c_k of the degrees k. A number is ρ of c_k = ρ^k, at least 0 and below 1: the smaller, the
+        lower the degrees; 0 leaves degree 1. ``DegreeLaw(largest=M)`` of `gpukfl.methods`, M up to
+        40, is c_k = 1 up to this degree; all tuples are taken if they are no more than
+        `n_random_features`. "auto" is a ρ, chosen together with the strength on held-out rows;
+        where there are many variables for the number of random features, M = 2 is tried as well.
     strength : float or "auto", default="auto"
         μ, positive, in units of d^(-(2-r)/r).
     ridge : float or "auto", default="auto"
         λ, positive, in the same units: for numerical stability. "auto" is 1e-8.
-    sparsity_exponent : float, default=0.33
-        r, between 0 and 2: the smaller, the fewer directions.
-    n_iter : int, default=5
-        Ridge regressions, with new directions before each but the first.
+    optimizer : Reweighting, optional
+        How often directions are learned anew, and how few: ``Reweighting(n_iter=5, exponent=0.33,
+        over_c=False)`` of `gpukfl.methods` by default.
     retrain : "kernel_ridge", None or a regressor, default="kernel_ridge"
         What predicts from the learned directions: `KernelRidgeRegressor`, or the Hermite features
         themselves where they do better on held-out rows; always these; or another scikit-learn
         regressor.
-    over_c : bool, default=False
-        Divide squared derivatives by c, as the paper's M_f does; noise in high degrees is then
-        multiplied by ρ^-k, and no features are learned where it is strong.
     clip : float, "auto" or None, default="auto"
         Largest absolute standardised coordinate: what lies beyond is moved there, in fits and
         predictions. Hermite polynomials are huge far outside. "auto" is 6, None leaves all.
-    validation_fraction : float, default=0.2
-        Held out to choose; below 1000 samples 5 folds are used instead.
     max_time : float or None, default=None
         Seconds; the fit of the last whole iteration is kept, and retrained on in haste.
     random_state : int, RandomState or None, default=None
         Draws tuples and splits, on the host.
-    backend : {"auto", "numpy", "cupy", "torch"}, default="auto"
-        Where to compute. "auto" follows X, and moves large NumPy data to a usable GPU.
-    dtype : {"auto", "float32", "float64"}, default="auto"
-        Precision of the features; "auto" keeps float32. The recursion, sums over samples and
+    backend : {"auto", "numpy", "cupy", "torch"} or Backend, default="auto"
+        Where to compute. "auto" follows X, and moves large NumPy data to a usable GPU. A `Backend`
+        also says in which precision features are computed. The recursion, sums over samples and
         systems are float64.
-    normalize_y : bool, default=True
-        Scale the targets to unit variance first, which μ and λ rely on.
     standardize : bool, default=True
         Centre the features and scale them to unit variance first, which the polynomials rely on.
         Values far beyond all others of their column have no part in this, see `limits_`.
@@ -100,8 +90,9 @@ _ATTRIBUTES = """
         Lowest value of each feature that is taken as it is, the 1 % and the 99 % quantile, which
         take the place of values below and above, and the highest.
     tuning_ : list of dict
-        Settings tried, and which was chosen. Scores are R² on held-out rows: of the Hermite
-        features, and for the best three of what predicts in the end.
+        Settings tried: scores (R²) on held-out rows with their standard errors, seconds, and which
+        was chosen. First laws and strengths, with predictions by the Hermite features; then, for
+        the best three, kernel ridge regressions on their directions.
     history_, n_iter_, status_ : History, int, str
         Objective and distinct tuples (as "step") of every iteration; how the fit ended.
     place_ : str
@@ -135,7 +126,7 @@ class RegFeaLRegressor(ArrayRegressor, RegFeaLBase):
     >>> X = np.random.default_rng(0).standard_normal((300, 5))
     >>> z = (X[:, 0] + X[:, 1]) / np.sqrt(2)
     >>> y = z**3 - z
-    >>> model = RegFeaLRegressor(500, degree_decay=0.4, strength=0.1, random_state=0).fit(X, y)
+    >>> model = RegFeaLRegressor(500, degrees=0.4, strength=0.1, random_state=0).fit(X, y)
     >>> np.abs(model.components_[:, :2]).round(1)
     array([[0.7, 0.7]])
     """
@@ -144,18 +135,20 @@ class RegFeaLRegressor(ArrayRegressor, RegFeaLBase):
 class RegFeaLClassifier(OneHotClassifier, RegFeaLBase):
     __doc__ = f"""Regularised feature learning with Hermite polynomials for classes.
 
-    Least squares on one-hot classes with shared directions: the functions estimate the classes'
-    probabilities. Any number of classes, any labels.
+    Least squares on one-hot classes with shared directions; probabilities are calibrated on
+    held-out rows. Any number of classes, any labels.
     {_PARAMETERS}{_ATTRIBUTES}
     classes_ : array of shape (n_classes,)
         Labels.
+    calibration_ : Calibration
+        What makes probabilities of scores, chosen on held-out rows.
     {_NOTES}
     Examples
     --------
     >>> from sklearn.datasets import load_iris
     >>> from gpukfl import RegFeaLClassifier
     >>> X, y = load_iris(return_X_y=True)
-    >>> model = RegFeaLClassifier(300, degree_decay=0.2, strength=0.1, random_state=0).fit(X, y)
+    >>> model = RegFeaLClassifier(300, degrees=0.2, strength=0.1, random_state=0).fit(X, y)
     >>> bool(model.score(X, y) > 0.95)
     True
     """

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone, is_regressor
 from sklearn.utils.validation import has_fit_parameter
 
-from gpukfl._array import Array, array_namespace, beside, double_like, like, to_host
+from gpukfl._array import Array, array_namespace, beside, double_like, like, take, to_host
 from gpukfl._rows import Rows
-from gpukfl.estimators._data import Data, dtype_for, mover, some_rows
+from gpukfl.estimators._data import Data, some_rows
+from gpukfl.estimators._declared import Declared, Rule
 from gpukfl.estimators._run import Run
-from gpukfl.estimators._samples import take
 from gpukfl.estimators._validation import check_finite_result
+from gpukfl.estimators.regfeal._attributes import OF_RETRAINING, RULES_OF_RETRAINING
 from gpukfl.kernels import Gaussian, Kernel, median_distance
 from gpukfl.methods import KernelRidge, KernelRidgeFit, derivative_weights
 from gpukfl.operators import KernelOperator
@@ -42,21 +44,71 @@ class Coordinates:
         weights = derivative_weights(eta, exponent, self.power)
         return (R * weights).T[weights >= LEAST]
 
+    @property
+    def described(self) -> str:
+        """What is retrained on, in words."""
+        if self.number is None:
+            return f"directions, weighted to the power {self.power:g}"
+        return f"{self.number} direction" + ("" if self.number == 1 else "s")
 
-HERMITE = Coordinates(0)  # none: the Hermite features predict
+
+@dataclass(frozen=True, eq=False)
+class Retrained:
+    """What predicts from coordinates: kernel ridge regression, or another regressor."""
+
+    directions: np.ndarray  # (s, d), on which data are projected
+    fit: KernelRidgeFit | None = None
+    regressor: Any = None
+
+
+def check_retrain(value: Any, /) -> None:
+    """Raise ValueError unless this is something to retrain."""
+    named = isinstance(value, str) and value == "kernel_ridge"
+    if not (value is None or named or (isinstance(value, BaseEstimator) and is_regressor(value))):
+        msg = f"expected retrain to be 'kernel_ridge', None or a regressor, got {value!r}"
+        raise ValueError(msg)
+
+
+def check_weighted(value: Any, /) -> None:
+    """Raise ValueError if this, to be retrained, takes no weights."""
+    own = value is None or isinstance(value, str)
+    if not own and not has_fit_parameter(value, "sample_weight"):
+        msg = (
+            f"expected a regressor that takes sample_weight for retrain, got {type(value).__name__}"
+        )
+        raise ValueError(msg)
+
+
+def retrained(
+    regressor: Any, data: Data, weights: np.ndarray | None, directions: np.ndarray, run: Run, /
+) -> Retrained:
+    """Fit kernel ridge regression, or a copy of the regressor, to coordinates along directions."""
+    xp = array_namespace(data.reference)
+    Z = project(data.rows, xp.asarray(directions, **double_like(data.reference)))
+    if regressor == "kernel_ridge":
+        Y = xp.astype(data.Y, xp.float64)
+
+        def solve(q: int) -> KernelRidgeFit:
+            return kernel_ridge(Z, Y, weights, centers=q)
+
+        return Retrained(
+            directions, solve(run.affordable(_centers(Y.shape[0]), solve, times=_WORKS))
+        )
+    Y = to_host(data.Y).astype(np.float64)
+    given = {} if weights is None else {"sample_weight": weights}
+    y = Y[:, 0] if Y.shape[1] == 1 else Y
+    return Retrained(directions, regressor=clone(regressor).fit(to_host(Z), y, **given))
 
 
 class Retraining:
-    """Kernel ridge regression, or another regressor, on the coordinates along some directions.
+    """Predictions from the coordinates along some directions.
 
     The other base learns the directions; where nothing is retrained its own function predicts.
     """
 
-    retrain: Any
+    _attributes: ClassVar[dict[str, Declared]] = OF_RETRAINING
+    _rules: ClassVar[dict[str, Rule]] = RULES_OF_RETRAINING
     coef_: Array
-    R_: Array
-    eta_: Array
-    sparsity_exponent: float
     _offset: Any
     retrain_components_: Any
     centers_: Any
@@ -64,63 +116,22 @@ class Retraining:
     _y_scale: Any
     _y_mean: Any
 
-    def _check_retrain(self) -> None:
-        value = self.retrain
-        named = isinstance(value, str) and value == "kernel_ridge"
-        if not (
-            value is None or named or (isinstance(value, BaseEstimator) and is_regressor(value))
-        ):
-            msg = f"expected retrain to be 'kernel_ridge', None or a regressor, got {value!r}"
-            raise ValueError(msg)
-
-    def _check_retrain_weights(self, weights: np.ndarray | None) -> None:
-        own = self.retrain is None or isinstance(self.retrain, str)
-        if weights is not None and not own and not has_fit_parameter(self.retrain, "sample_weight"):
-            name = type(self.retrain).__name__
-            msg = f"expected a regressor that takes sample_weight for retrain, got {name}"
-            raise ValueError(msg)
-
-    def _no_retraining(self) -> None:
-        """Leave the predictions to the Hermite features."""
+    def _keep_retrained(
+        self, found: Retrained | None, data: Data, back: Callable[[Array], Array]
+    ) -> None:
+        """Set what predicts; nothing, where the Hermite features do."""
         self.retrain_components_ = None
         self.kernel_: Kernel | None = None
         self.retrained_, self.centers_, self.dual_coef_ = None, None, None
         self._offset, self._y_scale, self._y_mean = None, None, None
-
-    def _retrain(
-        self,
-        data: Data,
-        weights: np.ndarray | None,
-        X: Array,
-        coordinates: Coordinates,
-        run: Run,
-    ) -> None:
-        """Fit the regressor."""
-        R, eta = to_host(self.R_).astype(np.float64), to_host(self.eta_)
-        directions = coordinates.of(R, eta, self.sparsity_exponent)
-        xp = array_namespace(data.reference)
-        Z = project(data.rows, xp.asarray(directions, **double_like(data.reference)))
-        if self.retrain == "kernel_ridge":
-            self._retrain_kernel_ridge(data, weights, X, Z, run)
-        else:
-            Y = to_host(data.Y).astype(np.float64)
-            given = {} if weights is None else {"sample_weight": weights}
-            one = Y.shape[1] == 1
-            self.retrained_ = clone(self.retrain).fit(to_host(Z), Y[:, 0] if one else Y, **given)
+        if found is None:
+            return
+        self.retrain_components_ = beside(found.directions, self.coef_)
+        if found.fit is None:
+            self.retrained_ = found.regressor
             self._y_scale, self._y_mean = to_host(data.y_scale), to_host(data.y_mean)
-        self.retrain_components_ = beside(directions, self.coef_)
-
-    def _retrain_kernel_ridge(
-        self, data: Data, weights: np.ndarray | None, X: Array, Z: Array, run: Run
-    ) -> None:
-        xp = array_namespace(data.reference)
-        Y = xp.astype(data.Y, xp.float64)
-
-        def solve(q: int) -> KernelRidgeFit:
-            return kernel_ridge(Z, Y, weights, centers=q)
-
-        fit = solve(run.affordable(_centers(Y.shape[0]), solve, times=_WORKS))
-        back = mover(X, dtype_for(self, X))
+            return
+        fit = found.fit
         with np.errstate(over="ignore"):
             dual, offset = back(fit.alpha * data.y_scale[None, :]), back(data.y_mean)
         check_finite_result(dual, offset)

@@ -1,24 +1,31 @@
-"""Choice of the degree decay, the strength and the directions of RegFeaL by held-out rows."""
+"""RegFeaL as a method: its settings, what is chosen by held-out rows, and the last fit."""
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
-from gpukfl.estimators._data import Data
+from gpukfl._places import Place
+from gpukfl._results import Status
+from gpukfl._warnings import warn
+from gpukfl.estimators._held_out import HeldOut
+from gpukfl.estimators._learner import Choice
 from gpukfl.estimators._run import Run
-from gpukfl.estimators._samples import Samples
-from gpukfl.estimators._search import Search, Trial, climbed, explained, is_behind, untried
-from gpukfl.estimators.regfeal._fold import SHARE, Fold, Learned, Point
-from gpukfl.estimators.regfeal._retraining import HERMITE, LEAST, Coordinates
+from gpukfl.estimators._samples import Samples, Splits
+from gpukfl.estimators._search import Search, Trial, climbed, is_behind, untried
+from gpukfl.estimators.regfeal._fold import SHARE, Fold, Learned
+from gpukfl.estimators.regfeal._problem import Problem, Setting, Settings
+from gpukfl.estimators.regfeal._retraining import LEAST, Coordinates, Retrained, retrained
+from gpukfl.inspection import effective_rank
 from gpukfl.methods import (
     DegreeLaw,
     RegFeaL,
+    RegFeaLFit,
     derivative_weights,
     eta_shares,
 )
@@ -30,205 +37,136 @@ SCOUTS = (START, (8.0, 0.01), (2.0, 0.01), (1.0, 1.0))  # from the best of which
 SQUARES, SQUARES_STRENGTH = DegreeLaw(largest=2), 0.01  # another scout, of many variables
 
 _COVERED = 4  # random features for each tuple of degree up to 2 below which these are many
-_FEWEST = 20  # rows with which anything is held out
 _ROWS = 5_000  # that settings are chosen on
-_FEATURES = 5_000  # with which they are, at most: with fewer, other settings are best
-_ITERATIONS = 4
 _GAIN = 1e-3  # share of the variance that is worth another step
 _FINALISTS = 3  # points whose directions are retrained on
 _NUMBERS = (1, 2, 3, 4, 6, 8, 12, 16)  # of leading directions to retrain on
 _POWERS = (0.25, 0.5)  # of the squared derivatives, as weights of all directions
 _WORTH = 0.01  # share of the error that is worth more directions
+_FIT_WORKS = 3  # iterations for which there should be time
+_FIT_SHARE = 0.8  # of max_time after which the fit has ended
+_QUICK_FEATURES, _QUICK_ITERATIONS = 300, 2  # after an interruption, with nothing to go on
 
-Trials = Sequence[Trial[Point, Learned]]
+OneTrial = Trial[Setting, Learned]
+Trials = Sequence[OneTrial]
 
 
 @dataclass(frozen=True, eq=False)
 class Tuner:
-    """Goes from neighbour to neighbour on the grid of laws and μ, from the best of some scouts."""
+    """Goes from neighbour to neighbour on the grid of laws and μ, from the best of some scouts.
 
-    scouts: list[Point]
+    Then the directions of the best points are retrained on, in several ways.
+    """
+
+    scouts: list[Setting]
     laws: list[DegreeLaw] | None  # to choose among
     strengths: Sequence[float] | None
+    retrain: Any
     n_folds: int
 
-    def propose(self, trials: Trials, /) -> Point | None:
-        """Give the next scout, then the next neighbour of the best point."""
-        _let_go(trials)
-        scout = untried(self.scouts, trials)
+    def propose(self, trials: Trials, /) -> Setting | None:
+        """Give the next scout, the next neighbour of the best point, or the next way."""
+        points = _points(trials)
+        _let_go(points)
+        scout = untried(self.scouts, points)
         if scout is not None:
             return scout
-        best = climbed(trials, lambda _: _GAIN, first=len(self.scouts))
-        return untried(_neighbours(best.setting, self.laws, self.strengths), trials)
+        best = climbed(points, lambda _: _GAIN, first=len(self.scouts))
+        near = untried(_neighbours(best.setting, self.laws, self.strengths), points)
+        if near is not None or self.retrain is None:
+            return near
+        finalists = in_order(points)[:_FINALISTS]
+        return untried((one for point in finalists for one in self._ways(point)), trials)
 
-    def starts(self, point: Point, trials: Trials, /) -> Sequence[Learned | None]:
-        """Give the first regressions of the best point, if its law is the same."""
-        if trials:
-            leader = in_order(trials)[0]
-            if leader.setting[0] == point[0] and leader.learned:
+    def starts(self, setting: Setting, trials: Trials, /) -> Sequence[Learned | None]:
+        """Give the fits to retrain, or the first regressions of the best point of the same law."""
+        points = _points(trials)
+        if setting.way is not None:
+            base = replace(setting, way=None)
+            return next(trial.learned for trial in points if trial.setting == base)
+        if points:
+            leader = in_order(points)[0]
+            if leader.setting.law == setting.law and leader.learned:
                 return leader.learned
         return [None] * self.n_folds
 
+    def choose(self, trials: Trials, /) -> OneTrial:
+        """Give the best, by what predicts in the end; of its ways the fewest directions.
 
-def in_order(trials: Trials, /) -> list[Trial[Point, Learned]]:
+        Of those that were not left on the way, and with which the error is about as small.
+        """
+        points = _points(trials)
+        looked: list[tuple[float, OneTrial]] = []
+        for point in points:
+            ways = [t for t in trials if _is_way_of(t, point) and len(t.predicted) == self.n_folds]
+            if ways:
+                mine = [*ways, point] if self.retrain == "kernel_ridge" else ways
+                best = max(mine, key=lambda trial: trial.score)
+                enough = best.score - _WORTH * (1.0 - best.score)
+                few = [t for t in ways if _number(t) and t.score >= enough]
+                looked.append((best.score, min(few, key=_number, default=best)))
+        if not looked:
+            return max(points, key=lambda trial: trial.score)
+        return max(looked, key=lambda pair: pair[0])[1]
+
+    def described(self, trial: OneTrial, /) -> dict[str, Any]:
+        """Name law, μ, and what predicts."""
+        law, strength, way = trial.setting.law, trial.setting.strength, trial.setting.way
+        return {
+            "degree_decay": law.decay,
+            "max_degree": law.largest,
+            "strength": strength,
+            "prediction": "Hermite features" if way is None else way.described,
+        }
+
+    def _ways(self, point: OneTrial) -> list[Setting]:
+        """Ways to retrain on a point's directions."""
+        if not point.learned:
+            return []
+        etas = [learned.directions[1] for learned in point.learned]
+        ways = _leading(etas, point.learned[0].method.exponent)
+        if self.retrain == "kernel_ridge":  # other regressors may not see weights
+            ways += [Coordinates(power=power) for power in _POWERS]
+        return [replace(point.setting, way=way) for way in ways]
+
+
+class RegFeaLSearch(Search[Setting, Learned]):
+    """A search that leaves ways to retrain once another one is clearly better."""
+
+    def _is_behind(self, trial: OneTrial) -> bool:
+        rivals = [one for one in self.trials if one.setting.way is not None]
+        rivals = [one for one in rivals if len(one.predicted) == len(self.folds)]
+        if trial.setting.way is None or not rivals:
+            return False
+        best = max(rivals, key=lambda one: one.score).losses[: len(trial.losses)]
+        return is_behind(trial.losses, (1.0 + _WORTH) * best)
+
+
+def in_order(trials: Trials, /) -> list[OneTrial]:
     """Points that were tried, best first."""
     return sorted(trials, key=lambda trial: -trial.score)
 
 
-def _let_go(trials: Trials) -> None:
+def _points(trials: Trials) -> list[OneTrial]:
+    return [trial for trial in trials if trial.setting.way is None]
+
+
+def _is_way_of(trial: OneTrial, point: OneTrial) -> bool:
+    return trial is not point and replace(trial.setting, way=None) == point.setting
+
+
+def _number(trial: OneTrial) -> int:
+    """Count the leading directions; 0 where all have weights."""
+    return (trial.setting.way and trial.setting.way.number) or 0
+
+
+def _let_go(points: Trials) -> None:
     """Forget what is large of points that fell behind."""
-    for trial in in_order(trials)[1:]:
+    for trial in in_order(points)[1:]:
         for learned in trial.learned:
             learned.first = None
-    for trial in in_order(trials)[_FINALISTS:]:
+    for trial in in_order(points)[_FINALISTS:]:
         trial.learned.clear()
-
-
-@dataclass
-class RegFeaLSearch:
-    """Choice of the law and μ, and of what is retrained on: the directions of the best points."""
-
-    make: Callable[[Samples], Data]  # problem of some samples
-    data: Data
-    samples: Samples
-    settings: Any
-    method: Callable[[DegreeLaw, float], RegFeaL]
-    run: Run
-    trials: list[Trial[Point, Learned]] = field(default_factory=list)
-    # Of the points whose directions were looked at: the best way to retrain, and its score
-    ways: dict[Point, tuple[float, Coordinates]] = field(default_factory=dict)
-
-    def choose(self) -> Point:
-        """Choose the law and μ; Ctrl-C leaves the best so far in `best`."""
-        start = self.start
-        if not self._is_open or self._has_nothing_to_hold_out:
-            return start
-        laws = [self._law(degree) for degree in MEAN_DEGREES] if self._opens_law else None
-        strengths = STRENGTHS if self.settings.strength == "auto" else None
-        scouts = [start]
-        if laws and strengths:
-            scouts = [(self._law(degree), strength) for degree, strength in SCOUTS]
-        if laws and self._is_wide:
-            laws.insert(0, SQUARES)
-            scouts.append((SQUARES, SQUARES_STRENGTH if strengths else start[1]))
-        self._search(Tuner(scouts, laws, strengths, len(self.folds))).go()
-        if self.settings.retrain is not None:
-            for trial in in_order(self.trials)[:_FINALISTS]:
-                self._look_at_directions(trial)
-        return self.best.setting
-
-    def coordinates(self, point: Point) -> Coordinates | None:
-        """Give what to retrain on; None where that was not looked at."""
-        if not (self.trials or self._has_nothing_to_hold_out or self._late()):
-            search = self._search(Tuner([point], None, None, len(self.folds)))
-            self._look_at_directions(search.evaluate(point))
-        return self.ways[point][1] if point in self.ways else None
-
-    @functools.cached_property
-    def folds(self) -> list[Fold]:
-        """Rows to fit, and rows that are held out."""
-        share = self.settings.validation_fraction
-        splits = self.samples.splits(self.run.rng, at_most=_ROWS, share=share)
-        return [Fold.of(self.make(one), one, other, self._method_at) for one, other in splits]
-
-    @property
-    def best(self) -> Trial[Point, Learned]:
-        """Best point so far; the last word is that of what predicts in the end."""
-        return max(self.trials, key=lambda trial: (self._retrained_score(trial), trial.score))
-
-    def _retrained_score(self, trial: Trial[Point, Learned]) -> float:
-        return self.ways.get(trial.setting, (-math.inf,))[0]
-
-    def _search(self, tuner: Tuner) -> Search[Point, Learned]:
-        return Search(self.folds, tuner, self.run, SHARE, self.trials)
-
-    def _late(self) -> bool:
-        return self.run.is_over(SHARE)
-
-    @property
-    def _opens_law(self) -> bool:
-        return self.settings.degree_decay == "auto" and self.settings.max_degree is None
-
-    @property
-    def _is_wide(self) -> bool:
-        """Whether random tuples hardly cover those of degree 2, which ρ^2 makes rare besides."""
-        d = self.data.rows.shape[1]
-        return self.settings.n_random_features < _COVERED * math.comb(d + 2, 2)
-
-    @property
-    def _is_open(self) -> bool:
-        """Whether the law or μ is to be chosen."""
-        return self._opens_law or self.settings.strength == "auto"
-
-    @property
-    def _has_nothing_to_hold_out(self) -> bool:
-        return self.data.rows.shape[0] < _FEWEST or self.data.constant
-
-    def report(self) -> list[dict[str, Any]]:
-        """Say what was tried, where there was a choice, and how it predicts."""
-        return [
-            {
-                "degree_decay": trial.setting[0].decay,
-                "max_degree": trial.setting[0].largest,
-                "strength": trial.setting[1],
-                "score": float(self.ways.get(trial.setting, (trial.score,))[0]),
-                "chosen": trial is self.best,
-            }
-            for trial in (self.trials if self._is_open else [])
-        ]
-
-    def _law(self, mean_degree: float) -> DegreeLaw:
-        """Give the law of the ρ with which the kernel's terms have this degree, on average.
-
-        There are as many of degree k as terms of (1 - ρ)^-d, so that k is negative binomial.
-        """
-        return DegreeLaw(mean_degree / (mean_degree + self.data.rows.shape[1]))
-
-    @property
-    def start(self) -> Point:
-        """What is given, and the middle of the grid."""
-        settings, law = self.settings, self._law(START[0])
-        if settings.max_degree is not None:
-            law = DegreeLaw(largest=settings.max_degree)
-        elif settings.degree_decay != "auto":
-            law = DegreeLaw(float(settings.degree_decay))
-        return law, START[1] if settings.strength == "auto" else float(settings.strength)
-
-    def _method_at(self, law: DegreeLaw, strength: float) -> RegFeaL:
-        few = min(self.settings.n_random_features, _FEATURES)
-        return self.method(law, strength).with_effort(few, min(self.settings.n_iter, _ITERATIONS))
-
-    # ------------------------------------------------------------------ directions
-
-    def _look_at_directions(self, trial: Trial[Point, Learned]) -> None:
-        """Retrain on the directions of each fold, in several ways."""
-        if not trial.learned or self._late():
-            return
-        method = self._method_at(*trial.setting)
-        found = [method.directions(learned.fit) for learned in trial.learned]
-        ways = _leading([eta for _, eta in found], method.exponent)
-        if self.settings.retrain == "kernel_ridge":  # other regressors may not see weights
-            ways += [Coordinates(power=power) for power in _POWERS]
-        errors = dict.fromkeys(ways, np.zeros(0))
-        for fold, (R, eta) in zip(self.folds, found, strict=True):
-            for way in errors:
-                losses = fold.retrained_losses(way.of(R, eta, method.exponent))
-                errors[way] = np.concatenate([errors[way], losses])
-            errors = _not_behind(errors)
-        scores = {way: explained(float(losses.sum()), self.folds) for way, losses in errors.items()}
-        if self.settings.retrain == "kernel_ridge":
-            scores[HERMITE] = trial.score
-        best = max(scores, key=lambda way: scores[way])
-        enough = scores[best] - _WORTH * (1.0 - scores[best])
-        few = [way for way in scores if way.number and scores[way] >= enough]
-        chosen = min(few, key=lambda way: way.number or 0, default=best)
-        self.ways[trial.setting] = scores[best], chosen
-
-
-def _not_behind(errors: dict[Coordinates, np.ndarray]) -> dict[Coordinates, np.ndarray]:
-    """Ways that the best is not clearly better than, by the losses of the same rows."""
-    best = (1.0 + _WORTH) * min(errors.values(), key=np.sum)
-    return {way: losses for way, losses in errors.items() if not is_behind(losses, best)}
 
 
 def _leading(etas: list[np.ndarray], exponent: float) -> list[Coordinates]:
@@ -245,13 +183,152 @@ def _leading(etas: list[np.ndarray], exponent: float) -> list[Coordinates]:
     return [Coordinates(k) for k in _NUMBERS if k <= most]
 
 
-def _neighbours(at: Point, laws: Any, strengths: Any) -> list[Point]:
+def _neighbours(at: Setting, laws: Any, strengths: Any) -> list[Setting]:
     """Points one step away on the grid."""
     points = []
     if strengths:
-        k = strengths.index(at[1])
-        points += [(at[0], strengths[j]) for j in (k - 1, k + 1) if 0 <= j < len(strengths)]
+        k = strengths.index(at.strength)
+        near = [strengths[j] for j in (k - 1, k + 1) if 0 <= j < len(strengths)]
+        points += [Setting(at.law, strength) for strength in near]
     if laws:
-        k = laws.index(at[0])
-        points += [(laws[j], at[1]) for j in (k - 1, k + 1) if 0 <= j < len(laws)]
+        k = laws.index(at.law)
+        near = [laws[j] for j in (k - 1, k + 1) if 0 <= j < len(laws)]
+        points += [Setting(law, at.strength) for law in near]
     return points
+
+
+def law_of(mean_degree: float, d: int, /) -> DegreeLaw:
+    """Give the law of the ρ with which the kernel's terms have this degree, on average.
+
+    There are as many of degree k as terms of (1 - ρ)^-d, so that k is negative binomial.
+    """
+    return DegreeLaw(mean_degree / (mean_degree + d))
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """The last fit, and what was retrained on its directions."""
+
+    method: RegFeaL
+    fit: RegFeaLFit
+    directions: tuple[np.ndarray, np.ndarray]  # R and η that the last regression asks for
+    retrained: Retrained | None
+    status: Status
+
+
+class RegFeaLMethod(Settings):
+    """RegFeaL with its settings."""
+
+    splits: ClassVar[Splits] = Splits(at_most=_ROWS)
+
+    def work(self, n: int, d: int, /) -> int:  # noqa: ARG002
+        """Random features of all rows."""
+        return n * self.n_random_features
+
+    def problem(self, samples: Samples, place: Place, run: Run, /) -> Problem:  # noqa: ARG002
+        """Place and scale samples."""
+        return Problem(self, samples, place)
+
+    def given(self, problem: Problem, /) -> Setting:
+        """Give what is given, and the middle of the grid."""
+        problem.check_scale()
+        law = self.law or law_of(START[0], problem.rows.shape[1])
+        return Setting(law, self.strength or START[1])
+
+    def fold(self, problem: Problem, held_out: HeldOut, /) -> Fold:
+        """Join rows to fit and rows that judge."""
+        return Fold(problem, held_out)
+
+    def search(
+        self, folds: Callable[[], Sequence[Fold]], problem: Problem, run: Run, /
+    ) -> Search[Setting, Learned] | None:
+        """Search where law or μ is chosen, or something is retrained and there is time for it."""
+        start = self.given(problem)
+        if not self.is_open and (self.retrain is None or run.is_over(SHARE)):
+            return None
+        d = problem.rows.shape[1]
+        laws = None if self.law else [law_of(degree, d) for degree in MEAN_DEGREES]
+        strengths, scouts = None if self.strength else STRENGTHS, [start]
+        if laws and strengths:
+            scouts = [Setting(law_of(degree, d), strength) for degree, strength in SCOUTS]
+        # Random tuples hardly cover those of degree 2, which ρ^2 makes rare besides
+        if laws and self.n_random_features < _COVERED * math.comb(d + 2, 2):
+            laws.insert(0, SQUARES)
+            scouts.append(Setting(SQUARES, SQUARES_STRENGTH if strengths else start.strength))
+        found = folds()
+        tuner = Tuner(scouts, laws, strengths, self.retrain, len(found))
+        return RegFeaLSearch(found, tuner, run, SHARE)
+
+    def learn(self, problem: Problem, choice: Choice[Setting, Learned], run: Run, /) -> Fitted:
+        """Fit all rows, and retrain; with few features, once interrupted before any trial."""
+        problem.warn_of_scale()
+        problem.warn_of_many_terms()
+        method, stopped = self.at(choice.setting), choice.stopped
+        if stopped and choice.trial is None:  # next to nothing is known
+            method = quick(method)
+        try:
+            method, fit = run_in_time(method, problem, run)
+        except KeyboardInterrupt:  # before the first iteration was done
+            stopped = True
+            method, fit = run_in_time(quick(method), problem, run)
+        stopped = stopped or fit.status is Status.INTERRUPTED
+        R, eta = method.directions(fit)
+        again = None
+        if self.retrain is not None and not (problem.constant or stopped):
+            way = self._way(choice, R, eta)
+            try:
+                if way is not None:
+                    at = way.of(R, eta, method.exponent)
+                    again = retrained(self.retrain, problem, problem.host_weights, at, run)
+            except KeyboardInterrupt:  # the Hermite features predict
+                stopped = True
+        status = Status.INTERRUPTED if stopped else fit.status
+        return Fitted(method, fit, (R, eta), again, status)
+
+    def _way(
+        self, choice: Choice[Setting, Learned], R: np.ndarray, eta: np.ndarray
+    ) -> Coordinates | None:
+        """Give what to retrain on; the important directions, where none were looked at."""
+        way, trial = choice.setting.way, choice.trial
+        looked = trial is not None and any(_is_way_of(one, trial) for one in choice.trials)
+        if way is not None or (looked and self.retrain == "kernel_ridge"):
+            return way
+        roots = derivative_weights(eta, self.reweighting.exponent, 0.5)
+        return Coordinates(effective_rank(R * roots[None, :]))
+
+
+def run_in_time(method: RegFeaL, problem: Problem, run: Run, /) -> tuple[RegFeaL, RegFeaLFit]:
+    """Fit with as many random features as there is time for; give the method with these."""
+    method = affordable(method, problem, run)
+    method = replace(method, max_time=run.left(_FIT_SHARE))
+    fit = method.run(
+        problem.rows,
+        problem.Y,
+        problem.weights,
+        run.rng,
+        watch=lambda k, fit: run.tell("fit", k, fit.history),
+    )
+    return method, fit
+
+
+def quick(method: RegFeaL, /) -> RegFeaL:
+    """Give the method with what takes a moment."""
+    few = min(method.n_random_features, _QUICK_FEATURES)
+    return method.with_effort(few, min(method.n_iter, _QUICK_ITERATIONS))
+
+
+def affordable(method: RegFeaL, problem: Problem, run: Run, /) -> RegFeaL:
+    """Give the method with as many random features as there is time for."""
+    asked = method.n_random_features
+
+    def iterate(count: int) -> None:
+        few = method.with_effort(count, 1)
+        fit = few.run(problem.rows, problem.Y, problem.weights, np.random.RandomState(0))
+        if fit.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt
+
+    count = run.affordable(asked, iterate, times=_FIT_WORKS)
+    if count < asked:
+        msg = f"max_time leaves time for {count} random features of {asked}"
+        warn(msg, ConvergenceWarning)
+    return method.with_effort(count, method.n_iter)

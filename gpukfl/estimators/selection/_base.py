@@ -10,17 +10,12 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from gpukfl._array import Array, array_namespace, beside, epsilon, is_host, like, to_host
+from gpukfl._checks import check_kind, check_number, check_switch
 from gpukfl._places import Backend
 from gpukfl._rows import Rows
 from gpukfl._warnings import warn
 from gpukfl.estimators._learner import Choice, Learner
-from gpukfl.estimators._validation import (
-    check_finite_result,
-    check_kind,
-    check_number,
-    check_switch,
-    validate_samples,
-)
+from gpukfl.estimators._validation import check_finite_result, validate_samples
 from gpukfl.estimators.kernel_ridge._base import warn_of_solution
 from gpukfl.estimators.selection._attributes import ATTRIBUTES, RULES, TRIED
 from gpukfl.estimators.selection._problem import SelectionProblem, selection_kernel

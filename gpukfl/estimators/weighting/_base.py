@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from gpukfl._array import Array, array_namespace, beside, like, take, to_host
+from gpukfl._checks import check_choice, check_number, check_switch
 from gpukfl._places import Backend
 from gpukfl._results import Status
 from gpukfl._rows import Rows
@@ -20,13 +21,7 @@ from gpukfl._warnings import warn
 from gpukfl.estimators._data import mover
 from gpukfl.estimators._features import DirectionProfiles
 from gpukfl.estimators._learner import Choice, Learner
-from gpukfl.estimators._validation import (
-    check_choice,
-    check_finite_result,
-    check_number,
-    check_switch,
-    validate_samples,
-)
+from gpukfl.estimators._validation import check_finite_result, validate_samples
 from gpukfl.estimators.weighting._attributes import ATTRIBUTES, RULES, TRIED
 from gpukfl.estimators.weighting._description import describe
 from gpukfl.estimators.weighting._problem import Learned, WeightingProblem
