@@ -23,7 +23,6 @@ from gpukfl._rows import Rows
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._standardization import column_statistics
 from gpukfl.estimators._validation import check_overflow, weighted_mean_scale
-from gpukfl.methods import rows_at
 from gpukfl.operators import center
 
 _SAMPLE = 1_000  # rows of which all pairs may be looked at
@@ -89,7 +88,7 @@ class Data:
         """Draw some rows, with their weights: what pairs of samples are looked at in."""
         index, s = some_rows(self.rows.shape[0], rng), self.root_weights
         weights = None if s is None else to_host(s)[index, 0].astype(np.float64) ** 2
-        return rows_at(self.rows, index), weights
+        return self.rows.at(index), weights
 
     def scaled(self, samples: Samples, /) -> tuple[Array, Array]:
         """Other samples and their targets (float64), placed and scaled like these."""

@@ -1,7 +1,7 @@
 """Published algorithms, one per file: functions on arrays, with the papers' equation numbers."""
 
 from gpukfl.methods._bkernn import BKerNNFit, fit_bkernn
-from gpukfl.methods._centers import SELECTIONS, choose_centers, leverage_scores, rows_at
+from gpukfl.methods._centers import SELECTIONS, choose_centers, leverage_scores
 from gpukfl.methods._feature_sums import (
     FoldSums,
     LassoFits,
@@ -152,7 +152,6 @@ __all__ = [
     "permutation_threshold",
     "pruning_candidates",
     "resized_map",
-    "rows_at",
     "scored_rows",
     "solve_by_conjugate_gradients",
 ]

@@ -104,7 +104,7 @@ def leverage_scores(
     """
     n = rows.shape[0]
     p = min(n, _PILOT)
-    pilot = KernelOperator(kernel, rows, rows_at(rows, np.sort(rng.choice(n, p, replace=False))), B)
+    pilot = KernelOperator(kernel, rows, rows.at(np.sort(rng.choice(n, p, replace=False))), B)
     core = pilot.core
     xp = array_namespace(core)
     factor = CholeskyFactor.of(add_to_diagonal(core, p * ridge + 1e-10 * mean_diagonal(core)))
@@ -132,7 +132,7 @@ def _pivoted(
     part = np.arange(n)
     if fitting < n:  # the factor of all rows would be too large
         part = np.sort(rng.choice(n, min(n, max(fitting, 2 * q)), replace=False))
-    X = rows_at(rows, part) if len(part) < n else rows.whole()
+    X = rows.at(part) if len(part) < n else rows.whole()
     whole = KernelOperator(kernel, Rows(X, rows.reference), X[:1, :], B)
     xp = array_namespace(X)
     left = to_host(_diagonal(whole, 0, len(part))).astype(np.float64)
@@ -188,17 +188,6 @@ def _accepted(
             break
     L = np.asarray([column[kept] for column in columns]).T
     return np.asarray(kept, dtype=np.int64), np.tril(L)
-
-
-def rows_at(rows: Rows, index: np.ndarray, /) -> Array:
-    """Rows at ascending host indices, in place."""
-    xp = array_namespace(rows.reference)
-    parts = []
-    for start, stop, X in rows.blocks():
-        inside = index[(index >= start) & (index < stop)] - start
-        if len(inside):
-            parts.append(xp.take(X, xp.asarray(inside, **index_like(X)), axis=0))
-    return xp.concat(parts, axis=0)
 
 
 def _diagonal(operator: KernelOperator, start: int, stop: int) -> Array:

@@ -13,7 +13,7 @@ from gpukfl._memory import available_memory
 from gpukfl._results import Solution, Status
 from gpukfl._rows import Rows
 from gpukfl.kernels import Kernel
-from gpukfl.methods._centers import choose_centers, rows_at
+from gpukfl.methods._centers import choose_centers
 from gpukfl.methods._kernel_ridge import (
     DenseSystem,
     nystrom_preconditioner,
@@ -185,7 +185,7 @@ class _Problem:
             ridge=max(ridge, 1e-9),
             rng=self.rng,
         )
-        return KernelOperator(self.method.kernel, rows, rows_at(rows, index), keep=True)
+        return KernelOperator(self.method.kernel, rows, rows.at(index), keep=True)
 
     def _system(self, n_centers: int) -> NystromSystem:
         """Form the normal equations, once: the ridge is chosen on those that are solved."""

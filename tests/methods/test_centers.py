@@ -7,7 +7,7 @@ import pytest
 import gpukfl
 from gpukfl._rows import Rows
 from gpukfl.kernels import Gaussian, Linear, Polynomial
-from gpukfl.methods import SELECTIONS, choose_centers, leverage_scores, rows_at
+from gpukfl.methods import SELECTIONS, choose_centers, leverage_scores
 
 selections = pytest.mark.parametrize("selection", SELECTIONS)
 
@@ -169,4 +169,4 @@ def test_rows_are_found_wherever_they_are(on, rng, tmp_path, budget):
     file[:] = X
     index = np.array([0, 7, 8, 30, 49])
     with gpukfl.memory_budget(budget):
-        on.assert_close(rows_at(Rows(file, on.reference), index), X[index], ulps=0)
+        on.assert_close(Rows(file, on.reference).at(index), X[index], ulps=0)

@@ -21,7 +21,7 @@ from gpukfl.estimators._data import Data
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
 from gpukfl.linalg import MAX_KNOTS
-from gpukfl.methods import BKerNNFit, RidgeSystem, ShapeFunctions, fit_bkernn, paper_ridge, rows_at
+from gpukfl.methods import BKerNNFit, RidgeSystem, ShapeFunctions, fit_bkernn, paper_ridge
 from gpukfl.operators import (
     BinnedBrownianKernel,
     BrownianKernel,
@@ -147,7 +147,7 @@ class Problem(Data):
         if n < above:
             return None
         index = np.sort(rng.choice(n, count, replace=False))
-        X = rows_at(self.rows, index)
+        X = self.rows.at(index)
         at = array_namespace(X).asarray(index, **index_like(X))
         Y, s = array_namespace(system.Y).take(system.Y, at, axis=0), system.root_weights
         s = None if s is None else array_namespace(s).take(s, at, axis=0)

@@ -35,7 +35,6 @@ from gpukfl.methods import (
     gradient_directions,
     left_out_path,
     resized_map,
-    rows_at,
 )
 from gpukfl.operators import KernelOperator
 from gpukfl.solvers import LBFGS, AlternatingGradient, VariableProjection
@@ -152,7 +151,7 @@ class HyperKernelProblem(Data):
             rng=self.rng,
             B=B,
         )
-        return rows_at(self.rows, index)
+        return self.rows.at(index)
 
     def objective(self, Z: Array, ridge: float) -> HyperKernelObjective:
         """Objective with centres `Z`."""

@@ -42,7 +42,6 @@ from gpukfl.methods import (
     best_path,
     folds,
     permutation_threshold,
-    rows_at,
 )
 from gpukfl.operators import KernelOperator
 
@@ -269,7 +268,7 @@ class SelectionProblem(Data):
         rows = Rows(self._stretched(X, beta), self.reference)
 
         def form(q: int) -> None:
-            centers = rows_at(rows, np.sort(self.rng.choice(X.shape[0], q, replace=False)))
+            centers = rows.at(np.sort(self.rng.choice(X.shape[0], q, replace=False)))
             operator = KernelOperator(kernel, rows, centers, keep=True)
             NystromSystem.of(operator, Y, D)
 
