@@ -35,7 +35,8 @@ _PARAMETERS = """
         free, by default 10.
     n_centers : int, "auto" or "all", default="auto"
         "all" computes with the kernel matrix of all samples; a number with its pivoted Cholesky
-        factor of that rank. "auto" is "all" up to 3000 samples, and 256 beyond.
+        factor of that rank. "auto" is "all" up to 3000 samples, and 256 beyond, where variables
+        are selected on 100 000 samples at most; the prediction is fitted to all.
     stability : Stability, optional
         ``Stability(n_subsamples, max_false=1.0)``: variables are kept that are selected on enough
         halves of the samples, in complementary pairs, so that no more than `max_false` false ones

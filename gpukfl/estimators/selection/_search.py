@@ -26,6 +26,7 @@ from gpukfl.methods import DenseSelection, Selection, largest_sparsity
 RIDGES = (0.1, 0.01, 0.001, 0.0001)
 DEFAULT_RIDGE = 0.01  # the paper's
 
+_MOST_ROWS = 100_000  # that variables are selected on, unless a number of centres is given
 _FEWEST_ROWS = 1_000  # that another selection is worth its time on
 _ROWS = 1_250  # rows that settings are chosen on, at most: the exact form is quick there
 _SHARE = 0.5  # of max_time after which the choice has ended
@@ -266,7 +267,8 @@ class KernelSelection(Settings):
         ridge = choice.setting.ridge
         try:
             left, some = run.left(_SELECT_SHARE), problem
-            count = problem.affordable_rows(ridge, left)
+            wanted = min(problem.n, _MOST_ROWS) if self.n_centers == "auto" else problem.n
+            count = min(problem.affordable_rows(ridge, left), wanted)
             if count < min(problem.n, _FEWEST_ROWS):  # the search has seen as many
                 return self._in_want(problem, choice, Status.TIME_LIMIT)
             if count < problem.n:
@@ -281,7 +283,7 @@ class KernelSelection(Settings):
             return self._in_want(problem, choice, Status.INTERRUPTED)
         if found.status in _STOPPED and not found.support.any():
             return self._in_want(problem, choice, found.status)
-        if some is not problem and found.status in QUIET:
+        if count < wanted and found.status in QUIET:
             return replace(found, status=Status.TIME_LIMIT)
         return found
 
