@@ -51,8 +51,9 @@ def weighting(**options):
     descent = _moved(options, ("radius", "batch_size"))
     if descent:
         options["learner"] = replace(LEARNERS[options["learner"]], **descent)
-    if "prune_tolerance" in options:
-        options["prune"] = Pruning(options["prune"], options.pop("prune_tolerance"))
+    tolerance = options.pop("prune_tolerance", None)
+    if tolerance is not None and options["prune"] is not None:
+        options["prune"] = Pruning(options["prune"], tolerance)
     return placed(options)
 
 

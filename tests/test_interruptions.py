@@ -274,10 +274,12 @@ def test_tuning_that_is_interrupted_before_any_score_goes_on_from_what_was_learn
     assert model.score(X[:50], Y[:50]) > 0
 
 
-def test_tuning_that_is_interrupted_before_anything_is_learned_raises(monkeypatch):
+def test_tuning_that_is_interrupted_before_anything_is_learned_leaves_a_model(monkeypatch):
     interrupt(monkeypatch, Samples, "splits", 0)
-    with pytest.raises(KeyboardInterrupt):
-        gpukfl.fit(X[:50], Y[:50], **bkernn(n_particles=4, max_iter=2))
+    with pytest.warns(ConvergenceWarning, match="interrupted"):
+        model = gpukfl.fit(X[:50], Y[:50], **bkernn(n_particles=4, max_iter=2))
+    assert (model.estimator.status_, model.tuning) == ("INTERRUPTED", [])
+    assert model.score(X[:50], Y[:50]) > 0
 
 
 def test_an_interrupted_fit_of_a_constant_says_so(monkeypatch):

@@ -142,6 +142,7 @@ FORKED = """
 import os, sys, warnings
 import numpy as np
 import gpukfl
+from brief import bkernn
 from small_fits import CASES
 warnings.simplefilter("ignore")
 Z = np.random.default_rng(0).standard_normal((700, 5))

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from sklearn.utils.validation import check_is_fitted
 
 from gpukfl._array import Array, array_namespace, like, to_host
+from gpukfl._checks import check_number, check_switch
 from gpukfl._results import History, Status
 from gpukfl._rows import Rows
 from gpukfl.estimators._base import ArrayRegressor
@@ -19,7 +20,7 @@ from gpukfl.estimators._held_out import HeldOut
 from gpukfl.estimators._learner import Learner
 from gpukfl.estimators._samples import Splits
 from gpukfl.estimators._search import Search, untried
-from gpukfl.estimators._validation import check_number, check_switch, validate_samples
+from gpukfl.estimators._validation import validate_samples
 from gpukfl.inspection import Description, Importances
 
 RIDGES = (1e-3, 1e-2, 1e-1, 1.0)

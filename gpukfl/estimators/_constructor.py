@@ -24,9 +24,9 @@ class Constructed:
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        known = inspect.signature(cls.__init__).parameters
-        more = tuple(name for name in cls._more if name not in known)
-        if more or "__init__" in vars(cls):
+        known, own = inspect.signature(cls.__init__).parameters, "__init__" in vars(cls)
+        more = () if own else tuple(name for name in cls._more if name not in known)
+        if own or more:
             cls.__init__ = _constructor(cls.__init__, more)  # type: ignore
 
     @classmethod

@@ -41,6 +41,7 @@ from gpukfl.estimators._validation import validate_samples
 Problem = TypeVar("Problem", bound=Data)
 Fitted_co = TypeVar("Fitted_co", covariant=True)  # what the last fit gives
 
+_CALIBRATED_FROM = 20  # rows: fewer say little of probabilities
 _CALIBRATION_ROWS = 5_000  # of which some are held out where no search has held out any
 
 
@@ -170,7 +171,7 @@ def held_out_scores(
     folds = choice.folds
     predicted = [] if choice.trial is None else choice.trial.predicted
     if not predicted:
-        few = len(samples) < method.splits.fewest
+        few = len(samples) < max(method.splits.fewest, _CALIBRATED_FROM)
         if few or problem.constant or choice.stopped or run.is_over():
             return None
         once = Splits(at_most=_CALIBRATION_ROWS, folds_below=0)

@@ -225,7 +225,8 @@ def test_a_constant_target_is_predicted_with_a_warning(make, value):
 
 
 def test_a_constant_target_needs_no_features_to_learn():
-    model = BrownianKernelRidge().fit(X, np.full(N, 7.3))
+    with pytest.warns(UserWarning, match="y is constant"):
+        model = BrownianKernelRidge().fit(X, np.full(N, 7.3))
     np.testing.assert_allclose(model.predict(2 * X), 7.3, rtol=1e-15)
 
 

@@ -407,6 +407,7 @@ def test_what_a_bound_cannot_be_given_for_is_named(make, y, options, error, matc
         model.bound(X, y, **options)
 
 
+@pytest.mark.filterwarnings("ignore:y is constant:UserWarning")
 @pytest.mark.parametrize("labels", [np.arange(N) % 3, np.zeros(N)], ids=["three", "one"])
 def test_a_bound_of_other_than_two_classes_is_refused(labels):
     model = weighting_classifier().fit(X, labels)

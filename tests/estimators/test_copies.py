@@ -7,7 +7,7 @@ from sklearn.base import clone, is_classifier
 
 import gpukfl
 from gpukfl.estimators._copies import copies_of
-from gpukfl.estimators._samples import Samples
+from gpukfl.estimators._samples import Samples, Splits
 from gpukfl.methods import folds
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -94,7 +94,7 @@ def test_memory_maps_are_left_as_they_are_but_not_what_is_held_out_of_them(tmp_p
     y = np.repeat(Y, 2)[:, None]
     assert copies_of(twice, y) is None
     samples, rng = Samples.of(twice, y, None, labels=False), np.random.RandomState(0)
-    for inside, outside in samples.splits(rng, at_most=80, share=0.2):
+    for inside, outside in samples.splits(rng, Splits(at_most=80)):
         rows = np.concatenate([inside.X, outside.X])
         assert len(np.unique(rows, axis=0)) == len(rows) > 20
 
@@ -127,7 +127,7 @@ def test_every_class_has_its_share_of_what_is_held_out(n, count, columns):
     A = np.stack([np.arange(n), codes], axis=1).astype(float)
     samples = Samples.of(A, indicators, None, labels=True)
     np.testing.assert_array_equal(samples.classes, codes)
-    splits = samples.splits(np.random.RandomState(0), at_most=n, share=0.2)
+    splits = samples.splits(np.random.RandomState(0), Splits(at_most=n))
     assert len(splits) == count
     for inside, outside in splits:
         assert not set(inside.X[:, 0]) & set(outside.X[:, 0])
@@ -140,7 +140,7 @@ def test_a_class_of_few_rows_is_no_reason_to_refuse():
     rare = np.zeros((60, 1))
     rare[:2] = 1.0
     samples = Samples.of(np.arange(60.0)[:, None], rare, None, labels=True)
-    assert len(samples.splits(np.random.RandomState(0), at_most=1000, share=0.2)) == 5
+    assert len(samples.splits(np.random.RandomState(0), Splits(at_most=1000))) == 5
 
 
 # ---------------------------------------------------------------------- one sample in every fit

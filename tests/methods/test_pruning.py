@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from brief import weighting
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -128,11 +129,12 @@ SIGNS = np.where(LABELS == "yes", 1.0, -1.0)
 
 def classifier(**options):
     few = {"instantiation": Stumps(1.0, 0.5), "ridge": 1e-4, "random_state": 0}
-    return RKHSWeightingClassifier(60, **{**few, **options})
+    return RKHSWeightingClassifier(60, **weighting(**{**few, **options}))
 
 
 def regressor(**options):
-    return RKHSWeightingRegressor(**{**classifier().get_params(), "n_parameters": 60, **options})
+    few = {"instantiation": Stumps(1.0, 0.5), "ridge": 1e-4, "random_state": 0}
+    return RKHSWeightingRegressor(60, **weighting(**{**few, **options}))
 
 
 def degradations(model):
