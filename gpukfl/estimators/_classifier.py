@@ -7,11 +7,13 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import accuracy_score
 from sklearn.utils.class_weight import compute_sample_weight
 
 from gpukfl._array import Array, array_namespace, is_array, library_of, like, to_host
 from gpukfl._results import Status
+from gpukfl._warnings import warn
 from gpukfl.estimators._base import finite_prediction, unchanged_on_error
 from gpukfl.estimators._calibration import Calibration, HeldOutScores
 from gpukfl.estimators._declared import Declared, Labels, Record
@@ -95,6 +97,8 @@ class OneHotClassifier(ClassifierMixin):
             found = held_out()
         except KeyboardInterrupt:  # the model is there
             self.status_ = Status.INTERRUPTED.name
+            msg = f"{type(self).__name__} was interrupted: its probabilities are not calibrated"
+            warn(msg, ConvergenceWarning)
             return
         if found is not None and len(self.classes_) > 1:
             F, Y, weights = found

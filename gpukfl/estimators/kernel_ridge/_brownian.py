@@ -79,7 +79,9 @@ class BrownianSettings:
     def learn(
         self, problem: BrownianProblem, choice: Choice[float, Any], run: Run, /
     ) -> BrownianFit:
-        """Fit all rows by conjugate gradients."""
+        """Fit all rows by conjugate gradients; an interruption before has nothing to give."""
+        if choice.stopped:
+            raise KeyboardInterrupt
         system = RidgeSystem(problem.Y, choice.setting, problem.root_weights, rng=run.rng)
         kernel = KernelMatrix(Brownian(), problem.X)
         solution = system.solve(kernel, rtol=system.tight())

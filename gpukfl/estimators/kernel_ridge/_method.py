@@ -97,7 +97,9 @@ class KernelRidgeSettings:
         run: Run,  # noqa: ARG002
         /,
     ) -> KernelRidgeFit:
-        """Fit all rows."""
+        """Fit all rows; what is interrupted before has nothing to give."""
+        if choice.stopped:
+            raise KeyboardInterrupt
         return self.fit(problem, choice.setting)
 
     def fit(self, problem: KernelRidgeProblem, ridge: float | None, /) -> KernelRidgeFit:
