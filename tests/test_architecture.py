@@ -87,7 +87,7 @@ ALLOWED = {
     "methods/_selection_objective.py": {"numpy"},
     "solvers/_projected_gradient.py": {"numpy"},
     # Tuples of degrees are drawn, and their laws held in logarithms, on the host
-    "methods/_multi_indices.py": {"numpy", "scipy.special.gammaln", "scipy.special.logsumexp"},
+    "methods/_multi_indices.py": {"numpy", "scipy.special.gammaln"},
     # Rotation and shares of a few directions are decided on the host
     "methods/_hermite_ridge.py": {"numpy"},
     "methods/_regfeal.py": {"numpy", "scipy.sparse", "scipy.sparse.coo_array"},
