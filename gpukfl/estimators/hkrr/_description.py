@@ -8,10 +8,13 @@ from gpukfl._results import Status
 from gpukfl.estimators._features import profile_curves
 from gpukfl.inspection import Description, Directions, Importances, Names, Objective
 
+_START = ", a start that was kept"
+
 
 def describe(e: Any, names: Names, /) -> Description:
     """Describe a fitted estimator whose arrays are NumPy's."""
     features, importances = names.features, e.feature_importances_
+    measure = "column norms of B" + ("" if e.learned_ else _START)
     kernel, start = type(e.kernel_).__name__, "" if e.learned_ else f" (map: {map_text(e)})"
     return Description(
         **e._about_fit(names, along="ridge", beside=("n_components",)),
@@ -34,7 +37,7 @@ def describe(e: Any, names: Names, /) -> Description:
             "prediction along one learned direction, through the middle of the centres."
         ),
         panels=(
-            Importances(features, importances, "column norms of B"),
+            Importances(features, importances, measure),
             Directions(features, e.components_, importances),
             profile_curves(e, names),
             Objective(tuple(e.history_.objective)),
