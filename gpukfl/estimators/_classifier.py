@@ -21,6 +21,12 @@ from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._validation import validate_labels, validate_weights
 
 
+CLASS_WEIGHT = """    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes, which multiply those of the samples; "balanced" gives all classes
+        the same total.
+"""  # of every classifier
+
+
 def _has_columns(e: Any) -> bool:
     try:
         n_classes = len(set(e.classes_.tolist()))

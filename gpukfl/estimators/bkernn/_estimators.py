@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpukfl.estimators._base import ArrayRegressor
-from gpukfl.estimators._classifier import OneHotClassifier
+from gpukfl.estimators._classifier import CLASS_WEIGHT, OneHotClassifier
 from gpukfl.estimators.bkernn._base import BKerNNBase
 
 _PARAMETERS = """
@@ -132,9 +132,11 @@ class BKerNNClassifier(OneHotClassifier, BKerNNBase):
 
     Least squares on one-hot classes with shared particles: the functions estimate the classes'
     probabilities. Any number of classes, any labels.
-    {_PARAMETERS}{_ATTRIBUTES}
+    {_PARAMETERS}{CLASS_WEIGHT}{_ATTRIBUTES}
     classes_ : array of shape (n_classes,)
         Labels.
+    calibration_ : Calibration
+        What makes probabilities of scores, chosen on held-out samples.
     {_REFERENCES}
     Examples
     --------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpukfl.estimators._base import ArrayRegressor
-from gpukfl.estimators._classifier import OneHotClassifier
+from gpukfl.estimators._classifier import CLASS_WEIGHT, OneHotClassifier
 from gpukfl.estimators.hkrr._base import HKRRBase
 
 _PARAMETERS = """
@@ -135,7 +135,7 @@ class HKRRClassifier(OneHotClassifier, HKRRBase):
 
     Least squares on one-hot classes with a shared map; probabilities are calibrated on held-out
     samples. Any number of classes, any labels.
-    {_PARAMETERS}{_ATTRIBUTES}
+    {_PARAMETERS}{CLASS_WEIGHT}{_ATTRIBUTES}
     classes_ : array of shape (n_classes,)
         Labels.
     calibration_ : Calibration

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpukfl.estimators._base import ArrayRegressor
-from gpukfl.estimators._classifier import OneHotClassifier
+from gpukfl.estimators._classifier import CLASS_WEIGHT, OneHotClassifier
 from gpukfl.estimators.kernel_ridge._base import KernelRidgeBase
 
 _PARAMETERS = """
@@ -100,9 +100,11 @@ class KernelRidgeClassifier(OneHotClassifier, KernelRidgeBase):
     __doc__ = f"""Kernel ridge classification: least squares on one-hot classes.
 
     Any number of classes, any labels.
-    {_PARAMETERS}{_ATTRIBUTES}
+    {_PARAMETERS}{CLASS_WEIGHT}{_ATTRIBUTES}
     classes_ : array of shape (n_classes,)
         Labels.
+    calibration_ : Calibration
+        What makes probabilities of scores, chosen on held-out samples.
     {_NOTES}
     Examples
     --------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpukfl.estimators._base import ArrayRegressor
-from gpukfl.estimators._classifier import OneHotClassifier
+from gpukfl.estimators._classifier import CLASS_WEIGHT, OneHotClassifier
 from gpukfl.estimators.regfeal._base import RegFeaLBase
 
 _PARAMETERS = """
@@ -137,7 +137,7 @@ class RegFeaLClassifier(OneHotClassifier, RegFeaLBase):
 
     Least squares on one-hot classes with shared directions; probabilities are calibrated on
     held-out rows. Any number of classes, any labels.
-    {_PARAMETERS}{_ATTRIBUTES}
+    {_PARAMETERS}{CLASS_WEIGHT}{_ATTRIBUTES}
     classes_ : array of shape (n_classes,)
         Labels.
     calibration_ : Calibration

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpukfl.estimators._base import ArrayRegressor
-from gpukfl.estimators._classifier import OneHotClassifier
+from gpukfl.estimators._classifier import CLASS_WEIGHT, OneHotClassifier
 from gpukfl.estimators.selection._base import SelectionBase
 
 _PARAMETERS = """
@@ -133,7 +133,7 @@ class KernelFeatureSelectorClassifier(OneHotClassifier, SelectionBase):
     __doc__ = f"""Kernel feature selection for classes, and least squares on what was selected.
 
     Any number of classes, any labels.
-    {_PARAMETERS}{_ATTRIBUTES}
+    {_PARAMETERS}{CLASS_WEIGHT}{_ATTRIBUTES}
     classes_ : array of shape (n_classes,)
         Labels.
     calibration_ : Calibration

@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from gpukfl._array import Array, to_host
 from gpukfl.estimators._base import ArrayRegressor
-from gpukfl.estimators._classifier import OneHotClassifier
+from gpukfl.estimators._classifier import CLASS_WEIGHT, OneHotClassifier
 from gpukfl.estimators._learner import Choice
 from gpukfl.estimators._validation import validate_labels, validate_samples, validate_targets
 from gpukfl.estimators.weighting._attributes import OF_CLASSES
@@ -191,7 +191,7 @@ class RKHSWeightingClassifier(OneHotClassifier, WeightingBase):
     f(x) = E_w[α(w) φ(w, x)] over a density p of parameters w, with α in an RKHS: a sum of T
     expectations known in closed form. Two classes are -1 and 1; of more each is held against the
     others, with the same parameters.
-    {_PARAMETERS}{_ATTRIBUTES}
+    {_PARAMETERS}{CLASS_WEIGHT}{_ATTRIBUTES}
     classes_ : array of shape (n_classes,)
         Labels.
     calibration_ : Calibration
