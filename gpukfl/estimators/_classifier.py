@@ -20,7 +20,6 @@ from gpukfl.estimators._declared import Declared, Labels, Record
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._validation import validate_labels, validate_weights
 
-
 CLASS_WEIGHT = """    class_weight : dict, "balanced" or None, default=None
         Weights of the classes, which multiply those of the samples; "balanced" gives all classes
         the same total.
