@@ -136,3 +136,9 @@ def mover(X: Array, dtype: str) -> Callable[[Array], Array]:
         return beside(to_host(x), target)
 
     return back
+
+
+def truncated(fitted: Array, bound: Array, /) -> Array:
+    """Cut predictions (n, t) off at plus and minus `bound` (t,)."""
+    xp = array_namespace(fitted)
+    return xp.minimum(xp.maximum(fitted, -bound), bound)

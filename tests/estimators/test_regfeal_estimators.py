@@ -290,8 +290,21 @@ def test_clipped_rows_have_moderate_predictions():
     assert np.all(np.isfinite(model.predict(new)))
     turned = ((new - model.mean_) / model.scale_) @ model._rotation
     assert np.abs(turned).max() > 12.0
-    assert np.abs(model.predict(new)).max() < 1e3
-    np.testing.assert_allclose(model.predict(new), formula(model, new)[:, 0], atol=1e-8)
+    expected, (lowest, highest) = formula(model, new)[:, 0], model.bounds_[:, 0]
+    np.testing.assert_allclose(model.predict(new), np.clip(expected, lowest, highest), atol=1e-8)
+    assert not lowest <= expected[0] <= highest
+
+
+def test_polynomials_end_at_twice_the_largest_deviation():
+    two = np.stack([Y, 100.0 - 7.0 * Y], axis=1)
+    model = regressor(retrain=None, clip=None).fit(X, two)
+    reach = 2.0 * np.abs(two - two.mean(axis=0)).max(axis=0)
+    np.testing.assert_allclose(
+        model.bounds_, [two.mean(axis=0) - reach, two.mean(axis=0) + reach], rtol=1e-9
+    )
+    predicted = model.predict(20.0 * NEW)
+    assert np.all((predicted >= model.bounds_[0]) & (predicted <= model.bounds_[1]))
+    assert np.abs(formula(model, 20.0 * NEW)).max() > 10.0 * np.abs(model.bounds_).max()
 
 
 @pytest.mark.filterwarnings("ignore:a feature is .* standard deviations:UserWarning")

@@ -16,12 +16,13 @@ from gpukfl._places import Backend
 from gpukfl._results import Status
 from gpukfl._rows import Rows
 from gpukfl._warnings import warn
+from gpukfl.estimators._data import truncated
 from gpukfl.estimators._features import LinearFeatures
 from gpukfl.estimators._learner import Choice, Learner
 from gpukfl.estimators._validation import check_finite_result, validate_samples
 from gpukfl.estimators.hkrr._attributes import ATTRIBUTES, TRIED
 from gpukfl.estimators.hkrr._description import describe
-from gpukfl.estimators.hkrr._problem import Centers, HyperKernelProblem, Optimizer, truncated
+from gpukfl.estimators.hkrr._problem import Centers, HyperKernelProblem, Optimizer
 from gpukfl.estimators.hkrr._search import HKRR, Fitted, Setting
 from gpukfl.inspection import Description, Names
 from gpukfl.kernels import Kernel, make_kernel

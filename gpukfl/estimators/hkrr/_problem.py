@@ -17,7 +17,7 @@ from gpukfl._memory import available_memory
 from gpukfl._places import Place
 from gpukfl._results import History, Status
 from gpukfl._rows import Rows
-from gpukfl.estimators._data import Data
+from gpukfl.estimators._data import Data, truncated
 from gpukfl.estimators._held_out import HeldOut
 from gpukfl.estimators._samples import Samples
 from gpukfl.kernels import Kernel, median_distance
@@ -344,9 +344,3 @@ class HyperKernelProblem(Data):
 def _principal_axes(sample: np.ndarray, k: int) -> np.ndarray:
     centred = sample.astype(np.float64) - sample.mean(axis=0)
     return np.linalg.svd(centred, full_matrices=True)[2][:k]
-
-
-def truncated(fitted: Array, bound: Array, /) -> Array:
-    """Cut predictions (n, t) off at plus and minus `bound` (t,)."""
-    xp = array_namespace(fitted)
-    return xp.minimum(xp.maximum(fitted, -bound), bound)

@@ -154,6 +154,9 @@ class RegFeaLBase(DirectionProfiles, Retraining, Learner):
             intercept = back(xp.asarray(fit.intercept, **on) * problem.y_scale + problem.y_mean)
         check_finite_result(coef, intercept)
         self.coef_, self.intercept_ = coef, intercept
+        bound = problem.bound * problem.y_scale
+        ends = [back(problem.y_mean - bound), back(problem.y_mean + bound)]
+        self.bounds_ = array_namespace(coef).stack(ends)
         xp = array_namespace(coef)
         there = xp.empty((0,), **double_like(coef))
         self.multi_indices_ = xp.asarray(fit.indices.tuples, **index_like(coef))
@@ -195,7 +198,10 @@ class RegFeaLBase(DirectionProfiles, Retraining, Learner):
         placed = None if np.array_equal(R, np.eye(len(R))) else self._rotation
         tuples = to_host(self.multi_indices_)
         operator = HermiteOperator(rows, tuples, np.ones(len(tuples)), placed)
-        return xp.astype(self.intercept_ + operator @ self.coef_, X.dtype)
+        found = self.intercept_ + operator @ self.coef_
+        inside = xp.minimum(xp.maximum(found, self.bounds_[0, ...]), self.bounds_[1, ...])
+        # What overflows is told by those who ask
+        return xp.astype(xp.where(xp.isfinite(found), inside, found), X.dtype)
 
     # ------------------------------------------------------------------ description
 

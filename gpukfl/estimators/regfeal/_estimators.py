@@ -80,6 +80,9 @@ _ATTRIBUTES = """
         Of the kernel ridge regression on the directions.
     retrained_ : regressor or None
         As given in `retrain`, fitted on the directions.
+    bounds_ : array of shape (2, n_targets)
+        Least and largest value that the Hermite features predict: the mean of a target, less and
+        plus twice its largest deviation. Polynomials rise steeply outside the data.
     degree_decay_, max_degree_ : float and int, or None
         ρ or M as used; the other is None.
     strength_, ridge_ : float

@@ -10,6 +10,7 @@ import numpy as np
 from gpukfl._array import Array, array_namespace, double_like
 from gpukfl._results import Status
 from gpukfl._rows import Rows
+from gpukfl.estimators._data import truncated
 from gpukfl.estimators._held_out import HeldOut
 from gpukfl.estimators._run import Run
 from gpukfl.estimators.regfeal._problem import Problem, Setting
@@ -63,7 +64,7 @@ class Fold:
         """Predict the rows held out, by Hermite features or by what is retrained."""
         again = learned.retrained
         if again is None or again.fit is None:
-            return learned.fit.predict(self.rows)
+            return truncated(learned.fit.predict(self.rows), self.problem.bound)
         Z = project(self.rows, self._placed(again.directions))
         return again.fit.predict(Rows(Z, Z[:0, 0]))
 
