@@ -219,7 +219,7 @@ def main() -> None:
         f"compiled; best of {ROUNDS} rounds, of several fits where they are short; few steps with "
         "fixed settings, so that all do the same work; y = sin(1.5 x_1) + x_2 x_3 + noise of std "
         "0.3, float64",
-        "options": OPTIONS,
+        "options": {method: repr(options) for method, options in OPTIONS.items()},
         "rows": rows,
         "ratios": found,
         "criteria": [] if args.smoke else judge(found),

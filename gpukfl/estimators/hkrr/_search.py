@@ -255,7 +255,9 @@ class HKRR(Settings):
         elif refit is not None and not problem.constant:
             try:
                 n_centers = problem.n_refit_centers()
-                if refit == "auto":
+                if stopped:  # nobody waits for more
+                    n_centers = min(n_centers, _FEW_CENTERS)
+                elif refit == "auto":
                     n_centers = affordable(problem, model, run, n_centers, _REFIT_WORKS)
                 ridges = None if stopped else last_ridges(choice)
                 model = problem.refit(model, n_centers, ridges)

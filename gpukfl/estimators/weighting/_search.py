@@ -26,8 +26,8 @@ from gpukfl.instantiations import INSTANTIATIONS, GaussianSign, Instantiation, S
 from gpukfl.methods import last_accepted, pruning_candidates, scored_rows
 
 _PARAMETERS = 300  # with which an instantiation is chosen
-_SHARE = 0.3  # of max_time after which no more instantiations are tried
-_FIT_SHARE = 0.6  # after which the last pass has ended
+_SHARE = 0.2  # of max_time after which no more instantiations are tried
+_FIT_SHARE = 0.5  # after which the last pass has ended
 _HASTY_ROWS, _HASTY_PARAMETERS = 2_000, 100  # of a fit that is to end at once
 _LARGEST_LOG = 700.0  # of a ridge
 
