@@ -121,8 +121,8 @@ def fit(
         estimator.set_params(penalty=penalty)
     tuned = ridge == "tune" and not row.penalised  # the others choose theirs by "auto"
     estimator.set_params(ridge="auto" if tuned else ridge, max_time=max_time)
-    library = Backend.of(backend).library
-    with _progress(show) as report, few_threads(X, _length_of(X), library), reported_to(report):
+    where = Backend.of(backend).name
+    with _progress(show) as report, few_threads(X, _length_of(X), where), reported_to(report):
         estimator.fit(X, y, sample_weight=sample_weight)
     estimator.set_params(max_time=None)
     names = [str(c) for c in X.columns] if hasattr(X, "columns") else None

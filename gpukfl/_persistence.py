@@ -165,8 +165,7 @@ def _unfitted(kind: type, parameters: dict[str, Any]) -> Any:
         raise RefusedError(msg)
     estimator = kind(**parameters)
     try:
-        estimator._method()
-        Backend.of(estimator.backend)
+        estimator._checked()
         check_random_state(estimator.random_state)
     except (TypeError, ValueError, OverflowError) as error:
         msg = f"whose parameters do not fit: {error}"

@@ -39,7 +39,7 @@ class Backend:
 
     Parameters
     ----------
-    library : {"auto", "numpy", "cupy", "torch"}
+    name : {"auto", "numpy", "cupy", "torch"}
         "auto" follows X, and moves large NumPy data to a usable GPU.
     dtype : {"auto", "float32", "float64"}
         Precision; "auto" is that of X.
@@ -48,14 +48,14 @@ class Backend:
     --------
     >>> import gpukfl
     >>> gpukfl.BKerNNRegressor(backend=gpukfl.Backend("numpy", dtype="float32"))
-    BKerNNRegressor(backend=Backend(library='numpy', dtype='float32'))
+    BKerNNRegressor(backend=Backend(name='numpy', dtype='float32'))
     """
 
-    library: str = "auto"
+    name: str = "auto"
     dtype: str = "auto"
 
     def __post_init__(self) -> None:
-        check_choice("backend", self.library, BACKENDS)
+        check_choice("backend", self.name, BACKENDS)
         check_choice("dtype", self.dtype, ("auto", "float32", "float64"))
 
     @classmethod

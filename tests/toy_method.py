@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from sklearn.utils.validation import check_is_fitted
 
 from gpukfl._array import Array, array_namespace, like, to_host
-from gpukfl._checks import check_number, check_switch
+from gpukfl._checks import check_number
 from gpukfl._results import History, Status
 from gpukfl._rows import Rows
 from gpukfl.estimators._base import ArrayRegressor
@@ -118,7 +118,6 @@ class RidgeBase(LinearFeatures, Learner):
 
     def _method(self):
         check_number("ridge", self.ridge, low=0, low_allowed=False, also=("auto",))
-        check_switch("standardize", self.standardize)
         return RidgeSettings(None if self.ridge == "auto" else float(self.ridge), self.standardize)
 
     def _keep(self, problem, fitted, choice, back):

@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from gpukfl._array import Array, library_of, to_host
+from gpukfl._checks import check_number, check_switch
 from gpukfl._places import Backend, Place, resolve_place
 from gpukfl._results import History, Status
 from gpukfl._warnings import warn
@@ -219,7 +220,7 @@ class Learner(Constructed, HostPickled):
 
     @abstractmethod
     def _method(self) -> Any:
-        """Check the parameters, and give the `Method` with them."""
+        """Check the parameters that are its own, and give the `Method` with all."""
 
     @abstractmethod
     def _keep(self, problem: Any, fitted: Any, choice: Choice[Any, Any], back: Any) -> None:
@@ -229,14 +230,22 @@ class Learner(Constructed, HostPickled):
     def _read_targets(self, y: Any, X: Array, sample_weight: Any) -> Samples:
         """Validate targets and weights, and set what predictions say of them."""
 
+    def _checked(self) -> Any:
+        """Check all parameters, those that every method has first, and give the `Method`."""
+        Backend.of(self.backend)
+        limit = getattr(self, "max_time", None)
+        check_number("max_time", limit, low=0, low_allowed=False, also=(None,))
+        check_switch("standardize", self.standardize)
+        return self._method()
+
     def _learn(self, X: Any, y: Any, sample_weight: Any) -> Self:
         """Fit; the door of regressors and classifiers alike."""
-        method, run, backend = self._method(), Run.of(self), Backend.of(self.backend)
+        method, run, backend = self._checked(), Run.of(self), Backend.of(self.backend)
         X = validate_samples(self, X, reset=True, min_samples=2)
-        with few_threads(X, X.shape[0], backend.library):
+        with few_threads(X, X.shape[0], backend.name):
             samples = self._read_targets(y, X, sample_weight)
             X, dtype = samples.X, backend.precision(X)
-            place = resolve_place(backend.library, X, dtype=dtype, work=method.work(*X.shape))
+            place = resolve_place(backend.name, X, dtype=dtype, work=method.work(*X.shape))
             problem = method.problem(samples, place, run)
             if problem.constant:
                 warn(f"y is constant: the model predicts that constant and {self._finds_nothing}")

@@ -126,7 +126,7 @@ def plot_stumps(
     Parameters
     ----------
     of : estimator, Model or Description
-        Fitted: an RKHS weighting with the instantiation `StumpCurves`.
+        Fitted: an RKHS weighting with the instantiation `Stumps`.
     output : int or str, optional
         One class or target only, by its number or as the picture calls it.
     ax : matplotlib.axes.Axes, optional

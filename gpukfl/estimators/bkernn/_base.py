@@ -91,9 +91,7 @@ class BKerNNBase(LinearFeatures, Learner):
         check_kind("optimizer", self.optimizer, (ProximalGradient, type(None)))
         also = (True, False)
         check_number("early_stopping", self.early_stopping, low=0, high=0.9, also=also)
-        check_number("max_time", self.max_time, low=0, low_allowed=False, also=(None,))
-        for switch in ("warm_start", "standardize"):
-            check_switch(switch, getattr(self, switch))
+        check_switch("warm_start", self.warm_start)
         early = self.early_stopping
         return BKerNN(
             n_particles=None if self.n_particles == "auto" else int(self.n_particles),

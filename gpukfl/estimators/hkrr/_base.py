@@ -87,9 +87,7 @@ class HKRRBase(LinearFeatures, Learner):
         check_number("ridge", self.ridge, low=0, low_allowed=False, also=("auto",))
         check_number("lengthscale", self.lengthscale, low=0, low_allowed=False, also=("auto",))
         check_number("n_starts", self.n_starts, kind=whole, low=0)
-        check_number("max_time", self.max_time, low=0, low_allowed=False, also=(None,))
-        for switch in ("warm_start", "standardize"):
-            check_switch(switch, getattr(self, switch))
+        check_switch("warm_start", self.warm_start)
         warm = self.warm_start
         return HKRR(
             n_components=None if isinstance(self.n_components, str) else int(self.n_components),

@@ -19,7 +19,7 @@ from gpukfl._array import (
     sample_norm,
     to_host,
 )
-from gpukfl._checks import check_choice, check_number, check_switch
+from gpukfl._checks import check_choice, check_number
 from gpukfl._places import Backend
 from gpukfl._results import Status
 from gpukfl._rows import Rows
@@ -80,7 +80,6 @@ class KernelRidgeBase(Learner):
         check_choice("center_selection", self.center_selection, SELECTIONS)
         check_number("max_iter", self.max_iter, kind=numbers.Integral, low=1)
         check_number("tol", self.tol, low=0, low_allowed=False)
-        check_switch("standardize", self.standardize)
         return KernelRidgeSettings(
             self.kernel,
             None if self.ridge == "auto" else float(self.ridge),

@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from gpukfl._array import Array, array_namespace, like
-from gpukfl._checks import check_number, check_switch
+from gpukfl._checks import check_number
 from gpukfl._places import Backend, Place
 from gpukfl._results import Status
 from gpukfl._rows import Rows
@@ -166,7 +166,6 @@ class BrownianKernelRidge(ArrayRegressor, Learner):
 
     def _method(self) -> BrownianSettings:
         check_number("ridge", self.ridge, low=0, low_allowed=False, also=("auto",))
-        check_switch("standardize", self.standardize)
         ridge = None if self.ridge == "auto" else float(self.ridge)
         return BrownianSettings(ridge, self.standardize)
 

@@ -18,7 +18,7 @@ from gpukfl._array import (
     like,
     to_host,
 )
-from gpukfl._checks import check_choice, check_kind, check_number, check_switch
+from gpukfl._checks import check_choice, check_kind, check_number
 from gpukfl._places import Backend
 from gpukfl._results import Status
 from gpukfl._rows import Rows
@@ -105,8 +105,6 @@ class RegFeaLBase(DirectionProfiles, Retraining, Learner):
         check_kind("optimizer", self.optimizer, (Reweighting, type(None)))
         check_retrain(self.retrain)
         check_number("clip", self.clip, low=0, low_allowed=False, also=("auto", None))
-        check_number("max_time", self.max_time, low=0, low_allowed=False, also=(None,))
-        check_switch("standardize", self.standardize)
         return RegFeaLMethod(
             n_random_features=int(self.n_random_features),
             rotate=self.selection == "features",

@@ -95,9 +95,7 @@ class SelectionBase(SelectedVariables, Learner):
         check_number("n_centers", self.n_centers, kind=whole, low=1, also=("auto", "all"))
         check_kind("stability", self.stability, (Stability, type(None)))
         check_kind("optimizer", self.optimizer, (ProjectedGradient, type(None)))
-        check_number("max_time", self.max_time, low=0, low_allowed=False, also=(None,))
-        for switch in ("hierarchical", "standardize"):
-            check_switch(switch, getattr(self, switch))
+        check_switch("hierarchical", self.hierarchical)
         return KernelSelection(
             kernel=kernel,
             ridge=None if isinstance(self.ridge, str) else float(self.ridge),

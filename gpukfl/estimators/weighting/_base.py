@@ -94,9 +94,7 @@ class WeightingBase(DirectionProfiles, Learner):
         if not isinstance(self.instantiation, Instantiation):
             check_choice("instantiation", self.instantiation, CHOICES)
         check_number("ridge", self.ridge, low=0, low_allowed=False, also=("auto",))
-        check_number("max_time", self.max_time, low=0, low_allowed=False, also=(None,))
-        for switch in ("bias", "standardize"):
-            check_switch(switch, getattr(self, switch))
+        check_switch("bias", self.bias)
         learner = self._learner()
         check_choice("loss", self.loss, tuple(LOSSES))
         if self.loss != "squared" and not isinstance(learner, Descent):
