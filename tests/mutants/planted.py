@@ -13,6 +13,7 @@ HKRR = "tests/estimators/test_hkrr_estimators.py tests/estimators/test_hkrr_sear
 REGFEAL = "tests/estimators/test_regfeal_estimators.py tests/estimators/test_regfeal_choices.py"
 SELECTION = (
     "tests/estimators/test_selection_estimators.py tests/estimators/test_selection_search.py"
+    " tests/estimators/test_selection_stopping.py"
 )
 WEIGHTING = "tests/estimators/test_weighting_estimators.py tests/estimators/test_weighting_data.py"
 RIDGE = "tests/estimators/test_kernel_ridge_estimators.py"

@@ -44,6 +44,7 @@ Optimizer = LBFGS | VariableProjection | AlternatingGradient
 RIDGES = np.geomspace(1e-9, 1.0, 10).tolist()  # one to a decade: the last fit is tuned more finely
 FINE_RIDGES = np.geomspace(1e-9, 10.0, 31).tolist()
 _STRETCHES = (0.5, 0.7, 1.0, 1.4)
+_LONGER = 1e-3  # share by which the first of some axes is longer than the last would be
 TUNE_CENTERS = 200
 _CENTERS, _REFIT_CENTERS = 500, 2_000
 _PATH_CENTERS, _STRETCH_CENTERS = 1_000, 400  # that the last ridge and lengthscale are chosen on
@@ -213,12 +214,23 @@ class HyperKernelProblem(Data):
         draws = [self.rng.standard_normal((k, self.d)) for _ in range(self.settings.n_starts)]
         host = [draw / np.linalg.norm(draw, 2) for draw in draws]
         maps = [beside(B, self.reference) for B in host]
-        return [*maps, self.axes(sample, k), self._average_gradients(sample, weights, k)]
+        gradients = self._average_gradients(sample, weights, k)
+        return [*maps, self.axes(sample, k, gradients), gradients]
 
-    def axes(self, sample: Array, k: int) -> Array:
-        """All features, or the leading principal axes of a sample: (k, d)."""
-        axes = np.eye(k) if k == self.d else _principal_axes(to_host(sample), k)
-        return beside(axes, self.reference)
+    def axes(self, sample: Array, k: int, along: Array | None = None) -> Array:
+        """All features, or the leading principal axes of a sample: (k, d).
+
+        All features in the basis of a map `along` (k, d), where the kernel is the same in every
+        basis, and its leading directions a little longer: which a map of fewer rows keeps would
+        hang on the order of the columns, and on rounding.
+        """
+        if k < self.d:
+            return beside(_principal_axes(to_host(sample), k), self.reference)
+        if along is None or self.kernel.norm != "euclidean":
+            return beside(np.eye(k), self.reference)
+        basis = np.linalg.svd(to_host(along).astype(np.float64))[2]
+        lengths = 1.0 - _LONGER * np.arange(k) / k
+        return beside(lengths[:, None] * basis, self.reference)
 
     def _average_gradients(self, sample: Array, weights: np.ndarray | None, k: int) -> Array:
         """Square root of the average gradient outer product of a fit without a map."""
