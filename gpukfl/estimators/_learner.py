@@ -171,7 +171,7 @@ def held_out_scores(
     """
     folds = choice.folds
     predicted = [] if choice.trial is None else choice.trial.predicted
-    if not predicted:
+    if not predicted or len(predicted) < len(folds):  # a trial that overflowed has no more
         few = len(samples) < max(method.splits.fewest, _CALIBRATED_FROM)
         if few or problem.constant or choice.stopped or run.is_over():
             return None

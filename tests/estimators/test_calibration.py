@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import toy_method
 from brief import bkernn
 from scipy.optimize import minimize
 from sklearn.datasets import load_breast_cancer, load_iris
@@ -9,6 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from toy_method import solve
 
 import gpukfl
 from gpukfl.estimators._calibration import Calibration
@@ -104,6 +106,21 @@ def test_after_rows_without_a_mistake_the_next_may_be_wrong():
     found = Calibration.of(np.eye(2)[codes], codes, np.ones(50))
     P = np.exp(found.log_proba(np.eye(2)))
     assert P.max() == pytest.approx(51 / 52, abs=2e-3)
+
+
+def test_trials_that_overflow_do_not_calibrate(monkeypatch):
+    fits = []
+
+    def overflowing(problem, ridge):
+        fits.append(problem.rows.shape[0])
+        if len(fits) % 2 == 0 and fits[-1] < len(SIGNAL):  # every second fold
+            raise FloatingPointError
+        return solve(problem, ridge)
+
+    monkeypatch.setattr(toy_method, "solve", overflowing)
+    model = toy_method.RidgeClassifier(random_state=0).fit(SIGNAL, LABELS)
+    assert {trial["score"] for trial in model.tuning_} == {-np.inf}
+    np.testing.assert_allclose(model.predict_proba(SIGNAL).sum(axis=1), 1.0, atol=1e-12)
 
 
 def test_probabilities_of_two_rows():
