@@ -157,8 +157,8 @@ def compare(rows: list[dict[str, Any]], before: list[dict[str, Any]]) -> list[di
 
 def draw(args: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
     plt = pictures()
-    figure, ax = plt.subplots(figsize=(7.5, 3.8))
     sizes = sorted({(row["n"], row["d"]) for row in rows})
+    figure, ax = plt.subplots(figsize=(1.7 * len(sizes) + 1, 3.8))
     names = list(dict.fromkeys(row["method"] for row in rows))
     for k, name in enumerate(names):
         mine = {(row["n"], row["d"]): row["seconds"] for row in rows if row["method"] == name}
@@ -172,9 +172,11 @@ def draw(args: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
             alpha=1 - 0.13 * (k % 5),
         )
         for place, size in zip(places, sizes, strict=True):
-            ax.text(place, mine[size], name, rotation=90, fontsize=5, ha="center", va="bottom")
+            label = f" {name}"
+            ax.text(place, mine[size], label, rotation=90, fontsize=6, ha="center", va="bottom")
     ax.set_xticks(range(len(sizes)), [f"n = {n:,}\nd = {d}" for n, d in sizes])
     ax.set(yscale="log", ylabel="seconds, search included")
+    ax.margins(y=0.25)
     save_picture(args, "bench_first_fit", figure)
 
 
