@@ -169,7 +169,10 @@ class _Problem:
                 lambda system: left_out_path(system, *given, _RIDGES),
                 lambda system: system.held_out(*given, folds(self.n, self.rng), _RIDGES),
             )
-        return self.path.largest_good(self.n**-0.5) if self.method.cautious else self.path.best
+        tolerance = self.n**-0.5
+        if self.method.cautious:
+            return self.path.largest_good(tolerance)
+        return self.path.best_inside(tolerance)
 
     @property
     def _is_dense(self) -> bool:

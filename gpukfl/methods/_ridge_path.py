@@ -42,6 +42,13 @@ class RidgePath:
         pairs = zip(self.ridges, self._finite, strict=True)
         return max(ridge for ridge, score in pairs if score <= enough)
 
+    def best_inside(self, tolerance: float, /) -> float:
+        """Best ridge; but where it is at the edge, the largest whose score is about as good.
+
+        A path that is flat towards its edge has its lowest point there by rounding alone.
+        """
+        return self.largest_good(tolerance) if self.at_edge else self.best
+
     @property
     def at_edge(self) -> bool:
         """Whether the best ridge is the smallest or the largest that was tried."""

@@ -106,3 +106,11 @@ def test_held_out_samples_have_the_last_word_at_the_edge_only():
     assert best_path(["a", "b"], left.__getitem__, held_out) == ("a", held["a"])
     assert asked == ["a", "b"]
     assert best_path(["b"], left.__getitem__, held_out) == ("b", held["b"])
+
+
+def test_a_path_that_is_flat_to_its_edge_does_not_choose_the_edge():
+    ridges = [1.0, 0.1, 0.01, 0.001]
+    assert RidgePath(ridges, [3.0, 1.05, 1.02, 1.0]).best_inside(0.1) == 0.1
+    assert RidgePath(ridges, [3.0, 1.02, 1.0, 1.05]).best_inside(0.1) == 0.01  # not at the edge
+    assert RidgePath(ridges, [3.0, 2.0, 1.5, 1.0]).best_inside(0.1) == 0.001
+    assert RidgePath(ridges, [1.0, 2.0, 3.0, 4.0]).best_inside(0.1) == 1.0

@@ -120,11 +120,7 @@ class KernelRidgeBase(Learner):
             )
         warn_of_solution(fit, problem, epsilon(self.dual_coef_))
         if fit.path is not None and not fit.path.brackets:
-            lowest = fit.ridge <= min(fit.path.ridges)
-            msg = f"the best ridge, {fit.ridge:.1e}, is at the edge of those tried: " + (
-                "the lengthscale may be too long" if lowest else "give one of your own"
-            )
-            warn(msg)
+            _warn_at_edge(fit.ridge, fit.path.ridges)
 
     # ------------------------------------------------------------------ description
 
@@ -174,3 +170,12 @@ def _largest_ratio(alpha: Array, Y: Array) -> float:
     """Largest norm of coefficients (q, t), in root mean squares of their targets (n, t)."""
     size, of = to_host(sample_norm(alpha)), to_host(sample_norm(Y)) / math.sqrt(Y.shape[0])
     return float(np.max(size[of > 0] / of[of > 0], initial=0.0))
+
+
+def _warn_at_edge(ridge: float, tried: list[float]) -> None:
+    if min(tried) < ridge < max(tried):
+        return
+    msg = f"the best ridge, {ridge:.1e}, is at the edge of those tried: " + (
+        "the lengthscale may be too long" if ridge <= min(tried) else "give one of your own"
+    )
+    warn(msg)
