@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -25,6 +26,7 @@ from gpukfl.estimators._standardization import column_statistics
 from gpukfl.estimators._validation import check_overflow, weighted_mean_scale
 from gpukfl.operators import center
 
+_ROOM = 2.0  # times the largest deviation of a target, which predictions stay within
 _SAMPLE = 1_000  # rows of which all pairs may be looked at
 
 
@@ -83,6 +85,12 @@ class Data:
             self.Y = xp.astype(Y, self.reference.dtype)
         check_overflow(replace(self.rows, clip=None), self.Y)
         self.constant = not bool(xp.any(xp.abs(center(self.Y, s)) > 1e-12))
+
+    @cached_property
+    def bound(self) -> Array:
+        """Where predictions may end that are wild outside the data: (t,)."""
+        xp = array_namespace(self.Y)
+        return _ROOM * xp.max(xp.abs(self.Y), axis=0)
 
     def sample(self, rng: np.random.RandomState, /) -> tuple[Array, np.ndarray | None]:
         """Draw some rows, with their weights: what pairs of samples are looked at in."""

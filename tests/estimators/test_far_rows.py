@@ -93,3 +93,19 @@ def assert_is_refused_or_finite(name, dtype, put):
         else:
             assert np.isfinite(np.asarray(result)).all(), method
             assert name not in OVERFLOWS or method == "transform"
+
+
+@pytest.mark.filterwarnings("ignore:at a ridge of")
+@pytest.mark.parametrize("kind", [KernelFeatureSelector, KernelRidgeRegressor])
+def test_predictions_end_at_twice_the_largest_deviation(kind):
+    """With a small ridge functions may be wild between the data and infinity, where they are 0."""
+    two = np.column_stack([Y, 100.0 - 7.0 * Y])
+    model = kind(ridge=1e-3, random_state=0).fit(X, two)
+    reach = 2.0 * np.abs(two - two.mean(axis=0)).max(axis=0)
+    ends = [two.mean(axis=0) - reach, two.mean(axis=0) + reach]
+    np.testing.assert_allclose(model.bounds_, ends, rtol=1e-9)
+    moderate = model.predict(X)
+    model.dual_coef_ = 1e3 * model.dual_coef_
+    wild = model.intercept_ + 1e3 * (moderate - model.intercept_)
+    np.testing.assert_allclose(model.predict(X), np.clip(wild, *ends), rtol=1e-6)
+    assert np.any(np.abs(wild - two.mean(axis=0)) > reach)

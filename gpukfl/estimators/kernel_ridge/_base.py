@@ -24,6 +24,7 @@ from gpukfl._places import Backend
 from gpukfl._results import Status
 from gpukfl._rows import Rows
 from gpukfl._warnings import warn
+from gpukfl.estimators._bounds import BoundedPredictions
 from gpukfl.estimators._data import Data
 from gpukfl.estimators._learner import Choice, Learner
 from gpukfl.estimators._validation import check_finite_result, validate_samples
@@ -38,7 +39,7 @@ from gpukfl.solvers import ConjugateGradient
 _ROUNDING = 0.02  # of a standard deviation of y, by which predictions are moved without a word
 
 
-class KernelRidgeBase(Learner):
+class KernelRidgeBase(BoundedPredictions, Learner):
     """The common part: parameters, what is kept of a fit, and predictions."""
 
     _unit_free = True  # the lengthscale takes it up
@@ -105,6 +106,7 @@ class KernelRidgeBase(Learner):
         check_finite_result(dual_coef, intercept)
         self.dual_coef_, self.intercept_ = dual_coef, intercept
         self.centers_ = back(fit.Z)
+        self._keep_bounds(problem, back)
         self.kernel_, self.lengthscale_ = fit.kernel, problem.lengthscale
         self.ridge_, self.ridge_path_ = fit.ridge, fit.path
         self.solver_, self.status_ = fit.solver, fit.status.name
@@ -137,7 +139,7 @@ class KernelRidgeBase(Learner):
         reference = xp.empty((0,), **like(self.centers_))
         rows = Rows(X, reference, self.mean_, self.scale_, self.limits_)
         operator = KernelOperator(self.kernel_, rows, self.centers_)
-        return xp.astype(self.intercept_ + operator @ self.dual_coef_, X.dtype)
+        return xp.astype(self._inside(self.intercept_ + operator @ self.dual_coef_), X.dtype)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -54,6 +54,9 @@ _ATTRIBUTES = """
         α.
     intercept_ : array of shape (n_targets,)
         Mean of the targets.
+    bounds_ : array of shape (2, n_targets)
+        Least and largest value that is predicted: the mean of a target, less and plus twice its
+        largest deviation. With a small ridge functions may be wild just outside the data.
     mean_, scale_ : array of shape (n_features,) or None
         What `standardize` subtracted and divided by.
     limits_ : array of shape (4, n_features) or None

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from gpukfl._array import Array, array_namespace
 from gpukfl._places import Place
 from gpukfl._rows import Rows
-from gpukfl.estimators._data import Data
+from gpukfl.estimators._data import Data, truncated
 from gpukfl.estimators._held_out import HeldOut
 from gpukfl.estimators._learner import Choice
 from gpukfl.estimators._run import Run
@@ -54,7 +54,8 @@ class Fold:
 
     def predict(self, fit: KernelRidgeFit, /) -> Array:
         """Predict the held-out rows."""
-        return fit.predict(Rows(self.held_out.X, self.problem.reference))
+        found = fit.predict(Rows(self.held_out.X, self.problem.reference))
+        return truncated(found, self.problem.bound)
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,6 @@ ATTRIBUTES: dict[str, Declared] = {
     "eta_path_": Numbers(DOUBLE, ("n_updates", "n_features")),
     "multi_indices_": Numbers("i", ("n_tuples", "n_features")),
     "coef_": Numbers(FLOAT, ("n_tuples", "n_targets")),
-    "bounds_": Numbers(FLOAT, (2, "n_targets")),
     "degree_decay_": Number(optional=True),
     "max_degree_": Whole(optional=True),
     "strength_": Number(),

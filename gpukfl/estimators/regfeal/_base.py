@@ -22,6 +22,7 @@ from gpukfl._checks import check_choice, check_kind, check_number
 from gpukfl._places import Backend
 from gpukfl._results import Status
 from gpukfl._rows import Rows
+from gpukfl.estimators._bounds import BoundedPredictions
 from gpukfl.estimators._features import DirectionProfiles
 from gpukfl.estimators._learner import Choice, Learner
 from gpukfl.estimators._validation import check_finite_result, validate_samples
@@ -48,7 +49,7 @@ _RANGE_ROWS = 500  # over the range of which profiles are drawn
 _QUIET = (Status.CONVERGED,)
 
 
-class RegFeaLBase(DirectionProfiles, Retraining, Learner):
+class RegFeaLBase(DirectionProfiles, Retraining, BoundedPredictions, Learner):
     """The common part: parameters, what is kept of a fit, and predictions."""
 
     _tried = TRIED
@@ -152,9 +153,7 @@ class RegFeaLBase(DirectionProfiles, Retraining, Learner):
             intercept = back(xp.asarray(fit.intercept, **on) * problem.y_scale + problem.y_mean)
         check_finite_result(coef, intercept)
         self.coef_, self.intercept_ = coef, intercept
-        bound = problem.bound * problem.y_scale
-        ends = [back(problem.y_mean - bound), back(problem.y_mean + bound)]
-        self.bounds_ = array_namespace(coef).stack(ends)
+        self._keep_bounds(problem, back)
         xp = array_namespace(coef)
         there = xp.empty((0,), **double_like(coef))
         self.multi_indices_ = xp.asarray(fit.indices.tuples, **index_like(coef))
@@ -196,10 +195,7 @@ class RegFeaLBase(DirectionProfiles, Retraining, Learner):
         placed = None if np.array_equal(R, np.eye(len(R))) else self._rotation
         tuples = to_host(self.multi_indices_)
         operator = HermiteOperator(rows, tuples, np.ones(len(tuples)), placed)
-        found = self.intercept_ + operator @ self.coef_
-        inside = xp.minimum(xp.maximum(found, self.bounds_[0, ...]), self.bounds_[1, ...])
-        # What overflows is told by those who ask
-        return xp.astype(xp.where(xp.isfinite(found), inside, found), X.dtype)
+        return xp.astype(self._inside(self.intercept_ + operator @ self.coef_), X.dtype)
 
     # ------------------------------------------------------------------ description
 

@@ -81,8 +81,8 @@ _ATTRIBUTES = """
     retrained_ : regressor or None
         As given in `retrain`, fitted on the directions.
     bounds_ : array of shape (2, n_targets)
-        Least and largest value that the Hermite features predict: the mean of a target, less and
-        plus twice its largest deviation. Polynomials rise steeply outside the data.
+        Least and largest value that is predicted: the mean of a target, less and plus twice its
+        largest deviation. Polynomials rise steeply outside the data.
     degree_decay_, max_degree_ : float and int, or None
         ρ or M as used; the other is None.
     strength_, ridge_ : float

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, to_host
+from gpukfl._array import array_namespace, to_host
 from gpukfl._places import Place
 from gpukfl._warnings import warn
 from gpukfl.estimators._data import Data
@@ -18,7 +18,6 @@ from gpukfl.estimators.regfeal._retraining import Coordinates, check_weighted
 from gpukfl.methods import DegreeLaw, RegFeaL, Reweighting
 
 FAR = 6.0  # standard deviations beyond which Hermite polynomials explode
-_ROOM = 2.0  # times the largest deviation of a target from its mean, at which predictions end
 _TERMS = 10  # of the kernel for each random feature, from which these tell little
 
 
@@ -95,12 +94,6 @@ class Problem(Data):
         self.settings, self.host_weights = settings, samples.weights
         if samples.weights is not None:
             check_weighted(settings.retrain)
-
-    @cached_property
-    def bound(self) -> Array:
-        """Where predictions by Hermite polynomials end, which rise steeply outside: (t,)."""
-        xp = array_namespace(self.Y)
-        return _ROOM * xp.max(xp.abs(self.Y), axis=0)
 
     @cached_property
     def _far(self) -> tuple[float, np.ndarray]:

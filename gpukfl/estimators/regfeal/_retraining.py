@@ -115,6 +115,7 @@ class Retraining:
     dual_coef_: Any
     _y_scale: Any
     _y_mean: Any
+    _inside: Callable[[Array], Array]
 
     def _keep_retrained(
         self, found: Retrained | None, data: Data, back: Callable[[Array], Array]
@@ -148,9 +149,8 @@ class Retraining:
         if self.kernel_ is not None:
             xp = array_namespace(self.coef_)
             here = Rows(Z, xp.empty((0,), **like(self.coef_)))
-            return (
-                self._offset + KernelOperator(self.kernel_, here, self.centers_) @ self.dual_coef_
-            )
+            operator = KernelOperator(self.kernel_, here, self.centers_)
+            return self._inside(self._offset + operator @ self.dual_coef_)
         assert self.retrained_ is not None
         predicted = np.asarray(self.retrained_.predict(to_host(Z).astype(np.float64)))
         predicted = predicted.reshape(len(predicted), -1) * self._y_scale + self._y_mean

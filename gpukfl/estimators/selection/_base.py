@@ -14,6 +14,7 @@ from gpukfl._checks import check_kind, check_number, check_switch
 from gpukfl._places import Backend
 from gpukfl._rows import Rows
 from gpukfl._warnings import warn
+from gpukfl.estimators._bounds import BoundedPredictions
 from gpukfl.estimators._learner import Choice, Learner
 from gpukfl.estimators._validation import check_finite_result, validate_samples
 from gpukfl.estimators.kernel_ridge._base import warn_of_solution
@@ -37,7 +38,7 @@ from gpukfl.solvers import ArmijoSearch, ProjectedGradient
 _SPARSITIES: dict[str, Permutations | Path] = {"auto": Permutations(), "tune": Path()}
 
 
-class SelectionBase(SelectedVariables, Learner):
+class SelectionBase(SelectedVariables, BoundedPredictions, Learner):
     """The common part: parameters, what is kept of a fit, and predictions."""
 
     _tried = TRIED
@@ -128,6 +129,7 @@ class SelectionBase(SelectedVariables, Learner):
         beta = np.zeros(problem.p) if last is None else last.beta
         used, stretch = np.flatnonzero(beta), np.ones(0)
         self.intercept_ = there = back(problem.y_mean)
+        self._keep_bounds(problem, back)
         self.kernel_, self.dual_coef_, self.centers_ = problem.kernel, None, None
         if last is not None:
             with np.errstate(over="ignore"):
@@ -199,7 +201,7 @@ class SelectionBase(SelectedVariables, Learner):
         reference = xp.empty((0,), **like(self.centers_))
         rows = Rows(columns, reference, shift, scale / stretch, limits)
         operator = KernelOperator(self.kernel_, rows, self.centers_)
-        return xp.astype(self.intercept_ + operator @ self.dual_coef_, X.dtype)
+        return xp.astype(self._inside(self.intercept_ + operator @ self.dual_coef_), X.dtype)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

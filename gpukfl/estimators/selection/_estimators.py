@@ -91,6 +91,9 @@ _ATTRIBUTES = """
         Kernel ridge regression on the selected variables, with a kernel (that of the selection or
         a Gaussian), lengthscale and ridge chosen by leave-one-out. `dual_coef_` is None where
         nothing was selected.
+    bounds_ : array of shape (2, n_targets)
+        Least and largest value that is predicted: the mean of a target, less and plus twice its
+        largest deviation. With a small ridge functions may be wild just outside the data.
     tuning_ : list of dict
         Settings tried: "ridge", "sparsity", "n_selected", hold-out "score" of the f of the
         selection's objective and its "standard_error", "seconds", and which was "chosen".

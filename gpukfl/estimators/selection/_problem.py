@@ -13,7 +13,7 @@ from gpukfl._memory import available_memory
 from gpukfl._places import Place
 from gpukfl._results import History, Status
 from gpukfl._rows import Rows
-from gpukfl.estimators._data import Data
+from gpukfl.estimators._data import Data, truncated
 from gpukfl.estimators._held_out import HeldOut
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
@@ -251,7 +251,8 @@ class SelectionProblem(Data):
         """Predict at `X` (m, p) in the scale of `Y`: (m, t)."""
         if last is None:
             return array_namespace(X).zeros((X.shape[0], self.Y.shape[1]), **like(X))
-        return last.fit.predict(Rows(self._stretched(X, last.beta), self.reference))
+        found = last.fit.predict(Rows(self._stretched(X, last.beta), self.reference))
+        return truncated(found, self.bound)
 
     def glance(self, support: np.ndarray, held_out: HeldOut, /) -> np.ndarray:
         """Losses of other samples (m,) by a quick fit to some, with these variables at τ."""
