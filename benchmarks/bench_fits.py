@@ -78,7 +78,7 @@ def measure_fit(n: int, backend: str) -> dict[str, Any]:
         optimizer=ProximalGradient("auto", ITERATIONS, 0.0),
         random_state=0,
         backend=backend,
-        standardize=False,
+        scaling=None,
     )
     seconds = fit_seconds(model, X, y)
     begun = time.perf_counter()
@@ -107,7 +107,7 @@ def small_fit(args: argparse.Namespace) -> dict[str, Any]:
         2 * X.shape[1],
         ridge=largest_norm(X) / len(y),
         random_state=0,
-        standardize=False,
+        scaling=None,
         backend=args.backend,
         **published_steps(y, step_size=50, max_iter=2 if args.smoke else 40),
     )

@@ -149,7 +149,7 @@ def measure_fit(
 def fit_model(name: str, X: np.ndarray, y: np.ndarray, backend: str) -> Any:
     import gpukfl
 
-    common = {"standardize": True, "random_state": 0, "backend": backend}
+    common = {"scaling": "standard", "random_state": 0, "backend": backend}
     if name == "HKRRRegressor":
         return gpukfl.HKRRRegressor(**common).fit(X, y)
     if name == "KernelRidgeRegressor":
@@ -251,7 +251,7 @@ def main() -> None:
     objective, fits = objectives(args), real_data(args)
     result = {
         "settings": f"objective: D = k = {D}, {CENTERS} uniform centres, ridge {RIDGE:g}, Gaussian "
-        "kernel, median of calls; fits: defaults with standardize=True, random_state=0, usual "
+        "kernel, median of calls; fits: defaults with scaling='standard', random_state=0, usual "
         "train and test rows; each in a process of its own, after a small one",
         "objective": objective,
         "fits": fits,

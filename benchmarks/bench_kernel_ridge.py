@@ -65,7 +65,7 @@ def model_of(method: str, n: int, backend: str, n_centers: int) -> Any:
         n_centers=taken,
         random_state=0,
         backend=backend,
-        standardize=False,
+        scaling=None,
     )
 
 

@@ -30,7 +30,7 @@ def measure_memmap(folder: str, n: int, backend: str) -> dict[str, Any]:
         knots=KNOTS,
         random_state=0,
         backend=backend,
-        standardize=False,
+        scaling=None,
     )
     seconds = fit_seconds(model, X, y)
     return {

@@ -158,7 +158,7 @@ def kernel_ridge_r2(n: int, d: int, backend: str) -> dict[str, Any]:
     from gpukfl import KernelRidgeRegressor
 
     X, y = draw_data(n, d, 1, target="square")
-    model = KernelRidgeRegressor(standardize=True, random_state=0, backend=backend).fit(X, y)
+    model = KernelRidgeRegressor(scaling="standard", random_state=0, backend=backend).fit(X, y)
     return {"test_r2": float(model.score(*draw_data(N_TEST, d, 2, target="square")))}
 
 

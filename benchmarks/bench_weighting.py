@@ -8,6 +8,7 @@ import math
 import tempfile
 import time
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -71,10 +72,7 @@ def measure_skin(name: str, dtype: str, parts: Parts, count: int, backend: str) 
     _fit(X[:500], y[:500], dtype, 20, backend, learner, value)  # compiles
     found = _fit(X, y, dtype, count, backend, learner, value)
     operator, A = found.pop("operator"), found.pop("A")
-    rows = type(operator.rows)(
-        X_test.astype(dtype), operator.rows.reference, operator.rows.shift, operator.rows.scale,
-        leading_ones=True,
-    )  # fmt: skip
+    rows = replace(operator.rows, source=X_test.astype(dtype))
     test = type(operator)(operator.instantiation, rows, operator.W, operator.log_scale)
     begun = time.perf_counter()
     f = predictions(test, A)[:, 0]

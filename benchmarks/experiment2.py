@@ -54,7 +54,7 @@ def scores(data: tuple[np.ndarray, ...], m: int, ridge: float, backend: str) -> 
         penalty="basic",
         ridge=ridge,
         random_state=0,
-        standardize=False,
+        scaling=None,
         backend=backend,
         **published_steps(y, step_size=500, max_iter=50),
     )

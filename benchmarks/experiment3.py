@@ -61,7 +61,7 @@ def score(data: tuple[np.ndarray, ...], penalty: str, strength: float, backend: 
         penalty=penalty,
         ridge=2.0 * largest_norm(X) / len(y),
         random_state=0,
-        standardize=False,
+        scaling=None,
         backend=backend,
         **published_steps(y, step_size=500, max_iter=25, penalty_strength=strength),
     )

@@ -58,7 +58,7 @@ def run_one(n: int, d: int, seed: int, backend: str) -> dict[str, float]:
         penalty="feature",
         ridge=ridge,
         random_state=0,
-        standardize=False,
+        scaling=None,
         backend=backend,
         **published_steps(y, step_size=500, max_iter=20, penalty_strength=1.0 / np.sqrt(M)),
     )
@@ -70,7 +70,7 @@ def run_one(n: int, d: int, seed: int, backend: str) -> dict[str, float]:
         "feature": feature_score(P, model.W_),
         "feature_as_published": filled_score(P, model.W_),
         "rank": int(np.sum(singular > 1e-10 * max(singular[0], 1e-300))),
-        "brownian_ridge_r2": BrownianKernelRidge(ridge, standardize=False, backend=backend)
+        "brownian_ridge_r2": BrownianKernelRidge(ridge, scaling=None, backend=backend)
         .fit(X, y)
         .score(X_test, y_test),
     }

@@ -46,7 +46,7 @@ def models(X: np.ndarray, y: np.ndarray, backend: str) -> dict[str, Any]:
         "n_particles": 2 * d,
         "ridge": ridge,
         "random_state": 0,
-        "standardize": False,
+        "scaling": None,
         "backend": backend,
         **published_steps(y, step_size=50, max_iter=40),
     }
@@ -54,7 +54,7 @@ def models(X: np.ndarray, y: np.ndarray, backend: str) -> dict[str, Any]:
     return {
         "concave_feature": BKerNNRegressor(penalty="concave_feature", **paper),
         "concave_variable": BKerNNRegressor(penalty="concave_variable", **paper),
-        "brownian_ridge": BrownianKernelRidge(ridge=ridge, standardize=False, backend=backend),
+        "brownian_ridge": BrownianKernelRidge(ridge=ridge, scaling=None, backend=backend),
         "concave_feature_auto_step": BKerNNRegressor(
             penalty="concave_feature", **{**paper, "optimizer": automatic}
         ),

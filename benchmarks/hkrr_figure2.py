@@ -116,7 +116,7 @@ def refit(parts: Parts, B: np.ndarray, seed: int) -> tuple[KernelRidgeRegressor,
     best: tuple[float, KernelRidgeRegressor] | None = None
     for stretch in STRETCHES:
         model = KernelRidgeRegressor(
-            lengthscale=stretch * typical, standardize=False, random_state=seed, **more
+            lengthscale=stretch * typical, scaling=None, random_state=seed, **more
         )
         score = model.fit(U, y).score(X_held @ B.T, y_held)
         if best is None or score > best[0]:
@@ -134,7 +134,7 @@ def run_cell(cell: Cell) -> dict[str, Any]:
     if cell.method == DEFAULTS:
         both = [np.concatenate(pair) for pair in zip(parts.train, parts.validation, strict=True)]
         model = HKRRRegressor(
-            cell.d, standardize=False, random_state=cell.repetition, backend=cell.backend
+            cell.d, scaling=None, random_state=cell.repetition, backend=cell.backend
         )
         model.fit(*both)
         found = {"iterations": model.n_iter_, "r2": model.score(*parts.test)}

@@ -87,7 +87,7 @@ def hermite_r2(model: RegFeaLRegressor, sample: Sample) -> float:
 
 def regression_on(directions: np.ndarray, sample: Sample) -> float:
     """Test R² of kernel ridge regression on the coordinates along some directions (d, k)."""
-    model = KernelRidgeRegressor(standardize=False, random_state=0, backend="numpy")
+    model = KernelRidgeRegressor(scaling=None, random_state=0, backend="numpy")
     model.fit(sample.X @ directions, sample.y)
     return float(model.score(sample.X_test @ directions, sample.y_test))
 

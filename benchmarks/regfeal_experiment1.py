@@ -94,7 +94,7 @@ class Cell:
             self.tuples or tuples,
             selection=selection,
             optimizer=Reweighting(N_ITER, EXPONENT),
-            standardize=False,
+            scaling=None,
             random_state=0,
             backend=self.backend,
             **settings,
@@ -143,7 +143,7 @@ def run_cell(cell: Cell) -> dict[str, dict[str, Any]]:
 
 
 def kernel_ridge(sample: Sample) -> float:
-    model = KernelRidgeRegressor(standardize=False, random_state=0, backend="numpy")
+    model = KernelRidgeRegressor(scaling=None, random_state=0, backend="numpy")
     model.fit(sample.X, sample.y)
     return float(model.score(sample.X_test, sample.y_test))
 

@@ -7,7 +7,7 @@ import math
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,6 @@ from sklearn.model_selection import KFold
 from gpukfl import RKHSWeightingClassifier
 from gpukfl._array import Array, beside, double_like, to_host
 from gpukfl._places import resolve_place
-from gpukfl._rows import Rows
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators.weighting._problem import WeightingProblem
@@ -81,8 +80,7 @@ def published_folds(n: int) -> np.ndarray:
 
 def on_rows(operator: FeatureOperator, X: np.ndarray) -> FeatureOperator:
     """Give the same features at other raw rows."""
-    old = operator.rows
-    rows = Rows(X, old.reference, old.shift, old.scale, leading_ones=old.leading_ones)
+    rows = replace(operator.rows, source=X)
     return FeatureOperator(operator.instantiation, rows, operator.W, operator.log_scale)
 
 

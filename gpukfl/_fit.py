@@ -29,6 +29,7 @@ def fit(
     method: str = "bkernn",
     backend: str | Backend = "auto",
     task: str = "auto",
+    scaling: str | None = "standard",
     ridge: float | str = "tune",
     penalty: str | Penalty | None = None,
     max_time: float | None = None,
@@ -37,7 +38,7 @@ def fit(
     progress: bool | None = None,
     **options: Any,
 ) -> Model:
-    """Standardise, tune by hold-out, and fit.
+    """Scale features, tune by hold-out, and fit.
 
     Parameters
     ----------
@@ -58,6 +59,8 @@ def fit(
         0, 1, ..., k - 1 of up to ten well-filled values for classes, and all other numbers for
         numbers. It warns where integers of few values may be classes after all, and refuses
         dates, and text that makes no classes. `Model.summary` says what was taken.
+    scaling : {"standard", None}, default="standard"
+        How features are scaled first: to zero mean and unit variance, or not at all.
     ridge : float, "auto" or "tune", default="tune"
         "tune" goes where the hold-out score rises, each fit warm-started by its neighbour: among
         multiples of the paper's formula for "bkernn", together with the number of components for
@@ -113,7 +116,7 @@ def fit(
     _check_lengths(X, y, sample_weight)
     target = read_target(y, task)
     y, y_name = target.y, target_name(y) or "y"
-    given = {"standardize": True, "random_state": random_state, "backend": backend, **options}
+    given = {"scaling": scaling, "random_state": random_state, "backend": backend, **options}
     estimator = METHODS[method].of(target.task)(**given)
     show = sys.stderr.isatty() if progress is None else progress
     row = METHODS[method]

@@ -22,14 +22,15 @@ from gpukfl._version import __version__
 from gpukfl.estimators._attributes import check_attributes, check_values, trials
 from gpukfl.estimators._calibration import Calibration
 from gpukfl.estimators._declared import Declared, FeatureNames, MisfitError, Number, Text, Whole
+from gpukfl.estimators.scaling import SCALINGS, ColumnScaling
 from gpukfl.instantiations import INSTANTIATIONS, RandomKitchenSinks
 from gpukfl.kernels import KERNELS, Product, Scaled, Sum
 from gpukfl.methods import ShapeFunctions
 
-FORMAT, VERSION = "gpukfl-model", 2
+FORMAT, VERSION = "gpukfl-model", 3
 _KERNELS = (*KERNELS.values(), Sum, Product, Scaled)
 _INSTANTIATIONS = (*INSTANTIATIONS.values(), RandomKitchenSinks)
-_LEARNED: tuple[Any, ...] = (ShapeFunctions, History, Backend, Calibration)
+_LEARNED: tuple[Any, ...] = (ShapeFunctions, History, Backend, Calibration, *SCALINGS.values())
 _PLAIN = (str, int, float, bool, type(None))
 _KEYS = ("format", "version", "gpukfl", "model", "parameters", "fitted")
 _MODEL: dict[str, Declared] = {  # beside the estimator, its tuning, and what names it
@@ -179,8 +180,11 @@ def _filled(value: Any, read: Callable[[Stored], np.ndarray]) -> Any:
         return read(value)
     if isinstance(value, dict):
         return {key: _filled(item, read) for key, item in value.items()}
-    if isinstance(value, ShapeFunctions):
-        return ShapeFunctions(_filled(value.knots, read), _filled(value.values, read))
+    if isinstance(value, (ShapeFunctions, ColumnScaling)):
+        fields = [field.name for field in dataclasses.fields(value)]
+        return dataclasses.replace(
+            value, **{name: _filled(getattr(value, name), read) for name in fields}
+        )
     return value
 
 

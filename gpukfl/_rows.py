@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -25,7 +25,7 @@ _SMALL = 2**23  # elements that are worth keeping
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """The rows ``(X - shift) / scale``, computed on the place of `reference` when asked for.
+    """The rows of X, scaled, computed on the place of `reference` when asked for.
 
     The source may be a NumPy memory map longer than memory, or an array of another library or
     device; an array that is already in place and needs no scaling is sliced, not copied.
@@ -33,9 +33,7 @@ class Rows:
 
     source: Array  # (n, d), any library
     reference: Array  # an empty array of the place and dtype to compute on
-    shift: Array | None = None  # (d,)
-    scale: Array | None = None  # (d,), without zeros
-    limits: Array | None = None  # (4, d), in the order of `_within`
+    scaling: Callable[[Array], Array] | None = None  # of rows in float64, each column by itself
     clip: float | None = None  # largest absolute coordinate of the scaled rows
     leading_ones: bool = False  # put a column of ones first
 
@@ -61,17 +59,12 @@ class Rows:
         if isinstance(rows, np.memmap):
             rows = np.asarray(rows)
         rows = writable(rows, self.reference)
-        parts = (self.shift, self.scale, self.limits, self.clip)
-        if all(part is None for part in parts):
+        if self.scaling is None and self.clip is None:
             return xp.asarray(rows, **like(self.reference))
         # In float64, because features may lie far from 0: times, positions, identifiers
         wide = xp.asarray(rows, **double_like(self.reference))
-        if self.limits is not None:
-            wide = _within(wide, xp.asarray(self.limits, **like(wide)))
-        if self.shift is not None:
-            wide = wide - xp.asarray(self.shift, **double_like(self.reference))
-        if self.scale is not None:
-            wide = wide / xp.asarray(self.scale, **double_like(self.reference))
+        if self.scaling is not None:
+            wide = self.scaling(wide)
         if self.clip is not None:
             wide = xp.clip(wide, min=-self.clip, max=self.clip)
         return xp.astype(wide, self.reference.dtype)
@@ -105,10 +98,3 @@ class Rows:
         for start in range(0, n, size):
             stop = min(start + size, n)
             yield start, stop, self.block(start, stop)
-
-
-def _within(X: Array, limits: Array, /) -> Array:
-    """Values that lie within the limits (4, d), and usual ones in the place of others."""
-    xp = array_namespace(X)
-    lowest, low, high, highest = (limits[k, ...] for k in range(4))
-    return xp.where(lowest > X, low, xp.where(highest < X, high, X))

@@ -46,7 +46,7 @@ EVERYWHERE = {
     "object labels": (FRAME, THREE.astype(object), {}),
     "constant": (X, CONSTANT, {}),
     "float32": (X.astype("float32"), Y, {}),
-    "as it is": (X, Y, {"standardize": False}),
+    "as it is": (X, Y, {"scaling": None}),
 }
 KERNEL = 2.0 * Matern52(0.5) * Brownian() + Gaussian() + 0.1 * Linear()
 OF_ONE = {

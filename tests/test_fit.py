@@ -103,9 +103,9 @@ def test_the_task_can_be_said():
 
 
 def test_options_reach_the_estimator():
-    e = fit(X, Y, n_particles=7, knots=32, dtype="float32", standardize=False).estimator
-    assert (e.W_.shape, e.n_knots_, e.W_.dtype, e.mean_) == ((D, 7), 32, np.float32, None)
-    assert fit(X, Y, ridge="auto").estimator.mean_.shape == (D,)
+    e = fit(X, Y, n_particles=7, knots=32, dtype="float32", scaling=None).estimator
+    assert (e.W_.shape, e.n_knots_, e.W_.dtype, e.scaling_) == ((D, 7), 32, np.float32, None)
+    assert fit(X, Y, ridge="auto").estimator.scaling_.mean.shape == (D,)
 
 
 def test_weights_are_repeated_rows():

@@ -71,7 +71,7 @@ def test_hkrr_of_a_frame(hkrr_models):
     assert model.score(FRAME, Y) > 0.9
     assert {name for name, _ in model.most_important(2)} == {"width", "height"}
     e = model.estimator
-    assert e.mean_.shape == (D,)  # standardised
+    assert e.scaling_.mean.shape == (D,)  # standardised
     assert (e.max_time, e.ridge, e.random_state) == (None, "auto", 0)
 
 

@@ -50,7 +50,7 @@ CASES = {
     "many": (X, Y, {"degree_decay": "auto", "strength": "auto", "n_random_features": 30}),
     "constant": (X, np.full(N, 4.5), {"strength": "auto"}),
     "float32": (X.astype("float32"), Y, {"clip": 3.0}),
-    "not standardised": (X / X.std(axis=0), Y, {"standardize": False}),
+    "not standardised": (X / X.std(axis=0), Y, {"scaling": None}),
     "numpy numbers": (X, Y, {"strength": np.float64(0.3), "n_random_features": np.int64(40)}),
 }
 
@@ -75,7 +75,7 @@ def test_a_frame_is_fitted(models):
     assert model.feature_importances_.sum() == pytest.approx(1.0)
     e = model.estimator
     assert model.transform(FRAME).shape == (N, e.n_effective_features_)
-    assert (e.standardize, e.max_time, e.ridge, e.random_state) == (True, None, "auto", 0)
+    assert (e.scaling, e.max_time, e.ridge, e.random_state) == ("standard", None, "auto", 0)
 
 
 def test_classes_and_targets_are_told_apart(models):

@@ -49,7 +49,7 @@ CASES = {
     "no class": (X, LABELS, {"sparsity": 1e9}),
     "constant": (X, np.full(N, 4.5), {"ridge": "tune"}),
     "stable": (X, Y, {"n_subsamples": 4, "sparsity": 0.3}),
-    "float32": (X.astype("float32"), Y, {"standardize": False, "kernel": "inverse"}),
+    "float32": (X.astype("float32"), Y, {"scaling": None, "kernel": "inverse"}),
     "gaussian": (X, Y, {"kernel": "gaussian", "sparsity": 1.0}),
     "mixture": (X, Y, {"kernel": ManhattanMixture(rates=(0.3, 3.0))}),
     "squared mixture": (X, Y, {"kernel": GaussianMixture(), "sparsity": 0.5}),
@@ -79,7 +79,7 @@ def test_a_frame_is_selected_from(models):
     assert {name for name, _ in model.most_important(2)} == {"width", "height"}
     assert model.feature_importances_.sum() == pytest.approx(1.0)
     e = model.estimator
-    assert e.mean_.shape == (P,)  # standardised
+    assert e.scaling_.mean.shape == (P,)  # standardised
     assert (e.max_time, e.ridge, e.random_state) == (None, "auto", 0)
 
 

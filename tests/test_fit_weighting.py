@@ -50,7 +50,7 @@ CASES = {
     "gradients": (X, LABELS, {"learner": "sfgd", "loss": "hinge", "n_parameters": 10}),
     "constant": (X, np.full(N, 4.5), {}),
     "pruned": (X, LABELS, {"prune": "error"}),
-    "float32": (X.astype("float32"), Y, {"standardize": False}),
+    "float32": (X.astype("float32"), Y, {"scaling": None}),
     "stumps": (X, Y, {"instantiation": Stumps(0.5, gamma=0.3)}),
     "signs": (X, Y, {"instantiation": GaussianSign(2.0, constant=0.2, constant_of="feature")}),
     "sinks": (X, LABELS, {"instantiation": RandomKitchenSinks(GaussianSign()), "prune": "risk"}),
@@ -78,7 +78,7 @@ def test_a_frame_is_fitted(models):
     assert {name for name, _ in model.most_important(2)} == {"width", "height"}
     assert model.feature_importances_.sum() == pytest.approx(1.0)
     e = model.estimator
-    assert e.mean_.shape == (P,)  # standardised
+    assert e.scaling_.mean.shape == (P,)  # standardised
     assert (e.max_time, e.ridge, e.random_state) == (None, "auto", 0)
 
 

@@ -47,7 +47,7 @@ CASES = {
     "text labels": (X, TEXT, {}),
     "object labels": (X, TEXT.astype(object), {}),
     "bool labels": (X, X[:, 0] > 0, {}),
-    "not standardised": (X, Y, {"standardize": False}),
+    "not standardised": (X, Y, {"scaling": None}),
     "thinned": (X, Y, {"knot_tolerance": 1e-2}),
     "binned": (X, Y, {"knots": 32}),
     "float32": (X.astype("float32"), Y, {}),
@@ -102,7 +102,7 @@ HKRR = {
         {"kernel": 0.5 * GaussianMixture(rates=[0.1, 3.0]) + InverseManhattan(exponent=2.0)},
     ),
     "numpy numbers": (X, Y, {"tol": np.float64(1e-3), "n_components": np.int64(1)}),
-    "not standardised": (X, Y, {"standardize": False, "refit_centers": None}),
+    "not standardised": (X, Y, {"scaling": None, "refit_centers": None}),
     "constant": (X, np.full(60, 2.5), {}),
 }
 
@@ -293,8 +293,8 @@ def test_a_foreign_file_is_named(write, tmp_path):
 
 
 def test_a_newer_version_is_named(saved):
-    rewritten(saved, lambda header, _: header.update(version=3, new=1))
-    with pytest.raises(ValueError, match=r"of version 3: expected version 2; upgrade"):
+    rewritten(saved, lambda header, _: header.update(version=4, new=1))
+    with pytest.raises(ValueError, match=r"of version 4: expected version 3; upgrade"):
         gpukfl.load(saved)
 
 
@@ -321,7 +321,7 @@ def test_a_header_with_a_wrong_value_is_named(saved, key, value):
 
 
 @pytest.mark.parametrize(
-    "name", ["W_", "shape_functions_", "intercept_", "n_features_in_", "mean_"]
+    "name", ["W_", "shape_functions_", "intercept_", "n_features_in_", "scaling_"]
 )
 def test_a_file_without_a_fitted_attribute_is_named(saved, name):
     rewritten(saved, lambda header, _: header["fitted"].pop(name))

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from shifted import shifted
 
 import gpukfl
 from gpukfl._rows import Rows
@@ -30,15 +31,16 @@ def test_reading_a_file_warns_of_nothing(on, stored, warning_again):
 def test_rows_are_shifted_and_scaled_in_place(on, stored):
     shift, scale = np.array([1.0, -2.0, 0.5]), np.array([2.0, 1.0, 4.0])
     expected = (stored.astype(np.float64) - shift) / scale
-    on.assert_close(Rows(stored, on.reference, shift, scale).whole(), expected, ulps=4)
-    on.assert_close(Rows(stored, on.reference, scale=scale).whole(), stored / scale, ulps=4)
+    on.assert_close(Rows(stored, on.reference, shifted(shift, scale)).whole(), expected, ulps=4)
 
 
 def test_values_beyond_the_clip_are_moved_there_after_scaling(on, stored):
     shift, scale = np.array([1.0, -2.0, 0.5]), np.array([2.0, 1.0, 4.0])
     expected = np.clip((stored.astype(np.float64) - shift) / scale, -0.5, 0.5)
     assert np.any(expected == 0.5)
-    on.assert_close(Rows(stored, on.reference, shift, scale, clip=0.5).whole(), expected, ulps=4)
+    on.assert_close(
+        Rows(stored, on.reference, shifted(shift, scale), clip=0.5).whole(), expected, ulps=4
+    )
 
 
 def test_rows_of_any_library_come_to_the_place(on, rng):

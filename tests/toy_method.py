@@ -10,7 +10,6 @@ from sklearn.utils.validation import check_is_fitted
 from gpukfl._array import Array, array_namespace, like, to_host
 from gpukfl._checks import check_number
 from gpukfl._results import History, Status
-from gpukfl._rows import Rows
 from gpukfl.estimators._base import ArrayRegressor
 from gpukfl.estimators._classifier import OneHotClassifier
 from gpukfl.estimators._data import Data
@@ -67,7 +66,7 @@ class Grid:
 @dataclass(frozen=True)
 class RidgeSettings:
     ridge: float | None
-    standardize: bool
+    scaling: str | None
     splits: ClassVar[Splits] = Splits()
 
     def work(self, n, d, /):
@@ -108,17 +107,17 @@ class RidgeBase(LinearFeatures, Learner):
         max_time: float | None = None,
         random_state: Any = None,
         backend: Any = "auto",
-        standardize: bool = True,
+        scaling: str | None = "standard",
     ) -> None:
         self.ridge = ridge
         self.max_time = max_time
         self.random_state = random_state
         self.backend = backend
-        self.standardize = standardize
+        self.scaling = scaling
 
     def _method(self):
         check_number("ridge", self.ridge, low=0, low_allowed=False, also=("auto",))
-        return RidgeSettings(None if self.ridge == "auto" else float(self.ridge), self.standardize)
+        return RidgeSettings(None if self.ridge == "auto" else float(self.ridge), self.scaling)
 
     def _keep(self, problem, fitted, choice, back):
         W, history, status = fitted
@@ -140,7 +139,7 @@ class RidgeBase(LinearFeatures, Learner):
         check_is_fitted(self)
         X = validate_samples(self, X, reset=False, method=method)
         xp = array_namespace(self.coef_)
-        rows = Rows(X, xp.empty((0,), **like(self.coef_)), self.mean_, self.scale_, self.limits_)
+        rows = self._scaled_rows(X, xp.empty((0,), **like(self.coef_)))
         return xp.astype(self.intercept_ + rows.whole() @ self.coef_, X.dtype)
 
 

@@ -77,6 +77,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     fit.add_argument("--backend", default="auto", help="auto, numpy, cupy or torch")
     fit.add_argument("--task", default="auto", help="auto, regression or classification")
+    fit.add_argument("--scaling", default="standard", help="of features: standard or none")
     fit.add_argument("--penalty", help="of bkernn: a penalty's name, or tune")
     fit.add_argument("--ridge", default="tune", type=_ridge, help="tune, auto or a number")
     fit.add_argument("--particles", type=int, help="of bkernn: number of particles")
@@ -122,6 +123,7 @@ def _fit(options: argparse.Namespace) -> int:
         method=options.method,
         backend=options.backend,
         task=target.task,
+        scaling=None if options.scaling == "none" else options.scaling,
         ridge=options.ridge,
         penalty=options.penalty,
         max_time=options.max_time,

@@ -15,17 +15,14 @@ from gpukfl._array import (
     Array,
     array_namespace,
     as_columns,
-    beside,
-    double_like,
     is_array,
     is_host,
     to_host,
 )
 from gpukfl._rows import Rows
 from gpukfl.estimators._declared import (
-    DOUBLE,
     Declared,
-    Numbers,
+    Fields,
     Rule,
     Switch,
     Text,
@@ -37,6 +34,7 @@ from gpukfl.estimators._validation import (
     check_finite_prediction,
     validate_targets,
 )
+from gpukfl.estimators.scaling import ColumnScaling
 
 
 def on_host(value: Any, /) -> Any:
@@ -89,7 +87,7 @@ def unchanged_on_error(fit: Any, /) -> Any:
 
 _PREDICTING = (  # arrays from which predictions are made
     *("W_", "B_", "centers_", "parameters_", "coef_", "dual_coef_", "intercept_", "bound_"),
-    *("mean_", "scale_", "limits_", "retrain_components_", "_rotation", "_offset", "_stretch"),
+    *("retrain_components_", "_rotation", "_offset", "_stretch"),
 )
 
 
@@ -99,9 +97,7 @@ def _is_finite(e: Any) -> bool:
 
 
 def _scales(e: Any) -> bool:
-    if e.scale_ is None:
-        return e.mean_ is None and e.limits_ is None
-    return e.mean_ is not None and (e.scale_ > 0).all() and e.limits_ is not None
+    return e.scaling_ is None or e.scaling_.is_sound
 
 
 class ArrayRegressor(RegressorMixin):
@@ -185,25 +181,17 @@ class HostPickled(DescribedEstimator, BaseEstimator):
     _attributes: ClassVar[dict[str, Declared]] = {
         "n_features_in_": Whole("n_features"),
         "_library": Text(("numpy",)),
-        "mean_": Numbers(DOUBLE, ("n_features",), optional=True),
-        "scale_": Numbers(DOUBLE, ("n_features",), optional=True),
-        "limits_": Numbers(DOUBLE, (4, "n_features"), optional=True),
+        "scaling_": Fields(ColumnScaling, optional=True),
     }
     _rules: ClassVar[dict[str, Rule]] = {
         "finite coefficients": _is_finite,
-        "means and positive scales of features": _scales,
+        "a scaling of features": _scales,
     }
-    mean_: Array | None
-    scale_: Array | None
-    limits_: Array | None
+    scaling_: ColumnScaling | None
 
-    def _keep_scaling(self, rows: Rows, X: Array) -> None:
-        """Set what rows were scaled by, on the library and device of `X`."""
-        there = array_namespace(X).empty((0,), **double_like(X))
-        self.mean_, self.scale_, self.limits_ = (
-            None if part is None else beside(part, there)
-            for part in (rows.shift, rows.scale, rows.limits)
-        )
+    def _scaled_rows(self, X: Array, reference: Array, /) -> Rows:
+        """Rows to predict for, scaled as the fit scaled its own, on the place of `reference`."""
+        return Rows(X, reference, self.scaling_)
 
     def __getstate__(self) -> dict[str, Any]:
         state = {key: on_host(value) for key, value in super().__getstate__().items()}

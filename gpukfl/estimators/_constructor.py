@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 
 RENAMED = {  # of every estimator, and what to do instead
     "dtype": "give backend=Backend(dtype=...)",
+    "standardize": "give scaling='standard' or None",
     "normalize_y": "targets are always scaled",
     "validation_fraction": "a fifth of the rows is held out",
 }

@@ -22,20 +22,20 @@ from gpukfl._array import (
 from gpukfl._places import Place
 from gpukfl._rows import Rows
 from gpukfl.estimators._samples import Samples
-from gpukfl.estimators._standardization import column_statistics
 from gpukfl.estimators._validation import check_overflow, weighted_mean_scale
+from gpukfl.estimators.scaling import SCALINGS
 from gpukfl.operators import center
 
 _ROOM = 2.0  # times the largest deviation of a target, which predictions stay within
 _SAMPLE = 1_000  # rows of which all pairs may be looked at
 
 
-class Scaling(Protocol):
+class Scaled(Protocol):
     """Settings that say how features are scaled."""
 
     @property
-    def standardize(self) -> bool:
-        """Whether they are centred and scaled to unit variance."""
+    def scaling(self) -> str | None:
+        """A word of `SCALINGS`, or None for features as they are."""
 
 
 class Data:
@@ -58,7 +58,7 @@ class Data:
 
     def __init__(
         self,
-        settings: Scaling,
+        settings: Scaled,
         samples: Samples,
         place: Place,
         *,
@@ -112,13 +112,12 @@ def some_rows(n: int, rng: np.random.RandomState, /) -> np.ndarray:
     return np.arange(n) if n <= _SAMPLE else np.sort(rng.choice(n, _SAMPLE, replace=False))
 
 
-def scaled_rows(settings: Scaling, samples: Samples, reference: Array, /) -> Rows:
-    """Rows on the place of `reference`, standardised if the settings ask for it."""
-    if not settings.standardize:
+def scaled_rows(settings: Scaled, samples: Samples, reference: Array, /) -> Rows:
+    """Rows on the place of `reference`, scaled as the settings ask for."""
+    if settings.scaling is None:
         return Rows(samples.X, reference)
     wide = Rows(samples.X, array_namespace(reference).empty((0,), **double_like(reference)))
-    shift, scale, limits = column_statistics(wide, samples.weights)
-    return Rows(samples.X, reference, shift, scale, limits)
+    return Rows(samples.X, reference, SCALINGS[settings.scaling].of(wide, samples.weights))
 
 
 def placed_root_weights(samples: Samples, reference: Array, /) -> Array | None:

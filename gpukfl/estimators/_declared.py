@@ -206,6 +206,23 @@ class Record(Declared):
 
 
 @dataclass(frozen=True)
+class Fields(Declared):
+    """A frozen value of some kind, whose own class declares its `fields`."""
+
+    kind: type
+
+    def _fits(self, value: Any, sizes: Sizes, /) -> bool:  # noqa: ARG002
+        return isinstance(value, self.kind)
+
+    def _words(self, sizes: Sizes, /) -> str:  # noqa: ARG002
+        return f"a {self.kind.__name__}"
+
+    def _inside(self, value: Any, /) -> Iterator[tuple[Any, Declared, Any]]:
+        for name, declared in value.fields.items():
+            yield name, declared, getattr(value, name)
+
+
+@dataclass(frozen=True)
 class Items(Declared):
     """A list of equal things; `length` is a number or a symbol."""
 

@@ -14,7 +14,6 @@ from gpukfl._array import Array
 from gpukfl._saving import save
 from gpukfl.inspection import Description, Names, Shown, Tuning
 
-_UNITS = "Importances, directions and projections are in standard deviations of the features."
 SCORES = {True: "explained Brier score", False: "R²"}  # of classifiers, and of regressors
 
 
@@ -96,7 +95,7 @@ class DescribedMethod(DescribedEstimator):
             "n_steps": self.n_iter_,
             "ended": ended_text(self.status_),
             "dimension": (count, "effective direction"),
-            "units": _UNITS if self.standardize else "",
+            "units": "" if self.scaling_ is None else self.scaling_.note,
             "tuning": Tuning(
                 tuple(self.tuning_),
                 SCORES[is_classifier(self)],
@@ -127,7 +126,12 @@ def outputs(host: Any, target: str, /) -> tuple[str, ...]:
 
 def coordinate(host: Any, /) -> str:
     """Say what a function along a direction or a variable is drawn over."""
-    return "coordinate along it" + (", in standard deviations" if host.standardize else "")
+    return "coordinate along it" + in_unit(host)
+
+
+def in_unit(host: Any, /) -> str:
+    """Say what scaled features are measured in."""
+    return "" if host.scaling_ is None else f", in {host.scaling_.unit}"
 
 
 def task_text(estimator: Any, kind: str = "", /) -> str:

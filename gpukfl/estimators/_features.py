@@ -30,9 +30,7 @@ class LinearFeatures(DescribedMethod, TransformerMixin):
         "intercept_": Numbers(FLOAT, ("n_targets",)),
     }
     feature_matrix_: Array
-    mean_: Array | None
-    scale_: Array | None
-    limits_: Array | None
+    _scaled_rows: Callable[[Array, Array], Rows]
 
     def _keep_directions(self, W: np.ndarray) -> None:
         """Set what follows from the columns of `W` (d, m), whose rows belong to features."""
@@ -61,7 +59,7 @@ class LinearFeatures(DescribedMethod, TransformerMixin):
         X = validate_samples(self, X, reset=False, method="transform")
         xp = array_namespace(self.components_)
         reference = xp.empty((0,), dtype=X.dtype, device=like(self.components_)["device"])
-        rows = Rows(X, reference, self.mean_, self.scale_, self.limits_)
+        rows = self._scaled_rows(X, reference)
         components = xp.astype(self.components_, X.dtype, copy=False)
         with np.errstate(over="ignore", invalid="ignore"):  # reported just below
             parts = [block @ components.T for _, _, block in rows.blocks()]
@@ -88,7 +86,6 @@ class DirectionProfiles(LinearFeatures):
         "_range": Items(Items(Number(), 2), "n_effective_features"),
     }
     n_features_in_: int
-    scale_: Array | None
     coef_: Array
     to_host: Callable[[], Any]
 
@@ -117,14 +114,12 @@ class DirectionProfiles(LinearFeatures):
         """
         check_is_fitted(self)
         host = self.to_host()
+        host.scaling_ = None  # of this copy, which is asked for scaled features
         directions = host.components_.astype(float)[:count]
         low, high = np.array(self._range).reshape(-1, 2)[:count].T
         steps = np.linspace(low, high, points, axis=1)
         X = np.array(self._middle) + steps[:, :, None] * directions[:, None, :]
-        flat = X.reshape(-1, X.shape[-1])
-        if host.scale_ is not None:
-            flat = flat * host.scale_ + host.mean_
-        values = host._evaluate(flat.astype(host.coef_.dtype))
+        values = host._evaluate(X.reshape(-1, X.shape[-1]).astype(host.coef_.dtype))
         return steps, values.reshape(len(steps), points, host.coef_.shape[1])
 
 

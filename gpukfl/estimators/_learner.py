@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from gpukfl._array import Array, library_of, to_host
-from gpukfl._checks import check_number, check_switch
+from gpukfl._checks import check_choice, check_number
 from gpukfl._places import Backend, Place, resolve_place
 from gpukfl._results import History, Status
 from gpukfl._warnings import warn
@@ -35,9 +35,10 @@ from gpukfl.estimators._held_out import HeldOut
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples, Splits
 from gpukfl.estimators._search import Fold, Learned, Search, Setting, Trial
-from gpukfl.estimators._standardization import warn_of_units
 from gpukfl.estimators._threads import few_threads
 from gpukfl.estimators._validation import validate_samples
+from gpukfl.estimators.scaling import SCALINGS
+from gpukfl.estimators.scaling._units import warn_of_units
 
 Problem = TypeVar("Problem", bound=Data)
 Fitted_co = TypeVar("Fitted_co", covariant=True)  # what the last fit gives
@@ -196,7 +197,7 @@ class Learner(Constructed, HostPickled):
     """An estimator that fits by a method; it names its parts, and the fit is here."""
 
     backend: str | Backend
-    standardize: bool
+    scaling: str | None
     _attributes: ClassVar[dict[str, Declared]] = {
         "place_": Text(),
         "status_": Text(tuple(status.name for status in Status)),
@@ -235,7 +236,7 @@ class Learner(Constructed, HostPickled):
         Backend.of(self.backend)
         limit = getattr(self, "max_time", None)
         check_number("max_time", limit, low=0, low_allowed=False, also=(None,))
-        check_switch("standardize", self.standardize)
+        check_choice("scaling", self.scaling, (*SCALINGS, None))
         return self._method()
 
     def _learn(self, X: Any, y: Any, sample_weight: Any) -> Self:
@@ -255,11 +256,11 @@ class Learner(Constructed, HostPickled):
             fitted = method.learn(problem, choice, run)
             self._library = library_of(X)
             self.place_ = f"{library_of(place.reference)} {place.reference.device}"
-            self._keep_scaling(problem.rows, X)
+            self.scaling_ = problem.rows.scaling
             self._n_samples = int(problem.rows.shape[0])
             self._keep(problem, fitted, choice, mover(X, dtype))
             self._calibrate(lambda: held_out_scores(method, problem, samples, place, run, choice))
-        if not self.standardize:
+        if self.scaling is None:
             warn_of_units(X, unit_free=self._unit_free)
         return self
 

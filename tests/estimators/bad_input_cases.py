@@ -29,7 +29,7 @@ LABELS = np.where(X[:, 0] > 0, "yes", "no")
 
 
 def regressor(**options):
-    few = {"n_particles": 8, "max_iter": 3, "standardize": False, "random_state": 0}
+    few = {"n_particles": 8, "max_iter": 3, "scaling": None, "random_state": 0}
     return BKerNNRegressor(**brief.bkernn(**{**few, **options}))
 
 
@@ -38,16 +38,16 @@ def classifier(**options):
 
 
 def kernel_ridge(**options):
-    return KernelRidgeRegressor(**brief.placed({"ridge": 1e-3, "standardize": False, **options}))
+    return KernelRidgeRegressor(**brief.placed({"ridge": 1e-3, "scaling": None, **options}))
 
 
 def brownian_ridge(**options):
-    return BrownianKernelRidge(**brief.placed({"standardize": False, **options}))
+    return BrownianKernelRidge(**brief.placed({"scaling": None, **options}))
 
 
 def hkrr(**options):
     few = {"n_components": 1, "ridge": 1e-3, "n_starts": 0, "max_iter": 2, "refit_centers": None}
-    few |= {"standardize": False, "random_state": 0}
+    few |= {"scaling": None, "random_state": 0}
     return HKRRRegressor(**brief.hkrr(**{**few, **options}))
 
 
@@ -60,7 +60,7 @@ def hkrr_classifier(**options):
 
 
 def selector(**options):
-    few = {"sparsity": 0.01, "standardize": False, "random_state": 0}
+    few = {"sparsity": 0.01, "scaling": None, "random_state": 0}
     return KernelFeatureSelector(**selection(**{**few, **options}))
 
 
@@ -69,7 +69,7 @@ def selector_classifier(**options):
 
 
 def weighting(**options):
-    few = {"n_parameters": 10, "instantiation": Stumps(), "ridge": 1e-2, "standardize": False}
+    few = {"n_parameters": 10, "instantiation": Stumps(), "ridge": 1e-2, "scaling": None}
     return RKHSWeightingRegressor(**briefly(**{**few, "random_state": 0, **options}))
 
 
@@ -79,7 +79,7 @@ def weighting_classifier(**options):
 
 def regfeal(**options):
     few = {"n_random_features": 10, "degree_decay": 0.3, "strength": 0.1, "n_iter": 2}
-    few |= {"retrain": None, "standardize": False, "random_state": 0}
+    few |= {"retrain": None, "scaling": None, "random_state": 0}
     return RegFeaLRegressor(**brief.regfeal(**{**few, **options}))
 
 

@@ -18,7 +18,7 @@ LABELS = {
 }
 
 # On the samples as they are, which the formulas of the tests are for
-FEW = {"n_particles": M, "max_iter": 5, "standardize": False, "random_state": 0}
+FEW = {"n_particles": M, "max_iter": 5, "scaling": None, "random_state": 0}
 
 
 def regressor(**options):

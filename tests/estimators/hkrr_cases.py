@@ -18,7 +18,7 @@ TWO = X[:, 0] * X[:, 1]  # of two directions
 LABELS = np.array(["low", "mid", "high"])[np.searchsorted([-0.4, 0.4], (X @ DIRECTION)[:, 0])]
 OPTIMIZERS = ["lbfgs", "varpro", "agd"]
 FEW = {"n_components": 1, "ridge": 1e-5, "n_starts": 2, "max_iter": 30}
-FEW |= {"standardize": False, "random_state": 0}
+FEW |= {"scaling": None, "random_state": 0}
 
 
 def regressor(**options):

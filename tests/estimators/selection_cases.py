@@ -43,7 +43,8 @@ def formula(model, new):
     used = np.flatnonzero(np.asarray(model.beta_))
     if model.dual_coef_ is None:
         return np.broadcast_to(model.intercept_, (len(new), len(model.intercept_)))
-    mean, scale = (0.0, 1.0) if model.mean_ is None else (model.mean_, model.scale_)
+    by = model.scaling_
+    mean, scale = (0.0, 1.0) if by is None else (by.mean, by.scale)
     power = 2 if model.kernel == "gaussian" else 1
     Z = ((new - mean) / scale)[:, used] * np.asarray(model.beta_)[used] ** (1.0 / power)
     return model.intercept_ + model.kernel_(Z, model.centers_) @ model.dual_coef_

@@ -480,12 +480,10 @@ def test_unknown_choices_are_named_with_the_known(name, value, choices):
 
 
 SWITCHES = [
-    *((regressor, n) for n in ("early_stopping", "warm_start", "standardize")),
-    *((hkrr, n) for n in ("warm_start", "standardize")),
-    (kernel_ridge, "standardize"),
-    *((selector, n) for n in ("hierarchical", "standardize")),
-    *((weighting, n) for n in ("bias", "standardize")),
-    (regfeal, "standardize"),
+    *((regressor, n) for n in ("early_stopping", "warm_start")),
+    (hkrr, "warm_start"),
+    (selector, "hierarchical"),
+    (weighting, "bias"),
 ]
 
 
@@ -493,6 +491,13 @@ SWITCHES = [
 def test_switches_take_no_text(make, name):
     with pytest.raises(TypeError, match=f"expected {name} to be .*got 'no'"):
         make(**{name: "no"}).fit(X, Y)
+
+
+@pytest.mark.parametrize("make", MAKERS)
+@pytest.mark.parametrize("value", ["minmax", True, 3.0])
+def test_unknown_scalings_are_named_with_the_known(make, value):
+    with pytest.raises(ValueError, match=r"expected scaling to be one of 'standard'.*None, got"):
+        make(scaling=value).fit(X, Y)
 
 
 @pytest.mark.skipif(cupy_is_usable(), reason="there is a GPU")

@@ -62,7 +62,7 @@ def test_coefficients_belong_to_the_final_particles(weighted):
 @pytest.mark.parametrize("weighted", [False, True])
 def test_without_features_to_learn_it_is_the_dense_formula(weighted):
     weights = RNG.uniform(0.5, 2.0, N) if weighted else np.ones(N)
-    model = BrownianKernelRidge(ridge=0.01, standardize=False)
+    model = BrownianKernelRidge(ridge=0.01, scaling=None)
     model.fit(X, Y2, sample_weight=weights if weighted else None)
     gaps = np.linalg.norm(X[:, None] - X[None], axis=2)
     alpha, c = bordered(-0.5 * gaps, Y2, 0.01, weights)
@@ -91,7 +91,7 @@ def test_importances_and_directions_describe_the_particles():
 # ---------------------------------------------------------------------- weights
 
 
-@pytest.mark.parametrize("options", [{}, {"standardize": True}])
+@pytest.mark.parametrize("options", [{}, {"scaling": "standard"}])
 @pytest.mark.parametrize("make", [regressor, BrownianKernelRidge])
 def test_integer_weights_are_repeated_rows(make, options):
     options = {"ridge": 0.01, **options}
@@ -141,7 +141,7 @@ def test_units_of_the_target_change_nothing():
 def test_standardize_is_standardising_by_hand(on_double):
     wide = X * [1.0, 100.0, 0.01] + [0.0, 5.0, -3.0]
     mean, scale = wide.mean(axis=0), wide.std(axis=0)
-    model = regressor(standardize=True).fit(on_double.put(wide), on_double.put(Y))
+    model = regressor(scaling="standard").fit(on_double.put(wide), on_double.put(Y))
     by_hand = regressor().fit((wide - mean) / scale, Y)
     new = mean + 1.1 * (wide[:20] - mean)
     predicted = on_double.host(model.predict(on_double.put(new)))
@@ -152,7 +152,7 @@ def test_standardize_is_standardising_by_hand(on_double):
 
 def test_standardize_keeps_the_precision_of_the_data():
     # No steps: rounding alone makes searches part ways
-    options = {"standardize": True, "dtype": "float32", "max_iter": 0}
+    options = {"scaling": "standard", "dtype": "float32", "max_iter": 0}
     near = regressor(**options).fit(X, Y).predict(NEW)
     far = regressor(**options).fit(X + 1e8, Y).predict(NEW + 1e8)
     np.testing.assert_allclose(far, near, atol=1e-2 * spread(Y))
@@ -329,7 +329,7 @@ def test_odd_data_give_the_dense_formula(on_double, kind, m):
     np.testing.assert_allclose(actual, expected, atol=1e-7 * max(1.0, np.abs(expected).max()))
 
 
-@pytest.mark.parametrize("options", [{"standardize": True}, {"knots": 16}, {"knots": 2}])
+@pytest.mark.parametrize("options", [{"scaling": "standard"}, {"knots": 16}, {"knots": 2}])
 @pytest.mark.parametrize("kind", ODD)
 def test_odd_data_with_other_options(kind, options):
     samples = ODD[kind]
@@ -340,6 +340,6 @@ def test_odd_data_with_other_options(kind, options):
 
 
 def test_units_of_the_samples_change_nothing_when_standardised():
-    plain = regressor(standardize=True).fit(X, Y).predict(NEW)
-    tiny = regressor(standardize=True).fit(1e-9 * X, Y).predict(1e-9 * NEW)
+    plain = regressor(scaling="standard").fit(X, Y).predict(NEW)
+    tiny = regressor(scaling="standard").fit(1e-9 * X, Y).predict(1e-9 * NEW)
     np.testing.assert_allclose(tiny, plain, atol=1e-6)

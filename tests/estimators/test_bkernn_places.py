@@ -63,7 +63,7 @@ def test_ridge_without_features_lives_where_the_data_live(on):
 
 def test_inputs_are_left_unchanged(on):
     data, targets = on.put(X), on.put(Y)
-    model = regressor(standardize=True, early_stopping=True).fit(data, targets)
+    model = regressor(scaling="standard", early_stopping=True).fit(data, targets)
     model.predict(data)
     model.transform(data)
     np.testing.assert_array_equal(on.host(data), on.rounded(X))
@@ -188,7 +188,7 @@ def on_disk(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "options", [{"knots": 64}, {"knots": None}, {"knots": 16, "standardize": True}]
+    "options", [{"knots": 64}, {"knots": None}, {"knots": 16, "scaling": "standard"}]
 )
 def test_a_memory_map_is_its_array(on_disk, options):
     expected = regressor(**options).fit(np.array(on_disk), Y)

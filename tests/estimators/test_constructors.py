@@ -18,7 +18,7 @@ def test_parameters_are_few(kind):
     names = list(kind().get_params(deep=False))
     assert len(names) <= 14
     assert set(names) == set(inspect.signature(kind).parameters)
-    assert {"backend", "random_state", "standardize"} <= set(names)
+    assert {"backend", "random_state", "scaling"} <= set(names)
     assert ("class_weight" in names) == kind.__name__.endswith("Classifier")
 
 

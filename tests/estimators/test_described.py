@@ -176,17 +176,15 @@ def test_a_direction_is_one_curve_of_all_its_particles():
     np.testing.assert_allclose(drawn, total - total.mean(), atol=1e-12)
 
 
-@pytest.mark.parametrize("standardize", [True, False])
-def test_units_are_said_where_features_are_scaled(standardize, tmp_path):
+@pytest.mark.parametrize("scaling", ["standard", None])
+def test_units_are_said_where_features_are_scaled(scaling, tmp_path):
     pytest.importorskip("matplotlib")
-    estimator = gpukfl.BKerNNRegressor(
-        8, **bkernn(max_iter=3, standardize=standardize, random_state=0)
-    )
+    estimator = gpukfl.BKerNNRegressor(8, **bkernn(max_iter=3, scaling=scaling, random_state=0))
     estimator.fit(X, Y).report(tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert ("projections are in standard deviations" in page) == standardize
+    assert ("projections are in standard deviations" in page) == (scaling is not None)
     label = plot_curves(estimator).get_xlabel()
-    assert label == "coordinate along it" + (", in standard deviations" if standardize else "")
+    assert label == "coordinate along it" + (", in standard deviations" if scaling else "")
 
 
 def test_curves_add_up_to_the_prediction_along_a_direction():
@@ -195,7 +193,9 @@ def test_curves_add_up_to_the_prediction_along_a_direction():
     estimator.fit(X, np.abs(X[:, 0]))
     assert len(estimator.components_) == 1
     t, drawn = plot_curves(estimator).lines[0].get_data()
-    points = t[:, None] * estimator.components_[0] * estimator.scale_ + estimator.mean_
+    points = (
+        t[:, None] * estimator.components_[0] * estimator.scaling_.scale + estimator.scaling_.mean
+    )
     predicted = estimator.predict(points)
     np.testing.assert_allclose(drawn, predicted - predicted.mean(), atol=1e-9)
 

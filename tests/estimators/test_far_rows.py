@@ -37,7 +37,7 @@ BKERNN = bkernn(n_particles=6, max_iter=3, ridge=0.01)
 HKRR = hkrr(n_components=2, n_starts=1, max_iter=3, ridge=1e-3)
 SELECTION = {"sparsity": Permutations(3), "ridge": 1e-2}
 REGFEAL = regfeal(**{"n_random_features": 40, "n_iter": 2, "degree_decay": 0.3, "strength": 0.1})
-AS_THEY_ARE = {"retrain": None, "clip": None, "standardize": False}  # polynomials of any row
+AS_THEY_ARE = {"retrain": None, "clip": None, "scaling": None}  # polynomials of any row
 MODELS = {
     "BKerNN": BKerNNRegressor(**BKERNN, random_state=0),
     "BKerNN classes": BKerNNClassifier(**BKERNN, random_state=0),
@@ -51,7 +51,7 @@ MODELS = {
     "RegFeaL": RegFeaLRegressor(**REGFEAL, random_state=0),
     "Hermite": RegFeaLRegressor(**REGFEAL, **AS_THEY_ARE, random_state=0),
     "Hermite classes": RegFeaLClassifier(**REGFEAL, **AS_THEY_ARE, random_state=0),
-    "kernel ridge": KernelRidgeRegressor("polynomial", standardize=False),
+    "kernel ridge": KernelRidgeRegressor("polynomial", scaling=None),
     "kernel ridge classes": KernelRidgeClassifier(),
     "Brownian": BrownianKernelRidge(),
 }

@@ -197,7 +197,7 @@ def test_classes_on_every_place(on):
 
 def test_inputs_are_left_unchanged(on):
     data, targets = on.put(X), on.put(Y)
-    model = regressor(standardize=True, max_iter=3).fit(data, targets)
+    model = regressor(scaling="standard", max_iter=3).fit(data, targets)
     model.predict(data)
     model.transform(data)
     np.testing.assert_array_equal(on.host(data), on.rounded(X))
@@ -224,8 +224,8 @@ def test_another_backend_gives_back_the_library_of_the_data():
 def test_a_memory_map_is_its_array(tmp_path):
     X.astype("float32").tofile(tmp_path / "X.dat")
     on_disk = np.memmap(tmp_path / "X.dat", dtype="float32", mode="r", shape=X.shape)
-    model = regressor(standardize=True, n_centers=50, max_iter=5).fit(on_disk, Y)
-    expected = regressor(standardize=True, n_centers=50, max_iter=5).fit(np.array(on_disk), Y)
+    model = regressor(scaling="standard", n_centers=50, max_iter=5).fit(on_disk, Y)
+    expected = regressor(scaling="standard", n_centers=50, max_iter=5).fit(np.array(on_disk), Y)
     np.testing.assert_array_equal(model.predict(on_disk), expected.predict(np.array(on_disk)))
     np.testing.assert_array_equal(model.transform(on_disk), expected.transform(np.array(on_disk)))
 
@@ -240,7 +240,7 @@ FIXED = [
     {"max_iter": 2, "refit_centers": "all"},
     # The jitter of a smooth kernel's matrix decides much of the α that VarPro holds while it steps
     {"max_iter": 2, "refit_centers": None, "kernel": "laplace", "optimizer": "varpro"},
-    {"max_iter": 2, "refit_centers": None, "standardize": True},
+    {"max_iter": 2, "refit_centers": None, "scaling": "standard"},
 ]
 
 
@@ -288,7 +288,7 @@ def test_units_of_the_target_change_nothing():
 
 def test_features_far_from_zero_are_standardised(on):
     far = X * [1.0, 100.0, 1e-3, 1.0, 1.0] + [1e3, 1e4, 0.0, -1e3, 0.0]
-    model = regressor(standardize=True).fit(on.put(far), on.put(Y))
+    model = regressor(scaling="standard").fit(on.put(far), on.put(Y))
     weighted = DIRECTION / X.std(axis=0)[:, None] * X.std(axis=0)[:, None] ** 2
     assert feature_score(weighted, on.host(model.B_).T) > 0.98
     assert model.score(on.put(far), on.put(Y)) > 0.98
@@ -297,15 +297,15 @@ def test_features_far_from_zero_are_standardised(on):
 # ---------------------------------------------------------------------- pictures
 
 
-@pytest.mark.parametrize("standardize", [False, True])
-def test_profiles_are_predictions(standardize):
-    model = regressor(n_components=2, standardize=standardize, max_iter=10).fit(X, Y2)
+@pytest.mark.parametrize("scaling", [None, "standard"])
+def test_profiles_are_predictions(scaling):
+    model = regressor(n_components=2, scaling=scaling, max_iter=10).fit(X, Y2)
     steps, values = model.profiles(points=7)
     k = min(5, model.n_effective_features_)
     assert steps.shape == (k, 7)
     assert values.shape == (k, 7, 2)
     middle = model.centers_.mean(axis=0)
-    mean, scale = (0.0, 1.0) if not standardize else (model.mean_, model.scale_)
+    mean, scale = (0.0, 1.0) if not scaling else (model.scaling_.mean, model.scaling_.scale)
     for direction, along, expected in zip(model.components_, steps, values, strict=True):
         points = (middle + along[:, None] * direction) * scale + mean
         np.testing.assert_allclose(model.predict(points), expected, atol=1e-6)

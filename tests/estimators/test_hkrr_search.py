@@ -195,7 +195,7 @@ def test_gradients_are_the_start_unless_another_is_better_beyond_chance(monkeypa
     monkeypatch.setattr(HyperKernelProblem, "_average_gradients", lambda *_: known)
     monkeypatch.setattr(_search, "is_behind", lambda *_: behind)
     options = {"n_components": 2, "ridge": 1e-3, "max_iter": 0, "refit_centers": None}
-    model = regressor(n_starts=2, standardize=False, **options).fit(X[:, :3], Y)
+    model = regressor(n_starts=2, scaling=None, **options).fit(X[:, :3], Y)
     assert np.array_equal(model.B_, known) != behind
 
 

@@ -59,7 +59,7 @@ SELECTIONS = ["uniform", "leverage", "pivoted"]
 
 
 def regressor(**options):
-    defaults = {"lengthscale": ELL, "ridge": 1e-3, "standardize": False, "random_state": 0}
+    defaults = {"lengthscale": ELL, "ridge": 1e-3, "scaling": None, "random_state": 0}
     return KernelRidgeRegressor(**{**defaults, **options})
 
 
@@ -169,7 +169,7 @@ def test_kernels_without_a_bound_have_centers(name, selection):
     np.testing.assert_allclose(model.predict(NEW), expected, atol=1e-4)
 
 
-MORE = [{"ridge": "auto", "standardize": True}, {"lengthscale": "auto"}]
+MORE = [{"ridge": "auto", "scaling": "standard"}, {"lengthscale": "auto"}]
 
 
 @pytest.mark.parametrize("options", [*SOLVERS.values(), *MORE], ids=str)
@@ -196,7 +196,7 @@ def test_units_of_the_target_change_nothing():
 def test_standardize_is_standardising_by_hand(on_double):
     wide = X * [1.0, 100.0, 0.01] + [0.0, 5.0, 1e6]
     mean, scale = wide.mean(axis=0), wide.std(axis=0)
-    model = regressor(standardize=True).fit(on_double.put(wide), on_double.put(Y))
+    model = regressor(scaling="standard").fit(on_double.put(wide), on_double.put(Y))
     by_hand = regressor().fit((wide - mean) / scale, Y).predict((wide[:9] - mean) / scale)
     predicted = on_double.host(model.predict(on_double.put(wide[:9])))
     np.testing.assert_allclose(predicted, by_hand, atol=1e-7)
@@ -351,7 +351,7 @@ def test_classes_on_every_place(on, options):
 
 def test_two_classes_are_one_regression():
     labels = X[:, 0] > 0
-    model = KernelRidgeClassifier(ridge=1e-3, lengthscale=ELL, standardize=False).fit(X, labels)
+    model = KernelRidgeClassifier(ridge=1e-3, lengthscale=ELL, scaling=None).fit(X, labels)
     fitted = regressor().fit(X, labels.astype(float))
     np.testing.assert_allclose(model.decision_function(NEW), fitted.predict(NEW) - 0.5, atol=1e-9)
 

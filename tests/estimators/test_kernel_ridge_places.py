@@ -35,7 +35,7 @@ SOLVERS = {
 
 
 def regressor(**options):
-    defaults = {"lengthscale": ELL, "ridge": 1e-3, "standardize": False, "random_state": 0}
+    defaults = {"lengthscale": ELL, "ridge": 1e-3, "scaling": None, "random_state": 0}
     return KernelRidgeRegressor(**{**defaults, **options})
 
 
@@ -59,7 +59,7 @@ def test_another_backend_gives_back_the_library_of_the_data():
 
 def test_inputs_are_left_unchanged(on):
     data, targets = on.put(X), on.put(Y)
-    regressor(standardize=True).fit(data, targets).predict(data)
+    regressor(scaling="standard").fit(data, targets).predict(data)
     np.testing.assert_array_equal(on.host(data), on.rounded(X))
     np.testing.assert_array_equal(on.host(targets), on.rounded(Y))
 
@@ -71,8 +71,8 @@ CENTERS = {"n_centers": 30, "solver": "direct"}
 def test_a_memory_map_is_its_array(tmp_path, options):
     X.astype("float32").tofile(tmp_path / "X.dat")
     on_disk = np.memmap(tmp_path / "X.dat", dtype="float32", mode="r", shape=X.shape)
-    model = regressor(standardize=True, **options).fit(on_disk, Y)
-    expected = regressor(standardize=True, **options).fit(np.array(on_disk), Y)
+    model = regressor(scaling="standard", **options).fit(on_disk, Y)
+    expected = regressor(scaling="standard", **options).fit(np.array(on_disk), Y)
     assert model.predict(on_disk).dtype == np.float32
     np.testing.assert_array_equal(model.predict(on_disk), expected.predict(np.array(on_disk)))
 

@@ -60,7 +60,8 @@ def test_a_regressor_is_fitted_on_the_coordinates(retrain, y, weighted):
     scale = np.sqrt(np.average((y - mean) ** 2, axis=0, weights=weights))
     given = {} if weights is None else {"sample_weight": weights / weights.mean()}
     Z, Z_NEW = (
-        (samples - model.mean_) / model.scale_ @ model.retrain_components_.T for samples in (X, NEW)
+        (samples - model.scaling_.mean) / model.scaling_.scale @ model.retrain_components_.T
+        for samples in (X, NEW)
     )
     expected = clone(retrain).fit(Z, (y - mean) / scale, **given)
     if isinstance(retrain, RandomForestRegressor):  # rounding moves its thresholds

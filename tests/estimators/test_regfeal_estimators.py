@@ -108,8 +108,8 @@ def test_attributes_are_as_described():
     lengths = {len(getattr(e.history_, n)) for n in ("objective", "step", "seconds")}
     assert lengths == {e.n_iter_}
     assert e.history_.step[-1] == len(e.multi_indices_)
-    np.testing.assert_allclose(e.mean_, X.mean(axis=0))
-    np.testing.assert_allclose(e.scale_, X.std(axis=0))
+    np.testing.assert_allclose(e.scaling_.mean, X.mean(axis=0))
+    np.testing.assert_allclose(e.scaling_.scale, X.std(axis=0))
 
 
 @pytest.mark.parametrize("y", [Y, Y2], ids=["one target", "two targets"])
@@ -119,7 +119,7 @@ def test_the_feature_matrix_is_that_of_the_gradients(y, over_c):
     samples = np.random.default_rng(0).standard_normal((20_000, D))
 
     def fitted(Z):
-        return model.predict(Z * model.scale_ + model.mean_).reshape(len(Z), -1)
+        return model.predict(Z * model.scaling_.scale + model.scaling_.mean).reshape(len(Z), -1)
 
     h = 1e-4
     slopes = [(fitted(samples + h * e) - fitted(samples - h * e)) / (2 * h) for e in np.eye(D)]
@@ -139,7 +139,7 @@ def test_without_retraining_predictions_are_those_of_the_features(y, options):
 def test_transform_gives_coordinates_with_names():
     model = regressor().fit(pd.DataFrame(X), Y)
     k = model.n_effective_features_
-    Z = (NEW - model.mean_) / model.scale_
+    Z = (NEW - model.scaling_.mean) / model.scaling_.scale
     np.testing.assert_allclose(
         model.transform(pd.DataFrame(NEW)), Z @ model.components_.T, atol=1e-12
     )
@@ -228,8 +228,8 @@ def test_targets_need_not_be_scaled():
 
 def test_features_need_not_be_standardised():
     placed = (X - X.mean(axis=0)) / X.std(axis=0)
-    model = regressor(standardize=False).fit(placed, Y)
-    assert (model.mean_, model.scale_) == (None, None)
+    model = regressor(scaling=None).fit(placed, Y)
+    assert model.scaling_ is None
     expected = regressor().fit(X, Y)
     np.testing.assert_allclose(model.predict(placed), expected.predict(X), atol=1e-3)
 
@@ -254,8 +254,10 @@ def test_far_rows_are_clipped_or_warned_of():
     regressor().fit(FAR, Y)
     with pytest.warns(UserWarning, match=r"is 9\.\d* standard deviations .*: clip=6 moves"):
         regressor(clip=None).fit(FAR, Y)
-    with pytest.warns(UserWarning, match=r"is 12 standard deviations .*: standardize=True scales"):
-        regressor(standardize=False).fit(FAR, Y)
+    with pytest.warns(
+        UserWarning, match=r"is 12 standard deviations .*: scaling='standard' scales"
+    ):
+        regressor(scaling=None).fit(FAR, Y)
 
 
 def test_six_standard_deviations_are_the_default_clip():
@@ -279,8 +281,8 @@ def test_predictions_far_outside_are_finite_and_moderate(retrain):
 @pytest.mark.parametrize("options", [{}, {"clip": None}, {"degree_decay": "auto"}], ids=str)
 def test_features_that_are_not_of_unit_variance_around_zero_are_refused(dtype, options):
     for wrong in (X + 1e6, 1e6 * X):
-        with pytest.raises(ValueError, match=r"expected features around 0 .*standardize=True"):
-            regressor(standardize=False, **options).fit(wrong.astype(dtype), Y)
+        with pytest.raises(ValueError, match=r"expected features around 0 .*scaling='standard'"):
+            regressor(scaling=None, **options).fit(wrong.astype(dtype), Y)
 
 
 def test_clipped_rows_have_moderate_predictions():
@@ -288,7 +290,7 @@ def test_clipped_rows_have_moderate_predictions():
     new = NEW.copy()
     new[0] = 12.0
     assert np.all(np.isfinite(model.predict(new)))
-    turned = ((new - model.mean_) / model.scale_) @ model._rotation
+    turned = ((new - model.scaling_.mean) / model.scaling_.scale) @ model._rotation
     assert np.abs(turned).max() > 12.0
     expected, (lowest, highest) = formula(model, new)[:, 0], model.bounds_[:, 0]
     np.testing.assert_allclose(model.predict(new), np.clip(expected, lowest, highest), atol=1e-8)
@@ -311,7 +313,7 @@ def test_polynomials_end_at_twice_the_largest_deviation():
 @pytest.mark.filterwarnings("ignore:(overflow|invalid value):RuntimeWarning")
 def test_features_that_overflow_are_named():
     far = np.where(np.arange(N)[:, None] < 40, 1e4 * X, X).astype("float32")
-    model = regressor(standardize=False, max_degree=20, clip=None)
+    model = regressor(scaling=None, max_degree=20, clip=None)
     with pytest.raises(FloatingPointError, match=r"overflow .*float32.*give clip=6"):
         model.fit(far, Y)
     assert not hasattr(model, "coef_")

@@ -63,7 +63,7 @@ def test_every_place_learns_the_same(on, retrain, n_random_features):
         on.assert_lives_here(model.centers_)
         on.assert_lives_here(model.dual_coef_)
     on.assert_lives_here(model.multi_indices_, "int64")
-    for array in (model.eta_, model.importances_, model.eta_path_, model.mean_, model.scale_):
+    for array in (model.eta_, model.importances_, model.eta_path_):
         on.assert_lives_here(array, "float64")
     tolerance = {"float32": 5e-2, "float64": 1e-5}[on.dtype_name]
     importances = on.host(model.importances_)
@@ -187,14 +187,14 @@ def test_it_can_be_searched_in_a_pipeline():
 
 
 @pytest.mark.parametrize("retrain", [None, "kernel_ridge", Ridge()], ids=str)
-@pytest.mark.parametrize("standardize", [False, True])
-def test_profiles_are_predictions(standardize, retrain):
-    model = regressor(standardize=standardize, retrain=retrain, n_iter=2).fit(X, Y2)
+@pytest.mark.parametrize("scaling", [None, "standard"])
+def test_profiles_are_predictions(scaling, retrain):
+    model = regressor(scaling=scaling, retrain=retrain, n_iter=2).fit(X, Y2)
     steps, values = model.profiles(points=7)
     k = min(5, model.n_effective_features_)
     assert steps.shape == (k, 7)
     assert values.shape == (k, 7, 2)
-    mean, scale = (model.mean_, model.scale_) if standardize else (0.0, 1.0)
+    mean, scale = (model.scaling_.mean, model.scaling_.scale) if scaling else (0.0, 1.0)
     for direction, along, expected in zip(model.components_, steps, values, strict=True):
         points = (model._middle + along[:, None] * direction) * scale + mean
         np.testing.assert_allclose(model.predict(points), expected, atol=1e-6)

@@ -194,7 +194,7 @@ def test_centers_find_the_same(count):
 @pytest.mark.parametrize("kernel", ["laplace", "gaussian"])
 @pytest.mark.parametrize(
     "options",
-    [{}, {"standardize": False}, {"sparsity": 1e9}],
+    [{}, {"scaling": None}, {"sparsity": 1e9}],
     ids=str,
 )
 @nothing_may_be_selected
@@ -285,12 +285,13 @@ def test_it_can_be_searched():
 
 
 def test_profiles_are_predictions():
-    for options in ({}, {"standardize": False}, {"kernel": "gaussian"}):
+    for options in ({}, {"scaling": None}, {"kernel": "gaussian"}):
         model = selector(**options).fit(X, Y2)
         steps, values = model.profiles(points=7)
         assert steps.shape == (3, 7)
         assert values.shape == (3, 7, 2)
-        mean, scale = (0.0, 1.0) if model.mean_ is None else (model.mean_, model.scale_)
+        by = model.scaling_
+        mean, scale = (0.0, 1.0) if by is None else (by.mean, by.scale)
         used = np.flatnonzero(model.beta_)
         middle = np.zeros(P)  # the centres are stretched by the weights
         stretch = model.beta_[used] ** (0.5 if "kernel" in options else 1.0)

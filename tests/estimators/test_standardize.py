@@ -25,7 +25,7 @@ FEW = {
 
 @pytest.mark.parametrize("kind", ESTIMATORS, ids=lambda kind: kind.__name__)
 def test_the_default_is_the_same_everywhere(kind):
-    assert inspect.signature(kind).parameters["standardize"].default is True
+    assert inspect.signature(kind).parameters["scaling"].default == "standard"
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

@@ -21,7 +21,7 @@ def test_units_that_spoil_a_fit_are_told(make, unit, dtype):
     change = UNITS[unit]
     given = make, change(X[few]).astype(dtype), change(NEW).astype(dtype)
     if make is MAKERS["regfeal"] and unit != "small":
-        with pytest.raises(ValueError, match=r"expected features around 0 .*standardize=True"):
+        with pytest.raises(ValueError, match=r"expected features around 0 .*scaling='standard'"):
             fitted(*given)
         return
     expected = fitted(make, X[few], NEW)[0]
@@ -33,4 +33,4 @@ def test_units_that_spoil_a_fit_are_told(make, unit, dtype):
 def fitted(make, samples, new):
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        return make(standardize=False).fit(samples, Y[few]).score(new, Y_NEW), told
+        return make(scaling=None).fit(samples, Y[few]).score(new, Y_NEW), told

@@ -50,9 +50,7 @@ pytestmark = quiet
 
 @pytest.mark.parametrize("make", [regressor, classifier])
 @pytest.mark.parametrize("learner", ["least_squares", "lasso"])
-@pytest.mark.parametrize(
-    "options", [{}, {"instantiation": GAUSSIAN}, {"standardize": False}], ids=str
-)
+@pytest.mark.parametrize("options", [{}, {"instantiation": GAUSSIAN}, {"scaling": None}], ids=str)
 def test_weights_are_repeated_rows_where_nothing_is_drawn(make, learner, options):
     y = LABELS if make is classifier else Y
     counts = np.random.default_rng(1).integers(0, 3, N)
@@ -132,7 +130,7 @@ def test_odd_data_are_fitted(kind, learner):
 
 def test_rows_of_zeros_are_predicted_by_the_intercept_without_a_bias():
     """Sign(0) is 0."""
-    options = {"instantiation": GAUSSIAN, "bias": False, "standardize": False}
+    options = {"instantiation": GAUSSIAN, "bias": False, "scaling": None}
     model = regressor(**options).fit(X, Y)
     np.testing.assert_allclose(model.predict(np.zeros((2, D))), Y.mean(), rtol=1e-12)
 

@@ -120,7 +120,7 @@ def test_predictions_are_the_formula(learner, instantiation, bias):
 
 
 def test_least_squares_solve_the_normal_equations():
-    model = regressor(ridge=1e-2, standardize=False).fit(X, Y2)
+    model = regressor(ridge=1e-2, scaling=None).fit(X, Y2)
     W = model.parameters_
     inside = np.column_stack([np.ones(N), X])
     features = STUMPS.features(W, D + 1)
@@ -136,7 +136,7 @@ def test_least_squares_solve_the_normal_equations():
 
 @pytest.mark.parametrize("alpha", [1e-3, 1.0])
 def test_random_kitchen_sinks_are_ridge_regression_on_their_features(alpha):
-    options = {"instantiation": SINKS, "ridge": alpha / N, "standardize": False, "bias": False}
+    options = {"instantiation": SINKS, "ridge": alpha / N, "scaling": None, "bias": False}
     model = regressor(**options).fit(X, Y)
     W = SINKS.draw(T, D, np.random.RandomState(0))
     assert all(np.any(np.all(w == W, axis=1)) for w in model.parameters_)
@@ -313,7 +313,7 @@ def test_bounds_cover_the_test_error():
     y = np.where(truth(points) + 0.5 * rng.standard_normal(3000) > 0, 1, 0)
     for learner in LEARNERS:
         # Widths and standardisation are fixed beforehand
-        options = {"instantiation": Stumps(1.0, 1.0), "standardize": False, "learner": learner}
+        options = {"instantiation": Stumps(1.0, 1.0), "scaling": None, "learner": learner}
         model = classifier(**options, ridge=0.1).fit(points[:1000], y[:1000])
         error = 1 - model.score(points[1000:], y[1000:])
         assert error <= model.bound(points[:1000], y[:1000])
@@ -354,7 +354,7 @@ def test_the_feature_matrix_is_that_of_finite_differences(instantiation, bias):
     step = 1e-5
     gradients = []
     for k in range(D):
-        shift = step * model.scale_[k] * np.eye(D)[k]  # of a standardised feature
+        shift = step * model.scaling_.scale[k] * np.eye(D)[k]  # of a standardised feature
         gradients.append((model.predict(X + shift) - model.predict(X - shift)) / (2 * step))
     g = np.stack(gradients, axis=1)
     expected = np.einsum("nkt,nlt->kl", g, g) / N
@@ -370,7 +370,7 @@ def test_directions_are_orthonormal_and_named():
     components = model.components_
     assert components.shape == (k, D)
     np.testing.assert_allclose(components @ components.T, np.eye(k), atol=1e-12)
-    inside = (NEW - model.mean_) / model.scale_
+    inside = (NEW - model.scaling_.mean) / model.scaling_.scale
     np.testing.assert_allclose(model.transform(NEW), inside @ components.T, atol=1e-12)
     names = [f"rkhsweightingregressor{j}" for j in range(k)]
     assert list(model.get_feature_names_out()) == names
@@ -378,16 +378,16 @@ def test_directions_are_orthonormal_and_named():
     assert list(frame.columns) == names
 
 
-@pytest.mark.parametrize("standardize", [False, True])
+@pytest.mark.parametrize("scaling", [None, "standard"])
 @pytest.mark.parametrize("make", [regressor, classifier])
-def test_profiles_are_predictions(make, standardize):
-    model = make(standardize=standardize, instantiation=GAUSSIAN)
+def test_profiles_are_predictions(make, scaling):
+    model = make(scaling=scaling, instantiation=GAUSSIAN)
     model.fit(X, THREE if make is classifier else Y2)
     steps, values = model.profiles(points=7)
     k = min(5, model.n_effective_features_)
     assert steps.shape == (k, 7)
     assert values.shape[:2] == (k, 7)
-    mean, scale = (model.mean_, model.scale_) if standardize else (0.0, 1.0)
+    mean, scale = (model.scaling_.mean, model.scaling_.scale) if scaling else (0.0, 1.0)
     middle = ((X - mean) / scale).mean(axis=0)
     for direction, along, expected in zip(model.components_, steps, values, strict=True):
         points = (middle + along[:, None] * direction) * scale + mean

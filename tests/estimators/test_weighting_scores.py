@@ -47,7 +47,7 @@ def test_listed_scores_are_those_of_refits(monkeypatch, instantiation, seed):
     for k in range(FOLDS):  # so that every refit subtracts the same mean, 0
         y[folds == k] -= y[folds == k].mean()
     monkeypatch.setattr(WeightingProblem, "folds", lambda _: folds.astype(np.int8))
-    options = {"instantiation": instantiation, "random_state": 0, "standardize": False}
+    options = {"instantiation": instantiation, "random_state": 0, "scaling": None}
     model = RKHSWeightingRegressor(120, **options).fit(X, y)
     assert len(model.tuning_) >= 10
     for trial in model.tuning_[::3]:

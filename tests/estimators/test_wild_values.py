@@ -15,7 +15,7 @@ from gpukfl import (
     RKHSWeightingRegressor,
 )
 from gpukfl._rows import Rows
-from gpukfl.estimators._standardization import column_statistics
+from gpukfl.estimators.scaling import StandardScaling
 
 N, D = 400, 6
 RNG = np.random.default_rng(0)
@@ -58,7 +58,8 @@ def spoiled(samples, cell, value):
 
 def statistics(samples, weights=None):
     samples = np.asarray(samples, dtype=float)
-    return column_statistics(Rows(samples, np.empty(0)), weights)
+    by = StandardScaling.of(Rows(samples, np.empty(0)), weights)
+    return by.mean, by.scale, by.limits
 
 
 # ---------------------------------------------------------------------- fits and predictions
@@ -87,8 +88,8 @@ def test_a_wild_value_to_predict_for_changes_its_own_row_only(make, dtype):
 
 @every
 def test_without_standardising_nothing_is_moved(make):
-    model = make(standardize=False).fit(X[:40], Y[:40])
-    assert model.limits_ is None
+    model = make(scaling=None).fit(X[:40], Y[:40])
+    assert model.scaling_ is None
 
 
 @pytest.mark.parametrize("method", ["bkernn", "hkrr", "selection", "rkhs_weighting", "regfeal"])
@@ -125,9 +126,8 @@ def test_ordinary_columns_keep_mean_and_standard_deviation(name):
     spread = np.sqrt(np.ones(N) @ (column - mean) ** 2 / N)
     assert scale == (spread if spread > 1e-9 else 1.0)
     assert np.all(np.diff(limits, axis=0) >= 0)
-    rows = Rows(column, np.empty(0), mean, scale)
-    within = Rows(column, np.empty(0), mean, scale, limits)
-    np.testing.assert_array_equal(within.whole(), rows.whole())
+    within = Rows(column, np.empty(0), StandardScaling(mean, scale, limits)).whole()
+    np.testing.assert_array_equal(within, (column - mean) / scale)
 
 
 @pytest.mark.parametrize("name", [n for n in COLUMNS if n not in ("constant", "one-hot")])
@@ -138,7 +138,7 @@ def test_a_wild_value_leaves_the_statistics_of_the_others(name, value):
     expected_mean, expected_scale, _ = statistics(np.delete(column, 1, axis=0))
     np.testing.assert_allclose(mean, expected_mean, rtol=1e-12, atol=1e-14)
     np.testing.assert_allclose(scale, expected_scale, rtol=1e-9)
-    seen = Rows(spoiled(column, (1, 0), value), np.empty(0), mean, scale, limits).whole()
+    seen = StandardScaling(mean, scale, limits)(spoiled(column, (1, 0), value))
     assert abs(seen[1, 0]) <= np.abs(np.delete(seen, 1)).max()
 
 
@@ -188,7 +188,7 @@ def test_every_library_sees_the_same_limits(on):
     expected = KernelRidgeRegressor(lengthscale=3.0, ridge=1e-2).fit(
         on.rounded(wild), on.rounded(Y)
     )
-    np.testing.assert_array_equal(on.host(model.limits_), expected.limits_)
+    np.testing.assert_array_equal(model.scaling_.limits, expected.scaling_.limits)
     np.testing.assert_allclose(
         on.host(model.predict(on.put(new))), expected.predict(on.rounded(new)), atol=1e-4
     )

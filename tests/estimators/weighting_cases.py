@@ -67,8 +67,8 @@ def classifier(**options):
 def formula(model, X):
     """Values of the fitted functions from the attributes, by the instantiation in float64."""
     X = np.asarray(X, dtype=np.float64)
-    if model.mean_ is not None:
-        X = (X - model.mean_) / model.scale_
+    if model.scaling_ is not None:
+        X = (X - model.scaling_.mean) / model.scaling_.scale
     if model.bias:
         X = np.column_stack([np.ones(len(X)), X])
     W = np.asarray(model.parameters_, dtype=np.float64)

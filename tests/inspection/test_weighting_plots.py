@@ -72,7 +72,7 @@ def test_stumps_are_the_parts_that_predictions_add_up(models, ax):
     points = np.linspace(-2.0, 2.0, 5)
     x = np.tile(points[:, None], (1, D))
     total = sum(np.interp(points, *line.get_data()) for line in curves.values())
-    f = e.decision_function(x * e.scale_ + e.mean_)
+    f = e.decision_function(x * e.scaling_.scale + e.scaling_.mean)
     np.testing.assert_allclose(np.diff(total), np.diff(f), atol=1e-3)
 
 

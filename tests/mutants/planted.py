@@ -304,8 +304,8 @@ METHODS = [
     Mutant(
         "wrong default",
         "_fit.py",
-        'given = {"standardize": True,',
-        'given = {"standardize": False,',
+        'given = {"scaling": scaling,',
+        'given = {"scaling": None,',
         "tests/test_fit.py tests/test_fit_hkrr.py",
     ),
     Mutant(

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy.special import erf
+from shifted import shifted
 
 import gpukfl
 from gpukfl._rows import Rows
@@ -161,7 +162,7 @@ def test_rows_may_be_scaled_and_begin_with_ones(on, rng, instantiation):
     shift, scale = np.array([0.0, 1.0, 2.0]), np.array([1.0, 2.0, 4.0])
     X = on.rounded(rng.standard_normal((N, 3)))
     W = on.rounded(instantiation.draw(T, D, np.random.RandomState(3)))
-    rows = Rows(on.put(X * scale + shift), on.reference, shift, scale, leading_ones=True)
+    rows = Rows(on.put(X * scale + shift), on.reference, shifted(shift, scale), leading_ones=True)
     operator = FeatureOperator(instantiation, rows, on.put(W))
     inside = np.column_stack([np.ones(N), X])
     expected = formula(instantiation, W, inside)

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.polynomial import hermite_e
+from shifted import shifted
 
 import gpukfl
 from gpukfl._rows import Rows
@@ -140,7 +141,7 @@ def test_rows_may_be_scaled_and_lie_elsewhere(on, rng, tmp_path):
     case = Case(on, rng, rotated=True)
     shift, scale = np.arange(D) + 0.0, 2.0 ** np.arange(D)
     stored = case.X * scale + shift
-    rows = Rows(on.put(stored), on.reference, shift, scale)
+    rows = Rows(on.put(stored), on.reference, shifted(shift, scale))
     on.assert_close(case.of(rows).dense(), case.Phi, ulps=2e4)
     file = np.memmap(tmp_path / "X", dtype=on.dtype_name, mode="w+", shape=case.X.shape)
     file[:] = case.X

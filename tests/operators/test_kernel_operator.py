@@ -6,6 +6,7 @@ import numpy as np
 import oracles
 import pytest
 from registry import Counting
+from shifted import shifted
 
 import gpukfl
 from gpukfl._rows import Rows
@@ -100,7 +101,7 @@ def test_rows_may_lie_elsewhere(on, rng, budget, tmp_path):
 def test_rows_are_scaled_as_asked(on, rng):
     case = Case(on, rng)
     shift, scale = np.arange(4.0), np.array([1.0, 2.0, 4.0, 8.0])
-    rows = Rows(on.put(case.X * scale + shift), on.reference, shift, scale)
+    rows = Rows(on.put(case.X * scale + shift), on.reference, shifted(shift, scale))
     on.assert_close(case.of(rows).dense(), case.K, ulps=500)
 
 

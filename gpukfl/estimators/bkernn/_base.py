@@ -14,7 +14,6 @@ from gpukfl._array import Array, array_namespace, like, to_host
 from gpukfl._checks import check_choice, check_kind, check_number, check_switch
 from gpukfl._places import Backend
 from gpukfl._results import Status
-from gpukfl._rows import Rows
 from gpukfl._warnings import warn
 from gpukfl.estimators._features import LinearFeatures
 from gpukfl.estimators._learner import Choice, Learner
@@ -64,7 +63,7 @@ class BKerNNBase(LinearFeatures, Learner):
         max_time: float | None = None,
         random_state: Any = None,
         backend: str | Backend = "auto",
-        standardize: bool = True,
+        scaling: str | None = "standard",
         verbose: int = 0,
     ) -> None:
         self.n_particles = n_particles
@@ -78,7 +77,7 @@ class BKerNNBase(LinearFeatures, Learner):
         self.max_time = max_time
         self.random_state = random_state
         self.backend = backend
-        self.standardize = standardize
+        self.scaling = scaling
         self.verbose = verbose
 
     # ------------------------------------------------------------------ fitting
@@ -103,7 +102,7 @@ class BKerNNBase(LinearFeatures, Learner):
             held_out_share=_EARLY if early is True else float(early),
             knots=self.knots if isinstance(self.knots, Knots) else Knots(self.knots),
             start=getattr(self, "W_", None) if self.warm_start else None,
-            standardize=self.standardize,
+            scaling=self.scaling,
         )
 
     def _penalties(self) -> list[Penalty]:
@@ -159,7 +158,7 @@ class BKerNNBase(LinearFeatures, Learner):
         check_is_fitted(self)
         X = validate_samples(self, X, reset=False, method=method)
         xp = array_namespace(self.W_)
-        rows = Rows(X, xp.empty((0,), **like(self.W_)), self.mean_, self.scale_, self.limits_)
+        rows = self._scaled_rows(X, xp.empty((0,), **like(self.W_)))
         parts = [
             self.intercept_ + self.shape_functions_.mean(self.W_.T @ block.T)
             for _, _, block in rows.blocks(self.W_.shape[1])

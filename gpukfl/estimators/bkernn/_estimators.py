@@ -43,10 +43,11 @@ _PARAMETERS = """
         Where to compute. "auto" follows X, and moves large NumPy data to a usable GPU. A `Backend`
         also says in which precision. Sums over samples are kept in float64, but for matrix
         products, which sum blocks of 65 536 samples in the data's precision.
-    standardize : bool, default=True
-        Centre the features and scale them to unit variance first. Particles, directions and
-        importances are then in standard deviations; works on memory maps without a copy.
-        Values far beyond all others of their column have no part in this, see `limits_`.
+    scaling : {"standard", None}, default="standard"
+        How features are scaled first: to zero mean and unit variance, or not at all. Works on
+        memory maps without a copy. Of "standard", values far beyond all others of their column
+        have no part in this, see `scaling_`.
+        Particles, directions and importances are those of scaled features.
     verbose : int, default=0
         1 prints a line per step.
 """
@@ -61,11 +62,11 @@ _ATTRIBUTES = """
     tuning_ : list of dict
         Penalties and ridges tried: scores on held-out samples with their standard errors, seconds,
         and which was chosen.
-    mean_, scale_ : array of shape (n_features,) or None
-        What `standardize` subtracted and divided by.
-    limits_ : array of shape (4, n_features) or None
-        Lowest value of each feature that is taken as it is, the 1 % and the 99 % quantile, which
-        take the place of values below and above, and the highest.
+    scaling_ : ColumnScaling or None
+        What features are scaled by, on the host. Of "standard" with `mean` and `scale`, which are
+        subtracted and divided by, and `limits` (4, n_features): the lowest value that is taken as
+        it is, the 1 % and the 99 % quantile, which take the place of values below and above, and
+        the highest.
     dual_coef_ : array of shape (n_samples, n_targets)
         α at the final particles.
     intercept_ : array of shape (n_targets,)

@@ -104,7 +104,7 @@ class Settings:
     held_out_share: float
     knots: Knots
     start: Array | None
-    standardize: bool
+    scaling: str | None
 
 
 class Problem(Data):

@@ -14,7 +14,6 @@ from gpukfl._array import Array, array_namespace, like, to_host
 from gpukfl._checks import check_choice, check_kind, check_number, check_switch
 from gpukfl._places import Backend
 from gpukfl._results import Status
-from gpukfl._rows import Rows
 from gpukfl._warnings import warn
 from gpukfl.estimators._data import truncated
 from gpukfl.estimators._features import LinearFeatures
@@ -62,7 +61,7 @@ class HKRRBase(LinearFeatures, Learner):
         max_time: float | None = None,
         random_state: Any = None,
         backend: str | Backend = "auto",
-        standardize: bool = True,
+        scaling: str | None = "standard",
         verbose: int = 0,
     ) -> None:
         self.n_components = n_components
@@ -76,7 +75,7 @@ class HKRRBase(LinearFeatures, Learner):
         self.max_time = max_time
         self.random_state = random_state
         self.backend = backend
-        self.standardize = standardize
+        self.scaling = scaling
         self.verbose = verbose
 
     # ------------------------------------------------------------------ fitting
@@ -99,7 +98,7 @@ class HKRRBase(LinearFeatures, Learner):
             n_starts=int(self.n_starts),
             start=getattr(self, "B_", None) if warm else None,
             start_lengthscale=getattr(self, "lengthscale_", None) if warm else None,
-            standardize=self.standardize,
+            scaling=self.scaling,
         )
 
     @property
@@ -195,7 +194,7 @@ class HKRRBase(LinearFeatures, Learner):
         check_is_fitted(self)
         X = validate_samples(self, X, reset=False, method=method)
         xp = array_namespace(self.B_)
-        rows = Rows(X, xp.empty((0,), **like(self.B_)), self.mean_, self.scale_, self.limits_)
+        rows = self._scaled_rows(X, xp.empty((0,), **like(self.B_)))
         operator = KernelOperator(self.kernel_, rows, self.centers_, self.B_)
         fitted = truncated(operator @ self.dual_coef_, self.bound_)
         return xp.astype(self.intercept_ + fitted, X.dtype)

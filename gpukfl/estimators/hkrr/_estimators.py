@@ -48,9 +48,10 @@ _PARAMETERS = """
         Where to compute. "auto" follows X, and moves large NumPy data to a usable GPU. A `Backend`
         also says in which precision kernel values are computed while the map is learned. Sums over
         samples, systems of the centres, and the last fit are float64.
-    standardize : bool, default=True
-        Centre the features and scale them to unit variance first.
-        Values far beyond all others of their column have no part in this, see `limits_`.
+    scaling : {"standard", None}, default="standard"
+        How features are scaled first: to zero mean and unit variance, or not at all. Works on
+        memory maps without a copy. Of "standard", values far beyond all others of their column
+        have no part in this, see `scaling_`.
     verbose : int, default=0
         1 prints a line per iteration.
 """
@@ -78,11 +79,11 @@ _ATTRIBUTES = """
         Estimated dimension: directions whose singular value is at least an equal share.
     components_ : array of shape (n_effective_features_, n_features)
         Orthonormal learned directions.
-    mean_, scale_ : array of shape (n_features,) or None
-        What `standardize` subtracted and divided by.
-    limits_ : array of shape (4, n_features) or None
-        Lowest value of each feature that is taken as it is, the 1 % and the 99 % quantile, which
-        take the place of values below and above, and the highest.
+    scaling_ : ColumnScaling or None
+        What features are scaled by, on the host. Of "standard" with `mean` and `scale`, which are
+        subtracted and divided by, and `limits` (4, n_features): the lowest value that is taken as
+        it is, the 1 % and the 99 % quantile, which take the place of values below and above, and
+        the highest.
     learned_ : bool
         Whether the map was optimised. Where the search for components or a ridge finds, on held-out
         samples, no gain over the best start of more than its standard error, that is kept.

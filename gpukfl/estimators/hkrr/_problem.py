@@ -107,7 +107,7 @@ class Settings:
     n_starts: int
     start: Array | None
     start_lengthscale: float | None
-    standardize: bool
+    scaling: str | None
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,7 +22,6 @@ from gpukfl._array import (
 from gpukfl._checks import check_choice, check_number
 from gpukfl._places import Backend
 from gpukfl._results import Status
-from gpukfl._rows import Rows
 from gpukfl._warnings import warn
 from gpukfl.estimators._bounds import BoundedPredictions
 from gpukfl.estimators._data import Data
@@ -58,7 +57,7 @@ class KernelRidgeBase(BoundedPredictions, Learner):
         tol: float = 1e-6,
         random_state: Any = None,
         backend: str | Backend = "auto",
-        standardize: bool = True,
+        scaling: str | None = "standard",
     ) -> None:
         self.kernel = kernel
         self.ridge = ridge
@@ -70,7 +69,7 @@ class KernelRidgeBase(BoundedPredictions, Learner):
         self.tol = tol
         self.random_state = random_state
         self.backend = backend
-        self.standardize = standardize
+        self.scaling = scaling
 
     def _method(self) -> KernelRidgeSettings:
         make_kernel(self.kernel)
@@ -89,7 +88,7 @@ class KernelRidgeBase(BoundedPredictions, Learner):
             None if self.n_centers == "auto" else int(self.n_centers),
             self.center_selection,
             ConjugateGradient(self.tol, max_iter=self.max_iter),
-            self.standardize,
+            self.scaling,
         )
 
     def _keep(
@@ -137,7 +136,7 @@ class KernelRidgeBase(BoundedPredictions, Learner):
         X = validate_samples(self, X, reset=False, method=method)
         xp = array_namespace(self.centers_)
         reference = xp.empty((0,), **like(self.centers_))
-        rows = Rows(X, reference, self.mean_, self.scale_, self.limits_)
+        rows = self._scaled_rows(X, reference)
         operator = KernelOperator(self.kernel_, rows, self.centers_)
         return xp.astype(self._inside(self.intercept_ + operator @ self.dual_coef_), X.dtype)
 

@@ -14,7 +14,6 @@ from gpukfl._array import Array, array_namespace, like
 from gpukfl._checks import check_number
 from gpukfl._places import Backend, Place
 from gpukfl._results import Status
-from gpukfl._rows import Rows
 from gpukfl._warnings import warn
 from gpukfl.estimators._base import ArrayRegressor
 from gpukfl.estimators._data import Data
@@ -56,7 +55,7 @@ class BrownianSettings:
     """The parameters of the estimator; a ridge that is None is the paper's."""
 
     ridge: float | None
-    standardize: bool
+    scaling: str | None
     splits: ClassVar[Splits] = Splits()
 
     def work(self, n: int, d: int, /) -> int:  # noqa: ARG002
@@ -109,19 +108,20 @@ class BrownianKernelRidge(ArrayRegressor, Learner):
         Draws the preconditioner's sketch.
     backend : {"auto", "numpy", "cupy", "torch"} or Backend, default="auto"
         Where to compute, as a `Backend` also in which precision.
-    standardize : bool, default=True
-        Centre the features and scale them to unit variance first.
-        Values far beyond all others of their column have no part in this, see `limits_`.
+    scaling : {"standard", None}, default="standard"
+        How features are scaled first: to zero mean and unit variance, or not at all. Works on
+        memory maps without a copy. Of "standard", values far beyond all others of their column
+        have no part in this, see `scaling_`.
 
     Attributes
     ----------
     X_fit_ : array of shape (n_samples, n_features)
         Samples of positive weight, as the kernel sees them.
-    mean_, scale_ : array of shape (n_features,) or None
-        What `standardize` subtracted and divided by.
-    limits_ : array of shape (4, n_features) or None
-        Lowest value of each feature that is taken as it is, the 1 % and the 99 % quantile, which
-        take the place of values below and above, and the highest.
+    scaling_ : ColumnScaling or None
+        What features are scaled by, on the host. Of "standard" with `mean` and `scale`, which are
+        subtracted and divided by, and `limits` (4, n_features): the lowest value that is taken as
+        it is, the 1 % and the 99 % quantile, which take the place of values below and above, and
+        the highest.
     dual_coef_ : array of shape (n_samples, n_targets)
         α.
     intercept_ : array of shape (n_targets,)
@@ -157,17 +157,17 @@ class BrownianKernelRidge(ArrayRegressor, Learner):
         *,
         random_state: Any = None,
         backend: str | Backend = "auto",
-        standardize: bool = True,
+        scaling: str | None = "standard",
     ) -> None:
         self.ridge = ridge
         self.random_state = random_state
         self.backend = backend
-        self.standardize = standardize
+        self.scaling = scaling
 
     def _method(self) -> BrownianSettings:
         check_number("ridge", self.ridge, low=0, low_allowed=False, also=("auto",))
         ridge = None if self.ridge == "auto" else float(self.ridge)
-        return BrownianSettings(ridge, self.standardize)
+        return BrownianSettings(ridge, self.scaling)
 
     def _keep(
         self,
@@ -199,7 +199,7 @@ class BrownianKernelRidge(ArrayRegressor, Learner):
         X = validate_samples(self, X, reset=False, method=method)
         xp = array_namespace(self.X_fit_)
         reference = xp.empty((0,), **like(self.X_fit_))
-        rows = Rows(X, reference, self.mean_, self.scale_, self.limits_)
+        rows = self._scaled_rows(X, reference)
         operator = KernelOperator(Brownian(), rows, self.X_fit_)
         return xp.astype(self.intercept_ + operator @ self.dual_coef_, X.dtype)
 

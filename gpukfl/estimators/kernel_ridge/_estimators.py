@@ -40,9 +40,10 @@ _PARAMETERS = """
         Where to compute, as a `Backend` also in which precision. "auto" follows X, and moves large
         NumPy data to a usable GPU. Systems are solved in float64 either way, and only "falkon"
         takes kernel values in the precision of the data.
-    standardize : bool, default=True
-        Centre the features and scale them to unit variance first.
-        Values far beyond all others of their column have no part in this, see `limits_`.
+    scaling : {"standard", None}, default="standard"
+        How features are scaled first: to zero mean and unit variance, or not at all. Works on
+        memory maps without a copy. Of "standard", values far beyond all others of their column
+        have no part in this, see `scaling_`.
 """
 
 _ATTRIBUTES = """
@@ -57,11 +58,11 @@ _ATTRIBUTES = """
     bounds_ : array of shape (2, n_targets)
         Least and largest value that is predicted: the mean of a target, less and plus twice its
         largest deviation. With a small ridge functions may be wild just outside the data.
-    mean_, scale_ : array of shape (n_features,) or None
-        What `standardize` subtracted and divided by.
-    limits_ : array of shape (4, n_features) or None
-        Lowest value of each feature that is taken as it is, the 1 % and the 99 % quantile, which
-        take the place of values below and above, and the highest.
+    scaling_ : ColumnScaling or None
+        What features are scaled by, on the host. Of "standard" with `mean` and `scale`, which are
+        subtracted and divided by, and `limits` (4, n_features): the lowest value that is taken as
+        it is, the 1 % and the 99 % quantile, which take the place of values below and above, and
+        the highest.
     kernel_, lengthscale_, ridge_, solver_ : Kernel, float, float, str
         As used.
     ridge_path_ : RidgePath or None

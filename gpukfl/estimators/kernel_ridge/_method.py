@@ -69,7 +69,7 @@ class KernelRidgeSettings:
     n_centers: int | None
     center_selection: str
     conjugate_gradient: ConjugateGradient
-    standardize: bool
+    scaling: str | None
     splits: ClassVar[Splits] = Splits()
 
     def work(self, n: int, d: int, /) -> int:  # noqa: ARG002

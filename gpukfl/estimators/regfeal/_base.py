@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,7 +22,6 @@ from gpukfl._array import (
 from gpukfl._checks import check_choice, check_kind, check_number
 from gpukfl._places import Backend
 from gpukfl._results import Status
-from gpukfl._rows import Rows
 from gpukfl.estimators._bounds import BoundedPredictions
 from gpukfl.estimators._features import DirectionProfiles
 from gpukfl.estimators._learner import Choice, Learner
@@ -78,7 +78,7 @@ class RegFeaLBase(DirectionProfiles, Retraining, BoundedPredictions, Learner):
         max_time: float | None = None,
         random_state: Any = None,
         backend: str | Backend = "auto",
-        standardize: bool = True,
+        scaling: str | None = "standard",
         verbose: int = 0,
     ) -> None:
         self.n_random_features = n_random_features
@@ -92,7 +92,7 @@ class RegFeaLBase(DirectionProfiles, Retraining, BoundedPredictions, Learner):
         self.max_time = max_time
         self.random_state = random_state
         self.backend = backend
-        self.standardize = standardize
+        self.scaling = scaling
         self.verbose = verbose
 
     # ------------------------------------------------------------------ fitting
@@ -115,7 +115,7 @@ class RegFeaLBase(DirectionProfiles, Retraining, BoundedPredictions, Learner):
             reweighting=self._reweighting,
             retrain=self.retrain,
             clip=self.clip,
-            standardize=self.standardize,
+            scaling=self.scaling,
         )
 
     def _law(self) -> DegreeLaw | None:
@@ -188,7 +188,7 @@ class RegFeaLBase(DirectionProfiles, Retraining, BoundedPredictions, Learner):
     def _evaluate(self, X: Array) -> Array:
         xp = array_namespace(self.coef_)
         reference = xp.empty((0,), **like(self.coef_))
-        rows = Rows(X, reference, self.mean_, self.scale_, self.limits_, farthest(self.clip))
+        rows = replace(self._scaled_rows(X, reference), clip=farthest(self.clip))
         if self._is_retrained:
             return xp.astype(self._evaluate_retrained(rows), X.dtype)
         R = to_host(self._rotation)

@@ -41,9 +41,11 @@ _PARAMETERS = """
         Where to compute. "auto" follows X, and moves large NumPy data to a usable GPU. A `Backend`
         also says in which precision features are computed. The recursion, sums over samples and
         systems are float64.
-    standardize : bool, default=True
-        Centre the features and scale them to unit variance first, which the polynomials rely on.
-        Values far beyond all others of their column have no part in this, see `limits_`.
+    scaling : {"standard", None}, default="standard"
+        How features are scaled first: to zero mean and unit variance, or not at all. Works on
+        memory maps without a copy. Of "standard", values far beyond all others of their column
+        have no part in this, see `scaling_`.
+        The polynomials rely on it.
     verbose : int, default=0
         1 prints a line per iteration.
 """
@@ -87,11 +89,11 @@ _ATTRIBUTES = """
         ρ or M as used; the other is None.
     strength_, ridge_ : float
         μ and λ as used.
-    mean_, scale_ : array of shape (n_features,) or None
-        What `standardize` subtracted and divided by.
-    limits_ : array of shape (4, n_features) or None
-        Lowest value of each feature that is taken as it is, the 1 % and the 99 % quantile, which
-        take the place of values below and above, and the highest.
+    scaling_ : ColumnScaling or None
+        What features are scaled by, on the host. Of "standard" with `mean` and `scale`, which are
+        subtracted and divided by, and `limits` (4, n_features): the lowest value that is taken as
+        it is, the 1 % and the 99 % quantile, which take the place of values below and above, and
+        the highest.
     tuning_ : list of dict
         Settings tried: scores (R²) on held-out rows with their standard errors, seconds, and which
         was chosen. First laws and strengths, with predictions by the Hermite features; then, for

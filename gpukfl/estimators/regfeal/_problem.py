@@ -58,7 +58,7 @@ class Settings:
     reweighting: Reweighting
     retrain: Any
     clip: float | str | None
-    standardize: bool
+    scaling: str | None
 
     @property
     def is_open(self) -> bool:
@@ -109,7 +109,7 @@ class Problem(Data):
 
     @property
     def _is_scaled(self) -> bool:
-        return self.settings.standardize and self.settings.clip is not None
+        return self.settings.scaling is not None and self.settings.clip is not None
 
     def check_scale(self) -> None:
         """Refuse features of which most values are far from 0."""
@@ -118,7 +118,8 @@ class Problem(Data):
         edge = farthest(self.settings.clip) or FAR
         msg = (
             "expected features around 0 of about unit variance, got most values of feature "
-            f"{np.argmax(self._far[1])} beyond {edge:g}: standardize=True scales them"
+            f"{np.argmax(self._far[1])} beyond {edge:g}: scaling='standard' scales "
+            "them"
         )
         raise ValueError(msg)
 
@@ -127,7 +128,7 @@ class Problem(Data):
         settings = self.settings
         if self._is_scaled or settings.clip not in ("auto", None) or self._far[0] <= FAR:
             return
-        advice = "" if settings.standardize else "standardize=True scales features, "
+        advice = "scaling='standard' scales features, " if settings.scaling is None else ""
         msg = (
             f"a feature is {self._far[0]:.3g} standard deviations from 0, where Hermite "
             f"polynomials are huge: {advice}clip={FAR:g} moves what lies beyond"

@@ -18,6 +18,7 @@ from gpukfl.estimators._bounds import BoundedPredictions
 from gpukfl.estimators._learner import Choice, Learner
 from gpukfl.estimators._validation import check_finite_result, validate_samples
 from gpukfl.estimators.kernel_ridge._base import warn_of_solution
+from gpukfl.estimators.scaling import StandardScaling
 from gpukfl.estimators.selection._attributes import ATTRIBUTES, RULES, TRIED
 from gpukfl.estimators.selection._problem import SelectionProblem, selection_kernel
 from gpukfl.estimators.selection._search import (
@@ -71,7 +72,7 @@ class SelectionBase(SelectedVariables, BoundedPredictions, Learner):
         max_time: float | None = None,
         random_state: Any = None,
         backend: str | Backend = "auto",
-        standardize: bool = True,
+        scaling: str | None = "standard",
         verbose: int = 0,
     ) -> None:
         self.kernel = kernel
@@ -85,7 +86,7 @@ class SelectionBase(SelectedVariables, BoundedPredictions, Learner):
         self.max_time = max_time
         self.random_state = random_state
         self.backend = backend
-        self.standardize = standardize
+        self.scaling = scaling
         self.verbose = verbose
 
     # ------------------------------------------------------------------ fitting
@@ -106,7 +107,7 @@ class SelectionBase(SelectedVariables, BoundedPredictions, Learner):
             n_centers=self.n_centers,
             stability=self.stability,
             optimizer=self.optimizer or ProjectedGradient(),
-            standardize=self.standardize,
+            scaling=self.scaling,
         )
 
     def _sparsity(self) -> float | Permutations | Path:
@@ -195,11 +196,9 @@ class SelectionBase(SelectedVariables, BoundedPredictions, Learner):
         assert self.centers_ is not None
         used, stretch = to_host(self._used), to_host(self._stretch)
         columns = np.asarray(X[:, used]) if is_host(X) else xp.take(X, self._used, axis=1)
-        shift = None if self.mean_ is None else to_host(self.mean_)[used]
-        scale = 1.0 if self.scale_ is None else to_host(self.scale_)[used]
-        limits = None if self.limits_ is None else to_host(self.limits_)[:, used]
-        reference = xp.empty((0,), **like(self.centers_))
-        rows = Rows(columns, reference, shift, scale / stretch, limits)
+        whole = self.scaling_ or StandardScaling.none(X.shape[1])
+        scaling = whole.of_columns(used, stretch)
+        rows = Rows(columns, xp.empty((0,), **like(self.centers_)), scaling)
         operator = KernelOperator(self.kernel_, rows, self.centers_)
         return xp.astype(self._inside(self.intercept_ + operator @ self.dual_coef_), X.dtype)
 

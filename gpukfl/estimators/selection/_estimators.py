@@ -53,9 +53,11 @@ _PARAMETERS = """
     backend : {"auto", "numpy", "cupy", "torch"} or Backend, default="auto"
         Where to compute, as a `Backend` also in which precision distances are. "auto" follows X,
         and moves large NumPy data to a usable GPU. Systems and sums over samples are float64.
-    standardize : bool, default=True
-        Centre the features and scale them to unit variance first, which γ and τ rely on.
-        Values far beyond all others of their column have no part in this, see `limits_`.
+    scaling : {"standard", None}, default="standard"
+        How features are scaled first: to zero mean and unit variance, or not at all. Works on
+        memory maps without a copy. Of "standard", values far beyond all others of their column
+        have no part in this, see `scaling_`.
+        γ and τ rely on it.
     verbose : int, default=0
         1 prints a line per iteration.
 """
@@ -66,11 +68,11 @@ _ATTRIBUTES = """
     scores_ : array of shape (n_features,)
         The rate at which the objective falls when weight is given to a variable, in the round
         where it entered, or in the last round for one that never did. To compare with γ.
-    mean_, scale_ : array of shape (n_features,) or None
-        What `standardize` subtracted and divided by.
-    limits_ : array of shape (4, n_features) or None
-        Lowest value of each feature that is taken as it is, the 1 % and the 99 % quantile, which
-        take the place of values below and above, and the highest.
+    scaling_ : ColumnScaling or None
+        What features are scaled by, on the host. Of "standard" with `mean` and `scale`, which are
+        subtracted and divided by, and `limits` (4, n_features): the lowest value that is taken as
+        it is, the 1 % and the 99 % quantile, which take the place of values below and above, and
+        the highest.
     levels_ : array of shape (n_features,)
         Round in which each variable entered, from 1; 0 for those that did not.
     rounds_ : list of dict

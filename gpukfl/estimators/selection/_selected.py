@@ -119,7 +119,7 @@ class SelectedVariables(DescribedMethod, SelectorMixin):
         Returns
         -------
         tuple of host arrays, shapes (c, points) and (c, points, n_targets)
-            Values of the variables on the scale of `standardize`, and predictions.
+            Values of the variables as `scaling` left them, and predictions.
         """
         check_is_fitted(self)
         if self.dual_coef_ is None:

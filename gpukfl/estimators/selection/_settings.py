@@ -107,7 +107,7 @@ class Settings:
     n_centers: int | str
     stability: Stability | None
     optimizer: ProjectedGradient
-    standardize: bool
+    scaling: str | None
 
     @property
     def n_permutations(self) -> int:

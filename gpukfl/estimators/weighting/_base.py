@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,7 +17,6 @@ from gpukfl._array import Array, array_namespace, beside, like, take, to_host
 from gpukfl._checks import check_choice, check_number, check_switch
 from gpukfl._places import Backend
 from gpukfl._results import Status
-from gpukfl._rows import Rows
 from gpukfl._warnings import warn
 from gpukfl.estimators._data import mover
 from gpukfl.estimators._features import DirectionProfiles
@@ -70,7 +70,7 @@ class WeightingBase(DirectionProfiles, Learner):
         max_time: float | None = None,
         random_state: Any = None,
         backend: str | Backend = "auto",
-        standardize: bool = True,
+        scaling: str | None = "standard",
         verbose: int = 0,
     ) -> None:
         self.n_parameters = n_parameters
@@ -83,7 +83,7 @@ class WeightingBase(DirectionProfiles, Learner):
         self.max_time = max_time
         self.random_state = random_state
         self.backend = backend
-        self.standardize = standardize
+        self.scaling = scaling
         self.verbose = verbose
 
     # ------------------------------------------------------------------ fitting
@@ -114,7 +114,7 @@ class WeightingBase(DirectionProfiles, Learner):
             ridge=None if isinstance(self.ridge, str) else float(self.ridge),
             prune=self._pruning(),
             bias=bool(self.bias),
-            standardize=self.standardize,
+            scaling=self.scaling,
         )
 
     def _learner(self) -> str | Descent:
@@ -236,7 +236,7 @@ class WeightingBase(DirectionProfiles, Learner):
     def _operator(self, X: Array) -> FeatureOperator:
         xp = array_namespace(self.parameters_)
         reference = xp.empty((0,), **like(self.parameters_))
-        rows = Rows(X, reference, self.mean_, self.scale_, self.limits_, leading_ones=self.bias)
+        rows = replace(self._scaled_rows(X, reference), leading_ones=self.bias)
         return FeatureOperator(self.instantiation_, rows, self.parameters_, self.log_scale_)
 
     def _predict(self, X: Any, method: str) -> Array:

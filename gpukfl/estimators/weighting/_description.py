@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 
+from gpukfl.estimators._described import in_unit
 from gpukfl.estimators._features import profile_curves
 from gpukfl.estimators.weighting._search import described
 from gpukfl.estimators.weighting._settings import Descent, Pruning
@@ -120,7 +121,7 @@ def _stumps(e: Any, names: Names) -> Curves:
         tuple(values),
         names.outputs,
         title="Decision stumps, summed (ticks: thresholds)",
-        xlabel="feature, in standard deviations" if e.standardize else "feature",
+        xlabel="feature" + in_unit(e),
         thresholds=tuple(thresholds),
     )
 

@@ -88,4 +88,4 @@ class Settings:
     ridge: float | None
     prune: Pruning | None
     bias: bool
-    standardize: bool
+    scaling: str | None

@@ -1,21 +1,77 @@
-"""Mean and scale of each column of data, and limits beyond which values are not believed."""
+"""Mean and scale of each column, and limits beyond which values are not believed."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar, Self
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, double_like, to_host
+from gpukfl._array import Array, array_namespace, like, to_host
 from gpukfl._rows import Rows
-from gpukfl._warnings import warn
+from gpukfl.estimators._declared import DOUBLE, Numbers
+from gpukfl.estimators.scaling._base import ColumnScaling
+from gpukfl.estimators.scaling._sample import quantile, sampled
 
 # What 2 % of a column's values do is believed, however far away they are
 _COMMON, _REACH = 0.98, 20.0
-_FAR = 1e4  # standard deviations from 0, or units, from which features are awkward
-_SAMPLE_ROWS, _SAMPLE_CELLS = 5_000, 2**22  # that the limits are chosen on, at most
-_GLANCE = 500  # rows that units are looked at in
+
+
+@dataclass(frozen=True, eq=False)
+class StandardScaling(ColumnScaling):
+    """Zero mean and unit variance: ``(x - mean) / scale``, after wild values were replaced.
+
+    Attributes
+    ----------
+    mean, scale : host array, shape (d,)
+        Mean and standard deviation; the latter is 1 for a column that does not vary.
+    limits : host array, shape (4, d)
+        Lowest value that is taken as it is, the 1 % and the 99 % quantile, which take the place of
+        values below and above, and the highest.
+    """
+
+    mean: Array
+    scale: Array
+    limits: Array
+    fields: ClassVar = {
+        "mean": Numbers(DOUBLE, ("n_features",)),
+        "scale": Numbers(DOUBLE, ("n_features",)),
+        "limits": Numbers(DOUBLE, (4, "n_features")),
+    }
+    unit: ClassVar[str] = "standard deviations"
+    note: ClassVar[str] = (
+        "Importances, directions and projections are in standard deviations of the features."
+    )
+
+    @classmethod
+    def of(cls, rows: Rows, weights: np.ndarray | None, /) -> Self:
+        """Learn from unscaled rows (n, d) in float64; see `column_statistics`."""
+        return cls(*column_statistics(rows, weights))
+
+    @classmethod
+    def none(cls, d: int, /) -> Self:
+        """Give the one that changes nothing."""
+        ends = np.full((2, d), np.inf)
+        return cls(np.zeros(d), np.ones(d), np.concatenate([-ends, ends]))
+
+    def __call__(self, X: Array, /) -> Array:
+        """Scale `X` (m, d), of float64, where it is."""
+        xp = array_namespace(X)
+        lowest, low, high, highest = (xp.asarray(self.limits[k, ...], **like(X)) for k in range(4))
+        X = xp.where(lowest > X, low, xp.where(highest < X, high, X))
+        return (X - xp.asarray(self.mean, **like(X))) / xp.asarray(self.scale, **like(X))
+
+    def of_columns(self, columns: np.ndarray, factors: np.ndarray, /) -> Self:
+        """Give the scaling of some columns, whose results are multiplied by positive factors."""
+        parts = self.mean[columns], self.scale[columns] / factors, self.limits[:, columns]
+        return type(self)(*parts)
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether its arrays are finite, and scales positive."""
+        return super().is_sound and bool((to_host(self.scale) > 0).all())
 
 
 def column_statistics(
@@ -37,7 +93,7 @@ def column_statistics(
     """
     n, d = rows.shape
     w = np.ones(n) if weights is None else weights
-    index = _sample(n, d)
+    index = sampled(n, d)
     with np.errstate(over="ignore", invalid="ignore"):  # reported just below
         sample, width = to_host(rows.at(index)), max(2**18 // len(index), 1)
         parts = (sample[:, j : j + width] for j in range(0, d, width))  # so that copies are small
@@ -62,37 +118,6 @@ def column_statistics(
     return mean, scale, np.where(np.isfinite(limits), limits, unlimited)
 
 
-def warn_of_units(X: Array, /, *, unit_free: bool) -> None:
-    """Warn of features so far from 0, so large or so small that methods may not see them.
-
-    Of those that are large or small not where a unit of all features changes nothing.
-    """
-    rows = Rows(X, array_namespace(X).empty((0,), **double_like(X)))
-    sample = to_host(rows.at(_sample(*rows.shape, at_most=_GLANCE))).astype(np.float64, copy=False)
-    with np.errstate(over="ignore", invalid="ignore"):
-        mean, spread = np.abs(sample.mean(axis=0)), sample.std(axis=0)
-    varies = spread > 1e-12 * mean
-    awkward = varies & (mean > _FAR * spread)
-    if not unit_free and varies.any() and not 1.0 / _FAR < spread.max() < _FAR:
-        awkward |= varies & (spread == spread.max())
-    if awkward.any():
-        k = np.argmax(awkward)
-        msg = (
-            f"expected features around 0 of about unit variance, got feature {k} of mean "
-            f"{sample[:, k].mean():.1e} and standard deviation {spread[k]:.1e}: standardize=True "
-            "scales them"
-        )
-        warn(msg, UserWarning)
-
-
-def _sample(n: int, d: int, *, at_most: int = _SAMPLE_ROWS) -> np.ndarray:
-    """Rows to look at, the same in every call."""
-    count = min(at_most, max(_SAMPLE_CELLS // d, 200))
-    if n <= count:
-        return np.arange(n)
-    return np.sort(np.random.default_rng(0).choice(n, count, replace=False))
-
-
 def _without(X: np.ndarray, beyond: np.ndarray) -> np.ndarray:
     return np.where(beyond, 0.0, X) if beyond.any() else X
 
@@ -107,18 +132,10 @@ def _blocks(rows: Rows, limits: np.ndarray) -> Iterator[tuple[slice, np.ndarray,
 def _limits(X: np.ndarray, w: np.ndarray) -> np.ndarray:
     """Limits (4, d) of the columns of `X` (m, d); infinite where a column does not vary."""
     wide = np.broadcast_to(w[:, None], X.shape)
-    middle = _quantile(X, wide, 0.5)
+    middle = quantile(X, wide, 0.5)
     gaps = np.abs(X - middle)
     varying = np.where(gaps > 1e-12 * (1.0 + np.abs(middle)), wide, 0.0)
-    reach = _REACH * _quantile(gaps, varying, _COMMON)
+    reach = _REACH * quantile(gaps, varying, _COMMON)
     reach = np.where(varying.any(axis=0), reach, np.inf)
-    usual = (_quantile(X, wide, share) for share in (0.5 - _COMMON / 2, 0.5 + _COMMON / 2))
+    usual = (quantile(X, wide, share) for share in (0.5 - _COMMON / 2, 0.5 + _COMMON / 2))
     return np.stack([middle - reach, *usual, middle + reach])
-
-
-def _quantile(X: np.ndarray, weights: np.ndarray, share: float) -> np.ndarray:
-    """Lowest value of each column that has at least this share of the weight up to it."""
-    order = np.argsort(X, axis=0, kind="stable")
-    up_to = np.cumsum(np.take_along_axis(weights, order, axis=0), axis=0)
-    first = np.argmax(up_to >= (1.0 - 1e-12) * share * up_to[-1], axis=0)
-    return np.take_along_axis(X, np.take_along_axis(order, first[None], axis=0), axis=0)[0]
