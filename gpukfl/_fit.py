@@ -59,8 +59,9 @@ def fit(
         0, 1, ..., k - 1 of up to ten well-filled values for classes, and all other numbers for
         numbers. It warns where integers of few values may be classes after all, and refuses
         dates, and text that makes no classes. `Model.summary` says what was taken.
-    scaling : {"standard", None}, default="standard"
-        How features are scaled first: to zero mean and unit variance, or not at all.
+    scaling : {"standard", "robust", "quantile", None}, default="standard"
+        How features are scaled first: to zero mean and unit variance; by median and interquartile
+        range, and bounded, for heavy tails; to normal scores of their ranks; or not at all.
     ridge : float, "auto" or "tune", default="tune"
         "tune" goes where the hold-out score rises, each fit warm-started by its neighbour: among
         multiples of the paper's formula for "bkernn", together with the number of components for

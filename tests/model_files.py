@@ -47,6 +47,8 @@ EVERYWHERE = {
     "constant": (X, CONSTANT, {}),
     "float32": (X.astype("float32"), Y, {}),
     "as it is": (X, Y, {"scaling": None}),
+    "robust": (X, Y, {"scaling": "robust"}),
+    "quantile": (X, Y, {"scaling": "quantile"}),
 }
 KERNEL = 2.0 * Matern52(0.5) * Brownian() + Gaussian() + 0.1 * Linear()
 OF_ONE = {

@@ -77,7 +77,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     fit.add_argument("--backend", default="auto", help="auto, numpy, cupy or torch")
     fit.add_argument("--task", default="auto", help="auto, regression or classification")
-    fit.add_argument("--scaling", default="standard", help="of features: standard or none")
+    fit.add_argument(
+        "--scaling",
+        default="standard",
+        help="of features: standard (default), robust, quantile or none",
+    )
     fit.add_argument("--penalty", help="of bkernn: a penalty's name, or tune")
     fit.add_argument("--ridge", default="tune", type=_ridge, help="tune, auto or a number")
     fit.add_argument("--particles", type=int, help="of bkernn: number of particles")

@@ -218,6 +218,7 @@ def test_a_random_state_repeats_the_run(capsys, csv):
         (["CSV", "--task", "ranking"], "expected task to be one of"),
         (["CSV", "--penalty", "lasso"], "expected penalty to be one of"),
         (["CSV", "--ridge", "-1"], "expected ridge to be"),
+        (["CSV", "--scaling", "log"], "expected scaling to be one of"),
         (["CSV", "--particles", "0"], "expected n_particles to be"),
         (["CSV", "--method", "hkrr", "--components", "0"], "expected n_components to be"),
         (["CSV", "--method", "hkrr", "--components", "4"], "as many components as the 3 features"),

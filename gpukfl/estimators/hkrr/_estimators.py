@@ -48,10 +48,10 @@ _PARAMETERS = """
         Where to compute. "auto" follows X, and moves large NumPy data to a usable GPU. A `Backend`
         also says in which precision kernel values are computed while the map is learned. Sums over
         samples, systems of the centres, and the last fit are float64.
-    scaling : {"standard", None}, default="standard"
-        How features are scaled first: to zero mean and unit variance, or not at all. Works on
-        memory maps without a copy. Of "standard", values far beyond all others of their column
-        have no part in this, see `scaling_`.
+    scaling : {"standard", "robust", "quantile", None}, default="standard"
+        How features are scaled first, each by itself: to zero mean and unit variance, where values
+        far beyond all others have no part in this, see `scaling_`; less the median over the
+        interquartile range, bounded smoothly by 3; to normal scores of their ranks; or not at all.
     verbose : int, default=0
         1 prints a line per iteration.
 """
@@ -80,10 +80,11 @@ _ATTRIBUTES = """
     components_ : array of shape (n_effective_features_, n_features)
         Orthonormal learned directions.
     scaling_ : ColumnScaling or None
-        What features are scaled by, on the host. Of "standard" with `mean` and `scale`, which are
-        subtracted and divided by, and `limits` (4, n_features): the lowest value that is taken as
-        it is, the 1 % and the 99 % quantile, which take the place of values below and above, and
-        the highest.
+        What features are scaled by: a function of rows, of host arrays. Of "standard" with `mean`
+        and `scale`, which are subtracted and divided by, and `limits` (4, n_features): the lowest
+        value that is taken as it is, the 1 % and the 99 % quantile, which take the place of values
+        below and above, and the highest. Of "robust" with `median` and `factor`; of "quantile"
+        with a table of `values` and their `scores`.
     learned_ : bool
         Whether the map was optimised. Where the search for components or a ridge finds, on held-out
         samples, no gain over the best start of more than its standard error, that is kept.

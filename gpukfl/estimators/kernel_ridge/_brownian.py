@@ -108,20 +108,21 @@ class BrownianKernelRidge(ArrayRegressor, Learner):
         Draws the preconditioner's sketch.
     backend : {"auto", "numpy", "cupy", "torch"} or Backend, default="auto"
         Where to compute, as a `Backend` also in which precision.
-    scaling : {"standard", None}, default="standard"
-        How features are scaled first: to zero mean and unit variance, or not at all. Works on
-        memory maps without a copy. Of "standard", values far beyond all others of their column
-        have no part in this, see `scaling_`.
+    scaling : {"standard", "robust", "quantile", None}, default="standard"
+        How features are scaled first, each by itself: to zero mean and unit variance, where values
+        far beyond all others have no part in this, see `scaling_`; less the median over the
+        interquartile range, bounded smoothly by 3; to normal scores of their ranks; or not at all.
 
     Attributes
     ----------
     X_fit_ : array of shape (n_samples, n_features)
         Samples of positive weight, as the kernel sees them.
     scaling_ : ColumnScaling or None
-        What features are scaled by, on the host. Of "standard" with `mean` and `scale`, which are
-        subtracted and divided by, and `limits` (4, n_features): the lowest value that is taken as
-        it is, the 1 % and the 99 % quantile, which take the place of values below and above, and
-        the highest.
+        What features are scaled by: a function of rows, of host arrays. Of "standard" with `mean`
+        and `scale`, which are subtracted and divided by, and `limits` (4, n_features): the lowest
+        value that is taken as it is, the 1 % and the 99 % quantile, which take the place of values
+        below and above, and the highest. Of "robust" with `median` and `factor`; of "quantile"
+        with a table of `values` and their `scores`.
     dual_coef_ : array of shape (n_samples, n_targets)
         α.
     intercept_ : array of shape (n_targets,)

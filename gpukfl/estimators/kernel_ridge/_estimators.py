@@ -40,10 +40,10 @@ _PARAMETERS = """
         Where to compute, as a `Backend` also in which precision. "auto" follows X, and moves large
         NumPy data to a usable GPU. Systems are solved in float64 either way, and only "falkon"
         takes kernel values in the precision of the data.
-    scaling : {"standard", None}, default="standard"
-        How features are scaled first: to zero mean and unit variance, or not at all. Works on
-        memory maps without a copy. Of "standard", values far beyond all others of their column
-        have no part in this, see `scaling_`.
+    scaling : {"standard", "robust", "quantile", None}, default="standard"
+        How features are scaled first, each by itself: to zero mean and unit variance, where values
+        far beyond all others have no part in this, see `scaling_`; less the median over the
+        interquartile range, bounded smoothly by 3; to normal scores of their ranks; or not at all.
 """
 
 _ATTRIBUTES = """
@@ -59,10 +59,11 @@ _ATTRIBUTES = """
         Least and largest value that is predicted: the mean of a target, less and plus twice its
         largest deviation. With a small ridge functions may be wild just outside the data.
     scaling_ : ColumnScaling or None
-        What features are scaled by, on the host. Of "standard" with `mean` and `scale`, which are
-        subtracted and divided by, and `limits` (4, n_features): the lowest value that is taken as
-        it is, the 1 % and the 99 % quantile, which take the place of values below and above, and
-        the highest.
+        What features are scaled by: a function of rows, of host arrays. Of "standard" with `mean`
+        and `scale`, which are subtracted and divided by, and `limits` (4, n_features): the lowest
+        value that is taken as it is, the 1 % and the 99 % quantile, which take the place of values
+        below and above, and the highest. Of "robust" with `median` and `factor`; of "quantile"
+        with a table of `values` and their `scores`.
     kernel_, lengthscale_, ridge_, solver_ : Kernel, float, float, str
         As used.
     ridge_path_ : RidgePath or None

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
+from gpukfl._array import to_host
+from gpukfl._rows import Rows
+
 _ROWS, _CELLS = 5_000, 2**22  # at most
+LARGE_SAMPLE = 20_000  # rows
 
 
 def sampled(n: int, d: int, *, at_most: int = _ROWS) -> np.ndarray:
@@ -13,6 +19,25 @@ def sampled(n: int, d: int, *, at_most: int = _ROWS) -> np.ndarray:
     if n <= count:
         return np.arange(n)
     return np.sort(np.random.default_rng(0).choice(n, count, replace=False))
+
+
+def weighted_sample(
+    rows: Rows, weights: np.ndarray | None, /, *, at_most: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Take some of the rows of positive weight to the host, and their weights."""
+    n, d = rows.shape
+    kept = np.arange(n) if weights is None else np.flatnonzero(weights)
+    index = kept[sampled(len(kept), d, at_most=at_most)]
+    return to_host(rows.at(index)), np.ones(len(index)) if weights is None else weights[index]
+
+
+def by_columns(
+    of: Callable[[np.ndarray, np.ndarray], np.ndarray], X: np.ndarray, w: np.ndarray, /
+) -> np.ndarray:
+    """Compute something (k, d) of the columns of `X` (m, d), some at a time, to copy few."""
+    width = max(2**18 // len(X), 1)
+    parts = (X[:, j : j + width] for j in range(0, X.shape[1], width))
+    return np.concatenate([of(part, w) for part in parts], axis=1)
 
 
 def quantile(X: np.ndarray, weights: np.ndarray, share: float) -> np.ndarray:

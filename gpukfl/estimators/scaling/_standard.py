@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
@@ -13,10 +12,8 @@ from gpukfl._array import Array, array_namespace, like, to_host
 from gpukfl._rows import Rows
 from gpukfl.estimators._declared import DOUBLE, Numbers
 from gpukfl.estimators.scaling._base import ColumnScaling
-from gpukfl.estimators.scaling._sample import quantile, sampled
-
-# What 2 % of a column's values do is believed, however far away they are
-_COMMON, _REACH = 0.98, 20.0
+from gpukfl.estimators.scaling._limits import REACH, blocks_beyond, limits_of
+from gpukfl.estimators.scaling._sample import by_columns, sampled
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,16 +92,14 @@ def column_statistics(
     w = np.ones(n) if weights is None else weights
     index = sampled(n, d)
     with np.errstate(over="ignore", invalid="ignore"):  # reported just below
-        sample, width = to_host(rows.at(index)), max(2**18 // len(index), 1)
-        parts = (sample[:, j : j + width] for j in range(0, d, width))  # so that copies are small
-        limits = np.concatenate([_limits(part, w[index]) for part in parts], axis=1)
+        limits = by_columns(limits_of, to_host(rows.at(index)), w[index])
         mean, total = np.zeros(d), np.full(d, w.sum())
-        for block, X, beyond in _blocks(rows, limits):
+        for block, X, beyond in blocks_beyond(rows, limits):
             mean += w[block] @ _without(X, beyond)
             total -= w[block] @ beyond
         mean /= total
         squares = np.zeros(d)
-        for block, X, beyond in _blocks(rows, limits):
+        for block, X, beyond in blocks_beyond(rows, limits):
             squares += w[block] @ _without(X - mean, beyond) ** 2
         spread = np.sqrt(squares / total)
     if not np.isfinite(spread).all():
@@ -113,29 +108,10 @@ def column_statistics(
     varies = spread > 1e-12 * (1.0 + np.abs(mean))
     scale = np.where(varies, spread, 1.0)
     # Where the sample does not vary, nothing is beyond what n values of this spread can reach
-    reach = np.maximum(_REACH * scale, math.sqrt(n) * spread)
+    reach = np.maximum(REACH * scale, math.sqrt(n) * spread)
     unlimited = np.stack([mean - reach, *limits[1:3], mean + reach])
     return mean, scale, np.where(np.isfinite(limits), limits, unlimited)
 
 
 def _without(X: np.ndarray, beyond: np.ndarray) -> np.ndarray:
     return np.where(beyond, 0.0, X) if beyond.any() else X
-
-
-def _blocks(rows: Rows, limits: np.ndarray) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
-    """Yield (rows, their values, whether these are beyond the limits)."""
-    for start, stop, block in rows.blocks():
-        X = to_host(block).astype(np.float64, copy=False)
-        yield slice(start, stop), X, (limits[0] > X) | (limits[-1] < X)
-
-
-def _limits(X: np.ndarray, w: np.ndarray) -> np.ndarray:
-    """Limits (4, d) of the columns of `X` (m, d); infinite where a column does not vary."""
-    wide = np.broadcast_to(w[:, None], X.shape)
-    middle = quantile(X, wide, 0.5)
-    gaps = np.abs(X - middle)
-    varying = np.where(gaps > 1e-12 * (1.0 + np.abs(middle)), wide, 0.0)
-    reach = _REACH * quantile(gaps, varying, _COMMON)
-    reach = np.where(varying.any(axis=0), reach, np.inf)
-    usual = (quantile(X, wide, share) for share in (0.5 - _COMMON / 2, 0.5 + _COMMON / 2))
-    return np.stack([middle - reach, *usual, middle + reach])

@@ -53,10 +53,10 @@ _PARAMETERS = """
     backend : {"auto", "numpy", "cupy", "torch"} or Backend, default="auto"
         Where to compute, as a `Backend` also in which precision distances are. "auto" follows X,
         and moves large NumPy data to a usable GPU. Systems and sums over samples are float64.
-    scaling : {"standard", None}, default="standard"
-        How features are scaled first: to zero mean and unit variance, or not at all. Works on
-        memory maps without a copy. Of "standard", values far beyond all others of their column
-        have no part in this, see `scaling_`.
+    scaling : {"standard", "robust", "quantile", None}, default="standard"
+        How features are scaled first, each by itself: to zero mean and unit variance, where values
+        far beyond all others have no part in this, see `scaling_`; less the median over the
+        interquartile range, bounded smoothly by 3; to normal scores of their ranks; or not at all.
         γ and τ rely on it.
     verbose : int, default=0
         1 prints a line per iteration.
@@ -69,10 +69,11 @@ _ATTRIBUTES = """
         The rate at which the objective falls when weight is given to a variable, in the round
         where it entered, or in the last round for one that never did. To compare with γ.
     scaling_ : ColumnScaling or None
-        What features are scaled by, on the host. Of "standard" with `mean` and `scale`, which are
-        subtracted and divided by, and `limits` (4, n_features): the lowest value that is taken as
-        it is, the 1 % and the 99 % quantile, which take the place of values below and above, and
-        the highest.
+        What features are scaled by: a function of rows, of host arrays. Of "standard" with `mean`
+        and `scale`, which are subtracted and divided by, and `limits` (4, n_features): the lowest
+        value that is taken as it is, the 1 % and the 99 % quantile, which take the place of values
+        below and above, and the highest. Of "robust" with `median` and `factor`; of "quantile"
+        with a table of `values` and their `scores`.
     levels_ : array of shape (n_features,)
         Round in which each variable entered, from 1; 0 for those that did not.
     rounds_ : list of dict

@@ -55,10 +55,10 @@ _PARAMETERS = """
     backend : {"auto", "numpy", "cupy", "torch"} or Backend, default="auto"
         Where to compute, as a `Backend` also in which precision the features are. "auto" follows
         X, and moves large NumPy data to a usable GPU. Sums over samples and systems are float64.
-    scaling : {"standard", None}, default="standard"
-        How features are scaled first: to zero mean and unit variance, or not at all. Works on
-        memory maps without a copy. Of "standard", values far beyond all others of their column
-        have no part in this, see `scaling_`.
+    scaling : {"standard", "robust", "quantile", None}, default="standard"
+        How features are scaled first, each by itself: to zero mean and unit variance, where values
+        far beyond all others have no part in this, see `scaling_`; less the median over the
+        interquartile range, bounded smoothly by 3; to normal scores of their ranks; or not at all.
         The widths of the instantiations rely on it.
     verbose : int, default=0
         1 prints a line per step.
@@ -93,10 +93,11 @@ _ATTRIBUTES = """
     components_, n_effective_features_ : array of shape (n_effective_features_, n_features), int
         Orthonormal directions in which the fitted functions vary, and their number.
     scaling_ : ColumnScaling or None
-        What features are scaled by, on the host. Of "standard" with `mean` and `scale`, which are
-        subtracted and divided by, and `limits` (4, n_features): the lowest value that is taken as
-        it is, the 1 % and the 99 % quantile, which take the place of values below and above, and
-        the highest.
+        What features are scaled by: a function of rows, of host arrays. Of "standard" with `mean`
+        and `scale`, which are subtracted and divided by, and `limits` (4, n_features): the lowest
+        value that is taken as it is, the 1 % and the 99 % quantile, which take the place of values
+        below and above, and the highest. Of "robust" with `median` and `factor`; of "quantile"
+        with a table of `values` and their `scores`.
     tuning_ : list of dict
         Settings tried: "instantiation", "n_parameters" and "n_samples" of the fit, "ridge",
         "score" on the same held-out rows for all and its "standard_error", "seconds", shared among

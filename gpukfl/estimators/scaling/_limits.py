@@ -1,0 +1,35 @@
+"""Limits beyond which the values of a column are not believed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from gpukfl._array import to_host
+from gpukfl._rows import Rows
+from gpukfl.estimators.scaling._sample import quantile
+
+# What 2 % of a column's values do is believed, however far away they are
+_COMMON, REACH = 0.98, 20.0
+
+
+def limits_of(X: np.ndarray, w: np.ndarray, /) -> np.ndarray:
+    """Limits (4, d) of the columns of `X` (m, d); infinite where a column does not vary."""
+    wide = np.broadcast_to(w[:, None], X.shape)
+    middle = quantile(X, wide, 0.5)
+    gaps = np.abs(X - middle)
+    varying = np.where(gaps > 1e-12 * (1.0 + np.abs(middle)), wide, 0.0)
+    reach = REACH * quantile(gaps, varying, _COMMON)
+    reach = np.where(varying.any(axis=0), reach, np.inf)
+    usual = (quantile(X, wide, share) for share in (0.5 - _COMMON / 2, 0.5 + _COMMON / 2))
+    return np.stack([middle - reach, *usual, middle + reach])
+
+
+def blocks_beyond(
+    rows: Rows, limits: np.ndarray, /
+) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
+    """Yield (rows, their values, whether these are beyond the limits)."""
+    for start, stop, block in rows.blocks():
+        X = to_host(block).astype(np.float64, copy=False)
+        yield slice(start, stop), X, (limits[0] > X) | (limits[-1] < X)
