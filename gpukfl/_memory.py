@@ -119,7 +119,10 @@ def for_blocks(n_items: int, size: int, body: Callable[[int, int], None], /) -> 
 
 
 def _is_out_of_memory(error: Exception) -> bool:
-    return isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+        return True
+    # What cuBLAS and cuSOLVER say when there is no room for their own workspace
+    return isinstance(error, RuntimeError) and "ALLOC_FAILED" in str(error)
 
 
 def _release_memory() -> None:
