@@ -99,8 +99,9 @@ def test_sign_products_of_equal_projections_are_exactly_zero(on, rng):
         Z = on.put(rng.standard_normal((n, 2)))
         rows = sort_rows(on.put(np.full((1, n), 0.3)))
         order = rng.permutation(n)[None, :]  # an unstable sort may give any
-        rank = None if rows.rank is None else on.put(np.argsort(order), "int64")
-        shuffled = SortedRows(rows.values, on.put(order, str(on.host(rows.order).dtype)), rank)
+        integers = str(on.host(rows.order).dtype)
+        rank = None if rows.rank is None else on.put(np.argsort(order), integers)
+        shuffled = SortedRows(rows.values, on.put(order, integers), rank)
         for equal in (rows, shuffled):
             on.assert_close(sign_products(equal, Z), np.zeros((1, n)), ulps=0)
 
