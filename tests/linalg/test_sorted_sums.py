@@ -86,6 +86,15 @@ def test_ridge_curves_are_the_terms_of_the_sums(on, rng, kind):
         assert np.all(curves[:, 0, :] == 0.0)
 
 
+def test_ridge_curves_do_not_depend_on_the_memory(on, rng):
+    A, V = on.rounded(rng.standard_normal((5, 40))), oracles.zero_sum(rng, 40, 2)
+    rows = sort_rows(on.put(A))
+    whole = ridge_curves(rows, on.put(V))
+    with gpukfl.memory_budget(2 * 64 * 40):
+        by_parts = ridge_curves(rows, on.put(V))
+    on.assert_close(by_parts, on.host(whole), ulps=0, dtype="float64")
+
+
 @kinds
 def test_sign_products_equal_the_dense_sum(on, rng, kind):
     for A, Z in cases(on, rng, kind):
