@@ -39,6 +39,7 @@ SCRIPTS = (
     "bench_threads.py",
     "bench_max_time.py",
     "bench_first_fit.py",
+    "bench_gpu.py",
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any, TypeGuard, overload
 
 import array_api_compat as compat
@@ -60,6 +61,15 @@ def is_cupy(x: object, /) -> TypeGuard[cupy.ndarray]:
 def is_torch(x: object, /) -> TypeGuard[torch.Tensor]:
     """Whether `x` is a torch tensor."""
     return bool(compat.is_torch_array(x))
+
+
+def on_device_of(x: object, /) -> contextlib.AbstractContextManager[object]:
+    """Work on the device of a CuPy array, of all other things where they are.
+
+    CuPy makes arrays, asks for memory and runs kernels on the current device, whatever device its
+    functions are given and wherever their operands are.
+    """
+    return x.device if is_cupy(x) else contextlib.nullcontext()
 
 
 def odd_storage(x: object, /) -> str | None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 import psutil
 
-from gpukfl._array import Array, is_cupy, is_torch
+from gpukfl._array import Array, is_cupy, is_torch, on_device_of
 from gpukfl._warnings import warn
 
 # CuPy 14 computes silently wrong results beyond 2**31 elements, so no operand may reach it.
@@ -60,14 +60,25 @@ def available_memory(x: Array, /) -> int:
 
 def _free_memory(x: Array, /) -> int:
     if is_cupy(x):
-        import cupy
-
-        return cupy.cuda.runtime.memGetInfo()[0] + cupy.get_default_memory_pool().free_bytes()
+        return _free_memory_of_cupy(x)
     if is_torch(x) and x.device.type == "cuda":
         import torch
 
         return torch.cuda.mem_get_info(x.device)[0]
     return _free_host_memory()
+
+
+def _free_memory_of_cupy(x: Array, /) -> int:
+    """Bytes that CuPy may still take of the device, and those that it holds and does not use."""
+    import cupy
+
+    pool = cupy.get_default_memory_pool()
+    with on_device_of(x):
+        free = cupy.cuda.runtime.memGetInfo()[0]
+        limit = pool.get_limit()  # 0 without one
+        if limit:
+            free = min(free, max(limit - pool.total_bytes(), 0))
+        return free + pool.free_bytes()
 
 
 def _free_host_memory() -> int:
@@ -119,7 +130,10 @@ def for_blocks(n_items: int, size: int, body: Callable[[int, int], None], /) -> 
 
 
 def _is_out_of_memory(error: Exception) -> bool:
-    return isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+        return True
+    # What cuBLAS and cuSOLVER say when there is no room for their own workspace
+    return isinstance(error, RuntimeError) and "ALLOC_FAILED" in str(error)
 
 
 def _release_memory() -> None:

@@ -129,13 +129,16 @@ def is_installed(library: str, /) -> bool:
 
 @functools.cache
 def cupy_is_usable() -> bool:
-    """Whether CuPy is installed, sees a GPU, and can compile and run a kernel on it."""
+    """Whether CuPy is installed, sees a GPU, and can compile, multiply and factor on it."""
     if not is_installed("cupy") or cuda_devices() == 0:
         return False
     with contextlib.suppress(Exception):  # a broken CUDA set-up may raise anything here
         import cupy
 
-        if cupy.is_available() and float(cupy.arange(3, dtype="f4").sum()) == 3.0:
+        # By cuSOLVER, cuBLAS and the compiler: each is a library that may be missing
+        A = cupy.asarray([[4.0, 2.0], [2.0, 2.0]])
+        L = cupy.linalg.cholesky(A)
+        if cupy.is_available() and float(cupy.abs(L @ L.T - A).max()) < 1e-9:
             return True
     warn(
         "a GPU was found but CuPy cannot use it; `gpukfl info` says more",

@@ -225,6 +225,18 @@ def test_creation_calls_state_dtype_and_device():
                 assert ok, f"{path}:{node.lineno}: {node.func.attr} without dtype and device"
 
 
+def test_factorisations_go_through_one_door():
+    """Each library fails in its own way, CuPy in silence; `gpukfl.linalg` makes all raise alike."""
+    raising = {"cholesky", "eigh", "eigvalsh", "svd", "qr"}
+    for _, path, tree in modules():
+        if path == "linalg/_factor.py":
+            continue
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute) and node.attr in raising:
+                owner = ast.unparse(node.value)
+                assert owner in ("np.linalg", "scipy.linalg"), f"{path}:{node.lineno}: {owner}"
+
+
 def test_every_warning_points_at_the_caller():
     for name, path, tree in modules():
         for node in ast.walk(tree):

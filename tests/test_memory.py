@@ -1,7 +1,9 @@
 """Budgets are respected, and running out of memory costs speed, not the result."""
 
 import contextlib
+import sys
 import weakref
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gpukfl
+from gpukfl import _memory
 from gpukfl._memory import MAX_ELEMENTS, available_memory, block_size, for_blocks
 
 HOST = np.empty(0)
@@ -17,6 +20,10 @@ SIZES = st.integers(1, 2**40)
 
 class OutOfMemoryError(RuntimeError):
     """Named and derived as torch's."""
+
+
+class CUSOLVERError(RuntimeError):
+    """Named and derived as CuPy's."""
 
 
 def out_of_memory_above(limit, error, *, seen):
@@ -55,6 +62,24 @@ def test_free_memory_is_known_on_every_place(on):
     assert available_memory(on.put([1.0])) > 2**20
 
 
+@pytest.mark.parametrize(
+    ("limit", "taken", "unused", "free"),
+    [(0, 0, 0, 1000), (0, 300, 50, 1050), (400, 300, 50, 150), (200, 300, 0, 0)],
+)
+def test_free_memory_of_a_gpu_is_within_the_limit_of_the_pool(
+    monkeypatch, limit, taken, unused, free
+):
+    pool = SimpleNamespace(
+        get_limit=lambda: limit, total_bytes=lambda: taken, free_bytes=lambda: unused
+    )
+    runtime = SimpleNamespace(memGetInfo=lambda: (1000, 5000))
+    cuda = SimpleNamespace(runtime=runtime)
+    fake = SimpleNamespace(cuda=cuda, get_default_memory_pool=lambda: pool)
+    monkeypatch.setitem(sys.modules, "cupy", fake)
+    monkeypatch.setattr(_memory, "is_cupy", lambda _: True)
+    assert available_memory(HOST) == free // 2
+
+
 @given(budget=SIZES, bytes_each=SIZES, elements_each=SIZES, at_most=st.integers(1, 10**9))
 @settings(deadline=None, derandomize=True)
 def test_blocks_fit_the_budget_and_the_element_limit(budget, bytes_each, elements_each, at_most):
@@ -73,7 +98,14 @@ def test_blocks_cover_every_item_once(n, size):
     assert all(0 < stop - start <= size for start, stop in seen)
 
 
-@pytest.mark.parametrize("error", [MemoryError(), OutOfMemoryError("no more")])
+OUT_OF_MEMORY = [
+    MemoryError(),
+    OutOfMemoryError("no more"),
+    CUSOLVERError("CUSOLVER_STATUS_ALLOC_FAILED"),
+]
+
+
+@pytest.mark.parametrize("error", OUT_OF_MEMORY)
 def test_running_out_of_memory_halves_the_block_and_says_so(error):
     seen = []
     with pytest.warns(RuntimeWarning) as caught:

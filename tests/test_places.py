@@ -164,12 +164,17 @@ def fails():
 
 
 @pytest.mark.parametrize(
-    ("is_available", "kernel_result", "usable"),
-    [(lambda: True, 3.0, True), (lambda: True, 0.0, False), (fails, 3.0, False)],
+    ("is_available", "cholesky", "usable"),
+    [
+        (lambda: True, np.linalg.cholesky, True),
+        (lambda: True, np.zeros_like, False),
+        (lambda: True, lambda A: fails(), False),  # noqa: ARG005
+        (fails, np.linalg.cholesky, False),
+    ],
 )
-def test_cupy_must_run_a_kernel(monkeypatch, is_available, kernel_result, usable):
-    arange = lambda *_, **__: SimpleNamespace(sum=lambda: kernel_result)  # noqa: E731
-    fake = SimpleNamespace(is_available=is_available, arange=arange)
+def test_cupy_must_multiply_and_factor(monkeypatch, is_available, cholesky, usable):
+    linalg = SimpleNamespace(cholesky=cholesky)
+    fake = SimpleNamespace(is_available=is_available, asarray=np.asarray, abs=np.abs, linalg=linalg)
     monkeypatch.setitem(sys.modules, "cupy", fake)
     monkeypatch.setattr(_places, "is_installed", lambda _: True)
     monkeypatch.setattr(_places, "cuda_devices", lambda: 1)

@@ -7,9 +7,22 @@ from __future__ import annotations
 
 import functools
 import importlib.resources
+import re
+from collections.abc import Sequence
 from typing import Any
 
 from gpukfl._array import Array, array_namespace
+
+# What the parameters of kernels point to; states of scans are records of doubles
+_DTYPES = {
+    "float": "float32",
+    "double": "float64",
+    "Mass": "float64",
+    "Ridge": "float64",
+    "int": "int32",
+    "long long": "int64",
+    "unsigned long long": "int64",
+}
 
 
 class Kernels:
@@ -31,6 +44,15 @@ class Kernels:
 
         return cupy.RawModule(code=self.source, options=self.options)
 
+    @functools.cached_property
+    def parameters(self) -> dict[str, list[tuple[str, str | None]]]:
+        """Of each kernel the parameters: their names, and dtypes where they point to arrays."""
+        kernel = r'extern "C" __global__ void (\w+)\(([^)]*)\)'
+        return {
+            name: [_parameter(declared) for declared in given.split(",")]
+            for name, given in re.findall(kernel, _expanded(self.source))
+        }
+
     def get(self, name: str, /) -> Any:
         """Find a kernel by name."""
         if name not in self._found:
@@ -46,9 +68,45 @@ class Kernels:
         shared_bytes: int = 0,
         /,
     ) -> None:
-        """Run a kernel on blocks of `threads` threads."""
+        """Run a kernel on blocks of `threads` threads.
+
+        Raises
+        ------
+        TypeError
+            If an array has another dtype than the kernel reads: CuPy hands over any address.
+        """
+        _check(name, self.parameters[name], args)
         if 0 not in grid:  # CuPy would round an empty grid up to one block
             self.get(name)(grid, (threads,), args, shared_mem=shared_bytes)
+
+
+def _check(name: str, parameters: Sequence[tuple[str, str | None]], args: Sequence[Any]) -> None:
+    for (parameter, expected), arg in zip(parameters, args, strict=True):
+        got = None if isinstance(arg, int) else type_name(arg)
+        if got != expected:
+            msg = f"{name}: expected {parameter} to be {expected or 'a number'}, got {got}"
+            raise TypeError(msg)
+
+
+def _parameter(declared: str) -> tuple[str, str | None]:
+    words, name = re.fullmatch(r"\s*(?:const )?([\w ]+?) ?(\*? ?\w+)\s*", declared).groups()
+    return name.lstrip("* "), _DTYPES[words] if name.startswith("*") else None
+
+
+def _expanded(source: str) -> str:
+    """Text of a file with the macros that name its kernels spelt out."""
+    source = source.replace("\\\n", " ")
+    macro = re.compile(r"^#define (KERNELS\w*)\(([^)]*)\)(.*)$", re.MULTILINE)
+    macros = {name: (given.split(", "), body) for name, given, body in macro.findall(source)}
+
+    def spelt_out(call: re.Match[str]) -> str:
+        names, body = macros[call[1]]
+        values = dict(zip(names, call[2].split(", "), strict=True))
+        body = re.sub(r"\b\w+\b", lambda word: values.get(word[0], word[0]), body)
+        return body.replace("##", "")
+
+    use = re.compile(r"^(KERNELS\w*)\(([^)]*)\)$", re.MULTILINE)
+    return use.sub(spelt_out, macro.sub("", source))
 
 
 # What NumPy and CuPy have beyond the standard

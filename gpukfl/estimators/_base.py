@@ -29,6 +29,7 @@ from gpukfl.estimators._declared import (
     Whole,
 )
 from gpukfl.estimators._described import DescribedEstimator
+from gpukfl.estimators._device import on_its_device
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._validation import (
     check_finite_prediction,
@@ -114,6 +115,7 @@ class ArrayRegressor(RegressorMixin):
     }
 
     @unchanged_on_error
+    @on_its_device
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to one or many targets.
 
@@ -146,6 +148,7 @@ class ArrayRegressor(RegressorMixin):
         self._one_target = y.ndim == 1
         return Samples.of(X, as_columns(y), sample_weight, labels=False)
 
+    @on_its_device
     def predict(self, X: Any) -> Array:
         """Predict the targets.
 

@@ -17,6 +17,7 @@ from gpukfl._warnings import warn
 from gpukfl.estimators._base import finite_prediction, unchanged_on_error
 from gpukfl.estimators._calibration import Calibration, HeldOutScores
 from gpukfl.estimators._declared import Declared, Labels, Record
+from gpukfl.estimators._device import on_its_device
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._validation import validate_labels, validate_weights
 
@@ -55,6 +56,7 @@ class OneHotClassifier(ClassifierMixin):
     }
 
     @unchanged_on_error
+    @on_its_device
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to class labels.
 
@@ -110,6 +112,7 @@ class OneHotClassifier(ClassifierMixin):
             codes = Y.argmax(axis=1) if Y.shape[1] > 1 else (Y[:, 0] > 0.5).astype(np.int64)
             self.calibration_ = Calibration.of(to_host(self._of_every_class(F)), codes, weights)
 
+    @on_its_device
     def decision_function(self, X: Any) -> Array:
         """Give scores, of which the largest is predicted.
 
@@ -129,6 +132,7 @@ class OneHotClassifier(ClassifierMixin):
         scores = finite_prediction(self, X, method)
         return scores[:, 0] - self._neutral if len(self.classes_) <= 2 else scores
 
+    @on_its_device
     def predict_proba(self, X: Any) -> Array:
         """Estimate the classes' probabilities, calibrated on held-out rows.
 
@@ -145,6 +149,7 @@ class OneHotClassifier(ClassifierMixin):
         logs = self._log_proba(X, "predict_proba")
         return array_namespace(logs).exp(logs)
 
+    @on_its_device
     def predict_log_proba(self, X: Any) -> Array:
         """Estimate the logarithms of the classes' probabilities.
 
@@ -173,6 +178,7 @@ class OneHotClassifier(ClassifierMixin):
         both = [2.0 * self._neutral - scores, scores]
         return array_namespace(scores).concat(both, axis=1)
 
+    @on_its_device
     def predict(self, X: Any) -> Array:
         """Predict the labels.
 

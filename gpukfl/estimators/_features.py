@@ -13,6 +13,7 @@ from gpukfl._array import Array, array_namespace, beside, like, to_host
 from gpukfl._rows import Rows
 from gpukfl.estimators._declared import FLOAT, Declared, Items, Number, Numbers, Whole
 from gpukfl.estimators._described import DescribedMethod, coordinate
+from gpukfl.estimators._device import on_its_device
 from gpukfl.estimators._validation import check_finite_prediction, validate_samples
 from gpukfl.inspection import Curves, Names, direction_name, effective_rank, leading_directions
 
@@ -42,6 +43,7 @@ class LinearFeatures(DescribedMethod, TransformerMixin):
         self.components_ = beside(directions, self.feature_matrix_)
         self.n_effective_features_ = len(directions)
 
+    @on_its_device
     def transform(self, X: Any) -> Array:
         """Project on the learned directions.
 

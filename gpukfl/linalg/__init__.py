@@ -23,9 +23,12 @@ from gpukfl.linalg._distances import distances, sign_sums, squared_distances
 from gpukfl.linalg._factor import (
     CholeskyFactor,
     add_to_diagonal,
+    eigh,
+    eigvalsh,
     map_singular_values,
     mean_diagonal,
     orthonormal_range,
+    svd,
 )
 from gpukfl.linalg._hermite import hermite_table
 from gpukfl.linalg._ridge_sums import (
@@ -52,6 +55,8 @@ __all__ = [
     "difference_sums",
     "distances",
     "each_block",
+    "eigh",
+    "eigvalsh",
     "erf",
     "factored_difference_sums",
     "factored_square_sums",
@@ -68,4 +73,5 @@ __all__ = [
     "sign_sums",
     "sort_rows",
     "squared_distances",
+    "svd",
 ]

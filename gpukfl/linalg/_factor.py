@@ -1,9 +1,14 @@
-"""Factorisations: Cholesky that raises everywhere, singular values of a thin matrix."""
+"""Factorisations that fail alike everywhere: Cholesky, eigenvalues, singular values, QR.
+
+Where a matrix cannot be factored some libraries raise errors of their own, some give NaN, and CuPy
+gives rubbish unless it is told to look. Here all raise `numpy.linalg.LinAlgError`, and errors of
+the device pass as they are.
+"""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,17 +32,11 @@ class CholeskyFactor:
             If `A` is not positive definite in its precision, whatever its library.
         """
         xp = array_namespace(A)
-        try:
-            with _raising(A):
-                L = _in_place(A) if overwrite and is_host(A) else xp.linalg.cholesky(A)
-        except RuntimeError as error:  # torch has a class of its own
-            if type(error).__name__ == "OutOfMemoryError":
-                raise
-            raise np.linalg.LinAlgError(str(error)) from error
-        # Some libraries factor NaN without complaint; it reaches the last entry from anywhere
-        if not bool(xp.isfinite(L[-1, -1])):
-            msg = "Matrix is not positive definite: it is not finite"
-            raise np.linalg.LinAlgError(msg)
+        with _failing_alike(A):
+            L = _in_place(A) if overwrite and is_host(A) else xp.linalg.cholesky(A)
+        # Some libraries factor NaN without complaint; from anywhere it reaches the diagonal
+        diagonal = xp.linalg.diagonal(L)
+        _check_finite(diagonal, "Matrix is not positive definite: it is not finite")
         return cls(L)
 
     def solve(self, b: Array, /) -> Array:
@@ -75,13 +74,63 @@ def _in_place(A: np.ndarray, /) -> np.ndarray:
     return cholesky(A.T, lower=False, overwrite_a=True, check_finite=False).T
 
 
-def _raising(A: Array, /) -> contextlib.AbstractContextManager:
-    """Make CuPy raise where it would silently return rubbish."""
+@contextlib.contextmanager
+def _failing_alike(A: Array, /) -> Iterator[None]:
+    """Let every library say by NumPy's error that `A` cannot be factored, and CuPy say it at all.
+
+    Errors of the device are RuntimeErrors too, and stay what they are.
+    """
     if is_cupy(A):
         import cupyx
 
-        return cupyx.errstate(linalg="raise")
-    return contextlib.nullcontext()
+        with cupyx.errstate(linalg="raise"):
+            yield
+    elif is_torch(A):
+        import torch
+
+        try:
+            yield
+        except torch.linalg.LinAlgError as error:
+            raise np.linalg.LinAlgError(str(error)) from error
+    else:
+        yield
+
+
+def _check_finite(x: Array, complaint: str, /) -> None:
+    """Raise LinAlgError where `x` holds NaN or infinity. Waits for the device."""
+    xp = array_namespace(x)
+    if not bool(xp.all(xp.isfinite(x))):
+        raise np.linalg.LinAlgError(complaint)
+
+
+def eigh(A: Array, /) -> tuple[Array, Array]:
+    """Eigenvalues (n,), ascending, and eigenvectors (n, n) of a symmetric `A`; O(n³).
+
+    Raises
+    ------
+    numpy.linalg.LinAlgError
+        If they are not found, or `A` is not finite. Waits for the device.
+    """
+    _check_finite(A, "Eigenvalues were not found: the matrix is not finite")
+    with _failing_alike(A):
+        s, Q = array_namespace(A).linalg.eigh(A)
+    return s, Q
+
+
+def eigvalsh(A: Array, /) -> Array:
+    """Eigenvalues (n,) of a symmetric `A`, ascending; O(n³). Raises as `eigh` does."""
+    _check_finite(A, "Eigenvalues were not found: the matrix is not finite")
+    with _failing_alike(A):
+        return array_namespace(A).linalg.eigvalsh(A)
+
+
+def svd(A: Array, /) -> tuple[Array, Array, Array]:
+    """Thin singular value decomposition U, s, V' of `A`, s descending. Raises as `eigh` does."""
+    # First, because LAPACK may search for them in infinite numbers for ever
+    _check_finite(A, "Singular values were not found: the matrix is not finite")
+    with _failing_alike(A):
+        U, s, Vt = array_namespace(A).linalg.svd(A, full_matrices=False)
+    return U, s, Vt
 
 
 def _solve_triangular(L: Array, b: Array, /, *, transposed: bool) -> Array:
@@ -107,21 +156,20 @@ def map_singular_values(W: Array, shrink: Callable[[Array], Array], /) -> tuple[
     side at most half of the other: by the Gram matrix of that side, in float64 so that the
     squared condition does not show in float32. O(d m min(d, m)).
     """
-    xp = array_namespace(W)
     d, m = W.shape
     if m < d:
         mapped, s = map_singular_values(W.T, shrink)
         return mapped.T, s
     if m >= 2 * d:
         return _map_by_gram(W, shrink)
-    U, s, Vt = xp.linalg.svd(W, full_matrices=False)
+    U, s, Vt = svd(W)
     return (U * shrink(s)[None, :]) @ Vt, s
 
 
 def _map_by_gram(W: Array, shrink: Callable[[Array], Array], /) -> tuple[Array, Array]:
     xp = array_namespace(W)
     W64 = xp.astype(W, xp.float64)
-    squares, U = xp.linalg.eigh(W64 @ W64.T)
+    squares, U = eigh(W64 @ W64.T)
     s = xp.sqrt(xp.clip(xp.flip(squares), min=0.0))
     U = xp.flip(U, axis=1)
     zero = s <= 0
@@ -131,6 +179,8 @@ def _map_by_gram(W: Array, shrink: Callable[[Array], Array], /) -> tuple[Array, 
 
 
 def orthonormal_range(Y: Array, /) -> Array:
-    """Orthonormal basis of the columns of a tall `Y` (n, r)."""
-    Q, _ = array_namespace(Y).linalg.qr(Y, mode="reduced")
+    """Orthonormal basis of the columns of a tall `Y` (n, r). Raises as `eigh` does."""
+    _check_finite(Y, "A basis was not found: the matrix is not finite")
+    with _failing_alike(Y):
+        Q, _ = array_namespace(Y).linalg.qr(Y, mode="reduced")
     return Q

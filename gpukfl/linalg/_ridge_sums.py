@@ -21,6 +21,9 @@ from gpukfl._array import (
 )
 from gpukfl._memory import block_size, for_blocks
 
+# Of one projection: values, C, steps, u, u at the samples, about eight arrays of doubles
+_BYTES = 64
+
 
 @dataclass(frozen=True, eq=False)
 class SortedRows:
@@ -35,6 +38,11 @@ class SortedRows:
         """Number of rows, and their length."""
         m, n = self.values.shape
         return m, n
+
+    def part(self, start: int, stop: int, /) -> SortedRows:
+        """Rows from start to stop."""
+        rank = None if self.rank is None else self.rank[start:stop, :]
+        return SortedRows(self.values[start:stop, :], self.order[start:stop, :], rank)
 
 
 def sort_rows(A: Array, /) -> SortedRows:
@@ -90,12 +98,10 @@ def _ridge_sums(rows: SortedRows, V: Array, /) -> Array:
 
         def body(start: int, stop: int, c: int = c) -> None:
             nonlocal total
-            block = SortedRows(rows.values[start:stop, :], rows.order[start:stop, :], None)
-            u = _curves(block, V[:, c])
+            u = _curves(rows.part(start, stop), V[:, c])
             total = total + xp.sum(xp.take_along_axis(u, rank[start:stop, :], axis=1), axis=0)
 
-        # values, C, steps, u, u at the samples: about eight arrays of 8 bytes a row element
-        for_blocks(m, block_size(V, bytes_each=64 * n, elements_each=n, at_most=m), body)
+        for_blocks(m, block_size(V, bytes_each=_BYTES * n, elements_each=n, at_most=m), body)
         columns.append(total)
     return xp.stack(columns, axis=1)
 
@@ -117,8 +123,16 @@ def ridge_curves(rows: SortedRows, V: Array, /) -> Array:
         from gpukfl._accel import cpu
 
         return cpu.ridge_curves(*hosts(rows.values, rows.order, V))
-    xp = array_namespace(V)
-    return xp.stack([_curves(rows, V[:, c]) for c in range(V.shape[1])], axis=2)
+    (m, n), t = rows.shape, V.shape[1]
+    out = array_namespace(V).empty((m, n, t), **double_like(V))
+
+    def body(start: int, stop: int) -> None:
+        block = rows.part(start, stop)
+        for c in range(t):
+            out[start:stop, :, c] = _curves(block, V[:, c])
+
+    for_blocks(m, block_size(V, bytes_each=_BYTES * n, elements_each=n, at_most=m), body)
+    return out
 
 
 def sign_products(rows: SortedRows, Z: Array, /) -> Array:

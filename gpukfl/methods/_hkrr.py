@@ -11,7 +11,7 @@ from gpukfl._array import Array, array_namespace, beside, to_host
 from gpukfl._results import History, Status
 from gpukfl._rows import Rows
 from gpukfl.kernels import Kernel
-from gpukfl.linalg import map_singular_values
+from gpukfl.linalg import map_singular_values, svd
 from gpukfl.methods._nystrom import (
     NystromFactor,
     NystromSystem,
@@ -253,7 +253,7 @@ class _Ball:
     def reduced(self, C: Array, /) -> tuple[float, Array]:
         value, slope = self.objective.reduced(self.inside(C))
         xp = array_namespace(C)
-        U, s, Vt = xp.linalg.svd(C, full_matrices=False)
+        U, s, Vt = svd(C)
         norm = float(s[0])
         if norm <= self.radius:
             return value, slope

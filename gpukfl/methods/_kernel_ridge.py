@@ -16,7 +16,7 @@ import numpy as np
 
 from gpukfl._array import Array, array_namespace, epsilon, index_like, sample_norm
 from gpukfl._results import Solution
-from gpukfl.linalg import CholeskyFactor, add_to_diagonal, mean_diagonal
+from gpukfl.linalg import CholeskyFactor, add_to_diagonal, eigh, mean_diagonal
 from gpukfl.methods._nystrom import NystromSystem
 from gpukfl.methods._ridge_path import Fold, RidgePath
 from gpukfl.operators import KernelMatrix
@@ -89,7 +89,7 @@ class DenseSystem:
         is left out with all of its weight.
         """
         xp = array_namespace(self.K)
-        s, Q = xp.linalg.eigh(self.K)
+        s, Q = eigh(self.K)
         s = xp.clip(s, min=0.0)
         turned, squares = Q.T @ self.Y, Q * Q
         scores = []
@@ -108,7 +108,7 @@ class DenseSystem:
         for fold in folds:
             inside, outside = (xp.asarray(index, **index_like(self.K)) for index in fold)
             K = xp.take(self.K, inside, axis=1)
-            s, Q = xp.linalg.eigh(xp.take(K, inside, axis=0))
+            s, Q = eigh(xp.take(K, inside, axis=0))
             s, turned = xp.clip(s, min=0.0), Q.T @ xp.take(self.Y, inside, axis=0)
             T, target = xp.take(K, outside, axis=0) @ Q, xp.take(self.Y, outside, axis=0)
             weight = float(sample_norm(xp.take(roots, inside, axis=0))[0]) ** 2
@@ -150,7 +150,7 @@ def nystrom_preconditioner(
     xp = array_namespace(operator.Z)
     factor = system.factor(ridge)
     inner, _ = system.whitened(factor)
-    squares, V = xp.linalg.eigh(inner)
+    squares, V = eigh(inner)
     squares, V = xp.flip(squares), xp.flip(V, axis=1)
     floor = max(float(squares[0]), 1e-300) * squares.shape[0] * epsilon(operator.Z)
     back = factor.L.solve_upper(V) / xp.sqrt(xp.clip(squares, min=floor))[None, :]

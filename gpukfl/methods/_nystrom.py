@@ -18,7 +18,7 @@ import numpy as np
 
 from gpukfl._array import Array, array_namespace, epsilon, index_like, sample_dot
 from gpukfl._results import Solution
-from gpukfl.linalg import CholeskyFactor, add_to_diagonal, mean_diagonal
+from gpukfl.linalg import CholeskyFactor, add_to_diagonal, eigh, eigvalsh, mean_diagonal
 from gpukfl.methods._ridge_path import Fold, RidgePath
 from gpukfl.operators import KernelOperator
 from gpukfl.solvers import ConjugateGradient
@@ -66,10 +66,9 @@ class NystromFactor:
     @property
     def smallest_eigenvalue(self) -> float:
         """Smallest eigenvalue of K_qq, with the jitter taken off: Theorem 4's condition."""
-        xp = array_namespace(self.L.L)
         factored = self.L.L @ self.L.L.T
         scale = mean_diagonal(factored) / (1.0 + self.jitter)
-        return float(xp.linalg.eigvalsh(factored)[0]) - self.jitter * scale
+        return float(eigvalsh(factored)[0]) - self.jitter * scale
 
 
 def jittered(core: Array, share: float, /) -> Array:
@@ -129,7 +128,7 @@ class NystromSystem:
         try:
             beta = CholeskyFactor.of(add_to_diagonal(inner, shift)).solve(right)
         except np.linalg.LinAlgError:
-            s, Q = xp.linalg.eigh(inner)
+            s, Q = eigh(inner)
             # Rounding is at least as large as what it has made negative
             noise = max(-2.0 * float(s[0]), float(s[-1]) * inner.shape[0] * epsilon(inner))
             s = xp.clip(s, min=noise)
@@ -145,7 +144,7 @@ class NystromSystem:
         """
         inner, right = self.whitened(self.factor(min(ridges)))
         xp = array_namespace(inner)
-        s, Q = xp.linalg.eigh(inner)
+        s, Q = eigh(inner)
         s = xp.clip(s, min=0.0)
         c2 = xp.sum((Q.T @ right) ** 2, axis=1)
         total, n = float(xp.sum(self.squares)), self.operator.shape[0]
@@ -169,7 +168,7 @@ class NystromSystem:
         factor = self.factor(min(ridges))
         inner, right = self.whitened(factor)
         xp = array_namespace(inner)
-        s, Q = xp.linalg.eigh(inner)
+        s, Q = eigh(inner)
         s = xp.clip(s, min=0.0)
         shrunk = xp.stack([1.0 / (s + self.weight * ridge) for ridge in ridges], axis=1)
         turned = Q.T @ right
@@ -234,7 +233,7 @@ class NystromSystem:
         factor = self.factor(min(ridges)) if factor is None else factor
         inner, right = self.whitened(factor)
         xp = array_namespace(inner)
-        s, Q = xp.linalg.eigh(inner)
+        s, Q = eigh(inner)
         T = xp.astype(operator.dense(), xp.float64) @ factor.L.solve_upper(Q)
         s, turned, errors = xp.clip(s, min=0.0), Q.T @ right, []
         for ridge in ridges:

@@ -41,6 +41,7 @@ from gpukfl.linalg import (
     add_to_diagonal,
     difference_sums,
     distances,
+    eigh,
     factored_difference_sums,
     factored_square_sums,
     squared_distances,
@@ -352,6 +353,6 @@ def _whitener(K: Array, centers: Array, given: Array, /) -> Array:
     """
     xp = array_namespace(K)
     floor = max(K.shape[1] * epsilon(given), _RANK_FLOOR)
-    s, U = xp.linalg.eigh(xp.take(K, centers, axis=0))
+    s, U = eigh(xp.take(K, centers, axis=0))
     kept = int(xp.sum(xp.astype(s > floor * xp.max(s), xp.int64)))
     return U[:, -kept:] / xp.sqrt(s[-kept:])[None, :]

@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpukfl._array import Array, array_namespace, double_like, hosts, index_like, is_host
+from gpukfl._memory import block_size, for_blocks
 from gpukfl.linalg import interpolate_knots
+
+_BYTES = 160  # that thinning takes at once for each knot
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,21 +35,49 @@ class ShapeFunctions:
     def thinned(cls, knots: Array, values: Array, tolerance: float, /) -> ShapeFunctions:
         """Keep enough of the knots (m, n) for an error of at most `tolerance` everywhere.
 
-        Values are (m, n, t). O(m n log n).
+        Values are (m, n, t). O(m n log n), some functions at a time.
         """
-        kept = keep_knots(knots, values, tolerance)
+        (m, n), t = knots.shape, values.shape[2]
+        parts: list[ShapeFunctions] = []
+
+        def body(start: int, stop: int) -> None:
+            block = knots[start:stop, :], values[start:stop, ...]
+            kept = keep_knots(*block, tolerance)
+            parts.append(cls(*_only(*block, kept)))
+
+        each = {"bytes_each": _BYTES * n, "elements_each": n * t}
+        for_blocks(m, block_size(knots, **each, at_most=m), body)
+        q = max(part.knots.shape[1] for part in parts)
         xp = array_namespace(knots)
-        counts = xp.sum(xp.astype(kept, index_like(knots)["dtype"]), axis=1)
-        q, n = int(xp.max(counts)), knots.shape[1]
-        dropped_last = xp.argsort(xp.astype(~kept, xp.int8), axis=1, stable=True)[:, :q]
-        slots = xp.arange(q, **index_like(knots))
-        index = xp.where(
-            slots[None, :] < counts[:, None], dropped_last, xp.full_like(dropped_last, n - 1)
+        return cls(
+            xp.concat([_repeating_last(part.knots, q) for part in parts], axis=0),
+            xp.concat([_repeating_last(part.values, q) for part in parts], axis=0),
         )
-        by_target = [
-            xp.take_along_axis(values[..., c], index, axis=1) for c in range(values.shape[2])
-        ]
-        return cls(xp.take_along_axis(knots, index, axis=1), xp.stack(by_target, axis=2))
+
+
+def _only(knots: Array, values: Array, kept: Array, /) -> tuple[Array, Array]:
+    """Knots and values that are kept, the last one repeated where others have more."""
+    xp = array_namespace(knots)
+    counts = xp.sum(xp.astype(kept, index_like(knots)["dtype"]), axis=1)
+    q, n = int(xp.max(counts)), knots.shape[1]
+    dropped_last = xp.argsort(xp.astype(~kept, xp.int8), axis=1, stable=True)[:, :q]
+    slots = xp.arange(q, **index_like(knots))
+    index = xp.where(
+        slots[None, :] < counts[:, None], dropped_last, xp.full_like(dropped_last, n - 1)
+    )
+    by_target = [xp.take_along_axis(values[..., c], index, axis=1) for c in range(values.shape[2])]
+    return xp.take_along_axis(knots, index, axis=1), xp.stack(by_target, axis=2)
+
+
+def _repeating_last(x: Array, q: int, /) -> Array:
+    """Lengthen the second axis to q by its last entry."""
+    xp = array_namespace(x)
+    there = x.shape[1]
+    if there == q:
+        return x
+    slots = xp.arange(q, **index_like(x))
+    last = xp.full_like(slots, there - 1)
+    return xp.take(x, xp.where(slots < there, slots, last), axis=1)
 
 
 def keep_knots(knots: Array, values: Array, tolerance: float, /) -> Array:

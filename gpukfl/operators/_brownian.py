@@ -93,13 +93,8 @@ class BrownianKernel(ParticleKernel):
         parts = []
 
         def body(start: int, stop: int) -> None:
-            rank = self.sorted.rank
-            block = SortedRows(
-                self.sorted.values[start:stop, :],
-                self.sorted.order[start:stop, :],
-                None if rank is None else rank[start:stop, :],
-            )
-            parts.append(sample_sums(sign_products(block, alpha), self.X))
+            products = sign_products(self.sorted.part(start, stop), alpha)
+            parts.append(sample_sums(products, self.X))
 
         for_blocks(m, block_size(alpha, bytes_each=32 * n, elements_each=n, at_most=m), body)
         total = xp.concat(parts, axis=0) / (-1.0 * m)

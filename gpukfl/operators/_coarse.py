@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from gpukfl._array import Array, array_namespace, device_of, like
+from gpukfl._array import Array, array_namespace, device_of, double_like, like
+from gpukfl._memory import MAX_ELEMENTS
 from gpukfl._rows import Rows
 from gpukfl.linalg import CholeskyFactor, Positions, bin_sums, interpolate_bins, pair_sums
 from gpukfl.operators._centered import center
@@ -37,7 +39,7 @@ class CoarseInverse:
     cells, of order :math:`n h / m q` with cells of width h.
     """
 
-    at: Positions  # among the knots: (m, n)
+    at: list[Positions]  # among the knots: (m, n), in parts that CuPy computes with
     factor: CholeskyFactor  # of mu G^-1 + B'B, order m q
     shift: float  # mu
     root_weights: Array | None  # (n, 1)
@@ -67,7 +69,7 @@ class CoarseInverse:
         width = xp.where(width > 0, width, xp.ones_like(width))
         at = _positions(rows, W, ends[0], width, q + 1)
         weights = None if root_weights is None else root_weights**2
-        sums = xp.reshape(pair_sums(at, weights), (m, q + 1, m, q + 1))
+        sums = xp.reshape(_pair_sums(at, weights), (m, q + 1, m, q + 1))
         # The shares of a sample among the knots of any particle sum to one
         margins = xp.reshape(xp.sum(sums[0, :, :, 1:], axis=0), (m * q, 1))
         total = float(n) if weights is None else float(xp.sum(weights, dtype=xp.float64))
@@ -80,26 +82,53 @@ class CoarseInverse:
         xp = array_namespace(r)
         s = self.root_weights
         r0 = center(r, s)
-        m, q, t = self.at.codes.shape[0], self.at.n_knots - 1, r.shape[1]
-        sums = bin_sums(self.at, r0 if s is None else s * r0)
+        m, q, t = self.at[0].codes.shape[0], self.at[0].n_knots - 1, r.shape[1]
+        spread = r0 if s is None else s * r0
+        sums = xp.zeros((m, q + 1, t), **double_like(r))
+        for start, stop, part in _numbered(self.at):
+            sums = sums + bin_sums(part, spread[start:stop, :])
         solved = self.factor.solve(xp.reshape(sums[:, 1:, :], (m * q, t)))
         levels = xp.reshape(solved, (m, q, t))
         levels = xp.concat([xp.zeros_like(levels[:, :1, :]), levels], axis=1)
-        inside = interpolate_bins(self.at, levels)
+        inside = xp.concat([interpolate_bins(part, levels) for part in self.at], axis=0)
         if s is not None:
             inside = s * inside
         inside = center(xp.astype(inside, r.dtype), s)
         return (r - inside) / self.shift
 
 
-def _positions(rows: Rows, W: Array, low: Array, width: Array, n_knots: int) -> Positions:
-    """Place every projection among the knots."""
-    parts = [
-        Positions.of(W.T @ X.T, low, width, n_knots, shift=_SHARE_BITS)
-        for _, _, X in rows.blocks(W.shape[1])
-    ]
-    codes = array_namespace(W).concat([part.codes for part in parts], axis=1)
-    return Positions(codes, _SHARE_BITS, n_knots)
+def _positions(rows: Rows, W: Array, low: Array, width: Array, n_knots: int) -> list[Positions]:
+    """Place every projection among the knots, in as few arrays as CuPy computes with."""
+    xp, at_most = array_namespace(W), max(MAX_ELEMENTS // W.shape[1], 1)
+    groups: list[list[Array]] = []
+    room = 0
+    for _, _, X in rows.blocks(W.shape[1]):
+        codes = Positions.of(W.T @ X.T, low, width, n_knots, shift=_SHARE_BITS).codes
+        if codes.shape[1] > room:
+            groups.append([])
+            room = at_most
+        groups[-1].append(codes)
+        room -= codes.shape[1]
+    return [Positions(xp.concat(group, axis=1), _SHARE_BITS, n_knots) for group in groups]
+
+
+def _numbered(parts: Sequence[Positions]) -> Iterator[tuple[int, int, Positions]]:
+    """Give each part of the samples with its start and stop."""
+    start = 0
+    for part in parts:
+        stop = start + part.codes.shape[1]
+        yield start, stop, part
+        start = stop
+
+
+def _pair_sums(parts: Sequence[Positions], weights: Array | None) -> Array:
+    """Sum `pair_sums` over the parts."""
+    total: Array | None = None
+    for start, stop, part in _numbered(parts):
+        sums = pair_sums(part, None if weights is None else weights[start:stop, :])
+        total = sums if total is None else total + sums
+    assert total is not None
+    return total
 
 
 def _add_precision(gram: Array, scale: Array, q: int, /) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpukfl._array import Array, array_namespace, beside, epsilon
-from gpukfl.linalg import CholeskyFactor, orthonormal_range
+from gpukfl.linalg import CholeskyFactor, eigh, orthonormal_range
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +64,7 @@ class NystromPreconditioner:
         sketch = sketch + jitter * test
         core = test.T @ sketch
         B = CholeskyFactor.of((core + core.T) / 2).solve_lower(sketch.T)  # (rank, n)
-        squares, V = xp.linalg.eigh(B @ B.T)
+        squares, V = eigh(B @ B.T)
         squares, V = xp.flip(squares), xp.flip(V, axis=1)
         roots = xp.sqrt(xp.clip(squares, min=jitter))
         U = B.T @ (V / roots[None, :])

@@ -118,6 +118,15 @@ def test_sign_products(emulated, case):
     assert_close(actual, _sign_products(rows, Z), dtype=Z.dtype.name)
 
 
+def test_arrays_of_another_dtype_are_refused(emulated):
+    A, V, _ = make(((37, 4, 1), "random", ("float64", "float32")))
+    values, order, rank = cuda.sort_rows(A)
+    with pytest.raises(TypeError, match="expected rank to be int32, got int64"):
+        cuda.ridge_sums(values, order, rank.astype(np.int64), V)
+    with pytest.raises(TypeError, match="expected order to be int32, got int64"):
+        cuda.sign_products(values, order.astype(np.int64), rank, V)
+
+
 def test_sorted_sums_are_the_pairwise_sums(emulated):
     A, V, _ = make(((37, 4, 3), "tied", ("float64", "float64")))
     rows = cuda.sort_rows(A)

@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 from array_api_compat import array_namespace
 
-from gpukfl.linalg import CholeskyFactor, map_singular_values, orthonormal_range
+from gpukfl.linalg import (
+    CholeskyFactor,
+    eigh,
+    eigvalsh,
+    map_singular_values,
+    orthonormal_range,
+    svd,
+)
 
 
 def positive_definite(rng, n):
@@ -35,14 +42,54 @@ def test_cholesky_raises_linalgerror_everywhere(on, A):
         CholeskyFactor.of(on.put(A))
 
 
-def test_running_out_of_memory_is_not_taken_for_indefinite(monkeypatch, torch):
+FACTORISATIONS = [
+    pytest.param(CholeskyFactor.of, "cholesky", id="cholesky"),
+    pytest.param(eigh, "eigh", id="eigh"),
+    pytest.param(eigvalsh, "eigvalsh", id="eigvalsh"),
+    pytest.param(svd, "svd", id="svd"),
+    pytest.param(orthonormal_range, "qr", id="qr"),
+]
+factorisations = pytest.mark.parametrize(("factor", "name"), FACTORISATIONS)
 
-    def cholesky(A):
-        raise torch.OutOfMemoryError
 
-    monkeypatch.setattr(array_namespace(torch.eye(2)).linalg, "cholesky", cholesky)
-    with pytest.raises(torch.OutOfMemoryError):
-        CholeskyFactor.of(torch.eye(2))
+@factorisations
+@pytest.mark.parametrize("bad", [np.nan, np.inf], ids=str)
+@pytest.mark.parametrize("where", [0, 2])
+def test_what_is_not_finite_raises_linalgerror_everywhere(on, factor, name, bad, where):
+    A = np.diag([3.0, 2.0, 1.0])
+    A[where, where] = bad
+    with pytest.raises(np.linalg.LinAlgError):
+        factor(on.put(A))
+
+
+@factorisations
+@pytest.mark.parametrize("error", ["OutOfMemoryError", "RuntimeError"])
+def test_errors_of_a_device_are_not_taken_for_those_of_a_matrix(
+    monkeypatch, torch, factor, name, error
+):
+    error = {"OutOfMemoryError": torch.OutOfMemoryError, "RuntimeError": RuntimeError}[error]
+
+    def fails(*_args, **_options):
+        raise error(msg)
+
+    msg = "an illegal memory access was encountered"
+
+    monkeypatch.setattr(array_namespace(torch.eye(2)).linalg, name, fails)
+    with pytest.raises(error, match="illegal memory access"):
+        factor(torch.eye(2))
+
+
+def test_eigenvalues_and_singular_values(on, rng):
+    A = on.rounded(positive_definite(rng, 6))
+    s, Q = eigh(on.put(A))
+    expected = np.linalg.eigvalsh(A)
+    on.assert_close(s, expected, ulps=100)
+    on.assert_close(eigvalsh(on.put(A)), expected, ulps=100)
+    on.assert_close((Q * s[None, :]) @ Q.T, A, ulps=100)
+    W = on.rounded(rng.standard_normal((5, 3)))
+    U, s, Vt = svd(on.put(W))
+    on.assert_close(s, np.linalg.svd(W, compute_uv=False), ulps=100)
+    on.assert_close((U * s[None, :]) @ Vt, W, ulps=100)
 
 
 SHAPES = [(1, 1), (3, 7), (7, 3), (5, 5), (1, 6), (6, 1), (3, 12), (12, 3), (2, 40)]
@@ -69,9 +116,11 @@ def test_singular_values_are_mapped(on, rng):
         mapped, values = map_singular_values(on.put(W), soft)
         on.assert_close(mapped, expected, ulps=100, scale=s[0])
         assert np.all(np.diff(on.host(values)) <= 0)
-        # A float64 Gram matrix knows its small singular values to half of the digits
+        # A float64 Gram matrix, of sums as long as the rows, knows the squares of its singular
+        # values to so many digits of the largest: the small ones to half of them
         by_gram = max(W.shape) >= 2 * min(W.shape)
-        ulps = max(100, np.finfo(np.float64).eps ** 0.5 / on.eps if by_gram else 0)
+        rounding = max(W.shape) * np.finfo(np.float64).eps
+        ulps = max(100, rounding**0.5 / on.eps if by_gram else 0)
         on.assert_close(values, s, ulps=ulps, scale=s[0])
 
 

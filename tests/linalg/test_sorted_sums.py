@@ -86,6 +86,15 @@ def test_ridge_curves_are_the_terms_of_the_sums(on, rng, kind):
         assert np.all(curves[:, 0, :] == 0.0)
 
 
+def test_ridge_curves_do_not_depend_on_the_memory(on, rng):
+    A, V = on.rounded(rng.standard_normal((5, 40))), oracles.zero_sum(rng, 40, 2)
+    rows = sort_rows(on.put(A))
+    whole = ridge_curves(rows, on.put(V))
+    with gpukfl.memory_budget(2 * 64 * 40):
+        by_parts = ridge_curves(rows, on.put(V))
+    on.assert_close(by_parts, on.host(whole), ulps=0, dtype="float64")
+
+
 @kinds
 def test_sign_products_equal_the_dense_sum(on, rng, kind):
     for A, Z in cases(on, rng, kind):
@@ -99,8 +108,9 @@ def test_sign_products_of_equal_projections_are_exactly_zero(on, rng):
         Z = on.put(rng.standard_normal((n, 2)))
         rows = sort_rows(on.put(np.full((1, n), 0.3)))
         order = rng.permutation(n)[None, :]  # an unstable sort may give any
-        rank = None if rows.rank is None else on.put(np.argsort(order), "int64")
-        shuffled = SortedRows(rows.values, on.put(order, str(on.host(rows.order).dtype)), rank)
+        integers = str(on.host(rows.order).dtype)
+        rank = None if rows.rank is None else on.put(np.argsort(order), integers)
+        shuffled = SortedRows(rows.values, on.put(order, integers), rank)
         for equal in (rows, shuffled):
             on.assert_close(sign_products(equal, Z), np.zeros((1, n)), ulps=0)
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import gpukfl
 from gpukfl._rows import Rows
 from gpukfl.methods import ShapeFunctions
 from gpukfl.methods import _shapes as generic
@@ -54,6 +55,17 @@ def test_a_straight_line_keeps_its_ends_and_a_bend_its_bend(on):
     bend = np.abs(knots - 0.5)[:, :, None]
     thin = ShapeFunctions.thinned(on.put(knots), on.put(bend, "float64"), 1e-6)
     on.assert_close(thin.knots, [[0.0, 0.5, 1.0]], ulps=0)
+
+
+@kinds
+def test_functions_are_thinned_some_at_a_time_as_all_at_once(on, rng, kind):
+    knots, values = (on.put(x) for x in curves(rng, kind, 5, 60))
+    values = on.put(on.host(values), "float64")
+    whole = ShapeFunctions.thinned(knots, values, 1e-3)
+    with gpukfl.memory_budget(2 * generic._BYTES * 60):
+        by_parts = ShapeFunctions.thinned(knots, values, 1e-3)
+    on.assert_close(by_parts.knots, on.host(whole.knots), ulps=0)
+    on.assert_close(by_parts.values, on.host(whole.values), ulps=0, dtype="float64")
 
 
 def test_functions_with_fewer_knots_repeat_their_last(on):

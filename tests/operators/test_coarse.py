@@ -32,9 +32,10 @@ def dense_inverse(on, inverse, p, *, weighted=False, shift=SHIFT, outside=0):
     """Inverse of the centred, weighted kernel between the knots, plus the shift."""
     s = p.s if weighted else np.ones_like(p.s)
     A = np.sort(p.W.T @ p.X.T, axis=1)
-    q = inverse.at.n_knots - 1
+    q = inverse.at[0].n_knots - 1
     width = (A[:, -1 - outside] - A[:, outside]) / q
-    B = oracles.interpolation(on.host(inverse.at.codes), inverse.at.shift, q + 1)
+    codes = np.concatenate([on.host(part.codes) for part in inverse.at], axis=1)
+    B = oracles.interpolation(codes, inverse.at[0].shift, q + 1)
     knots = np.abs(oracles.gaps(np.arange(q + 1.0)[None, :]))
     K = -0.5 * np.mean(width[:, None, None] * (B @ knots @ B.swapaxes(1, 2)), axis=0)
     K = oracles.centered(oracles.centered(s * K * s.T, s).T, s)
@@ -51,9 +52,32 @@ def test_inverse_is_that_of_the_kernel_between_knots(on, rng, cells, weighted, b
     on.assert_close(inverse(on.put(r)), expected, ulps=1000)
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+def test_parts_that_a_library_can_hold_do_as_one(on, rng, cells, monkeypatch, weighted):
+    p = Problem.draw(on, rng, n=300, m=2)
+    r = on.put(rng.standard_normal((300, 2)))
+    whole = on.host(build(on, p, weighted=weighted)(r))
+    monkeypatch.setattr(_coarse, "MAX_ELEMENTS", 240)
+    monkeypatch.setattr(Rows, "blocks", in_blocks_of(40))
+    inverse = build(on, p, weighted=weighted)
+    assert [tuple(part.codes.shape) for part in inverse.at] == [(2, 120), (2, 120), (2, 60)]
+    on.assert_close(inverse(r), whole, ulps=1000)
+
+
+def in_blocks_of(size):
+    """Give rows by blocks of so many, however much memory there is."""
+
+    def blocks(self, _width=0, /):
+        for start in range(0, self.shape[0], size):
+            stop = min(start + size, self.shape[0])
+            yield start, stop, self.block(start, stop)
+
+    return blocks
+
+
 def test_positions_are_projections_in_parts_of_a_cell(on, rng, cells):
     p = Problem.draw(on, rng, n=300, m=2)
-    at = build(on, p).at
+    (at,) = build(on, p).at
     assert at.n_knots == 41
     A = p.W.T @ p.X.T
     low, high = np.min(A, axis=1, keepdims=True), np.max(A, axis=1, keepdims=True)
@@ -70,7 +94,7 @@ def test_knots_leave_out_the_farthest_projections(on_double, rng, cells, monkeyp
     p = Problem.draw(on, rng, n=1000, m=2)
     p.X[0] *= 1e6
     inverse = build(on, p)
-    assert np.mean(on.host(inverse.at.codes) % (40 * 16) == 0) < 0.01
+    assert np.mean(on.host(inverse.at[0].codes) % (40 * 16) == 0) < 0.01
     r = on.rounded(rng.standard_normal((1000, 1)))
     expected = dense_inverse(on, inverse, p, outside=3) @ r
     on.assert_close(inverse(on.put(r)), expected, ulps=1e5)

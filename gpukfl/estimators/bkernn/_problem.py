@@ -34,7 +34,9 @@ from gpukfl.solvers import ProximalGradient
 FACTOR = 3.0  # between neighbouring ridges
 _PATIENCE = 5  # iterations without a better validation score before early stopping
 _AUTO_KNOTS = 4096
-_EXACT_BYTES = 48  # per projection: two operators sorted at once, and a preconditioner
+# Per projection: two operators sorted at once, and a preconditioner; at the end one of them, and
+# the shape functions of each target
+_EXACT_BYTES, _SHAPE_BYTES = 40, 8
 _EXACT_UP_TO = 200_000_000  # projections; beyond, the binned form saves the sorts
 _SAMPLE_FROM, _SAMPLE_SHARE = 300_000, 40  # rows from which one in so many judges trials first
 _FIRST_SHARE, _FIRST_ROWS = 10, 200_000  # one in so many, at most so many, sees the first steps
@@ -172,7 +174,8 @@ class Problem(Data):
         if not isinstance(wanted, str):
             return wanted
         size = X.shape[0] * self.m
-        needed = _EXACT_BYTES * size + 8 * X.shape[0] * X.shape[1]
+        each = _EXACT_BYTES + _SHAPE_BYTES * self.Y.shape[1]
+        needed = each * size + 8 * X.shape[0] * X.shape[1]
         if needed < available_memory(self.reference) and size <= _EXACT_UP_TO:
             return None
         run.note(f"knots='auto' chose {_AUTO_KNOTS} knots a particle")

@@ -18,6 +18,7 @@ from gpukfl._array import (
     to_host,
 )
 from gpukfl.estimators._described import DescribedMethod
+from gpukfl.estimators._device import on_its_device
 from gpukfl.estimators._validation import validate_samples
 from gpukfl.estimators.selection._description import describe
 from gpukfl.inspection import Description, Names
@@ -38,6 +39,7 @@ class SelectedVariables(DescribedMethod, SelectorMixin):
         check_is_fitted(self)
         return to_host(self._support)
 
+    @on_its_device
     def transform(self, X: Any) -> Array:
         """Keep the selected columns.
 
@@ -72,6 +74,7 @@ class SelectedVariables(DescribedMethod, SelectorMixin):
         xp = array_namespace(whole)
         return xp.take(whole, xp.asarray(index, device=like(whole)["device"]), axis=1)
 
+    @on_its_device
     def inverse_transform(self, X: Any) -> Array:
         """Put the selected columns back in their places, among columns of zeros.
 

@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from gpukfl._array import Array, to_host
 from gpukfl.estimators._base import ArrayRegressor
 from gpukfl.estimators._classifier import CLASS_WEIGHT, OneHotClassifier
+from gpukfl.estimators._device import on_its_device
 from gpukfl.estimators._learner import Choice
 from gpukfl.estimators._validation import validate_labels, validate_samples, validate_targets
 from gpukfl.estimators.weighting._attributes import OF_CLASSES
@@ -145,6 +146,7 @@ class RKHSWeightingRegressor(ArrayRegressor, WeightingBase):
     True
     """
 
+    @on_its_device
     def bound(
         self, X: Any, y: Any, delta: float = 0.05, *, radius: str | float = "doubling"
     ) -> float:
@@ -244,6 +246,7 @@ class RKHSWeightingClassifier(OneHotClassifier, WeightingBase):
         """Give what estimates probabilities, as regressions on indicators do: (f + 1) / 2."""
         return 0.5 + 0.5 * super()._of_every_class(scores)
 
+    @on_its_device
     def decision_function(self, X: Any) -> Array:
         """Give scores, of which the largest is predicted.
 
@@ -259,6 +262,7 @@ class RKHSWeightingClassifier(OneHotClassifier, WeightingBase):
         """
         return super().decision_function(X)
 
+    @on_its_device
     def bound(
         self, X: Any, y: Any, delta: float = 0.05, *, radius: str | float = "doubling"
     ) -> float:
