@@ -85,7 +85,7 @@ def bkernn(backend: str, n: int) -> Row:
             optimizer=ProximalGradient("auto", ITERATIONS, 0.0),
             random_state=0,
             backend=place,
-            standardize=False,
+            scaling=None,
         ),
         backend,
         n,
