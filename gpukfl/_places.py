@@ -30,7 +30,7 @@ BACKENDS = ("auto", "numpy", "cupy", "torch")
 
 # Below this many kernel elements per product (samples x particles) the copies to the GPU and its
 # launch latency are expected to cost more than the CPU needs. Not yet measured on a GPU.
-GPU_PAYS_FROM = 1_000_000
+GPU_PAYS_FROM = 10_000_000
 
 
 @dataclass(frozen=True)
