@@ -11,6 +11,7 @@ from sklearn.exceptions import NotFittedError
 
 import gpukfl
 from gpukfl._registry import METHODS
+from gpukfl.estimators.scaling import SCALINGS
 from gpukfl.estimators.selection import Permutations
 from gpukfl.inspection import Description, plot_curves, plot_directions, plot_importances
 
@@ -176,15 +177,16 @@ def test_a_direction_is_one_curve_of_all_its_particles():
     np.testing.assert_allclose(drawn, total - total.mean(), atol=1e-12)
 
 
-@pytest.mark.parametrize("scaling", ["standard", None])
+@pytest.mark.parametrize("scaling", [*SCALINGS, None])
 def test_units_are_said_where_features_are_scaled(scaling, tmp_path):
     pytest.importorskip("matplotlib")
     estimator = gpukfl.BKerNNRegressor(8, **bkernn(max_iter=3, scaling=scaling, random_state=0))
     estimator.fit(X, Y).report(tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert ("projections are in standard deviations" in page) == (scaling is not None)
+    said = [word for word, kind in SCALINGS.items() if kind.note in page]
+    assert said == ([] if scaling is None else [scaling])
     label = plot_curves(estimator).get_xlabel()
-    assert label == "coordinate along it" + (", in standard deviations" if scaling else "")
+    assert label == "coordinate along it" + (f", in {SCALINGS[scaling].unit}" if scaling else "")
 
 
 def test_curves_add_up_to_the_prediction_along_a_direction():

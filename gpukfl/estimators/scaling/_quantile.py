@@ -68,7 +68,7 @@ class QuantileScaling(ColumnScaling):
         for j in range(d):
             table = _ranked(sample[:, j], w)
             if ends is not None:
-                table = _extended(table, *ends[:, j], rows.shape[0])
+                table = _extended(table, ends[0, j], ends[1, j], rows.shape[0])
             tables.append(_thinned(table, at_most))
         q = max(len(values) for values, _ in tables)
         padded = [[np.pad(part, (0, q - len(part)), "edge") for part in table] for table in tables]
