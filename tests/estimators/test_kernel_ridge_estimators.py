@@ -45,6 +45,7 @@ ORACLES = {
     "matern32": lambda A, B: oracles.matern32(A, B, ELL),
     "matern52": lambda A, B: oracles.matern52(A, B, ELL),
     "polynomial": lambda A, B: oracles.polynomial(A, B, ELL, 3, 1.0),
+    "power_exponential": lambda A, B: oracles.laplace(A, B, ELL),
     "rational_quadratic": lambda A, B: oracles.rational_quadratic(A, B, ELL, 1.0),
 }
 UNBOUNDED = ["linear", "polynomial", "brownian"]

@@ -15,8 +15,8 @@ _PARAMETERS = """
     kernel : str or Kernel, default="gaussian"
         The mother kernel: "brownian", "gaussian", "gaussian_mixture", "inverse_manhattan",
         "inverse_multiquadric", "laplace", "linear", "manhattan_laplace", "manhattan_mixture",
-        "matern32", "matern52", "polynomial", "rational_quadratic", or a value, such as
-        ``Gaussian() + 0.1 * Linear()``.
+        "matern32", "matern52", "polynomial", "power_exponential", "rational_quadratic", or a
+        value, such as ``Gaussian() + 0.1 * Linear()``.
     ridge : float or "auto", default="auto"
         λ while the map is learned, positive, in units of the kernel. "auto" is chosen by hold-out
         on a geometric grid. The last fit tunes it anew, on the same held-out samples.

@@ -12,8 +12,8 @@ _PARAMETERS = """
     kernel : str or Kernel, default="gaussian"
         A name ("brownian", "gaussian", "gaussian_mixture", "inverse_manhattan",
         "inverse_multiquadric", "laplace", "linear", "manhattan_laplace", "manhattan_mixture",
-        "matern32", "matern52", "polynomial", "rational_quadratic") or a value, such as
-        ``Gaussian() + 0.1 * Linear()``.
+        "matern32", "matern52", "polynomial", "power_exponential", "rational_quadratic") or a
+        value, such as ``Gaussian() + 0.1 * Linear()``.
     ridge : float or "auto", default="auto"
         λ, at least 0, in units of the kernel; it is multiplied by the number of samples. "auto"
         takes the best of a grid by leave-one-out (the kernel matrix of up to 2000 samples) or
