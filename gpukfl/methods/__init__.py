@@ -1,5 +1,14 @@
 """Published algorithms, one per file: functions on arrays, with the papers' equation numbers."""
 
+from gpukfl.methods._agop import (
+    STRUCTURES,
+    AverageGradientOuterProduct,
+    GradientFit,
+    MappedProblem,
+    MappedRidge,
+    average_gradient_outer_product,
+    fit_gradient_maps,
+)
 from gpukfl.methods._bkernn import BKerNNFit, fit_bkernn
 from gpukfl.methods._centers import SELECTIONS, choose_centers, leverage_scores
 from gpukfl.methods._feature_sums import (
@@ -18,7 +27,6 @@ from gpukfl.methods._hkrr import (
     HKRRFit,
     HyperKernelObjective,
     fit_hkrr,
-    gradient_directions,
     resized_map,
 )
 from gpukfl.methods._kernel_ridge import (
@@ -83,6 +91,8 @@ __all__ = [
     "PRUNING_RULES",
     "SELECTIONS",
     "SOLVERS",
+    "STRUCTURES",
+    "AverageGradientOuterProduct",
     "BKerNNFit",
     "Candidate",
     "DegreeLaw",
@@ -96,6 +106,7 @@ __all__ = [
     "Fold",
     "FoldSums",
     "FunctionalDescent",
+    "GradientFit",
     "HKRRFit",
     "Hinge",
     "HyperKernelObjective",
@@ -104,6 +115,8 @@ __all__ = [
     "LassoFits",
     "Logistic",
     "Loss",
+    "MappedProblem",
+    "MappedRidge",
     "MultiIndices",
     "NystromFactor",
     "NystromSystem",
@@ -120,6 +133,7 @@ __all__ = [
     "Squared",
     "Sums",
     "Validated",
+    "average_gradient_outer_product",
     "best_path",
     "choose_centers",
     "convergence_gap",
@@ -135,11 +149,11 @@ __all__ = [
     "eta_shares",
     "falkon",
     "fit_bkernn",
+    "fit_gradient_maps",
     "fit_hkrr",
     "fold_sums",
     "folds",
     "generalization_gap",
-    "gradient_directions",
     "jitter_for",
     "largest_sparsity",
     "last_accepted",

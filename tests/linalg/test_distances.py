@@ -229,6 +229,18 @@ def test_both_forms_equal_the_formula(case):
         for actual in (distances(X, Z, norm=norm), generic._distances(X, Z, norm)):
             assert actual.dtype == X.dtype
             assert_within(actual, exact, eps=eps, ulps=4 + d / 2, scale=exact)
+    gaps = X64[:, None, :] - Z64[None, :, :]
+    for order in (0.6, 1.5):
+        exact = cdist(X64, Z64, "minkowski", p=order)
+        for actual in (distances(X, Z, norm=order), generic._power_distances(X, Z, order)):
+            assert actual.dtype == X.dtype
+            assert_within(actual, exact, eps=eps, ulps=20 + 2 * d, scale=exact)
+        sizes = np.where(gaps == 0, 1.0, np.abs(gaps)) ** (order - 1.0)
+        terms = Q64[:, :, None] * np.sign(gaps) * sizes
+        scale = np.sum(np.abs(terms), axis=1) + 1e-300
+        for actual in (power_sums(Q, X, Z, order=order), generic._power_sums(Q, X, Z, order)):
+            assert actual.dtype == X.dtype
+            assert_within(actual, np.sum(terms, axis=1), eps=eps, ulps=50, scale=scale)
     exact = dense_sign_sums(Q64, X64, Z64)
     for actual in (sign_sums(Q, X, Z), generic._sign_sums(Q, X, Z)):
         assert actual.dtype == X.dtype
