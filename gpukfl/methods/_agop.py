@@ -12,6 +12,7 @@ Beaglehole, Holzmüller, Radhakrishnan and Belkin, "xRFM", 2025).
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +21,7 @@ from numbers import Integral
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, double_like, like, to_host
+from gpukfl._array import Array, array_namespace, double_like, like
 from gpukfl._checks import check_choice, check_number
 from gpukfl._results import History, Status
 from gpukfl._rows import Rows
@@ -338,7 +339,7 @@ class _Run:
         B, step = self.last, 0
         while True:
             found = self.problem.at(B)
-            if not np.isfinite(found.score):
+            if not math.isfinite(found.score):
                 if self.best is None:
                     msg = "the first fit is not finite: the data overflow this precision"
                     raise FloatingPointError(msg)
@@ -356,10 +357,10 @@ class _Run:
     def _note(self, found: MappedRidge, B: Array, step: int) -> None:
         if self.best is None or found.score < self.best.score:
             self.best, self.n_steps = found, step
-        same = B.shape == self.last.shape
-        moved = to_host(B - self.last) if same else to_host(B)
+        xp = array_namespace(B)
+        moved = B - self.last if B.shape == self.last.shape else B
         self.last = B
         self.history.objective.append(found.score)
-        self.history.step.append(float(np.linalg.norm(moved)))
+        self.history.step.append(float(xp.sqrt(xp.sum(moved * moved))))
         self.history.residual.append(0.0)
         self.history.seconds.append(time.perf_counter() - self.begun)

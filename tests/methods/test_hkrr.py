@@ -11,8 +11,8 @@ from gpukfl._rows import Rows
 from gpukfl.kernels import Gaussian, Matern52
 from gpukfl.methods import (
     HyperKernelObjective,
-    fit_hkrr,
     average_gradient_outer_product,
+    fit_hkrr,
     jitter_for,
     resized_map,
 )
