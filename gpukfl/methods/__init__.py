@@ -34,8 +34,9 @@ from gpukfl.methods._kernel_ridge import (
     nystrom_preconditioner,
     solve_by_conjugate_gradients,
 )
-from gpukfl.methods._kernel_ridge_fit import SOLVERS, KernelRidge, KernelRidgeFit
+from gpukfl.methods._kernel_ridge_fit import RIDGES, SOLVERS, KernelRidge, KernelRidgeFit
 from gpukfl.methods._left_out import FOLDS_BELOW, N_FOLDS, folds, left_out_path
+from gpukfl.methods._lengthscale import STRETCHES, lengthscale_left_out, lowest_nearby
 from gpukfl.methods._losses import LOSSES, Hinge, Logistic, Loss, Squared
 from gpukfl.methods._multi_indices import (
     LARGEST_DEGREE,
@@ -89,8 +90,10 @@ __all__ = [
     "LOSSES",
     "N_FOLDS",
     "PRUNING_RULES",
+    "RIDGES",
     "SELECTIONS",
     "SOLVERS",
+    "STRETCHES",
     "STRUCTURES",
     "AverageGradientOuterProduct",
     "BKerNNFit",
@@ -159,7 +162,9 @@ __all__ = [
     "last_accepted",
     "least_squares",
     "left_out_path",
+    "lengthscale_left_out",
     "leverage_scores",
+    "lowest_nearby",
     "nystrom_preconditioner",
     "optimal_eta",
     "paper_ridge",

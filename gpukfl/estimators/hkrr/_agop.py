@@ -29,6 +29,7 @@ from gpukfl.estimators.hkrr._search import (
 )
 from gpukfl.kernels import PowerExponential
 from gpukfl.methods import (
+    STRETCHES,
     AverageGradientOuterProduct,
     GradientFit,
     HKRRFit,
@@ -39,7 +40,6 @@ from gpukfl.methods import (
 
 _KERNEL = PowerExponential(order=1.5)
 _STRETCH = 8.0  # median distances: with a kink, kernels are best nearly without a scale
-_STRETCHES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)  # of other kernels
 _ALL_CENTERS = 1_000  # rows up to which all are centres: the fit is then exact
 _FIT_WORKS = 4  # normal equations, passes of leave-one-out and gradients at a map
 _REFIT_WORKS = 10  # the same in the last fit
@@ -134,7 +134,7 @@ class GradientHKRR:
         """Take the kernel that is best with gradients, where any will do."""
         if any_kernel:
             return cls(replace(settings, kernel=_KERNEL), (_STRETCH,))
-        return cls(settings, (1.0,) if settings.lengthscale is not None else _STRETCHES)
+        return cls(settings, (1.0,) if settings.lengthscale is not None else STRETCHES)
 
     @property
     def optimizer(self) -> AverageGradientOuterProduct:
