@@ -34,7 +34,9 @@ class PowerExponential(LengthscaleKernel):
     @property
     def norm(self) -> str | float:  # type: ignore[override]
         """In which a typical distance is measured: the p-norm."""
-        return {1: "manhattan", 2: "euclidean"}.get(self.order, self.order)
+        if self.order == 1:
+            return "manhattan"
+        return "euclidean" if self.order == 2 else self.order
 
     def _scaled_distances(self, X: Array, Z: Array, /) -> Array:
         return distances(X, Z, norm=self.norm) / self.lengthscale

@@ -75,8 +75,8 @@ class AverageGradientOuterProduct:
         else:
             values, rows = xp.linalg.diagonal(G), xp.eye(G.shape[0], **like(G))
             if k < G.shape[0]:  # else features stay in their order
-                order = xp.argsort(values, descending=True)
-                values, rows = xp.take(values, order), xp.take(rows, order, axis=0)
+                order = xp.argsort(-values)
+                values, rows = xp.take(values, order, axis=0), xp.take(rows, order, axis=0)
         values, rows = xp.clip(values[:k], min=0.0), rows[:k, :]
         largest = xp.max(values)
         if not bool(largest > 0):
@@ -115,7 +115,7 @@ def average_gradient_outer_product(
         K = operator.values(start, stop, U)
         total = xp.zeros((operator.Z.shape[1],) * 2, **double_like(U))
         for c in range(a.shape[1]):
-            P = xp.broadcast_to(a[:, c][None, :], K.shape)
+            P = xp.ones_like(U[:, :1]) @ a[:, c : c + 1].T
             slopes = operator.kernel._pullback(U, V, P, K)[0]
             if operator.B is not None:
                 slopes = slopes @ operator.B
@@ -230,11 +230,11 @@ class MappedProblem:
         lengthscale = self._lengthscale(B)
         operator = KernelOperator(self.kernel, rows, Z, B / lengthscale, keep=True)
         if self.Z is None:
-            system: DenseSystem | NystromSystem = DenseSystem.of(operator.dense(), Y, weights)
-            path = system.leave_one_out(self.ridges)
-        else:
-            system = NystromSystem.of(operator, Y, weights)
-            path = left_out_path(system, Y, weights, self.ridges)
+            dense = DenseSystem.of(operator.dense(), Y, weights)
+            path = dense.leave_one_out(self.ridges)
+            return MappedRidge(operator, lengthscale, dense, Y, weights, path)
+        system = NystromSystem.of(operator, Y, weights)
+        path = left_out_path(system, Y, weights, self.ridges)
         return MappedRidge(operator, lengthscale, system, Y, weights, path)
 
     def _lengthscale(self, B: Array) -> float:

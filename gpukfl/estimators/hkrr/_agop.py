@@ -214,13 +214,14 @@ class GradientHKRR:
         quick: bool,
     ) -> Array | None:
         """Give the centres while maps are learned; None are all rows."""
-        wanted, n = self.settings.centers.fit, problem.n
-        if n <= (_FEW_CENTERS if quick else _ALL_CENTERS if wanted == "auto" else wanted):
+        wanted = self.settings.centers.fit
+        exact = _ALL_CENTERS if isinstance(wanted, str) else int(wanted)
+        if problem.n <= (_FEW_CENTERS if quick else exact):
             return None
         if quick:
             return problem.centers(_FEW_CENTERS)
         q = self.settings.centers.wanted
-        if wanted == "auto":
+        if isinstance(wanted, str):
             B = problem.axes(sample[0], problem.d)
             begin = Learned(B, problem.lengthscale(B, *sample))
             q = affordable(problem, begin, run, q, _FIT_WORKS * self.optimizer.max_iter)
