@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.spatial.distance import cdist
 from sklearn.gaussian_process import kernels as processes
 from sklearn.metrics import pairwise
 
@@ -90,6 +91,12 @@ def gaussian(X, Z, lengthscale):
 def laplace(X, Z, lengthscale):
     """scikit-learn's Matérn kernel of smoothness 1/2."""
     return processes.Matern(lengthscale, nu=0.5)(X, Z)
+
+
+def power_exponential(X, Z, lengthscale, order, exponent):
+    """SciPy's Minkowski distance."""
+    r = cdist(X, Z, "minkowski", p=order) / lengthscale
+    return np.exp(-(r**exponent))
 
 
 def matern32(X, Z, lengthscale):

@@ -26,6 +26,7 @@ from gpukfl.kernels import (
     Matern32,
     Matern52,
     Polynomial,
+    PowerExponential,
     RationalQuadratic,
 )
 from gpukfl.operators import (
@@ -205,6 +206,16 @@ KERNEL_CASES = [
     _case(Matern32(1.5), oracles.matern32, lengthscale=1.5),
     _case(Matern52(0.8), oracles.matern52, lengthscale=0.8),
     _case(Polynomial(2.0), oracles.polynomial, lengthscale=2.0, degree=3, offset=1.0),
+    *[
+        _case(
+            PowerExponential(2.2, order=order, exponent=exponent),
+            oracles.power_exponential,
+            lengthscale=2.2,
+            order=order,
+            exponent=exponent,
+        )
+        for order, exponent in [(2.0, 1.0), (2.0, 1.4), (1.5, 1.2), (1.0, 0.7)]
+    ],
     _case(
         RationalQuadratic(1.2, mixture=0.6),
         oracles.rational_quadratic,

@@ -107,6 +107,8 @@ ALLOWED = {
     "solvers/_lasso.py": {"numpy"},
     # Indices of samples are chosen, and small matrices of draws factored, on the host
     "methods/_centers.py": {"numpy"},
+    # Weights of a sample of the rows are a host array
+    "methods/_agop.py": {"numpy.ndarray"},
     # Norm and new rows of a (k, d) map
     "methods/_hkrr.py": {
         "numpy.concatenate",

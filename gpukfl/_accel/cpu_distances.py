@@ -1,6 +1,6 @@
 """Numba twins of `gpukfl.linalg._distances` for NumPy arrays; threads share the rows of X.
 
-Both work in float64, so that float32 differences are exact, and on tiles that stay in the
+All work in float64, so that float32 differences are exact, and on tiles that stay in the
 first-level cache, with the other points along the innermost loop, where the compiler vectorises.
 """
 
@@ -58,6 +58,90 @@ def _add(x, z, squared, totals):
     else:
         for k in range(z.shape[0]):
             totals[k] += abs(x - z[k])
+
+
+def power_distances(X: np.ndarray, Z: np.ndarray, order: float, /) -> np.ndarray:
+    """Twin of `gpukfl.linalg.distances` in the norm of a number."""
+    n, d = X.shape
+    q = Z.shape[0]
+    out = np.empty((n, q), dtype=X.dtype)
+    args = (np.array(X, dtype=np.float64, order="C"), _columns(Z), order, out)
+    in_chunks(n, n * q * d, lambda _, start, stop: _power_distances(*args, start, stop))
+    return out
+
+
+@njit(nogil=True, cache=True, fastmath={"contract"})
+def _power_distances(X, Zt, order, out, start, stop):
+    d, q = Zt.shape
+    totals = np.empty((_ROWS, _TILE))
+    for top in range(start, stop, _ROWS):
+        rows = min(_ROWS, stop - top)
+        for left in range(0, q, _TILE):
+            width = min(_TILE, q - left)
+            totals[:, :] = 0.0
+            for feature in range(d):
+                z = Zt[feature, left : left + width]
+                for r in range(rows):
+                    _add_power(X[top + r, feature], z, order, totals[r])
+            for r in range(rows):
+                for k in range(width):
+                    total = totals[r, k]
+                    root = np.cbrt(total) ** 2 if order == 1.5 else total ** (1.0 / order)
+                    out[top + r, left + k] = root
+
+
+@njit(nogil=True, cache=True, fastmath={"contract"}, inline="always")
+def _add_power(x, z, order, totals):
+    if order == 1.5:  # by a root, ten times as fast
+        for k in range(z.shape[0]):
+            gap = abs(x - z[k])
+            totals[k] += gap * np.sqrt(gap)
+    else:
+        for k in range(z.shape[0]):
+            totals[k] += abs(x - z[k]) ** order
+
+
+def power_sums(Q: np.ndarray, X: np.ndarray, Z: np.ndarray, order: float, /) -> np.ndarray:
+    """Twin of `gpukfl.linalg.power_sums`."""
+    n, d = X.shape
+    out = np.zeros((n, d))
+    args = (Q, np.array(X, dtype=np.float64, order="C"), _columns(Z), order, out)
+    in_chunks(n, Q.size * d, lambda _, start, stop: _power_sums(*args, start, stop))
+    return out.astype(X.dtype, copy=False)
+
+
+@njit(nogil=True, cache=True, fastmath={"reassoc", "nsz"})
+def _power_sums(Q, X, Zt, order, out, start, stop):
+    d, q = Zt.shape
+    weights = np.empty((_ROWS, _TILE))
+    for top in range(start, stop, _ROWS):
+        rows = min(_ROWS, stop - top)
+        for left in range(0, q, _TILE):
+            width = min(_TILE, q - left)
+            for k in range(width):  # this order serves both Q and a transposed Q
+                for r in range(rows):
+                    weights[r, k] = Q[top + r, left + k]
+            for feature in range(d):
+                z = Zt[feature, left : left + width]
+                for r in range(rows):
+                    out[top + r, feature] += _signed_powers(
+                        X[top + r, feature], z, order - 1.0, weights[r]
+                    )
+
+
+@njit(nogil=True, cache=True, fastmath={"reassoc", "nsz"}, inline="always")
+def _signed_powers(x, z, power, w):
+    total = 0.0
+    if power == 0.5:  # by a root, ten times as fast
+        for k in range(z.shape[0]):
+            gap = x - z[k]
+            total += w[k] * np.copysign(np.sqrt(abs(gap)), gap)
+    else:
+        for k in range(z.shape[0]):
+            gap = x - z[k]
+            if gap != 0.0:
+                total += w[k] * np.copysign(abs(gap) ** power, gap)
+    return total
 
 
 def sign_sums(Q: np.ndarray, X: np.ndarray, Z: np.ndarray, /) -> np.ndarray:

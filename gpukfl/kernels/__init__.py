@@ -10,6 +10,7 @@ from gpukfl.kernels._brownian import Brownian
 from gpukfl.kernels._dot import Linear, Polynomial
 from gpukfl.kernels._manhattan import InverseManhattan, Manhattan, ManhattanLaplace
 from gpukfl.kernels._mixture import GaussianMixture, ManhattanMixture
+from gpukfl.kernels._power import PowerExponential
 from gpukfl.kernels._radial import (
     Gaussian,
     InverseMultiquadric,
@@ -33,6 +34,7 @@ KERNELS: dict[str, type[Kernel]] = {
     "matern32": Matern32,
     "matern52": Matern52,
     "polynomial": Polynomial,
+    "power_exponential": PowerExponential,
     "rational_quadratic": RationalQuadratic,
 }
 
@@ -74,6 +76,7 @@ __all__ = [
     "Matern32",
     "Matern52",
     "Polynomial",
+    "PowerExponential",
     "Product",
     "Radial",
     "RationalQuadratic",

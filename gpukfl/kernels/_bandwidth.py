@@ -9,7 +9,7 @@ from gpukfl.linalg import distances
 
 
 def median_distance(
-    X: Array, /, *, norm: str = "euclidean", weights: np.ndarray | None = None
+    X: Array, /, *, norm: str | float = "euclidean", weights: np.ndarray | None = None
 ) -> float:
     r"""Median distance between different points among the rows of `X`, a usual first lengthscale.
 
@@ -17,8 +17,8 @@ def median_distance(
     ----------
     X : array, shape (n, d)
         Points; a random sample of some hundred where there are many, because all pairs are taken.
-    norm : {"euclidean", "manhattan"}
-        Of the distance.
+    norm : {"euclidean", "manhattan"} or float
+        Of the distance; a number p is the p-norm.
     weights : host array, shape (n,), optional
         Positive; a weight counts as so many copies.
 

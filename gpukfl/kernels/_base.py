@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 from gpukfl._array import Array, array_namespace, epsilon
 
@@ -18,7 +17,7 @@ class Kernel(ABC):
     Kernels add and multiply: ``Gaussian() + 0.1 * Linear()``.
     """
 
-    norm: ClassVar[str] = "euclidean"  # in which a typical distance is measured
+    norm: str | float = "euclidean"  # in which a typical distance is measured
     bounded: bool = True  # whether k(x, x) has a bound
 
     def __call__(self, X: Array, Z: Array, /) -> Array:

@@ -19,7 +19,7 @@ class Manhattan(LengthscaleKernel):
     `profile` and its `derivative`, both in u.
     """
 
-    norm: ClassVar[str] = "manhattan"
+    norm = "manhattan"
     power: ClassVar[int] = 1  # of the differences that u adds up
 
     @abstractmethod

@@ -19,7 +19,7 @@ from gpukfl.linalg._difference_sums import (
     factored_difference_sums,
     factored_square_sums,
 )
-from gpukfl.linalg._distances import distances, sign_sums, squared_distances
+from gpukfl.linalg._distances import distances, power_sums, sign_sums, squared_distances
 from gpukfl.linalg._factor import (
     CholeskyFactor,
     add_to_diagonal,
@@ -67,6 +67,7 @@ __all__ = [
     "mean_diagonal",
     "orthonormal_range",
     "pair_sums",
+    "power_sums",
     "ridge_curves",
     "ridge_sums",
     "sign_products",

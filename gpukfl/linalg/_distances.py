@@ -1,4 +1,4 @@
-r"""Distances between two sets of points, and the sums of signs that differentiate l1 distances.
+r"""Distances between two sets of points, and the sums that differentiate them.
 
 The points are `X` (n, d) and `Z` (q, d), at least one feature, both of one dtype. Results have
 n rows: on CuPy callers cut X into blocks, so that neither n q nor n d reaches 2**31 elements.
@@ -6,9 +6,13 @@ n rows: on CuPy callers cut X into blocks, so that neither n q nor n d reaches 2
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from typing import Any
 
 from gpukfl._array import Array, array_namespace, double_like, hosts, is_cupy, is_host, like
+
+_NAMES: dict[str | float, str] = {2: "euclidean", 1: "manhattan"}
 
 
 def squared_distances(X: Array, Z: Array, /) -> Array:
@@ -58,7 +62,7 @@ def _squared_norms(X: Array, /) -> Array:
     return array_namespace(X).sum(X * X, axis=1)[:, None]
 
 
-def distances(X: Array, Z: Array, /, *, norm: str = "euclidean") -> Array:
+def distances(X: Array, Z: Array, /, *, norm: str | float = "euclidean") -> Array:
     r"""Distances by differences, which do not cancel.
 
     Parameters
@@ -67,8 +71,9 @@ def distances(X: Array, Z: Array, /, *, norm: str = "euclidean") -> Array:
         Points.
     Z : array (q, d)
         Points, of the dtype of `X`.
-    norm : {"euclidean", "manhattan"}
-        :math:`\|x_i - z_j\|_2` or :math:`\|x_i - z_j\|_1`.
+    norm : {"euclidean", "manhattan"} or float
+        :math:`\|x_i - z_j\|_2` or :math:`\|x_i - z_j\|_1`; a positive number p is
+        :math:`\|x_i - z_j\|_p = (\sum_l |x_{il} - z_{jl}|^p)^{1/p}`.
 
     Returns
     -------
@@ -78,7 +83,7 @@ def distances(X: Array, Z: Array, /, *, norm: str = "euclidean") -> Array:
     Raises
     ------
     ValueError
-        If `norm` is neither of the two.
+        If `norm` is none of these.
 
     Notes
     -----
@@ -92,8 +97,11 @@ def distances(X: Array, Z: Array, /, *, norm: str = "euclidean") -> Array:
     >>> distances(X, Z), distances(X, Z, norm="manhattan")
     (array([[5.]]), array([[7.]]))
     """
+    norm = _NAMES.get(norm, norm)
+    if not isinstance(norm, str) and 0 < norm < math.inf:
+        return _of_order(X, Z, float(norm))
     if norm not in ("euclidean", "manhattan"):
-        msg = f"expected 'euclidean' or 'manhattan', got {norm!r}"
+        msg = f"expected 'euclidean' or 'manhattan', or a positive number, got {norm!r}"
         raise ValueError(msg)
     if is_host(X):
         from gpukfl._accel import cpu_distances
@@ -106,13 +114,43 @@ def distances(X: Array, Z: Array, /, *, norm: str = "euclidean") -> Array:
     return _distances(X, Z, norm)
 
 
+def _of_order(X: Array, Z: Array, order: float, /) -> Array:
+    if is_host(X):
+        from gpukfl._accel import cpu_distances
+
+        return cpu_distances.power_distances(*hosts(X, Z), order)
+    return _power_distances(X, Z, order)
+
+
 def _distances(X: Array, Z: Array, norm: str, /) -> Array:
     xp = array_namespace(X, Z)
     total = xp.zeros((X.shape[0], Z.shape[0]), **double_like(X))
-    for feature in range(X.shape[1]):
-        gap = xp.astype(X[:, feature][:, None] - Z[:, feature][None, :], xp.float64)
+    for gap in _gaps(X, Z):
         total = total + (gap * gap if norm == "euclidean" else xp.abs(gap))
     return xp.astype(xp.sqrt(total) if norm == "euclidean" else total, X.dtype, copy=False)
+
+
+def _power_distances(X: Array, Z: Array, order: float, /) -> Array:
+    xp = array_namespace(X, Z)
+    total = xp.zeros((X.shape[0], Z.shape[0]), **double_like(X))
+    for gap in _gaps(X, Z):
+        total = total + _power(xp.abs(gap), order)
+    return xp.astype(total ** (1.0 / order), X.dtype, copy=False)
+
+
+def _power(size: Array, order: float, /) -> Array:
+    """Power of numbers of at least 0: whole and half ones by roots, ten times as fast."""
+    if order == 0.5:
+        return array_namespace(size).sqrt(size)
+    return size * _power(size, 0.5) if order == 1.5 else size**order
+
+
+def _gaps(X: Array, Z: Array, /) -> Iterator[Array]:
+    """Differences (n, q) in one feature after another, in float64."""
+    xp = array_namespace(X, Z)
+    X, Z = xp.astype(X, xp.float64), xp.astype(Z, xp.float64)
+    for feature in range(X.shape[1]):
+        yield X[:, feature][:, None] - Z[:, feature][None, :]
 
 
 def sign_sums(Q: Array, X: Array, Z: Array, /) -> Array:
@@ -167,4 +205,60 @@ def _sign_sums(Q: Array, X: Array, Z: Array, /) -> Array:
     for feature in range(X.shape[1]):
         signs = xp.sign(X[:, feature][:, None] - Z[:, feature][None, :])
         sums.append(xp.sum(Q * signs, axis=1, dtype=xp.float64))
+    return xp.astype(xp.stack(sums, axis=1), X.dtype, copy=False)
+
+
+def power_sums(Q: Array, X: Array, Z: Array, /, *, order: float) -> Array:
+    r"""Sum weighted powers of differences, as the gradient of a function of p-norms does.
+
+    .. math:: S_{il} = \sum_j Q_{ij}\, \mathrm{sign}(x_{il} - z_{jl}) |x_{il} - z_{jl}|^{p-1}
+
+    with 0 where the coordinates are equal. The gradient of :math:`\sum_{ij} f(\|x_i - z_j\|_p)`
+    by X is ``power_sums(Q, X, Z, order=p)``, Q the derivatives :math:`f'(r_{ij}) r_{ij}^{1-p}`.
+
+    Parameters
+    ----------
+    Q : array (n, q)
+        Weights; may be a transposed view.
+    X : array (n, d)
+        Points, without NaN.
+    Z : array (q, d)
+        Points, without NaN, of the dtype of `X`.
+    order : float
+        p, positive; 1 are the sums of signs.
+
+    Returns
+    -------
+    array (n, d)
+        In the dtype of `X`.
+
+    Notes
+    -----
+    O(n q d), with no array larger than (n, q); sums run in float64. For p < 1 terms grow without
+    bound where coordinates meet.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X, Z = np.array([[0.0]]), np.array([[4.0], [-9.0]])
+    >>> power_sums(np.array([[1.0, 2.0]]), X, Z, order=1.5)
+    array([[4.]])
+    """
+    if order == 1:
+        return sign_sums(Q, X, Z)
+    if is_host(X):
+        from gpukfl._accel import cpu_distances
+
+        return cpu_distances.power_sums(*hosts(Q, X, Z), order)
+    return _power_sums(Q, X, Z, order)
+
+
+def _power_sums(Q: Array, X: Array, Z: Array, order: float, /) -> Array:
+    xp = array_namespace(Q, X, Z)
+    Q = xp.astype(Q, xp.float64)
+    sums = []
+    for gap in _gaps(X, Z):
+        zero = gap == 0
+        size = xp.where(zero, xp.ones_like(gap), xp.abs(gap))
+        sums.append(xp.sum(Q * xp.sign(gap) * _power(size, order - 1.0), axis=1))
     return xp.astype(xp.stack(sums, axis=1), X.dtype, copy=False)

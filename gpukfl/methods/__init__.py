@@ -1,5 +1,14 @@
 """Published algorithms, one per file: functions on arrays, with the papers' equation numbers."""
 
+from gpukfl.methods._agop import (
+    STRUCTURES,
+    AverageGradientOuterProduct,
+    GradientFit,
+    MappedProblem,
+    MappedRidge,
+    average_gradient_outer_product,
+    fit_gradient_maps,
+)
 from gpukfl.methods._bkernn import BKerNNFit, fit_bkernn
 from gpukfl.methods._centers import SELECTIONS, choose_centers, leverage_scores
 from gpukfl.methods._feature_sums import (
@@ -18,7 +27,6 @@ from gpukfl.methods._hkrr import (
     HKRRFit,
     HyperKernelObjective,
     fit_hkrr,
-    gradient_directions,
     resized_map,
 )
 from gpukfl.methods._kernel_ridge import (
@@ -26,8 +34,9 @@ from gpukfl.methods._kernel_ridge import (
     nystrom_preconditioner,
     solve_by_conjugate_gradients,
 )
-from gpukfl.methods._kernel_ridge_fit import SOLVERS, KernelRidge, KernelRidgeFit
+from gpukfl.methods._kernel_ridge_fit import RIDGES, SOLVERS, KernelRidge, KernelRidgeFit
 from gpukfl.methods._left_out import FOLDS_BELOW, N_FOLDS, folds, left_out_path
+from gpukfl.methods._lengthscale import STRETCHES, lengthscale_left_out, lowest_nearby
 from gpukfl.methods._losses import LOSSES, Hinge, Logistic, Loss, Squared
 from gpukfl.methods._multi_indices import (
     LARGEST_DEGREE,
@@ -81,8 +90,12 @@ __all__ = [
     "LOSSES",
     "N_FOLDS",
     "PRUNING_RULES",
+    "RIDGES",
     "SELECTIONS",
     "SOLVERS",
+    "STRETCHES",
+    "STRUCTURES",
+    "AverageGradientOuterProduct",
     "BKerNNFit",
     "Candidate",
     "DegreeLaw",
@@ -96,6 +109,7 @@ __all__ = [
     "Fold",
     "FoldSums",
     "FunctionalDescent",
+    "GradientFit",
     "HKRRFit",
     "Hinge",
     "HyperKernelObjective",
@@ -104,6 +118,8 @@ __all__ = [
     "LassoFits",
     "Logistic",
     "Loss",
+    "MappedProblem",
+    "MappedRidge",
     "MultiIndices",
     "NystromFactor",
     "NystromSystem",
@@ -120,6 +136,7 @@ __all__ = [
     "Squared",
     "Sums",
     "Validated",
+    "average_gradient_outer_product",
     "best_path",
     "choose_centers",
     "convergence_gap",
@@ -135,17 +152,19 @@ __all__ = [
     "eta_shares",
     "falkon",
     "fit_bkernn",
+    "fit_gradient_maps",
     "fit_hkrr",
     "fold_sums",
     "folds",
     "generalization_gap",
-    "gradient_directions",
     "jitter_for",
     "largest_sparsity",
     "last_accepted",
     "least_squares",
     "left_out_path",
+    "lengthscale_left_out",
     "leverage_scores",
+    "lowest_nearby",
     "nystrom_preconditioner",
     "optimal_eta",
     "paper_ridge",

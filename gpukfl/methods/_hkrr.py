@@ -267,38 +267,6 @@ def _norm(C: Array, /) -> float:
     return float(np.linalg.norm(to_host(C).astype(np.float64), 2))
 
 
-def gradient_directions(
-    kernel: Kernel, X: Array, Z: Array, alpha: Array, /, *, B: Array | None = None
-) -> Array:
-    r"""Average gradient outer product of :math:`f(x) = \sum_j \alpha_j k(Bx, Bz_j)`: (d, d).
-
-    .. math:: \frac1n \sum_i \sum_c \nabla f_c(x_i) \nabla f_c(x_i)^\top
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The function k.
-    X, Z : arrays, shapes (n, d) and (q, d)
-        Points at which gradients are taken, and centres.
-    alpha : array, shape (q, t)
-        Dual coefficients.
-    B : array, shape (k, d), optional
-        Linear map; the identity without one.
-    """
-    xp = array_namespace(X)
-    U, V = (X, Z) if B is None else (X @ B.T, Z @ B.T)
-    total: Array | None = None
-    for c in range(alpha.shape[1]):
-        weights = xp.ones_like(U[:, :1]) @ xp.astype(alpha[:, c : c + 1], X.dtype).T
-        slopes = kernel._pullback(U, V, weights, None)[0]
-        if B is not None:
-            slopes = slopes @ B
-        outer = slopes.T @ slopes / X.shape[0]
-        total = outer if total is None else total + outer
-    assert total is not None
-    return total
-
-
 def resized_map(B: Array, k: int, /, *, rng: np.random.RandomState) -> Array:
     """Give `B` (l, d) k rows: its leading directions, or it with short random rows added.
 

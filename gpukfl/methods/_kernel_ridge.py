@@ -11,10 +11,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, epsilon, index_like, sample_norm
+from gpukfl._array import (
+    Array,
+    array_namespace,
+    epsilon,
+    index_like,
+    like,
+    sample_norm,
+    to_host,
+)
 from gpukfl._results import Solution
 from gpukfl.linalg import CholeskyFactor, add_to_diagonal, eigh, mean_diagonal
 from gpukfl.methods._nystrom import NystromSystem
@@ -82,6 +91,12 @@ class DenseSystem:
                 sample_norm(self.Y - self.K @ beta - shift * beta) / size,
             )
 
+    @cached_property
+    def _spectrum(self) -> tuple[Array, Array]:
+        xp = array_namespace(self.K)
+        s, Q = eigh(self.K)
+        return xp.clip(s, min=0.0), Q
+
     def leave_one_out(self, ridges: Sequence[float], /) -> RidgePath:
         r"""Leave-one-out error over all ridges from one eigendecomposition.
 
@@ -89,16 +104,27 @@ class DenseSystem:
         is left out with all of its weight.
         """
         xp = array_namespace(self.K)
-        s, Q = eigh(self.K)
-        s = xp.clip(s, min=0.0)
-        turned, squares = Q.T @ self.Y, Q * Q
-        scores = []
-        for ridge in ridges:
-            shrunk = 1.0 / (s + self.weight * ridge)
-            beta, inverse = Q @ (shrunk[:, None] * turned), squares @ shrunk[:, None]
-            left = beta / inverse
-            scores.append(float(xp.sum(left * left, dtype=xp.float64)) / self.weight)
-        return RidgePath(list(ridges), scores)
+        s, Q = self._spectrum
+        shifts = self.weight * xp.asarray(list(ridges), **like(self.K))
+        shrunk = 1.0 / (s[:, None] + shifts[None, :])  # (n, ridges)
+        inverse, turned = (Q * Q) @ shrunk, Q.T @ self.Y
+        total = xp.zeros_like(shifts)
+        for c in range(self.Y.shape[1]):
+            left = Q @ (shrunk * turned[:, c][:, None]) / inverse
+            total = total + xp.sum(left * left, axis=0)
+        scores = to_host(total / self.weight)
+        return RidgePath(list(ridges), [float(score) for score in scores])
+
+    def left_out(self, ridge: float, /) -> Array:
+        """Predict each sample by the others, (n, t): from the same eigendecomposition."""
+        s, Q = self._spectrum
+        shrunk = (1.0 / (s + self.weight * ridge))[:, None]
+        predicted = self.Y - Q @ (shrunk * (Q.T @ self.Y)) / ((Q * Q) @ shrunk)
+        if self.root_weights is None:
+            return predicted
+        xp = array_namespace(self.K)
+        nothing = self.root_weights == 0  # whose predictions nobody weighs
+        return predicted / xp.where(nothing, xp.ones_like(self.root_weights), self.root_weights)
 
     def held_out(self, folds: Sequence[Fold], ridges: Sequence[float], /) -> RidgePath:
         """Error on the samples of each fold by the fit to the others: O(n³) a fold."""

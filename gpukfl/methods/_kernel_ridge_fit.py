@@ -26,7 +26,7 @@ from gpukfl.operators import KernelMatrix, KernelOperator
 from gpukfl.solvers import ConjugateGradient
 
 SOLVERS = ("auto", "direct", "cg", "falkon")
-_RIDGES = [float(ridge) for ridge in np.geomspace(1e-9, 1e2, 34)]  # three to a decade
+RIDGES = [float(ridge) for ridge in np.geomspace(1e-9, 1e2, 34)]  # three to a decade
 
 _CONJUGATE_GRADIENT = ConjugateGradient(1e-6, max_iter=100)
 _DENSE_UP_TO = 5_000  # samples up to which "auto" forms the kernel matrix
@@ -159,15 +159,15 @@ class _Problem:
         if self.n <= _PATH_DENSE and takes_all:
             _, self.path = best_path(
                 [self._dense],
-                lambda system: system.leave_one_out(_RIDGES),
-                lambda system: system.held_out(folds(self.n, self.rng), _RIDGES),
+                lambda system: system.leave_one_out(RIDGES),
+                lambda system: system.held_out(folds(self.n, self.rng), RIDGES),
             )
         else:
             given = self.Y, self.weights
             _, self.path = best_path(
                 [self._system(min(self.n_centers, _PATH_CENTERS))],
-                lambda system: left_out_path(system, *given, _RIDGES),
-                lambda system: system.held_out(*given, folds(self.n, self.rng), _RIDGES),
+                lambda system: left_out_path(system, *given, RIDGES),
+                lambda system: system.held_out(*given, folds(self.n, self.rng), RIDGES),
             )
         tolerance = self.n**-0.5
         if self.method.cautious:

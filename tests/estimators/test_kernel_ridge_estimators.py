@@ -45,6 +45,7 @@ ORACLES = {
     "matern32": lambda A, B: oracles.matern32(A, B, ELL),
     "matern52": lambda A, B: oracles.matern52(A, B, ELL),
     "polynomial": lambda A, B: oracles.polynomial(A, B, ELL, 3, 1.0),
+    "power_exponential": lambda A, B: oracles.laplace(A, B, ELL),
     "rational_quadratic": lambda A, B: oracles.rational_quadratic(A, B, ELL, 1.0),
 }
 UNBOUNDED = ["linear", "polynomial", "brownian"]
@@ -260,7 +261,33 @@ def test_a_ridge_at_the_edge_is_reported():
 
 def test_the_lengthscale_is_the_median_distance():
     gaps = np.linalg.norm(X[:, None] - X[None], axis=2)[np.triu_indices(N, 1)]
-    assert regressor(lengthscale="auto").fit(X, Y).lengthscale_ == pytest.approx(np.median(gaps))
+    assert regressor(lengthscale="median").fit(X, Y).lengthscale_ == pytest.approx(np.median(gaps))
+    few = regressor(lengthscale="auto").fit(X[:10], Y[:10])  # of which none can be spared
+    assert few.lengthscale_ == regressor(lengthscale="median").fit(X[:10], Y[:10]).lengthscale_
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_lengthscale_predicts_left_out_samples(weighted):
+    weights = RNG.uniform(0.5, 2.0, N) if weighted else None
+    options = {"kernel": "laplace", "ridge": 1e-3}
+    chosen = regressor(lengthscale="auto", **options).fit(X, Y, sample_weight=weights)
+    typical = regressor(lengthscale="median", **options).fit(X, Y, sample_weight=weights)
+    stretch = chosen.lengthscale_ / typical.lengthscale_
+    assert stretch == pytest.approx(2.0 ** np.round(np.log2(stretch)))
+
+    D = np.ones(N) if weights is None else weights
+    mean = np.average(Y, weights=D)
+
+    def error(model):
+        K = oracles.laplace(X, X, model.lengthscale_)
+        shift = D.sum() * model.ridge_
+        return oracles.left_out_errors((K, K), (Y - mean)[:, None], D[:, None], shift)
+
+    for factor in (0.5, 2.0):
+        if 0.25 <= stretch * factor <= 8.0:
+            other = regressor(lengthscale=chosen.lengthscale_ * factor, **options)
+            other.fit(X, Y, sample_weight=weights)
+            assert error(chosen) < 1.01 * error(other)
 
 
 def test_auto_takes_centers_where_there_are_many(monkeypatch):

@@ -21,6 +21,7 @@ from gpukfl.kernels import (
     ManhattanLaplace,
     ManhattanMixture,
     Polynomial,
+    PowerExponential,
     Product,
     Radial,
     RationalQuadratic,
@@ -124,7 +125,16 @@ def test_known_values_change_no_derivative(on, rng, case):
 
 @pytest.mark.parametrize(
     "kernel",
-    [Laplace(0.7), ManhattanLaplace(), InverseManhattan(), ManhattanMixture(), Brownian()],
+    [
+        Laplace(0.7),
+        ManhattanLaplace(),
+        InverseManhattan(),
+        ManhattanMixture(),
+        Brownian(),
+        PowerExponential(),
+        PowerExponential(order=1.3, exponent=0.6),
+        PowerExponential(order=0.8, exponent=0.8),
+    ],
     ids=str,
 )
 def test_kinks_count_nothing(on, kernel):
@@ -189,6 +199,25 @@ def test_ends_of_the_profile(on, case):
     assert slope < 0 if getattr(kernel, "smooth", True) else slope == 0
 
 
+@pytest.mark.parametrize(
+    ("power", "known"),
+    [
+        (PowerExponential(1.7), Laplace(1.7)),
+        (PowerExponential(1.7, order=1.0), ManhattanLaplace(1.7)),
+        (PowerExponential(1.7, exponent=2.0), Gaussian(1.7 / 2**0.5)),
+    ],
+    ids=str,
+)
+def test_powers_of_norms_are_the_kernels_of_other_names(on, rng, power, known):
+    X, Z = points(on, rng)
+    P = on.put(rng.standard_normal((13, 7)))
+    placed = on.put(X), on.put(Z)
+    on.assert_close(power(*placed), on.host(known(*placed)), ulps=200)
+    for actual, slope in zip(power.pullback(*placed, P), known.pullback(*placed, P), strict=True):
+        on.assert_close(actual, on.host(slope), ulps=500)
+    assert power.norm == known.norm
+
+
 @kernels
 def test_inputs_are_left_alone(on, rng, case):
     hosts = [*points(on, rng), on.rounded(rng.standard_normal((13, 7)))]
@@ -241,6 +270,10 @@ def test_lengthscales_are_positive(lengthscaled, wrong):
         (lambda: InverseManhattan(exponent=np.nan), "positive exponent, got nan"),
         (lambda: Polynomial(degree=0), "integer of at least 1, got 0"),
         (lambda: Polynomial(degree=1.5), "integer of at least 1, got 1.5"),
+        (lambda: PowerExponential(order=2.1), "order to be a number .* at most 2, got 2.1"),
+        (lambda: PowerExponential(order=0.0), "order .* greater than 0 .*, got 0.0"),
+        (lambda: PowerExponential(order=1.0, exponent=1.2), "exponent .* at most 1, got 1.2"),
+        (lambda: PowerExponential(exponent=np.nan), "exponent .*, got nan"),
         (lambda: Linear(offset=-1.0), "offset of at least 0, got -1.0"),
         (lambda: Polynomial(offset=np.nan), "offset of at least 0, got nan"),
         (lambda: -1.0 * Gaussian(), "positive factor, got -1.0"),

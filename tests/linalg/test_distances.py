@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 
 from gpukfl.linalg import _distances as generic
-from gpukfl.linalg import distances, sign_sums, squared_distances
+from gpukfl.linalg import distances, power_sums, sign_sums, squared_distances
 
 METRICS = {"euclidean": "euclidean", "manhattan": "cityblock"}  # our names, scipy's
 SHAPES = [(1, 1, 1), (1, 300, 2), (300, 1, 3), (20, 9, 4), (150, 261, 7), (17, 530, 33)]
@@ -119,6 +119,31 @@ def test_sign_sums_are_the_gradient_of_manhattan_distances(on_double, rng):
     assert np.isclose(np.sum(grad * H), (sides[0] - sides[1]) / (2 * step), rtol=1e-7)
 
 
+@pytest.mark.parametrize("order", [0.7, 1.0, 1.5, 2.0, 3.0])
+def test_distances_of_any_order_are_scipys(on, rng, order):
+    X, Z = points(rng, 20, 9, 4, rounding=on.rounded)
+    actual = distances(on.put(X), on.put(Z), norm=order)
+    on.assert_lives_here(actual)
+    expected = cdist(X, Z, "minkowski", p=order)
+    assert_within(on.host(actual), expected, eps=on.eps, ulps=20, scale=expected)
+
+
+@pytest.mark.parametrize("order", [0.7, 1.0, 1.5, 2.0])
+def test_power_sums_are_the_formula(on, rng, order):
+    X, Z = points(rng, 20, 9, 4, rounding=on.rounded)
+    Q = on.rounded(rng.standard_normal((20, 9)))
+    gaps = X[:, None, :] - Z[None, :, :]
+    sizes = np.where(gaps == 0, 1.0, np.abs(gaps)) ** (order - 1.0)
+    for args, each in (((Q, X, Z), np.sign(gaps) * sizes), ((Q.T, Z, X), None)):
+        turned = -np.swapaxes(np.sign(gaps) * sizes, 0, 1) if each is None else each
+        placed = [on.put(np.ascontiguousarray(a)) for a in args]
+        actual = power_sums(*placed, order=order)
+        on.assert_lives_here(actual)
+        exact = np.sum(args[0][:, :, None] * turned, axis=1)
+        scale = np.sum(np.abs(args[0][:, :, None] * turned), axis=1) + 1e-300
+        assert_within(on.host(actual), exact, eps=on.eps, ulps=20, scale=scale)
+
+
 @pytest.mark.parametrize("shape", EMPTY, ids=str)
 def test_no_rows(on, shape):
     n, q, d = shape
@@ -156,8 +181,9 @@ def test_extreme_scales_neither_overflow_nor_vanish(on, norm):
 
 def test_unknown_norms_are_refused(on):
     X = on.put(np.zeros((2, 2)))
-    with pytest.raises(ValueError, match="'euclidean' or 'manhattan', got 'cosine'"):
-        distances(X, X, norm="cosine")
+    for norm in ("cosine", 0.0, -1.0, np.nan, np.inf):
+        with pytest.raises(ValueError, match=f"or a positive number, got '?{norm}"):
+            distances(X, X, norm=norm)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -203,6 +229,18 @@ def test_both_forms_equal_the_formula(case):
         for actual in (distances(X, Z, norm=norm), generic._distances(X, Z, norm)):
             assert actual.dtype == X.dtype
             assert_within(actual, exact, eps=eps, ulps=4 + d / 2, scale=exact)
+    gaps = X64[:, None, :] - Z64[None, :, :]
+    for order in (0.6, 1.5):
+        exact = cdist(X64, Z64, "minkowski", p=order)
+        for actual in (distances(X, Z, norm=order), generic._power_distances(X, Z, order)):
+            assert actual.dtype == X.dtype
+            assert_within(actual, exact, eps=eps, ulps=20 + 2 * d, scale=exact)
+        sizes = np.where(gaps == 0, 1.0, np.abs(gaps)) ** (order - 1.0)
+        terms = Q64[:, :, None] * np.sign(gaps) * sizes
+        scale = np.sum(np.abs(terms), axis=1) + 1e-300
+        for actual in (power_sums(Q, X, Z, order=order), generic._power_sums(Q, X, Z, order)):
+            assert actual.dtype == X.dtype
+            assert_within(actual, np.sum(terms, axis=1), eps=eps, ulps=50, scale=scale)
     exact = dense_sign_sums(Q64, X64, Z64)
     for actual in (sign_sums(Q, X, Z), generic._sign_sums(Q, X, Z)):
         assert actual.dtype == X.dtype

@@ -11,12 +11,13 @@ from gpukfl._rows import Rows
 from gpukfl.kernels import Gaussian, Matern52
 from gpukfl.methods import (
     HyperKernelObjective,
+    average_gradient_outer_product,
     fit_hkrr,
-    gradient_directions,
     jitter_for,
     resized_map,
 )
 from gpukfl.methods._hkrr import _Ball
+from gpukfl.operators import KernelOperator
 from gpukfl.solvers import LBFGS, AlternatingGradient, VariableProjection
 
 kernels = pytest.mark.parametrize("case", KERNEL_CASES, ids=str)
@@ -273,16 +274,17 @@ def test_gradient_directions_are_those_of_the_fit(on_double, rng, case, mapped, 
             lambda V, c=c: np.sum(case.formula(V @ M.T, Z @ M.T) @ alpha[:, c]), X, 1e-6
         )
         expected += slopes.T @ slopes / n
-    G = gradient_directions(
-        case.kernel, on.put(X), on.put(Z), on.put(alpha), B=on.put(B) if mapped else None
-    )
+    placed = on.put(B) if mapped else None
+    operator = KernelOperator(case.kernel, Rows(on.put(X), on.reference), on.put(Z), placed)
+    G = average_gradient_outer_product(operator, on.put(alpha))
     on.assert_close(G, expected, ulps=1e-6 / on.eps)
 
 
 def test_gradient_directions_keep_place(on, rng):
     X = on.put(rng.standard_normal((9, 3)))
     alpha = on.put(rng.standard_normal((4, 2)), "float64")
-    on.assert_lives_here(gradient_directions(Gaussian(), X, X[:4, :], alpha))
+    operator = KernelOperator(Gaussian(), Rows(X, on.reference), X[:4, :])
+    on.assert_lives_here(average_gradient_outer_product(operator, alpha), "float64")
 
 
 @pytest.mark.parametrize("k", [1, 2, 3, 5])

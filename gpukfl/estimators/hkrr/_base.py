@@ -19,18 +19,22 @@ from gpukfl.estimators._data import truncated
 from gpukfl.estimators._features import LinearFeatures
 from gpukfl.estimators._learner import Choice, Learner
 from gpukfl.estimators._validation import check_finite_result, validate_samples
+from gpukfl.estimators.hkrr._agop import GradientHKRR
 from gpukfl.estimators.hkrr._attributes import ATTRIBUTES, TRIED
 from gpukfl.estimators.hkrr._description import describe
 from gpukfl.estimators.hkrr._problem import Centers, HyperKernelProblem, Optimizer
-from gpukfl.estimators.hkrr._search import HKRR, Fitted, Setting
+from gpukfl.estimators.hkrr._search import HKRR, Fitted
 from gpukfl.inspection import Description, Names
 from gpukfl.kernels import Kernel, make_kernel
+from gpukfl.methods import AverageGradientOuterProduct
 from gpukfl.operators import KernelOperator
 from gpukfl.solvers import LBFGS, AlternatingGradient, ArmijoSearch, VariableProjection
 
 OPTIMIZERS = {"lbfgs": LBFGS, "varpro": VariableProjection, "agd": AlternatingGradient}
+_ALL_OPTIMIZERS = {**OPTIMIZERS, "agop": AverageGradientOuterProduct}
 _STEPS, _TOL = 100, 1e-4  # of an optimiser that is given by name
-_QUIET = (Status.CONVERGED, Status.STALLED)  # no further progress is where a fit may well end
+# No further progress is where a fit may well end, and so are as many maps as were asked for
+_QUIET = (Status.CONVERGED, Status.STALLED, Status.EARLY_STOPPED, Status.DECIDED)
 
 
 class HKRRBase(LinearFeatures, Learner):
@@ -38,7 +42,7 @@ class HKRRBase(LinearFeatures, Learner):
 
     _tried = TRIED
     _attributes = ATTRIBUTES
-    _values = (Centers, ArmijoSearch, *OPTIMIZERS.values())
+    _values = (Centers, ArmijoSearch, *_ALL_OPTIMIZERS.values())
     _renamed: ClassVar[dict[str, str]] = {
         "learn_lengthscale": "give lengthscale='auto' to learn it, or a number to keep",
         "center_selection": "give n_centers=Centers(selection=...)",
@@ -51,7 +55,7 @@ class HKRRBase(LinearFeatures, Learner):
         self,
         n_components: int | str = "auto",
         *,
-        kernel: str | Kernel = "gaussian",
+        kernel: str | Kernel = "auto",
         ridge: float | str = "auto",
         lengthscale: float | str = "auto",
         n_centers: int | str | Centers = "auto",
@@ -80,17 +84,17 @@ class HKRRBase(LinearFeatures, Learner):
 
     # ------------------------------------------------------------------ fitting
 
-    def _method(self) -> HKRR:
+    def _method(self) -> HKRR | GradientHKRR:
         whole = numbers.Integral
         check_number("n_components", self.n_components, kind=whole, low=1, also=("auto",))
         check_number("ridge", self.ridge, low=0, low_allowed=False, also=("auto",))
         check_number("lengthscale", self.lengthscale, low=0, low_allowed=False, also=("auto",))
         check_number("n_starts", self.n_starts, kind=whole, low=0)
         check_switch("warm_start", self.warm_start)
-        warm = self.warm_start
-        return HKRR(
+        warm, any_kernel = self.warm_start, isinstance(self.kernel, str) and self.kernel == "auto"
+        settings = HKRR(
             n_components=None if isinstance(self.n_components, str) else int(self.n_components),
-            kernel=make_kernel(self.kernel),
+            kernel=make_kernel("gaussian" if any_kernel else self.kernel),
             ridge=None if isinstance(self.ridge, str) else float(self.ridge),
             lengthscale=None if isinstance(self.lengthscale, str) else float(self.lengthscale),
             centers=self._centers,
@@ -100,6 +104,9 @@ class HKRRBase(LinearFeatures, Learner):
             start_lengthscale=getattr(self, "lengthscale_", None) if warm else None,
             scaling=self.scaling,
         )
+        if isinstance(settings.optimizer, AverageGradientOuterProduct):
+            return GradientHKRR.of(settings, any_kernel=any_kernel)
+        return settings
 
     @property
     def _centers(self) -> Centers:
@@ -108,16 +115,18 @@ class HKRRBase(LinearFeatures, Learner):
     def _optimizer(self) -> Optimizer:
         given = "lbfgs" if self.optimizer is None else self.optimizer
         if isinstance(given, str):
-            check_choice("optimizer", given, tuple(OPTIMIZERS))
+            check_choice("optimizer", given, tuple(_ALL_OPTIMIZERS))
+            if given == "agop":
+                return AverageGradientOuterProduct()
             return OPTIMIZERS[given](max_iter=_STEPS, tol=_TOL)
-        check_kind("optimizer", given, (*OPTIMIZERS.values(), str, type(None)))
+        check_kind("optimizer", given, (*_ALL_OPTIMIZERS.values(), str, type(None)))
         return given
 
     def _keep(
         self,
         problem: HyperKernelProblem,
         fitted: Fitted,
-        choice: Choice[Setting, Any],  # noqa: ARG002
+        choice: Choice[Any, Any],  # noqa: ARG002
         back: Callable[[Array], Array],
     ) -> None:
         xp, model = array_namespace(problem.reference), fitted.model

@@ -49,5 +49,6 @@ def map_text(e: Any, /) -> str:
     """Say where the linear map comes from."""
     if e.learned_:
         return "optimised"
-    gained_nothing = e.tuning_ and e.status_ == Status.CONVERGED.name
+    done = (Status.CONVERGED.name, Status.EARLY_STOPPED.name, Status.DECIDED.name)
+    gained_nothing = e.tuning_ and e.status_ in done
     return "the best start: optimising gained nothing" if gained_nothing else "not optimised"

@@ -12,10 +12,11 @@ _PARAMETERS = """
     n_components : int or "auto", default="auto"
         Rows k of the linear map B, at most the features. "auto" is chosen together with the
         ridge by hold-out: too few cost much, some more than needed cost little.
-    kernel : str or Kernel, default="gaussian"
-        The mother kernel: "brownian", "gaussian", "gaussian_mixture", "inverse_manhattan",
-        "inverse_multiquadric", "laplace", "linear", "manhattan_laplace", "manhattan_mixture",
-        "matern32", "matern52", "polynomial", "rational_quadratic", or a value, such as
+    kernel : str or Kernel, default="auto"
+        The mother kernel; "auto" is "gaussian", and with "agop" ``PowerExponential(order=1.5)``.
+        Others are "brownian", "gaussian_mixture", "inverse_manhattan", "inverse_multiquadric",
+        "laplace", "linear", "manhattan_laplace", "manhattan_mixture", "matern32", "matern52",
+        "polynomial", "power_exponential", "rational_quadratic", or a value, such as
         ``Gaussian() + 0.1 * Linear()``.
     ridge : float or "auto", default="auto"
         λ while the map is learned, positive, in units of the kernel. "auto" is chosen by hold-out
@@ -28,16 +29,19 @@ _PARAMETERS = """
         Nyström centres while the map is learned; "auto" is 500. ``Centers(fit, refit, selection)``
         of `gpukfl.estimators.hkrr` also says how many the last fit has, 2000 or what memory allows
         by default, and how they are drawn.
-    optimizer : {"lbfgs", "varpro", "agd"}, or a solver, optional
+    optimizer : {"lbfgs", "varpro", "agd", "agop"}, or a solver, optional
         L-BFGS on the reduced objective (7), the default; variable projection (Algorithm 3);
-        alternating gradient descent (Algorithm 4). A value such as ``LBFGS(max_iter=100,
+        alternating gradient descent (Algorithm 4). "agop" descends nothing: the map is the root of
+        the average gradient outer product of a fit, three times, and the best for samples that are
+        left out is kept. A value such as ``LBFGS(max_iter=100,
         tol=1e-4)``, the default, also says when it ends: when the objective falls by a smaller
         share, or after so many steps. Where the number of components or the ridge is chosen,
         held-out samples say how many steps are best. `LBFGS`, `VariableProjection` and
-        `AlternatingGradient` are in `gpukfl.solvers`.
+        `AlternatingGradient` are in `gpukfl.solvers`, `AverageGradientOuterProduct`, which also
+        says whether the map may turn the features, in `gpukfl.methods`.
     n_starts : int, default=10
         Random maps among those to start from, beside principal axes and average gradients of a
-        first fit; the best on held-out samples is taken.
+        first fit; the best on held-out samples is taken. "agop" begins at the identity.
     warm_start : bool, default=False
         Start from the last fit's map.
     max_time : float or None, default=None
@@ -112,6 +116,8 @@ _REFERENCES = """
     ----------
     .. [1] Huang, Labarrière, De Vito, Poggio and Rosasco, "Learning Multi-Index Models with
        Hyper-Kernel Ridge Regression".
+    .. [2] Radhakrishnan, Beaglehole, Pandit and Belkin, "Mechanism of feature learning in deep
+       fully connected networks and kernel machines that recursively learn features", 2022.
 """
 
 

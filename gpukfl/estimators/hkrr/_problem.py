@@ -23,23 +23,24 @@ from gpukfl.estimators._samples import Samples
 from gpukfl.kernels import Kernel, median_distance
 from gpukfl.methods import (
     SELECTIONS,
+    AverageGradientOuterProduct,
     HKRRFit,
     HyperKernelObjective,
     NystromFactor,
     NystromSystem,
     RidgePath,
+    average_gradient_outer_product,
     best_path,
     choose_centers,
     fit_hkrr,
     folds,
-    gradient_directions,
     left_out_path,
     resized_map,
 )
 from gpukfl.operators import KernelOperator
 from gpukfl.solvers import LBFGS, AlternatingGradient, VariableProjection
 
-Optimizer = LBFGS | VariableProjection | AlternatingGradient
+Optimizer = LBFGS | VariableProjection | AlternatingGradient | AverageGradientOuterProduct
 
 RIDGES = np.geomspace(1e-9, 1.0, 10).tolist()  # one to a decade: the last fit is tuned more finely
 FINE_RIDGES = np.geomspace(1e-9, 10.0, 31).tolist()
@@ -239,7 +240,8 @@ class HyperKernelProblem(Data):
         kernel = self.kernel.stretched(typical)
         system = self.system(kernel, Z)
         alpha, _ = system.solve(system.path(RIDGES).best)
-        M = gradient_directions(kernel, sample, Z, alpha)
+        operator = KernelOperator(kernel, Rows(sample, self.reference), Z)
+        M = average_gradient_outer_product(operator, alpha)
         values, vectors = np.linalg.eigh(to_host(M).astype(np.float64))
         values, vectors = np.clip(values[::-1][:k], 0.0, None), vectors[:, ::-1][:, :k]
         if not values[0] > 0:
@@ -270,6 +272,7 @@ class HyperKernelProblem(Data):
     ) -> tuple[HKRRFit, Solved]:
         """Optimise the map."""
         optimizer = self.settings.optimizer
+        assert not isinstance(optimizer, AverageGradientOuterProduct)  # which minimises nothing
         limits = [limit for limit in (optimizer.max_time, max_time) if limit is not None]
         Z = self.centers(n_centers, B / lengthscale)
         objective = self.objective(Z, ridge)

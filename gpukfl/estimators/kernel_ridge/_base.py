@@ -35,6 +35,7 @@ from gpukfl.methods import SELECTIONS, SOLVERS, KernelRidgeFit
 from gpukfl.operators import KernelOperator
 from gpukfl.solvers import ConjugateGradient
 
+_CHOSEN = ("auto", "median")  # lengthscales that the samples say
 _ROUNDING = 0.02  # of a standard deviation of y, by which predictions are moved without a word
 
 
@@ -74,7 +75,7 @@ class KernelRidgeBase(BoundedPredictions, Learner):
     def _method(self) -> KernelRidgeSettings:
         make_kernel(self.kernel)
         check_number("ridge", self.ridge, low=0, also=("auto",))
-        check_number("lengthscale", self.lengthscale, low=0, low_allowed=False, also=("auto",))
+        check_number("lengthscale", self.lengthscale, low=0, low_allowed=False, also=_CHOSEN)
         check_choice("solver", self.solver, SOLVERS)
         check_number("n_centers", self.n_centers, kind=numbers.Integral, low=1, also=("auto",))
         check_choice("center_selection", self.center_selection, SELECTIONS)
@@ -83,7 +84,7 @@ class KernelRidgeBase(BoundedPredictions, Learner):
         return KernelRidgeSettings(
             self.kernel,
             None if self.ridge == "auto" else float(self.ridge),
-            None if self.lengthscale == "auto" else float(self.lengthscale),
+            self.lengthscale if isinstance(self.lengthscale, str) else float(self.lengthscale),
             self.solver,
             None if self.n_centers == "auto" else int(self.n_centers),
             self.center_selection,

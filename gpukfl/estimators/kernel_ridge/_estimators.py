@@ -12,15 +12,16 @@ _PARAMETERS = """
     kernel : str or Kernel, default="gaussian"
         A name ("brownian", "gaussian", "gaussian_mixture", "inverse_manhattan",
         "inverse_multiquadric", "laplace", "linear", "manhattan_laplace", "manhattan_mixture",
-        "matern32", "matern52", "polynomial", "rational_quadratic") or a value, such as
-        ``Gaussian() + 0.1 * Linear()``.
+        "matern32", "matern52", "polynomial", "power_exponential", "rational_quadratic") or a
+        value, such as ``Gaussian() + 0.1 * Linear()``.
     ridge : float or "auto", default="auto"
         λ, at least 0, in units of the kernel; it is multiplied by the number of samples. "auto"
         takes the best of a grid by leave-one-out (the kernel matrix of up to 2000 samples) or
         generalised cross-validation (up to 1000 centres), in closed form.
-    lengthscale : float or "auto", default="auto"
-        What distances are divided by. "auto" is the median distance for a kernel given by name,
-        and 1 for one given as a value.
+    lengthscale : float, "auto" or "median", default="auto"
+        What distances are divided by. For a kernel given by name "median" is the median distance,
+        and "auto" a power of two times it, from a quarter to eight, chosen by leave-one-out; of
+        at most 1000 samples. For a kernel given as a value both are 1.
     solver : {"auto", "direct", "cg", "falkon"}, default="auto"
         "direct" factors: the kernel matrix, or with `n_centers` the normal equations of the
         centres. "cg" solves with all samples without storing their matrix; `n_centers` are those

@@ -5,16 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from gpukfl._array import Array, array_namespace
+import numpy as np
+
+from gpukfl._array import Array, array_namespace, index_like, to_host
 from gpukfl._places import Place
 from gpukfl._rows import Rows
-from gpukfl.estimators._data import Data, truncated
+from gpukfl.estimators._data import Data, some_rows, truncated
 from gpukfl.estimators._held_out import HeldOut
 from gpukfl.estimators._learner import Choice
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples, Splits
 from gpukfl.kernels import Kernel, make_kernel, median_distance
-from gpukfl.methods import KernelRidge, KernelRidgeFit
+from gpukfl.methods import RIDGES, KernelRidge, KernelRidgeFit, lengthscale_left_out
 from gpukfl.solvers import ConjugateGradient
 
 
@@ -27,17 +29,28 @@ class KernelRidgeProblem(Data):
         super().__init__(settings, samples, place)
         self.rng = run.rng
         kernel = make_kernel(settings.kernel)
-        self.lengthscale = self._lengthscale(settings, kernel)
+        self.lengthscale = self._lengthscale(settings, kernel, run)
         self.kernel = kernel.stretched(self.lengthscale)
 
-    def _lengthscale(self, settings: KernelRidgeSettings, kernel: Kernel) -> float:
-        if settings.lengthscale is not None:
-            return settings.lengthscale
+    def _lengthscale(self, settings: KernelRidgeSettings, kernel: Kernel, run: Run) -> float:
+        given = settings.lengthscale
+        if not isinstance(given, str):
+            return given
         # A kernel given as a value has the lengthscale that its maker gave it
         if isinstance(settings.kernel, Kernel):
             return 1.0
-        X, weights = self.sample(self.rng)
-        return median_distance(X, norm=kernel.norm, weights=weights)
+        index = some_rows(self.rows.shape[0], run.rng)
+        X, s = self.rows.at(index), self.root_weights
+        xp = array_namespace(X)
+        at = xp.asarray(index, **index_like(X))
+        D = None if s is None else xp.take(s, at, axis=0) ** 2
+        weights = None if D is None else to_host(D)[:, 0].astype(np.float64)
+        typical = median_distance(X, norm=kernel.norm, weights=weights)
+        if given == "median" or self.constant or len(index) < settings.splits.fewest:
+            return typical
+        ridges = RIDGES if settings.ridge is None else [settings.ridge]
+        Y = xp.take(self.Y, at, axis=0)
+        return lengthscale_left_out(kernel, X, Y, D, typical=typical, ridges=ridges)
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,11 +73,11 @@ class Fold:
 
 @dataclass(frozen=True)
 class KernelRidgeSettings:
-    """The parameters of the estimators; None is "auto"."""
+    """The parameters of the estimators; None is "auto", as of lengthscales their own words are."""
 
     kernel: str | Kernel
     ridge: float | None
-    lengthscale: float | None
+    lengthscale: float | str
     solver: str
     n_centers: int | None
     center_selection: str

@@ -1,0 +1,288 @@
+"""HKRR with maps from average gradient outer products: judged by leaving out each sample."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from gpukfl._array import Array, array_namespace
+from gpukfl._places import Place
+from gpukfl._results import History, Status
+from gpukfl.estimators._data import truncated
+from gpukfl.estimators._held_out import HeldOut
+from gpukfl.estimators._learner import Choice
+from gpukfl.estimators._run import Run
+from gpukfl.estimators._samples import Samples, Splits
+from gpukfl.estimators._search import Search, Trial, untried
+from gpukfl.estimators.hkrr._problem import FINE_RIDGES, HyperKernelProblem, Solved
+from gpukfl.estimators.hkrr._search import (
+    FIT_SHARE,
+    HKRR,
+    LEARN_ROWS,
+    TUNE_SHARE,
+    Fitted,
+    Learned,
+    affordable,
+)
+from gpukfl.kernels import PowerExponential
+from gpukfl.methods import (
+    STRETCHES,
+    AverageGradientOuterProduct,
+    GradientFit,
+    HKRRFit,
+    MappedProblem,
+    MappedRidge,
+    fit_gradient_maps,
+)
+
+_KERNEL = PowerExponential(order=1.5)
+_STRETCH = 8.0  # median distances: with a kink, kernels are best nearly without a scale
+_ALL_CENTERS = 1_000  # rows up to which all are centres: the fit is then exact
+_FIT_WORKS = 4  # normal equations, passes of leave-one-out and gradients at a map
+_REFIT_WORKS = 10  # the same in the last fit
+_FEW_CENTERS = 200  # after an interruption
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The lengthscale, in units of the median distance of the mapped rows."""
+
+    stretch: float
+
+
+@dataclass(frozen=True, eq=False)
+class Fold:
+    """All rows, each judged by the others."""
+
+    method: GradientHKRR
+    problem: HyperKernelProblem
+    held_out: HeldOut
+
+    def learn(self, setting: Setting, start: GradientFit | None, run: Run, /) -> GradientFit:  # noqa: ARG002
+        """Fit maps, until the time is over."""
+        return self.method.maps(self.problem, setting, run)
+
+    def predict(self, learned: GradientFit, /) -> Array:
+        """Predict every row by the others, at the best map."""
+        xp = array_namespace(self.problem.bound)
+        return truncated(learned.best.left_out(), xp.astype(self.problem.bound, xp.float64))
+
+
+Trials = Sequence[Trial[Setting, GradientFit]]
+
+
+@dataclass(frozen=True, eq=False)
+class Tuner:
+    """Goes from a lengthscale to its neighbours while they predict left-out rows better."""
+
+    stretches: Sequence[float]  # ascending
+
+    @property
+    def first(self) -> Setting:
+        """Give what is tried first: in the middle."""
+        return Setting(self.stretches[len(self.stretches) // 2])
+
+    def propose(self, trials: Trials, /) -> Setting | None:
+        """Give the next neighbour of the best."""
+        if not trials:
+            return self.first
+        at = self.stretches.index(self.choose(trials).setting.stretch)
+        near = self.stretches[max(at - 1, 0) : at + 2]
+        return untried([Setting(stretch) for stretch in near], trials)
+
+    def starts(self, setting: Setting, trials: Trials, /) -> Sequence[None]:  # noqa: ARG002
+        """Begin from nothing."""
+        return [None]
+
+    def choose(self, trials: Trials, /) -> Trial[Setting, GradientFit]:
+        """Give the best, the first of such."""
+        return max(trials, key=lambda trial: trial.score)
+
+    def described(self, trial: Trial[Setting, GradientFit], /) -> dict[str, Any]:
+        """Name the map's size, the ridge that left-out rows ask for, and whether it was learned."""
+        if not trial.learned:  # it overflowed
+            return {"n_components": 0, "ridge": 1.0, "learned": False}
+        best = trial.learned[0].best
+        return {
+            "n_components": best.B.shape[0],
+            "ridge": best.ridge,
+            "learned": trial.learned[0].n_steps > 0,
+        }
+
+
+@dataclass(frozen=True)
+class GradientHKRR:
+    """HKRR whose map comes from the gradients of its own fits.
+
+    Attributes
+    ----------
+    settings : HKRR
+        What all optimisers share; its optimizer is an `AverageGradientOuterProduct`.
+    stretches : tuple of float
+        Lengthscales to try, in units of the median distance of the mapped rows.
+    """
+
+    settings: HKRR
+    stretches: tuple[float, ...]
+    splits: ClassVar[Splits] = HKRR.splits
+
+    @classmethod
+    def of(cls, settings: HKRR, /, *, any_kernel: bool) -> Self:
+        """Take the kernel that is best with gradients, where any will do."""
+        if any_kernel:
+            return cls(replace(settings, kernel=_KERNEL), (_STRETCH,))
+        return cls(settings, (1.0,) if settings.lengthscale is not None else STRETCHES)
+
+    @property
+    def optimizer(self) -> AverageGradientOuterProduct:
+        """How a map is made."""
+        assert isinstance(self.settings.optimizer, AverageGradientOuterProduct)
+        return self.settings.optimizer
+
+    def work(self, n: int, d: int, /) -> int:
+        """Rows times centres."""
+        return self.settings.work(n, d)
+
+    def problem(self, samples: Samples, place: Place, run: Run, /) -> HyperKernelProblem:
+        """Place and scale samples."""
+        return self.settings.problem(samples, place, run)
+
+    def given(self, problem: HyperKernelProblem, /) -> Setting:  # noqa: ARG002
+        """Give the lengthscale in the middle: it is seldom far off."""
+        return Tuner(self.stretches).first
+
+    def fold(self, problem: HyperKernelProblem, held_out: HeldOut, /) -> Fold:
+        """Judge rows by the others; where some are held out by another, they are not among them."""
+        return Fold(self, problem, held_out)
+
+    def search(
+        self,
+        folds: Callable[[], Sequence[Fold]],  # noqa: ARG002
+        problem: HyperKernelProblem,
+        run: Run,
+        /,
+    ) -> Search[Setting, GradientFit]:
+        """Try lengthscales on all rows, or many: each is judged by the others."""
+        part = problem.part(LEARN_ROWS)
+        xp = array_namespace(part.reference)
+        weights = xp.ones_like(part.Y[:, :1]) if part.weights is None else part.weights
+        wide = [xp.astype(values, xp.float64) for values in (part.Y, weights)]
+        fold = Fold(self, part, HeldOut(part.rows.whole(), *wide))
+        return Search([fold], Tuner(self.stretches), run, TUNE_SHARE)
+
+    def maps(
+        self, problem: HyperKernelProblem, setting: Setting, run: Run, /, *, quick: bool = False
+    ) -> GradientFit:
+        """Fit maps from the identity, with as many centres as there is time for."""
+        settings = self.settings
+        optimizer = replace(self.optimizer, max_iter=0) if quick else self.optimizer
+
+        def watch(k: int, _: Array, history: History) -> Status | None:
+            run.tell(f"maps at {setting.stretch:g} median distances", k, history)
+            return Status.TIME_LIMIT if run.is_over(FIT_SHARE) else None
+
+        sample = problem.sample(problem.rng)
+        fit = fit_gradient_maps(
+            MappedProblem(
+                problem.kernel,
+                problem.rows,
+                problem.Y,
+                problem.weights,
+                FINE_RIDGES if settings.ridge is None else [settings.ridge],
+                sample,
+                self._centers(problem, sample, run, quick=quick),
+                settings.lengthscale,
+                setting.stretch,
+            ),
+            optimizer,
+            n_components=settings.n_components,
+            watch=watch,
+        )
+        if fit.status is Status.INTERRUPTED and not quick:
+            raise KeyboardInterrupt
+        return fit
+
+    def _centers(
+        self,
+        problem: HyperKernelProblem,
+        sample: tuple[Array, np.ndarray | None],
+        run: Run,
+        *,
+        quick: bool,
+    ) -> Array | None:
+        """Give the centres while maps are learned; None are all rows."""
+        wanted = self.settings.centers.fit
+        exact = _ALL_CENTERS if isinstance(wanted, str) else int(wanted)
+        if problem.n <= (_FEW_CENTERS if quick else exact):
+            return None
+        if quick:
+            return problem.centers(_FEW_CENTERS)
+        q = self.settings.centers.wanted
+        if isinstance(wanted, str):
+            B = problem.axes(sample[0], problem.d)
+            begin = Learned(B, problem.lengthscale(B, *sample))
+            q = affordable(problem, begin, run, q, _FIT_WORKS * self.optimizer.max_iter)
+        return problem.centers(q)
+
+    def learn(
+        self, problem: HyperKernelProblem, choice: Choice[Setting, GradientFit], run: Run, /
+    ) -> Fitted:
+        """Solve at the best map, with all rows and more centres."""
+        stopped, trial = choice.stopped, choice.trial
+        if trial is not None and trial.learned and isinstance(choice.folds[0], Fold):
+            part, fit = choice.folds[0].problem, trial.learned[0]
+        else:
+            quick = stopped or problem.constant
+            part = problem.part(LEARN_ROWS)
+            fit = self.maps(part, choice.setting, run, quick=quick)
+        model = _solved(part, fit.best)
+        try:
+            model = self._refit(problem, part, model, fit, run, stopped=stopped)
+        except KeyboardInterrupt:  # the model of the best map is there
+            stopped = True
+        steps = HKRRFit(
+            model.B, model.lengthscale, fit.status, fit.best.score, fit.history, jitter_raised=False
+        )
+        return Fitted(steps, model, self._ended(fit, stopped=stopped), fit.n_steps > 0)
+
+    def _refit(
+        self,
+        problem: HyperKernelProblem,
+        part: HyperKernelProblem,
+        model: Solved,
+        fit: GradientFit,
+        run: Run,
+        *,
+        stopped: bool,
+    ) -> Solved:
+        """Solve with more centres, where there are more; ridge and lengthscale are tuned anew."""
+        refit, used = self.settings.centers.refit, model.Z.shape[0]
+        if refit is None:
+            return model if part is problem else problem.solved(model)
+        wanted = problem.n_refit_centers()
+        if problem.constant or (part is problem and used == problem.n and refit in ("auto", "all")):
+            return model
+        if stopped:  # nobody waits for more
+            return problem.refit(model, min(wanted, _FEW_CENTERS), (1.0, fit.best.path))
+        if refit == "auto":
+            wanted = affordable(problem, model, run, wanted, _REFIT_WORKS)
+        return problem.refit(model, wanted, None)
+
+    def _ended(self, fit: GradientFit, *, stopped: bool) -> Status:
+        """Say how the fit ended: with as many maps as are asked for, it is done."""
+        if stopped:
+            return Status.INTERRUPTED
+        return Status.DECIDED if fit.status is Status.MAX_ITER else fit.status
+
+
+def _solved(problem: HyperKernelProblem, best: MappedRidge) -> Solved:
+    """Solve at the best map; the model is in the precision of the rows."""
+    dtype = problem.reference.dtype
+    xp = array_namespace(problem.reference)
+    alpha, factor = best.solve()
+    B, Z = xp.astype(best.B, dtype), xp.astype(best.operator.Z, dtype)
+    path = best.path if len(best.path.ridges) > 1 else None
+    return Solved(B, best.lengthscale, Z, alpha, best.ridge, factor, path)

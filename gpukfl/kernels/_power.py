@@ -1,0 +1,71 @@
+"""Exponentials of powers of p-norms."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpukfl._array import Array, array_namespace, like
+from gpukfl._checks import check_number
+from gpukfl.kernels._base import LengthscaleKernel, coincident
+from gpukfl.linalg import distances, power_sums
+
+
+@dataclass(frozen=True)
+class PowerExponential(LengthscaleKernel):
+    r""":math:`k = e^{-r^q}` with :math:`r = \|x - z\|_p / \ell`, p the `order`, q the `exponent`.
+
+    Positive definite for every :math:`0 < q \le p \le 2`, which is all that is taken:
+    :math:`\|x - z\|_p^p` is conditionally negative definite for p up to 2, and so are its powers
+    up to 1 (Schoenberg). p = 2, q = 1 is `Laplace`, p = q = 1 `ManhattanLaplace`, and p = q = 2
+    the Gaussian. For p other than 2 rotations of the points change the kernel.
+
+    Derivatives are 0 where points coincide, and leave out coordinates that are equal. For p < 1
+    they have no bound near such.
+    """
+
+    order: float = 2.0
+    exponent: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_number("order", self.order, low=0, high=2, low_allowed=False)
+        check_number("exponent", self.exponent, low=0, high=self.order, low_allowed=False)
+
+    @property
+    def norm(self) -> str | float:  # type: ignore[override]
+        """In which a typical distance is measured: the p-norm."""
+        if self.order == 1:
+            return "manhattan"
+        return "euclidean" if self.order == 2 else self.order
+
+    def _scaled_distances(self, X: Array, Z: Array, /) -> Array:
+        return distances(X, Z, norm=self.norm) / self.lengthscale
+
+    def _evaluate(self, X: Array, Z: Array, /) -> Array:
+        return array_namespace(X).exp(-(self._scaled_distances(X, Z) ** self.exponent))
+
+    def _pullback(self, X: Array, Z: Array, P: Array, K: Array | None, /) -> tuple[Array, Array]:
+        xp = array_namespace(X, Z, P)
+        r = self._scaled_distances(X, Z)
+        power = r**self.exponent
+        K = xp.exp(-power) if K is None else K
+        # Rounding of each coordinate adds up to more in a norm of lower order
+        longer = X.shape[1] ** (1.0 / self.order - 0.5)
+        same = coincident(X, Z, self.lengthscale / longer * r)
+        size = xp.where(same, xp.ones_like(r), r)
+        # By |x - z|_p^p / p, whose gradient are the powers of the differences
+        slopes = -self.exponent * power * K / size**self.order
+        Q = xp.where(same, xp.zeros_like(r), P * slopes) / self.lengthscale
+        X, Z = X / self.lengthscale, Z / self.lengthscale
+        return self._sums(Q, X, Z), self._sums(Q.T, Z, X)
+
+    def _sums(self, Q: Array, X: Array, Z: Array) -> Array:
+        if self.order != 2:
+            return power_sums(Q, X, Z, order=self.order)
+        xp = array_namespace(Q, X, Z)
+        middle = xp.mean(Z, axis=0)
+        return xp.sum(Q, axis=1)[:, None] * (X - middle) - Q @ (Z - middle)
+
+    def diagonal(self, X: Array, /) -> Array:
+        """Values at distance 0."""
+        return array_namespace(X).ones(X.shape[0], **like(X))

@@ -1,0 +1,366 @@
+r"""Recursive feature machines: a kernel's linear map from the gradients of its own fit.
+
+A fit with the map B gives :math:`f(x) = \sum_j \alpha_j k(Bx, Bz_j)`; the next map is a power of
+its average gradient outer product (AGOP)
+
+.. math:: G = \frac1N \sum_i D_i \sum_c \nabla f_c(x_i) \nabla f_c(x_i)^\top,
+
+and so on (Radhakrishnan, Beaglehole, Pandit and Belkin, "Mechanism of feature learning in deep
+fully connected networks and kernel machines that recursively learn features", 2022, Algorithm 1;
+Beaglehole, Holzmüller, Radhakrishnan and Belkin, "xRFM", 2025).
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from numbers import Integral
+
+import numpy as np
+
+from gpukfl._array import Array, array_namespace, double_like, like
+from gpukfl._checks import check_choice, check_number
+from gpukfl._results import History, Status
+from gpukfl._rows import Rows
+from gpukfl.kernels import Kernel, median_distance
+from gpukfl.linalg import eigh
+from gpukfl.methods._kernel_ridge import DenseSystem
+from gpukfl.methods._left_out import left_out_path
+from gpukfl.methods._nystrom import NystromFactor, NystromSystem, jitter_for, jittered
+from gpukfl.methods._ridge_path import RidgePath
+from gpukfl.operators import KernelOperator
+
+STRUCTURES = ("diagonal", "full")
+_PATIENCE = 2  # maps without a gain after which no more are tried
+
+
+@dataclass(frozen=True)
+class AverageGradientOuterProduct:
+    r"""How the next map is made of the gradients of a fit.
+
+    Parameters
+    ----------
+    max_iter : int
+        Maps at most after the first, at least 0; the best of all is kept. More than three gain
+        little, and fit the samples left out.
+    exponent : float
+        Power :math:`s > 0` of the eigenvalues of G: :math:`B^\top B = G^{2s}`, divided by its
+        largest eigenvalue; 1/2 is the paper's.
+    structure : {"diagonal", "full"}
+        "diagonal" keeps the diagonal of G alone: a weight for each feature. "full" also turns the
+        features, which only kernels of the Euclidean norm are made for.
+    """
+
+    max_iter: int = 3
+    exponent: float = 0.5
+    structure: str = "diagonal"
+
+    def __post_init__(self) -> None:
+        check_number("max_iter", self.max_iter, kind=Integral, low=0)
+        check_number("exponent", self.exponent, low=0, low_allowed=False)
+        check_choice("structure", self.structure, STRUCTURES)
+
+    def map_of(self, G: Array, k: int, /) -> Array:
+        """Give the map (k, d) of an average gradient outer product (d, d), of operator norm 1.
+
+        Its rows are the leading directions, or features; the identity where all gradients are 0.
+        """
+        xp = array_namespace(G)
+        if self.structure == "full":
+            values, vectors = eigh(G)
+            values, rows = xp.flip(values), xp.flip(vectors, axis=1).T
+        else:
+            values, rows = xp.linalg.diagonal(G), xp.eye(G.shape[0], **like(G))
+            if k < G.shape[0]:  # else features stay in their order
+                order = xp.argsort(-values)
+                values, rows = xp.take(values, order, axis=0), xp.take(rows, order, axis=0)
+        values, rows = xp.clip(values[:k], min=0.0), rows[:k, :]
+        largest = xp.max(values)
+        if not bool(largest > 0):
+            return xp.eye(G.shape[0], **like(G))[:k, :]
+        return ((values / largest) ** self.exponent)[:, None] * rows
+
+
+def average_gradient_outer_product(
+    operator: KernelOperator, alpha: Array, weights: Array | None = None, /
+) -> Array:
+    r"""Average gradient outer product of :math:`f(x) = \sum_j \alpha_j k(Bx, Bz_j)`: (d, d).
+
+    .. math:: \frac1N \sum_i D_i \sum_c \nabla f_c(x_i) \nabla f_c(x_i)^\top
+
+    Where x_i is a centre and the kernel has a kink there, that centre counts nothing.
+
+    Parameters
+    ----------
+    operator : KernelOperator
+        The kernel between the rows at which gradients are taken and the centres, with its map.
+    alpha : array, shape (q, t)
+        Dual coefficients.
+    weights : array, shape (n, 1), optional
+        Sample weights D, of sum N.
+
+    Returns
+    -------
+    array, shape (d, d)
+        In float64: O(n q t (k + d)) time, by blocks of rows.
+    """
+    xp = array_namespace(operator.Z)
+    V, a = operator.centers, xp.astype(alpha, operator.Z.dtype)
+
+    def compute(start: int, stop: int) -> tuple[Array, ...]:
+        U = operator.project(operator.rows.block(start, stop))
+        K = operator.values(start, stop, U)
+        total = xp.zeros((operator.Z.shape[1],) * 2, **double_like(U))
+        for c in range(a.shape[1]):
+            P = xp.ones_like(U[:, :1]) @ a[:, c : c + 1].T
+            slopes = operator.kernel._pullback(U, V, P, K)[0]
+            if operator.B is not None:
+                slopes = slopes @ operator.B
+            weighted = slopes if weights is None else weights[start:stop, :] * slopes
+            total = total + xp.astype(weighted.T @ slopes, xp.float64)
+        return (total,)
+
+    (total,) = operator.sum_over_blocks(compute)
+    n = operator.shape[0]
+    return total / (float(n) if weights is None else float(xp.sum(weights, dtype=xp.float64)))
+
+
+@dataclass(frozen=True, eq=False)
+class MappedRidge:
+    """Kernel ridge regression of mapped rows, judged by leaving out each."""
+
+    operator: KernelOperator  # with the map, over the lengthscale; float64
+    lengthscale: float
+    system: DenseSystem | NystromSystem
+    Y: Array  # (n, t), float64
+    weights: Array | None  # (n, 1), float64
+    path: RidgePath
+
+    @property
+    def B(self) -> Array:  # noqa: N802
+        """The map (k, d), of operator norm 1."""
+        assert self.operator.B is not None
+        return self.operator.B * self.lengthscale
+
+    @property
+    def score(self) -> float:
+        """Mean squared error of the samples left out."""
+        return self.path.lowest
+
+    @cached_property
+    def ridge(self) -> float:
+        """The ridge that the samples left out ask for."""
+        return self.path.best_inside(self.Y.shape[0] ** -0.5)
+
+    def left_out(self) -> Array:
+        """Predict each sample by the others: (n, t)."""
+        if isinstance(self.system, DenseSystem):
+            return self.system.left_out(self.ridge)
+        return self.system.left_out(self.Y, self.weights, self.ridge)
+
+    def solve(self) -> tuple[Array, NystromFactor]:
+        """Dual coefficients of the centres (q, t), and the factor of the kernel among them."""
+        if isinstance(self.system, NystromSystem):
+            return self.system.solve(self.ridge)
+        core = self.operator.core
+        factor = NystromFactor.of(core, jitter=jitter_for(self.operator, self.ridge))
+        system = DenseSystem.of(jittered(core, factor.jitter), self.Y, self.weights)
+        return system.solve(self.ridge)[0], factor
+
+    def gradients(self) -> Array:
+        """Average gradient outer product of the fit: (d, d)."""
+        alpha = self.system.solve(self.ridge)[0]
+        return average_gradient_outer_product(self.operator, alpha, self.weights)
+
+
+@dataclass(frozen=True, eq=False)
+class MappedProblem:
+    """Samples whose kernel sees them through a map.
+
+    Attributes
+    ----------
+    kernel : Kernel
+        At lengthscale 1.
+    rows : Rows
+        Samples (n, d).
+    Y : array, shape (n, t)
+        Targets of mean 0.
+    weights : array, shape (n, 1), or None
+        Sample weights.
+    Z : array, shape (q, d), or None
+        Centres; None are all samples.
+    ridges : sequence of float
+        Among which leaving out each sample chooses, at every map anew; generalised cross-validation
+        where samples are many.
+    lengthscale : float or None
+        None is `stretch` times the median distance of the mapped `sample`.
+    sample : pair
+        Some rows (m, d), and their weights on the host (m,) or None.
+    """
+
+    kernel: Kernel
+    rows: Rows
+    Y: Array
+    weights: Array | None
+    ridges: Sequence[float]
+    sample: tuple[Array, np.ndarray | None]
+    Z: Array | None = None
+    lengthscale: float | None = None
+    stretch: float = 1.0
+
+    @cached_property
+    def _wide(self) -> tuple[Rows, Array, Array, Array | None]:
+        """Rows, centres, targets and weights in float64."""
+        xp = array_namespace(self.Y)
+        rows = replace(self.rows, reference=xp.empty((0,), **double_like(self.Y)))
+        if self.Z is None:
+            whole = rows.whole()
+            rows, Z = Rows(whole, rows.reference), whole
+        else:
+            Z = xp.astype(self.Z, xp.float64)
+        weights = None if self.weights is None else xp.astype(self.weights, xp.float64)
+        return rows, Z, xp.astype(self.Y, xp.float64), weights
+
+    def at(self, B: Array, /) -> MappedRidge:
+        """Fit with the map B (k, d), float64."""
+        rows, Z, Y, weights = self._wide
+        lengthscale = self._lengthscale(B)
+        operator = KernelOperator(self.kernel, rows, Z, B / lengthscale, keep=True)
+        if self.Z is None:
+            dense = DenseSystem.of(operator.dense(), Y, weights)
+            path = dense.leave_one_out(self.ridges)
+            return MappedRidge(operator, lengthscale, dense, Y, weights, path)
+        system = NystromSystem.of(operator, Y, weights)
+        path = left_out_path(system, Y, weights, self.ridges)
+        return MappedRidge(operator, lengthscale, system, Y, weights, path)
+
+    def _lengthscale(self, B: Array) -> float:
+        if self.lengthscale is not None:
+            return self.lengthscale
+        sample, weights = self.sample
+        xp = array_namespace(B)
+        mapped = xp.astype(sample, B.dtype) @ B.T
+        return self.stretch * median_distance(mapped, norm=self.kernel.norm, weights=weights)
+
+
+@dataclass(frozen=True, eq=False)
+class GradientFit:
+    """The best of the maps, and how they came."""
+
+    best: MappedRidge
+    n_steps: int  # from the first map to the best
+    status: Status
+    history: History
+
+
+def fit_gradient_maps(
+    problem: MappedProblem,
+    optimizer: AverageGradientOuterProduct,
+    /,
+    *,
+    n_components: int | None = None,
+    watch: Callable[[int, Array, History], Status | None] = lambda *_: None,
+) -> GradientFit:
+    r"""Fit, make a map of the gradients of the fit, and again (Algorithm 1).
+
+    Parameters
+    ----------
+    problem : MappedProblem
+        What is fitted at each map.
+    optimizer : AverageGradientOuterProduct
+        How a map is made, and how many.
+    n_components : int, optional
+        Rows of the maps after the first, which is the identity; as many as features without.
+    watch : callable
+        ``watch(k, B, history)`` after each fit; a status it returns ends them. The history's
+        objective is the error of the samples left out.
+
+    Returns
+    -------
+    GradientFit
+        The map whose fit predicts left-out samples best. `Status.EARLY_STOPPED` where two maps in
+        succession gained nothing, `Status.MAX_ITER` where there were as many as were asked for. An
+        interruption from the keyboard keeps the best so far.
+
+    Raises
+    ------
+    ValueError
+        If the structure is full and the kernel's norm not Euclidean.
+    FloatingPointError
+        If the first fit is not finite.
+
+    Notes
+    -----
+    Each fit of all samples takes an eigendecomposition, O(n³), with q centres O(n q²); gradients
+    O(n q t (k + d)). Waits for the device at each fit.
+    """
+    if optimizer.structure == "full" and problem.kernel.norm != "euclidean":
+        msg = (
+            "expected structure 'diagonal' for a kernel of another norm than the Euclidean, whose "
+            f"coordinates have a meaning, got 'full' and {problem.kernel}"
+        )
+        raise ValueError(msg)
+    return _Run(problem, optimizer, n_components, watch).fit()
+
+
+class _Run:
+    """One fit: the best so far, and what happened."""
+
+    def __init__(
+        self,
+        problem: MappedProblem,
+        optimizer: AverageGradientOuterProduct,
+        n_components: int | None,
+        watch: Callable[[int, Array, History], Status | None],
+    ) -> None:
+        self.problem, self.optimizer, self.watch = problem, optimizer, watch
+        d = problem.rows.shape[1]
+        self.k = d if n_components is None else n_components
+        self.begun, self.history = time.perf_counter(), History()
+        xp = array_namespace(problem.Y)
+        self.last: Array = xp.eye(d, **double_like(problem.Y))
+        self.best: MappedRidge | None = None
+        self.n_steps = 0
+
+    def fit(self) -> GradientFit:
+        try:
+            status = self._maps()
+        except KeyboardInterrupt:
+            if self.best is None:
+                raise
+            status = Status.INTERRUPTED
+        assert self.best is not None
+        return GradientFit(self.best, self.n_steps, status, self.history)
+
+    def _maps(self) -> Status:
+        B, step = self.last, 0
+        while True:
+            found = self.problem.at(B)
+            if not math.isfinite(found.score):
+                if self.best is None:
+                    msg = "the first fit is not finite: the data overflow this precision"
+                    raise FloatingPointError(msg)
+                return Status.STALLED
+            self._note(found, B, step)
+            asked = self.watch(step, B, self.history)
+            if asked is not None:
+                return asked
+            if step == self.optimizer.max_iter:
+                return Status.MAX_ITER
+            if step >= self.n_steps + _PATIENCE:
+                return Status.EARLY_STOPPED
+            B, step = self.optimizer.map_of(found.gradients(), self.k), step + 1
+
+    def _note(self, found: MappedRidge, B: Array, step: int) -> None:
+        if self.best is None or found.score < self.best.score:
+            self.best, self.n_steps = found, step
+        xp = array_namespace(B)
+        moved = B - self.last if B.shape == self.last.shape else B
+        self.last = B
+        self.history.objective.append(found.score)
+        self.history.step.append(float(xp.sqrt(xp.sum(moved * moved))))
+        self.history.residual.append(0.0)
+        self.history.seconds.append(time.perf_counter() - self.begun)

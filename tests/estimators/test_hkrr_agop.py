@@ -1,0 +1,206 @@
+"""HKRR by gradient outer products: fits, choices, reports, and bad input."""
+
+import itertools
+import pickle
+
+import numpy as np
+import pytest
+from hkrr_cases import LABELS, NEW, RNG, TWO, Y2, Y_NEW, N, X, Y
+from sklearn.base import clone
+
+import gpukfl
+from gpukfl import HKRRClassifier, HKRRRegressor
+from gpukfl._results import Status
+from gpukfl.estimators.hkrr import Centers
+from gpukfl.estimators.hkrr import _agop as search
+from gpukfl.kernels import Gaussian, Laplace, PowerExponential
+from gpukfl.methods import AverageGradientOuterProduct
+
+pytestmark = pytest.mark.filterwarnings("ignore:the best ridge of the last fit:UserWarning")
+FULL = AverageGradientOuterProduct(structure="full")
+
+
+def regressor(**options):
+    return HKRRRegressor(**{"optimizer": "agop", "random_state": 0, **options})
+
+
+def formula(model, new):
+    """Predictions from the fitted attributes, by the kernel's own values."""
+    B = np.asarray(model.B_, dtype=np.float64)
+    K = model.kernel_(new @ B.T, model.centers_ @ B.T)
+    return model.intercept_ + np.clip(K @ model.dual_coef_, -model.bound_, model.bound_)
+
+
+def test_it_finds_the_features():
+    model = regressor(scaling=None).fit(X, Y)
+    assert model.score(NEW, Y_NEW) > 0.9
+    assert model.learned_
+    assert set(np.argsort(model.feature_importances_)[-2:]) == {0, 1}
+    assert model.kernel_ == PowerExponential(model.lengthscale_, order=1.5)
+    assert model.B_.shape == (5, 5)
+    assert np.linalg.norm(model.B_, 2) == pytest.approx(1.0)
+    np.testing.assert_allclose(model.predict(NEW), formula(model, NEW)[:, 0], atol=1e-10)
+
+
+def test_a_full_map_finds_the_direction():
+    model = regressor(optimizer=FULL, kernel="matern52", scaling=None).fit(X, Y)
+    assert model.score(NEW, Y_NEW) > 0.97
+    assert abs(model.components_[0] @ [0.8, -0.6, 0, 0, 0]) > 0.98
+
+
+def test_it_beats_the_kernel_without_a_map():
+    y = TWO + 0.05 * RNG.standard_normal(N)
+    new = NEW[:, 0] * NEW[:, 1]
+    without = regressor(optimizer=AverageGradientOuterProduct(max_iter=0)).fit(X, y)
+    assert not without.learned_
+    assert np.array_equal(without.B_, np.eye(5))
+    assert regressor().fit(X, y).score(NEW, new) > without.score(NEW, new) + 0.05
+
+
+@pytest.mark.parametrize("kernel", ["laplace", "gaussian", "manhattan_laplace", Gaussian(2.0)])
+def test_the_lengthscale_is_chosen_by_left_out_rows(kernel):
+    model = regressor(kernel=kernel).fit(X, Y)
+    scores = [trial["score"] for trial in model.tuning_]
+    chosen = [trial for trial in model.tuning_ if trial["chosen"]]
+    assert len(scores) > 1
+    assert [trial["score"] for trial in chosen] == [max(scores)]
+    assert chosen[0]["ridge"] == model.ridge_
+    assert model.score(NEW, Y_NEW) > 0.8
+
+
+def test_what_is_given_is_kept():
+    model = regressor(kernel="laplace", lengthscale=1.7, ridge=3e-3, n_components=2).fit(X, Y)
+    assert model.lengthscale_ == 1.7
+    assert model.kernel_ == Laplace(1.7)
+    assert model.ridge_ == 3e-3
+    assert model.B_.shape == (2, 5)
+    assert len(model.tuning_) == 1
+
+
+def test_the_history_is_of_left_out_errors():
+    model = regressor().fit(X, Y)
+    assert model.n_iter_ == len(model.history_) <= 4
+    assert model.status_ in ("DECIDED", "EARLY_STOPPED")
+    lowest, (trial,) = min(model.history_.objective), model.tuning_
+    # Predictions are truncated, and of ridges at the edge a larger one is taken
+    assert trial["score"] == pytest.approx(1.0 - lowest, abs=1e-3)
+    assert model.history_.step[0] == 0.0 < min(model.history_.step[1:])
+
+
+def test_several_targets_share_the_map():
+    model = regressor().fit(X, Y2)
+    assert model.predict(NEW).shape == (len(NEW), 2)
+    assert model.dual_coef_.shape == (N, 2)
+    assert set(np.argsort(model.feature_importances_)[-2:]) == {0, 1}
+    copies = regressor().fit(X, np.stack([Y, Y], axis=1))
+    alone = regressor().fit(X, Y)
+    np.testing.assert_allclose(copies.predict(NEW)[:, 0], alone.predict(NEW), atol=1e-8)
+
+
+def test_classes():
+    model = HKRRClassifier(optimizer="agop", random_state=0).fit(X, LABELS)
+    assert model.score(X, LABELS) > 0.9
+    shares = model.predict_proba(NEW)
+    np.testing.assert_allclose(shares.sum(axis=1), 1.0)
+    two = HKRRClassifier(optimizer="agop", random_state=0).fit(X, X[:, 0] > 0)
+    assert two.score(NEW, NEW[:, 0] > 0) > 0.9
+
+
+def test_integer_weights_are_repeated_rows():
+    counts = np.random.default_rng(1).integers(0, 4, N)
+    weighted = regressor().fit(X, Y, sample_weight=counts)
+    repeated = regressor().fit(np.repeat(X, counts, axis=0), np.repeat(Y, counts))
+    np.testing.assert_allclose(weighted.B_, repeated.B_, atol=1e-8)
+    np.testing.assert_allclose(weighted.predict(NEW), repeated.predict(NEW), atol=1e-6)
+
+
+def test_units_change_nothing():
+    plain = regressor().fit(X, Y).predict(NEW)
+    scaled = regressor().fit(1e3 * X, 5.0 - 1e-3 * Y).predict(1e3 * NEW)
+    np.testing.assert_allclose(1e3 * (5.0 - scaled), plain, atol=1e-7)
+
+
+def test_every_place_finds_the_same_function(on):
+    placed = [on.put(on.rounded(V)) for V in (X, Y, NEW)]
+    expected = regressor().fit(on.rounded(X), on.rounded(Y)).predict(on.rounded(NEW))
+    model = regressor().fit(*placed[:2])
+    on.assert_lives_here(model.B_)
+    tolerance = 1e-8 if on.dtype_name == "float64" else 5e-4
+    np.testing.assert_allclose(on.host(model.predict(placed[2])), expected, atol=tolerance)
+
+
+@pytest.mark.parametrize(
+    ("centers", "count"),
+    [(40, N), (Centers(40, refit=None), 40), (Centers(40, refit=60), 60), (Centers(refit=50), 50)],
+)
+def test_centers(centers, count):
+    model = regressor(n_centers=centers).fit(X, Y)
+    assert model.centers_.shape == (count, 5)
+    assert model.score(NEW, Y_NEW) > 0.8
+
+
+def test_many_rows_take_centers(monkeypatch):
+    monkeypatch.setattr(search, "_ALL_CENTERS", 50)
+    monkeypatch.setattr(search, "LEARN_ROWS", 100)
+    model = regressor(n_centers=Centers(30, refit=80)).fit(X, Y)
+    assert model.centers_.shape == (80, 5)
+    assert model.score(NEW, Y_NEW) > 0.7
+    kept = regressor(n_centers=Centers(30, refit=None)).fit(X, Y)
+    assert kept.centers_.shape == (30, 5)
+
+
+def test_the_time_is_kept():
+    model = regressor(max_time=1e-6)
+    with pytest.warns(match="max_time was reached first"):
+        model.fit(X, Y)
+    assert model.status_ == "TIME_LIMIT"
+    assert model.n_iter_ == 1
+
+
+@pytest.mark.parametrize("after", [0, 1, 3])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_an_interruption_keeps_a_model(monkeypatch, after):
+    count, told = itertools.count(), search.fit_gradient_maps
+
+    def interrupted(problem, optimizer, **options):
+        def watch(k, B, history):
+            if next(count) == after:
+                raise KeyboardInterrupt
+            return options["watch"](k, B, history)
+
+        return told(problem, optimizer, **{**options, "watch": watch})
+
+    monkeypatch.setattr(search, "fit_gradient_maps", interrupted)
+    model = regressor(kernel="laplace").fit(X, Y)
+    assert model.status_ == Status.INTERRUPTED.name
+    assert np.all(np.isfinite(model.predict(NEW)))
+
+
+@pytest.mark.filterwarnings("ignore:y is constant")
+def test_constants_and_few_rows():
+    constant = regressor().fit(X, np.full(N, 3.0))
+    np.testing.assert_allclose(constant.predict(NEW), 3.0)
+    assert not constant.learned_
+    few = regressor().fit(X[:6], Y[:6])
+    assert np.all(np.isfinite(few.predict(NEW)))
+    assert few.tuning_ == []
+
+
+def test_models_are_kept(tmp_path):
+    model = gpukfl.fit(X, Y, method="hkrr", optimizer=FULL, kernel="laplace", random_state=0)
+    model.save(tmp_path / "model.gpukfl")
+    again = gpukfl.load(tmp_path / "model.gpukfl")
+    assert np.array_equal(again.predict(NEW), model.predict(NEW))
+    assert "Laplace kernel of 5 components" in model.summary()
+    estimator = pickle.loads(pickle.dumps(regressor(optimizer=FULL, kernel="laplace").fit(X, Y)))
+    assert clone(estimator).optimizer == FULL
+
+
+def test_kernels_of_other_norms_are_not_turned():
+    with pytest.raises(ValueError, match="expected structure 'diagonal' for a kernel of another"):
+        regressor(optimizer=FULL).fit(X, Y)
+
+
+def test_unknown_optimizers_are_named():
+    with pytest.raises(ValueError, match="'lbfgs', 'varpro', 'agd', 'agop', got 'rfm'"):
+        regressor(optimizer="rfm").fit(X, Y)
