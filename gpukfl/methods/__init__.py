@@ -11,6 +11,12 @@ from gpukfl.methods._agop import (
 )
 from gpukfl.methods._bkernn import BKerNNFit, fit_bkernn
 from gpukfl.methods._centers import SELECTIONS, choose_centers, leverage_scores
+from gpukfl.methods._conformal import (
+    check_share,
+    conformal_weight,
+    unit_weights,
+    weighted_quantile,
+)
 from gpukfl.methods._feature_sums import (
     FoldSums,
     LassoFits,
@@ -29,6 +35,7 @@ from gpukfl.methods._hkrr import (
     fit_hkrr,
     resized_map,
 )
+from gpukfl.methods._jackknife import Jackknife
 from gpukfl.methods._kernel_ridge import (
     DenseSystem,
     nystrom_preconditioner,
@@ -113,6 +120,7 @@ __all__ = [
     "HKRRFit",
     "Hinge",
     "HyperKernelObjective",
+    "Jackknife",
     "KernelRidge",
     "KernelRidgeFit",
     "LassoFits",
@@ -138,7 +146,9 @@ __all__ = [
     "Validated",
     "average_gradient_outer_product",
     "best_path",
+    "check_share",
     "choose_centers",
+    "conformal_weight",
     "convergence_gap",
     "cross_validated",
     "cross_validated_near",
@@ -173,4 +183,6 @@ __all__ = [
     "resized_map",
     "scored_rows",
     "solve_by_conjugate_gradients",
+    "unit_weights",
+    "weighted_quantile",
 ]

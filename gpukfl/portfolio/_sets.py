@@ -1,0 +1,177 @@
+r"""Prediction sets of classes from out-of-fold probabilities.
+
+A row's score for a class y with probability :math:`p_y` is
+
+.. math:: \sum_{j: p_j \ge p_y} p_j - u \sum_{j: p_j = p_y} p_j
+
+with u = 0, or uniform on [0, 1] (Romano, Sesia and Candès, "Classification with valid and adaptive
+coverage", NeurIPS 2020, eq. (7); classes that are as likely as each other are one step, and one of
+probability 0 scores infinity), or :math:`1 - p_y` (Sadinle, Lei and Wasserman, "Least ambiguous
+set-valued classifiers with bounded error levels", JASA 114, 2019). A set holds the classes whose
+score is at most the :math:`\lceil (n + 1)(1 - \alpha) \rceil` smallest score of the true classes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from gpukfl._checks import check_choice, check_switch
+from gpukfl.methods import check_share, conformal_weight, unit_weights, weighted_quantile
+
+_METHODS = ("adaptive", "threshold")
+_SUM = 1e-3  # that probabilities may miss 1 by
+
+
+@dataclass(frozen=True, eq=False)
+class ClassScores:
+    """How unlikely the true classes were on rows that their models have not seen.
+
+    Attributes
+    ----------
+    scores : array (n,)
+        Of the true classes.
+    weights : array (n,)
+        In units of that of a new row; see `unit_weights`.
+    method : {"adaptive", "threshold"}
+        Which score.
+    randomized : bool
+        Whether u is drawn.
+    random_state : int, RandomState or None
+        Draws it.
+    """
+
+    scores: np.ndarray
+    weights: np.ndarray
+    method: str = "adaptive"
+    randomized: bool = False
+    random_state: Any = None
+
+    @classmethod
+    def of(
+        cls,
+        probabilities: np.ndarray,
+        codes: np.ndarray,
+        weights: np.ndarray | None = None,
+        /,
+        *,
+        method: str = "adaptive",
+        randomized: bool = False,
+        random_state: Any = None,
+    ) -> ClassScores:
+        """Score the true classes.
+
+        Parameters
+        ----------
+        probabilities : host array, shape (n, k)
+            By models that have not seen the row; each row sums to 1.
+        codes : host array of int, shape (n,)
+            True classes, 0, ..., k - 1.
+        weights : host array, shape (n,), optional
+            Sample weights, at least 0.
+        method : {"adaptive", "threshold"}
+            Adaptive sets are larger where rows are harder; thresholds give the smallest sets
+            on average, some of which hold only the likeliest class of hard rows.
+        randomized : bool
+            Draw which of the last classes an adaptive set holds, so that sets are not larger
+            than needed. Without it they cover more than is asked for.
+        random_state : int, RandomState or None
+            Of the draws, on the host.
+
+        Raises
+        ------
+        ValueError
+            If shapes disagree, rows do not sum to 1 or codes are no classes.
+        """
+        check_choice("method", method, _METHODS)
+        check_switch("randomized", randomized)
+        p = _checked(probabilities)
+        codes = np.asarray(codes)
+        if codes.shape != p.shape[:1] or not ((codes >= 0) & (codes < p.shape[1])).all():
+            msg = (
+                f"expected codes ({len(p)},) of classes 0 to {p.shape[1] - 1}, got shape "
+                f"{codes.shape} from {codes.min(initial=0)} to {codes.max(initial=0)}"
+            )
+            raise ValueError(msg)
+        found = cls(np.empty(0), unit_weights(weights, len(p)), method, randomized, random_state)
+        scores = found._score(p)[np.arange(len(p)), codes]
+        return cls(scores, found.weights, method, randomized, random_state)
+
+    def sets(self, probabilities: np.ndarray, /, *, coverage: float = 0.9) -> np.ndarray:
+        r"""Give the classes that new rows may have.
+
+        Parameters
+        ----------
+        probabilities : host array, shape (m, k)
+            For the new rows.
+        coverage : float
+            Share of sets that shall hold the true class, in (0, 1).
+
+        Returns
+        -------
+        array of bool, shape (m, k)
+            Never empty: the likeliest class is always in. O(m k log k).
+
+        Raises
+        ------
+        ValueError
+            If `coverage` is outside (0, 1), or the rows are too few for it: says how many are
+            needed.
+
+        Notes
+        -----
+        A row that is exchangeable with those of the scores is covered with a probability of at
+        least `coverage`, if its probabilities come from a model like theirs.
+        """
+        check_share("coverage", coverage)
+        wanted = conformal_weight(coverage, float(self.weights.sum()))
+        largest = weighted_quantile(self.scores, self.weights, wanted)
+        p = _checked(probabilities)
+        inside = self._score(p) <= largest
+        return inside | (p == p.max(axis=1, keepdims=True)) & ~inside.any(axis=1, keepdims=True)
+
+    def _score(self, p: np.ndarray) -> np.ndarray:
+        """Scores of all classes (m, k)."""
+        if self.method == "threshold":
+            return 1.0 - p
+        order = np.argsort(-p, axis=1, kind="stable")
+        ranked = np.take_along_axis(p, order, axis=1)
+        sums = np.cumsum(ranked, axis=1)
+        before, upto = _of_equals(ranked, sums)
+        u = 0.0
+        if self.randomized:
+            u = check_random_state(self.random_state).uniform(size=(len(p), 1))
+        scores = np.empty_like(p)
+        np.put_along_axis(scores, order, upto - u * (upto - before), axis=1)
+        return np.where(p > 0, scores, np.inf)
+
+
+def _of_equals(ranked: np.ndarray, sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Give sums before the first and up to the last of those equal to each, in falling rows."""
+    m, k = ranked.shape
+    steps = ranked[:, 1:] != ranked[:, :-1]
+    index = np.broadcast_to(np.arange(k), (m, k))
+    edge = np.ones((m, 1), dtype=bool)
+    first = np.maximum.accumulate(np.where(np.hstack([edge, steps]), index, 0), axis=1)
+    ends = np.where(np.hstack([steps, edge]), index, k - 1)
+    last = np.minimum.accumulate(ends[:, ::-1], axis=1)[:, ::-1]
+    before = np.take_along_axis(np.hstack([np.zeros((m, 1)), sums]), first, axis=1)
+    return before, np.take_along_axis(sums, last, axis=1)
+
+
+def _checked(probabilities: np.ndarray) -> np.ndarray:
+    p = np.asarray(probabilities, dtype=np.float64)
+    if p.ndim != 2 or p.shape[1] < 2:
+        msg = f"expected probabilities (n, k) of at least two classes, got shape {p.shape}"
+        raise ValueError(msg)
+    if not ((p >= 0).all() and (np.abs(p.sum(axis=1) - 1.0) <= _SUM).all()):
+        sums = p.sum(axis=1)
+        msg = (
+            "expected probabilities of at least 0 that sum to 1 in each row, got a smallest of "
+            f"{p.min():g} and sums from {sums.min():g} to {sums.max():g}"
+        )
+        raise ValueError(msg)
+    return p
