@@ -10,7 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from common import RESULTS, ROOT, say
-from tables import bkernn, first_fit, hkrr, kernel_ridge, regfeal, selection, threads, weighting
+from tables import (
+    bkernn,
+    first_fit,
+    hkrr,
+    kernel_ridge,
+    portfolio,
+    regfeal,
+    selection,
+    threads,
+    weighting,
+)
 
 TARGET = ROOT / "docs" / "_generated"
 FILES = {  # one for each method, and one for all
@@ -22,6 +32,7 @@ FILES = {  # one for each method, and one for all
     "regfeal_results.md": regfeal.SECTIONS,
     "threads_results.md": threads.SECTIONS,
     "first_fit_results.md": first_fit.SECTIONS,
+    "portfolio_results.md": portfolio.SECTIONS,
 }
 
 

@@ -165,3 +165,17 @@ def uniform(n: int, d: int) -> np.ndarray:
 def largest_norm(X: np.ndarray) -> float:
     """Longest row, max_i ||x_i||."""
     return float(np.linalg.norm(X, axis=1).max())
+
+
+def german_credit(args: argparse.Namespace) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of the German credits with a column for each category, and their risk (0, 1)."""
+    import pandas as pd
+
+    folder = _data_folder(args)
+    path = None if folder is None else folder / "tables" / "german_credit.csv"
+    if path is None or not path.exists():
+        msg = "expected tables/german_credit.csv in --data, ../shared/data or $GPUKFL_DATA"
+        raise FileNotFoundError(msg)
+    table = pd.read_csv(path)
+    X = pd.get_dummies(table.drop(columns="credit_risk"))
+    return X.to_numpy(np.float64), table["credit_risk"].to_numpy(np.int64)

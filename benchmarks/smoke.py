@@ -40,6 +40,7 @@ SCRIPTS = (
     "bench_max_time.py",
     "bench_first_fit.py",
     "bench_gpu.py",
+    "bench_portfolio.py",
 )
 
 

@@ -23,6 +23,9 @@ TITLES = {
     "tuning": "Choice of the",
     "bound": "Bound (71)",
     "ridges": "Error by ridge",
+    "predictions": "Predictions for rows",
+    "residuals": "Residuals of rows",
+    "reliability": "Calibration of probabilities",
 }
 
 

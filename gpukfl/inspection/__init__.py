@@ -7,6 +7,8 @@ arrays what there is.
 from gpukfl.inspection._curves import Curves, StumpCurves
 from gpukfl.inspection._description import Description, Names, described
 from gpukfl.inspection._figures import plot_model, plot_panel
+from gpukfl.inspection._held_out import Predictions, Reliability, ResidualPlot
+from gpukfl.inspection._held_out_plots import plot_predictions, plot_reliability, plot_residuals
 from gpukfl.inspection._panels import (
     Directions,
     Importances,
@@ -50,6 +52,9 @@ __all__ = [
     "Objective",
     "Panel",
     "Path",
+    "Predictions",
+    "Reliability",
+    "ResidualPlot",
     "Ridges",
     "Rounds",
     "Shown",
@@ -71,6 +76,9 @@ __all__ = [
     "plot_objective",
     "plot_panel",
     "plot_path",
+    "plot_predictions",
+    "plot_reliability",
+    "plot_residuals",
     "plot_roc",
     "plot_rounds",
     "plot_sparsity",

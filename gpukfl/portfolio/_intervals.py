@@ -355,6 +355,7 @@ class Uncertainty:
                 f"targets, ({n_models}, {len(X)}, {t}), got {predictions.shape}"
             )
             raise ValueError(msg)
+        _check_values(predictions, np.ones(1))
         centers = predictions[self.models]
         if not self.spreads:
             return centers, None

@@ -39,7 +39,7 @@ class Columns:
     def __call__(self, X: np.ndarray, /) -> np.ndarray:
         """Scale rows (m, d)."""
         Z = (X - self.center) / self.scale
-        return Z / np.sqrt(1.0 + (Z / _WIDTH) ** 2)
+        return Z / np.hypot(1.0, Z / _WIDTH)
 
 
 @dataclass(frozen=True, eq=False)

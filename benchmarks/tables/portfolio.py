@@ -1,0 +1,99 @@
+"""Tables of the portfolio and the models that are compared with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tables.markdown import number, table
+
+Rows = list[dict[str, Any]]
+
+
+def _versions(r: dict[str, Any]) -> str:
+    shown = ", ".join(f"{name} {version}" for name, version in r["peers"].items())
+    threads = f"{r['threads']} thread{'' if r['threads'] == 1 else 's'}"
+    return f"Compared with: {shown}; {threads} each.\n\n"
+
+
+def _cell(rows: Rows, keys: Sequence[str], forms: Sequence[str]) -> str:
+    """Means of some numbers, the second and further ones in brackets."""
+    if not rows:
+        return "–"
+    first, *more = (
+        number(float(np.mean([row[key] for row in rows])), form)
+        for key, form in zip(keys, forms, strict=True)
+    )
+    return f"{first} ({', '.join(more)})" if more else first
+
+
+def _by_set(r: dict[str, Any], keys: Sequence[str], forms: Sequence[str]) -> list[list[str]]:
+    models, sets = _names(r, "model"), _names(r, "set")
+    return [
+        [
+            one,
+            *(
+                _cell([x for x in r["rows"] if (x["set"], x["model"]) == (one, m)], keys, forms)
+                for m in models
+            ),
+        ]
+        for one in sets
+    ]
+
+
+def _names(r: dict[str, Any], key: str) -> list[str]:
+    return list(dict.fromkeys(row[key] for row in r["rows"]))
+
+
+def _mean(r: dict[str, Any], title: str, keys: Sequence[str], forms: Sequence[str]) -> list[str]:
+    of = {m: [row for row in r["rows"] if row["model"] == m] for m in _names(r, "model")}
+    return [title, *(_cell(rows, keys, forms) for rows in of.values())]
+
+
+def sets(r: dict[str, Any]) -> str:
+    rows = _by_set(r, ["r2"], [".3f"])
+    rows.append(_mean(r, "mean", ["r2"], [".3f"]))
+    rows.append(_mean(r, "processor seconds a set", ["processor_seconds"], [".2f"]))
+    return _versions(r) + table(["R²", *_names(r, "model")], rows)
+
+
+def uci(r: dict[str, Any]) -> str:
+    rows = _by_set(r, ["rmse", "processor_seconds"], [".4f", ".1f"])
+    return _versions(r) + table(["RMSE (processor seconds)", *_names(r, "model")], rows)
+
+
+def classes(r: dict[str, Any]) -> str:
+    rows = _by_set(r, ["accuracy", "log_loss"], [".4f", ".3f"])
+    return _versions(r) + table(["accuracy (log loss)", *_names(r, "model")], rows)
+
+
+def intervals(r: dict[str, Any]) -> str:
+    rows = _by_set(r, ["coverage", "width"], [".2f", ".2f"])
+    rows.append(_mean(r, "mean", ["coverage", "width"], [".3f", ".3f"]))
+    return _versions(r) + table(["coverage (width)", *_names(r, "model")], rows)
+
+
+def seconds(r: dict[str, Any]) -> str:
+    rows = [
+        [
+            row["set"],
+            row["model"],
+            row["effort"],
+            number(row["seconds"], ".2f"),
+            number(row["r2"], ".4f"),
+            number(row["peak_rss_mb"], ".0f"),
+        ]
+        for row in r["rows"]
+    ]
+    return _versions(r) + table(["", "model", "effort", "s", "R²", "peak MB"], rows)
+
+
+SECTIONS = {
+    "bench_portfolio_sets": ("17 small sets", sets),
+    "bench_portfolio_uci": ("Two UCI sets", uci),
+    "bench_portfolio_classes": ("Classes", classes),
+    "bench_portfolio_intervals": ("Prediction intervals", intervals),
+    "bench_portfolio_time": ("Time", seconds),
+}
