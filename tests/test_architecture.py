@@ -34,20 +34,20 @@ LAYER = {
     "methods": 9,
     "inspection": 9,  # scores and pictures of arrays and names; it knows no estimator
     "estimators": 10,
+    "portfolio": 10.5,
     "_archive": 0,
     "_columns": 0,
     "_replacing": 0,
     "_saving": 0,
     "_target": 1,
     "datasets": 1,
-    "portfolio": 11,
-    "_registry": 12,
-    "_persistence": 13,
-    "_model": 14,
-    "_fit": 15,
-    "cli": 16,
-    "__init__": 17,
-    "__main__": 17,
+    "_registry": 11,
+    "_persistence": 12,
+    "_model": 13,
+    "_fit": 14,
+    "cli": 15,
+    "__init__": 16,
+    "__main__": 16,
 }
 
 LIBRARIES = {"numpy", "cupy", "cupyx", "torch", "scipy", "array_api_compat", "array_api_extra"}

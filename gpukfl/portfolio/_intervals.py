@@ -15,12 +15,14 @@ conformal interval.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
-from gpukfl.methods import check_share, conformal_weight, unit_weights
+from gpukfl.estimators._declared import DOUBLE, Declared, Fields, Items, Numbers, Whole
+from gpukfl.methods import check_share, conformal_weight, unit_weights, weighted_quantile
 from gpukfl.portfolio._quantiles import SortedGroups
 from gpukfl.portfolio._spread import Spread
 
@@ -48,6 +50,12 @@ class Residuals:
     groups: np.ndarray
     n_groups: int
     weights: np.ndarray
+    fields: ClassVar[Mapping[str, Declared]] = {
+        "scores": Numbers(DOUBLE, ("n_judges", "n_targets")),
+        "groups": Numbers("i", ("n_judges",)),
+        "n_groups": Whole("n_groups"),
+        "weights": Numbers(DOUBLE, ("n_judges",)),
+    }
 
     @classmethod
     def of(
@@ -220,15 +228,24 @@ class Uncertainty:
     ----------
     residuals : Residuals
         Scaled.
-    spreads : tuple of Spread
+    sizes : array (n, t)
+        Spreads by which the residuals are scaled.
+    spreads : list of Spread
         One for each group of residuals, learned from the others; empty where the spread is 1.
     models : array of int (G,)
         Which fold model's prediction goes with each group.
     """
 
     residuals: Residuals
-    spreads: tuple[Spread, ...]
+    sizes: np.ndarray
+    spreads: list[Spread]
     models: np.ndarray
+    fields: ClassVar[Mapping[str, Declared]] = {
+        "residuals": Fields(Residuals),
+        "sizes": Numbers(DOUBLE, ("n_judges", "n_targets")),
+        "spreads": Items(Fields(Spread)),
+        "models": Numbers("i", ("n_groups",)),
+    }
 
     @classmethod
     def of(
@@ -278,18 +295,18 @@ class Uncertainty:
         n_models = int(np.max(folds)) + 1
         if len(Y) < _FEWEST:
             plain = Residuals.of(left, folds, weights=weights)
-            return cls(plain, (), np.arange(n_models))
+            return cls(plain, np.ones_like(left), [], np.arange(n_models))
         groups, models = _groups(folds, n_models, rng)
         Z, used = np.concatenate([X, predicted], axis=1), unit_weights(weights, len(Y))
-        spreads = tuple(
+        spreads = [
             Spread.of(Z[seen], left[seen], used[seen], rng=rng)
             for seen in (used > 0) & (groups != np.arange(len(models))[:, None])
-        )
+        ]
         sizes = np.empty_like(left)
         for g, spread in enumerate(spreads):
             sizes[groups == g] = spread(Z[groups == g])
         scaled = Residuals.of(left, groups, spreads=sizes, weights=weights)
-        return cls(scaled, spreads, models)
+        return cls(scaled, sizes, spreads, models)
 
     def interval(
         self, X: np.ndarray, predictions: np.ndarray, /, *, coverage: float = 0.9
@@ -342,6 +359,34 @@ class Uncertainty:
         """
         found = self.residuals.quantiles(*self._at(X, predictions), levels=levels)
         return found[:, 0] if np.ndim(predictions) == 2 else found
+
+    def held_out(self, predicted: np.ndarray, /, *, coverage: float = 0.9) -> np.ndarray:
+        """Give intervals for the rows of the residuals themselves, to look at.
+
+        Parameters
+        ----------
+        predicted : host array, shape (n,) or (n, t)
+            Their out-of-fold predictions.
+        coverage : float
+            Share of them that holds the target, or a little more.
+
+        Returns
+        -------
+        array, shape (n, 2) or (n, t, 2)
+            The prediction, less and plus its spread times one quantile of all scores.
+
+        Raises
+        ------
+        ValueError
+            If `coverage` is outside (0, 1) or the rows are too few for it.
+        """
+        check_share("coverage", coverage)
+        weights, scores = self.residuals.weights, np.abs(self.residuals.scores)
+        wanted = conformal_weight(coverage, float(weights.sum()))
+        factors = [weighted_quantile(column, weights, wanted) for column in scores.T]
+        reach = self.sizes * np.array(factors)
+        found = np.stack([_columns(predicted) - reach, _columns(predicted) + reach], axis=2)
+        return found[:, 0] if np.ndim(predicted) == 1 else found
 
     def _at(self, X: np.ndarray, predictions: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """Centres and spreads of every group at new rows."""

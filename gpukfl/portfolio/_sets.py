@@ -13,13 +13,15 @@ score is at most the :math:`\lceil (n + 1)(1 - \alpha) \rceil` smallest score of
 
 from __future__ import annotations
 
+import numbers
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
-from sklearn.utils import check_random_state
 
-from gpukfl._checks import check_choice, check_switch
+from gpukfl._checks import check_choice, check_number
+from gpukfl.estimators._declared import DOUBLE, Declared, Numbers, Text, Whole
 from gpukfl.methods import check_share, conformal_weight, unit_weights, weighted_quantile
 
 _METHODS = ("adaptive", "threshold")
@@ -38,17 +40,20 @@ class ClassScores:
         In units of that of a new row; see `unit_weights`.
     method : {"adaptive", "threshold"}
         Which score.
-    randomized : bool
-        Whether u is drawn.
-    random_state : int, RandomState or None
-        Draws it.
+    seed : int or None
+        Of the draws of u; None is u = 0.
     """
 
     scores: np.ndarray
     weights: np.ndarray
     method: str = "adaptive"
-    randomized: bool = False
-    random_state: Any = None
+    seed: int | None = None
+    fields: ClassVar[Mapping[str, Declared]] = {
+        "scores": Numbers(DOUBLE, ("n_judges",)),
+        "weights": Numbers(DOUBLE, ("n_judges",)),
+        "method": Text(_METHODS),
+        "seed": Whole(optional=True),
+    }
 
     @classmethod
     def of(
@@ -59,8 +64,7 @@ class ClassScores:
         /,
         *,
         method: str = "adaptive",
-        randomized: bool = False,
-        random_state: Any = None,
+        seed: int | None = None,
     ) -> ClassScores:
         """Score the true classes.
 
@@ -75,11 +79,9 @@ class ClassScores:
         method : {"adaptive", "threshold"}
             Adaptive sets are larger where rows are harder; thresholds give the smallest sets
             on average, some of which hold only the likeliest class of hard rows.
-        randomized : bool
-            Draw which of the last classes an adaptive set holds, so that sets are not larger
-            than needed. Without it they cover more than is asked for.
-        random_state : int, RandomState or None
-            Of the draws, on the host.
+        seed : int, optional
+            Draw, on the host, whether the last class of an adaptive set is in, so that sets are
+            not larger than needed. Without it they cover more than is asked for.
 
         Raises
         ------
@@ -87,7 +89,7 @@ class ClassScores:
             If shapes disagree, rows do not sum to 1 or codes are no classes.
         """
         check_choice("method", method, _METHODS)
-        check_switch("randomized", randomized)
+        check_number("seed", seed, kind=numbers.Integral, low=0, high=2**32 - 1, also=(None,))
         p = _checked(probabilities)
         codes = np.asarray(codes)
         if codes.shape != p.shape[:1] or not ((codes >= 0) & (codes < p.shape[1])).all():
@@ -96,9 +98,9 @@ class ClassScores:
                 f"{codes.shape} from {codes.min(initial=0)} to {codes.max(initial=0)}"
             )
             raise ValueError(msg)
-        found = cls(np.empty(0), unit_weights(weights, len(p)), method, randomized, random_state)
+        found = cls(np.empty(0), unit_weights(weights, len(p)), method, seed)
         scores = found._score(p)[np.arange(len(p)), codes]
-        return cls(scores, found.weights, method, randomized, random_state)
+        return cls(scores, found.weights, method, seed)
 
     def sets(self, probabilities: np.ndarray, /, *, coverage: float = 0.9) -> np.ndarray:
         r"""Give the classes that new rows may have.
@@ -142,8 +144,8 @@ class ClassScores:
         sums = np.cumsum(ranked, axis=1)
         before, upto = _of_equals(ranked, sums)
         u = 0.0
-        if self.randomized:
-            u = check_random_state(self.random_state).uniform(size=(len(p), 1))
+        if self.seed is not None:
+            u = np.random.RandomState(self.seed).uniform(size=(len(p), 1))
         scores = np.empty_like(p)
         np.put_along_axis(scores, order, upto - u * (upto - before), axis=1)
         return np.where(p > 0, scores, np.inf)

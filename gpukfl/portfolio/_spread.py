@@ -8,38 +8,21 @@ that some rows are rougher than others, the spread is nearly constant.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from gpukfl._rows import Rows
+from gpukfl.estimators._declared import DOUBLE, Declared, Number, Numbers
+from gpukfl.estimators.scaling import RobustScaling
 from gpukfl.kernels import ManhattanLaplace, median_distance
 from gpukfl.methods import KernelRidge, KernelRidgeFit
 
 _CENTERS = 300
 _SAMPLE = 500  # rows from which the lengthscale is taken
-_WIDTH = 3.0  # interquartile ranges from which a column counts less and less
 _LEAST = 0.2  # of the mean root, below which no root is believed
-
-
-@dataclass(frozen=True, eq=False)
-class Columns:
-    """Columns brought to one scale: less their median, in interquartile ranges, far ones nearer."""
-
-    center: np.ndarray  # (d,)
-    scale: np.ndarray  # (d,), positive
-
-    @classmethod
-    def of(cls, X: np.ndarray, /) -> Columns:
-        """Take the quartiles of `X` (n, d); the standard deviation where they are one."""
-        low, middle, high = np.quantile(X, [0.25, 0.5, 0.75], axis=0)
-        scale = np.where(high > low, high - low, X.std(axis=0))
-        return cls(middle, np.where(scale > 0, scale, 1.0))
-
-    def __call__(self, X: np.ndarray, /) -> np.ndarray:
-        """Scale rows (m, d)."""
-        Z = (X - self.center) / self.scale
-        return Z / np.hypot(1.0, Z / _WIDTH)
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,17 +31,30 @@ class Spread:
 
     Attributes
     ----------
-    columns : Columns
-        How rows are scaled.
-    fit : KernelRidgeFit
-        Of the roots, less their mean and divided by it.
+    scaling : array (3, d)
+        Median, factor and bound of the columns; see `RobustScaling`.
+    lengthscale : float
+        Of the kernel, a product of Laplace kernels.
+    Z : array (q, d)
+        Its centres.
+    alpha : array (q, t)
+        Dual coefficients of the roots, less their mean and divided by it.
     size : array (t,)
         Mean root of each target's absolute residuals, squared; positive.
     """
 
-    columns: Columns
-    fit: KernelRidgeFit
+    scaling: np.ndarray
+    lengthscale: float
+    Z: np.ndarray
+    alpha: np.ndarray
     size: np.ndarray
+    fields: ClassVar[Mapping[str, Declared]] = {
+        "scaling": Numbers(DOUBLE, (3, "n_spread_columns")),
+        "lengthscale": Number(),
+        "Z": Numbers(DOUBLE, ("n_spread_centers", "n_spread_columns")),
+        "alpha": Numbers(DOUBLE, ("n_spread_centers", "n_targets")),
+        "size": Numbers(DOUBLE, ("n_targets",)),
+    }
 
     @classmethod
     def of(
@@ -79,7 +75,7 @@ class Spread:
         residuals : host array, shape (n, t)
             Of rows that the fits have not seen.
         weights : host array, shape (n,), optional
-            Sample weights.
+            Sample weights, positive.
         rng : RandomState
             Draws centres.
 
@@ -88,19 +84,24 @@ class Spread:
         Spread
             O(n q² + q³) with at most q = 300 centres.
         """
-        columns = Columns.of(X)
-        Z, roots = columns(X), np.sqrt(np.abs(residuals))
         w = None if weights is None else weights / weights.mean()
+        scaling = RobustScaling.of(Rows(X, np.empty(0)), w)
+        Z, roots = scaling(X), np.sqrt(np.abs(residuals))
         mean = np.average(roots, axis=0, weights=w)
         unit = np.where(mean > 0, mean, 1.0)
         sample = Z[rng.permutation(len(Z))[:_SAMPLE]]
-        kernel = ManhattanLaplace(median_distance(sample, norm="manhattan"))
-        method = KernelRidge(kernel, n_centers=min(_CENTERS, len(Z)), cautious=True)
-        targets = (roots - mean) / unit
-        fit = method.fit(Rows(Z, np.empty(0)), targets, None if w is None else w[:, None], rng)
-        return cls(columns, fit, unit**2)
+        lengthscale = median_distance(sample, norm="manhattan")
+        method = KernelRidge(
+            ManhattanLaplace(lengthscale), n_centers=min(_CENTERS, len(Z)), cautious=True
+        )
+        fit = method.fit(
+            Rows(Z, np.empty(0)), (roots - mean) / unit, None if w is None else w[:, None], rng
+        )
+        columns = np.stack([scaling.median, scaling.factor, scaling.bound])
+        return cls(columns, lengthscale, np.asarray(fit.Z), np.asarray(fit.alpha), unit**2)
 
     def __call__(self, X: np.ndarray, /) -> np.ndarray:
         """Give the expected size of residuals (m, t) at rows (m, d), positive."""
-        roots = 1.0 + self.fit.predict(Rows(self.columns(X), np.empty(0)))
+        fit = KernelRidgeFit(ManhattanLaplace(self.lengthscale), self.Z, self.alpha, "direct")
+        roots = 1.0 + fit.predict(Rows(RobustScaling(*self.scaling)(X), np.empty(0)))
         return self.size * np.maximum(roots, _LEAST) ** 2

@@ -6,6 +6,7 @@ from scipy import stats
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import KFold
 
+from gpukfl.estimators._declared import Fields
 from gpukfl.portfolio import Residuals, Spread, Uncertainty
 
 
@@ -278,6 +279,28 @@ def test_one_hold_out_has_intervals_that_follow_the_spread(rng):
     assert width[rough].mean() > 4 * width[~rough].mean()
     inside = (found[:, 0] <= truth) & (truth <= found[:, 1])
     assert inside.mean() == pytest.approx(0.9, abs=0.035)
+
+
+def test_intervals_of_the_rows_themselves_hold_as_many_as_was_asked_for(rng):
+    X, y = rough_data(rng, 300)
+    oof, folds, _ = crossed(X, y, X[:1])
+    fitted = Uncertainty.of(X, y, oof, folds, rng=rng_of())
+    found = fitted.held_out(oof, coverage=0.8)
+    inside = np.abs(y - oof) <= np.ptp(found, axis=1) / 2 * (1 + 1e-12)
+    assert inside.sum() == np.ceil(301 * 0.8)
+    np.testing.assert_allclose(found.mean(axis=1), oof)
+    assert np.ptp(found, axis=1).max() > 4 * np.ptp(found, axis=1).min()
+    both = fitted.held_out(oof[:, None], coverage=0.8)
+    np.testing.assert_array_equal(both[:, 0], found)
+
+
+def test_values_are_what_model_files_declare(rng):
+    X, y = rough_data(rng, 100)
+    oof, folds, _ = crossed(X, y, X[:1])
+    fitted = Uncertainty.of(X, y, oof, folds, rng=rng_of())
+    sizes = {"n_targets": 1, "n_judges": 100, "n_features": 2}
+    Fields(Uncertainty).check("uncertainty_", fitted, sizes)
+    assert sizes["n_groups"] == 5
 
 
 def test_a_few_rows_have_even_intervals(rng):
