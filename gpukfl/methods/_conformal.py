@@ -67,4 +67,5 @@ def weighted_quantile(values: np.ndarray, weights: np.ndarray, wanted: float, /)
     """Smallest of `values` (n,) at or below which the `weights` (n,) sum to `wanted`."""
     order = np.argsort(values, kind="stable")
     reached = np.cumsum(weights[order])
-    return float(values[order[min(np.searchsorted(reached, wanted), len(order) - 1)]])
+    rank = int(np.searchsorted(reached, wanted))
+    return float(values[order[min(rank, len(order) - 1)]])

@@ -145,7 +145,7 @@ class Jackknife:
         xp = array_namespace(values)
         order = xp.argsort(values, axis=1)
         sorted_ = xp.take_along_axis(values, order, axis=1)
-        weights = xp.reshape(xp.take(self.weights, xp.reshape(order, (-1,))), order.shape)
+        weights = xp.reshape(xp.take(self.weights, xp.reshape(order, (-1,)), axis=0), order.shape)
         reached = xp.cumulative_sum(weights, axis=1, dtype=xp.float64)
         before = xp.sum(xp.astype(reached < wanted, order.dtype), axis=1, keepdims=True)
         rank = xp.clip(before, max=values.shape[1] - 1)

@@ -143,7 +143,7 @@ class ClassScores:
         ranked = np.take_along_axis(p, order, axis=1)
         sums = np.cumsum(ranked, axis=1)
         before, upto = _of_equals(ranked, sums)
-        u = 0.0
+        u = np.zeros((len(p), 1))
         if self.seed is not None:
             u = np.random.RandomState(self.seed).uniform(size=(len(p), 1))
         scores = np.empty_like(p)

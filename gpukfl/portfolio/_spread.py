@@ -14,6 +14,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from gpukfl._array import to_host
 from gpukfl._rows import Rows
 from gpukfl.estimators._declared import DOUBLE, Declared, Number, Numbers
 from gpukfl.estimators.scaling import RobustScaling
@@ -86,7 +87,7 @@ class Spread:
         """
         w = None if weights is None else weights / weights.mean()
         scaling = RobustScaling.of(Rows(X, np.empty(0)), w)
-        Z, roots = scaling(X), np.sqrt(np.abs(residuals))
+        Z, roots = to_host(scaling(X)), np.sqrt(np.abs(residuals))
         mean = np.average(roots, axis=0, weights=w)
         unit = np.where(mean > 0, mean, 1.0)
         sample = Z[rng.permutation(len(Z))[:_SAMPLE]]
@@ -97,11 +98,12 @@ class Spread:
         fit = method.fit(
             Rows(Z, np.empty(0)), (roots - mean) / unit, None if w is None else w[:, None], rng
         )
-        columns = np.stack([scaling.median, scaling.factor, scaling.bound])
-        return cls(columns, lengthscale, np.asarray(fit.Z), np.asarray(fit.alpha), unit**2)
+        columns = np.stack([to_host(a) for a in (scaling.median, scaling.factor, scaling.bound)])
+        return cls(columns, lengthscale, to_host(fit.Z), to_host(fit.alpha), unit**2)
 
     def __call__(self, X: np.ndarray, /) -> np.ndarray:
         """Give the expected size of residuals (m, t) at rows (m, d), positive."""
         fit = KernelRidgeFit(ManhattanLaplace(self.lengthscale), self.Z, self.alpha, "direct")
-        roots = 1.0 + fit.predict(Rows(RobustScaling(*self.scaling)(X), np.empty(0)))
+        Z = to_host(RobustScaling(*self.scaling)(X))
+        roots = 1.0 + to_host(fit.predict(Rows(Z, np.empty(0))))
         return self.size * np.maximum(roots, _LEAST) ** 2
