@@ -258,6 +258,7 @@ class Uncertainty:
         /,
         *,
         rng: np.random.RandomState,
+        even: bool = False,
     ) -> Uncertainty:
         """Learn spreads from out-of-fold residuals, and scale these.
 
@@ -274,11 +275,13 @@ class Uncertainty:
             Sample weights.
         rng : RandomState
             Draws those parts, and centres of the spreads.
+        even : bool
+            Let the spread be 1, which takes no time; below 20 rows it is in any case.
 
         Returns
         -------
         Uncertainty
-            O(K (n q² + q³)) with q = 300. Below 20 rows the spread is 1.
+            O(K (n q² + q³)) with q = 300.
 
         Raises
         ------
@@ -293,7 +296,7 @@ class Uncertainty:
         left = Y - predicted
         _check_values(left, np.ones(1))
         n_models = int(np.max(folds)) + 1
-        if len(Y) < _FEWEST:
+        if even or len(Y) < _FEWEST:
             plain = Residuals.of(left, folds, weights=weights)
             return cls(plain, np.ones_like(left), [], np.arange(n_models))
         groups, models = _groups(folds, n_models, rng)
