@@ -24,7 +24,7 @@ import numpy as np
 from gpukfl.estimators._declared import DOUBLE, Declared, Fields, Items, Numbers, Whole
 from gpukfl.methods import check_share, conformal_weight, unit_weights, weighted_quantile
 from gpukfl.portfolio._quantiles import SortedGroups
-from gpukfl.portfolio._spread import Spread
+from gpukfl.portfolio._spread import CENTERS, Spread
 
 _PARTS = 5  # of rows that one model has not seen, to fit spreads to the others
 _FEWEST = 20  # rows from which spreads are fitted
@@ -301,9 +301,11 @@ class Uncertainty:
             return cls(plain, np.ones_like(left), [], np.arange(n_models))
         groups, models = _groups(folds, n_models, rng)
         Z, used = np.concatenate([X, predicted], axis=1), unit_weights(weights, len(Y))
+        seen = (used > 0) & (groups != np.arange(len(models))[:, None])
+        n_centers = min(CENTERS, int(seen.sum(axis=1).min()))
         spreads = [
-            Spread.of(Z[seen], left[seen], used[seen], rng=rng)
-            for seen in (used > 0) & (groups != np.arange(len(models))[:, None])
+            Spread.of(Z[rows], left[rows], used[rows], rng=rng, n_centers=n_centers)
+            for rows in seen
         ]
         sizes = np.empty_like(left)
         for g, spread in enumerate(spreads):

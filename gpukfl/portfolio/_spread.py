@@ -21,7 +21,7 @@ from gpukfl.estimators.scaling import RobustScaling
 from gpukfl.kernels import ManhattanLaplace, median_distance
 from gpukfl.methods import KernelRidge, KernelRidgeFit
 
-_CENTERS = 300
+CENTERS = 300
 _SAMPLE = 500  # rows from which the lengthscale is taken
 _LEAST = 0.2  # of the mean root, below which no root is believed
 
@@ -66,6 +66,7 @@ class Spread:
         /,
         *,
         rng: np.random.RandomState,
+        n_centers: int = CENTERS,
     ) -> Spread:
         """Learn it from rows and their residuals.
 
@@ -79,11 +80,13 @@ class Spread:
             Sample weights, positive.
         rng : RandomState
             Draws centres.
+        n_centers : int
+            q; all rows where they are fewer.
 
         Returns
         -------
         Spread
-            O(n q² + q³) with at most q = 300 centres.
+            O(n q² + q³).
         """
         w = None if weights is None else weights / weights.mean()
         scaling = RobustScaling.of(Rows(X, np.empty(0)), w)
@@ -93,7 +96,7 @@ class Spread:
         sample = Z[rng.permutation(len(Z))[:_SAMPLE]]
         lengthscale = median_distance(sample, norm="manhattan")
         method = KernelRidge(
-            ManhattanLaplace(lengthscale), n_centers=min(_CENTERS, len(Z)), cautious=True
+            ManhattanLaplace(lengthscale), n_centers=min(n_centers, len(Z)), cautious=True
         )
         fit = method.fit(
             Rows(Z, np.empty(0)), (roots - mean) / unit, None if w is None else w[:, None], rng

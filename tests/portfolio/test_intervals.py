@@ -295,10 +295,10 @@ def test_intervals_of_the_rows_themselves_hold_as_many_as_was_asked_for(rng):
 
 
 def test_values_are_what_model_files_declare(rng):
-    X, y = rough_data(rng, 100)
+    X, y = rough_data(rng, 102)  # folds of 20 and of 21
     oof, folds, _ = crossed(X, y, X[:1])
     fitted = Uncertainty.of(X, y, oof, folds, rng=rng_of())
-    sizes = {"n_targets": 1, "n_judges": 100, "n_features": 2}
+    sizes = {"n_targets": 1, "n_judges": 102, "n_features": 2}
     Fields(Uncertainty).check("uncertainty_", fitted, sizes)
     assert sizes["n_groups"] == 5
 
