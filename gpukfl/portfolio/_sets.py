@@ -166,8 +166,8 @@ def _of_equals(ranked: np.ndarray, sums: np.ndarray) -> tuple[np.ndarray, np.nda
 
 def _checked(probabilities: np.ndarray) -> np.ndarray:
     p = np.asarray(probabilities, dtype=np.float64)
-    if p.ndim != 2 or p.shape[1] < 2:
-        msg = f"expected probabilities (n, k) of at least two classes, got shape {p.shape}"
+    if p.ndim != 2 or not p.shape[1]:
+        msg = f"expected probabilities (n, k) of at least one class, got shape {p.shape}"
         raise ValueError(msg)
     if not ((p >= 0).all() and (np.abs(p.sum(axis=1) - 1.0) <= _SUM).all()):
         sums = p.sum(axis=1)

@@ -153,12 +153,17 @@ def test_sure_predictions_of_one_class(rng):
     np.testing.assert_array_equal(scores.sets(p, coverage=0.9), p > 0)
 
 
+def test_one_class_is_in_every_set():
+    p = np.ones((30, 1))
+    assert ClassScores.of(p, np.zeros(30, dtype=int)).sets(p).all()
+
+
 # ------------------------------------------------------------------ bad input
 
 
 def test_wrong_probabilities_and_codes_are_named(rng):
     p, codes = draw(rng, 20)
-    with pytest.raises(ValueError, match=r"at least two classes, got shape \(20,\)"):
+    with pytest.raises(ValueError, match=r"at least one class, got shape \(20,\)"):
         ClassScores.of(p[:, 0], codes)
     with pytest.raises(ValueError, match="sum to 1 in each row"):
         ClassScores.of(2 * p, codes)
