@@ -25,6 +25,11 @@ class CenteredKernel(LinearOperator):
         """Number of rows and columns."""
         return self.kernel.n_samples
 
+    @property
+    def is_formed_quickly(self) -> bool:
+        """Whether the kernel inside is."""
+        return self.kernel.is_formed_quickly
+
     def _matmat(self, V: Array, /) -> Array:
         xp = array_namespace(V)
         s = self.root_weights
