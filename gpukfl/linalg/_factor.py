@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, is_cupy, is_host, is_torch, like
+from gpukfl._array import Array, array_namespace, clipped, is_cupy, is_host, is_torch, like
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,7 +170,7 @@ def _map_by_gram(W: Array, shrink: Callable[[Array], Array], /) -> tuple[Array, 
     xp = array_namespace(W)
     W64 = xp.astype(W, xp.float64)
     squares, U = eigh(W64 @ W64.T)
-    s = xp.sqrt(xp.clip(xp.flip(squares), min=0.0))
+    s = xp.sqrt(clipped(xp.flip(squares), low=0.0))
     U = xp.flip(U, axis=1)
     zero = s <= 0
     factor = xp.where(zero, xp.zeros_like(s), shrink(s) / xp.where(zero, xp.ones_like(s), s))

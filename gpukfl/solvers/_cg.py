@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from gpukfl._array import Array, array_namespace, epsilon, sample_dot, sample_norm
+from gpukfl._array import Array, array_namespace, clipped, epsilon, sample_dot, sample_norm
 from gpukfl._results import Solution, Status
 
 # The recursion drifts from the true residual by about epsilon times the condition number, which
@@ -84,7 +84,7 @@ class ConjugateGradient:
             ``x`` and ``residual`` like `b`.
         """
         size = sample_norm(b)
-        tol = array_namespace(b).clip(self.rtol * size, min=self.atol)
+        tol = clipped(self.rtol * size, low=self.atol)
         return replace(self._iterate(A, b, tol, start, precondition, enough), size=size)
 
     def _iterate(
