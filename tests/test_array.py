@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from gpukfl import _array
 from gpukfl._array import (
     as_columns,
     beside,
@@ -19,6 +20,7 @@ from gpukfl._array import (
     on_gpu,
     sample_dot,
     sample_norm,
+    sample_sums,
     to_host,
 )
 
@@ -95,3 +97,13 @@ def test_values_beyond_limits_are_moved_there(on):
 
 def test_a_gpu_is_known_by_its_arrays(on):
     assert on_gpu(on.put([1.0])) == (on.package == "cupy")
+
+
+@pytest.mark.parametrize("n", [1, 8, 9, 16, 37])
+def test_sums_in_two_steps_are_the_sums(on, rng, monkeypatch, n):
+    monkeypatch.setattr(_array, "_STRIPES", 8)
+    monkeypatch.setattr(_array, "on_gpu", lambda _: True)
+    x = on.rounded(rng.standard_normal((n, 3)))
+    for given in (x, x[:, 0]):
+        actual = sample_sums(on.put(given))
+        on.assert_close(actual, np.sum(given, axis=0), ulps=1, dtype="float64", scale=n)

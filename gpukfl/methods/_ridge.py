@@ -16,7 +16,15 @@ from functools import cached_property
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, epsilon, on_gpu, sample_dot, sample_norm
+from gpukfl._array import (
+    Array,
+    array_namespace,
+    epsilon,
+    on_gpu,
+    sample_dot,
+    sample_norm,
+    sample_sums,
+)
 from gpukfl._results import Solution, Status
 from gpukfl._rows import Rows
 from gpukfl.linalg import CholeskyFactor, add_to_diagonal
@@ -183,7 +191,7 @@ class RidgeSystem:
         left = self.Y - fitted
         s = self.root_weights
         weighted = left if s is None else s * s * left
-        return xp.astype(xp.sum(weighted, axis=0, dtype=xp.float64) / self.weight, left.dtype)
+        return xp.astype(sample_sums(weighted) / self.weight, left.dtype)
 
     def tight(self, *data: Array) -> float:
         """Relative tolerance that the precision of targets and data reaches without stalling."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -131,5 +132,4 @@ class ConjugateGradient:
 def _ratio(num: Array, den: Array, /) -> Array:
     """``num / den``, and 0 where `den` is 0: a solved column stays where it is."""
     xp = array_namespace(num, den)
-    zero = den == 0
-    return xp.where(zero, xp.zeros_like(num), num / xp.where(zero, xp.ones_like(den), den))
+    return num / xp.where(den == 0, xp.full_like(den, math.inf), den)
