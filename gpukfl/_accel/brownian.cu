@@ -278,6 +278,20 @@ struct Decoder {
     __device__ double share(int code) const { return (code & mask) * unit; }
 };
 
+// Place projections a (m, n) among knots that start at low (m), gap (m) apart: codes (m, n).
+template <class A>
+__device__ void encode(const A *a, const double *low, const double *gap, long long m, long long n,
+                       long long n_knots, long long shift, int *codes) {
+    const double last = static_cast<double>(n_knots - 1), unit = static_cast<double>(1u << shift);
+    for (long long j = blockIdx.y; j < m; j += gridDim.y) {
+        for (long long i = first_sample(); i < n; i += sample_step()) {
+            const double at = (static_cast<double>(a[j * n + i]) - low[j]) / gap[j];
+            const double inside = at >= 0.0 ? (at < last ? at : last) : 0.0;  // NaN to 0
+            codes[j * n + i] = static_cast<int>(floor(inside * unit));
+        }
+    }
+}
+
 // Choose the fixed point of the sums, from the largest |v| of each of t columns of at most
 // 2^bits elements: root^2 times a column sums to at most 2^62. A power of two, so that scaling
 // is exact; its root, because the square may overflow a double where its use does not. Made
@@ -490,6 +504,11 @@ __device__ void bin_products(const int *codes, long long shift, const double *s,
                                                 long long m, long long n, A *values, int *order, \
                                                 int *rank) {                                     \
         unpack_order(rows, sorted, m, n, values, order, rank);                                   \
+    }                                                                                            \
+    extern "C" __global__ void encode_##a(const A *projections, const double *low,               \
+                                          const double *gap, long long m, long long n,           \
+                                          long long n_knots, long long shift, int *codes) {      \
+        encode(projections, low, gap, m, n, n_knots, shift, codes);                              \
     }
 
 #define KERNELS_OF_WEIGHTS(V, v_)                                                                \

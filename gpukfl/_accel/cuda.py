@@ -111,6 +111,19 @@ def sign_products(values: Array, order: Array, rank: Array, Z: Array, /) -> Arra
     return out
 
 
+def encode(A: Array, low: Array, gap: Array, n_knots: int, shift: int, /) -> Array:
+    """Codes (m, n) of projections among knots; see `gpukfl.linalg.Positions.of`."""
+    xp = array_namespace(A)
+    m, n = A.shape
+    low, gap = (xp.astype(x, xp.float64, copy=False) for x in (low, gap))
+    A, low, gap = contiguous(A, low, gap)
+    codes = xp.empty((m, n), dtype=xp.int32, device=device_of(A))
+    _launch(
+        f"encode_{type_name(A)}", _threads_for(n, m), (A, low, gap, m, n, n_knots, shift, codes)
+    )
+    return codes
+
+
 def bin_sums(codes: Array, shift: int, n_knots: int, V: Array, /) -> Array:
     """Twin of `gpukfl.linalg.bin_sums`.
 

@@ -49,6 +49,10 @@ class Positions:
             from gpukfl._accel import cpu_bins
 
             return cls(cpu_bins.encode(*hosts(A, low, gap), n_knots, shift), shift, n_knots)
+        if is_cupy(A):
+            from gpukfl._accel import cuda
+
+            return cls(cuda.encode(A, low, gap, n_knots, shift), shift, n_knots)
         return cls(_encode(A, low, gap, n_knots, shift), shift, n_knots)
 
     def cells(self, j: int, /) -> tuple[Array, Array]:

@@ -151,6 +151,21 @@ def test_bin_sums(emulated, case, shared_bytes, n_knots):
     assert_close(cuda.bin_sums(at.codes, at.shift, at.n_knots, V), _bin_sums(at, V))
 
 
+@pytest.mark.parametrize(("n_knots", "shift"), [(1, 31), (2, 4), (300, 22)])
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_encode(emulated, case, n_knots, shift):
+    A, _, _ = make(case)
+    A = A.copy()
+    A[0, 0] = np.nan
+    low = np.full(A.shape[0], -0.7)  # some lie beyond the knots
+    gap = np.full(A.shape[0], 1.9 / n_knots)
+    with np.errstate(invalid="ignore"):
+        expected = _encode(A, low, gap, n_knots, shift)
+    actual = cuda.encode(np.asfortranarray(A), low, gap, n_knots, shift)
+    assert actual.dtype == np.int32
+    np.testing.assert_array_equal(actual, expected)
+
+
 @pytest.mark.parametrize(("n_knots", "shift"), [(2, 4), (17, 4), (17, 9), (40, 0)])
 @pytest.mark.parametrize("table_bytes", [48 * 1024, 800], ids=["whole", "tiles"])
 @pytest.mark.parametrize("case", [case for case in CASES if case[2][0] == "float64"], ids=str)
