@@ -10,6 +10,8 @@ import numpy as np
 
 from gpukfl._types import Array, Device, Namespace, Placement
 
+_STRIPES = 4096  # sums over so many rows each are made side by side
+
 _HOST = compat.array_namespace(np.empty(0))
 
 if TYPE_CHECKING:
@@ -58,6 +60,11 @@ def is_cupy(x: object, /) -> TypeGuard[cupy.ndarray]:
     return bool(compat.is_cupy_array(x))
 
 
+def on_gpu(x: object, /) -> bool:
+    """Whether each step on `x` is launched on a GPU, and costs microseconds however small it is."""
+    return is_cupy(x) or (is_torch(x) and x.device.type == "cuda")
+
+
 def is_torch(x: object, /) -> TypeGuard[torch.Tensor]:
     """Whether `x` is a torch tensor."""
     return bool(compat.is_torch_array(x))
@@ -81,6 +88,23 @@ def odd_storage(x: object, /) -> str | None:
     if x.is_quantized:
         return "quantized tensor"
     return "meta tensor, which has no values" if x.is_meta else None
+
+
+def clipped(
+    x: Array, /, *, low: Array | float | None = None, high: Array | float | None = None
+) -> Array:
+    """Move values of `x` beyond limits to these; NaN stays.
+
+    `clip` of the compatibility layer assigns by masks, which takes ten passes and on a GPU waits
+    for the device twice.
+    """
+    xp: Any = array_namespace(x)
+    # Scalars of NumPy would widen float32
+    low, high = (limit.item() if isinstance(limit, np.generic) else limit for limit in (low, high))
+    if not (is_host(x) or is_cupy(x)):
+        return xp.clip(x, min=low, max=high)
+    x = x if low is None else xp.maximum(x, low)
+    return x if high is None else xp.minimum(x, high)
 
 
 def take(x: Array, index: np.ndarray | slice, /) -> Array:
@@ -138,10 +162,24 @@ def writable(x: Array, target: Array, /) -> Array:
     return x
 
 
+def sample_sums(x: Array, /) -> Array:
+    """Add up `x`, (n,) or (n, t), over the samples (axis 0), in float64.
+
+    On a GPU in two steps: a sum over the first axis has one block of threads for a few columns.
+    """
+    xp = array_namespace(x)
+    wide, n = xp.float64, x.shape[0]
+    if x.ndim == 1 or n < 2 * _STRIPES or not on_gpu(x):
+        return xp.sum(x, axis=0, dtype=wide)
+    whole, t = n - n % _STRIPES, x.shape[1]
+    stripes = xp.reshape(x[:whole, :], (whole // _STRIPES, _STRIPES * t))
+    parts = xp.reshape(xp.sum(stripes, axis=0, dtype=wide), (_STRIPES, t))
+    return xp.sum(parts, axis=0) + xp.sum(x[whole:, :], axis=0, dtype=wide)
+
+
 def sample_dot(u: Array, v: Array, /) -> Array:
     """Inner products over the samples (axis 0), accumulated in float64."""
-    xp = array_namespace(u, v)
-    return xp.sum(u * v, axis=0, dtype=xp.float64)
+    return sample_sums(u * v)
 
 
 def sample_norm(u: Array, /) -> Array:

@@ -29,8 +29,8 @@ from gpukfl._warnings import warn
 BACKENDS = ("auto", "numpy", "cupy", "torch")
 
 # Below this many kernel elements per product (samples x particles) the copies to the GPU and its
-# launch latency cost more than the CPU needs: on an H100 BKerNN with 10 000 samples and 100 particles
-# took three times as long as on two cores, with 100 000 samples it was faster.
+# launch latency cost more than the CPU needs: on an H100 BKerNN with 10 000 samples and 100
+# particles took three times as long as on two cores, with 100 000 samples it was faster.
 GPU_PAYS_FROM = 10_000_000
 
 

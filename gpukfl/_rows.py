@@ -10,17 +10,23 @@ import numpy as np
 from gpukfl._array import (
     Array,
     array_namespace,
+    clipped,
+    device_of,
     double_like,
     is_host,
     library_of,
     like,
+    on_gpu,
     take,
     to_host,
     writable,
 )
-from gpukfl._memory import block_size
+from gpukfl._memory import MAX_ELEMENTS, available_memory, block_size
 
 _SMALL = 2**23  # elements that are worth keeping
+_RESIDENT_SHARE = 0.5  # of the memory that may be used, for a copy of the data on a GPU
+_BLOCK_ROWS = 2**17  # enough to keep every processor busy
+_BLOCK_ROWS_ON_GPU = 2**21  # each block costs dozens of launches
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +72,7 @@ class Rows:
         if self.scaling is not None:
             wide = self.scaling(wide)
         if self.clip is not None:
-            wide = xp.clip(wide, min=-self.clip, max=self.clip)
+            wide = clipped(wide, low=-self.clip, high=self.clip)
         return xp.astype(wide, self.reference.dtype)
 
     def in_memory(self) -> Rows:
@@ -91,10 +97,29 @@ class Rows:
         """Yield (start, stop, rows) in blocks that fit in memory beside `width` more columns."""
         n, d = self.shape
         columns = 3 * d + width
-        # 2**17 rows are enough to keep every library busy
+        most = _BLOCK_ROWS_ON_GPU if on_gpu(self.reference) else _BLOCK_ROWS
         size = block_size(
-            self.reference, bytes_each=8 * columns, elements_each=columns, at_most=min(n, 2**17)
+            self.reference, bytes_each=8 * columns, elements_each=columns, at_most=min(n, most)
         )
         for start in range(0, n, size):
             stop = min(start + size, n)
             yield start, stop, self.block(start, stop)
+
+
+def resident(X: Array, reference: Array, /) -> Array:
+    """Give `X` (n, d), copied to the GPU of `reference` where it fits: once, not in every pass.
+
+    The copy has the precision of `X`. Anything that is not on a GPU's way stays as it is.
+    """
+    n, d = X.shape
+    if not on_gpu(reference) or library_of(X) == library_of(reference):
+        return X
+    xp = array_namespace(reference)
+    dtype = xp.float32 if X.dtype == array_namespace(X).float32 else xp.float64
+    item = 4 if dtype == xp.float32 else 8
+    if n * d > MAX_ELEMENTS or item * n * d > _RESIDENT_SHARE * available_memory(reference):
+        return X
+    copy = xp.empty((n, d), dtype=dtype, device=device_of(reference))
+    for start, stop, block in Rows(X, copy[:0, :]).blocks():
+        copy[start:stop, :] = block
+    return copy

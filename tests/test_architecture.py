@@ -234,7 +234,7 @@ def test_factorisations_go_through_one_door():
     """Each library fails in its own way, CuPy in silence; `gpukfl.linalg` makes all raise alike."""
     raising = {"cholesky", "eigh", "eigvalsh", "svd", "qr"}
     for _, path, tree in modules():
-        if path == "linalg/_factor.py":
+        if path in ("linalg/_factor.py", "_places.py"):  # which tries whether CuPy works
             continue
         for node in ast.walk(tree):
             if isinstance(node, ast.Attribute) and node.attr in raising:

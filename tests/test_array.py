@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
+from gpukfl import _array
 from gpukfl._array import (
     as_columns,
     beside,
+    clipped,
     double_like,
     epsilon,
     index_like,
@@ -15,8 +17,10 @@ from gpukfl._array import (
     is_torch,
     library_of,
     like,
+    on_gpu,
     sample_dot,
     sample_norm,
+    sample_sums,
     to_host,
 )
 
@@ -76,3 +80,30 @@ def test_sample_dot_of_vectors_is_0d(on):
 def test_a_vector_becomes_one_column(on):
     assert tuple(as_columns(on.put([1.0, 2.0])).shape) == (2, 1)
     assert tuple(as_columns(on.put([[1.0, 2.0]])).shape) == (1, 2)
+
+
+def test_values_beyond_limits_are_moved_there(on):
+    x = [-2.0, 0.5, 3.0, np.inf, -np.inf, np.nan]
+    for low, high in [(0.0, 1.0), (None, 1.0), (0.0, None), (np.float64(0.0), np.float64(1.0))]:
+        actual = clipped(on.put(x), low=low, high=high)
+        on.assert_lives_here(actual)
+        np.testing.assert_array_equal(on.host(actual), np.clip(x, low, high))
+    limit = on.put(np.full(6, 0.25))
+    np.testing.assert_array_equal(on.host(clipped(on.put(x), low=limit)), np.clip(x, 0.25, None))
+    whole = clipped(on.put([-1, 0, 5], "int64"), low=0, high=3)
+    on.assert_lives_here(whole, "int64")
+    assert on.host(whole).tolist() == [0, 0, 3]
+
+
+def test_a_gpu_is_known_by_its_arrays(on):
+    assert on_gpu(on.put([1.0])) == (on.package == "cupy")
+
+
+@pytest.mark.parametrize("n", [1, 8, 9, 16, 37])
+def test_sums_in_two_steps_are_the_sums(on, rng, monkeypatch, n):
+    monkeypatch.setattr(_array, "_STRIPES", 8)
+    monkeypatch.setattr(_array, "on_gpu", lambda _: True)
+    x = on.rounded(rng.standard_normal((n, 3)))
+    for given in (x, x[:, 0]):
+        actual = sample_sums(on.put(given))
+        on.assert_close(actual, np.sum(given, axis=0), ulps=1, dtype="float64", scale=n)

@@ -5,7 +5,9 @@ import pytest
 from shifted import shifted
 
 import gpukfl
-from gpukfl._rows import Rows
+from gpukfl import _rows
+from gpukfl._array import is_host
+from gpukfl._rows import Rows, resident
 
 
 @pytest.fixture(params=["float32", "float64"])
@@ -72,3 +74,27 @@ def test_a_budget_too_small_for_one_row_still_gives_rows(on):
     with gpukfl.memory_budget(1):
         sizes = [stop - start for start, stop, _ in Rows(np.ones((3, 2)), on.reference).blocks()]
     assert sizes == [1, 1, 1]
+
+
+@pytest.fixture
+def every_place_is_a_gpu(monkeypatch):
+    """Let all places but NumPy's pass for GPUs."""
+    monkeypatch.setattr(_rows, "on_gpu", lambda x: not is_host(x))
+
+
+def test_data_are_copied_to_a_gpu_once(on, stored, every_place_is_a_gpu):
+    copy = resident(stored, on.reference)
+    if on.package == "numpy":
+        assert copy is stored
+        return
+    on.assert_close(copy, stored, ulps=0, dtype=stored.dtype.name)  # in its own precision
+    rows = Rows(copy, on.reference)
+    on.assert_close(rows.block(3, 7), stored[3:7], ulps=1)
+    on.assert_close(rows.at(np.array([7, 2])), stored[[7, 2]], ulps=1)
+    assert resident(copy, on.reference) is copy
+
+
+def test_data_that_do_not_fit_a_gpu_stay_where_they_are(on, stored, every_place_is_a_gpu):
+    with gpukfl.memory_budget(stored.nbytes):
+        assert resident(stored, on.reference) is stored
+    assert resident(stored, np.empty(0)) is stored

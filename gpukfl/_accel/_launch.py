@@ -89,8 +89,9 @@ def _check(name: str, parameters: Sequence[tuple[str, str | None]], args: Sequen
 
 
 def _parameter(declared: str) -> tuple[str, str | None]:
-    words, name = re.fullmatch(r"\s*(?:const )?([\w ]+?) ?(\*? ?\w+)\s*", declared).groups()
-    return name.lstrip("* "), _DTYPES[words] if name.startswith("*") else None
+    *words, name = declared.replace("*", " * ").split()
+    pointed = " ".join(word for word in words if word not in ("const", "*"))
+    return name, _DTYPES[pointed] if "*" in words else None
 
 
 def _expanded(source: str) -> str:

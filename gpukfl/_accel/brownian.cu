@@ -32,14 +32,17 @@ __device__ inline long long sample_step() {
 // ------------------------------------------------------------------------------------------------
 // Sorting
 
+// Rows (m, n), and in each row the positions of its sorted entries.
 template <class A>
-__device__ void unpack_order(const A *row, const long long *sorted, long long n, A *values,
-                             int *order, int *rank) {
-    for (long long k = first_sample(); k < n; k += sample_step()) {
-        const long long i = sorted[k];
-        values[k] = row[i];
-        order[k] = static_cast<int>(i);
-        rank[i] = static_cast<int>(k);
+__device__ void unpack_order(const A *rows, const long long *sorted, long long m, long long n,
+                             A *values, int *order, int *rank) {
+    for (long long start = blockIdx.y * n; start < m * n; start += gridDim.y * n) {
+        for (long long k = first_sample(); k < n; k += sample_step()) {
+            const long long i = sorted[start + k];
+            values[start + k] = rows[start + i];
+            order[start + k] = static_cast<int>(i);
+            rank[start + i] = static_cast<int>(k);
+        }
     }
 }
 
@@ -275,6 +278,20 @@ struct Decoder {
     __device__ double share(int code) const { return (code & mask) * unit; }
 };
 
+// Place projections a (m, n) among knots that start at low (m), gap (m) apart: codes (m, n).
+template <class A>
+__device__ void encode(const A *a, const double *low, const double *gap, long long m, long long n,
+                       long long n_knots, long long shift, int *codes) {
+    const double last = static_cast<double>(n_knots - 1), unit = static_cast<double>(1u << shift);
+    for (long long j = blockIdx.y; j < m; j += gridDim.y) {
+        for (long long i = first_sample(); i < n; i += sample_step()) {
+            const double at = (static_cast<double>(a[j * n + i]) - low[j]) / gap[j];
+            const double inside = at >= 0.0 ? (at < last ? at : last) : 0.0;  // NaN to 0
+            codes[j * n + i] = static_cast<int>(floor(inside * unit));
+        }
+    }
+}
+
 // Choose the fixed point of the sums, from the largest |v| of each of t columns of at most
 // 2^bits elements: root^2 times a column sums to at most 2^62. A power of two, so that scaling
 // is exact; its root, because the square may overflow a double where its use does not. Made
@@ -373,6 +390,68 @@ extern "C" __global__ void bin_totals(const unsigned long long *sums, const doub
     }
 }
 
+// ------------------------------------------------------------------------------------------------
+// Pairs of rows
+
+// Add a product of shares to the table of a pair, in rows top, ..., top + height - 1 of its knots.
+struct PairTable {
+    unsigned int *sums;
+    long long top, height, n_knots;
+    __device__ void add(long long row, unsigned int share, long long column,
+                        unsigned int next, unsigned int unit) const {
+        const long long at = row - top;
+        if (share != 0 && at >= 0 && at < height) {
+            atomicAdd(sums + at * n_knots + column, share * (unit - next));
+            if (next != 0) {  // at the last knot nothing moves on
+                atomicAdd(sums + at * n_knots + column + 1, share * next);
+            }
+        }
+    }
+};
+
+// Sum over the samples the products of the shares that rows j <= k of the codes give their knots:
+// sums (m * n_knots, m * n_knots), in units of 4^-shift. Block (b, s) has `height` knots of row j,
+// of the pair b / tiles, and the slice s of the samples, `each` long: so few that 32 bits do.
+extern "C" __global__ void pair_sums(const int *codes, long long shift, long long m, long long n,
+                                     long long n_knots, long long height, long long each,
+                                     unsigned long long *sums) {
+    DYNAMIC_SHARED(unsigned int, shares);  // height * n_knots
+    const long long tiles = (n_knots + height - 1) / height;
+    long long j = 0, k = blockIdx.x / tiles;
+    for (; k >= m - j; ++j) {
+        k -= m - j;
+    }
+    k += j;
+    const PairTable table{shares, blockIdx.x % tiles * height, height, n_knots};
+    for (long long i = threadIdx.x; i < height * n_knots; i += blockDim.x) {
+        shares[i] = 0;
+    }
+    __syncthreads();
+    const unsigned int unit = 1u << shift;
+    const long long stop = (blockIdx.y + 1) * each < n ? (blockIdx.y + 1) * each : n;
+    for (long long i = blockIdx.y * each + threadIdx.x; i < stop; i += blockDim.x) {
+        const unsigned int left = static_cast<unsigned int>(codes[j * n + i]);
+        const unsigned int right = static_cast<unsigned int>(codes[k * n + i]);
+        const unsigned int moved = left & (unit - 1), next = right & (unit - 1);
+        const long long row = left >> shift, column = right >> shift;
+        table.add(row, unit - moved, column, next, unit);
+        table.add(row + 1, moved, column, next, unit);
+    }
+    __syncthreads();
+    const long long size = m * n_knots;
+    for (long long i = threadIdx.x; i < height * n_knots; i += blockDim.x) {
+        const unsigned long long sum = shares[i];
+        const long long row = j * n_knots + table.top + i / n_knots;
+        const long long column = k * n_knots + i % n_knots;
+        if (sum != 0) {
+            atomicAdd(sums + row * size + column, sum);
+            if (j != k) {
+                atomicAdd(sums + column * size + row, sum);
+            }
+        }
+    }
+}
+
 // `at` is the first knot's value; the knots' values lie t apart.
 __device__ inline double interpolate(const double *at, const Decoder &decode, int code,
                                      long long n_knots, long long t) {
@@ -421,9 +500,15 @@ __device__ void bin_products(const int *codes, long long shift, const double *s,
 // The templates under names that the host can look up: dtypes of the projections, then of v or z.
 
 #define KERNELS_OF_PROJECTIONS(A, a)                                                             \
-    extern "C" __global__ void unpack_order_##a(const A *row, const long long *sorted,           \
-                                                long long n, A *values, int *order, int *rank) { \
-        unpack_order(row, sorted, n, values, order, rank);                                       \
+    extern "C" __global__ void unpack_order_##a(const A *rows, const long long *sorted,          \
+                                                long long m, long long n, A *values, int *order, \
+                                                int *rank) {                                     \
+        unpack_order(rows, sorted, m, n, values, order, rank);                                   \
+    }                                                                                            \
+    extern "C" __global__ void encode_##a(const A *projections, const double *low,               \
+                                          const double *gap, long long m, long long n,           \
+                                          long long n_knots, long long shift, int *codes) {      \
+        encode(projections, low, gap, m, n, n_knots, shift, codes);                              \
     }
 
 #define KERNELS_OF_WEIGHTS(V, v_)                                                                \

@@ -20,7 +20,7 @@ from gpukfl._array import (
     to_host,
 )
 from gpukfl._places import Place
-from gpukfl._rows import Rows
+from gpukfl._rows import Rows, resident
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._validation import check_overflow, weighted_mean_scale
 from gpukfl.estimators.scaling import SCALINGS
@@ -114,10 +114,13 @@ def some_rows(n: int, rng: np.random.RandomState, /) -> np.ndarray:
 
 def scaled_rows(settings: Scaled, samples: Samples, reference: Array, /) -> Rows:
     """Rows on the place of `reference`, scaled as the settings ask for."""
+    X = resident(samples.X, reference)
     if settings.scaling is None:
-        return Rows(samples.X, reference)
-    wide = Rows(samples.X, array_namespace(reference).empty((0,), **double_like(reference)))
-    return Rows(samples.X, reference, SCALINGS[settings.scaling].of(wide, samples.weights))
+        return Rows(X, reference)
+    # Where the data are, because sums are made on the host
+    there = array_namespace(samples.X).empty((0,), **double_like(samples.X))
+    scaling = SCALINGS[settings.scaling].of(Rows(samples.X, there), samples.weights)
+    return Rows(X, reference, scaling)
 
 
 def placed_root_weights(samples: Samples, reference: Array, /) -> Array | None:

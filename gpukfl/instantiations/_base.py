@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, beside, double_like, like
+from gpukfl._array import Array, array_namespace, beside, clipped, double_like, like
 
 _DRAWS = 4096  # of the parameter, behind an expectation without a closed form
 _STEP = 0.25  # of a standardised feature, behind a derivative without a closed form
@@ -154,7 +154,7 @@ class MonteCarlo(Differences):
         P = self._base(X)
         mean = P @ self.K / _DRAWS
         square = (P * P) @ (self.K * self.K) / _DRAWS
-        variance = xp.mean(xp.clip(square - mean * mean, min=0.0)) / _DRAWS
+        variance = xp.mean(clipped(square - mean * mean, low=0.0)) / _DRAWS
         size = float(xp.mean(mean * mean))
         return math.sqrt(float(variance) / size) if size > 0 else math.inf
 

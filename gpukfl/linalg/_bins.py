@@ -8,7 +8,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpukfl._array import Array, array_namespace, device_of, double_like, hosts, is_cupy, is_host
+from gpukfl._array import (
+    Array,
+    array_namespace,
+    clipped,
+    device_of,
+    double_like,
+    hosts,
+    is_cupy,
+    is_host,
+)
 from gpukfl._memory import block_size, for_blocks
 
 MAX_KNOTS = 2**20  # leaves 11 bits for the share of a cell
@@ -40,6 +49,10 @@ class Positions:
             from gpukfl._accel import cpu_bins
 
             return cls(cpu_bins.encode(*hosts(A, low, gap), n_knots, shift), shift, n_knots)
+        if is_cupy(A):
+            from gpukfl._accel import cuda
+
+            return cls(cuda.encode(A, low, gap, n_knots, shift), shift, n_knots)
         return cls(_encode(A, low, gap, n_knots, shift), shift, n_knots)
 
     def cells(self, j: int, /) -> tuple[Array, Array]:
@@ -54,7 +67,7 @@ class Positions:
 def _encode(A: Array, low: Array, gap: Array, n_knots: int, shift: int, /) -> Array:
     xp = array_namespace(A)
     P = (xp.astype(A, xp.float64) - low[:, None]) / gap[:, None]
-    P = xp.clip(xp.where(P >= 0, P, xp.zeros_like(P)), max=float(n_knots - 1))  # NaN to 0
+    P = clipped(xp.where(P >= 0, P, xp.zeros_like(P)), high=float(n_knots - 1))  # NaN to 0
     return xp.astype(xp.floor(P * 2.0**shift), xp.int32)
 
 
@@ -148,21 +161,26 @@ def _interpolated(at: Positions, j: int, U: Array, /) -> Array:
     xp = array_namespace(U)
     cell, share = at.cells(j)
     left = xp.take(U[j, ...], cell, axis=0)
-    right = xp.take(U[j, ...], xp.clip(cell + 1, max=at.n_knots - 1), axis=0)
+    right = xp.take(U[j, ...], clipped(cell + 1, high=at.n_knots - 1), axis=0)
     return left + share[:, None] * (right - left)
 
 
 def pair_sums(at: Positions, weights: Array | None, /) -> Array:
     r"""Multiply the interpolation matrices of all rows: :math:`B_j^T D B_k`, (m q, m q) float64.
 
-    D holds `weights` (n, 1), or ones. O(n m²) compiled, O(n m² q²) as the products of dense
-    matrices that stand beside it.
+    D holds `weights` (n, 1), or ones. O(n m²) compiled, on a GPU without weights; O(n m² q²) as
+    the products of dense matrices that stand beside it.
     """
     if is_host(at.codes):
         from gpukfl._accel import cpu_bins
 
         assert weights is None or is_host(weights)
         return cpu_bins.pair_sums(at.codes, at.shift, at.n_knots, weights)
+    if is_cupy(at.codes) and weights is None:
+        from gpukfl._accel import cuda
+
+        if cuda.sums_pairs(at.shift, at.n_knots):
+            return cuda.pair_sums(at.codes, at.shift, at.n_knots)
     return _pair_sums(at, weights)
 
 
@@ -180,7 +198,7 @@ def _pair_sums(at: Positions, weights: Array | None, /) -> Array:
     def body(start: int, stop: int) -> None:
         nonlocal total
         place = xp.astype(at.codes[:, None, start:stop], dtype) / 2.0**at.shift
-        B = xp.reshape(xp.clip(1.0 - xp.abs(place - knots), min=0.0), (m * q, stop - start))
+        B = xp.reshape(clipped(1.0 - xp.abs(place - knots), low=0.0), (m * q, stop - start))
         heavy = B
         if weights is not None:
             heavy = B * xp.astype(weights[start:stop, 0], dtype)[None, :]

@@ -159,12 +159,14 @@ def factored_difference_sums(V: Array, columns: SortedColumns, /) -> Array:
 
 def _factored_difference_sums(V: Array, columns: SortedColumns, /) -> Array:
     xp = array_namespace(V)
-    V = xp.astype(V, xp.float64)
-    total, sums = xp.sum(V, axis=0)[None, :], []
+    n, m = V.shape
+    # Samples side by side: along the last axis GPUs gather and add several times as fast
+    rows = xp.reshape(xp.reshape(xp.astype(V.T, xp.float64), (-1,)), (m, n))
+    total, sums = xp.sum(rows, axis=1)[:, None], []
     for feature in range(columns.order.shape[0]):
-        below = xp.cumulative_sum(xp.take(V, columns.order[feature, :-1], axis=0), axis=0)
+        below = xp.cumulative_sum(xp.take(rows, columns.order[feature, :-1], axis=1), axis=1)
         gaps = xp.astype(columns.gaps[feature, :], xp.float64)
-        sums.append(2.0 * xp.sum(gaps @ (below * (total - below))))
+        sums.append(2.0 * xp.sum((below * (total - below)) @ gaps))
     return xp.stack(sums) if sums else xp.zeros(0, **double_like(V))
 
 

@@ -10,7 +10,16 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from gpukfl._array import Array, array_namespace, double_like, hosts, is_cupy, is_host, like
+from gpukfl._array import (
+    Array,
+    array_namespace,
+    clipped,
+    double_like,
+    hosts,
+    is_cupy,
+    is_host,
+    like,
+)
 
 _NAMES: dict[str | float, str] = {2: "euclidean", 1: "manhattan"}
 
@@ -55,7 +64,7 @@ def squared_distances(X: Array, Z: Array, /) -> Array:
     if is_host(squares) or is_cupy(squares):  # in place, which the standard cannot say
         maximum: Any = xp.maximum
         return maximum(squares, 0.0, out=squares)
-    return xp.clip(squares, min=0.0)
+    return clipped(squares, low=0.0)
 
 
 def _squared_norms(X: Array, /) -> Array:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from gpukfl._array import (
     Array,
     array_namespace,
+    clipped,
     double_like,
     hosts,
     index_like,
@@ -180,6 +181,10 @@ def absolute_differences(A: Array, /) -> Array:
         from gpukfl._accel import cpu
 
         return _cast(cpu.absolute_differences(A), A)
+    if is_cupy(A):
+        from gpukfl._accel import cuda_distances
+
+        return cuda_distances.distances(A.T, A.T, "manhattan")
     xp = array_namespace(A)
     m, n = A.shape
     total = xp.zeros((n, n), **double_like(A))
@@ -221,12 +226,12 @@ def _interpolate(a: Array, knots: Array, values: Array, /) -> Array:
     xp = array_namespace(a)
     q = knots.shape[0]
     right_of = xp.searchsorted(knots, a, side="right")
-    low = xp.clip(xp.astype(right_of, index_like(a)["dtype"]) - 1, min=0, max=q - 1)
-    high = xp.clip(low + 1, min=0, max=q - 1)
+    low = clipped(xp.astype(right_of, index_like(a)["dtype"]) - 1, low=0, high=q - 1)
+    high = clipped(low + 1, low=0, high=q - 1)
     left_knot = xp.take(knots, low, axis=0)
     gap = xp.take(knots, high, axis=0) - left_knot
     flat = gap <= 0
     share = xp.where(flat, xp.zeros_like(a), (a - left_knot) / xp.where(flat, gap + 1, gap))
-    share = xp.clip(share, min=0.0, max=1.0)[:, None]
+    share = clipped(share, low=0.0, high=1.0)[:, None]
     left = xp.take(values, low, axis=0)
     return left + share * (xp.take(values, high, axis=0) - left)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from gpukfl._array import Array, array_namespace, is_cupy, is_host, is_torch
+from gpukfl._array import Array, array_namespace, clipped, is_cupy, is_host, is_torch
 
 _SATURATED = 6.0  # erf is 1 to double precision from here on
 _TERMS = 130  # of the series, enough up to there
@@ -33,11 +33,11 @@ def _erf(x: Array, /) -> Array:
     All its terms have one sign, so that nothing cancels.
     """
     xp = array_namespace(x)
-    z = xp.clip(x, min=-_SATURATED, max=_SATURATED)
+    z = clipped(x, low=-_SATURATED, high=_SATURATED)
     term = z
     total = z
     for k in range(1, _TERMS):
         term = term * (z * z) * (2.0 / (2 * k + 1))
         total = total + term
     # Rounding may carry it past 1
-    return xp.clip(2.0 / math.sqrt(math.pi) * xp.exp(-z * z) * total, min=-1.0, max=1.0)
+    return clipped(2.0 / math.sqrt(math.pi) * xp.exp(-z * z) * total, low=-1.0, high=1.0)

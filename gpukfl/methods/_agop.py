@@ -21,7 +21,7 @@ from numbers import Integral
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, double_like, like
+from gpukfl._array import Array, array_namespace, clipped, double_like, like
 from gpukfl._checks import check_choice, check_number
 from gpukfl._results import History, Status
 from gpukfl._rows import Rows
@@ -77,7 +77,7 @@ class AverageGradientOuterProduct:
             if k < G.shape[0]:  # else features stay in their order
                 order = xp.argsort(-values)
                 values, rows = xp.take(values, order, axis=0), xp.take(rows, order, axis=0)
-        values, rows = xp.clip(values[:k], min=0.0), rows[:k, :]
+        values, rows = clipped(values[:k], low=0.0), rows[:k, :]
         largest = xp.max(values)
         if not bool(largest > 0):
             return xp.eye(G.shape[0], **like(G))[:k, :]

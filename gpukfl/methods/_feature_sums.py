@@ -19,7 +19,16 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, beside, double_like, epsilon, index_like, to_host
+from gpukfl._array import (
+    Array,
+    array_namespace,
+    beside,
+    clipped,
+    double_like,
+    epsilon,
+    index_like,
+    to_host,
+)
 from gpukfl._results import Status
 from gpukfl.linalg import each_block
 from gpukfl.methods._nystrom import NystromFactor
@@ -64,7 +73,7 @@ class Sums:
         """Weighted squared errors (t,) that coefficients `A` (T, t) make on the rows."""
         xp = array_namespace(A)
         fitted = xp.sum(A * (self.gram @ A), axis=0)
-        return xp.clip(self.squares - 2.0 * xp.sum(A * self.moment, axis=0) + fitted, min=0.0)
+        return clipped(self.squares - 2.0 * xp.sum(A * self.moment, axis=0) + fitted, low=0.0)
 
     @property
     def spread(self) -> float:

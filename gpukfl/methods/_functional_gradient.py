@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, double_like, index_like
+from gpukfl._array import Array, array_namespace, clipped, double_like, index_like
 from gpukfl._results import History, Status
 from gpukfl.methods._losses import Loss, Squared
 from gpukfl.operators import FeatureOperator
@@ -193,7 +193,7 @@ class _GradientSteps(_Walk):
         self.total = xp.zeros_like(self.A)  # of all iterates
         self.square = xp.zeros_like(log_ridges)  # of the norm of α, scaled, by (42)
         # Beyond these numbers all steps end on the ball, or the ball is a point
-        self.steps = xp.exp(xp.clip(operator.log_scale - log_ridges, max=_LARGEST_LOG))
+        self.steps = xp.exp(clipped(operator.log_scale - log_ridges, high=_LARGEST_LOG))
         radius = settings.radius * math.exp(max(operator.log_scale, -2.0 * _LARGEST_LOG))
         self.radius = min(radius, math.exp(2.0 * _LARGEST_LOG))  # infinity would have no ratio
 
@@ -208,8 +208,8 @@ class _GradientSteps(_Walk):
         self.square = (
             shrink**2 * self.square + 2.0 * shrink * added * new.at_u + added**2 * new.norm
         )
-        norm = xp.sqrt(xp.clip(self.square, min=0.0))
-        factor = self.radius / xp.clip(norm, min=self.radius)
+        norm = xp.sqrt(clipped(self.square, low=0.0))
+        factor = self.radius / clipped(norm, low=self.radius)
         self.A[:t, :] = self.A[:t, :] * (shrink * factor)
         self.A[t, :] = added * factor
         self.square = self.square * factor**2
@@ -230,7 +230,7 @@ class _OptimalSteps(_Walk):
         xp = array_namespace(log_ridges)
         self.ridges = xp.exp(log_ridges)
         # λ in units of the scaled features: α stays 0 at the largest, the smallest is like none
-        logs = xp.clip(log_ridges - 2.0 * operator.log_scale, min=-100.0, max=2.0 * _LARGEST_LOG)
+        logs = clipped(log_ridges - 2.0 * operator.log_scale, low=-100.0, high=2.0 * _LARGEST_LOG)
         self.scaled = xp.exp(logs)
 
     def step(self, new: Arrival, /) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, beside, to_host
+from gpukfl._array import Array, array_namespace, beside, clipped, to_host
 from gpukfl._results import History, Status
 from gpukfl._rows import Rows
 from gpukfl.kernels import Kernel
@@ -111,8 +111,7 @@ class HyperKernelObjective:
 
     def project(self, B: Array, /) -> Array:
         """Nearest map of operator norm at most 1: singular values are clipped."""
-        xp = array_namespace(B)
-        return map_singular_values(B, lambda s: xp.clip(s, max=1.0))[0]
+        return map_singular_values(B, lambda s: clipped(s, high=1.0))[0]
 
     def reduced(self, B: Array, /) -> tuple[float, Array]:
         """Give H(B), the minimum of L over α (eq. (7)), and its gradient: two passes.

@@ -18,6 +18,7 @@ import numpy as np
 from gpukfl._array import (
     Array,
     array_namespace,
+    clipped,
     epsilon,
     index_like,
     like,
@@ -93,9 +94,8 @@ class DenseSystem:
 
     @cached_property
     def _spectrum(self) -> tuple[Array, Array]:
-        xp = array_namespace(self.K)
         s, Q = eigh(self.K)
-        return xp.clip(s, min=0.0), Q
+        return clipped(s, low=0.0), Q
 
     def leave_one_out(self, ridges: Sequence[float], /) -> RidgePath:
         r"""Leave-one-out error over all ridges from one eigendecomposition.
@@ -135,7 +135,7 @@ class DenseSystem:
             inside, outside = (xp.asarray(index, **index_like(self.K)) for index in fold)
             K = xp.take(self.K, inside, axis=1)
             s, Q = eigh(xp.take(K, inside, axis=0))
-            s, turned = xp.clip(s, min=0.0), Q.T @ xp.take(self.Y, inside, axis=0)
+            s, turned = clipped(s, low=0.0), Q.T @ xp.take(self.Y, inside, axis=0)
             T, target = xp.take(K, outside, axis=0) @ Q, xp.take(self.Y, outside, axis=0)
             weight = float(sample_norm(xp.take(roots, inside, axis=0))[0]) ** 2
             for k, ridge in enumerate(ridges):
@@ -179,9 +179,9 @@ def nystrom_preconditioner(
     squares, V = eigh(inner)
     squares, V = xp.flip(squares), xp.flip(V, axis=1)
     floor = max(float(squares[0]), 1e-300) * squares.shape[0] * epsilon(operator.Z)
-    back = factor.L.solve_upper(V) / xp.sqrt(xp.clip(squares, min=floor))[None, :]
+    back = factor.L.solve_upper(V) / xp.sqrt(clipped(squares, low=floor))[None, :]
     U = operator @ xp.astype(back, operator.Z.dtype)
     if weights is not None:
         U = xp.sqrt(weights) * U
-    eigenvalues = xp.astype(xp.clip(squares, min=0.0), U.dtype)
+    eigenvalues = xp.astype(clipped(squares, low=0.0), U.dtype)
     return NystromPreconditioner(U, eigenvalues, system.weight * ridge)

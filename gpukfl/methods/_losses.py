@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
-from gpukfl._array import Array, array_namespace
+from gpukfl._array import Array, array_namespace, clipped
 
 
 class Loss(ABC):
@@ -76,7 +76,7 @@ class Logistic(Loss):
         """Losses, by an exponential that does not overflow."""
         xp = array_namespace(z, y)
         t = y * z
-        return xp.clip(-t, min=0.0) + xp.log1p(xp.exp(-xp.abs(t)))
+        return clipped(-t, low=0.0) + xp.log1p(xp.exp(-xp.abs(t)))
 
     def derivative(self, z: Array, y: Array, /) -> Array:
         """Minus y times the probability of the other label."""
@@ -133,16 +133,15 @@ class Hinge(Loss):
 
     def value(self, z: Array, y: Array, /) -> Array:
         """Parabola up to a gap of s, and the line after it."""
-        xp = array_namespace(z, y)
         missing = self._missing(z, y)
-        curved = xp.clip(missing, min=0.0, max=self.smoothing)
-        straight = xp.clip(missing - self.smoothing, min=0.0)
+        curved = clipped(missing, low=0.0, high=self.smoothing)
+        straight = clipped(missing - self.smoothing, low=0.0)
         return curved * curved / (2.0 * self.smoothing) + straight
 
     def derivative(self, z: Array, y: Array, /) -> Array:
         """Minus y, times a share that falls to 0 over the parabola."""
         share = self._missing(z, y) / self.smoothing
-        return -y * array_namespace(z, y).clip(share, min=0.0, max=1.0)
+        return -y * clipped(share, low=0.0, high=1.0)
 
     def second(self, z: Array, y: Array, /) -> Array:
         """Give the curvature of the parabola, and 0 elsewhere."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, epsilon, index_like, sample_dot
+from gpukfl._array import Array, array_namespace, clipped, epsilon, index_like, sample_dot
 from gpukfl._results import Solution
 from gpukfl.linalg import CholeskyFactor, add_to_diagonal, eigh, eigvalsh, mean_diagonal
 from gpukfl.methods._ridge_path import Fold, RidgePath
@@ -123,7 +123,6 @@ class NystromSystem:
         """
         factor = self.factor(ridge)
         inner, right = self.whitened(factor)
-        xp = array_namespace(inner)
         shift = self.weight * ridge
         try:
             beta = CholeskyFactor.of(add_to_diagonal(inner, shift)).solve(right)
@@ -131,7 +130,7 @@ class NystromSystem:
             s, Q = eigh(inner)
             # Rounding is at least as large as what it has made negative
             noise = max(-2.0 * float(s[0]), float(s[-1]) * inner.shape[0] * epsilon(inner))
-            s = xp.clip(s, min=noise)
+            s = clipped(s, low=noise)
             beta = Q @ ((Q.T @ right) / (s + shift)[:, None])
             factor = replace(factor, raised=True)
         return factor.L.solve_upper(beta), factor
@@ -145,7 +144,7 @@ class NystromSystem:
         inner, right = self.whitened(self.factor(min(ridges)))
         xp = array_namespace(inner)
         s, Q = eigh(inner)
-        s = xp.clip(s, min=0.0)
+        s = clipped(s, low=0.0)
         c2 = xp.sum((Q.T @ right) ** 2, axis=1)
         total, n = float(xp.sum(self.squares)), self.operator.shape[0]
         scores = []
@@ -175,7 +174,7 @@ class NystromSystem:
             target = xp.astype(Y[start:stop, :], xp.float64)
             w = None if weights is None else xp.astype(weights[start:stop, :], xp.float64)
             leverage = (T * T) @ shrunk  # of all ridges at once: (rows, ridges)
-            outside = xp.clip(1.0 - (leverage if w is None else w * leverage), min=1e-12)
+            outside = clipped(1.0 - (leverage if w is None else w * leverage), low=1e-12)
             squares = xp.zeros_like(outside)
             for c, coef in enumerate(coefs):
                 squares = squares + ((target[:, c][:, None] - T @ coef) / outside) ** 2
@@ -198,7 +197,7 @@ class NystromSystem:
             leverage = (T * T) @ shrunk
             if weights is not None:
                 leverage = xp.astype(weights[start:stop, :], xp.float64) * leverage
-            outside = xp.clip(1.0 - leverage, min=1e-12)
+            outside = clipped(1.0 - leverage, low=1e-12)
             return target - (target - T @ (shrunk * turned)) / outside
 
         parts: list[Array] = []
@@ -209,9 +208,8 @@ class NystromSystem:
         """Squares of the singular values, turned targets, and a map from K to the features."""
         factor = self.factor(smallest)
         inner, right = self.whitened(factor)
-        xp = array_namespace(inner)
         s, Q = eigh(inner)
-        return xp.clip(s, min=0.0), Q.T @ right, factor.L.solve_upper(Q)
+        return clipped(s, low=0.0), Q.T @ right, factor.L.solve_upper(Q)
 
     def held_out(
         self,
@@ -257,7 +255,7 @@ class NystromSystem:
         xp = array_namespace(inner)
         s, Q = eigh(inner)
         T = xp.astype(operator.dense(), xp.float64) @ factor.L.solve_upper(Q)
-        s, turned, errors = xp.clip(s, min=0.0), Q.T @ right, []
+        s, turned, errors = clipped(s, low=0.0), Q.T @ right, []
         for ridge in ridges:
             shrunk = 1.0 / (s + self.weight * ridge)
             squares = (Y - T @ (shrunk[:, None] * turned)) ** 2

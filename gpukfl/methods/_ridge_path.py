@@ -69,15 +69,19 @@ def best_path(
     left_out: Callable[[Candidate], RidgePath],
     held_out: Callable[[Candidate], RidgePath],
     /,
+    *,
+    alike: float = 0.0,
 ) -> tuple[Candidate, RidgePath]:
     """Give the candidate whose path has the lowest score, the first of such, and its path.
 
+    Scores that are above the lowest by at most the share `alike` of it count as the lowest.
     By leaving out samples one by one; but the first or the last ridge of a grid is not taken on
     the word of that, which near-copies of samples corrupt: then by held-out samples.
     """
     for judge in (left_out, held_out):
         paths = [judge(candidate) for candidate in candidates]
-        best = min(range(len(paths)), key=lambda k: paths[k].lowest)
+        enough = (1.0 + alike) * min(path.lowest for path in paths)
+        best = next(k for k, path in enumerate(paths) if path.lowest <= enough)
         if not paths[best].at_edge:
             break
     return candidates[best], paths[best]

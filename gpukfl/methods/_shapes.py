@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpukfl._array import Array, array_namespace, double_like, hosts, index_like, is_host
+from gpukfl._array import Array, array_namespace, clipped, double_like, hosts, index_like, is_host
 from gpukfl._memory import block_size, for_blocks
 from gpukfl.linalg import interpolate_knots
 
@@ -112,7 +112,7 @@ def _is_straight(knots: Array, values: Array, number: Array, width: int, toleran
     xp = array_namespace(knots)
     m, n = knots.shape
     first = (number // width) * width
-    last = xp.clip(first + width, max=n - 1)
+    last = clipped(first + width, high=n - 1)
     a0, a1 = xp.take(knots, first, axis=1), xp.take(knots, last, axis=1)
     gap = xp.astype(a1 - a0, xp.float64)
     share = xp.astype(knots - a0, xp.float64) / xp.where(gap > 0, gap, xp.ones_like(gap))

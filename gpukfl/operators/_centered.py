@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpukfl._array import Array, array_namespace, sample_dot
+from gpukfl._array import Array, array_namespace, sample_dot, sample_sums
 from gpukfl.operators._base import LinearOperator
 
 
@@ -24,6 +24,11 @@ class CenteredKernel(LinearOperator):
     def n_samples(self) -> int:
         """Number of rows and columns."""
         return self.kernel.n_samples
+
+    @property
+    def is_formed_quickly(self) -> bool:
+        """Whether the kernel inside is."""
+        return self.kernel.is_formed_quickly
 
     def _matmat(self, V: Array, /) -> Array:
         xp = array_namespace(V)
@@ -59,6 +64,6 @@ def center(V: Array, root_weights: Array | None = None, /) -> Array:
     """Project the columns of `V` (n, t) on the complement of the root weights, or of ones."""
     xp = array_namespace(V)
     if root_weights is None:
-        return V - xp.astype(xp.sum(V, axis=0, dtype=xp.float64) / V.shape[0], V.dtype)
+        return V - xp.astype(sample_sums(V) / V.shape[0], V.dtype)
     share = sample_dot(root_weights, V) / sample_dot(root_weights, root_weights)
     return V - root_weights * xp.astype(share, V.dtype)[None, :]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from gpukfl._array import Array, array_namespace, epsilon, sample_dot, sample_norm
+from gpukfl._array import Array, array_namespace, clipped, epsilon, sample_dot, sample_norm
 from gpukfl._results import Solution, Status
 
 # The recursion drifts from the true residual by about epsilon times the condition number, which
@@ -84,7 +85,7 @@ class ConjugateGradient:
             ``x`` and ``residual`` like `b`.
         """
         size = sample_norm(b)
-        tol = array_namespace(b).clip(self.rtol * size, min=self.atol)
+        tol = clipped(self.rtol * size, low=self.atol)
         return replace(self._iterate(A, b, tol, start, precondition, enough), size=size)
 
     def _iterate(
@@ -131,5 +132,4 @@ class ConjugateGradient:
 def _ratio(num: Array, den: Array, /) -> Array:
     """``num / den``, and 0 where `den` is 0: a solved column stays where it is."""
     xp = array_namespace(num, den)
-    zero = den == 0
-    return xp.where(zero, xp.zeros_like(num), num / xp.where(zero, xp.ones_like(den), den))
+    return num / xp.where(den == 0, xp.full_like(den, math.inf), den)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, beside, epsilon
+from gpukfl._array import Array, array_namespace, beside, clipped, epsilon
 from gpukfl.linalg import CholeskyFactor, eigh, orthonormal_range
 
 
@@ -66,9 +66,9 @@ class NystromPreconditioner:
         B = CholeskyFactor.of((core + core.T) / 2).solve_lower(sketch.T)  # (rank, n)
         squares, V = eigh(B @ B.T)
         squares, V = xp.flip(squares), xp.flip(V, axis=1)
-        roots = xp.sqrt(xp.clip(squares, min=jitter))
+        roots = xp.sqrt(clipped(squares, low=jitter))
         U = B.T @ (V / roots[None, :])
-        return cls(U, xp.clip(squares - jitter, min=0.0), shift)
+        return cls(U, clipped(squares - jitter, low=0.0), shift)
 
     def __call__(self, r: Array, /) -> Array:
         """Apply to `r` (n, t)."""

@@ -22,6 +22,7 @@ from gpukfl.linalg._bins import (
     _bin_sums,
     _encode,
     _interpolate_bins,
+    _pair_sums,
 )
 from gpukfl.linalg._ridge_sums import _ridge_sums, _sign_products, _sort_rows
 
@@ -93,8 +94,10 @@ def assert_close(actual, expected, *, dtype="float64"):
     np.testing.assert_allclose(actual, expected, rtol=0, atol=(4000 * EPS + rounding) * scale)
 
 
+@pytest.mark.parametrize("together", [0, 2**16], ids=["row by row", "together"])
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_sort_rows(emulated, case):
+def test_sort_rows(emulated, case, together):
+    emulated.setattr(cuda, "_TOGETHER_UP_TO", together)
     A, _, rows = make(case)
     values, order, rank = cuda.sort_rows(np.asfortranarray(A))
     assert values.dtype == A.dtype
@@ -146,6 +149,40 @@ def test_bin_sums(emulated, case, shared_bytes, n_knots):
     V = V + 1.0  # or one bin with everything holds nothing but rounding errors
     at = positions(A, n_knots)
     assert_close(cuda.bin_sums(at.codes, at.shift, at.n_knots, V), _bin_sums(at, V))
+
+
+@pytest.mark.parametrize(("n_knots", "shift"), [(1, 31), (2, 4), (300, 22)])
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_encode(emulated, case, n_knots, shift):
+    A, _, _ = make(case)
+    A = A.copy()
+    A[0, 0] = np.nan
+    low = np.full(A.shape[0], -0.7)  # some lie beyond the knots
+    gap = np.full(A.shape[0], 1.9 / n_knots)
+    with np.errstate(invalid="ignore"):
+        expected = _encode(A, low, gap, n_knots, shift)
+    actual = cuda.encode(np.asfortranarray(A), low, gap, n_knots, shift)
+    assert actual.dtype == np.int32
+    np.testing.assert_array_equal(actual, expected)
+
+
+@pytest.mark.parametrize(("n_knots", "shift"), [(2, 4), (17, 4), (17, 9), (40, 0)])
+@pytest.mark.parametrize("table_bytes", [48 * 1024, 800], ids=["whole", "tiles"])
+@pytest.mark.parametrize("case", [case for case in CASES if case[2][0] == "float64"], ids=str)
+def test_pair_sums(emulated, case, table_bytes, n_knots, shift):
+    emulated.setattr(cuda, "_SHARED_BYTES", table_bytes)
+    emulated.setattr(cuda, "_PAIR_BLOCKS", 7)
+    A, _, _ = make(case)
+    at = positions(A, n_knots, shift=shift)
+    assert cuda.sums_pairs(shift, n_knots)
+    actual = cuda.pair_sums(at.codes, shift, n_knots)
+    np.testing.assert_array_equal(actual, _pair_sums(at, None))
+
+
+def test_pair_sums_know_what_they_have_room_for():
+    assert cuda.sums_pairs(4, 129)
+    assert not cuda.sums_pairs(11, 129)
+    assert not cuda.sums_pairs(4, 20_000)
 
 
 @pytest.mark.parametrize("n_knots", [1, 2, 17, 300])

@@ -8,6 +8,7 @@ from array_api_compat import array_namespace
 
 from gpukfl.linalg import (
     CholeskyFactor,
+    _factor,
     eigh,
     eigvalsh,
     map_singular_values,
@@ -103,8 +104,8 @@ def matrices(on, rng):
             yield on.rounded(given)
 
 
-def soft_threshold(xp, by, r):
-    return xp.clip(r - by, min=0.0)
+def soft_threshold(by, r):
+    return array_namespace(r).clip(r - by, min=0.0)
 
 
 def test_singular_values_are_mapped(on, rng):
@@ -112,7 +113,7 @@ def test_singular_values_are_mapped(on, rng):
         U, s, Vt = np.linalg.svd(W, full_matrices=False)
         threshold = float(0.3 * s[0])
         expected = (U * np.maximum(s - threshold, 0.0)) @ Vt
-        soft = functools.partial(soft_threshold, on.xp, threshold)
+        soft = functools.partial(soft_threshold, threshold)
         mapped, values = map_singular_values(on.put(W), soft)
         on.assert_close(mapped, expected, ulps=100, scale=s[0])
         assert np.all(np.diff(on.host(values)) <= 0)
@@ -124,9 +125,26 @@ def test_singular_values_are_mapped(on, rng):
         on.assert_close(values, s, ulps=ulps, scale=s[0])
 
 
+def test_small_matrices_of_a_gpu_are_factored_on_the_host(on, rng, monkeypatch):
+    monkeypatch.setattr(_factor, "on_gpu", lambda x: not isinstance(x, np.ndarray))
+    hosts = []
+
+    def same(s):
+        hosts.append(isinstance(s, np.ndarray))
+        return s
+
+    W = on.rounded(rng.standard_normal((3, 12)))
+    mapped, values = map_singular_values(on.put(W), same)
+    on.assert_close(mapped, W, ulps=100)
+    on.assert_close(values, np.linalg.svd(W, compute_uv=False), ulps=100)
+    monkeypatch.setattr(_factor, "_SMALL", 35)
+    map_singular_values(on.put(W), same)
+    assert hosts == [True, on.package == "numpy"]
+
+
 def test_what_is_mapped_to_zero_is_exactly_zero(on, rng):
     for W in matrices(on, rng):
-        mapped, _ = map_singular_values(on.put(W), on.xp.zeros_like)
+        mapped, _ = map_singular_values(on.put(W), lambda s: array_namespace(s).zeros_like(s))
         on.assert_close(mapped, np.zeros_like(W), ulps=0)
 
 

@@ -114,3 +114,16 @@ def test_a_path_that_is_flat_to_its_edge_does_not_choose_the_edge():
     assert RidgePath(ridges, [3.0, 1.02, 1.0, 1.05]).best_inside(0.1) == 0.01  # not at the edge
     assert RidgePath(ridges, [3.0, 2.0, 1.5, 1.0]).best_inside(0.1) == 0.001
     assert RidgePath(ridges, [1.0, 2.0, 3.0, 4.0]).best_inside(0.1) == 1.0
+
+
+def test_of_candidates_that_are_about_as_good_the_first_is_taken():
+    paths = {
+        "a": RidgePath([1.0, 0.1, 0.01], [9.0, 1.05, 9.0]),
+        "b": RidgePath([1.0, 0.1, 0.01], [9.0, 1.01, 9.0]),
+        "c": RidgePath([1.0, 0.1, 0.01], [9.0, 1.0, 9.0]),
+    }
+    for alike, name in [(0.0, "c"), (0.02, "b"), (0.1, "a")]:
+        found = best_path("abc", paths.__getitem__, paths.__getitem__, alike=alike)
+        assert found == (name, paths[name])
+    lost = RidgePath([1.0, 0.1], [math.nan, math.inf])
+    assert best_path("ab", lambda _: lost, lambda _: lost, alike=0.02) == ("a", lost)

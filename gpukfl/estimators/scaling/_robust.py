@@ -7,7 +7,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, like, to_host
+from gpukfl._array import Array, array_namespace, clipped, like, to_host
 from gpukfl._rows import Rows
 from gpukfl.estimators._declared import DOUBLE, Numbers
 from gpukfl.estimators.scaling._base import ColumnScaling
@@ -84,7 +84,7 @@ class RobustScaling(ColumnScaling):
             xp.asarray(part, **like(X)) for part in (self.median, self.factor, self.bound)
         )
         with np.errstate(over="ignore"):  # to infinity, which is bounded too
-            z = xp.clip((X - median) * factor, min=-_HUGE, max=_HUGE)
+            z = clipped((X - median) * factor, low=-_HUGE, high=_HUGE)
         return z / xp.sqrt(1.0 + (z / bound) ** 2)
 
     def of_columns(self, columns: np.ndarray, factors: np.ndarray, /) -> Self:

@@ -64,6 +64,9 @@ _HASTY_ROWS, _HASTY_CENTERS = 10_000, 500  # of one that is to end at once
 _TIMED_ROWS = 2_000  # samples on which works are timed
 _RUN_WORKS = 40  # values and gradients of a selection, and of its thresholds
 _STRETCHES = (0.5, 1.0, 2.0, 4.0)
+# Share of the leave-one-out error below which a gain says nothing: the samples cannot tell so small
+# a difference, and rounding to float32 makes one of half the size
+_ALIKE = 0.02
 
 Some = tuple[Array, Array, Array | None]  # samples, targets and weights
 Candidate = tuple[np.ndarray, Kernel]  # weights (p,), and a kernel of the variables they stretch
@@ -315,7 +318,10 @@ class SelectionProblem(Data):
     def _best_kernel(
         self, weights: Sequence[np.ndarray], X: Array, Y: Array, D: Array | None
     ) -> Candidate:
-        """Weights, and kernel and lengthscale, of the lowest leave-one-out error."""
+        """Weights, and kernel and lengthscale, of the lowest leave-one-out error.
+
+        Where others are hardly better the first are taken: all weights at τ, the kernel itself.
+        """
         xp = array_namespace(X)
         Y, part = xp.astype(Y, xp.float64), folds(X.shape[0], self.rng)[:1]
         candidates = [(beta, kernel) for beta in weights for kernel in self._kernels(beta, X, D)]
@@ -329,6 +335,7 @@ class SelectionProblem(Data):
             candidates,
             lambda candidate: system(candidate).leave_one_out(RIDGES),
             lambda candidate: system(candidate).held_out(part, RIDGES),
+            alike=_ALIKE,
         )
         return best
 
