@@ -85,7 +85,7 @@ class BoundPosterior:
         logs = float(xp.sum(xp.log(self.squares)))
         volume = 2.0 * float(xp.sum(xp.log(xp.linalg.diagonal(self.inner.L))))
         each = volume + (n - q) * math.log(self.ratio) - log_weight
-        each += (diagonal - float(xp.linalg.trace(self.H))) / self.ratio
+        each += (diagonal - _trace(self.H)) / self.ratio
         return -0.5 * (n * logs + t * each + n * t * (1.0 + LOG_2PI))
 
 
@@ -180,8 +180,8 @@ class BoundCriterion:
         V = operator.centers
         here, there = self.kernel._pullback(V, V, of_core, operator.core)
         metric = metric + (dV + here + there).T @ self.Z
-        trace = float(xp.linalg.trace(posterior.H))
-        log_ratio = r * float(xp.linalg.trace(of_M)) + 0.5 * t * q
+        trace = _trace(posterior.H)
+        log_ratio = r * _trace(of_M) + 0.5 * t * q
         log_ratio += 0.5 * t / r * (float(diagonal) - trace)
         value = posterior.evidence(n, self.log_weight, float(diagonal))
         return Slopes(value, xp.linalg.diagonal(metric) if C.ndim == 1 else metric, log_ratio)
@@ -209,6 +209,11 @@ class BoundCriterion:
             return self._diagonal(U, start, stop), dU.T @ X, dV
 
         return operator.sum_over_blocks(compute)
+
+
+def _trace(A: Array) -> float:
+    xp = array_namespace(A)
+    return float(xp.sum(xp.linalg.diagonal(A)))
 
 
 def _diagonal_slopes(kernel: Kernel, U: Array, w: Array) -> Array:

@@ -168,8 +168,9 @@ class _Descent:
         value = -descent.value * self.criterion.scale
         return MetricFit(C, ratio, value, descent.status, descent.history)
 
-    def function(self, x: np.ndarray, /) -> tuple[float, np.ndarray]:
+    def function(self, at: Array, /) -> tuple[float, Array]:
         """Give what is minimised, a sample and target, with its gradient."""
+        x = to_host(at)
         with np.errstate(over="ignore", invalid="ignore"):  # the line search turns back
             C, ratio = self.unpacked(x)
             try:
