@@ -103,14 +103,15 @@ def test_a_map_of_given_rows():
 
 
 def test_targets_share_the_map_and_have_their_amplitudes():
-    model = regressor().fit(X, 3.0 * Y2)
+    noisy = Y2 + 0.1 * np.random.default_rng(7).standard_normal(Y2.shape)
+    model = regressor().fit(X, 3.0 * noisy)
     mean, std = model.predict(NEW, return_std=True)
     assert mean.shape == std.shape == (len(NEW), 2)
     assert model.amplitude_.shape == model.noise_.shape == (2,)
     ratio = model.noise_ / model.amplitude_
     assert ratio[0] == pytest.approx(ratio[1])
-    one = regressor().fit(X, Y2)
-    np.testing.assert_allclose(model.noise_, 3.0 * one.noise_, rtol=1e-6)
+    one = regressor().fit(X, noisy)
+    np.testing.assert_allclose(model.noise_, 3.0 * one.noise_, rtol=1e-3)
 
 
 @criteria
