@@ -21,6 +21,7 @@ SCRIPTS = (
     "experiment6.py",
     "bench_kernel_ridge.py",
     "bench_hkrr.py",
+    "bench_evidence.py",
     "hkrr_figure1.py",
     "hkrr_figure2.py",
     "hkrr_toy.py",

@@ -5,7 +5,7 @@ from dataclasses import replace
 from gpukfl import Backend
 from gpukfl.estimators.bkernn._base import _OPTIMIZER
 from gpukfl.estimators.bkernn._problem import Knots
-from gpukfl.estimators.hkrr import Centers
+from gpukfl.estimators.hkrr import Centers, HoldOut
 from gpukfl.estimators.hkrr._base import OPTIMIZERS
 from gpukfl.estimators.selection import Path, Permutations, Stability, Weights
 from gpukfl.estimators.weighting._settings import LEARNERS, Pruning
@@ -88,6 +88,9 @@ def hkrr(**options):
     if centers:
         fields = {names[name]: value for name, value in centers.items()}
         options["n_centers"] = Centers(options.pop("n_centers", "auto"), **fields)
+    starts = _moved(options, ("n_starts", "warm_start"))
+    if starts:
+        options["criterion"] = HoldOut(**starts)
     return placed(options)
 
 

@@ -63,6 +63,7 @@ OF_ONE = {
         "kernels": (X, Y, {"kernel": KERNEL}),
         "mixture": (X, Y, {"kernel": GaussianMixture(rates=(0.1, 3.0))}),
         "pivoted": (X, Y, hkrr(n_centers=20, center_selection="pivoted")),
+        "evidence": (X, Y, {"criterion": "evidence", "n_components": "auto", "ridge": "auto"}),
     },
     "selection": {
         "tuned": (X, Y, selection(sparsity="tune", ridge="tune", n_sparsities=3)),

@@ -56,6 +56,13 @@ class CholeskyFactor:
         """Solve for `b` (n, t); O(n² t)."""
         return self.solve_upper(self.solve_lower(b))
 
+    def inverse(self) -> Array:
+        """Give the inverse of what was factored (n, n); O(n³)."""
+        if is_host(self.L):
+            return _host_inverse(self.L)
+        xp = array_namespace(self.L)
+        return self.solve(xp.eye(self.L.shape[0], **like(self.L)))
+
     def solve_lower(self, b: Array, /) -> Array:
         """Solve ``L x = b``."""
         return _solve_triangular(self.L, b, transposed=False)
@@ -85,6 +92,16 @@ def _in_place(A: np.ndarray, /) -> np.ndarray:
 
     # LAPACK reads columns first: to it the rows of A are columns, and its lower part the upper
     return cholesky(A.T, lower=False, overwrite_a=True, check_finite=False).T
+
+
+def _host_inverse(L: np.ndarray, /) -> np.ndarray:
+    from scipy.linalg import get_lapack_funcs
+
+    (potri,) = get_lapack_funcs(("potri",), (L,))
+    upper, info = potri(L.T, lower=0)  # in the order of LAPACK, and without a second copy
+    assert info == 0  # the diagonal of a factor has no 0
+    upper = np.triu(upper)
+    return upper + np.triu(upper, 1).T
 
 
 @contextlib.contextmanager

@@ -17,6 +17,9 @@ from gpukfl.methods._conformal import (
     unit_weights,
     weighted_quantile,
 )
+from gpukfl.methods._evidence import CRITERIA, ExactCriterion, Posterior, diagonal_map, mapped
+from gpukfl.methods._evidence_bound import BoundCriterion, BoundPosterior
+from gpukfl.methods._evidence_fit import MetricFit, MetricPrior, fit_metric
 from gpukfl.methods._feature_sums import (
     FoldSums,
     LassoFits,
@@ -92,6 +95,7 @@ from gpukfl.methods._weighting_bounds import (
 )
 
 __all__ = [
+    "CRITERIA",
     "FOLDS_BELOW",
     "LARGEST_DEGREE",
     "LOSSES",
@@ -104,12 +108,15 @@ __all__ = [
     "STRUCTURES",
     "AverageGradientOuterProduct",
     "BKerNNFit",
+    "BoundCriterion",
+    "BoundPosterior",
     "Candidate",
     "DegreeLaw",
     "DenseSelection",
     "DenseSystem",
     "DerivativePenalty",
     "DescentFit",
+    "ExactCriterion",
     "FactoredSelection",
     "FeatureSelection",
     "FirstTurn",
@@ -128,10 +135,13 @@ __all__ = [
     "Loss",
     "MappedProblem",
     "MappedRidge",
+    "MetricFit",
+    "MetricPrior",
     "MultiIndices",
     "NystromFactor",
     "NystromSystem",
     "Point",
+    "Posterior",
     "RegFeaL",
     "RegFeaLFit",
     "Reweighting",
@@ -156,6 +166,7 @@ __all__ = [
     "degradation_on_sample",
     "derivative_products",
     "derivative_weights",
+    "diagonal_map",
     "doubling",
     "draw_tuples",
     "equal_eta",
@@ -164,6 +175,7 @@ __all__ = [
     "fit_bkernn",
     "fit_gradient_maps",
     "fit_hkrr",
+    "fit_metric",
     "fold_sums",
     "folds",
     "generalization_gap",
@@ -175,6 +187,7 @@ __all__ = [
     "lengthscale_left_out",
     "leverage_scores",
     "lowest_nearby",
+    "mapped",
     "nystrom_preconditioner",
     "optimal_eta",
     "paper_ridge",

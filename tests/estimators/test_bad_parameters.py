@@ -87,7 +87,6 @@ HKRR_NUMBERS = [
     ("ridge", "tune", TypeError, "or 'auto', got 'tune'"),
     ("lengthscale", 0, ValueError, "greater than 0, or 'auto', got 0"),
     ("lengthscale", None, TypeError, "got None"),
-    ("n_starts", -1, ValueError, "an integer of at least 0, got -1"),
     ("max_time", float("nan"), ValueError, "greater than 0, or None, got nan"),
 ]
 KERNEL_RIDGE_NUMBERS = [
@@ -481,7 +480,6 @@ def test_unknown_choices_are_named_with_the_known(name, value, choices):
 
 SWITCHES = [
     *((regressor, n) for n in ("early_stopping", "warm_start")),
-    (hkrr, "warm_start"),
     (selector, "hierarchical"),
     (weighting, "bias"),
 ]

@@ -1,5 +1,5 @@
 """HKRR: what is fitted, how dimension and ridge are chosen, and the estimators."""
 
-from gpukfl.estimators.hkrr._problem import Centers
+from gpukfl.estimators.hkrr._settings import Centers, HoldOut
 
-__all__ = ["Centers"]
+__all__ = ["Centers", "HoldOut"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gpukfl.estimators._declared import (
+    DOUBLE,
     FLOAT,
     Declared,
     Number,
@@ -30,4 +31,8 @@ ATTRIBUTES: dict[str, Declared] = {
     "jitter_": Number(any_value=True),
     "smallest_eigenvalue_": Number(any_value=True),
     "learned_": Switch(),
+    "evidence_": Number(optional=True),
+    "amplitude_": Numbers(FLOAT, ("n_targets",), optional=True),
+    "noise_": Numbers(FLOAT, ("n_targets",), optional=True),
+    "precision_": Numbers(DOUBLE, ("n_centers", "n_centers"), optional=True),
 }

@@ -10,8 +10,8 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from gpukfl._array import Array, array_namespace, like, to_host
-from gpukfl._checks import check_choice, check_kind, check_number, check_switch
+from gpukfl._array import Array, array_namespace, beside, double_like, like, to_host
+from gpukfl._checks import check_choice, check_kind, check_number
 from gpukfl._places import Backend
 from gpukfl._results import Status
 from gpukfl._warnings import warn
@@ -21,15 +21,18 @@ from gpukfl.estimators._learner import Choice, Learner
 from gpukfl.estimators._validation import check_finite_result, validate_samples
 from gpukfl.estimators.hkrr._agop import GradientHKRR
 from gpukfl.estimators.hkrr._attributes import ATTRIBUTES, TRIED
+from gpukfl.estimators.hkrr._by_evidence import ByEvidence
 from gpukfl.estimators.hkrr._description import describe
-from gpukfl.estimators.hkrr._problem import Centers, HyperKernelProblem, Optimizer
+from gpukfl.estimators.hkrr._problem import Belief, HyperKernelProblem
 from gpukfl.estimators.hkrr._search import HKRR, Fitted
+from gpukfl.estimators.hkrr._settings import Centers, HoldOut, Optimizer
 from gpukfl.inspection import Description, Names
 from gpukfl.kernels import Kernel, make_kernel
-from gpukfl.methods import AverageGradientOuterProduct
+from gpukfl.methods import CRITERIA, AverageGradientOuterProduct
 from gpukfl.operators import KernelOperator
 from gpukfl.solvers import LBFGS, AlternatingGradient, ArmijoSearch, VariableProjection
 
+STRUCTURES = ("full", "low_rank", "diagonal")
 OPTIMIZERS = {"lbfgs": LBFGS, "varpro": VariableProjection, "agd": AlternatingGradient}
 _ALL_OPTIMIZERS = {**OPTIMIZERS, "agop": AverageGradientOuterProduct}
 _STEPS, _TOL = 100, 1e-4  # of an optimiser that is given by name
@@ -42,13 +45,15 @@ class HKRRBase(LinearFeatures, Learner):
 
     _tried = TRIED
     _attributes = ATTRIBUTES
-    _values = (Centers, ArmijoSearch, *_ALL_OPTIMIZERS.values())
+    _values = (Centers, HoldOut, ArmijoSearch, *_ALL_OPTIMIZERS.values())
     _renamed: ClassVar[dict[str, str]] = {
         "learn_lengthscale": "give lengthscale='auto' to learn it, or a number to keep",
         "center_selection": "give n_centers=Centers(selection=...)",
         "refit_centers": "give n_centers=Centers(refit=...)",
         "max_iter": "give optimizer=LBFGS(max_iter=...)",
         "tol": "give optimizer=LBFGS(tol=...)",
+        "n_starts": "give criterion=HoldOut(n_starts=...)",
+        "warm_start": "give criterion=HoldOut(warm_start=True)",
     }
 
     def __init__(
@@ -59,9 +64,9 @@ class HKRRBase(LinearFeatures, Learner):
         ridge: float | str = "auto",
         lengthscale: float | str = "auto",
         n_centers: int | str | Centers = "auto",
+        criterion: str | HoldOut = "hold_out",
+        structure: str = "auto",
         optimizer: str | Optimizer | None = None,
-        n_starts: int = 10,
-        warm_start: bool = False,
         max_time: float | None = None,
         random_state: Any = None,
         backend: str | Backend = "auto",
@@ -74,8 +79,8 @@ class HKRRBase(LinearFeatures, Learner):
         self.lengthscale = lengthscale
         self.n_centers = n_centers
         self.optimizer = optimizer
-        self.n_starts = n_starts
-        self.warm_start = warm_start
+        self.criterion = criterion
+        self.structure = structure
         self.max_time = max_time
         self.random_state = random_state
         self.backend = backend
@@ -84,29 +89,72 @@ class HKRRBase(LinearFeatures, Learner):
 
     # ------------------------------------------------------------------ fitting
 
-    def _method(self) -> HKRR | GradientHKRR:
+    def _method(self) -> HKRR | ByEvidence | GradientHKRR:
         whole = numbers.Integral
         check_number("n_components", self.n_components, kind=whole, low=1, also=("auto",))
         check_number("ridge", self.ridge, low=0, low_allowed=False, also=("auto",))
         check_number("lengthscale", self.lengthscale, low=0, low_allowed=False, also=("auto",))
-        check_number("n_starts", self.n_starts, kind=whole, low=0)
-        check_switch("warm_start", self.warm_start)
-        warm, any_kernel = self.warm_start, isinstance(self.kernel, str) and self.kernel == "auto"
-        settings = HKRR(
+        held_out = self._hold_out()
+        warm = held_out is not None and held_out.warm_start
+        any_kernel = isinstance(self.kernel, str) and self.kernel == "auto"
+        settings = (ByEvidence if held_out is None else HKRR)(
             n_components=None if isinstance(self.n_components, str) else int(self.n_components),
             kernel=make_kernel("gaussian" if any_kernel else self.kernel),
             ridge=None if isinstance(self.ridge, str) else float(self.ridge),
             lengthscale=None if isinstance(self.lengthscale, str) else float(self.lengthscale),
             centers=self._centers,
             optimizer=self._optimizer(),
-            n_starts=int(self.n_starts),
+            n_starts=0 if held_out is None else int(held_out.n_starts),
             start=getattr(self, "B_", None) if warm else None,
             start_lengthscale=getattr(self, "lengthscale_", None) if warm else None,
             scaling=self.scaling,
+            criterion="hold_out" if held_out is not None else str(self.criterion),
+            structure=self._structure(held_out),
         )
-        if isinstance(settings.optimizer, AverageGradientOuterProduct):
-            return GradientHKRR.of(settings, any_kernel=any_kernel)
-        return settings
+        if not isinstance(settings.optimizer, AverageGradientOuterProduct):
+            return settings
+        if not isinstance(settings, HKRR) or self.structure != "auto":
+            msg = (
+                "expected criterion='hold_out' and structure='auto' with optimizer='agop', whose "
+                "structure is AverageGradientOuterProduct's, got "
+                f"criterion={self.criterion!r}, structure={self.structure!r}"
+            )
+            raise ValueError(msg)
+        return GradientHKRR.of(settings, any_kernel=any_kernel)
+
+    def _hold_out(self) -> HoldOut | None:
+        """Give how to start where held-out rows judge, None where the evidence does."""
+        if isinstance(self.criterion, HoldOut):
+            return self.criterion
+        check_kind("criterion", self.criterion, (HoldOut, str))
+        check_choice("criterion", self.criterion, ("hold_out", *CRITERIA))
+        return HoldOut() if self.criterion == "hold_out" else None
+
+    def _structure(self, held_out: HoldOut | None) -> str:
+        """Check what the criterion leaves open."""
+        check_choice("structure", self.structure, ("auto", *STRUCTURES))
+        chosen, given = self.structure, not isinstance(self.n_components, str)
+        if chosen == "auto":
+            chosen = "diagonal" if held_out is None and not given else "low_rank"
+        if held_out is not None and chosen == "diagonal":
+            msg = (
+                "expected structure to be 'full' or 'low_rank' with criterion='hold_out', got "
+                "'diagonal', which goes with 'evidence' and 'loo'"
+            )
+            raise ValueError(msg)
+        if given and chosen != "low_rank":
+            msg = (
+                f"expected n_components='auto' with structure={chosen!r}, which has as many as "
+                f"features, got {self.n_components!r}"
+            )
+            raise ValueError(msg)
+        if held_out is None and not isinstance(self.lengthscale, str):
+            msg = (
+                f"expected lengthscale='auto' with criterion={self.criterion!r}, which learns it, "
+                f"got {self.lengthscale!r}"
+            )
+            raise ValueError(msg)
+        return chosen
 
     @property
     def _centers(self) -> Centers:
@@ -144,8 +192,24 @@ class HKRRBase(LinearFeatures, Learner):
         self.learned_ = fitted.learned
         self.jitter_ = model.factor.jitter
         self.smallest_eigenvalue_ = model.factor.smallest_eigenvalue
+        self._keep_belief(problem, fitted.belief, back)
         self._keep_steps(fitted.steps.history, fitted.status, _QUIET)
         self._warn(problem, fitted)
+
+    def _keep_belief(
+        self, problem: HyperKernelProblem, belief: Belief | None, back: Callable[[Array], Array]
+    ) -> None:
+        """Set what variances are made of, in the units of the targets."""
+        self.evidence_ = self.amplitude_ = self.noise_ = self.precision_ = None
+        if belief is None:
+            return
+        xp = array_namespace(problem.y_scale)
+        amplitude = xp.sqrt(belief.squares) * problem.y_scale
+        self.amplitude_, self.noise_ = back(amplitude), back(belief.ratio**0.5 * amplitude)
+        there = array_namespace(self.B_).empty((0,), **double_like(self.B_))
+        self.precision_ = beside(to_host(belief.precision), there)  # its entries cancel
+        scales = float(xp.sum(xp.log(problem.y_scale)))
+        self.evidence_ = belief.evidence - problem.n * scales
 
     def _warn(self, problem: HyperKernelProblem, fitted: Fitted) -> None:
         model, asked = fitted.model, self._centers.fit
@@ -202,8 +266,41 @@ class HKRRBase(LinearFeatures, Learner):
         """Fitted functions at `X`: (n, t)."""
         check_is_fitted(self)
         X = validate_samples(self, X, reset=False, method=method)
+        operator = self._operator_at(X)
         xp = array_namespace(self.B_)
-        rows = self._scaled_rows(X, xp.empty((0,), **like(self.B_)))
-        operator = KernelOperator(self.kernel_, rows, self.centers_, self.B_)
         fitted = truncated(operator @ self.dual_coef_, self.bound_)
         return xp.astype(self.intercept_ + fitted, X.dtype)
+
+    def _deviations(self, X: Any) -> Array:
+        """Give the standard deviations of new targets at `X`: (n, t)."""
+        if self.precision_ is None:
+            msg = (
+                "expected criterion='evidence' or 'loo' for standard deviations, got "
+                f"criterion={self.criterion!r}, which has no model of the noise"
+            )
+            raise ValueError(msg)
+        X = validate_samples(self, X, reset=False, method="predict")
+        operator, M = self._operator_at(X), self.precision_
+        xp, parts = array_namespace(M), []
+
+        def compute(start: int, stop: int) -> Array:
+            U = operator.project(operator.rows.block(start, stop))
+            K = xp.astype(operator.values(start, stop, U), xp.float64)
+            own = xp.astype(self.kernel_.diagonal(U), xp.float64)
+            return xp.clip(own - xp.sum((K @ M) * K, axis=1), min=0.0)
+
+        operator.over_blocks(compute, lambda _start, _stop, part: parts.append(part))
+        variance = xp.concat(parts, axis=0)[:, None]
+        amplitude, noise = (xp.astype(a, xp.float64) for a in self._spreads())
+        return xp.astype(xp.sqrt(amplitude**2 * variance + noise**2), X.dtype)
+
+    def _spreads(self) -> tuple[Array, Array]:
+        """Give the deviations of functions and noise of a model that has them."""
+        assert self.amplitude_ is not None
+        assert self.noise_ is not None
+        return self.amplitude_, self.noise_
+
+    def _operator_at(self, X: Array) -> KernelOperator:
+        xp = array_namespace(self.B_)
+        rows = self._scaled_rows(X, xp.empty((0,), **like(self.B_)))
+        return KernelOperator(self.kernel_, rows, self.centers_, self.B_)

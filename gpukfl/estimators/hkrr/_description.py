@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from gpukfl._results import Status
 from gpukfl.estimators._features import profile_curves
 from gpukfl.inspection import Description, Directions, Importances, Names, Objective
 
+_FEW = 3  # targets whose noise is said
+_MAPS = {"evidence": "of the highest evidence", "loo": "of the lowest leave-one-out error"}
 _START = ", a start that was kept"
 
 
@@ -15,12 +19,14 @@ def describe(e: Any, names: Names, /) -> Description:
     """Describe a fitted estimator whose arrays are NumPy's."""
     features, importances = names.features, e.feature_importances_
     measure = "column norms of B" + ("" if e.learned_ else _START)
-    kernel, start = type(e.kernel_).__name__, "" if e.learned_ else f" (map: {map_text(e)})"
+    kernel = type(e.kernel_).__name__
+    start = f" (map: {map_text(e)})" if not e.learned_ or e.evidence_ is not None else ""
     return Description(
         **e._about_fit(names, along="ridge", beside=("n_components",)),
         text=(
             f"{kernel} kernel of {e.B_.shape[0]} components{start}, "
             f"{e.centers_.shape[0]} centres, ridge {e.ridge_:.3g}"
+            + "".join(f", {name} {value}" for name, value in _belief(e).items())
         ),
         products="by blocks",
         facts={
@@ -31,6 +37,7 @@ def describe(e: Any, names: Names, /) -> Description:
             "ridge": f"{e.ridge_:.4g}",
             "lengthscale": f"{e.lengthscale_:.4g}",
             "jitter": f"{e.jitter_:.1e}",
+            **_belief(e),
         },
         note=(
             "A direction's loadings say how much each feature weighs in it. A profile is the "
@@ -45,10 +52,25 @@ def describe(e: Any, names: Names, /) -> Description:
     )
 
 
+def _belief(e: Any) -> dict[str, str]:
+    """Say what a Gaussian process knows of noise and evidence, where there is one."""
+    if e.evidence_ is None:
+        return {}
+    ends = ", ".join(f"{value:.4g}" for value in e.noise_.tolist()[:_FEW])
+    more = ", ..." if len(e.noise_) > _FEW else ""
+    return {"evidence": f"{e.evidence_:.1f} nats", "noise of standard deviation": ends + more}
+
+
 def map_text(e: Any, /) -> str:
     """Say where the linear map comes from."""
+    if e.evidence_ is not None and e.learned_:
+        return ("diagonal, " if _is_diagonal(e.B_) else "") + _MAPS[e.criterion]
     if e.learned_:
         return "optimised"
     done = (Status.CONVERGED.name, Status.EARLY_STOPPED.name, Status.DECIDED.name)
     gained_nothing = e.tuning_ and e.status_ in done
     return "the best start: optimising gained nothing" if gained_nothing else "not optimised"
+
+
+def _is_diagonal(B: np.ndarray, /) -> bool:
+    return B.shape[0] == B.shape[1] and np.count_nonzero(B - np.diag(np.diag(B))) == 0

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from gpukfl._array import Array
 from gpukfl.estimators._base import ArrayRegressor
 from gpukfl.estimators._classifier import CLASS_WEIGHT, OneHotClassifier
 from gpukfl.estimators.hkrr._base import HKRRBase
@@ -29,6 +32,18 @@ _PARAMETERS = """
         Nyström centres while the map is learned; "auto" is 500. ``Centers(fit, refit, selection)``
         of `gpukfl.estimators.hkrr` also says how many the last fit has, 2000 or what memory allows
         by default, and how they are drawn.
+    criterion : {"hold_out", "evidence", "loo"} or HoldOut, default="hold_out"
+        What the map, its lengthscale and the ridge are chosen by. "hold_out": the paper's, the
+        training error with held-out rows to choose components, ridge and steps;
+        ``HoldOut(n_starts, warm_start)`` of `gpukfl.estimators.hkrr` also says where to start.
+        "evidence": the marginal likelihood of a Gaussian process, of all pairs of rows up to 2500,
+        above that Titsias' bound of it by `n_centers` centres; nothing is held out, and there are
+        variances. "loo": the leave-one-out error, in closed form, of at most 2500 rows. The last
+        two go by L-BFGS whatever `optimizer` is.
+    structure : {"auto", "full", "low_rank", "diagonal"}, default="auto"
+        Of the map: any (d, d), of `n_components` rows, or a lengthscale for each feature, which
+        goes with "evidence" and "loo". "auto" is "low_rank" with "hold_out" or a given number of
+        components, else "diagonal".
     optimizer : {"lbfgs", "varpro", "agd", "agop"}, or a solver, optional
         L-BFGS on the reduced objective (7), the default; variable projection (Algorithm 3);
         alternating gradient descent (Algorithm 4). "agop" descends nothing: the map is the root of
@@ -38,12 +53,8 @@ _PARAMETERS = """
         share, or after so many steps. Where the number of components or the ridge is chosen,
         held-out samples say how many steps are best. `LBFGS`, `VariableProjection` and
         `AlternatingGradient` are in `gpukfl.solvers`, `AverageGradientOuterProduct`, which also
-        says whether the map may turn the features, in `gpukfl.methods`.
-    n_starts : int, default=10
-        Random maps among those to start from, beside principal axes and average gradients of a
-        first fit; the best on held-out samples is taken. "agop" begins at the identity.
-    warm_start : bool, default=False
-        Start from the last fit's map.
+        says whether the map may turn the features, in `gpukfl.methods`. "agop" begins at the
+        identity.
     max_time : float or None, default=None
         Seconds for tuning and optimisation; the best iterate is kept.
     random_state : int, RandomState or None, default=None
@@ -99,6 +110,15 @@ _ATTRIBUTES = """
         Objective, step, norm of the gradient and seconds of every iteration.
     n_iter_, status_ : int, str
         Iterations of the final optimisation, and how it ended.
+    evidence_ : float or None
+        Log marginal likelihood of the targets less their mean, or the bound of it, in nats; None
+        with "hold_out".
+    amplitude_, noise_ : arrays of shape (n_targets,) or None
+        Standard deviations of the function and of the noise of a sample of weight 1, in units of
+        the targets, of the Gaussian process.
+    precision_ : array of shape (n_centers, n_centers) or None
+        M, by which the variance of the function at x is
+        ``amplitude_**2 * (k(x, x) - k_x @ M @ k_x)``.
     jitter_, smallest_eigenvalue_ : float, float
         What was added to the diagonal of the centres' kernel matrix, relative to its mean, and
         that matrix's smallest eigenvalue: Theorem 4 asks that it stays away from 0.
@@ -136,6 +156,34 @@ class HKRRRegressor(ArrayRegressor, HKRRBase):
     >>> bool(model.score(X, y) > 0.99)
     True
     """
+
+    def predict(self, X: Any, return_std: bool = False) -> Array | tuple[Array, Array]:  # type: ignore[override]
+        """Predict the targets.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features)
+            Data, of the library that was used in `fit`.
+        return_std : bool, default=False
+            Also give the standard deviation of a new target of weight 1: of the function and the
+            noise together, in units of the targets. It is that of the Gaussian process whose map
+            and noise are taken for known, which only "evidence" and "loo" have.
+
+        Returns
+        -------
+        array of shape (n_samples,) or (n_samples, n_targets), or a tuple of two
+            Predictions, of the library, device and dtype of X.
+
+        Raises
+        ------
+        ValueError
+            If standard deviations are asked of a model without.
+        """
+        predicted = super().predict(X)
+        if not return_std:
+            return predicted
+        deviations = self._deviations(X)
+        return predicted, deviations[:, 0] if self._one_target else deviations
 
 
 class HKRRClassifier(OneHotClassifier, HKRRBase):

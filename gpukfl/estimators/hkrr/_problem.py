@@ -7,22 +7,21 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
-from numbers import Integral
 
 import numpy as np
 
 from gpukfl._array import Array, array_namespace, beside, index_like, to_host
-from gpukfl._checks import check_choice, check_number
 from gpukfl._memory import available_memory
 from gpukfl._places import Place
 from gpukfl._results import History, Status
 from gpukfl._rows import Rows
 from gpukfl.estimators._data import Data, truncated
 from gpukfl.estimators._held_out import HeldOut
+from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
+from gpukfl.estimators.hkrr._settings import Settings
 from gpukfl.kernels import Kernel, median_distance
 from gpukfl.methods import (
-    SELECTIONS,
     AverageGradientOuterProduct,
     HKRRFit,
     HyperKernelObjective,
@@ -38,77 +37,14 @@ from gpukfl.methods import (
     resized_map,
 )
 from gpukfl.operators import KernelOperator
-from gpukfl.solvers import LBFGS, AlternatingGradient, VariableProjection
-
-Optimizer = LBFGS | VariableProjection | AlternatingGradient | AverageGradientOuterProduct
 
 RIDGES = np.geomspace(1e-9, 1.0, 10).tolist()  # one to a decade: the last fit is tuned more finely
 FINE_RIDGES = np.geomspace(1e-9, 10.0, 31).tolist()
 _STRETCHES = (0.5, 0.7, 1.0, 1.4)
 _LONGER = 1e-3  # share by which the first of some axes is longer than the last would be
 TUNE_CENTERS = 200
-_CENTERS, _REFIT_CENTERS = 500, 2_000
+_REFIT_CENTERS = 2_000
 _PATH_CENTERS, _STRETCH_CENTERS = 1_000, 400  # that the last ridge and lengthscale are chosen on
-
-
-@dataclass(frozen=True)
-class Centers:
-    """Nyström centres of HKRR: how many, and which.
-
-    Parameters
-    ----------
-    fit : int or "auto"
-        Centres while the map is learned; "auto" is 500.
-    refit : int, "auto", "all" or None
-        Centres of the last fit, at the learned map; ridge and lengthscale are tuned anew, in closed
-        form. "auto" is 2000, or what memory allows. None keeps the model of the optimisation.
-    selection : {"uniform", "leverage", "pivoted"}
-        Uniform draws, approximate ridge leverage scores, or randomly pivoted Cholesky.
-    """
-
-    fit: int | str = "auto"
-    refit: int | str | None = "auto"
-    selection: str = "uniform"
-
-    def __post_init__(self) -> None:
-        check_number("n_centers", self.fit, kind=Integral, low=1, also=("auto",))
-        check_number("refit", self.refit, kind=Integral, low=1, also=("auto", "all", None))
-        check_choice("selection", self.selection, SELECTIONS)
-
-    @property
-    def wanted(self) -> int:
-        """Centres while the map is learned, where rows and time allow them."""
-        return _CENTERS if isinstance(self.fit, str) else int(self.fit)
-
-
-@dataclass(frozen=True)
-class Settings:
-    """The parameters of the estimators.
-
-    Attributes
-    ----------
-    n_components : int or None
-        Rows of the map; None is chosen.
-    ridge : float or None
-        λ while the map is learned; None is chosen.
-    lengthscale : float or None
-        Kept as it is; None starts at the median distance, and is learned.
-    n_starts : int
-        Random maps among those to start from.
-    start, start_lengthscale : array and float, or None
-        The only map to start from, if it is of as many features, and its lengthscale.
-    """
-
-    n_components: int | None
-    kernel: Kernel
-    ridge: float | None
-    lengthscale: float | None
-    centers: Centers
-    optimizer: Optimizer
-    n_starts: int
-    start: Array | None
-    start_lengthscale: float | None
-    scaling: str | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,6 +58,28 @@ class Solved:
     ridge: float
     factor: NystromFactor
     path: RidgePath | None = None  # on which the ridge of the last fit was chosen
+
+
+@dataclass(frozen=True, eq=False)
+class Belief:
+    r"""What a Gaussian process says beside its mean, on the scale of the problem.
+
+    Attributes
+    ----------
+    evidence : float
+        Log marginal likelihood, in nats.
+    ratio : float
+        Variance of the noise, in units of that of the function.
+    squares : array, shape (t,)
+        Variances of the functions.
+    precision : array, shape (q, q)
+        M, with which the variance of f is that of its prior less :math:`k_x^\top M k_x`.
+    """
+
+    evidence: float
+    ratio: float
+    squares: Array
+    precision: Array
 
 
 class HyperKernelProblem(Data):
@@ -138,6 +96,8 @@ class HyperKernelProblem(Data):
         self.settings, self.rng, self.kernel = settings, rng, settings.kernel
         self.n, self.d = self.rows.shape
         xp = array_namespace(self.reference)
+        w = self.weights
+        self.weight = float(self.n if w is None else xp.sum(w, dtype=xp.float64))
         self.bound = xp.max(xp.abs(self.Y), axis=0)  # M of the truncated predictions, (t,)
 
     # ------------------------------------------------------------------ pieces
@@ -173,9 +133,11 @@ class HyperKernelProblem(Data):
         xp, some = array_namespace(self.Y), copy(self)
         at = xp.asarray(index, **index_like(self.Y))
         some.rows, some.n, some.Y = self.rows.taken(index), at_most, xp.take(self.Y, at, axis=0)
+        some.weight = float(at_most)
         if self.weights is not None and self.root_weights is not None:
             some.weights = xp.take(self.weights, at, axis=0)
             some.root_weights = xp.take(self.root_weights, at, axis=0)
+            some.weight = float(xp.sum(some.weights, dtype=xp.float64))
         return some
 
     def operator(self, X: Rows, B: Array, lengthscale: float, Z: Array) -> KernelOperator:
@@ -354,6 +316,18 @@ class HyperKernelProblem(Data):
             return min(int(wanted), self.n)
         fitting = int(math.sqrt(available_memory(self.reference) / 64))
         return min(self.n, _REFIT_CENTERS, max(fitting, 100))
+
+
+def placed_problem(
+    settings: Settings, samples: Samples, place: Place, run: Run, /
+) -> HyperKernelProblem:
+    """Place and scale samples."""
+    d = samples.X.shape[1]
+    if (settings.n_components or 0) > d:
+        got = settings.n_components
+        msg = f"expected at most as many components as the {d} features, got {got}"
+        raise ValueError(msg)
+    return HyperKernelProblem(settings, samples, place, run.rng)
 
 
 def _principal_axes(sample: np.ndarray, k: int) -> np.ndarray:

@@ -17,21 +17,27 @@ from gpukfl.estimators._learner import Choice
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples, Splits
 from gpukfl.estimators._search import Search, Trial, climbed, is_behind, untried
+from gpukfl.estimators.hkrr._metric import Learned, by_evidence
 from gpukfl.estimators.hkrr._problem import (
     FINE_RIDGES,
     RIDGES,
     TUNE_CENTERS,
+    Belief,
     HyperKernelProblem,
-    Settings,
     Solved,
+    placed_problem,
+)
+from gpukfl.estimators.hkrr._settings import (
+    Setting,
+    Settings,
+    components_grid,
+    start_components,
 )
 from gpukfl.methods import HKRRFit, RidgePath, resized_map
 
 TUNE_SHARE, FIT_SHARE = 0.4, 0.6  # of max_time spent by then
 LEARN_ROWS = 20_000  # that the map is learned on: it has few numbers
 _FEW_CENTERS = 200  # after an interruption
-_START_COMPONENTS = 20  # the paper's choice for larger data
-_MOST_COMPONENTS = 64
 _TUNE_ROWS = 10_000  # rows that dimension and ridge are chosen on, at most
 _FIRST_STEPS = 10  # of the map, before it is judged by rows held out; then twice as many
 _ENOUGH = 1.05  # times the lowest error, with which the learned lengthscale is kept
@@ -41,44 +47,25 @@ _STEP_WORKS = 30  # of a first step of the map, with its line search
 _REFIT_WORKS = 10  # normal equations and passes of leave-one-out in the last fit
 
 
-@dataclass(frozen=True)
-class Setting:
-    """A point of the grid; without steps the map is that of the start."""
-
-    components: int
-    ridge: float
-    steps: int = 0
-
-
-@dataclass(frozen=True, eq=False)
-class Learned:
-    """What a fold gives: the map, and a model of it."""
-
-    B: Array  # (k, d)
-    lengthscale: float
-    model: Solved | None = None
-    start: Learned | None = None  # what it went on from
-
-
 @dataclass(frozen=True, eq=False)
 class Fold:
     """Rows to fit, and rows held out.
 
     Attributes
     ----------
-    start : Learned or None
+    starts : tuple of Learned
         Where a search begins.
     """
 
     problem: HyperKernelProblem
     held_out: HeldOut
-    start: Learned | None = None
+    starts: tuple[Learned, ...] = ()
 
     def learn(self, setting: Setting, start: Learned | None, run: Run, /) -> Learned:
         """Go some steps on from the start; from the fold's best one, where none is given."""
         problem, share = self.problem, TUNE_SHARE
         if start is None:
-            start, share = self.best_start(run), 1.0  # of no search: whatever time is left
+            start, share = self.best_starts(run)[0], 1.0  # of no search: whatever time is left
         name = f"tune {setting.components} components, ridge {setting.ridge:.0e}"
         B = resized_map(start.B, setting.components, rng=problem.rng)
         fit, model = problem.learn(
@@ -92,33 +79,67 @@ class Fold:
         )
         if fit.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
-        return Learned(fit.B, fit.lengthscale, model, Learned(B, start.lengthscale))
+        metric = None if setting.steps else start.metric
+        return Learned(fit.B, fit.lengthscale, model, Learned(B, start.lengthscale), metric)
 
     def predict(self, learned: Learned, /) -> Array:
         """Predict the held-out rows."""
         assert learned.model is not None
         return self.problem.predict(learned.model, self.held_out.X)
 
-    def best_start(self, run: Run, /) -> Learned:
-        """Give the start that predicts the held-out rows well, with its ridge in its model."""
+    def best_starts(self, run: Run, /) -> tuple[Learned, ...]:
+        """Give the evidence's map, and the other start that predicts the held-out rows well.
+
+        With their ridges in their models. Only the better where no search is to compare them.
+        """
         problem, settings = self.problem, self.problem.settings
         (sample, weights), Z = problem.sample(problem.rng), problem.centers(TUNE_CENTERS)
+        maps = problem.starts(settings.n_components or start_components(problem.d))
+        others = [Learned(B, problem.lengthscale(B, sample, weights)) for B in reversed(maps)]
+        # Gradients first: another map is taken where it is better beyond chance, as it says less
+        best = self._best(others, Z, run)
+        if (
+            settings.lengthscale is not None
+            or settings.start is not None
+            or run.is_over(TUNE_SHARE)
+        ):
+            return (best,)
+        own = self._judged(by_evidence(problem, None, run.left(TUNE_SHARE)), Z)
+        return (self._best([own, best], Z, run),) if settings.is_given else (own, best)
+
+    def _best(self, starts: Sequence[Learned], Z: Array, run: Run) -> Learned:
+        """Give the first of some starts, or one that is better beyond chance."""
         best: Learned | None = None
         losses = np.zeros(0)
-        # Gradients first: another map is taken where it is better beyond chance, as it says less
-        for B in reversed(problem.starts(settings.n_components or start_components(problem.d))):
-            ell = problem.lengthscale(B, sample, weights)
-            system = problem.system(problem.kernel, Z, B / ell)
-            ridge = settings.ridge or system.path(RIDGES).largest_good()
-            alpha, factor = system.solve(ridge)
-            model = Solved(B, ell, Z, alpha, ridge, factor)
-            found = self.held_out.losses(problem.predict(model, self.held_out.X))
+        for start in starts:
+            judged = self._judged(start, Z)
+            found = self.held_out.losses(self.predict(judged))
             if best is None or is_behind(losses, found):
-                best, losses = Learned(B, ell, model), found
+                best, losses = judged, found
             if run.is_over(TUNE_SHARE):
                 break
         assert best is not None
         return best
+
+    def _judged(self, start: Learned, Z: Array) -> Learned:
+        """Give a start with its model of some centres, at the ridge that is best for it."""
+        if start.model is not None:
+            return start
+        system = self.problem.system(self.problem.kernel, Z, start.B / start.lengthscale)
+        ridge = self.problem.settings.ridge or system.path(RIDGES).largest_good()
+        alpha, factor = system.solve(ridge)
+        model = Solved(start.B, start.lengthscale, Z, alpha, ridge, factor)
+        return replace(start, model=model)
+
+    def begun_at(self, starts: Sequence[Learned], run: Run, /) -> Fold:
+        """Give the fold that begins at some starts, with the evidence of its own rows."""
+        own = tuple(
+            start
+            if start.metric is None
+            else by_evidence(self.problem, start.metric, run.left(TUNE_SHARE))
+            for start in starts
+        )
+        return replace(self, starts=own)
 
     def errors_outside(self, learned: Learned, stretch: float, /) -> list[float]:
         """Errors on the held-out rows along the ridges of the last fit."""
@@ -140,24 +161,30 @@ class Tuner:
 
     settings: Settings
     folds: Sequence[Fold]
-    start: Learned
+    starting: Sequence[Learned]  # on the first fold
 
     def propose(self, trials: Trials, /) -> Setting | None:
-        """Give the start, then the next neighbour of the best; None where all is given."""
-        if self.settings.n_components is not None and self.settings.ridge is not None:
+        """Give the starts, then the next neighbour of the best; None where all is given."""
+        if self.settings.is_given:
             return None
-        if not trials:
-            return given_start(self.start)
+        if len(trials) < len(self.starting):
+            return given_start(self.starting, len(trials))
         return untried(self._neighbours(self.choose(trials).setting), trials)
 
-    def starts(self, setting: Setting, trials: Trials, /) -> Sequence[Learned]:  # noqa: ARG002
+    def starts(self, setting: Setting, trials: Trials, /) -> Sequence[Learned]:
         """Begin every fold from its best map."""
-        best = self.choose(trials).learned if trials else []
-        return best or [self.start] * len(self.folds)
+        begun = len(trials) >= len(self.starting)
+        best = self.choose(trials).learned if begun else []
+        return best or [fold.starts[setting.start] for fold in self.folds]
 
     def choose(self, trials: Trials, /) -> Trial[Setting, Learned]:
-        """Give where the climb has come to; the start, unless that is worse beyond chance."""
-        best, first = climbed(trials, lambda score: _GAIN * (1.0 - score)), trials[0]
+        """Give where the climb has come to; a start, unless that is worse beyond chance."""
+        first, *others = trials[: len(self.starting)]
+        for other in others:
+            if other.learned and (not first.learned or is_behind(first.losses, other.losses)):
+                first = other
+        steps = [first, *trials[len(self.starting) :]]
+        best = climbed(steps, lambda score: _GAIN * (1.0 - score))
         return first if first.learned and not is_behind(first.losses, best.losses) else best
 
     def described(self, trial: Trial[Setting, Learned], /) -> dict[str, Any]:
@@ -176,11 +203,12 @@ class Tuner:
         if self.settings.ridge is None:
             k = RIDGES.index(at.ridge)
             near = RIDGES[max(k - 1, 0) : k + 2]
-            around += [Setting(at.components, r, steps) for r in reversed(near)]
+            around += [replace(at, ridge=r, steps=steps) for r in reversed(near)]
         if self.settings.n_components is None:
             sizes = components_grid(self.folds[0].problem.d)
             k = sizes.index(at.components)
-            around += [Setting(size, at.ridge, steps) for size in sizes[max(k - 1, 0) : k + 2]]
+            near = sizes[max(k - 1, 0) : k + 2]
+            around += [replace(at, components=size, steps=steps) for size in near]
         return around
 
 
@@ -192,6 +220,7 @@ class Fitted:
     model: Solved
     status: Status
     learned: bool  # whether the map is an optimised one
+    belief: Belief | None = None
 
 
 class HKRR(Settings):
@@ -205,13 +234,7 @@ class HKRR(Settings):
 
     def problem(self, samples: Samples, place: Place, run: Run, /) -> HyperKernelProblem:
         """Place and scale samples."""
-        d = samples.X.shape[1]
-        if (self.n_components or 0) > d:
-            msg = (
-                f"expected at most as many components as the {d} features, got {self.n_components}"
-            )
-            raise ValueError(msg)
-        return HyperKernelProblem(self, samples, place, run.rng)
+        return placed_problem(self, samples, place, run)
 
     def given(self, problem: HyperKernelProblem, /) -> Setting:
         """Give what is given; else as many components as there are few features, a small ridge."""
@@ -233,9 +256,9 @@ class HKRR(Settings):
     ) -> Search[Setting, Learned]:
         """Look for the best start; there is one to choose also where all else is given."""
         found = folds()
-        start = found[0].best_start(run)
-        found = [replace(fold, start=start) for fold in found]
-        return Search(found, Tuner(self, found, start), run, TUNE_SHARE, racing=True)
+        starts = found[0].best_starts(run)
+        found = [replace(found[0], starts=starts), *(f.begun_at(starts, run) for f in found[1:])]
+        return Search(found, Tuner(self, found, starts), run, TUNE_SHARE, racing=True)
 
     def learn(
         self, problem: HyperKernelProblem, choice: Choice[Setting, Learned], run: Run, /
@@ -244,6 +267,8 @@ class HKRR(Settings):
         setting, start = self._begun(problem, choice)
         stopped, learned = choice.stopped, setting.steps > 0
         part = problem.part(LEARN_ROWS)
+        if start.metric is not None and not learned and not stopped:
+            start = by_evidence(part, start.metric, run.left(FIT_SHARE))
         try:
             fit, model = self._optimized(part, setting, start, run, stopped=stopped)
         except KeyboardInterrupt:  # before the first step: the start is there
@@ -270,14 +295,15 @@ class HKRR(Settings):
     ) -> tuple[Setting, Learned]:
         """Give what to learn with, and the map to go on from."""
         setting, trial = choice.setting, choice.trial
-        known = [fold.start for fold in choice.folds if isinstance(fold, Fold) and fold.start]
+        known = [fold.starts for fold in choice.folds if isinstance(fold, Fold) and fold.starts]
         if trial is not None and trial.learned:
             learned = trial.learned[0]
             # On all rows as many steps from the same map as were best
-            start = learned if choice.stopped else learned.start or learned
+            begun = learned if choice.stopped else learned.start or learned
+            start = replace(begun, metric=learned.metric)
         elif known:
-            start = known[0]
-            setting = replace(given_start(start), steps=setting.steps)
+            start = known[0][0]
+            setting = replace(given_start(known[0]), steps=setting.steps)
         else:
             k, sample = setting.components, problem.sample(problem.rng)
             B = problem.axes(sample[0], k) if choice.stopped else problem.starts(k)[-1]
@@ -321,10 +347,11 @@ class HKRR(Settings):
         return Status.CONVERGED if done or not setting.steps else fit.status
 
 
-def given_start(start: Learned, /) -> Setting:
-    """Give the setting of a start that has its model."""
-    assert start.model is not None
-    return Setting(start.B.shape[0], start.model.ridge)
+def given_start(starts: Sequence[Learned], k: int = 0, /) -> Setting:
+    """Give the setting of one of some starts that have their models."""
+    model = starts[k].model
+    assert model is not None
+    return Setting(starts[k].B.shape[0], model.ridge, start=k)
 
 
 def affordable(
@@ -357,14 +384,3 @@ def last_ridges(choice: Choice[Setting, Learned], /) -> tuple[float, RidgePath] 
     good = [stretch for stretch, path in paths.items() if path.lowest <= enough]
     stretch = min(good, key=lambda stretch: abs(math.log(stretch)))
     return stretch, paths[stretch]
-
-
-def start_components(d: int, /) -> int:
-    """Rows of the maps to start from, where their number is chosen."""
-    return min(d, _START_COMPONENTS)
-
-
-def components_grid(d: int) -> list[int]:
-    """Numbers of components to choose among: powers of two, the paper's 20, and d."""
-    sizes = {2**k for k in range(7)} | {min(d, _START_COMPONENTS), min(d, _MOST_COMPONENTS)}
-    return sorted(size for size in sizes if size <= min(d, _MOST_COMPONENTS))

@@ -1,0 +1,169 @@
+"""HKRR whose map maximises the evidence, or lowers the leave-one-out error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from gpukfl._array import Array, array_namespace
+from gpukfl._places import Place
+from gpukfl._results import History, Status
+from gpukfl.estimators._held_out import HeldOut
+from gpukfl.estimators._learner import Choice
+from gpukfl.estimators._run import Run
+from gpukfl.estimators._samples import Samples, Splits
+from gpukfl.estimators._search import Search
+from gpukfl.estimators.hkrr._metric import (
+    EXACT_ROWS,
+    FIRST_ROWS,
+    MetricSearch,
+    bound,
+    exact,
+    metric_map,
+)
+from gpukfl.estimators.hkrr._problem import Belief, HyperKernelProblem, Solved, placed_problem
+from gpukfl.estimators.hkrr._search import LEARN_ROWS, Fitted
+from gpukfl.estimators.hkrr._settings import Settings
+from gpukfl.methods import HKRRFit, MetricFit, NystromFactor, diagonal_map, mapped
+
+_STOPPED = (Status.INTERRUPTED, Status.TIME_LIMIT)
+
+
+@dataclass(frozen=True, eq=False)
+class Believed:
+    """A model, and where its map comes from."""
+
+    metric: MetricFit
+    model: Solved
+    belief: Belief
+
+
+@dataclass(frozen=True, eq=False)
+class Fold:
+    """Rows to fit, and rows held out."""
+
+    settings: ByEvidence
+    problem: HyperKernelProblem
+    held_out: HeldOut
+
+    def learn(self, setting: None, start: None, run: Run, /) -> Believed:  # noqa: ARG002
+        """Learn the map, and solve."""
+        return self.settings.fit(self.problem, run)
+
+    def predict(self, learned: Believed, /) -> Array:
+        """Predict the held-out rows."""
+        return self.problem.predict(learned.model, self.held_out.X)
+
+
+class ByEvidence(Settings):
+    """HKRR with its settings, where nothing is chosen by held-out rows."""
+
+    splits: ClassVar[Splits] = Splits(fewest=2)
+
+    def work(self, n: int, d: int, /) -> int:  # noqa: ARG002
+        """Rows times centres."""
+        return n * min(n, EXACT_ROWS)
+
+    def problem(self, samples: Samples, place: Place, run: Run, /) -> HyperKernelProblem:
+        """Place and scale samples."""
+        return placed_problem(self, samples, place, run)
+
+    def given(self, problem: HyperKernelProblem, /) -> None:
+        """Give nothing: all is learned, or fixed."""
+
+    def fold(self, problem: HyperKernelProblem, held_out: HeldOut, /) -> Fold:
+        """Join rows to fit and rows that judge."""
+        return Fold(self, problem, held_out)
+
+    def search(
+        self,
+        folds: Callable[[], Sequence[Fold]],
+        problem: HyperKernelProblem,
+        run: Run,
+        /,
+    ) -> Search[None, Believed] | None:
+        """Give no search."""
+
+    def learn(
+        self,
+        problem: HyperKernelProblem,
+        choice: Choice[None, Believed],  # noqa: ARG002
+        run: Run,
+        /,
+    ) -> Fitted:
+        """Learn the map on some rows, and solve with all."""
+        found = self.fit(problem, run)
+        metric, model = found.metric, found.model
+        steps = HKRRFit(
+            model.B,
+            model.lengthscale,
+            metric.status,
+            metric.value,
+            metric.history,
+            jitter_raised=False,
+        )
+        return Fitted(
+            steps, model, metric.status, learned=not problem.constant, belief=found.belief
+        )
+
+    def fit(self, problem: HyperKernelProblem, run: Run, /) -> Believed:
+        """Learn a metric on some rows, and solve with all."""
+        metric = self.metric(problem, run)
+        if problem.n <= EXACT_ROWS:
+            return solved(problem, metric)
+        return solved_by_centers(problem, metric, problem.n_refit_centers())
+
+    def metric(self, problem: HyperKernelProblem, run: Run, /) -> MetricFit:
+        """Learn a metric on some rows, and go on from there with more."""
+        search = MetricSearch(
+            self.criterion,
+            None if self.ridge is None else problem.weight * self.ridge,
+            self.centers.wanted,
+            run.left,
+            lambda k, _, history: run.tell("fit", k, history),
+        )
+        # The error of leaving out has no bound by centres: then fewer rows say what they can
+        most = LEARN_ROWS if self.criterion == "evidence" else EXACT_ROWS
+        if problem.constant:
+            C, ratio = search.first(problem)[-1]
+            return MetricFit(C, ratio, 0.0, Status.CONVERGED, History())
+        found = search.diagonal(problem, FIRST_ROWS)
+        if found.status in _STOPPED:
+            return found
+        if self.structure != "diagonal":
+            k = problem.d if self.structure == "full" else self.n_components
+            return search.mapped(problem, most, k, found)
+        return found if problem.n <= FIRST_ROWS else search.diagonal(problem, most, found)
+
+
+def solved(problem: HyperKernelProblem, metric: MetricFit, /) -> Believed:
+    """Solve with all pairs of rows."""
+    posterior = exact(problem, "evidence").posterior(metric.C, metric.ratio)
+    Z = problem.rows.whole()
+    xp = array_namespace(Z)
+    own = float(xp.mean(problem.kernel.diagonal(mapped(Z, xp.astype(metric.C, Z.dtype)))))
+    factor = NystromFactor(posterior.factor, metric.ratio / own, raised=False)
+    model = model_at(problem, metric, Z, posterior.dual_coef, factor)
+    value = posterior.evidence()
+    return Believed(
+        metric, model, Belief(value, metric.ratio, posterior.squares, posterior.precision)
+    )
+
+
+def solved_by_centers(problem: HyperKernelProblem, metric: MetricFit, count: int, /) -> Believed:
+    """Solve with all rows, through some of them."""
+    criterion = bound(problem, count, diagonal_map(metric.C))
+    posterior, value = criterion.evaluated(metric.C, metric.ratio)
+    model = model_at(problem, metric, criterion.Z, posterior.dual_coef, posterior.factor)
+    return Believed(
+        metric, model, Belief(value, metric.ratio, posterior.squares, posterior.precision)
+    )
+
+
+def model_at(
+    problem: HyperKernelProblem, metric: MetricFit, Z: Array, alpha: Array, factor: NystromFactor
+) -> Solved:
+    """Give the model at a metric, with its ridge in the words of HKRR."""
+    B, lengthscale = metric_map(problem, metric, problem.d)
+    return Solved(B, lengthscale, Z, alpha, metric.ratio / problem.weight, factor)

@@ -1,0 +1,169 @@
+"""Maps by evidence of one data set."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpukfl._array import Array, array_namespace, beside, double_like, to_host
+from gpukfl._results import History, Status
+from gpukfl._rows import Rows
+from gpukfl.estimators.hkrr._problem import HyperKernelProblem, Solved
+from gpukfl.estimators.hkrr._settings import largest_size
+from gpukfl.kernels import median_distance
+from gpukfl.methods import (
+    BoundCriterion,
+    ExactCriterion,
+    MetricFit,
+    MetricPrior,
+    average_gradient_outer_product,
+    diagonal_map,
+    fit_metric,
+    resized_map,
+)
+from gpukfl.operators import KernelOperator
+from gpukfl.solvers import LBFGS
+
+FIRST_ROWS = 500  # that a metric is learned on to begin with
+EXACT_ROWS = 2_500  # up to which all pairs of rows are taken
+_STRETCHES, _RATIO = (1.0, 3.0), 0.1  # of the typical distance, and of the noise, to begin with
+_STEPS = 100
+_MOST_DIRECTIONS, _SHARE = 20, 0.99  # of the average gradients, that a map of few rows begins with
+
+Watch = Callable[[int, Array, History], Status | None]
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """What a fold gives: the map, and a model of it."""
+
+    B: Array  # (k, d)
+    lengthscale: float
+    model: Solved | None = None
+    start: Learned | None = None  # what it went on from
+    metric: MetricFit | None = None  # whose map it is, where the evidence gave it
+
+
+@dataclass(frozen=True)
+class MetricSearch:
+    """How a metric is learned.
+
+    Attributes
+    ----------
+    criterion : {"evidence", "loo"}
+        What is maximised.
+    ratio : float or None
+        Noise ratio that is kept; None is learned.
+    n_centers : int
+        Of the bound, where rows are too many for all pairs.
+    left : callable
+        Gives the seconds that are left, None without a limit.
+    watch : callable
+        Of `fit_metric`.
+    """
+
+    criterion: str = "evidence"
+    ratio: float | None = None
+    n_centers: int = 500
+    left: Callable[[], float | None] = lambda: None
+    watch: Watch = lambda *_: None
+
+    def diagonal(
+        self, problem: HyperKernelProblem, at_most: int, at: MetricFit | None = None, /
+    ) -> MetricFit:
+        """Learn a lengthscale for each feature on some rows; from another metric, or anew."""
+        part = problem.part(at_most)
+        starts = [(at.C, at.ratio)] if at is not None else self.first(part)
+        return self._fit(part, starts)
+
+    def first(self, part: HyperKernelProblem) -> Sequence[tuple[Array, float]]:
+        """Give equal lengthscales, short and long."""
+        typical = metric_prior(part).lengthscale
+        ones = array_namespace(part.reference).ones(part.d, **double_like(part.reference))
+        ratio = _RATIO if self.ratio is None else self.ratio
+        return [(ones / (stretch * typical), ratio) for stretch in _STRETCHES]
+
+    def _fit(self, part: HyperKernelProblem, starts: Sequence[tuple[Array, float]]) -> MetricFit:
+        by_pairs = part.n <= EXACT_ROWS
+        return fit_metric(
+            exact(part, self.criterion) if by_pairs else bound(part, self.n_centers),
+            starts,
+            prior=metric_prior(part),
+            learn_ratio=self.ratio is None,
+            optimizer=LBFGS(max_iter=_STEPS, max_time=self.left()),
+            watch=self.watch,
+        )
+
+    def mapped(
+        self, problem: HyperKernelProblem, at_most: int, k: int | None, at: MetricFit, /
+    ) -> MetricFit:
+        """Learn a map of k rows on some rows, from a diagonal one; None are chosen, `d` is all."""
+        part = problem.part(at_most)
+        C = turned(part, at) if k != part.d else diagonal_map(at.C)
+        if k is None:
+            k = effective_rows(to_host(C))
+        start = resized_map(C, k, rng=part.rng) if k < part.d else C
+        return self._fit(part, [(start, at.ratio)])
+
+
+def exact(part: HyperKernelProblem, criterion: str, /) -> ExactCriterion:
+    """Give the criterion of all pairs of rows."""
+    X = part.rows.whole()
+    return ExactCriterion(part.kernel, X, part.Y, criterion=criterion, weights=part.weights)
+
+
+def bound(part: HyperKernelProblem, n_centers: int, B: Array | None = None, /) -> BoundCriterion:
+    """Give the bound on the evidence by some rows as centres."""
+    Z = part.centers(n_centers, B)
+    return BoundCriterion(part.kernel, part.rows, Z, part.Y, weights=part.weights)
+
+
+def metric_prior(problem: HyperKernelProblem, /) -> MetricPrior:
+    """Expect lengthscales with which rows are as far apart as they typically are."""
+    sample, weights = problem.sample(problem.rng)
+    return MetricPrior(median_distance(sample, norm=problem.kernel.norm, weights=weights))
+
+
+def turned(part: HyperKernelProblem, at: MetricFit, /) -> Array:
+    """Give the map of the average gradients of the fit at a diagonal one, in units of distance."""
+    xp, C = array_namespace(at.C), diagonal_map(at.C)
+    X = xp.astype(part.rows.whole(), xp.float64)
+    coef = exact(part, "evidence").posterior(at.C, at.ratio).dual_coef
+    operator = KernelOperator(part.kernel, Rows(X, X[:0, 0]), X, C)
+    w = None if part.weights is None else xp.astype(part.weights, xp.float64)
+    moments = to_host(average_gradient_outer_product(operator, coef, w))
+    values, vectors = np.linalg.eigh(moments)
+    roots = np.sqrt(np.clip(values[::-1], 0.0, None))
+    start = roots[:, None] * vectors[:, ::-1].T
+    # As far apart as they are at the diagonal one, which knows the lengthscale
+    sample = X[: min(part.n, FIRST_ROWS), :]
+    norm = part.kernel.norm
+    known = median_distance(sample @ C.T, norm=norm)
+    own = median_distance(sample @ beside(start, sample).T, norm=norm)
+    return beside(start * (known / own), at.C)
+
+
+def effective_rows(C: np.ndarray, /) -> int:
+    """Directions that hold nearly all of the squares of a map's singular values."""
+    squares = np.linalg.svd(C, compute_uv=False) ** 2
+    share = np.cumsum(squares) / max(float(squares.sum()), 1e-300)
+    return min(int(np.searchsorted(share, _SHARE)) + 1, _MOST_DIRECTIONS, len(squares))
+
+
+def metric_map(problem: HyperKernelProblem, metric: MetricFit, k: int, /) -> tuple[Array, float]:
+    """Give a map of norm 1 and at most k rows, and its lengthscale."""
+    C = to_host(metric.C)
+    lengthscale = 1.0 / (float(np.max(C)) if C.ndim == 1 else float(np.linalg.norm(C, 2)))
+    B = beside(to_host(diagonal_map(metric.C)) * lengthscale, problem.reference)
+    return B if k >= B.shape[0] else resized_map(B, k, rng=problem.rng), lengthscale
+
+
+def by_evidence(
+    problem: HyperKernelProblem, at: MetricFit | None, max_time: float | None, /
+) -> Learned:
+    """Give the map of the highest evidence of some rows, beginning where another ended."""
+    metric = MetricSearch(left=lambda: max_time).diagonal(problem, FIRST_ROWS, at)
+    k = problem.settings.n_components or largest_size(problem.d)
+    return Learned(*metric_map(problem, metric, k), metric=metric)

@@ -1,0 +1,203 @@
+r"""Marginal likelihood and leave-one-out error of a Gaussian process, with their gradients.
+
+Targets are :math:`y_c = a_c (f_c(Cx) + \sqrt{r / w}\, \varepsilon)` with f of kernel k: all share
+the map C and the noise ratio r, each has its amplitude a. With the weights D the matrix is
+
+.. math:: S = D^{1/2} K_C D^{1/2} + r I, \qquad \tilde y_c = D^{1/2} y_c,
+          \qquad \beta_c = S^{-1} \tilde y_c .
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from gpukfl._array import Array, array_namespace, like
+from gpukfl.kernels import Kernel
+from gpukfl.linalg import CholeskyFactor, add_to_diagonal
+
+LOG_2PI = math.log(2.0 * math.pi)
+
+
+@dataclass(frozen=True, eq=False)
+class Slopes:
+    """A value with its gradient."""
+
+    value: float
+    metric: Array  # like the map that it was asked at
+    log_ratio: float
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """What the data say of f at one map and noise ratio."""
+
+    ratio: float
+    factor: CholeskyFactor  # of S
+    targets: Array  # D^(1/2) Y (n, t)
+    beta: Array  # (n, t)
+    roots: Array | None  # of the weights (n, 1)
+
+    @property
+    def squares(self) -> Array:
+        """Squared amplitudes (t,) of the highest evidence; 1 where a target is 0."""
+        xp = array_namespace(self.beta)
+        found = xp.sum(self.targets * self.beta, axis=0) / self.beta.shape[0]
+        return xp.where(found > 0, found, xp.ones_like(found))
+
+    def evidence(self) -> float:
+        r"""Give the log marginal likelihood at the best amplitudes, summed over targets, in nats.
+
+        .. math:: -\tfrac n2 \log a_c^2 - \tfrac12 \log |S| + \tfrac12 \log |D|
+                  - \tfrac n2 (1 + \log 2\pi), \qquad a_c^2 = \tilde y_c^\top \beta_c / n
+        """
+        xp = array_namespace(self.beta)
+        n, t = self.beta.shape
+        logs = float(xp.sum(xp.log(self.squares)))
+        diagonal = xp.linalg.diagonal(self.factor.L)
+        each = float(xp.sum(xp.log(diagonal)))
+        if self.roots is not None:
+            each -= float(xp.sum(xp.log(self.roots)))
+        return -0.5 * n * logs - t * each - 0.5 * n * t * (1.0 + LOG_2PI)
+
+    @property
+    def dual_coef(self) -> Array:
+        """Coefficients α (n, t) of the posterior mean, a sum of kernels of the samples."""
+        return self.beta if self.roots is None else self.roots * self.beta
+
+    @property
+    def precision(self) -> Array:
+        r"""The matrix M (n, n) with which :math:`k(x, x) - k_x^	op M k_x` is f's variance."""
+        inverse = self.factor.inverse()
+        return inverse if self.roots is None else self.roots * inverse * self.roots.T
+
+
+def evidence(posterior: Posterior, inverse: Array, /) -> tuple[float, Array]:
+    r"""Log marginal likelihood, and its derivative with respect to S.
+
+    .. math:: \tfrac12 \sum_c (\beta_c \beta_c^\top / a_c^2 - S^{-1})
+    """
+    beta, t = posterior.beta, posterior.beta.shape[1]
+    outer = (beta / posterior.squares[None, :]) @ beta.T
+    return posterior.evidence(), 0.5 * (outer - t * inverse)
+
+
+def leave_one_out(posterior: Posterior, inverse: Array, /) -> tuple[float, Array]:
+    r"""Logarithm of the leave-one-out error times -n / 2, and its derivative with respect to S.
+
+    A sample that is left out is missed by :math:`\beta_i / (\sqrt{w_i} A_{ii})`, with A the inverse
+    of S; the error is the weighted mean of the squares, over all targets. On the scale of the
+    evidence, which for noise alone it is.
+    """
+    xp, beta = array_namespace(inverse), posterior.beta
+    n, t = beta.shape
+    own = xp.linalg.diagonal(inverse)[:, None]
+    missed = beta / own
+    error = float(xp.sum(missed * missed))
+    # With dA = -A dS A: the misses move with beta, and with the diagonal of A
+    pull = inverse @ (missed / own)
+    turned = inverse * (xp.sum(missed * missed, axis=1)[:, None] / own)
+    slope = inverse @ turned - 0.5 * (pull @ beta.T + beta @ pull.T)
+    scale = -0.5 * n * t
+    return scale * math.log(error / (n * t)), (2.0 * scale / error) * slope
+
+
+Criterion = Callable[[Posterior, Array], tuple[float, Array]]
+CRITERIA: dict[str, Criterion] = {"evidence": evidence, "loo": leave_one_out}
+
+
+class ExactCriterion:
+    r"""A criterion of the map and the noise ratio, from all pairs of samples.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The function k, at lengthscale 1.
+    X : array, shape (n, d)
+        Samples.
+    Y : array, shape (n, t)
+        Targets of mean 0.
+    criterion : {"evidence", "loo"}
+        Log marginal likelihood, or leave-one-out error; see `evidence` and `leave_one_out`.
+    weights : array, shape (n, 1), optional
+        Sample weights w, positive, of mean 1: sample i has noise of variance :math:`a^2 r / w_i`.
+
+    Notes
+    -----
+    In float64. O(n³ + n² k) for a value with its gradient, by matrix products: no matrix is
+    differentiated entry by entry.
+
+    References
+    ----------
+    .. [1] Rasmussen and Williams, "Gaussian Processes for Machine Learning", 2006, eqs. (2.30),
+       (5.9) and (5.12).
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        X: Array,
+        Y: Array,
+        /,
+        *,
+        criterion: str = "evidence",
+        weights: Array | None = None,
+    ) -> None:
+        xp = array_namespace(X, Y)
+        self.kernel, self.criterion = kernel, CRITERIA[criterion]
+        self.X, self.Y = xp.astype(X, xp.float64), xp.astype(Y, xp.float64)
+        self.roots = None if weights is None else xp.sqrt(xp.astype(weights, xp.float64))
+
+    @property
+    def scale(self) -> float:
+        """Number of samples times that of targets, to which values are about proportional."""
+        return float(self.Y.shape[0] * self.Y.shape[1])
+
+    def posterior(self, C: Array, ratio: float, /) -> Posterior:
+        """Factor S at a map (k, d), or at the diagonal of one (d,).
+
+        Raises
+        ------
+        numpy.linalg.LinAlgError
+            If S is not positive definite in float64.
+        """
+        U = mapped(self.X, self._wide(C))
+        return self._posterior(self.kernel._evaluate(U, U), ratio)
+
+    def _wide(self, C: Array) -> Array:
+        return array_namespace(C).astype(C, self.X.dtype)
+
+    def _posterior(self, K: Array, ratio: float) -> Posterior:
+        factor = CholeskyFactor.of(add_to_diagonal(self._weighted(K), ratio), overwrite=True)
+        targets = self.Y if self.roots is None else self.roots * self.Y
+        return Posterior(ratio, factor, targets, factor.solve(targets), self.roots)
+
+    def _weighted(self, P: Array) -> Array:
+        return P if self.roots is None else self.roots * P * self.roots.T
+
+    def __call__(self, C: Array, ratio: float, /) -> Slopes:
+        """Evaluate at a map (k, d), or at the diagonal of one (d,), with the gradient."""
+        xp, C = array_namespace(C), self._wide(C)
+        U = mapped(self.X, C)
+        K = self.kernel._evaluate(U, U)
+        posterior = self._posterior(K, ratio)
+        value, slope = self.criterion(posterior, posterior.factor.inverse())
+        here, there = self.kernel._pullback(U, U, self._weighted(slope), K)
+        trace = float(xp.sum(xp.linalg.diagonal(slope)))
+        return Slopes(value, unmapped(here + there, self.X, C), ratio * trace)
+
+
+def mapped(X: Array, C: Array, /) -> Array:
+    """Rows seen through a map (k, d), or through the diagonal of one (d,)."""
+    return X * C[None, :] if C.ndim == 1 else X @ C.T
+
+
+def unmapped(dU: Array, X: Array, C: Array, /) -> Array:
+    """Differentiate in the map, by the derivative in the mapped rows (n, k)."""
+    return array_namespace(X).sum(dU * X, axis=0) if C.ndim == 1 else dU.T @ X
+
+
+def diagonal_map(C: Array, /) -> Array:
+    """Give a map (k, d), also of the diagonal of one (d,)."""
+    return C if C.ndim > 1 else C[:, None] * array_namespace(C).eye(C.shape[0], **like(C))

@@ -1,0 +1,227 @@
+r"""Titsias' lower bound on the evidence, from q centres: for more samples than have all pairs.
+
+With the whitened sums of `NystromSystem`, :math:`H = L^{-1} K_{qn} D K_{nq} L^{-\top}` and
+:math:`b = L^{-1} K_{qn} D Y` where :math:`K_{qq} = L L^\top`,
+
+.. math:: F = -\tfrac n2 \log a_c^2 - \tfrac12 \log |rI + H| - \tfrac{n - q}2 \log r
+              + \tfrac12 \log |D| - \tfrac n2 (1 + \log 2\pi)
+              - \tfrac1{2r} \Big(\sum_i w_i k(x_i, x_i) - \mathrm{tr}\, H\Big)
+
+for each target, with :math:`a_c^2 = (y_c^\top D y_c - b_c^\top (rI + H)^{-1} b_c) / n r`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from gpukfl._array import Array, array_namespace, like
+from gpukfl._rows import Rows
+from gpukfl.kernels import Kernel
+from gpukfl.linalg import CholeskyFactor, add_to_diagonal
+from gpukfl.methods._evidence import LOG_2PI, Slopes, diagonal_map
+from gpukfl.methods._nystrom import NystromFactor, NystromSystem
+from gpukfl.operators import KernelOperator
+
+_CHUNK = 64  # rows whose pairs are taken, for the slopes of the kernel's diagonal
+
+
+@dataclass(frozen=True, eq=False)
+class BoundPosterior:
+    """What the data say of f through centres, at one map and noise ratio."""
+
+    ratio: float
+    factor: NystromFactor  # of the kernel among the centres
+    H: Array  # (q, q)
+    b: Array  # (q, t)
+    inner: CholeskyFactor  # of rI + H
+    squares: Array  # squared amplitudes (t,)
+
+    @classmethod
+    def of(cls, system: NystromSystem, ratio: float, /) -> BoundPosterior:
+        """Solve with the sums of one pass: O(q³).
+
+        Raises
+        ------
+        numpy.linalg.LinAlgError
+            If a matrix is not positive definite in float64.
+        """
+        xp = array_namespace(system.gram)
+        n = system.operator.shape[0]
+        factor = system.factor(ratio / n)
+        H, b = system.whitened(factor)
+        inner = CholeskyFactor.of(add_to_diagonal(H, ratio))
+        missed = system.squares - xp.sum(b * inner.solve(b), axis=0)
+        squares = xp.where(missed > 0, missed, xp.ones_like(missed)) / (n * ratio)
+        return cls(ratio, factor, H, b, inner, squares)
+
+    @property
+    def g(self) -> Array:
+        """Coefficients (q, t) of the whitened centres."""
+        return self.inner.solve(self.b)
+
+    @property
+    def dual_coef(self) -> Array:
+        """Coefficients α (q, t) of the posterior mean, a sum of kernels of the centres."""
+        return self.factor.L.solve_upper(self.g)
+
+    @property
+    def precision(self) -> Array:
+        r"""The matrix M (q, q) with which :math:`k(x, x) - k_x^\top M k_x` is f's variance."""
+        return self.unwhitened(add_to_diagonal(-self.ratio * self.inner.inverse(), 1.0))
+
+    def unwhitened(self, A: Array, /) -> Array:
+        r"""Give :math:`L^{-\top} A L^{-1}` for a symmetric A (q, q)."""
+        half = self.factor.L.solve_upper(A)
+        return self.factor.L.solve_upper(half.T)
+
+    def evidence(self, n: int, log_weight: float, diagonal: float, /) -> float:
+        """Give the bound in nats, summed over targets.
+
+        For n rows, by the sum of the logarithms of their weights and of the weighted diagonal.
+        """
+        xp = array_namespace(self.H)
+        q, t = self.b.shape
+        logs = float(xp.sum(xp.log(self.squares)))
+        volume = 2.0 * float(xp.sum(xp.log(xp.linalg.diagonal(self.inner.L))))
+        each = volume + (n - q) * math.log(self.ratio) - log_weight
+        each += (diagonal - _trace(self.H)) / self.ratio
+        return -0.5 * (n * logs + t * each + n * t * (1.0 + LOG_2PI))
+
+
+class BoundCriterion:
+    r"""The bound as a function of the map and the noise ratio, by row blocks.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The function k, at lengthscale 1.
+    rows : Rows
+        Data (n, d), which may be a memory map.
+    Z : array, shape (q, d)
+        Centres.
+    Y : array, shape (n, t)
+        Targets of mean 0.
+    weights : array, shape (n, 1), optional
+        Sample weights w, positive, of mean 1: sample i has noise of variance :math:`a^2 r / w_i`.
+
+    Notes
+    -----
+    In float64. Two passes over the rows and O(n q² + q³) for a value with its gradient; with all
+    rows for centres it is the evidence.
+
+    References
+    ----------
+    .. [1] Titsias, "Variational learning of inducing variables in sparse Gaussian processes",
+       AISTATS 2009, eq. (9).
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        rows: Rows,
+        Z: Array,
+        Y: Array,
+        /,
+        *,
+        weights: Array | None = None,
+    ) -> None:
+        xp = array_namespace(Z, Y)
+        self.kernel, self.Z = kernel, xp.astype(Z, xp.float64)
+        self.rows = replace(rows, reference=self.Z[:0, 0]).in_memory()
+        self.Y = xp.astype(Y, xp.float64)
+        self.weights = None if weights is None else xp.astype(weights, xp.float64)
+
+    @property
+    def scale(self) -> float:
+        """Number of samples times that of targets, to which values are about proportional."""
+        return float(self.Y.shape[0] * self.Y.shape[1])
+
+    def system(self, C: Array, /) -> NystromSystem:
+        """Pass over the rows, at a map (k, d), or at the diagonal of one (d,)."""
+        B = array_namespace(self.Z).astype(diagonal_map(C), self.Z.dtype)
+        operator = KernelOperator(self.kernel, self.rows, self.Z, B, keep=True)
+        return NystromSystem.of(operator, self.Y, self.weights)
+
+    def evaluated(self, C: Array, ratio: float, /) -> tuple[BoundPosterior, float]:
+        """Solve at a map, with the value of the bound: two passes."""
+        system = self.system(C)
+        posterior = BoundPosterior.of(system, ratio)
+        operator = system.operator
+
+        def compute(start: int, stop: int) -> tuple[Array, ...]:
+            U = operator.project(self.rows.block(start, stop))
+            return (self._diagonal(U, start, stop),)
+
+        (diagonal,) = operator.sum_over_blocks(compute)
+        n = operator.shape[0]
+        return posterior, posterior.evidence(n, self.log_weight, float(diagonal))
+
+    def _diagonal(self, U: Array, start: int, stop: int) -> Array:
+        """Sum the weighted diagonal of the kernel over a block."""
+        own = self.kernel.diagonal(U)
+        w = self.weights
+        return array_namespace(U).sum(own if w is None else w[start:stop, 0] * own)
+
+    def __call__(self, C: Array, ratio: float, /) -> Slopes:
+        """Evaluate at a map (k, d), or at the diagonal of one (d,), with the gradient."""
+        system = self.system(C)
+        posterior = BoundPosterior.of(system, ratio)
+        xp, operator = array_namespace(self.Z), system.operator
+        (n, q), t, r = operator.shape, self.Y.shape[1], ratio
+        g, one = posterior.g, xp.eye(q, **like(self.Z))
+        of_M = -0.5 / r * ((g / posterior.squares[None, :]) @ g.T) - 0.5 * t * (
+            posterior.inner.inverse()
+        )
+        of_gram = posterior.unwhitened(of_M + 0.5 * t / r * one)
+        of_core = posterior.unwhitened(r * of_M + 0.5 * t * one - 0.5 * t / r * posterior.H)
+        of_moment = posterior.factor.L.solve_upper(g) / (r * posterior.squares[None, :])
+        diagonal, metric, dV = self._slopes(operator, of_gram, of_moment, -0.5 * t / r)
+        V = operator.centers
+        here, there = self.kernel._pullback(V, V, of_core, operator.core)
+        metric = metric + (dV + here + there).T @ self.Z
+        trace = _trace(posterior.H)
+        log_ratio = r * _trace(of_M) + 0.5 * t * q
+        log_ratio += 0.5 * t / r * (float(diagonal) - trace)
+        value = posterior.evidence(n, self.log_weight, float(diagonal))
+        return Slopes(value, xp.linalg.diagonal(metric) if C.ndim == 1 else metric, log_ratio)
+
+    @property
+    def log_weight(self) -> float:
+        """Sum of the logarithms of the weights."""
+        xp = array_namespace(self.Y)
+        return 0.0 if self.weights is None else float(xp.sum(xp.log(self.weights)))
+
+    def _slopes(
+        self, operator: KernelOperator, of_gram: Array, of_moment: Array, of_diagonal: float
+    ) -> list[Array]:
+        """Give the weighted diagonal, and slopes in the map by the rows and in the centres."""
+        xp = array_namespace(self.Z)
+
+        def compute(start: int, stop: int) -> tuple[Array, ...]:
+            X = self.rows.block(start, stop)
+            U = operator.project(X)
+            K = operator.values(start, stop, U)
+            P = 2.0 * (K @ of_gram) + self.Y[start:stop, :] @ of_moment.T
+            w = xp.ones_like(U[:, :1]) if self.weights is None else self.weights[start:stop, :]
+            dU, dV = self.kernel._pullback(U, operator.centers, w * P, K)
+            dU = dU + of_diagonal * _diagonal_slopes(self.kernel, U, w)
+            return self._diagonal(U, start, stop), dU.T @ X, dV
+
+        return operator.sum_over_blocks(compute)
+
+
+def _trace(A: Array) -> float:
+    xp = array_namespace(A)
+    return float(xp.sum(xp.linalg.diagonal(A)))
+
+
+def _diagonal_slopes(kernel: Kernel, U: Array, w: Array) -> Array:
+    """Differentiate the sum of w_i k(u_i, u_i) with respect to the rows of U (n, k)."""
+    xp, parts = array_namespace(U), []
+    for start in range(0, U.shape[0], _CHUNK):
+        stop = min(start + _CHUNK, U.shape[0])
+        part, one = U[start:stop, :], xp.eye(stop - start, **like(U))
+        here, there = kernel._pullback(part, part, w[start:stop, :] * one, None)
+        parts.append(here + there)
+    return xp.concat(parts, axis=0)

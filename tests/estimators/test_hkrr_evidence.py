@@ -1,0 +1,303 @@
+"""HKRR by evidence is a Gaussian process, with variances; the default begins from its map."""
+
+import pickle
+
+import numpy as np
+import pytest
+from brief import hkrr, without_seconds
+from hkrr_cases import LABELS, NEW, Y2, D, N, X, Y, formula
+from interruption import interrupt
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
+
+import gpukfl
+from gpukfl import HKRRClassifier, HKRRRegressor
+from gpukfl.estimators.hkrr import HoldOut, _by_evidence, _metric
+from gpukfl.methods import ExactCriterion
+
+criteria = pytest.mark.parametrize("criterion", ["evidence", "loo"])
+structures = pytest.mark.parametrize("structure", ["diagonal", "full", "low_rank"])
+NOISY = Y + 0.1 * np.random.default_rng(5).standard_normal(N)
+WEIGHTS = np.random.default_rng(6).uniform(0.5, 2.0, N)
+
+
+def regressor(criterion="evidence", **options):
+    return HKRRRegressor(**hkrr(criterion=criterion, **{"random_state": 0, **options}))
+
+
+def scaled(model, X):
+    return X if model.scaling_ is None else model.scaling_(X)
+
+
+def theirs(model, X, y, nu, weights=None):
+    """Give scikit-learn's process at the model's hyperparameters, on its scale of X."""
+    X = scaled(model, X)
+    ell = model.lengthscale_ / np.diag(model.B_)
+    inner = RBF(ell) if nu is None else Matern(ell, nu=nu)
+    kernel, noise = ConstantKernel(model.amplitude_[0] ** 2) * inner, model.noise_[0] ** 2
+    if weights is None:
+        gp = GaussianProcessRegressor(kernel + WhiteKernel(noise), alpha=0.0, optimizer=None)
+    else:
+        gp = GaussianProcessRegressor(kernel, alpha=noise / weights, optimizer=None)
+    return gp.fit(X, y)
+
+
+# ---------------------------------------------------------------------- a Gaussian process
+
+
+@pytest.mark.parametrize(("kernel", "nu"), [("gaussian", None), ("matern32", 1.5)])
+@pytest.mark.parametrize("scaling", [None, "standard"])
+def test_it_is_the_process_of_scikit_learn(kernel, nu, scaling):
+    model = regressor(kernel=kernel, scaling=scaling).fit(X, NOISY)
+    gp = theirs(model, X, NOISY - NOISY.mean(), nu)
+    assert model.evidence_ == pytest.approx(gp.log_marginal_likelihood_value_, rel=1e-7)
+    expected, spread = gp.predict(scaled(model, NEW), return_std=True)
+    mean, std = model.predict(NEW, return_std=True)
+    bound = model.bound_[0]
+    np.testing.assert_allclose(mean, NOISY.mean() + np.clip(expected, -bound, bound), atol=1e-8)
+    np.testing.assert_allclose(std, spread, rtol=1e-6)
+    np.testing.assert_allclose(model.predict(NEW), mean)
+
+
+def test_the_evidence_is_as_high_as_scikit_learn_finds():
+    model = regressor(kernel="matern52").fit(X, NOISY)
+    kernel = ConstantKernel() * Matern(np.full(D, 2.0), (1e-2, 1e7), nu=2.5) + WhiteKernel(0.1)
+    scaled = (X - X.mean(axis=0)) / X.std(axis=0)
+    gp = GaussianProcessRegressor(kernel, n_restarts_optimizer=2, random_state=0)
+    gp.fit(scaled, NOISY - NOISY.mean())
+    assert model.evidence_ > gp.log_marginal_likelihood_value_ - 6.0  # what the prior costs
+
+
+def test_weights_divide_the_variance_of_the_noise():
+    model = regressor().fit(X, NOISY, sample_weight=WEIGHTS)
+    relative = WEIGHTS / WEIGHTS.mean()
+    target = NOISY - np.average(NOISY, weights=WEIGHTS)
+    gp = theirs(model, X, target, None, relative)
+    assert model.evidence_ == pytest.approx(gp.log_marginal_likelihood_value_, rel=1e-6)
+    mean = gp.predict(scaled(model, NEW)) + np.average(NOISY, weights=WEIGHTS)
+    np.testing.assert_allclose(model.predict(NEW), mean, atol=1e-7)
+
+
+@criteria
+@structures
+def test_it_learns_the_direction(criterion, structure):
+    model = regressor(criterion, structure=structure).fit(X, NOISY)
+    assert model.score(NEW, np.sin(3 * NEW @ [0.8, -0.6, 0, 0, 0])) > 0.85
+    assert (model.learned_, model.tuning_) == (True, [])
+    assert set(np.argsort(model.feature_importances_)[-2:].tolist()) == {0, 1}
+    B = model.B_
+    assert np.linalg.norm(B, 2) == pytest.approx(1.0)
+    assert B.shape == (D, D) if structure != "low_rank" else B.shape[1] == D
+    assert (np.count_nonzero(B - np.diag(np.diag(B))) == 0) if structure == "diagonal" else True
+    np.testing.assert_allclose(model.predict(NEW), in_its_units(model)[:, 0], atol=1e-8)
+
+
+def in_its_units(model):
+    return formula(model, scaled(model, NEW))
+
+
+def test_a_map_of_given_rows():
+    model = regressor(n_components=2).fit(X, NOISY)
+    assert model.B_.shape == (2, D)
+
+
+def test_targets_share_the_map_and_have_their_amplitudes():
+    noisy = Y2 + 0.1 * np.random.default_rng(7).standard_normal(Y2.shape)
+    model = regressor().fit(X, 3.0 * noisy)
+    mean, std = model.predict(NEW, return_std=True)
+    assert mean.shape == std.shape == (len(NEW), 2)
+    assert model.amplitude_.shape == model.noise_.shape == (2,)
+    ratio = model.noise_ / model.amplitude_
+    assert ratio[0] == pytest.approx(ratio[1])
+    one = regressor().fit(X, noisy)
+    np.testing.assert_allclose(model.noise_, 3.0 * one.noise_, rtol=1e-3)
+
+
+@criteria
+def test_deviations_cover_new_targets(criterion):
+    rng = np.random.default_rng(1)
+    new = rng.uniform(-1, 1, (2000, D))
+    truth = np.sin(3 * new @ [0.8, -0.6, 0, 0, 0]) + 0.1 * rng.standard_normal(2000)
+    mean, std = regressor(criterion).fit(X, NOISY).predict(new, return_std=True)
+    within = np.mean(np.abs(truth - mean) < 1.645 * std)
+    assert 0.8 < within < 0.97
+
+
+def test_deviations_grow_away_from_the_samples():
+    model = regressor().fit(X, NOISY)
+    _, std = model.predict(np.stack([X.mean(axis=0), np.full(D, 30.0)]), return_std=True)
+    far = np.sqrt(model.noise_[0] ** 2 + model.amplitude_[0] ** 2)
+    assert std[0] < 0.5 * far
+    assert model.noise_[0] <= std.min()
+    assert std.max() <= far * (1 + 1e-9)
+
+
+@criteria
+def test_a_given_ridge_is_kept(criterion):
+    assert regressor(criterion, ridge=1e-3).fit(X, NOISY).ridge_ == pytest.approx(1e-3)
+
+
+# ---------------------------------------------------------------------- many rows
+
+
+def test_through_centres_it_is_nearly_the_same(monkeypatch):
+    options = {"kernel": "gaussian", "n_centers": 90, "refit_centers": 110}
+    exact = regressor(**options).fit(X, NOISY)
+    monkeypatch.setattr(_metric, "EXACT_ROWS", 60)
+    monkeypatch.setattr(_by_evidence, "EXACT_ROWS", 60)
+    monkeypatch.setattr(_metric, "FIRST_ROWS", 60)
+    monkeypatch.setattr(_by_evidence, "FIRST_ROWS", 60)
+    model = regressor(**options).fit(X, NOISY)
+    assert len(model.centers_) == 110
+    assert model.evidence_ == pytest.approx(exact.evidence_, abs=8.0)
+    (mean, std), (expected, spread) = (m.predict(NEW, return_std=True) for m in (model, exact))
+    np.testing.assert_allclose(mean, expected, atol=0.15)
+    np.testing.assert_allclose(std, spread, rtol=0.3)
+
+
+def test_a_memory_map_is_its_array(tmp_path):
+    np.save(tmp_path / "X.npy", X)
+    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
+    one, other = regressor().fit(X, NOISY), regressor().fit(mapped, NOISY)
+    np.testing.assert_allclose(other.predict(NEW), one.predict(NEW), atol=1e-10)
+
+
+# ---------------------------------------------------------------------- places, classes, files
+
+
+def test_every_place_finds_the_same_function(on):
+    X_there, y_there, new = on.put(X), on.put(NOISY), on.put(NEW)
+    expected = regressor().fit(on.rounded(X), on.rounded(NOISY))
+    model = regressor().fit(X_there, y_there)
+    mean, std = model.predict(new, return_std=True)
+    on.assert_lives_here(mean)
+    on.assert_lives_here(std)
+    mean_, std_ = expected.predict(NEW, return_std=True)
+    loose = 1e-2 if on.dtype_name == "float32" else 1e-5
+    np.testing.assert_allclose(on.host(mean), mean_, atol=loose)
+    np.testing.assert_allclose(on.host(std), std_, rtol=10 * loose)
+
+
+@criteria
+def test_classes(criterion):
+    model = HKRRClassifier(criterion=criterion, random_state=0).fit(X, LABELS)
+    assert model.score(X, LABELS) > 0.9
+    np.testing.assert_allclose(model.predict_proba(NEW).sum(axis=1), 1.0)
+
+
+def test_a_saved_model_has_its_deviations(tmp_path):
+    model = regressor(kernel="matern32").fit(X, NOISY)
+    again = pickle.loads(pickle.dumps(model))
+    for one, other in zip(
+        again.predict(NEW, return_std=True), model.predict(NEW, return_std=True), strict=True
+    ):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_the_summary_says_what_was_maximised():
+    fitted = gpukfl.fit(X, NOISY, method="hkrr", criterion="evidence", progress=False)
+    text = str(fitted.summary())
+    assert "evidence" in text
+    assert "nats" in text
+    assert "noise" in text
+    assert "map: diagonal" in text
+
+
+def test_a_fit_is_repeated_by_its_random_state():
+    one, other = (HKRRRegressor(random_state=3).fit(X, NOISY) for _ in range(2))
+    assert without_seconds(one.tuning_) == without_seconds(other.tuning_)
+    np.testing.assert_array_equal(one.predict(NEW), other.predict(NEW))
+
+
+# ---------------------------------------------------------------------- the default
+
+
+def test_the_default_judges_the_map_of_the_evidence_on_rows_held_out():
+    rng = np.random.default_rng(2)
+    samples = rng.standard_normal((200, 8))
+    y = np.sin(3 * samples[:, 0]) + 0.1 * samples[:, 1] + 0.05 * rng.standard_normal(200)
+    model = HKRRRegressor(random_state=0).fit(samples, y)
+    assert sum(not trial["learned"] for trial in model.tuning_[:2]) == 2  # it, and another
+    assert model.tuning_[0]["score"] > 0.9
+    assert model.evidence_ is None
+
+
+def test_a_given_lengthscale_is_no_affair_of_the_evidence():
+    model = HKRRRegressor(lengthscale=1.0, random_state=0).fit(X, NOISY)
+    assert model.lengthscale_ == pytest.approx(1.0)
+
+
+# ---------------------------------------------------------------------- ends and bad input
+
+
+def test_no_time_is_still_a_model():
+    with pytest.warns(ConvergenceWarning, match="max_time was reached"):
+        model = regressor(max_time=1e-3).fit(X, NOISY)
+    assert model.status_ == "TIME_LIMIT"
+    assert np.isfinite(model.predict(NEW)).all()
+
+
+def test_an_interruption_keeps_the_best_so_far(monkeypatch):
+    interrupt(monkeypatch, ExactCriterion, "__call__", 6)
+    with pytest.warns(ConvergenceWarning, match="interrupted"):
+        model = regressor().fit(X, NOISY)
+    assert model.status_ == "INTERRUPTED"
+    assert np.isfinite(model.predict(NEW)).all()
+
+
+@criteria
+@pytest.mark.filterwarnings("ignore:y is constant")
+def test_a_constant_target_is_predicted(criterion):
+    model = regressor(criterion).fit(X, np.full(N, 3.0))
+    np.testing.assert_allclose(model.predict(NEW), 3.0)
+
+
+@criteria
+@pytest.mark.parametrize("n", [2, 3, 5])
+def test_few_rows(criterion, n):
+    model = regressor(criterion).fit(X[:n], Y[:n])
+    mean, std = model.predict(NEW, return_std=True)
+    assert np.isfinite(mean).all()
+    assert (std >= 0).all()
+
+
+def test_repeated_rows_and_targets_without_noise():
+    model = regressor(kernel="matern32").fit(np.concatenate([X, X[:9]]), np.append(Y, Y[:9]))
+    assert model.score(X, Y) > 0.99
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "match"),
+    [
+        ({"criterion": "aic"}, ValueError, "criterion to be one of .*'loo', got 'aic'"),
+        ({"criterion": 3}, TypeError, "expected criterion to be HoldOut or str, got 3"),
+        ({"structure": "sparse"}, ValueError, "structure to be one of .*got 'sparse'"),
+        ({"criterion": "hold_out", "structure": "diagonal"}, ValueError, "goes with 'evidence'"),
+        ({"structure": "full", "n_components": 2}, ValueError, "expected n_components='auto'"),
+        ({"lengthscale": 2.0}, ValueError, "expected lengthscale='auto' with criterion='evidence'"),
+        ({"n_components": 9}, ValueError, "at most as many components as the 5 features, got 9"),
+    ],
+    ids=str,
+)
+def test_what_does_not_go_together_is_named(options, error, match):
+    with pytest.raises(error, match=match):
+        regressor(**options).fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "match"),
+    [
+        ({"n_starts": -1}, ValueError, "n_starts to be an integer of at least 0, got -1"),
+        ({"warm_start": "no"}, TypeError, "warm_start to be True or False, got 'no'"),
+    ],
+)
+def test_bad_fields_of_holding_out_are_named(options, error, match):
+    with pytest.raises(error, match=match):
+        HoldOut(**options)
+
+
+def test_held_out_rows_give_no_deviations():
+    model = HKRRRegressor(1, ridge=1e-3, random_state=0).fit(X, Y)
+    with pytest.raises(ValueError, match="expected criterion='evidence' or 'loo' for standard dev"):
+        model.predict(NEW, return_std=True)

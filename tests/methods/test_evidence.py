@@ -1,0 +1,283 @@
+"""The evidence is scikit-learn's, its gradients are those of its values, and the bound is below."""
+
+import math
+
+import numpy as np
+import oracles
+import pytest
+from registry import KERNEL_CASES
+from scipy.stats import multivariate_normal
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
+
+from gpukfl._results import Status
+from gpukfl._rows import Rows
+from gpukfl.kernels import Gaussian, Matern32, Matern52
+from gpukfl.linalg import CholeskyFactor
+from gpukfl.methods import (
+    BoundCriterion,
+    ExactCriterion,
+    MetricPrior,
+    diagonal_map,
+    fit_metric,
+    mapped,
+)
+from gpukfl.solvers import LBFGS
+
+kernels = pytest.mark.parametrize("case", KERNEL_CASES, ids=str)
+criteria = pytest.mark.parametrize("name", ["evidence", "loo"])
+weighted = pytest.mark.parametrize("weighted", [False, True])
+shaped = pytest.mark.parametrize("diagonal", [False, True])
+RATIO = 0.07
+ORACLES = [(Gaussian(), RBF), (Matern32(), Matern), (Matern52(), Matern)]
+
+
+class Problem:
+    """Host float64 data, and the criteria of the same on a place."""
+
+    def __init__(self, on, rng, kernel=None, formula=None, *, weighted=False, t=2, n=22):
+        self.on, self.t, self.n = on, t, n
+        self.kernel = kernel or Gaussian()
+        self.formula = formula or (lambda U, V: oracles.gaussian(U, V, 1.0))
+        self.X = on.rounded(rng.standard_normal((n, 3)))
+        noise = 0.2 * rng.standard_normal((n, t))
+        self.Y = on.rounded(np.sin(self.X[:, :1] + self.X[:, 1:2]) + noise)
+        self.w = on.rounded(rng.uniform(0.5, 2.0, (n, 1)) if weighted else np.ones((n, 1)))
+        self.weights = on.put(self.w) if weighted else None
+        self.B = on.rounded(0.6 * rng.standard_normal((2, 3)))
+
+    def exact(self, name="evidence"):
+        X, Y = self.on.put(self.X), self.on.put(self.Y)
+        return ExactCriterion(self.kernel, X, Y, criterion=name, weights=self.weights)
+
+    def bound(self, Z):
+        rows, Y = Rows(self.on.put(self.X), self.on.reference), self.on.put(self.Y)
+        return BoundCriterion(self.kernel, rows, self.on.put(Z), Y, weights=self.weights)
+
+    def covariance(self, B, ratio):
+        U = self.X @ B.T
+        return self.formula(U, U) + ratio * np.diag(1.0 / self.w[:, 0])
+
+    def evidence(self, B, ratio):
+        """Log densities of the targets at the best amplitudes."""
+        S, total = self.covariance(B, ratio), 0.0
+        for y in self.Y.T:
+            square = y @ np.linalg.solve(S, y) / self.n
+            total += multivariate_normal(np.zeros(self.n), square * S).logpdf(y)
+        return total
+
+    def left_out(self, B, ratio):
+        """Errors of fits to all samples but one."""
+        S, error = self.covariance(B, ratio), 0.0
+        for i in range(self.n):
+            others = np.arange(self.n) != i
+            weights = np.linalg.solve(S[np.ix_(others, others)], self.Y[others])
+            error += self.w[i, 0] * np.sum((self.Y[i] - S[i, others] @ weights) ** 2)
+        return -0.5 * self.n * self.t * math.log(error / (self.n * self.t))
+
+
+@criteria
+@weighted
+def test_values_are_those_of_the_definitions(on, rng, name, weighted):
+    problem = Problem(on, rng, weighted=weighted)
+    found = problem.exact(name)(on.put(problem.B), RATIO)
+    expected = {"evidence": problem.evidence, "loo": problem.left_out}[name](problem.B, RATIO)
+    assert found.value == pytest.approx(expected, rel=1e-9)
+
+
+@criteria
+@kernels
+@weighted
+def test_gradients_are_those_of_the_values(on_double, rng, name, case, weighted):
+    on, problem = on_double, Problem(on_double, rng, case.kernel, case.formula, weighted=weighted)
+    criterion = problem.exact(name)
+    found = criterion(on.put(problem.B), RATIO)
+    value = {"evidence": problem.evidence, "loo": problem.left_out}[name]
+    slopes = oracles.slopes(lambda B: value(B, RATIO), problem.B, 1e-6)
+    assert np.max(np.abs(on.host(found.metric) - slopes)) <= 1e-5 * np.max(np.abs(slopes))
+    step = 1e-5
+    up, down = (value(problem.B, RATIO * math.exp(s)) for s in (step, -step))
+    assert found.log_ratio == pytest.approx((up - down) / (2 * step), rel=1e-5, abs=1e-6)
+
+
+@criteria
+def test_a_diagonal_is_its_map(on, rng, name):
+    problem = Problem(on, rng)
+    criterion, c = problem.exact(name), on.put([0.5, 1.0, 2.0], "float64")
+    as_diagonal, as_map = criterion(c, RATIO), criterion(diagonal_map(c), RATIO)
+    assert as_diagonal.value == pytest.approx(as_map.value, rel=1e-12)
+    slopes = np.diag(on.host(as_map.metric))
+    np.testing.assert_allclose(on.host(as_diagonal.metric), slopes, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize(("kernel", "oracle"), ORACLES, ids=lambda o: type(o).__name__)
+def test_value_and_gradient_are_those_of_scikit_learn(rng, kernel, oracle):
+    X, ell = rng.standard_normal((40, 3)), np.array([0.7, 1.5, 4.0])
+    Y = np.sin(X[:, :1]) + 0.1 * rng.standard_normal((40, 2))
+    criterion = ExactCriterion(kernel, X, Y)
+    found = criterion(1.0 / ell, RATIO)
+    value, slopes = 0.0, np.zeros(5)
+    for y, square in zip(Y.T, criterion.posterior(1.0 / ell, RATIO).squares, strict=True):
+        nu = {} if oracle is RBF else {"nu": 1.5 if isinstance(kernel, Matern32) else 2.5}
+        theirs = ConstantKernel(square) * oracle(ell, **nu) + WhiteKernel(RATIO * square)
+        gp = GaussianProcessRegressor(theirs, alpha=0.0, optimizer=None).fit(X, y)
+        one, gradient = gp.log_marginal_likelihood(theirs.theta, eval_gradient=True)
+        value, slopes = value + one, slopes + gradient
+    assert found.value == pytest.approx(value, rel=1e-9)
+    np.testing.assert_allclose(-found.metric / ell, slopes[1:4], rtol=1e-6)
+    assert found.log_ratio == pytest.approx(slopes[4], rel=1e-6)
+    assert slopes[0] + slopes[4] == pytest.approx(0.0, abs=1e-6)  # the amplitudes are the best
+
+
+def test_the_posterior_is_that_of_scikit_learn(rng):
+    X, y = rng.standard_normal((30, 2)), rng.standard_normal(30)
+    new = rng.standard_normal((9, 2))
+    posterior = ExactCriterion(Gaussian(), X, y[:, None]).posterior(np.ones(2), RATIO)
+    (square,) = posterior.squares
+    theirs = ConstantKernel(square) * RBF(1.0) + WhiteKernel(RATIO * square)
+    gp = GaussianProcessRegressor(theirs, alpha=0.0, optimizer=None).fit(X, y)
+    mean, std = gp.predict(new, return_std=True)
+    K = oracles.gaussian(new, X, 1.0)
+    np.testing.assert_allclose((K @ posterior.dual_coef)[:, 0], mean, atol=1e-9)
+    latent = 1.0 - np.sum((K @ posterior.precision) * K, axis=1)
+    np.testing.assert_allclose(np.sqrt(square * (latent + RATIO)), std, rtol=1e-7)
+
+
+@criteria
+def test_the_order_of_samples_and_inputs_are_left_alone(on, rng, name):
+    problem = Problem(on, rng, weighted=True)
+    before = problem.exact(name)(on.put(problem.B), RATIO)
+    order = rng.permutation(problem.n)
+    problem.X, problem.Y, problem.w = problem.X[order], problem.Y[order], problem.w[order]
+    problem.weights = on.put(problem.w)
+    after = problem.exact(name)(on.put(problem.B), RATIO)
+    assert after.value == pytest.approx(before.value, rel=1e-10)
+    np.testing.assert_allclose(on.host(after.metric), on.host(before.metric), rtol=1e-7, atol=1e-8)
+
+
+# ---------------------------------------------------------------------- through centres
+
+
+@kernels
+@weighted
+def test_the_gradients_of_the_bound_are_those_of_its_values(on_double, rng, case, weighted):
+    on, problem = on_double, Problem(on_double, rng, case.kernel, case.formula, weighted=weighted)
+    criterion = problem.bound(problem.X[:3])  # no more than the rank of a linear kernel
+    found = criterion(on.put(problem.B), RATIO)
+    slopes = oracles.slopes(lambda B: criterion(on.put(B), RATIO).value, problem.B, 1e-6)
+    assert np.max(np.abs(on.host(found.metric) - slopes)) <= 1e-5 * np.max(np.abs(slopes))
+    up, down = (criterion(on.put(problem.B), RATIO * math.exp(s)).value for s in (1e-5, -1e-5))
+    assert found.log_ratio == pytest.approx((up - down) / 2e-5, rel=1e-5, abs=1e-5)
+    as_diagonal = criterion(on.put([0.5, 1.0, 2.0]), RATIO)
+    as_map = criterion(diagonal_map(on.put([0.5, 1.0, 2.0])), RATIO)
+    np.testing.assert_allclose(on.host(as_diagonal.metric), np.diag(on.host(as_map.metric)))
+
+
+@weighted
+def test_with_all_rows_for_centres_the_bound_is_the_evidence(on, rng, weighted):
+    problem = Problem(on, rng, Matern32(), weighted=weighted)
+    B = on.put(problem.B, "float64")
+    exact, bound = problem.exact()(B, RATIO), problem.bound(problem.X)(B, RATIO)
+    assert bound.value == pytest.approx(exact.value, rel=1e-6)
+    assert bound.log_ratio == pytest.approx(exact.log_ratio, rel=1e-5, abs=1e-5)
+    np.testing.assert_allclose(on.host(bound.metric), on.host(exact.metric), rtol=1e-5, atol=1e-5)
+    posterior, value = problem.bound(problem.X).evaluated(B, RATIO)
+    assert value == pytest.approx(bound.value, rel=1e-12)
+    own = problem.exact().posterior(B, RATIO)
+    for name in ("squares", "dual_coef", "precision"):
+        ours, theirs = (on.host(getattr(p, name)) for p in (posterior, own))
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5 * np.max(np.abs(theirs)))
+
+
+@pytest.mark.parametrize("q", [1, 4, 12])
+def test_the_bound_is_below_and_rises_with_centres(rng, on_double, q):
+    problem = Problem(on_double, rng, t=1)
+    B = on_double.put(problem.B)
+    values = [problem.bound(problem.X[:m])(B, RATIO).value for m in (q, q + 5)]
+    assert values[0] <= values[1] <= problem.exact()(B, RATIO).value + 1e-6
+
+
+# ---------------------------------------------------------------------- fits
+
+
+def descended(problem, start, **options):
+    options = {"prior": MetricPrior(2.0), "optimizer": LBFGS(max_iter=40), **options}
+    return fit_metric(problem.exact(), start, **options)
+
+
+@shaped
+def test_a_fit_raises_the_evidence_and_says_how_it_ended(on, rng, diagonal):
+    problem = Problem(on, rng, n=40)
+    C = on.put(np.ones(3) if diagonal else np.eye(3)[:2], "float64")
+    found = descended(problem, [(C, 0.5)])
+    on.assert_lives_here(found.C, "float64")
+    assert tuple(found.C.shape) == tuple(C.shape)
+    assert found.status is Status.CONVERGED
+    assert found.history.objective[0] >= found.history.objective[-1]
+    assert problem.exact()(found.C, found.ratio).value > problem.exact()(C, 0.5).value + 1.0
+    none = descended(problem, [(C, 0.5)], optimizer=LBFGS(max_iter=0))
+    np.testing.assert_allclose(on.host(none.C), on.host(C))
+    assert none.ratio == pytest.approx(0.5)
+
+
+def test_the_best_of_several_starts_goes_on(on_double, rng):
+    problem = Problem(on_double, rng, n=40)
+    bad, good = np.full(3, 1e-3), np.ones(3)
+    one, other = ((on_double.put(c), 0.1) for c in (bad, good))
+    alone, both = descended(problem, [other]), descended(problem, [one, other])
+    assert both.value == pytest.approx(alone.value, abs=0.1)
+
+
+def test_a_ratio_can_be_kept(on_double, rng):
+    problem = Problem(on_double, rng)
+    found = descended(problem, [(on_double.put(np.ones(3)), 0.3)], learn_ratio=False)
+    assert found.ratio == pytest.approx(0.3)
+
+
+def test_lengthscales_find_the_features_that_matter(rng):
+    X = rng.standard_normal((150, 6))
+    y = np.sin(2 * X[:, :1]) + 0.05 * rng.standard_normal((150, 1))
+    criterion = ExactCriterion(Matern52(), X, y / y.std())
+    found = fit_metric(
+        criterion, [(np.full(6, 0.3), 0.1)], prior=MetricPrior(3.0), optimizer=LBFGS(max_iter=60)
+    )
+    assert found.C[0] > 5 * np.max(found.C[1:])
+    assert found.ratio < 0.05
+
+
+def test_the_prior_keeps_what_the_data_do_not_know(rng):
+    X, y = rng.standard_normal((30, 2)), rng.standard_normal((30, 1))
+    y -= y.mean()
+    fits = [
+        fit_metric(
+            ExactCriterion(Gaussian(), X, y),
+            [(np.ones(2), 0.5)],
+            prior=MetricPrior(2.0, length_spread=spread, ratio_spread=spread),
+            optimizer=LBFGS(max_iter=100),
+        )
+        for spread in (0.3, 30.0)
+    ]
+    tight, loose = (abs(np.log(2.0 * fit.C)).max() for fit in fits)
+    assert tight < loose
+
+
+def test_the_gradient_of_the_prior(rng):
+    prior, x = MetricPrior(3.0), rng.standard_normal(4)
+    for lengths in (True, False):
+        value, slope = prior(x, lengths=lengths)
+        slopes = oracles.slopes(lambda v, own=lengths: prior(v, lengths=own)[0], x, 1e-6)
+        np.testing.assert_allclose(slope, slopes, atol=1e-7)
+        assert value <= 0
+
+
+def test_mapped_rows(on, rng):
+    X, c = rng.standard_normal((5, 3)), np.array([1.0, 2.0, 0.5])
+    one, other = mapped(on.put(X), on.put(c)), mapped(on.put(X), diagonal_map(on.put(c)))
+    on.assert_close(one, on.rounded(X) * on.rounded(c), ulps=8)
+    on.assert_close(other, on.rounded(X) * on.rounded(c), ulps=8)
+
+
+def test_the_inverse_of_a_factor(on, rng):
+    A = rng.standard_normal((7, 7))
+    A = on.rounded(A @ A.T + 7 * np.eye(7))
+    on.assert_close(CholeskyFactor.of(on.put(A)).inverse(), np.linalg.inv(A), ulps=200)
