@@ -17,7 +17,7 @@ from gpukfl._places import Backend, Place, resolve_place
 from gpukfl._results import History, Status
 from gpukfl._warnings import warn
 from gpukfl.estimators._base import HostPickled
-from gpukfl.estimators._calibration import HeldOutScores
+from gpukfl.estimators._calibration import Calibration, HeldOutScores
 from gpukfl.estimators._constructor import Constructed
 from gpukfl.estimators._data import Data, mover
 from gpukfl.estimators._declared import (
@@ -67,6 +67,8 @@ class Choice(Generic[Setting, Learned]):
         Whether the user interrupted the search.
     cut_short : bool
         Whether the time ended it.
+    settled : bool
+        Whether the setting is what another fit's search came to, so that nothing is left to try.
     """
 
     setting: Setting
@@ -76,6 +78,23 @@ class Choice(Generic[Setting, Learned]):
     folds: Sequence[Fold[Setting, Learned]] = ()
     stopped: bool = False
     cut_short: bool = False
+    settled: bool = False
+
+
+@dataclass(frozen=True)
+class Precedent(Generic[Setting]):
+    """What a fit came to that others of about the same rows need not look for again.
+
+    Attributes
+    ----------
+    setting : Setting
+        That was chosen.
+    calibration : Calibration or None
+        What makes probabilities of scores; None of a regression.
+    """
+
+    setting: Setting
+    calibration: Calibration | None
 
 
 class Method(Protocol[Problem, Setting, Learned, Fitted_co]):
@@ -241,6 +260,16 @@ class Learner(Constructed, HostPickled):
 
     def _learn(self, X: Any, y: Any, sample_weight: Any) -> Self:
         """Fit; the door of regressors and classifiers alike."""
+        self.fitted_as(X, y, sample_weight, None)
+        return self
+
+    def fitted_as(
+        self, X: Any, y: Any, sample_weight: Any, like: Precedent[Any] | None, /
+    ) -> Precedent[Any]:
+        """Fit with the setting of another fit, or with one that is searched for; give it.
+
+        `fit` is this without a precedent; on an error it leaves the estimator as it was besides.
+        """
         method, run, backend = self._checked(), Run.of(self), Backend.of(self.backend)
         X = validate_samples(self, X, reset=True, min_samples=2)
         with few_threads(X, X.shape[0], backend.name):
@@ -251,7 +280,10 @@ class Learner(Constructed, HostPickled):
             if problem.constant:
                 warn(f"y is constant: the model predicts that constant and {self._finds_nothing}")
             begun = time.perf_counter()
-            choice = choose(method, problem, samples, place, run)
+            if like is None or problem.constant:
+                choice = choose(method, problem, samples, place, run)
+            else:
+                choice = Choice(like.setting, settled=True)
             self._keep_tuning(choice, time.perf_counter() - begun)
             fitted = method.learn(problem, choice, run)
             self._library = library_of(X)
@@ -259,10 +291,15 @@ class Learner(Constructed, HostPickled):
             self.scaling_ = problem.rows.scaling
             self._n_samples = int(problem.rows.shape[0])
             self._keep(problem, fitted, choice, mover(X, dtype))
-            self._calibrate(lambda: held_out_scores(method, problem, samples, place, run, choice))
+            if like is None or like.calibration is None:
+                self._calibrate(
+                    lambda: held_out_scores(method, problem, samples, place, run, choice)
+                )
+            else:
+                self.calibration_ = like.calibration
         if self.scaling is None:
             warn_of_units(X, unit_free=self._unit_free)
-        return self
+        return Precedent(choice.setting, getattr(self, "calibration_", None))
 
     def _keep_tuning(self, choice: Choice[Any, Any], seconds: float) -> None:
         """Set what was tried, in the words that all methods share."""
