@@ -209,7 +209,16 @@ class Model(Shown):
         return self.estimator.predict_proba(numeric_frame(X))
 
     def transform(self, X: Any) -> Array:
-        """Project `X` on the learned directions."""
+        """Project `X` on the learned directions.
+
+        Raises
+        ------
+        TypeError
+            If the method has no directions of its own.
+        """
+        if not hasattr(self.estimator, "transform"):
+            msg = f"expected a model with learned directions, got method {self.method!r}"
+            raise TypeError(msg)
         return self.estimator.transform(numeric_frame(X))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:

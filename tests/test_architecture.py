@@ -34,7 +34,9 @@ LAYER = {
     "methods": 9,
     "inspection": 9,  # scores and pictures of arrays and names; it knows no estimator
     "estimators": 10,
+    "portfolio": 10.5,
     "_archive": 0,
+    "_foreign": 0.5,
     "_columns": 0,
     "_replacing": 0,
     "_saving": 0,

@@ -220,17 +220,6 @@ class Learner(Constructed, HostPickled):
     _attributes: ClassVar[dict[str, Declared]] = {
         "place_": Text(),
         "status_": Text(tuple(status.name for status in Status)),
-        "n_iter_": Whole("n_steps"),
-        "history_": Record(
-            History,
-            {
-                "objective": STEPS,
-                "step": STEPS,
-                "residual": STEPS,
-                "seconds": STEPS,
-                "validation_score": Items(SCORE),  # empty without early stopping
-            },
-        ),
         "tuning_seconds_": Number(),
         "tuning_cut_short_": Switch(),
         "_n_samples": Whole("n_samples"),
@@ -315,6 +304,27 @@ class Learner(Constructed, HostPickled):
         ]
         self.tuning_seconds_, self.tuning_cut_short_ = seconds, choice.cut_short
 
+    def _calibrate(self, held_out: Callable[[], HeldOutScores | None]) -> None:
+        """Set what probabilities need; a regression needs nothing."""
+
+
+class SteppedLearner(Learner):
+    """One whose fit goes in steps, with a history of them."""
+
+    _attributes: ClassVar[dict[str, Declared]] = {
+        "n_iter_": Whole("n_steps"),
+        "history_": Record(
+            History,
+            {
+                "objective": STEPS,
+                "step": STEPS,
+                "residual": STEPS,
+                "seconds": STEPS,
+                "validation_score": Items(SCORE),  # empty without early stopping
+            },
+        ),
+    }
+
     def _keep_steps(self, history: History, status: Status, quiet: tuple[Status, ...]) -> None:
         """Set how the last fit went, and warn where it did not end as it should."""
         self.history_, self.n_iter_ = history, len(history)
@@ -322,6 +332,3 @@ class Learner(Constructed, HostPickled):
         if status not in quiet:
             msg = f"{type(self).__name__} after {self.n_iter_} iterations: {status.value}"
             warn(msg, ConvergenceWarning)
-
-    def _calibrate(self, held_out: Callable[[], HeldOutScores | None]) -> None:
-        """Set what probabilities need; a regression needs nothing."""

@@ -150,7 +150,7 @@ def members_of(asked: Any, effort: str, task: Task, /) -> list[Member]:
         return [_member(row, task, blended=asked is None or row.name != TREES) for row in rows]
     found = []
     for k, one in enumerate(asked):
-        name, what = one if isinstance(one, tuple) else (None, one)
+        name, what = one if isinstance(one, (tuple, list)) else (None, one)
         if isinstance(what, str):
             found.append(_member(CANDIDATES[NAMES.index(what)], task))
         else:
@@ -169,7 +169,7 @@ def check_members(asked: Any, classes: bool, /) -> None:
         msg = f"{want}, got {asked!r}"
         raise ValueError(msg)
     for one in asked:
-        what = one[1] if isinstance(one, tuple) and len(one) == 2 else one
+        what = one[1] if isinstance(one, (tuple, list)) and len(one) == 2 else one
         if isinstance(what, str):
             known = what in NAMES
         else:
@@ -181,7 +181,7 @@ def check_members(asked: Any, classes: bool, /) -> None:
             kind = "classifiers" if classes else "regressors"
             msg = f"expected members to be {kind}, got {type(what).__name__}"
             raise ValueError(msg)
-    names = [one[0] if isinstance(one, tuple) else one for one in asked]
+    names = [one[0] if isinstance(one, (tuple, list)) else one for one in asked]
     names = [name for name in names if isinstance(name, str)]
     if len(set(names)) < len(names):
         msg = f"expected members of different names, got {', '.join(names)}"
