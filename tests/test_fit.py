@@ -384,7 +384,7 @@ def test_a_time_that_is_no_number_is_named(value):
 
 def test_an_unknown_option_is_named():
     with pytest.raises(TypeError, match="n_partcles"):
-        gpukfl.fit(X, Y, n_partcles=8)
+        gpukfl.fit(X, Y, method="bkernn", n_partcles=8)
 
 
 def test_text_columns_are_named():
