@@ -34,7 +34,7 @@ from gpukfl.portfolio._members import Member
 EFFORTS = ("quick", "normal", "thorough")
 TREES = "trees"
 _EXACT = 3_000  # rows up to which kernel ridge regression has all of them as centres
-_CENTERS = 2_000
+_CENTERS = 1_000
 _RIDGES = tuple(10.0**k for k in range(-4, 5))
 
 
