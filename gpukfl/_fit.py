@@ -115,7 +115,7 @@ def fit(
     True
     """
     begun = time.perf_counter()
-    _check(method, task, ridge, penalty, max_time)
+    _check(method, task, ridge, scaling, penalty, max_time)
     X = numeric_frame(X)
     _check_lengths(X, y, sample_weight)
     target = read_target(y, task)
@@ -148,7 +148,7 @@ def fit(
     )
 
 
-def _check(method: str, task: str, ridge: Any, penalty: Any, max_time: Any) -> None:
+def _check(method: str, task: str, ridge: Any, scaling: Any, penalty: Any, max_time: Any) -> None:
     if method not in METHODS:
         msg = f"expected method to be one of {', '.join(METHODS)}, got {method!r}"
         raise ValueError(msg)
@@ -161,8 +161,11 @@ def _check(method: str, task: str, ridge: Any, penalty: Any, max_time: Any) -> N
     if penalty is not None and not METHODS[method].penalised:
         msg = f"expected no penalty with method {method!r}, got {penalty!r}"
         raise ValueError(msg)
-    if not METHODS[method].single and ridge != "tune":
-        msg = f"expected ridge='tune' with method {method!r}, whose members tune it, got {ridge!r}"
+    if not METHODS[method].single and (ridge, scaling) != ("tune", "standard"):
+        msg = (
+            f"expected neither ridge nor scaling with method {method!r}, whose members choose, got "
+            f"ridge={ridge!r} and scaling={scaling!r}"
+        )
         raise ValueError(msg)
     if not isinstance(penalty, Penalty) and penalty not in (None, *PENALTIES, "tune"):
         msg = f"expected penalty to be one of {', '.join(PENALTIES)} or tune, got {penalty!r}"
