@@ -221,6 +221,32 @@ class Model(Shown):
             raise TypeError(msg)
         return self.estimator.transform(numeric_frame(X))
 
+    def leaderboard(self) -> Any:
+        """Give what every member of a blend came to, as a frame: see `AutoRegressor`.
+
+        Raises
+        ------
+        TypeError
+            If the model is no blend.
+        """
+        return self._of_blend("leaderboard")()
+
+    def distilled(self, method: str = "bkernn") -> Any:
+        """Fit one small model to the predictions of a blend: see `AutoRegressor`.
+
+        Raises
+        ------
+        TypeError
+            If the model is no blend.
+        """
+        return self._of_blend("distilled")(method)
+
+    def _of_blend(self, name: str) -> Any:
+        if not hasattr(self.estimator, name):
+            msg = f"expected a model of method 'auto', got one of method {self.method!r}"
+            raise TypeError(msg)
+        return getattr(self.estimator, name)
+
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """R² of a regression, share of correct labels of a classification."""
         return self.estimator.score(numeric_frame(X), host_target(y), sample_weight=sample_weight)

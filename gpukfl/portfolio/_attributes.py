@@ -8,6 +8,7 @@ from typing import Any
 from gpukfl._array import Array
 from gpukfl.estimators._declared import (
     DOUBLE,
+    FLOAT,
     Declared,
     Items,
     Number,
@@ -16,6 +17,7 @@ from gpukfl.estimators._declared import (
     Text,
     Whole,
 )
+from gpukfl.portfolio._transforms import TargetTransform
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,11 +32,15 @@ class Blended:
         Share of the prediction.
     models : list of estimators
         One for each fold, whose mean the member predicts; one where it was fitted to all rows.
+    residuals : array, shape (q, t), or None
+        Quantiles of what its predictions of rows that were held out were short of, where targets
+        are transformed.
     """
 
     name: str
     weight: float
     models: list[Any] = field(default_factory=list)
+    residuals: Array | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +49,8 @@ class OutOfFold:
 
     Attributes
     ----------
+    rows : array, shape (m, d)
+        The rows, of the library of the data.
     predicted : array, shape (m, t)
         Predictions; of classes the probabilities of all of them.
     truth : array, shape (m, t)
@@ -53,6 +61,7 @@ class OutOfFold:
         The fold that holds each row out: the number of the models that have not seen it.
     """
 
+    rows: Array
     predicted: Array
     truth: Array
     weights: Array
@@ -68,11 +77,20 @@ TRIED: dict[str, Declared] = {
 }
 ATTRIBUTES: dict[str, Declared] = {
     "members_": Items(
-        Record(Blended, {"name": Text(), "weight": Number(), "models": Items(Record(object))})
+        Record(
+            Blended,
+            {
+                "name": Text(),
+                "weight": Number(),
+                "models": Items(Record(object)),
+                "residuals": Numbers(DOUBLE, ("n_quantiles", "n_targets"), optional=True),
+            },
+        )
     ),
     "out_of_fold_": Record(
         OutOfFold,
         {
+            "rows": Numbers(FLOAT, ("n_judges", "n_features")),
             "predicted": Numbers(DOUBLE, ("n_judges", "n_outputs")),
             "truth": Numbers(DOUBLE, ("n_judges", "n_outputs")),
             "weights": Numbers(DOUBLE, ("n_judges",)),
@@ -83,4 +101,5 @@ ATTRIBUTES: dict[str, Declared] = {
     "feature_groups_": Items(Items(Whole())),
     "intercept_": Numbers(DOUBLE, ("n_targets",)),
     "floor_": Number(),
+    "target_transform_": Record(TargetTransform, optional=True),
 }

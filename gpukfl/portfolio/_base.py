@@ -5,6 +5,7 @@ from __future__ import annotations
 import numbers
 from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -28,6 +29,7 @@ from gpukfl.inspection import Description, Names
 from gpukfl.portfolio._attributes import ATTRIBUTES, TRIED, Blended, OutOfFold
 from gpukfl.portfolio._candidates import (
     EFFORTS,
+    NAMES,
     Task,
     check_members,
     constant_member,
@@ -35,10 +37,18 @@ from gpukfl.portfolio._candidates import (
 )
 from gpukfl.portfolio._contest import Contest, judge_of
 from gpukfl.portfolio._description import describe
+from gpukfl.portfolio._distilled import Distilled, distil
 from gpukfl.portfolio._folds import n_folds_of, split
 from gpukfl.portfolio._importances import permutation_importances
 from gpukfl.portfolio._leaderboard import frame_of, rows_of
 from gpukfl.portfolio._members import Member, mixed, outputs_of
+from gpukfl.portfolio._transforms import (
+    TRANSFORMS,
+    LogTransform,
+    RankTransform,
+    TargetTransform,
+    transform_of,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -60,12 +70,13 @@ class AutoBase(Constructed, HostStored):
         "tuning_cut_short_": Switch(),
         "_n_samples": Whole("n_samples"),
     }
-    _values: ClassVar[tuple[type, ...]] = (Blended, OutOfFold)
+    _values: ClassVar[tuple[type, ...]] = (Blended, OutOfFold, LogTransform, RankTransform)
     members_: list[Blended]
     out_of_fold_: OutOfFold
     tuning_: list[dict[str, Any]]
     feature_importances_: Array
     floor_: float
+    target_transform_: TargetTransform | None
 
     def __init__(
         self,
@@ -101,6 +112,7 @@ class AutoBase(Constructed, HostStored):
         check_choice("effort", self.effort, EFFORTS)
         check_number("n_folds", self.n_folds, kind=numbers.Integral, low=1, also=("auto",))
         check_switch("refit", self.refit)
+        check_choice("target_transform", getattr(self, "target_transform", None), TRANSFORMS)
         check_number("max_time", self.max_time, low=0, low_allowed=False, also=(None,))
 
     def _learn(self, X: Any, y: Any, sample_weight: Any) -> Self:
@@ -111,6 +123,9 @@ class AutoBase(Constructed, HostStored):
             samples = self._read_targets(y, X, sample_weight)
             place = resolve_place(
                 backend.name, X, dtype=backend.precision(X), work=_WORK * len(samples)
+            )
+            self.target_transform_ = transform_of(
+                getattr(self, "target_transform", None), samples, run.again()
             )
             self.place_ = f"{library_of(place.reference)} {place.reference.device}"
             contest = self._held(samples, run)
@@ -126,7 +141,10 @@ class AutoBase(Constructed, HostStored):
             n_folds = min(n_folds, _QUICK_FOLDS)
         folds = split(samples, run.rng, n_folds)
         self.floor_ = 0.5 / (n + max(count, 1))
-        contest = Contest(folds, judge_of(folds, samples, count), run, self.floor_)
+        judge, transform = judge_of(folds, samples, count), self.target_transform_
+        if transform is not None:
+            folds = [fold.transformed(transform.forward) for fold in folds]
+        contest = Contest(folds, judge, run, self.floor_, transform)
         contest.hold(self._members(samples, run))
         return contest
 
@@ -148,11 +166,15 @@ class AutoBase(Constructed, HostStored):
         """Set what the members came to."""
         pairs = zip(contest.weights.tolist(), contest.finished, strict=True)
         chosen = [(w, entry) for w, entry in pairs if w > 0]
-        self.members_ = [Blended(one.member.name, w, one.models) for w, one in chosen]
+        self.members_ = [
+            Blended(one.member.name, w, one.models, one.residuals) for w, one in chosen
+        ]
         judge, predicted = contest.judge, contest.blend
         sizes = [len(fold.outside) for fold in contest.folds]
         fold = np.repeat(np.arange(len(sizes)), sizes)
-        self.out_of_fold_ = OutOfFold(predicted, judge.truth, judge.weights, fold)
+        xp = array_namespace(samples.X)
+        rows = xp.concat([xp.asarray(one.outside.X) for one in contest.folds], axis=0)
+        self.out_of_fold_ = OutOfFold(rows, predicted, judge.truth, judge.weights, fold)
         self.tuning_, self.tuning_seconds_ = rows_of(contest)
         there = array_namespace(samples.X).empty((0,), **double_like(samples.X))
         middle = np.average(to_host(samples.Y), axis=0, weights=samples.weights)
@@ -171,14 +193,16 @@ class AutoBase(Constructed, HostStored):
 
     def _refit(self, chosen: Sequence[tuple[float, Any]], samples: Samples, run: Run) -> None:
         """Fit each member of the blend to all rows; the fold models stay where time is over."""
-        refitted = []
+        refitted, transform = [], self.target_transform_
+        if transform is not None:
+            samples = replace(samples, Y=transform.forward(to_host(samples.Y).astype(np.float64)))
         for weight, entry in chosen:
             left = run.left()
             if left is not None and run.is_over():
                 return
             with collected():
                 model, _ = entry.member.fitted(samples, entry.precedent, left)
-            refitted.append(Blended(entry.member.name, weight, [model]))
+            refitted.append(Blended(entry.member.name, weight, [model], entry.residuals))
         self.members_ = refitted
 
     def _end(self, contest: Contest) -> None:
@@ -199,12 +223,22 @@ class AutoBase(Constructed, HostStored):
         total: Any = 0.0
         for member in self.members_:
             models = member.models if fold is None else member.models[fold : fold + 1]
-            for model in models:
-                found = outputs_of(model, X, self._n_classes)
-                if self._n_classes:
-                    found = mixed(found, self.floor_)
-                total = total + (member.weight / len(models)) * found
+            total = total + member.weight * self._own(member, self._mean(models, X))
         return total
+
+    def _mean(self, models: Sequence[Any], X: Array) -> Array:
+        """Mean of what the models of a member predict."""
+        total: Any = 0.0
+        for model in models:
+            found = outputs_of(model, X, self._n_classes)
+            total = total + (mixed(found, self.floor_) if self._n_classes else found)
+        return total / len(models)
+
+    def _own(self, member: Blended, found: Array) -> Array:
+        """Predictions in the targets' own units."""
+        if self.target_transform_ is None:
+            return found
+        return beside(self.target_transform_.mean(to_host(found), to_host(member.residuals)), found)
 
     def _predict(self, X: Any, method: str) -> Array:
         """Blend at `X`: (n, t)."""
@@ -231,6 +265,30 @@ class AutoBase(Constructed, HostStored):
         """
         check_is_fitted(self)
         return frame_of(self.tuning_, classes=is_classifier(self))
+
+    def distilled(self, method: str = "bkernn") -> Distilled:
+        """Fit one small model to the predictions of the blend, and say how much it loses.
+
+        Parameters
+        ----------
+        method : str, default="bkernn"
+            The name of one of our members, of which a single one is easily read.
+
+        Returns
+        -------
+        Distilled
+            The fitted `model`, its `score` on rows that neither it nor its teachers have seen,
+            `score_of_blend` on the same, and their difference as `loss`. A classifier learns the
+            classes that the blend predicts.
+
+        Raises
+        ------
+        ValueError
+            If there is no such member.
+        """
+        check_is_fitted(self)
+        check_choice("method", method, NAMES)
+        return distil(self, method)
 
     def _describe(self, names: Names, /) -> Description:
         return describe(self, names)

@@ -20,6 +20,7 @@ from gpukfl.portfolio._blend import greedy_weights
 from gpukfl.portfolio._folds import Fold
 from gpukfl.portfolio._judges import Judge, LogLoss, SquaredError
 from gpukfl.portfolio._members import Member, mixed, outputs_of
+from gpukfl.portfolio._transforms import TargetTransform, residual_quantiles
 
 _PROBED = 2_000  # rows that say how long all take
 _SHARES = (0.05, 0.15, 0.3, 0.5)  # of a blend, with one of which a member should help
@@ -38,7 +39,7 @@ class Entry:
     models : list
         One for each fold.
     predicted : list of arrays, shape (m_k, t)
-        Of the rows that each fold holds out.
+        Of the rows that each fold holds out, of transformed targets where they are.
     losses : array, shape (m,)
         Of these rows.
     precedent : Precedent or None
@@ -49,6 +50,10 @@ class Entry:
         Why it has not done all; empty where it has.
     warnings : list of str
         What its fits warned of.
+    transform : TargetTransform or None
+        Of the targets that it is fitted to.
+    residuals : array, shape (q, t), or None
+        Quantiles of what its predictions of transformed targets are short of.
     """
 
     member: Member
@@ -59,11 +64,18 @@ class Entry:
     seconds: float = 0.0
     note: str = ""
     warnings: list[str] = field(default_factory=list)
+    transform: TargetTransform | None = None
+    residuals: np.ndarray | None = None
 
     @property
     def outputs(self) -> np.ndarray:
-        """Predictions of all rows seen so far (m, t)."""
-        return np.concatenate(self.predicted)
+        """Predictions of all rows seen so far (m, t), in the targets' own units."""
+        return self._own(np.concatenate(self.predicted))
+
+    def _own(self, found: np.ndarray) -> np.ndarray:
+        if self.transform is None or self.residuals is None:
+            return found
+        return self.transform.mean(found, self.residuals)
 
 
 @dataclass(eq=False)
@@ -80,6 +92,8 @@ class Contest:
         The time that there is.
     floor : float
         Lowest probability.
+    transform : TargetTransform or None
+        Of the targets in the folds.
     entries : list of Entry
         What was tried, in this order.
     weights : array, shape (n_finished,)
@@ -90,6 +104,7 @@ class Contest:
     judge: Judge
     run: Run
     floor: float
+    transform: TargetTransform | None = None
     entries: list[Entry] = field(default_factory=list)
     weights: np.ndarray = field(default_factory=lambda: np.zeros(0))
     stopped: bool = False
@@ -137,7 +152,7 @@ class Contest:
             raise RuntimeError(msg)
 
     def _enter(self, member: Member, limit: float | None) -> None:
-        entry, begun = Entry(member), time.perf_counter()
+        entry, begun = Entry(member, transform=self.transform), time.perf_counter()
         try:
             with collected() as entry.warnings:
                 if self._is_too_slow(entry, limit):
@@ -205,10 +220,12 @@ class Contest:
         return mixed(found, self.floor) if self.n_classes else found
 
     def _judge(self, entry: Entry, predicted: np.ndarray) -> None:
-        seen = len(entry.losses)
-        rows = slice(seen, seen + len(predicted))
         entry.predicted.append(predicted)
-        entry.losses = np.concatenate([entry.losses, self.judge.losses(predicted, rows)])
+        rows = slice(0, sum(map(len, entry.predicted)))
+        if self.transform is not None:
+            short = self.transform.forward(self.judge.truth[rows]) - np.concatenate(entry.predicted)
+            entry.residuals = residual_quantiles(short)
+        entry.losses = self.judge.losses(entry.outputs, rows)
 
     def _cannot_help(self, entry: Entry) -> bool:
         """Whether a member is clearly behind the best, and no share of it helps the blend."""

@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from sklearn.base import is_classifier
 
 from gpukfl.estimators._described import ended_text
-from gpukfl.inspection import Description, Directions, Importances, Names, Panel, Tuning
+from gpukfl.inspection import (
+    Description,
+    Directions,
+    Importances,
+    Leaderboard,
+    Names,
+    Panel,
+    Predicted,
+    Tuning,
+)
 
 _SCORES = {True: "explained log loss", False: "R²"}
 
@@ -24,6 +34,17 @@ def describe(e: Any, names: Names, /) -> Description:
         if directions is not None:
             panels.append(Directions(names.features, directions, e.feature_importances_))
             break
+    scored = sorted((t for t in e.tuning_ if t["score"] is not None), key=lambda t: -t["score"])
+    panels.append(
+        Leaderboard(
+            tuple(trial["member"] for trial in scored),
+            *(np.array([t[key] for t in scored]) for key in ("score", "standard_error", "weight")),
+            score=_SCORES[is_classifier(e)],
+        )
+    )
+    if not is_classifier(e):
+        kept = e.out_of_fold_
+        panels.append(Predicted(kept.truth, kept.predicted, names.outputs))
     together = [group for group in e.feature_groups_ if len(group) > 1]
     facts = {f"share of {one.name}": f"{one.weight:.3f}" for one in leading}
     if together:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gpukfl._array import Array, array_namespace
+from gpukfl._places import Backend
 from gpukfl.estimators._base import ArrayRegressor, finite_prediction
 from gpukfl.estimators._classifier import CLASS_WEIGHT, LabelClassifier
 from gpukfl.portfolio._base import AutoBase
@@ -36,13 +37,20 @@ _PARAMETERS = """
         Say what each member came to.
 """
 
+_TRANSFORM = """    target_transform : {"auto", "log", "rank", None}, default="auto"
+        What members are fitted to: logarithms of the targets, less the smallest one, normal scores
+        of their ranks, or the targets themselves. "auto" tries these where a target is skewed, by
+        a quick fit and its error on held-out samples in the targets' own units. What is predicted
+        is the mean, by the residuals of samples that were held out (Duan's smearing).
+"""
+
 _ATTRIBUTES = """
     Attributes
     ----------
     members_ : list of Blended
         The blend: name, weight and models of each member in it.
     out_of_fold_ : OutOfFold
-        Predictions of samples by models that have not seen them, with the truth.
+        Samples, and predictions of them by models that have not seen them, with the truth.
     feature_importances_ : array of shape (n_features,)
         Share of the loss that shuffling a feature adds, on samples that models have not seen;
         features that are correlated by 0.9 or more are shuffled together, and share equally.
@@ -60,6 +68,8 @@ _ATTRIBUTES = """
         How the fit ended.
     place_ : str
         Library and device that our members computed on.
+    target_transform_ : TargetTransform or None
+        As used.
     floor_ : float
         Lowest probability that a member of a classification is believed.
 """
@@ -81,7 +91,7 @@ _NOTES = """
 
 class AutoRegressor(ArrayRegressor, AutoBase):
     __doc__ = f"""Blend of all methods for a regression: kernels, a linear model, trees.
-    {_PARAMETERS}{_ATTRIBUTES}{_NOTES}
+    {_PARAMETERS}{_TRANSFORM}{_ATTRIBUTES}{_NOTES}
     Examples
     --------
     >>> import numpy as np
@@ -91,6 +101,31 @@ class AutoRegressor(ArrayRegressor, AutoBase):
     >>> bool(model.score(X, X[:, 0] ** 2) > 0.9)
     True
     """
+
+    def __init__(
+        self,
+        members: Any = None,
+        *,
+        effort: str = "normal",
+        n_folds: int | str = "auto",
+        refit: bool = False,
+        target_transform: str | None = "auto",
+        max_time: float | None = None,
+        random_state: Any = None,
+        backend: str | Backend = "auto",
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(
+            members,
+            effort=effort,
+            n_folds=n_folds,
+            refit=refit,
+            max_time=max_time,
+            random_state=random_state,
+            backend=backend,
+            verbose=verbose,
+        )
+        self.target_transform = target_transform
 
 
 class AutoClassifier(LabelClassifier, AutoBase):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -22,6 +23,14 @@ class Fold:
 
     inside: Samples
     outside: Samples
+
+    def transformed(self, forward: Callable[[np.ndarray], np.ndarray], /) -> Fold:
+        """Give the same with other targets, of NumPy."""
+        inside, outside = (
+            replace(part, Y=forward(to_host(part.Y).astype(np.float64)))
+            for part in (self.inside, self.outside)
+        )
+        return Fold(inside, outside)
 
     @cached_property
     def on_host(self) -> Fold:

@@ -350,3 +350,51 @@ def test_members_of_others_are_cloned():
     regressor(members=[("mine", mine)]).fit(X, Y)
     assert not hasattr(mine, "coef_")
     assert QUICK["members"] == ["linear", "laplace"]
+
+
+# ---------------------------------------------------------------------- what is said and drawn
+
+
+@pytest.mark.parametrize(("make", "y"), [(regressor, Y), (classifier, THREE)])
+@pytest.mark.parametrize("refit", [False, True])
+def test_a_small_model_imitates_the_blend(make, y, refit):
+    model = make(refit=refit).fit(X, y)
+    small = model.distilled("bkernn")
+    assert small.loss == small.score_of_blend - small.score
+    assert small.loss < 0.5
+    labels = model.predict(X) if make is regressor else model.predict_proba(X).argmax(axis=1)
+    assert small.model.score(X, labels) > 0.9
+    with pytest.raises(ValueError, match="expected method to be one of"):
+        model.distilled("forest")
+
+
+def test_models_of_one_method_have_no_members():
+    model = gpukfl.fit(X, Y, method="bkernn", ridge=0.01, n_particles=4, progress=False)
+    for ask in (model.leaderboard, model.distilled):
+        with pytest.raises(TypeError, match="expected a model of method 'auto'"):
+            ask()
+    blend = gpukfl.fit(X, Y, members=["linear"], n_folds=2, progress=False)
+    assert next(iter(blend.leaderboard()["member"])) in ("linear", "blend", "trees")
+    with pytest.raises(TypeError, match="with learned directions, got method 'auto'"):
+        blend.transform(X)
+
+
+@pytest.mark.parametrize(("make", "y"), [(regressor, Y), (classifier, THREE)])
+def test_it_is_drawn_and_reported(make, y, tmp_path):
+    pytest.importorskip("matplotlib")
+    model = make(members=["linear", "bkernn"]).fit(X, y)
+    model.plot().draw_without_rendering()
+    names = [panel.name for panel in model.describe().panels]
+    assert ("predicted" in names) == (make is regressor)
+    shown = [label.get_text() for label in model.plot("leaderboard").get_yticklabels()]
+    assert {label.split(" (")[0] for label in shown} == {"linear", "bkernn", "trees", "blend"}
+    model.report(tmp_path / "r.html")
+    assert "share of bkernn" in (tmp_path / "r.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "options", [{"ridge": 0.1}, {"scaling": "robust"}, {"penalty": "variable"}]
+)
+def test_what_members_choose_is_not_asked_for(options):
+    with pytest.raises(ValueError, match="with method 'auto'"):
+        gpukfl.fit(X, Y, **options)
