@@ -53,7 +53,6 @@ from gpukfl.portfolio._transforms import (
 if TYPE_CHECKING:
     import pandas as pd
 
-_CONTEST_SHARE = 0.9  # of max_time spent by then
 _QUICK_FOLDS = 5
 _WORK = 1_000  # kernel elements for each row, by which a place is chosen
 
@@ -236,7 +235,7 @@ class AutoBase(Constructed, HostStored):
 
     def _own(self, member: Blended, found: Array) -> Array:
         """Predictions in the targets' own units."""
-        if self.target_transform_ is None:
+        if self.target_transform_ is None or member.residuals is None:
             return found
         return beside(self.target_transform_.mean(to_host(found), to_host(member.residuals)), found)
 

@@ -50,7 +50,7 @@ def greedy_weights(
     """
     counts = np.zeros(len(predictions), dtype=np.int64)
     best, lowest = None, np.inf
-    total = 0.0
+    total: np.ndarray | float = 0.0
     for k in range(1, steps + 1):
         losses = np.asarray([loss((total + one) / k) for one in predictions])
         chosen = _smallest(losses, counts)

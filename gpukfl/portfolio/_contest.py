@@ -22,6 +22,7 @@ from gpukfl.portfolio._judges import Judge, LogLoss, SquaredError
 from gpukfl.portfolio._members import Member, mixed, outputs_of
 from gpukfl.portfolio._transforms import TargetTransform, residual_quantiles
 
+SHARE = 0.9  # of max_time spent by the end
 _PROBED = 2_000  # rows that say how long all take
 _SHARES = (0.05, 0.15, 0.3, 0.5)  # of a blend, with one of which a member should help
 _NO_TIME = 1e-3
@@ -140,7 +141,7 @@ class Contest:
             for k, member in enumerate(members):
                 if self.stopped:
                     break
-                left = self.run.left()
+                left = self.run.left(SHARE)
                 self._enter(member, None if left is None else left / (len(members) - k))
         except KeyboardInterrupt:
             self.stopped = True
@@ -201,7 +202,7 @@ class Contest:
 
     def _why_not_on(self, entry: Entry, spent: float) -> str:
         """Say why a member is left after some folds; empty where it goes on."""
-        done, left = len(entry.models), self.run.left()
+        done, left = len(entry.models), self.run.left(SHARE)
         if self._cannot_help(entry):
             return f"left after {done} of {len(self.folds)} folds: clearly behind"
         if left is None or entry.member.keeps_time or not self.finished:
@@ -217,7 +218,7 @@ class Contest:
         if not np.isfinite(found).all():
             msg = "expected finite predictions, got NaN or infinity"
             raise FloatingPointError(msg)
-        return mixed(found, self.floor) if self.n_classes else found
+        return to_host(mixed(found, self.floor)) if self.n_classes else found
 
     def _judge(self, entry: Entry, predicted: np.ndarray) -> None:
         entry.predicted.append(predicted)
@@ -245,8 +246,8 @@ class Contest:
         member, fold = entry.member, self.folds[0]
         if limit is None or member.keeps_time or not self.finished:
             return False
-        inside, left = fold.inside, self.run.left()
-        if self.run.is_over():
+        inside, left = fold.inside, self.run.left(SHARE)
+        if self.run.is_over(SHARE):
             return True
         if len(inside) <= 2 * _PROBED:
             return False

@@ -35,13 +35,11 @@ def describe(e: Any, names: Names, /) -> Description:
             panels.append(Directions(names.features, directions, e.feature_importances_))
             break
     scored = sorted((t for t in e.tuning_ if t["score"] is not None), key=lambda t: -t["score"])
-    panels.append(
-        Leaderboard(
-            tuple(trial["member"] for trial in scored),
-            *(np.array([t[key] for t in scored]) for key in ("score", "standard_error", "weight")),
-            score=_SCORES[is_classifier(e)],
-        )
+    scores, errors, weights = (
+        np.array([t[key] for t in scored]) for key in ("score", "standard_error", "weight")
     )
+    members = tuple(trial["member"] for trial in scored)
+    panels.append(Leaderboard(members, scores, errors, weights, _SCORES[is_classifier(e)]))
     if not is_classifier(e):
         kept = e.out_of_fold_
         panels.append(Predicted(kept.truth, kept.predicted, names.outputs))

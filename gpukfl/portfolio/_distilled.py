@@ -60,7 +60,7 @@ def distil(blend: Any, name: str, /) -> Distilled:
     judge = _judge(to_host(kept.truth)[outside], to_host(kept.weights)[outside], classes)
     found = to_host(outputs_of(student, rows, blend._n_classes))
     if classes:
-        found = mixed(found, blend.floor_)
+        found = to_host(mixed(found, blend.floor_))
     taught = to_host(blend._outputs(rows, fold))
     scores = [judge.score(judge.losses(one)) for one in (found, taught)]
     return Distilled(_taught(blend, member, kept.rows, None), *scores)

@@ -40,7 +40,8 @@ def rows_of(contest: Contest, /) -> tuple[list[dict[str, Any]], float]:
 
 def _judged(contest: Contest, predicted: np.ndarray | None) -> dict[str, Any]:
     """Scores of predictions of all rows that are held out."""
-    judge, found = contest.judge, {"log_loss": None, "brier": None}
+    judge = contest.judge
+    found: dict[str, Any] = {"log_loss": None, "brier": None}
     if predicted is None:
         return {"score": None, "standard_error": math.inf, **found}
     losses = judge.losses(predicted)

@@ -152,7 +152,7 @@ def transform_of(
     part = hosted(samples.taken(rows))
     best, lowest = None, (1.0 - _GAIN) * _error(None, part)
     for kind in KINDS.values():
-        error = _error(kind.of(part.Y), part)
+        error = _error(kind.of(Y[rows]), part)
         if error < lowest:
             best, lowest = kind.of(Y), error
     return best
@@ -160,17 +160,18 @@ def transform_of(
 
 def _error(transform: TargetTransform | None, samples: Samples) -> float:
     """Error of a plain kernel ridge regression on rows held out, in the targets' own units."""
-    scale = np.std(samples.Y, axis=0) + np.finfo(np.float64).tiny
+    scale = np.std(to_host(samples.Y), axis=0) + np.finfo(np.float64).tiny
     found, truth, weights = [], [], []
     for fold in split(samples, np.random.RandomState(0), _TRIED_ON):
-        Y = fold.inside.Y if transform is None else transform.forward(fold.inside.Y)
+        Y = to_host(fold.inside.Y)
+        Y = Y if transform is None else transform.forward(Y)
         model = KernelRidgeRegressor("laplace", backend="numpy", random_state=0)
         model.fit(fold.inside.X, Y, sample_weight=fold.inside.weights)
-        found.append(model.predict(fold.outside.X).reshape(len(fold.outside), -1))
-        truth.append(fold.outside.Y)
+        found.append(to_host(model.predict(fold.outside.X)).reshape(len(fold.outside), -1))
+        truth.append(to_host(fold.outside.Y))
         w = fold.outside.weights
         weights.append(np.ones(len(fold.outside)) if w is None else w)
-    F, Y, w = (np.concatenate(parts) for parts in (found, truth, weights))
+    F, Y, w = np.concatenate(found), np.concatenate(truth), np.concatenate(weights)
     if transform is not None:
         F = transform.mean(F, residual_quantiles(transform.forward(Y) - F))
     return float(w @ np.sum(((Y - F) / scale) ** 2, axis=1))

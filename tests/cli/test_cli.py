@@ -78,7 +78,18 @@ def test_the_test_score_is_of_rows_that_were_not_fitted(capsys, tmp_path):
     frame = FRAME.assign(price=np.random.default_rng(0).permutation(FRAME["price"]))
     frame.to_csv(tmp_path / "noise.csv", index=False)
     model = tmp_path / "m.gpukfl"
-    options = ["--ridge", 1e-8, "--particles", 30, "--test-fraction", 0.5, "--out", model]
+    options = [
+        "--method",
+        "bkernn",
+        "--ridge",
+        1e-8,
+        "--particles",
+        30,
+        "--test-fraction",
+        0.5,
+        "--out",
+        model,
+    ]
     _, out, _ = run(capsys, "fit", tmp_path / "noise.csv", *options)
     assert gpukfl.load(model).score(frame[["a", "b", "c"]], frame["price"]) < 0.9
     assert float(out.split("test        R² ")[1].split()[0]) < 0.3

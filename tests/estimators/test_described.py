@@ -118,7 +118,7 @@ def test_kernel_ridge_says_what_it_has(task, tmp_path):
         ValueError, match=r"importances to draw, got .*which has none; it has ridges"
     ):
         plot_importances(estimator)
-    with pytest.raises(TypeError, match=r"an estimator of a method \(BKerNN.*: pickle keeps"):
+    with pytest.raises(TypeError, match=r"an estimator of a method \(Auto.*: pickle keeps"):
         estimator.save(tmp_path / "model")
 
 
