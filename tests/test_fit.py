@@ -357,7 +357,7 @@ def test_progress_on_a_terminal(monkeypatch):
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        ({"method": "forest"}, "one of bkernn, hkrr, .*, regfeal, got 'forest'"),
+        ({"method": "forest"}, "one of auto, bkernn, .*, regfeal, got 'forest'"),
         ({"task": "ranking"}, "expected task to be one of auto, .*, got 'ranking'"),
         ({"ridge": "best"}, "expected ridge to be a positive number, 'auto' or 'tune', got 'best'"),
         ({"ridge": -1.0}, "expected ridge to be a number greater than 0.*got -1.0"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -9,11 +10,13 @@ from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import squareform
 
 from gpukfl._array import Array, array_namespace, device_of, to_host
+from gpukfl._warnings import warn
 from gpukfl.estimators._samples import Samples
 from gpukfl.portfolio._judges import Judge
 
 _ALIKE = 0.9  # correlation from which columns are shuffled together
 _ROWS = 500  # of all folds, that are enough
+_MOMENT = 1.0  # seconds that importances may take when the time is over
 _PASSES = 100  # predictions of a fold's rows
 
 
@@ -54,7 +57,7 @@ def permutation_importances(
     rng : RandomState
         Shuffles.
     is_over : callable
-        Whether there is no time for more.
+        Whether there is no time for more than a moment.
 
     Returns
     -------
@@ -70,11 +73,14 @@ def permutation_importances(
     begins = np.concatenate([[0], np.cumsum([len(part) for part in held_out])])
     gains = np.zeros(len(groups))
     for k in range(n_folds):
+        begun = time.perf_counter()
         X, judged = some[k].X, slice(begins[k], begins[k] + len(some[k]))
         least = judge.losses(predict(k, X), judged).sum()
+        if is_over() and (k > 0 or len(groups) * (time.perf_counter() - begun) > _MOMENT):
+            if k == 0:
+                warn("no time is left for importances of features: they are 0")
+            break
         for g, columns in enumerate(groups):
-            if is_over():
-                break
             shuffled = _with_shuffled(X, columns, rng.permutation(len(some[k])))
             gains[g] += judge.losses(predict(k, shuffled), judged).sum() - least
     importances = np.zeros(d)

@@ -33,12 +33,19 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import gpukfl
 from gpukfl.portfolio import _contest
 
+EXPECTED = {
+    "check_sample_weight_equivalence_on_dense_data": (
+        "folds are drawn among the rows, in their order; below for one order"
+    )
+}
+
 
 @parametrize_with_checks(
     [
         gpukfl.AutoRegressor(members=["linear", "laplace"], n_folds=3),
         gpukfl.AutoClassifier(members=["linear", "laplace"], n_folds=3),
-    ]
+    ],
+    expected_failed_checks=lambda _: EXPECTED,
 )
 @pytest.mark.filterwarnings("ignore")
 def test_scikit_learn_agrees(estimator, check):
@@ -292,6 +299,16 @@ def test_correlated_features_share():
     assert [0, 3] in model.feature_groups_
     assert model.feature_importances_[0] == model.feature_importances_[3]
     assert "{x0, x3}" in str(model.describe().facts)
+
+
+def test_importances_that_there_is_no_time_for_are_said_to_be_missing(monkeypatch):
+    from gpukfl.portfolio import _importances
+
+    monkeypatch.setattr(_importances, "_MOMENT", 0.0)
+    monkeypatch.setattr(_contest.Run, "is_over", lambda *_: True)
+    with pytest.warns(UserWarning, match="no time is left for importances"):
+        model = regressor(members=["linear"]).fit(X, Y)
+    np.testing.assert_array_equal(model.feature_importances_, 0.0)
 
 
 # ---------------------------------------------------------------------- time
