@@ -83,7 +83,7 @@ class Candidate:
     name: str
     make: Callable[[Task], Any]
     effort: str = "normal"
-    power: float = 2.0
+    power: float = 1.0
     at_most: int = 10**9
 
 
@@ -119,8 +119,8 @@ def _trees(task: Task) -> Any:
 
 # Whatever is added here is tried, shown, blended and saved; `make` gives any estimator
 CANDIDATES = (
-    Candidate("linear", _linear, "quick", power=1.0),
-    Candidate(TREES, _trees, "quick", power=1.0),
+    Candidate("linear", _linear, "quick"),
+    Candidate(TREES, _trees, "quick"),
     Candidate("laplace", _kernel_ridge("laplace"), "quick"),
     Candidate("matern52", _kernel_ridge("matern52"), "quick"),
     Candidate("bkernn", _ours(BKerNNRegressor, BKerNNClassifier)),

@@ -26,6 +26,7 @@ SHARE = 0.9  # of max_time spent by the end
 _PROBED = 2_000  # rows that say how long all take
 _SHARES = (0.05, 0.15, 0.3, 0.5)  # of a blend, with one of which a member should help
 _NO_TIME = 1e-3
+_PATIENCE = 4.0  # times the limit that may be expected of members that keep to it
 _SEARCHING = 2  # times as long as another fit is the first one, which searches
 
 
@@ -49,6 +50,8 @@ class Entry:
         That it took.
     note : str
         Why it has not done all; empty where it has.
+    remark : str
+        What else is to be said.
     warnings : list of str
         What its fits warned of.
     transform : TargetTransform or None
@@ -64,6 +67,7 @@ class Entry:
     precedent: Precedent[Any] | None = None
     seconds: float = 0.0
     note: str = ""
+    remark: str = ""
     warnings: list[str] = field(default_factory=list)
     transform: TargetTransform | None = None
     residuals: np.ndarray | None = None
@@ -156,8 +160,8 @@ class Contest:
         entry, begun = Entry(member, transform=self.transform), time.perf_counter()
         try:
             with collected() as entry.warnings:
-                if self._is_too_slow(entry, limit):
-                    self.cut_short, entry.note = True, "not begun: too slow for the time left"
+                if limit is not None and self.finished and self.run.is_over(SHARE):
+                    self.cut_short, entry.note = True, "not begun: no time is left"
                 else:
                     self._compete(entry, begun, limit)
         except Exception as error:  # whatever a member does, the others go on
@@ -182,12 +186,18 @@ class Contest:
     def _compete(self, entry: Entry, begun: float, limit: float | None) -> None:
         """Fit the folds until all are done, or it is clear that the rest is not worth it."""
         member, count = entry.member, len(self.folds)
+        rows = self._affordable(member, limit)
+        if rows is not None:
+            self.cut_short, entry.remark = True, f"fitted to {rows} rows for want of time"
         for k, fold in enumerate(self.folds):
             spent = time.perf_counter() - begun
             left = None if limit is None else _share_of(limit - spent, k, count)
             data = fold if member.takes_any_library else fold.on_host
             with reported_to(self._report(member, k)):
-                model, entry.precedent = member.fitted(data.inside, entry.precedent, left)
+                inside = data.inside
+                if rows is not None and rows < len(inside):
+                    inside = inside.taken(self._some(len(inside), rows))
+                model, entry.precedent = member.fitted(inside, entry.precedent, left)
             entry.models.append(model)
             self._judge(entry, self.outputs(model, data.outside))
             interrupted = getattr(model, "status_", "") == Status.INTERRUPTED.name
@@ -241,22 +251,22 @@ class Contest:
         mixes = ((1.0 - share) * blend + share * own for share in _SHARES)
         return all(self.judge.losses(mix, seen).sum() >= least for mix in mixes)
 
-    def _is_too_slow(self, entry: Entry, limit: float | None) -> bool:
-        """Whether a member that cannot be told to end will not, by how long some rows take."""
-        member, fold = entry.member, self.folds[0]
-        if limit is None or member.keeps_time or not self.finished:
-            return False
-        inside, left = fold.inside, self.run.left(SHARE)
-        if self.run.is_over(SHARE):
-            return True
-        if len(inside) <= 2 * _PROBED:
-            return False
+    def _affordable(self, member: Member, limit: float | None) -> int | None:
+        """Rows of a fold that there is time for, by how long some take; None is all of them."""
+        inside = self.folds[0].inside
+        if limit is None or len(inside) <= 2 * _PROBED:
+            return None
         begun = time.perf_counter()
-        rows = np.sort(self.run.again().choice(len(inside), _PROBED, replace=False))
-        member.fitted(inside.taken(rows), None, None)
+        member.fitted(inside.taken(self._some(len(inside), _PROBED)), None, limit)
         took = time.perf_counter() - begun
-        expected = took * (len(inside) / _PROBED) ** member.power * len(self.folds)
-        return left is not None and expected > left
+        left = (limit - took) * (_PATIENCE if member.keeps_time else 1.0)
+        times = max(left, 0.0) / (took * len(self.folds))
+        count = max(_PROBED, int(_PROBED * times ** (1.0 / member.power)))
+        return None if count >= len(inside) else count
+
+    def _some(self, n: int, count: int) -> np.ndarray:
+        """Draw some rows, the same in every call."""
+        return np.sort(self.run.again().choice(n, count, replace=False))
 
     def _report(self, member: Member, k: int) -> Report:
         """Tell of a member's steps, with the fold and the best so far."""

@@ -27,7 +27,8 @@ _PARAMETERS = """
     refit : bool, default=False
         Fit one model a member to all samples, in place of the mean of the folds' models.
     max_time : float or None, default=None
-        Seconds for everything. Members that would take longer than is left are not begun.
+        Seconds for everything. Each member has its share of what is left; of many rows it is fitted
+        to as many as that is enough for.
     random_state : int, RandomState or None, default=None
         Draws folds, and what members draw.
     backend : {"auto", "numpy", "cupy", "torch"} or Backend, default="auto"

@@ -28,7 +28,7 @@ def rows_of(contest: Contest, /) -> tuple[list[dict[str, Any]], float]:
                 "member": entry.member.name,
                 "weight": weights.get(entry.member.name, 0.0),
                 **_judged(contest, known),
-                "note": entry.note,
+                "note": entry.note or entry.remark,
                 "seconds": entry.seconds,
                 "chosen": False,
             }

@@ -329,6 +329,23 @@ def test_what_is_too_slow_is_not_begun():
     assert time.perf_counter() - begun < 30
 
 
+def test_of_many_rows_some_are_fitted_where_time_is_short(monkeypatch):
+    class Slow(Ridge):
+        def fit(self, X, y, sample_weight=None):
+            self.n_rows_ = len(X)
+            time.sleep(2e-3 * len(X))
+            return super().fit(X, y)
+
+    monkeypatch.setattr(_contest, "_PROBED", 10)
+    with pytest.warns(ConvergenceWarning):
+        model = regressor(members=[("slow", Slow())], n_folds=3, max_time=1.0).fit(X, Y)
+    board = model.leaderboard().set_index("member")
+    fitted = {one.n_rows_ for one in model.members_[0].models}
+    assert max(fitted) < 60
+    assert board.loc["slow", "note"] == f"fitted to {max(fitted)} rows for want of time"
+    assert model.status_ == "TIME_LIMIT"
+
+
 def test_an_interruption_keeps_the_members_that_are_done(monkeypatch):
     interrupt(monkeypatch, _contest.Contest, "_compete", 1)
     with pytest.warns(ConvergenceWarning, match="blended of linear"):
