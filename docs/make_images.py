@@ -17,7 +17,7 @@ HERE = Path(__file__).parent
 def main() -> None:
     """Write ``images/learned.png``."""
     data = load_diabetes(as_frame=True)
-    model = gpukfl.fit(data.data, data.target, backend="numpy", random_state=0)
+    model = gpukfl.fit(data.data, data.target, method="bkernn", backend="numpy", random_state=0)
     print(model.summary())
     path = HERE / "images" / "learned.png"
     path.parent.mkdir(exist_ok=True)

@@ -32,8 +32,11 @@ if TYPE_CHECKING:
         RKHSWeightingRegressor,
     )
     from gpukfl.inspection import feature_score
+    from gpukfl.portfolio import AutoClassifier, AutoRegressor
 
 _HOMES = {
+    "AutoClassifier": "gpukfl.portfolio",
+    "AutoRegressor": "gpukfl.portfolio",
     "Backend": "gpukfl._places",
     "Model": "gpukfl._model",
     "fit": "gpukfl._fit",
@@ -55,6 +58,8 @@ _HOMES = {
 }
 
 __all__ = [
+    "AutoClassifier",
+    "AutoRegressor",
     "BKerNNClassifier",
     "BKerNNRegressor",
     "Backend",

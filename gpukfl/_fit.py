@@ -26,7 +26,7 @@ def fit(
     X: Any,
     y: Any,
     *,
-    method: str = "bkernn",
+    method: str = "auto",
     backend: str | Backend = "auto",
     task: str = "auto",
     scaling: str | None = "standard",
@@ -47,10 +47,12 @@ def fit(
         pandas, polars or pyarrow.
     y : array, series or frame of shape (n_samples,) or (n_samples, n_targets)
         Numbers, or labels: text, categories, booleans or integers.
-    method : {"bkernn", "hkrr", "selection", "rkhs_weighting", "regfeal"}, default="bkernn"
-        What to fit: a Brownian kernel neural network, hyper-kernel ridge regression, kernel
-        feature selection with kernel ridge regression on the selected variables, an RKHS
-        weighting of simple predictors, or regularised feature learning with Hermite polynomials.
+    method : {"auto", "bkernn", "hkrr", "selection", "rkhs_weighting", "regfeal"}, default="auto"
+        What to fit: a blend of all methods that suit the data, with a linear model and
+        gradient-boosted trees beside them (`AutoRegressor`, `AutoClassifier`), a Brownian kernel
+        neural network, hyper-kernel ridge regression, kernel feature selection with kernel ridge
+        regression on the selected variables, an RKHS weighting of simple predictors, or
+        regularised feature learning with Hermite polynomials.
     backend : {"auto", "numpy", "cupy", "torch"} or Backend, default="auto"
         Where to compute, as a `Backend` also in which precision. "auto" follows X, and moves large
         NumPy data to a usable GPU.
@@ -67,7 +69,7 @@ def fit(
         multiples of the paper's formula for "bkernn", together with the number of components for
         "hkrr", over three values for "selection", and over a grid on five folds for
         "rkhs_weighting". "auto" is the formula of "bkernn", and "tune" for the others; "regfeal"
-        tunes its decay and strength instead.
+        tunes its decay and strength instead. With "auto" every member tunes its own.
     penalty : str or Penalty, optional
         Of "bkernn": a penalty, by default "concave_feature", or "tune" for the one with the best
         hold-out score.
@@ -81,7 +83,8 @@ def fit(
     progress : bool, optional
         Show a progress bar on standard error; by default on a terminal only.
     **options
-        Further parameters of the estimator, for example ``n_particles`` or ``knots``.
+        Further parameters of the estimator, for example ``effort`` of "auto" or ``knots`` of
+        "bkernn".
 
     Returns
     -------
@@ -107,24 +110,25 @@ def fit(
     >>> import gpukfl
     >>> from sklearn.datasets import load_diabetes
     >>> X, y = load_diabetes(return_X_y=True)
-    >>> model = gpukfl.fit(X, y, ridge="auto")
+    >>> model = gpukfl.fit(X, y, effort="quick")
     >>> bool(model.score(X, y) > 0.5)
     True
     """
     begun = time.perf_counter()
-    _check(method, task, ridge, penalty, max_time)
+    _check(method, task, ridge, scaling, penalty, max_time)
     X = numeric_frame(X)
     _check_lengths(X, y, sample_weight)
     target = read_target(y, task)
     y, y_name = target.y, target_name(y) or "y"
-    given = {"scaling": scaling, "random_state": random_state, "backend": backend, **options}
-    estimator = METHODS[method].of(target.task)(**given)
-    show = sys.stderr.isatty() if progress is None else progress
+    given = {"random_state": random_state, "backend": backend, "max_time": max_time, **options}
     row = METHODS[method]
+    if row.single:
+        tuned = ridge == "tune" and not row.penalised  # the others choose theirs by "auto"
+        given |= {"ridge": "auto" if tuned else ridge, "scaling": scaling}
     if penalty is not None:
-        estimator.set_params(penalty=penalty)
-    tuned = ridge == "tune" and not row.penalised  # the others choose theirs by "auto"
-    estimator.set_params(ridge="auto" if tuned else ridge, max_time=max_time)
+        given |= {"penalty": penalty}
+    estimator = row.of(target.task)(**given)
+    show = sys.stderr.isatty() if progress is None else progress
     where = Backend.of(backend).name
     with _progress(show) as report, few_threads(X, _length_of(X), where), reported_to(report):
         estimator.fit(X, y, sample_weight=sample_weight)
@@ -144,7 +148,7 @@ def fit(
     )
 
 
-def _check(method: str, task: str, ridge: Any, penalty: Any, max_time: Any) -> None:
+def _check(method: str, task: str, ridge: Any, scaling: Any, penalty: Any, max_time: Any) -> None:
     if method not in METHODS:
         msg = f"expected method to be one of {', '.join(METHODS)}, got {method!r}"
         raise ValueError(msg)
@@ -156,6 +160,12 @@ def _check(method: str, task: str, ridge: Any, penalty: Any, max_time: Any) -> N
         raise ValueError(msg)
     if penalty is not None and not METHODS[method].penalised:
         msg = f"expected no penalty with method {method!r}, got {penalty!r}"
+        raise ValueError(msg)
+    if not METHODS[method].single and (ridge, scaling) != ("tune", "standard"):
+        msg = (
+            f"expected neither ridge nor scaling with method {method!r}, whose members choose, got "
+            f"ridge={ridge!r} and scaling={scaling!r}"
+        )
         raise ValueError(msg)
     if not isinstance(penalty, Penalty) and penalty not in (None, *PENALTIES, "tune"):
         msg = f"expected penalty to be one of {', '.join(PENALTIES)} or tune, got {penalty!r}"

@@ -209,8 +209,43 @@ class Model(Shown):
         return self.estimator.predict_proba(numeric_frame(X))
 
     def transform(self, X: Any) -> Array:
-        """Project `X` on the learned directions."""
+        """Project `X` on the learned directions.
+
+        Raises
+        ------
+        TypeError
+            If the method has no directions of its own.
+        """
+        if not hasattr(self.estimator, "transform"):
+            msg = f"expected a model with learned directions, got method {self.method!r}"
+            raise TypeError(msg)
         return self.estimator.transform(numeric_frame(X))
+
+    def leaderboard(self) -> Any:
+        """Give what every member of a blend came to, as a frame: see `AutoRegressor`.
+
+        Raises
+        ------
+        TypeError
+            If the model is no blend.
+        """
+        return self._of_blend("leaderboard")()
+
+    def distilled(self, method: str = "bkernn") -> Any:
+        """Fit one small model to the predictions of a blend: see `AutoRegressor`.
+
+        Raises
+        ------
+        TypeError
+            If the model is no blend.
+        """
+        return self._of_blend("distilled")(method)
+
+    def _of_blend(self, name: str) -> Any:
+        if not hasattr(self.estimator, name):
+            msg = f"expected a model of method 'auto', got one of method {self.method!r}"
+            raise TypeError(msg)
+        return getattr(self.estimator, name)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """R² of a regression, share of correct labels of a classification."""

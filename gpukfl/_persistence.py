@@ -10,27 +10,33 @@ from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
 from gpukfl._archive import DEEPEST, LARGEST_HEADER, Archive, RefusedError, Stored, write_archive
 from gpukfl._array import Array, is_array, to_host
+from gpukfl._foreign import Foreign, bytes_of, made_of
 from gpukfl._places import Backend
 from gpukfl._registry import METHODS, TASKS
 from gpukfl._replacing import replacing
 from gpukfl._results import History
 from gpukfl._version import __version__
+from gpukfl.estimators import KernelRidgeClassifier, KernelRidgeRegressor
 from gpukfl.estimators._attributes import check_attributes, check_values, trials
+from gpukfl.estimators._base import HostStored
 from gpukfl.estimators._calibration import Calibration
 from gpukfl.estimators._declared import Declared, FeatureNames, MisfitError, Number, Text, Whole
 from gpukfl.estimators.scaling import SCALINGS, ColumnScaling
 from gpukfl.instantiations import INSTANTIATIONS, RandomKitchenSinks
 from gpukfl.kernels import KERNELS, Product, Scaled, Sum
 from gpukfl.methods import ShapeFunctions
+from gpukfl.portfolio._attributes import Blended, OutOfFold
 
 FORMAT, VERSION = "gpukfl-model", 3
 _KERNELS = (*KERNELS.values(), Sum, Product, Scaled)
 _INSTANTIATIONS = (*INSTANTIATIONS.values(), RandomKitchenSinks)
 _LEARNED: tuple[Any, ...] = (ShapeFunctions, History, Backend, Calibration, *SCALINGS.values())
+_WITH_ARRAYS = (ShapeFunctions, ColumnScaling, Blended, OutOfFold)  # records
 _PLAIN = (str, int, float, bool, type(None))
 _KEYS = ("format", "version", "gpukfl", "model", "parameters", "fitted")
 _MODEL: dict[str, Declared] = {  # beside the estimator, its tuning, and what names it
@@ -42,10 +48,15 @@ _MODEL: dict[str, Declared] = {  # beside the estimator, its tuning, and what na
 }
 
 
+def _kinds() -> dict[str, Any]:
+    """Give the classes of estimators that a file may hold, by name: the methods, and members."""
+    kinds = [row.of(task) for row in METHODS.values() for task in TASKS]
+    return {c.__name__: c for c in [*kinds, KernelRidgeRegressor, KernelRidgeClassifier]}
+
+
 def _records() -> dict[str, Any]:
     """Give the classes of values that a file may hold, by name: those of the methods too."""
-    kinds = [row.of(task) for row in METHODS.values() for task in TASKS]
-    own = [value for kind in kinds for value in kind._values]  # type: ignore[attr-defined]
+    own = [value for kind in _kinds().values() for value in kind._values]
     return {c.__name__: c for c in [*_LEARNED, *_KERNELS, *_INSTANTIATIONS, *own]}
 
 
@@ -82,14 +93,26 @@ def _header_of(
     estimator: Any, about: dict[str, Any], arrays: dict[str, np.ndarray]
 ) -> dict[str, Any]:
     """Describe a model in JSON, with its arrays set aside."""
-    state = estimator.__getstate__()
-    parameters = estimator.get_params(deep=False)
-    if not isinstance(parameters["random_state"], _PLAIN):
-        parameters["random_state"] = None
-    fitted = {k: v for k, v in state.items() if k not in parameters and k != "_sklearn_version"}
-    parts = {"model": about, "parameters": parameters, "fitted": fitted}
+    parts = {"model": about, **_parts_of(estimator)}
     encoded = {part: _encode(values, part, arrays)["dict"] for part, values in parts.items()}
     return {"format": FORMAT, "version": VERSION, "gpukfl": __version__, **encoded}
+
+
+def _parts_of(estimator: HostStored) -> dict[str, dict[str, Any]]:
+    """Parameters and fitted attributes; a random state and other estimators are left out."""
+    state, parameters = estimator.__getstate__(), estimator.get_params(deep=False)
+    if not isinstance(parameters["random_state"], _PLAIN):
+        parameters["random_state"] = None
+    if not _is_plain(parameters.get("members")):
+        parameters["members"] = None
+    fitted = {k: v for k, v in state.items() if k not in parameters and k != "_sklearn_version"}
+    return {"parameters": parameters, "fitted": fitted}
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, (list, tuple)):
+        return all(map(_is_plain, value))
+    return isinstance(value, _PLAIN)
 
 
 def read(path: str | Path, /) -> tuple[Any, dict[str, Any]]:
@@ -102,9 +125,7 @@ def read(path: str | Path, /) -> tuple[Any, dict[str, Any]]:
             archive = Archive(file)
             _check_version(archive.header)
             estimator, about = _assembled(archive.header, archive.arrays)
-            for name, value in vars(estimator).items():
-                setattr(estimator, name, _filled(value, archive.read))
-            check_values(estimator)
+            _filled(estimator, archive.read)
         except (RefusedError, MisfitError) as error:
             msg = f"expected a gpukfl model file, got {path}, {error}"
             raise ValueError(msg) from error
@@ -138,16 +159,24 @@ def _assembled(header: dict[str, Any], arrays: Mapping[str, Any]) -> tuple[Any, 
         msg = f"which holds arrays that nothing is made of: {', '.join(list(unused)[:5])}"
         raise RefusedError(msg)
     kind = _class_of(about)
-    estimator = _unfitted(kind, parameters)
-    sizes = check_attributes(kind, fitted)
+    estimator, sizes = _estimator(kind, parameters, fitted)
     for name, what in _MODEL.items():
         what.check(name, about.get(name), sizes)
     trials(kind).check("tuning", about.get("tuning"), sizes)
     if any(trial["chosen"] and trial["score"] is None for trial in about["tuning"]):
         msg = "whose chosen setting has no score"
         raise RefusedError(msg)
-    vars(estimator).update(fitted)
     return estimator, about
+
+
+def _estimator(
+    kind: type, parameters: dict[str, Any], fitted: dict[str, Any]
+) -> tuple[Any, dict[str, Any]]:
+    """Make a fitted estimator, and give what the symbols of its shapes stand for."""
+    estimator = _unfitted(kind, parameters)
+    sizes = check_attributes(kind, fitted)
+    vars(estimator).update(fitted)
+    return estimator, sizes
 
 
 def _class_of(about: dict[str, Any]) -> type:
@@ -178,13 +207,19 @@ def _filled(value: Any, read: Callable[[Stored], np.ndarray]) -> Any:
     """Put arrays in the places that are kept for them."""
     if isinstance(value, Stored):
         return read(value)
+    if isinstance(value, Foreign):
+        return made_of(_filled(value.array, read))
     if isinstance(value, dict):
         return {key: _filled(item, read) for key, item in value.items()}
-    if isinstance(value, (ShapeFunctions, ColumnScaling)):
-        fields = [field.name for field in dataclasses.fields(value)]
-        return dataclasses.replace(
-            value, **{name: _filled(getattr(value, name), read) for name in fields}
-        )
+    if isinstance(value, list):
+        return [_filled(item, read) for item in value]
+    if isinstance(value, HostStored):
+        for name, item in vars(value).items():
+            setattr(value, name, _filled(item, read))
+        check_values(value)
+    if isinstance(value, _WITH_ARRAYS):
+        fields = {f.name: _filled(getattr(value, f.name), read) for f in dataclasses.fields(value)}
+        return dataclasses.replace(value, **fields)
     return value
 
 
@@ -201,21 +236,36 @@ def _encode(value: Any, key: str, arrays: dict[str, np.ndarray]) -> Any:
     if isinstance(value, _PLAIN):
         return value
     if is_array(value):
-        host = to_host(value)
-        if host.dtype == object:
-            return {"objects": [_encode(item, key, arrays) for item in host.tolist()]}
-        arrays[key] = host
-        return {"array": key}
+        return _encoded_array(to_host(value), key, arrays)
     if _records().get(type(value).__name__) is type(value):
         names = [f.name for f in dataclasses.fields(value)]
         inside = {n: _encode(getattr(value, n), f"{key}/{n}", arrays) for n in names}
         return {"record": type(value).__name__, "fields": inside}
+    if isinstance(value, BaseEstimator):
+        return _encoded_estimator(value, key, arrays)
     if isinstance(value, (list, tuple)):
         return [_encode(v, f"{key}/{k}", arrays) for k, v in enumerate(value)]
     if isinstance(value, dict):
         return {"dict": {k: _encode(v, f"{key}/{k}", arrays) for k, v in value.items()}}
     msg = f"expected arrays, numbers and text in a model, got {type(value).__name__} at {key}"
     raise TypeError(msg)
+
+
+def _encoded_array(host: np.ndarray, key: str, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
+    if host.dtype == object:
+        return {"objects": [_encode(item, key, arrays) for item in host.tolist()]}
+    arrays[key] = host
+    return {"array": key}
+
+
+def _encoded_estimator(value: Any, key: str, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
+    """Describe an estimator that another one holds: ours like a model, others as bytes."""
+    if not isinstance(value, HostStored):
+        arrays[key] = np.frombuffer(bytes_of(value), dtype=np.uint8)
+        return {"skops": key}
+    parts = _parts_of(value)
+    inside = {part: _encode(v, f"{key}/{part}", arrays)["dict"] for part, v in parts.items()}
+    return {"estimator": type(value).__name__, **inside}
 
 
 def _decoded_part(value: Any, key: str, arrays: dict[str, Any]) -> dict[str, Any]:
@@ -231,17 +281,37 @@ def _decode(value: Any, key: str, arrays: dict[str, Any]) -> Any:
         return value
     if isinstance(value, list):
         return [_decode(item, f"{key}/{k}", arrays) for k, item in enumerate(value)]
-    tags = set(value)
-    if tags == {"dict"}:
-        return _decoded_part(value["dict"], key, arrays)
-    if tags == {"array"} and value["array"] == key and key in arrays:
-        return arrays.pop(key)
-    if tags == {"objects"} and _is_plain_list(value["objects"]):
-        return np.array(value["objects"], dtype=object)
-    if tags == {"record", "fields"}:
-        return _record(value["record"], _decoded_part(value["fields"], key, arrays), key)
-    msg = f"which says of {key} neither a value nor an array that it holds"
-    raise RefusedError(msg)
+    make = _MAKERS.get(frozenset(value))
+    if make is None:
+        raise _neither(key)
+    return make(value, key, arrays)
+
+
+def _neither(key: str) -> RefusedError:
+    return RefusedError(f"which says of {key} neither a value nor an array that it holds")
+
+
+def _taken(name: Any, key: str, arrays: dict[str, Any]) -> Any:
+    """Take an array out of those that nothing was made of yet."""
+    if name != key or key not in arrays:
+        raise _neither(key)
+    return arrays.pop(key)
+
+
+def _objects(value: Any, key: str) -> np.ndarray:
+    if not _is_plain_list(value):
+        raise _neither(key)
+    return np.array(value, dtype=object)
+
+
+def _inner(value: dict[str, Any], key: str, arrays: dict[str, Any]) -> Any:
+    """Make an estimator that another one holds."""
+    kind = _kinds().get(value["estimator"]) if isinstance(value["estimator"], str) else None
+    if kind is None:
+        msg = f"whose {key} is no estimator that is known"
+        raise RefusedError(msg)
+    parts = (_decoded_part(value[p], f"{key}/{p}", arrays) for p in ("parameters", "fitted"))
+    return _estimator(kind, *parts)[0]
 
 
 def _is_plain_list(value: Any) -> bool:
@@ -277,3 +347,15 @@ def _is_of(value: Any, hint: Any) -> bool:
     if hint is int:
         return type(value) is int or (type(value) is float and value.is_integer())
     return type(value) in (int, float) if hint is float else isinstance(value, hint)
+
+
+_MAKERS: dict[frozenset[str], Callable[[Any, str, dict[str, Any]], Any]] = {
+    frozenset({"dict"}): lambda v, key, arrays: _decoded_part(v["dict"], key, arrays),
+    frozenset({"array"}): lambda v, key, arrays: _taken(v["array"], key, arrays),
+    frozenset({"skops"}): lambda v, key, arrays: Foreign(_taken(v["skops"], key, arrays)),
+    frozenset({"objects"}): lambda v, key, _: _objects(v["objects"], key),
+    frozenset({"estimator", "parameters", "fitted"}): _inner,
+    frozenset({"record", "fields"}): lambda v, key, arrays: _record(
+        v["record"], _decoded_part(v["fields"], key, arrays), key
+    ),
+}

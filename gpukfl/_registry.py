@@ -16,6 +16,7 @@ from gpukfl.estimators import (
     RKHSWeightingClassifier,
     RKHSWeightingRegressor,
 )
+from gpukfl.portfolio import AutoClassifier, AutoRegressor
 
 
 @dataclass(frozen=True)
@@ -30,12 +31,15 @@ class Registered:
         What its parameter n_... counts that the command line sets: the option's name.
     penalised : bool
         Whether it has penalties, and a formula for the ridge beside a choice of it.
+    single : bool
+        Whether it is one method, with a ridge and features that it scales.
     """
 
     regression: type
     classification: type
     size: str | None = None
     penalised: bool = False
+    single: bool = True
 
     def of(self, task: str, /) -> type:
         """Give the estimator of a task.
@@ -50,6 +54,7 @@ class Registered:
 
 TASKS = ("regression", "classification")
 METHODS = {
+    "auto": Registered(AutoRegressor, AutoClassifier, single=False),
     "bkernn": Registered(BKerNNRegressor, BKerNNClassifier, size="particles", penalised=True),
     "hkrr": Registered(HKRRRegressor, HKRRClassifier, size="components"),
     "selection": Registered(KernelFeatureSelector, KernelFeatureSelectorClassifier),

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import warnings
+from collections.abc import Iterator
+from contextvars import ContextVar
 from types import FrameType
 
 _OURS = __name__.split(".", maxsplit=1)[0]
@@ -18,6 +21,18 @@ _BETWEEN = {
     "sklearn",
     "threading",
 }
+_collected: ContextVar[list[str] | None] = ContextVar("gpukfl_collected", default=None)
+
+
+@contextlib.contextmanager
+def collected() -> Iterator[list[str]]:
+    """Keep our warnings in a list, in place of giving them; of this thread only."""
+    found: list[str] = []
+    before = _collected.set(found)
+    try:
+        yield found
+    finally:
+        _collected.reset(before)
 
 
 def warn(message: str, category: type[Warning] = UserWarning, /) -> None:
@@ -25,6 +40,10 @@ def warn(message: str, category: type[Warning] = UserWarning, /) -> None:
 
     In a worker process no such line is left: there the warning is at whatever called the package.
     """
+    kept = _collected.get()
+    if kept is not None:
+        kept.append(message)
+        return
     packages = [_package_of(frame) for frame in _frames_above(sys._getframe())]
     outside = [k for k, package in enumerate(packages) if package not in _BETWEEN]
     strangers = [k for k, package in enumerate(packages) if package != _OURS]

@@ -14,8 +14,9 @@ LABELS = np.where(X[:, 0] > 0, "yes", "no")
 FRAME = pd.DataFrame(X, columns=["width", "height", "age"])
 
 
-def fit(X, y, **options):
-    return gpukfl.fit(X, y, **bkernn(**{"n_particles": 8, "max_iter": 4, **options}))
+def fit(X, y, method="bkernn", **options):
+    few = bkernn(**{"n_particles": 8, "max_iter": 4, **options})
+    return gpukfl.fit(X, y, method=method, **few)
 
 
 class Clock:

@@ -36,6 +36,7 @@ LAYER = {
     "estimators": 10,
     "portfolio": 10.5,
     "_archive": 0,
+    "_foreign": 0.5,
     "_columns": 0,
     "_replacing": 0,
     "_saving": 0,

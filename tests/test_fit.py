@@ -357,7 +357,7 @@ def test_progress_on_a_terminal(monkeypatch):
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        ({"method": "forest"}, "one of bkernn, hkrr, .*, regfeal, got 'forest'"),
+        ({"method": "forest"}, "one of auto, bkernn, .*, regfeal, got 'forest'"),
         ({"task": "ranking"}, "expected task to be one of auto, .*, got 'ranking'"),
         ({"ridge": "best"}, "expected ridge to be a positive number, 'auto' or 'tune', got 'best'"),
         ({"ridge": -1.0}, "expected ridge to be a number greater than 0.*got -1.0"),
@@ -384,7 +384,7 @@ def test_a_time_that_is_no_number_is_named(value):
 
 def test_an_unknown_option_is_named():
     with pytest.raises(TypeError, match="n_partcles"):
-        gpukfl.fit(X, Y, n_partcles=8)
+        gpukfl.fit(X, Y, method="bkernn", n_partcles=8)
 
 
 def test_text_columns_are_named():

@@ -12,6 +12,7 @@ from gpukfl._registry import METHODS
 
 N, NEW = 150, 1000
 SMALL = {
+    "auto": {"effort": "quick"},
     "bkernn": {"n_particles": 20, "ridge": "auto"},
     "hkrr": hkrr(n_centers=50, max_iter=20),
     "selection": {},

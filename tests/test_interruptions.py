@@ -260,7 +260,7 @@ def test_an_interrupted_pruning_keeps_the_whole_model(monkeypatch, after):
 def test_tuning_that_is_interrupted_between_its_fits_gives_the_best_so_far(monkeypatch):
     interrupt(monkeypatch, HeldOut, "losses", 7)  # within the second ridge of five folds each
     with pytest.warns(ConvergenceWarning, match="interrupted"):
-        model = gpukfl.fit(X[:50], Y[:50], **bkernn(n_particles=4, max_iter=2))
+        model = gpukfl.fit(X[:50], Y[:50], method="bkernn", **bkernn(n_particles=4, max_iter=2))
     assert model.estimator.status_ == "INTERRUPTED"
     assert [trial["chosen"] for trial in model.tuning] == [True]
     assert "interrupted" in model.summary()
@@ -269,7 +269,7 @@ def test_tuning_that_is_interrupted_between_its_fits_gives_the_best_so_far(monke
 def test_tuning_that_is_interrupted_before_any_score_goes_on_from_what_was_learned(monkeypatch):
     interrupt(monkeypatch, HeldOut, "losses", 2)
     with pytest.warns(ConvergenceWarning, match="interrupted"):
-        model = gpukfl.fit(X[:50], Y[:50], **bkernn(n_particles=4, max_iter=2))
+        model = gpukfl.fit(X[:50], Y[:50], method="bkernn", **bkernn(n_particles=4, max_iter=2))
     assert (model.estimator.status_, model.tuning) == ("INTERRUPTED", [])
     assert model.score(X[:50], Y[:50]) > 0
 
@@ -277,7 +277,7 @@ def test_tuning_that_is_interrupted_before_any_score_goes_on_from_what_was_learn
 def test_tuning_that_is_interrupted_before_anything_is_learned_leaves_a_model(monkeypatch):
     interrupt(monkeypatch, Samples, "splits", 0)
     with pytest.warns(ConvergenceWarning, match="interrupted"):
-        model = gpukfl.fit(X[:50], Y[:50], **bkernn(n_particles=4, max_iter=2))
+        model = gpukfl.fit(X[:50], Y[:50], method="bkernn", **bkernn(n_particles=4, max_iter=2))
     assert (model.estimator.status_, model.tuning) == ("INTERRUPTED", [])
     assert model.score(X[:50], Y[:50]) > 0
 

@@ -42,7 +42,7 @@ def y(task):
 def model(y):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return gpukfl.fit(FRAME, y, **SMALL)
+        return gpukfl.fit(FRAME, y, method="bkernn", **SMALL)
 
 
 def test_it_is_known_as_what_it_is(model, task):
@@ -59,7 +59,7 @@ def test_it_is_known_as_what_it_is(model, task):
 
 
 def test_without_names_it_has_none(y):
-    assert not hasattr(gpukfl.fit(X, y, **SMALL), "feature_names_in_")
+    assert not hasattr(gpukfl.fit(X, y, method="bkernn", **SMALL), "feature_names_in_")
 
 
 def test_permutation_importance(model, y):
@@ -92,11 +92,13 @@ def test_cross_validation_fits_everything_anew(model, y, task):
 
 
 def test_cross_validation_tunes_in_every_fold():
-    model = gpukfl.fit(FRAME, Y, **{**SMALL, **bkernn(ridge="tune", max_iter=2)})
+    model = gpukfl.fit(FRAME, Y, method="bkernn", **{**SMALL, **bkernn(ridge="tune", max_iter=2)})
     again = clone(model).fit(FRAME[:80], Y[:80])
     assert len(again.tuning) > 1
     assert again.n_samples == 80
-    twin = gpukfl.fit(FRAME[:80], Y[:80], **{**SMALL, **bkernn(ridge="tune", max_iter=2)})
+    twin = gpukfl.fit(
+        FRAME[:80], Y[:80], method="bkernn", **{**SMALL, **bkernn(ridge="tune", max_iter=2)}
+    )
     np.testing.assert_array_equal(again.predict(FRAME), twin.predict(FRAME))
     assert [trial["score"] for trial in again.tuning] == [t["score"] for t in twin.tuning]
 
@@ -129,7 +131,7 @@ def test_parameters_are_those_of_the_estimator(model, y):
 
 
 def test_a_time_limit_holds_for_every_fit_again():
-    model = gpukfl.fit(FRAME, Y, max_time=40.0, **SMALL)
+    model = gpukfl.fit(FRAME, Y, method="bkernn", max_time=40.0, **SMALL)
     assert model.max_time == clone(model).max_time == 40.0
 
 

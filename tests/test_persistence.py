@@ -60,7 +60,7 @@ CASES = {
 
 def fit(data, y, **options):
     few = {"n_particles": 8, "max_iter": 3, "ridge": 0.01}
-    return gpukfl.fit(data, y, **bkernn(**{**few, **options}))
+    return gpukfl.fit(data, y, method="bkernn", **bkernn(**{**few, **options}))
 
 
 @pytest.mark.parametrize("kind", CASES)

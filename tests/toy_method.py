@@ -16,7 +16,7 @@ from gpukfl.estimators._data import Data
 from gpukfl.estimators._declared import FLOAT, Declared, Number, Numbers
 from gpukfl.estimators._features import LinearFeatures
 from gpukfl.estimators._held_out import HeldOut
-from gpukfl.estimators._learner import Learner
+from gpukfl.estimators._learner import SteppedLearner
 from gpukfl.estimators._samples import Splits
 from gpukfl.estimators._search import Search, untried
 from gpukfl.estimators._validation import validate_samples
@@ -93,7 +93,7 @@ class RidgeSettings:
         return W, history, Status.INTERRUPTED if choice.stopped else Status.CONVERGED
 
 
-class RidgeBase(LinearFeatures, Learner):
+class RidgeBase(LinearFeatures, SteppedLearner):
     _tried: ClassVar[dict[str, Declared]] = {"ridge": Number()}
     _attributes: ClassVar[dict[str, Declared]] = {
         "ridge_": Number(),

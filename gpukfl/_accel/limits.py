@@ -33,6 +33,11 @@ def one_openmp_thread() -> Iterator[None]:
         yield
 
 
+def one_openmp_thread_of_sklearn() -> contextlib.AbstractContextManager[object]:
+    """Limit OpenMP to one thread for what scikit-learn does in the thread that calls this."""
+    return _openmp().limit(limits=1)
+
+
 class _Limit:
     """The limit of a process: set by the first that asks, set back by the last to leave.
 

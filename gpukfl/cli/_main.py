@@ -72,8 +72,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     fit.add_argument(
         "--method",
-        default="bkernn",
-        help="bkernn (default), hkrr, selection, rkhs_weighting or regfeal",
+        default="auto",
+        help="auto (default), bkernn, hkrr, selection, rkhs_weighting or regfeal",
     )
     fit.add_argument("--backend", default="auto", help="auto, numpy, cupy or torch")
     fit.add_argument("--task", default="auto", help="auto, regression or classification")

@@ -16,7 +16,6 @@ from gpukfl._array import (
     array_namespace,
     as_columns,
     is_array,
-    is_host,
     to_host,
 )
 from gpukfl._rows import Rows
@@ -40,9 +39,9 @@ from gpukfl.estimators.scaling import ColumnScaling
 
 def on_host(value: Any, /) -> Any:
     """Copy every array inside lists, dicts and dataclasses to NumPy."""
-    if isinstance(value, np.generic):  # a number, though array libraries know it
-        return value
-    if is_array(value) and not is_host(value):
+    if isinstance(value, HostStored):
+        return value.to_host()
+    if is_array(value) and not isinstance(value, np.generic):  # a number, though libraries know it
         return to_host(value)
     if isinstance(value, dict):
         return {key: on_host(item) for key, item in value.items()}
@@ -176,25 +175,14 @@ class ArrayRegressor(RegressorMixin):
         return float(r2_score(truth, to_host(self.predict(X)), sample_weight=sample_weight))
 
 
-class HostPickled(DescribedEstimator, BaseEstimator):
+class HostStored(DescribedEstimator, BaseEstimator):
     """An estimator whose pickle holds NumPy arrays only, and loads without a GPU library."""
 
     _library: str
-    _unit_free: ClassVar[bool] = False  # whether a unit of all features changes nothing
     _attributes: ClassVar[dict[str, Declared]] = {
         "n_features_in_": Whole("n_features"),
         "_library": Text(("numpy",)),
-        "scaling_": Fields(ColumnScaling, optional=True),
     }
-    _rules: ClassVar[dict[str, Rule]] = {
-        "finite coefficients": _is_finite,
-        "a scaling of features": _scales,
-    }
-    scaling_: ColumnScaling | None
-
-    def _scaled_rows(self, X: Array, reference: Array, /) -> Rows:
-        """Rows to predict for, scaled as the fit scaled its own, on the place of `reference`."""
-        return Rows(X, reference, self.scaling_)
 
     def __getstate__(self) -> dict[str, Any]:
         state = {key: on_host(value) for key, value in super().__getstate__().items()}
@@ -207,3 +195,21 @@ class HostPickled(DescribedEstimator, BaseEstimator):
         copy = type(self).__new__(type(self))
         copy.__dict__.update(self.__getstate__())
         return copy
+
+
+class HostPickled(HostStored):
+    """One that scales its features itself."""
+
+    _unit_free: ClassVar[bool] = False  # whether a unit of all features changes nothing
+    _attributes: ClassVar[dict[str, Declared]] = {
+        "scaling_": Fields(ColumnScaling, optional=True),
+    }
+    _rules: ClassVar[dict[str, Rule]] = {
+        "finite coefficients": _is_finite,
+        "a scaling of features": _scales,
+    }
+    scaling_: ColumnScaling | None
+
+    def _scaled_rows(self, X: Array, reference: Array, /) -> Rows:
+        """Rows to predict for, scaled as the fit scaled its own, on the place of `reference`."""
+        return Rows(X, reference, self.scaling_)

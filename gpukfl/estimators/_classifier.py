@@ -36,24 +36,14 @@ def _has_columns(e: Any) -> bool:
     return n_classes == len(e.classes_) > 0 and e.intercept_.shape[0] == columns
 
 
-class OneHotClassifier(ClassifierMixin):
-    """A classifier whose scores are a regression on one-hot classes, which estimates probabilities.
-
-    Two classes are one column: the second's. Probabilities are calibrated on held-out rows.
-    """
+class LabelClassifier(ClassifierMixin):
+    """A classifier of any labels, whose targets are indicators of classes: of two the second's."""
 
     class_weight: Any
-    _neutral = 0.5  # score of the second of two classes where both are as likely
     _learn: Callable[[Any, Any, Any], Self]
-    _predict: Callable[[Any, str], Array]
+    predict: Callable[[Any], Array]
     _more: ClassVar[tuple[str, ...]] = ("class_weight",)
-    _attributes: ClassVar[dict[str, Declared]] = {
-        "classes_": Labels(),
-        "calibration_": Record(Calibration),
-    }
-    _rules: ClassVar[dict[str, Callable[[Any], bool]]] = {
-        "different classes, and a column for each": _has_columns
-    }
+    _attributes: ClassVar[dict[str, Declared]] = {"classes_": Labels()}
 
     @unchanged_on_error
     @on_its_device
@@ -96,6 +86,33 @@ class OneHotClassifier(ClassifierMixin):
             of_classes = compute_sample_weight(self.class_weight, labels)
             sample_weight = of_classes if weights is None else weights * of_classes
         return Samples.of(X, one_hot, sample_weight, labels=True)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Give the share of samples that are classified correctly."""
+        truth = to_host(y) if is_array(y) else y
+        predicted = to_host(self.predict(X))
+        return float(accuracy_score(truth, predicted, sample_weight=sample_weight))
+
+    def _labels_of(self, codes: Array) -> Array:
+        """Labels of the classes' numbers (n,): of their library where it can hold them."""
+        if library_of(codes) == "numpy" or self.classes_.dtype.kind not in "iuf":
+            return self.classes_[to_host(codes)]
+        xp = array_namespace(codes)
+        return xp.take(xp.asarray(self.classes_, device=like(codes)["device"]), codes, axis=0)
+
+
+class OneHotClassifier(LabelClassifier):
+    """A classifier whose scores are a regression on one-hot classes, which estimates probabilities.
+
+    Two classes are one column: the second's. Probabilities are calibrated on held-out rows.
+    """
+
+    _neutral = 0.5  # score of the second of two classes where both are as likely
+    _predict: Callable[[Any, str], Array]
+    _attributes: ClassVar[dict[str, Declared]] = {"calibration_": Record(Calibration)}
+    _rules: ClassVar[dict[str, Callable[[Any], bool]]] = {
+        "different classes, and a column for each": _has_columns
+    }
 
     def _calibrate(self, held_out: Callable[[], HeldOutScores | None]) -> None:
         """Choose what makes probabilities of scores by rows that were held out."""
@@ -200,13 +217,4 @@ class OneHotClassifier(ClassifierMixin):
             codes = xp.astype(scores > 0, xp.int64)
         else:
             codes = xp.argmax(scores, axis=1)
-        if library_of(scores) == "numpy" or self.classes_.dtype.kind not in "iuf":
-            return self.classes_[to_host(codes)]
-        classes = xp.asarray(self.classes_, device=like(scores)["device"])
-        return xp.take(classes, codes, axis=0)
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Give the share of samples that are classified correctly."""
-        truth = to_host(y) if is_array(y) else y
-        predicted = to_host(self.predict(X))
-        return float(accuracy_score(truth, predicted, sample_weight=sample_weight))
+        return self._labels_of(codes)

@@ -17,7 +17,7 @@ from gpukfl._places import Backend, Place, resolve_place
 from gpukfl._results import History, Status
 from gpukfl._warnings import warn
 from gpukfl.estimators._base import HostPickled
-from gpukfl.estimators._calibration import HeldOutScores
+from gpukfl.estimators._calibration import Calibration, HeldOutScores
 from gpukfl.estimators._constructor import Constructed
 from gpukfl.estimators._data import Data, mover
 from gpukfl.estimators._declared import (
@@ -67,6 +67,8 @@ class Choice(Generic[Setting, Learned]):
         Whether the user interrupted the search.
     cut_short : bool
         Whether the time ended it.
+    settled : bool
+        Whether the setting is what another fit's search came to, so that nothing is left to try.
     """
 
     setting: Setting
@@ -76,6 +78,23 @@ class Choice(Generic[Setting, Learned]):
     folds: Sequence[Fold[Setting, Learned]] = ()
     stopped: bool = False
     cut_short: bool = False
+    settled: bool = False
+
+
+@dataclass(frozen=True)
+class Precedent(Generic[Setting]):
+    """What a fit came to that others of about the same rows need not look for again.
+
+    Attributes
+    ----------
+    setting : Setting
+        That was chosen.
+    calibration : Calibration or None
+        What makes probabilities of scores; None of a regression.
+    """
+
+    setting: Setting
+    calibration: Calibration | None
 
 
 class Method(Protocol[Problem, Setting, Learned, Fitted_co]):
@@ -201,17 +220,6 @@ class Learner(Constructed, HostPickled):
     _attributes: ClassVar[dict[str, Declared]] = {
         "place_": Text(),
         "status_": Text(tuple(status.name for status in Status)),
-        "n_iter_": Whole("n_steps"),
-        "history_": Record(
-            History,
-            {
-                "objective": STEPS,
-                "step": STEPS,
-                "residual": STEPS,
-                "seconds": STEPS,
-                "validation_score": Items(SCORE),  # empty without early stopping
-            },
-        ),
         "tuning_seconds_": Number(),
         "tuning_cut_short_": Switch(),
         "_n_samples": Whole("n_samples"),
@@ -241,6 +249,16 @@ class Learner(Constructed, HostPickled):
 
     def _learn(self, X: Any, y: Any, sample_weight: Any) -> Self:
         """Fit; the door of regressors and classifiers alike."""
+        self.fitted_as(X, y, sample_weight, None)
+        return self
+
+    def fitted_as(
+        self, X: Any, y: Any, sample_weight: Any, like: Precedent[Any] | None, /
+    ) -> Precedent[Any]:
+        """Fit with the setting of another fit, or with one that is searched for; give it.
+
+        `fit` is this without a precedent; on an error it leaves the estimator as it was besides.
+        """
         method, run, backend = self._checked(), Run.of(self), Backend.of(self.backend)
         X = validate_samples(self, X, reset=True, min_samples=2)
         with few_threads(X, X.shape[0], backend.name):
@@ -251,7 +269,10 @@ class Learner(Constructed, HostPickled):
             if problem.constant:
                 warn(f"y is constant: the model predicts that constant and {self._finds_nothing}")
             begun = time.perf_counter()
-            choice = choose(method, problem, samples, place, run)
+            if like is None or problem.constant:
+                choice = choose(method, problem, samples, place, run)
+            else:
+                choice = Choice(like.setting, settled=True)
             self._keep_tuning(choice, time.perf_counter() - begun)
             fitted = method.learn(problem, choice, run)
             self._library = library_of(X)
@@ -259,10 +280,15 @@ class Learner(Constructed, HostPickled):
             self.scaling_ = problem.rows.scaling
             self._n_samples = int(problem.rows.shape[0])
             self._keep(problem, fitted, choice, mover(X, dtype))
-            self._calibrate(lambda: held_out_scores(method, problem, samples, place, run, choice))
+            if like is None or like.calibration is None:
+                self._calibrate(
+                    lambda: held_out_scores(method, problem, samples, place, run, choice)
+                )
+            else:
+                self.calibration_ = like.calibration
         if self.scaling is None:
             warn_of_units(X, unit_free=self._unit_free)
-        return self
+        return Precedent(choice.setting, getattr(self, "calibration_", None))
 
     def _keep_tuning(self, choice: Choice[Any, Any], seconds: float) -> None:
         """Set what was tried, in the words that all methods share."""
@@ -278,6 +304,27 @@ class Learner(Constructed, HostPickled):
         ]
         self.tuning_seconds_, self.tuning_cut_short_ = seconds, choice.cut_short
 
+    def _calibrate(self, held_out: Callable[[], HeldOutScores | None]) -> None:
+        """Set what probabilities need; a regression needs nothing."""
+
+
+class SteppedLearner(Learner):
+    """One whose fit goes in steps, with a history of them."""
+
+    _attributes: ClassVar[dict[str, Declared]] = {
+        "n_iter_": Whole("n_steps"),
+        "history_": Record(
+            History,
+            {
+                "objective": STEPS,
+                "step": STEPS,
+                "residual": STEPS,
+                "seconds": STEPS,
+                "validation_score": Items(SCORE),  # empty without early stopping
+            },
+        ),
+    }
+
     def _keep_steps(self, history: History, status: Status, quiet: tuple[Status, ...]) -> None:
         """Set how the last fit went, and warn where it did not end as it should."""
         self.history_, self.n_iter_ = history, len(history)
@@ -285,6 +332,3 @@ class Learner(Constructed, HostPickled):
         if status not in quiet:
             msg = f"{type(self).__name__} after {self.n_iter_} iterations: {status.value}"
             warn(msg, ConvergenceWarning)
-
-    def _calibrate(self, held_out: Callable[[], HeldOutScores | None]) -> None:
-        """Set what probabilities need; a regression needs nothing."""

@@ -32,7 +32,9 @@ class Splits:
     at_most : int
         Rows that settings are chosen on.
     folds_below : int
-        Rows below which there are five folds, for one held-out set is too small to choose by.
+        Rows below which there are folds, for one held-out set is too small to choose by.
+    n_folds : int
+        As many, or as many as rows.
     share : float
         Of the rows, otherwise held out once.
     fewest : int
@@ -46,6 +48,7 @@ class Splits:
     share: float = 0.2
     fewest: int = 20
     judges: int | None = None
+    n_folds: int = N_FOLDS
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,10 +126,11 @@ class Samples:
             rows = np.sort(rng.choice(len(self), how.at_most, replace=False))
         rows = without_copies(self.X, to_host(take(self.Y, rows)), rows)
         classes = None if self.classes is None else self.classes[rows]
-        even = classes is not None and np.unique(classes, return_counts=True)[1].min() >= N_FOLDS
+        k = min(how.n_folds, len(rows))
+        even = classes is not None and np.unique(classes, return_counts=True)[1].min() >= k
         if len(rows) < how.folds_below:
             folds = StratifiedKFold if even else KFold
-            splitter = folds(N_FOLDS, shuffle=True, random_state=rng)
+            splitter = folds(k, shuffle=True, random_state=rng)
         else:
             once = StratifiedShuffleSplit if even else ShuffleSplit
             splitter = once(1, test_size=how.share, random_state=rng)

@@ -4,6 +4,12 @@ They know no estimator: what is fitted gives a `Description`, which says in word
 arrays what there is.
 """
 
+from gpukfl.inspection._blends import (
+    Leaderboard,
+    Predicted,
+    plot_leaderboard,
+    plot_predicted,
+)
 from gpukfl.inspection._curves import Curves, StumpCurves
 from gpukfl.inspection._description import Description, Names, described
 from gpukfl.inspection._figures import plot_model, plot_panel
@@ -48,10 +54,12 @@ __all__ = [
     "Directions",
     "Eta",
     "Importances",
+    "Leaderboard",
     "Names",
     "Objective",
     "Panel",
     "Path",
+    "Predicted",
     "Predictions",
     "Reliability",
     "ResidualPlot",
@@ -72,10 +80,12 @@ __all__ = [
     "plot_directions",
     "plot_eta",
     "plot_importances",
+    "plot_leaderboard",
     "plot_model",
     "plot_objective",
     "plot_panel",
     "plot_path",
+    "plot_predicted",
     "plot_predictions",
     "plot_reliability",
     "plot_residuals",

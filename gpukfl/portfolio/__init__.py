@@ -1,7 +1,19 @@
-"""Several methods at once: what they predict together, and how sure that is."""
+"""Several methods at once: members, shared folds, their blend, and how sure it is."""
 
+from gpukfl.portfolio._blend import greedy_weights
+from gpukfl.portfolio._estimators import AutoClassifier, AutoRegressor
 from gpukfl.portfolio._intervals import Residuals, Uncertainty
+from gpukfl.portfolio._members import Member
 from gpukfl.portfolio._sets import ClassScores
 from gpukfl.portfolio._spread import Spread
 
-__all__ = ["ClassScores", "Residuals", "Spread", "Uncertainty"]
+__all__ = [
+    "AutoClassifier",
+    "AutoRegressor",
+    "ClassScores",
+    "Member",
+    "Residuals",
+    "Spread",
+    "Uncertainty",
+    "greedy_weights",
+]

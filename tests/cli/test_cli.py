@@ -21,7 +21,7 @@ pytestmark = [
 RNG = np.random.default_rng(9)
 FRAME = pd.DataFrame(RNG.uniform(-1, 1, (60, 3)), columns=["a", "b", "c"])
 FRAME["price"] = np.abs(FRAME["a"]) + 0.1 * FRAME["b"]
-QUICK = ["--ridge", "auto", "--particles", "8"]
+QUICK = ["--method", "bkernn", "--ridge", "auto", "--particles", "8"]
 
 
 @pytest.fixture(autouse=True)
@@ -78,7 +78,18 @@ def test_the_test_score_is_of_rows_that_were_not_fitted(capsys, tmp_path):
     frame = FRAME.assign(price=np.random.default_rng(0).permutation(FRAME["price"]))
     frame.to_csv(tmp_path / "noise.csv", index=False)
     model = tmp_path / "m.gpukfl"
-    options = ["--ridge", 1e-8, "--particles", 30, "--test-fraction", 0.5, "--out", model]
+    options = [
+        "--method",
+        "bkernn",
+        "--ridge",
+        1e-8,
+        "--particles",
+        30,
+        "--test-fraction",
+        0.5,
+        "--out",
+        model,
+    ]
     _, out, _ = run(capsys, "fit", tmp_path / "noise.csv", *options)
     assert gpukfl.load(model).score(frame[["a", "b", "c"]], frame["price"]) < 0.9
     assert float(out.split("test        R² ")[1].split()[0]) < 0.3
@@ -97,7 +108,7 @@ def test_fit_writes_the_model_and_the_report(capsys, csv, tmp_path):
 
 
 def test_fit_tunes_by_default(capsys, csv):
-    status, out, _ = run(capsys, "fit", csv, "--particles", 4)
+    status, out, _ = run(capsys, "fit", csv, "--method", "bkernn", "--particles", 4)
     assert status == 0
     assert "hold-out" in out
     assert "settings" in out
@@ -213,20 +224,20 @@ def test_a_random_state_repeats_the_run(capsys, csv):
         (["CSV", "--backend", "jax"], "expected backend to be one of .* got 'jax'"),
         (
             ["CSV", "--method", "forest"],
-            "one of bkernn, hkrr, selection, rkhs_weighting, regfeal, got 'forest'",
+            "one of auto, bkernn, hkrr, selection, rkhs_weighting, regfeal, got 'forest'",
         ),
         (["CSV", "--task", "ranking"], "expected task to be one of"),
-        (["CSV", "--penalty", "lasso"], "expected penalty to be one of"),
-        (["CSV", "--ridge", "-1"], "expected ridge to be"),
-        (["CSV", "--scaling", "log"], "expected scaling to be one of"),
-        (["CSV", "--particles", "0"], "expected n_particles to be"),
+        (["CSV", "--method", "bkernn", "--penalty", "lasso"], "expected penalty to be one of"),
+        (["CSV", "--method", "bkernn", "--ridge", "-1"], "expected ridge to be"),
+        (["CSV", "--method", "bkernn", "--scaling", "log"], "expected scaling to be one of"),
+        (["CSV", "--method", "bkernn", "--particles", "0"], "expected n_particles to be"),
         (["CSV", "--method", "hkrr", "--components", "0"], "expected n_components to be"),
         (["CSV", "--method", "hkrr", "--components", "4"], "as many components as the 3 features"),
         (["CSV", "--method", "hkrr", "--penalty", "basic"], "no penalty with method 'hkrr'"),
         (["CSV", "--method", "selection", "--penalty", "basic"], "penalty with method 'selection'"),
         (["CSV", "--method", "selection", "--components", "2"], "with --method hkrr only"),
         (["CSV", "--method", "hkrr", "--particles", "3"], "--particles with --method bkernn only"),
-        (["CSV", "--components", "3"], "--components with --method hkrr only, got --method bkernn"),
+        (["CSV", "--components", "3"], "--components with --method hkrr only, got --method auto"),
         (["CSV", "--max-time", "0"], "expected max_time to be"),
         (["CSV", "--test-fraction", "1"], "expected --test-fraction"),
         (["CSV", "--out", "no/such/folder/m", *QUICK], "no/such/folder/m"),
@@ -328,7 +339,7 @@ def test_labels_are_predicted(capsys, tmp_path):
 
 def test_a_model_of_arrays_predicts_from_a_file(capsys, tmp_path):
     samples, y = FRAME[["a", "b", "c"]].to_numpy(), FRAME[["price", "a"]].to_numpy()
-    fitted = gpukfl.fit(samples, y, ridge="auto", n_particles=8)
+    fitted = gpukfl.fit(samples, y, method="bkernn", ridge="auto", n_particles=8)
     fitted.save(tmp_path / "m")
     np.savez(tmp_path / "new.npz", X=samples)
     status, out, _ = run(capsys, "predict", tmp_path / "m", tmp_path / "new.npz")

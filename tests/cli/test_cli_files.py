@@ -19,7 +19,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 RNG = np.random.default_rng(5)
 FRAME = pd.DataFrame(RNG.uniform(-1, 1, (60, 3)), columns=["a", "b", "c"])
 FRAME["price"] = np.abs(FRAME["a"]) + 0.1 * FRAME["b"]
-QUICK = ["--ridge", "auto", "--particles", "8"]
+QUICK = ["--method", "bkernn", "--ridge", "auto", "--particles", "8"]
 LAUNCH = [sys.executable, "-m", "gpukfl"]
 
 
@@ -36,9 +36,9 @@ def csv(tmp_path):
 
 @pytest.fixture
 def model(tmp_path):
-    gpukfl.fit(FRAME[["a", "b", "c"]], FRAME["price"], ridge="auto", n_particles=8).save(
-        tmp_path / "m"
-    )
+    gpukfl.fit(
+        FRAME[["a", "b", "c"]], FRAME["price"], method="bkernn", ridge="auto", n_particles=8
+    ).save(tmp_path / "m")
     return str(tmp_path / "m")
 
 
@@ -145,9 +145,9 @@ def test_gaps_are_one_line_at_prediction(capsys, model, tmp_path):
 
 
 def test_gaps_are_one_line_for_a_model_of_arrays(capsys, tmp_path):
-    gpukfl.fit(FRAME[["a", "b"]].to_numpy(), FRAME["price"], ridge="auto", n_particles=4).save(
-        tmp_path / "m"
-    )
+    gpukfl.fit(
+        FRAME[["a", "b"]].to_numpy(), FRAME["price"], method="bkernn", ridge="auto", n_particles=4
+    ).save(tmp_path / "m")
     np.savez(tmp_path / "gaps.npz", X=np.array([[1.0, np.nan], [1.0, 2.0]]))
     status, _, err = run(capsys, "predict", tmp_path / "m", tmp_path / "gaps.npz")
     assert status == 2

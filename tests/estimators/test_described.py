@@ -119,7 +119,7 @@ def test_kernel_ridge_says_what_it_has(task, tmp_path):
         ValueError, match=r"importances to draw, got .*which has none; it has ridges"
     ):
         plot_importances(estimator)
-    with pytest.raises(TypeError, match=r"an estimator of a method \(BKerNN.*: pickle keeps"):
+    with pytest.raises(TypeError, match=r"an estimator of a method \(Auto.*: pickle keeps"):
         estimator.save(tmp_path / "model")
 
 
@@ -147,7 +147,7 @@ def test_every_class_is_drawn(fitted, case):
 def test_every_target_is_drawn():
     pytest.importorskip("matplotlib")
     both = np.stack([Y, X[:, 2]], axis=1)
-    model = gpukfl.fit(X, both, **bkernn(n_particles=8, max_iter=4, ridge=0.01))
+    model = gpukfl.fit(X, both, method="bkernn", **bkernn(n_particles=8, max_iter=4, ridge=0.01))
     assert [ax.get_title() for ax in plot_curves(model)] == ["y 0", "y 1"]
 
 
@@ -224,7 +224,7 @@ def test_tuning_that_was_cut_short_is_said_to_be(fitted, cut):
 def test_noise_is_said_to_be_nothing(tmp_path):
     pytest.importorskip("matplotlib")
     noise = np.random.default_rng(0).standard_normal(N)
-    model = gpukfl.fit(X, noise, **bkernn(n_particles=10, max_iter=10))
+    model = gpukfl.fit(X, noise, method="bkernn", **bkernn(n_particles=10, max_iter=10))
     assert model.describe().tuning.chosen["score"] <= 0.0
     before = model.predict(X)
     assert "nothing was found that predicts" in model.summary()

@@ -80,7 +80,7 @@ NO_TARGETS = {
 
 
 def fit(data, y):
-    return gpukfl.fit(data, y, **SMALL)
+    return gpukfl.fit(data, y, method="bkernn", **SMALL)
 
 
 @pytest.mark.parametrize("kind", NO_SAMPLES)

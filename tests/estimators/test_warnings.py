@@ -45,7 +45,7 @@ def files_of(call):
 @pytest.mark.parametrize("method", METHODS)
 def test_warnings_of_the_front_door_point_here(method):
     def call():
-        gpukfl.fit(X, CONSTANT, method=method, ridge="auto", progress=False)
+        gpukfl.fit(X, CONSTANT, method=method, progress=False)
 
     assert files_of(call) == {__file__}
 

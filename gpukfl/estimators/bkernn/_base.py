@@ -16,7 +16,7 @@ from gpukfl._places import Backend
 from gpukfl._results import Status
 from gpukfl._warnings import warn
 from gpukfl.estimators._features import LinearFeatures
-from gpukfl.estimators._learner import Choice, Learner
+from gpukfl.estimators._learner import Choice, SteppedLearner
 from gpukfl.estimators._validation import check_finite_result, validate_samples
 from gpukfl.estimators.bkernn._attributes import ATTRIBUTES, RULES, TRIED
 from gpukfl.estimators.bkernn._description import describe
@@ -33,7 +33,7 @@ _EARLY = 0.1  # of the samples, held out by early stopping
 _QUIET = (Status.CONVERGED, Status.EARLY_STOPPED)
 
 
-class BKerNNBase(LinearFeatures, Learner):
+class BKerNNBase(LinearFeatures, SteppedLearner):
     """The common part: parameters, what is kept of a fit, and predictions."""
 
     _tried = TRIED

@@ -25,23 +25,52 @@ from gpukfl._results import Status
 from gpukfl._warnings import warn
 from gpukfl.estimators._bounds import BoundedPredictions
 from gpukfl.estimators._data import Data
+from gpukfl.estimators._declared import (
+    FLOAT,
+    SCORE,
+    Declared,
+    Items,
+    Number,
+    Numbers,
+    Record,
+    Text,
+    Whole,
+)
 from gpukfl.estimators._learner import Choice, Learner
 from gpukfl.estimators._validation import check_finite_result, validate_samples
 from gpukfl.estimators.kernel_ridge._description import describe
 from gpukfl.estimators.kernel_ridge._method import KernelRidgeProblem, KernelRidgeSettings
 from gpukfl.inspection import Description, Names
 from gpukfl.kernels import Kernel, make_kernel
-from gpukfl.methods import SELECTIONS, SOLVERS, KernelRidgeFit
+from gpukfl.methods import SELECTIONS, SOLVERS, KernelRidgeFit, RidgePath
 from gpukfl.operators import KernelOperator
 from gpukfl.solvers import ConjugateGradient
 
 _CHOSEN = ("auto", "median")  # lengthscales that the samples say
+ATTRIBUTES: dict[str, Declared] = {
+    "centers_": Numbers(FLOAT, ("n_centers", "n_features")),
+    "dual_coef_": Numbers(FLOAT, ("n_centers", "n_targets")),
+    "intercept_": Numbers(FLOAT, ("n_targets",)),
+    "kernel_": Record(Kernel),
+    "lengthscale_": Number(),
+    "ridge_": Number(),
+    "ridge_path_": Record(
+        RidgePath, {"ridges": Items(SCORE), "scores": Items(SCORE)}, optional=True
+    ),
+    "solver_": Text(SOLVERS),
+    "n_iter_": Whole(),
+    "solve_residual_": Number(any_value=True),
+    "jitter_": Number(any_value=True),
+    "condition_": Number(any_value=True, optional=True),
+}
 _ROUNDING = 0.02  # of a standard deviation of y, by which predictions are moved without a word
 
 
 class KernelRidgeBase(BoundedPredictions, Learner):
     """The common part: parameters, what is kept of a fit, and predictions."""
 
+    _attributes = ATTRIBUTES
+    _values = (RidgePath,)
     _unit_free = True  # the lengthscale takes it up
     _finds_nothing = "has nothing to fit"
 

@@ -24,7 +24,7 @@ from gpukfl._places import Backend
 from gpukfl._results import Status
 from gpukfl.estimators._bounds import BoundedPredictions
 from gpukfl.estimators._features import DirectionProfiles
-from gpukfl.estimators._learner import Choice, Learner
+from gpukfl.estimators._learner import Choice, SteppedLearner
 from gpukfl.estimators._validation import check_finite_result, validate_samples
 from gpukfl.estimators.regfeal._attributes import ATTRIBUTES, RULES, TRIED
 from gpukfl.estimators.regfeal._description import describe
@@ -49,7 +49,7 @@ _RANGE_ROWS = 500  # over the range of which profiles are drawn
 _QUIET = (Status.CONVERGED,)
 
 
-class RegFeaLBase(DirectionProfiles, Retraining, BoundedPredictions, Learner):
+class RegFeaLBase(DirectionProfiles, Retraining, BoundedPredictions, SteppedLearner):
     """The common part: parameters, what is kept of a fit, and predictions."""
 
     _tried = TRIED

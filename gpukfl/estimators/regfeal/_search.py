@@ -290,7 +290,9 @@ class RegFeaLMethod(Settings):
     ) -> Coordinates | None:
         """Give what to retrain on; the important directions, where none were looked at."""
         way, trial = choice.setting.way, choice.trial
-        looked = trial is not None and any(_is_way_of(one, trial) for one in choice.trials)
+        looked = choice.settled or (
+            trial is not None and any(_is_way_of(one, trial) for one in choice.trials)
+        )
         if way is not None or (looked and self.retrain == "kernel_ridge"):
             return way
         roots = derivative_weights(eta, self.reweighting.exponent, 0.5)

@@ -15,7 +15,7 @@ from gpukfl._places import Backend
 from gpukfl._rows import Rows
 from gpukfl._warnings import warn
 from gpukfl.estimators._bounds import BoundedPredictions
-from gpukfl.estimators._learner import Choice, Learner
+from gpukfl.estimators._learner import Choice, SteppedLearner
 from gpukfl.estimators._validation import check_finite_result, validate_samples
 from gpukfl.estimators.kernel_ridge._base import warn_of_solution
 from gpukfl.estimators.scaling import StandardScaling
@@ -39,7 +39,7 @@ from gpukfl.solvers import ArmijoSearch, ProjectedGradient
 _SPARSITIES: dict[str, Permutations | Path] = {"auto": Permutations(), "tune": Path()}
 
 
-class SelectionBase(SelectedVariables, BoundedPredictions, Learner):
+class SelectionBase(SelectedVariables, BoundedPredictions, SteppedLearner):
     """The common part: parameters, what is kept of a fit, and predictions."""
 
     _tried = TRIED

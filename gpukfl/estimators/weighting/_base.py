@@ -20,7 +20,7 @@ from gpukfl._results import Status
 from gpukfl._warnings import warn
 from gpukfl.estimators._data import mover
 from gpukfl.estimators._features import DirectionProfiles
-from gpukfl.estimators._learner import Choice, Learner
+from gpukfl.estimators._learner import Choice, SteppedLearner
 from gpukfl.estimators._validation import check_finite_result, validate_samples
 from gpukfl.estimators.weighting._attributes import ATTRIBUTES, RULES, TRIED
 from gpukfl.estimators.weighting._description import describe
@@ -44,7 +44,7 @@ _DIFFERENCES = 50  # rows, where these are differences of features in every colu
 _LARGEST_LOG = 300.0  # beyond this a bound says nothing anyway
 
 
-class WeightingBase(DirectionProfiles, Learner):
+class WeightingBase(DirectionProfiles, SteppedLearner):
     """The common part: parameters, what is kept of a fit, and predictions."""
 
     _tried = TRIED

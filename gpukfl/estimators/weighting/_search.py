@@ -319,6 +319,7 @@ class RKHSWeighting(Settings):
             late=lambda: run.is_over(_FIT_SHARE),
             left=lambda: run.left(_FIT_SHARE),
             tell=run.tell,
+            validate=choice.settled and self.ridge is None,
         )
 
 

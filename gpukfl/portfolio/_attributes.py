@@ -1,0 +1,105 @@
+"""What a fitted portfolio is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpukfl._array import Array
+from gpukfl.estimators._declared import (
+    DOUBLE,
+    FLOAT,
+    Declared,
+    Items,
+    Number,
+    Numbers,
+    Record,
+    Text,
+    Whole,
+)
+from gpukfl.portfolio._transforms import TargetTransform
+
+
+@dataclass(frozen=True, eq=False)
+class Blended:
+    """A member of the blend.
+
+    Attributes
+    ----------
+    name : str
+        As in the leaderboard.
+    weight : float
+        Share of the prediction.
+    models : list of estimators
+        One for each fold, whose mean the member predicts; one where it was fitted to all rows.
+    residuals : array, shape (q, t), or None
+        Quantiles of what its predictions of rows that were held out were short of, where targets
+        are transformed.
+    """
+
+    name: str
+    weight: float
+    models: list[Any] = field(default_factory=list)
+    residuals: Array | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class OutOfFold:
+    """What the blend predicts of rows by models that have not seen them.
+
+    Attributes
+    ----------
+    rows : array, shape (m, d)
+        The rows, of the library of the data.
+    predicted : array, shape (m, t)
+        Predictions; of classes the probabilities of all of them.
+    truth : array, shape (m, t)
+        Targets, or indicators of the classes.
+    weights : array, shape (m,)
+        Of the rows.
+    fold : array of int, shape (m,)
+        The fold that holds each row out: the number of the models that have not seen it.
+    """
+
+    rows: Array
+    predicted: Array
+    truth: Array
+    weights: Array
+    fold: Array
+
+
+TRIED: dict[str, Declared] = {
+    "member": Text(),
+    "weight": Number(),
+    "log_loss": Number(any_value=True, optional=True),
+    "brier": Number(any_value=True, optional=True),
+    "note": Text(),
+}
+ATTRIBUTES: dict[str, Declared] = {
+    "members_": Items(
+        Record(
+            Blended,
+            {
+                "name": Text(),
+                "weight": Number(),
+                "models": Items(Record(object)),
+                "residuals": Numbers(DOUBLE, ("n_quantiles", "n_targets"), optional=True),
+            },
+        )
+    ),
+    "out_of_fold_": Record(
+        OutOfFold,
+        {
+            "rows": Numbers(FLOAT, ("n_judges", "n_features")),
+            "predicted": Numbers(DOUBLE, ("n_judges", "n_outputs")),
+            "truth": Numbers(DOUBLE, ("n_judges", "n_outputs")),
+            "weights": Numbers(DOUBLE, ("n_judges",)),
+            "fold": Numbers("i", ("n_judges",)),
+        },
+    ),
+    "feature_importances_": Numbers(DOUBLE, ("n_features",)),
+    "feature_groups_": Items(Items(Whole())),
+    "intercept_": Numbers(DOUBLE, ("n_targets",)),
+    "floor_": Number(),
+    "target_transform_": Record(TargetTransform, optional=True),
+}

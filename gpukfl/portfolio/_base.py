@@ -1,0 +1,298 @@
+"""What the portfolios share: parameters, the fit, and predictions."""
+
+from __future__ import annotations
+
+import numbers
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import is_classifier
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
+
+from gpukfl._array import Array, array_namespace, beside, double_like, library_of, to_host
+from gpukfl._checks import check_choice, check_number, check_switch
+from gpukfl._places import Backend, resolve_place
+from gpukfl._results import Status
+from gpukfl._warnings import collected, warn
+from gpukfl.estimators._base import HostStored
+from gpukfl.estimators._constructor import Constructed
+from gpukfl.estimators._declared import Declared, Number, Switch, Text, Whole
+from gpukfl.estimators._run import Run
+from gpukfl.estimators._samples import Samples
+from gpukfl.estimators._threads import few_threads
+from gpukfl.estimators._validation import validate_samples
+from gpukfl.inspection import Description, Names
+from gpukfl.portfolio._attributes import ATTRIBUTES, TRIED, Blended, OutOfFold
+from gpukfl.portfolio._candidates import (
+    EFFORTS,
+    NAMES,
+    Task,
+    check_members,
+    constant_member,
+    members_of,
+)
+from gpukfl.portfolio._contest import Contest, judge_of
+from gpukfl.portfolio._description import describe
+from gpukfl.portfolio._distilled import Distilled, distil
+from gpukfl.portfolio._folds import n_folds_of, split
+from gpukfl.portfolio._importances import permutation_importances
+from gpukfl.portfolio._leaderboard import frame_of, rows_of
+from gpukfl.portfolio._members import Member, mixed, outputs_of
+from gpukfl.portfolio._transforms import (
+    TRANSFORMS,
+    LogTransform,
+    RankTransform,
+    TargetTransform,
+    transform_of,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_QUICK_FOLDS = 5
+_WORK = 1_000  # kernel elements for each row, by which a place is chosen
+
+
+class AutoBase(Constructed, HostStored):
+    """The common part: parameters, the fit, and predictions."""
+
+    _tried = TRIED
+    _attributes: ClassVar[dict[str, Declared]] = {
+        **ATTRIBUTES,
+        "place_": Text(),
+        "status_": Text(tuple(status.name for status in Status)),
+        "tuning_seconds_": Number(),
+        "tuning_cut_short_": Switch(),
+        "_n_samples": Whole("n_samples"),
+    }
+    _values: ClassVar[tuple[type, ...]] = (Blended, OutOfFold, LogTransform, RankTransform)
+    members_: list[Blended]
+    out_of_fold_: OutOfFold
+    tuning_: list[dict[str, Any]]
+    feature_importances_: Array
+    floor_: float
+    target_transform_: TargetTransform | None
+
+    def __init__(
+        self,
+        members: Any = None,
+        *,
+        effort: str = "normal",
+        n_folds: int | str = "auto",
+        refit: bool = False,
+        max_time: float | None = None,
+        random_state: Any = None,
+        backend: str | Backend = "auto",
+        verbose: int = 0,
+    ) -> None:
+        self.members = members
+        self.effort = effort
+        self.n_folds = n_folds
+        self.refit = refit
+        self.max_time = max_time
+        self.random_state = random_state
+        self.backend = backend
+        self.verbose = verbose
+
+    # ------------------------------------------------------------------ fitting
+
+    @abstractmethod
+    def _read_targets(self, y: Any, X: Array, sample_weight: Any) -> Samples:
+        """Validate targets and weights, and set what predictions say of them."""
+
+    def _checked(self) -> None:
+        """Check all parameters."""
+        Backend.of(self.backend)
+        check_members(self.members, is_classifier(self))
+        check_choice("effort", self.effort, EFFORTS)
+        check_number("n_folds", self.n_folds, kind=numbers.Integral, low=1, also=("auto",))
+        check_switch("refit", self.refit)
+        check_choice("target_transform", getattr(self, "target_transform", None), TRANSFORMS)
+        check_number("max_time", self.max_time, low=0, low_allowed=False, also=(None,))
+
+    def _learn(self, X: Any, y: Any, sample_weight: Any) -> Self:
+        self._checked()
+        run, backend = Run.of(self), Backend.of(self.backend)
+        X = validate_samples(self, X, reset=True, min_samples=2)
+        with few_threads(X, X.shape[0], backend.name):
+            samples = self._read_targets(y, X, sample_weight)
+            place = resolve_place(
+                backend.name, X, dtype=backend.precision(X), work=_WORK * len(samples)
+            )
+            self.target_transform_ = transform_of(
+                getattr(self, "target_transform", None), samples, run.again()
+            )
+            self.place_ = f"{library_of(place.reference)} {place.reference.device}"
+            contest = self._held(samples, run)
+            self._library, self._n_samples = library_of(X), len(samples)
+            self._keep(contest, samples, run)
+        return self
+
+    def _held(self, samples: Samples, run: Run) -> Contest:
+        """Let the members take part."""
+        n, count = len(samples), self._n_classes
+        n_folds = n_folds_of(n) if isinstance(self.n_folds, str) else int(self.n_folds)
+        if isinstance(self.n_folds, str) and self.effort == "quick":
+            n_folds = min(n_folds, _QUICK_FOLDS)
+        folds = split(samples, run.rng, n_folds)
+        self.floor_ = 0.5 / (n + max(count, 1))
+        judge, transform = judge_of(folds, samples, count), self.target_transform_
+        if transform is not None:
+            folds = [fold.transformed(transform.forward) for fold in folds]
+        contest = Contest(folds, judge, run, self.floor_, transform)
+        contest.hold(self._members(samples, run))
+        return contest
+
+    def _members(self, samples: Samples, run: Run) -> Sequence[Member]:
+        (n, d), t = samples.X.shape, samples.Y.shape[1]
+        if not np.ptp(to_host(samples.Y), axis=0).any():
+            warn("y is constant: the model predicts that constant and learns nothing")
+            return [constant_member(is_classifier(self))]
+        seed = int(run.rng.randint(2**31 - 1))
+        task = Task(is_classifier(self), n, d, t, self.backend, seed)
+        return members_of(self.members, self.effort, task)
+
+    @property
+    def _n_classes(self) -> int:
+        """Number of classes; 0 of a regression."""
+        return len(self.classes_) if is_classifier(self) else 0
+
+    def _keep(self, contest: Contest, samples: Samples, run: Run) -> None:
+        """Set what the members came to."""
+        pairs = zip(contest.weights.tolist(), contest.finished, strict=True)
+        chosen = [(w, entry) for w, entry in pairs if w > 0]
+        self.members_ = [
+            Blended(one.member.name, w, one.models, one.residuals) for w, one in chosen
+        ]
+        judge, predicted = contest.judge, contest.blend
+        sizes = [len(fold.outside) for fold in contest.folds]
+        fold = np.repeat(np.arange(len(sizes)), sizes)
+        xp = array_namespace(samples.X)
+        rows = xp.concat([xp.asarray(one.outside.X) for one in contest.folds], axis=0)
+        self.out_of_fold_ = OutOfFold(rows, predicted, judge.truth, judge.weights, fold)
+        self.tuning_, self.tuning_seconds_ = rows_of(contest)
+        there = array_namespace(samples.X).empty((0,), **double_like(samples.X))
+        middle = np.average(to_host(samples.Y), axis=0, weights=samples.weights)
+        self.intercept_ = beside(middle.astype(np.float64), there)
+        importances, self.feature_groups_ = permutation_importances(
+            [one.outside for one in contest.folds],
+            lambda k, X: to_host(self._outputs(X, k)),
+            judge,
+            run.again(),
+            run.is_over,
+        )
+        self.feature_importances_ = beside(importances, there)
+        if self.refit and not contest.stopped:
+            self._refit(chosen, samples, run)
+        self._end(contest)
+
+    def _refit(self, chosen: Sequence[tuple[float, Any]], samples: Samples, run: Run) -> None:
+        """Fit each member of the blend to all rows; the fold models stay where time is over."""
+        refitted, transform = [], self.target_transform_
+        if transform is not None:
+            samples = replace(samples, Y=transform.forward(to_host(samples.Y).astype(np.float64)))
+        for weight, entry in chosen:
+            left = run.left()
+            if left is not None and run.is_over():
+                return
+            with collected():
+                model, _ = entry.member.fitted(samples, entry.precedent, left)
+            refitted.append(Blended(entry.member.name, weight, [model], entry.residuals))
+        self.members_ = refitted
+
+    def _end(self, contest: Contest) -> None:
+        """Set how the fit ended, and warn where it was stopped."""
+        status = Status.TIME_LIMIT if contest.cut_short else Status.CONVERGED
+        if contest.stopped:
+            status = Status.INTERRUPTED
+        self.status_, self.tuning_cut_short_ = status.name, contest.cut_short
+        if status is not Status.CONVERGED:
+            done = ", ".join(one.member.name for one in contest.finished)
+            msg = f"{type(self).__name__}: {status.value}; blended of {done}"
+            warn(msg, ConvergenceWarning)
+
+    # ------------------------------------------------------------------ prediction
+
+    def _outputs(self, X: Array, fold: int | None = None, /) -> Array:
+        """Blend (n, t) at validated rows, in float64; by the models of one fold, or of all."""
+        total: Any = 0.0
+        for member in self.members_:
+            models = member.models if fold is None else member.models[fold : fold + 1]
+            total = total + member.weight * self._own(member, self._mean(models, X))
+        return total
+
+    def _mean(self, models: Sequence[Any], X: Array) -> Array:
+        """Mean of what the models of a member predict."""
+        total: Any = 0.0
+        for model in models:
+            found = outputs_of(model, X, self._n_classes)
+            total = total + (mixed(found, self.floor_) if self._n_classes else found)
+        return total / len(models)
+
+    def _own(self, member: Blended, found: Array) -> Array:
+        """Predictions in the targets' own units."""
+        if self.target_transform_ is None or member.residuals is None:
+            return found
+        return beside(self.target_transform_.mean(to_host(found), to_host(member.residuals)), found)
+
+    def _predict(self, X: Any, method: str) -> Array:
+        """Blend at `X`: (n, t)."""
+        check_is_fitted(self)
+        X = validate_samples(self, X, reset=False, method=method)
+        return array_namespace(X).astype(self._outputs(X), X.dtype)
+
+    # ------------------------------------------------------------------ what came of it
+
+    def leaderboard(self) -> pd.DataFrame:
+        """Give what every member came to, best first.
+
+        Returns
+        -------
+        DataFrame
+            A row for each member and for the blend: member; score, on rows that its fits have not
+            seen, with its standard_error: R² of a regression, averaged over targets, and of
+            classes the share of the log loss that is saved; of classes log_loss and brier; weight
+            in the blend; seconds; and a note where a member was left out.
+
+        Notes
+        -----
+        The weights were chosen by the same rows: the score of the blend is a little too good.
+        """
+        check_is_fitted(self)
+        return frame_of(self.tuning_, classes=is_classifier(self))
+
+    def distilled(self, method: str = "bkernn") -> Distilled:
+        """Fit one small model to the predictions of the blend, and say how much it loses.
+
+        Parameters
+        ----------
+        method : str, default="bkernn"
+            The name of one of our members, of which a single one is easily read.
+
+        Returns
+        -------
+        Distilled
+            The fitted `model`, its `score` on rows that neither it nor its teachers have seen,
+            `score_of_blend` on the same, and their difference as `loss`. A classifier learns the
+            classes that the blend predicts.
+
+        Raises
+        ------
+        ValueError
+            If there is no such member.
+        """
+        check_is_fitted(self)
+        check_choice("method", method, NAMES)
+        return distil(self, method)
+
+    def _describe(self, names: Names, /) -> Description:
+        return describe(self, names)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.array_api_support = True
+        return tags

@@ -1,0 +1,202 @@
+"""The members that are tried: a row each, cheapest first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sklearn.base import BaseEstimator, is_classifier
+from sklearn.dummy import DummyClassifier, DummyRegressor
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.linear_model import LogisticRegression, RidgeCV
+from sklearn.multioutput import MultiOutputRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from gpukfl._places import Backend
+from gpukfl.estimators import (
+    BKerNNClassifier,
+    BKerNNRegressor,
+    HKRRClassifier,
+    HKRRRegressor,
+    KernelFeatureSelector,
+    KernelFeatureSelectorClassifier,
+    KernelRidgeClassifier,
+    KernelRidgeRegressor,
+    RegFeaLClassifier,
+    RegFeaLRegressor,
+    RKHSWeightingClassifier,
+    RKHSWeightingRegressor,
+)
+from gpukfl.portfolio._members import Member
+
+EFFORTS = ("quick", "normal", "thorough")
+TREES = "trees"
+_EXACT = 3_000  # rows up to which kernel ridge regression has all of them as centres
+_CENTERS = 1_000
+_RIDGES = tuple(10.0**k for k in range(-4, 5))
+
+
+@dataclass(frozen=True)
+class Task:
+    """What members are made for.
+
+    Attributes
+    ----------
+    classes : bool
+        Whether targets are classes.
+    n, d, t : int
+        Rows, features and targets.
+    backend : str or Backend
+        Where members compute that can.
+    seed : int
+        For their draws.
+    """
+
+    classes: bool
+    n: int
+    d: int
+    t: int
+    backend: str | Backend
+    seed: int
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A member that may be tried.
+
+    Attributes
+    ----------
+    name : str
+        By which it is asked for.
+    make : callable
+        Its estimator for a task.
+    effort : str
+        The least with which it is tried.
+    power : float
+        With which power of the rows a fit takes longer.
+    at_most : int
+        Rows up to which it is tried.
+    """
+
+    name: str
+    make: Callable[[Task], Any]
+    effort: str = "normal"
+    power: float = 1.0
+    at_most: int = 10**9
+
+
+def _ours(regressor: type, classifier: type, /, **options: Any) -> Callable[[Task], Any]:
+    def make(task: Task) -> Any:
+        kind = classifier if task.classes else regressor
+        return kind(random_state=task.seed, backend=task.backend, **options)
+
+    return make
+
+
+def _kernel_ridge(kernel: str) -> Callable[[Task], Any]:
+    def make(task: Task) -> Any:
+        centers = "auto" if task.n <= _EXACT else _CENTERS
+        kinds = KernelRidgeRegressor, KernelRidgeClassifier
+        return _ours(*kinds, kernel=kernel, n_centers=centers)(task)
+
+    return make
+
+
+def _linear(task: Task) -> Any:
+    last = LogisticRegression(max_iter=300) if task.classes else RidgeCV(_RIDGES)
+    return make_pipeline(StandardScaler(), last)
+
+
+def _trees(task: Task) -> Any:
+    options = {"learning_rate": 0.05, "max_iter": 300, "random_state": task.seed}
+    if task.classes:
+        return HistGradientBoostingClassifier(**options)
+    trees = HistGradientBoostingRegressor(**options)
+    return trees if task.t == 1 else MultiOutputRegressor(trees)
+
+
+# Whatever is added here is tried, shown, blended and saved; `make` gives any estimator
+CANDIDATES = (
+    Candidate("linear", _linear, "quick"),
+    Candidate(TREES, _trees, "quick"),
+    Candidate("laplace", _kernel_ridge("laplace"), "quick"),
+    Candidate("matern52", _kernel_ridge("matern52"), "quick"),
+    Candidate("bkernn", _ours(BKerNNRegressor, BKerNNClassifier)),
+    Candidate("hkrr", _ours(HKRRRegressor, HKRRClassifier)),
+    Candidate("rkhs_weighting", _ours(RKHSWeightingRegressor, RKHSWeightingClassifier)),
+    Candidate("regfeal", _ours(RegFeaLRegressor, RegFeaLClassifier), at_most=200_000),
+    Candidate("hkrr_matern52", _ours(HKRRRegressor, HKRRClassifier, kernel="matern52"), "thorough"),
+    Candidate(
+        "selection",
+        _ours(KernelFeatureSelector, KernelFeatureSelectorClassifier),
+        "thorough",
+    ),
+)
+NAMES = tuple(row.name for row in CANDIDATES)
+
+
+def members_of(asked: Any, effort: str, task: Task, /) -> list[Member]:
+    """Make the members that are asked for: None, "kernels", or names and estimators.
+
+    Trees are always among them; with "kernels", or where they are not asked for, they are shown
+    beside the others and enter no blend.
+    """
+    if asked is None or isinstance(asked, str):
+        rank = EFFORTS.index(effort)
+        rows = [row for row in CANDIDATES if EFFORTS.index(row.effort) <= rank]
+        rows = [row for row in rows if task.n <= row.at_most]
+        return [_member(row, task, blended=asked is None or row.name != TREES) for row in rows]
+    found = []
+    for k, one in enumerate(asked):
+        name, what = one if isinstance(one, (tuple, list)) else (None, one)
+        if isinstance(what, str):
+            found.append(_member(CANDIDATES[NAMES.index(what)], task))
+        else:
+            found.append(Member(name or f"{type(what).__name__}, number {k + 1}", what))
+    if TREES not in [member.name for member in found]:
+        found.append(_member(CANDIDATES[NAMES.index(TREES)], task, blended=False))
+    return found
+
+
+def check_members(asked: Any, classes: bool, /) -> None:
+    """Raise TypeError or ValueError unless members are names of candidates, or estimators."""
+    if asked is None or (isinstance(asked, str) and asked == "kernels"):
+        return
+    want = f"expected members to be None, 'kernels', or a list of {', '.join(NAMES)} and estimators"
+    if isinstance(asked, str) or not isinstance(asked, (list, tuple)) or not asked:
+        msg = f"{want}, got {asked!r}"
+        raise ValueError(msg)
+    for one in asked:
+        what = one[1] if isinstance(one, (tuple, list)) and len(one) == 2 else one
+        if isinstance(what, str):
+            known = what in NAMES
+        else:
+            known = isinstance(what, BaseEstimator) and hasattr(what, "fit")
+        if not known:
+            msg = f"{want}, got {what!r}"
+            raise ValueError(msg)
+        if not isinstance(what, str) and is_classifier(what) != classes:
+            kind = "classifiers" if classes else "regressors"
+            msg = f"expected members to be {kind}, got {type(what).__name__}"
+            raise ValueError(msg)
+    names = [one[0] if isinstance(one, (tuple, list)) else one for one in asked]
+    names = [name for name in names if isinstance(name, str)]
+    if len(set(names)) < len(names):
+        msg = f"expected members of different names, got {', '.join(names)}"
+        raise ValueError(msg)
+
+
+def constant_member(classes: bool, /) -> Member:
+    """Give what there is to fit to a target that does not vary."""
+    return Member("constant", DummyClassifier() if classes else DummyRegressor())
+
+
+def _member(row: Candidate, task: Task, *, blended: bool = True) -> Member:
+    return Member(row.name, row.make(task), row.power, blended)
+
+
+def names_of(members: Sequence[Member], /) -> list[str]:
+    """Names of members."""
+    return [member.name for member in members]

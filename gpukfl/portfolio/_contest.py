@@ -1,0 +1,306 @@
+"""Members fitted on shared folds: what each predicts of rows that it has not seen."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from gpukfl._array import to_host
+from gpukfl._results import Status
+from gpukfl._warnings import collected, warn
+from gpukfl.estimators._learner import Precedent
+from gpukfl.estimators._run import Report, Run, current_report, reported_to
+from gpukfl.estimators._samples import Samples
+from gpukfl.estimators._search import is_behind
+from gpukfl.portfolio._blend import greedy_weights
+from gpukfl.portfolio._folds import Fold
+from gpukfl.portfolio._judges import Judge, LogLoss, SquaredError
+from gpukfl.portfolio._members import Member, mixed, outputs_of
+from gpukfl.portfolio._transforms import TargetTransform, residual_quantiles
+
+SHARE = 0.9  # of max_time spent by the end
+_PROBED = 2_000  # rows that say how long all take
+_SHARES = (0.05, 0.15, 0.3, 0.5)  # of a blend, with one of which a member should help
+_NO_TIME = 1e-3
+_PATIENCE = 4.0  # times the limit that may be expected of members that keep to it
+_SEARCHING = 2  # times as long as another fit is the first one, which searches
+
+
+@dataclass(eq=False)
+class Entry:
+    """What a member has done so far.
+
+    Attributes
+    ----------
+    member : Member
+        Who.
+    models : list
+        One for each fold.
+    predicted : list of arrays, shape (m_k, t)
+        Of the rows that each fold holds out, of transformed targets where they are.
+    losses : array, shape (m,)
+        Of these rows.
+    precedent : Precedent or None
+        What its first fit came to.
+    seconds : float
+        That it took.
+    note : str
+        Why it has not done all; empty where it has.
+    remark : str
+        What else is to be said.
+    warnings : list of str
+        What its fits warned of.
+    transform : TargetTransform or None
+        Of the targets that it is fitted to.
+    residuals : array, shape (q, t), or None
+        Quantiles of what its predictions of transformed targets are short of.
+    """
+
+    member: Member
+    models: list[Any] = field(default_factory=list)
+    predicted: list[np.ndarray] = field(default_factory=list)
+    losses: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    precedent: Precedent[Any] | None = None
+    seconds: float = 0.0
+    note: str = ""
+    remark: str = ""
+    warnings: list[str] = field(default_factory=list)
+    transform: TargetTransform | None = None
+    residuals: np.ndarray | None = None
+
+    @property
+    def outputs(self) -> np.ndarray:
+        """Predictions of all rows seen so far (m, t), in the targets' own units."""
+        return self._own(np.concatenate(self.predicted))
+
+    def _own(self, found: np.ndarray) -> np.ndarray:
+        if self.transform is None or self.residuals is None:
+            return found
+        return self.transform.mean(found, self.residuals)
+
+
+@dataclass(eq=False)
+class Contest:
+    """Members on the same folds, one after the other.
+
+    Attributes
+    ----------
+    folds : sequence of Fold
+        Rows to fit and rows that judge.
+    judge : Judge
+        Of the rows that are held out, in the order of the folds.
+    run : Run
+        The time that there is.
+    floor : float
+        Lowest probability.
+    transform : TargetTransform or None
+        Of the targets in the folds.
+    entries : list of Entry
+        What was tried, in this order.
+    weights : array, shape (n_finished,)
+        Of the blend of those that have finished and may be in it.
+    """
+
+    folds: Sequence[Fold]
+    judge: Judge
+    run: Run
+    floor: float
+    transform: TargetTransform | None = None
+    entries: list[Entry] = field(default_factory=list)
+    weights: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    stopped: bool = False
+    cut_short: bool = False
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes; 0 of a regression."""
+        return self.judge.truth.shape[1] if isinstance(self.judge, LogLoss) else 0
+
+    @property
+    def finished(self) -> list[Entry]:
+        """Those that have predicted all rows, and may be blended."""
+        return [one for one in self.entries if not one.note and one.member.blended]
+
+    @property
+    def blend(self) -> np.ndarray:
+        """Predictions of the blend so far (m, t)."""
+        pairs = zip(self.weights, self.finished, strict=True)
+        return sum(w * entry.outputs for w, entry in pairs if w > 0)
+
+    def hold(self, members: Sequence[Member], /) -> None:
+        """Let members take part until time is up or the user stops it.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            If none has finished by then.
+        RuntimeError
+            If none was left.
+        """
+        try:
+            for k, member in enumerate(members):
+                if self.stopped:
+                    break
+                left = self.run.left(SHARE)
+                self._enter(member, None if left is None else left / (len(members) - k))
+        except KeyboardInterrupt:
+            self.stopped = True
+            if not self.finished:
+                raise
+        if not self.finished:
+            notes = "; ".join(f"{one.member.name}: {one.note}" for one in self.entries)
+            msg = f"expected a member that can be fitted, got none ({notes})"
+            raise RuntimeError(msg)
+
+    def _enter(self, member: Member, limit: float | None) -> None:
+        entry, begun = Entry(member, transform=self.transform), time.perf_counter()
+        try:
+            with collected() as entry.warnings:
+                if limit is not None and self.finished and self.run.is_over(SHARE):
+                    self.cut_short, entry.note = True, "not begun: no time is left"
+                else:
+                    self._compete(entry, begun, limit)
+        except Exception as error:  # whatever a member does, the others go on
+            entry.note = f"{type(error).__name__}: {error}".splitlines()[0]
+            warn(f"the member {member.name} is left out: {entry.note}")
+        except KeyboardInterrupt:
+            entry.note = "interrupted"
+            self.entries.append(entry)
+            raise
+        entry.seconds = time.perf_counter() - begun
+        if entry.note:
+            entry.models.clear()
+        self.entries.append(entry)
+        if not entry.note and member.blended:
+            outputs = [one.outputs for one in self.finished]
+            self.weights = greedy_weights(outputs, lambda mean: self.judge.losses(mean).sum())
+        self.run.note(f"{member.name}: {entry.note or self._shown(entry)}, {entry.seconds:.1f} s")
+
+    def _shown(self, entry: Entry) -> str:
+        return f"score {self.judge.score(entry.losses):.4f}"
+
+    def _compete(self, entry: Entry, begun: float, limit: float | None) -> None:
+        """Fit the folds until all are done, or it is clear that the rest is not worth it."""
+        member, count = entry.member, len(self.folds)
+        rows = self._affordable(member, limit)
+        if rows is not None:
+            self.cut_short, entry.remark = True, f"fitted to {rows} rows for want of time"
+        for k, fold in enumerate(self.folds):
+            spent = time.perf_counter() - begun
+            left = None if limit is None else _share_of(limit - spent, k, count)
+            data = fold if member.takes_any_library else fold.on_host
+            with reported_to(self._report(member, k)):
+                inside = data.inside
+                if rows is not None and rows < len(inside):
+                    inside = inside.taken(self._some(len(inside), rows))
+                model, entry.precedent = member.fitted(inside, entry.precedent, left)
+            entry.models.append(model)
+            self._judge(entry, self.outputs(model, data.outside))
+            interrupted = getattr(model, "status_", "") == Status.INTERRUPTED.name
+            self.stopped = self.stopped or interrupted
+            if k + 1 == count:
+                return
+            if interrupted:
+                raise KeyboardInterrupt
+            entry.note = self._why_not_on(entry, time.perf_counter() - begun)
+            if entry.note:
+                return
+
+    def _why_not_on(self, entry: Entry, spent: float) -> str:
+        """Say why a member is left after some folds; empty where it goes on."""
+        done, left = len(entry.models), self.run.left(SHARE)
+        if self._cannot_help(entry):
+            return f"left after {done} of {len(self.folds)} folds: clearly behind"
+        if left is None or entry.member.keeps_time or not self.finished:
+            return ""
+        if spent / done * (len(self.folds) - done) < left:
+            return ""
+        self.cut_short = True
+        return f"left after {done} of {len(self.folds)} folds: too slow for the time left"
+
+    def outputs(self, model: Any, samples: Samples, /) -> np.ndarray:
+        """Predictions of a member's model on the host, probabilities not below the floor."""
+        found = to_host(outputs_of(model, samples.X, self.n_classes))
+        if not np.isfinite(found).all():
+            msg = "expected finite predictions, got NaN or infinity"
+            raise FloatingPointError(msg)
+        return to_host(mixed(found, self.floor)) if self.n_classes else found
+
+    def _judge(self, entry: Entry, predicted: np.ndarray) -> None:
+        entry.predicted.append(predicted)
+        rows = slice(0, sum(map(len, entry.predicted)))
+        if self.transform is not None:
+            short = self.transform.forward(self.judge.truth[rows]) - np.concatenate(entry.predicted)
+            entry.residuals = residual_quantiles(short)
+        entry.losses = self.judge.losses(entry.outputs, rows)
+
+    def _cannot_help(self, entry: Entry) -> bool:
+        """Whether a member is clearly behind the best, and no share of it helps the blend."""
+        if not self.finished or not entry.member.blended:
+            return False
+        seen = slice(0, len(entry.losses))
+        best = min((one.losses[seen] for one in self.finished), key=np.sum)
+        if not is_behind(entry.losses, best):
+            return False
+        blend, own = self.blend[seen], entry.outputs
+        least = self.judge.losses(blend, seen).sum()
+        mixes = ((1.0 - share) * blend + share * own for share in _SHARES)
+        return all(self.judge.losses(mix, seen).sum() >= least for mix in mixes)
+
+    def _affordable(self, member: Member, limit: float | None) -> int | None:
+        """Rows of a fold that there is time for, by how long some take; None is all of them."""
+        inside = self.folds[0].inside
+        if limit is None or len(inside) <= 2 * _PROBED:
+            return None
+        begun = time.perf_counter()
+        member.fitted(inside.taken(self._some(len(inside), _PROBED)), None, limit)
+        took = time.perf_counter() - begun
+        left = (limit - took) * (_PATIENCE if member.keeps_time else 1.0)
+        times = max(left, 0.0) / (took * len(self.folds))
+        count = max(_PROBED, int(_PROBED * times ** (1.0 / member.power)))
+        return None if count >= len(inside) else count
+
+    def _some(self, n: int, count: int) -> np.ndarray:
+        """Draw some rows, the same in every call."""
+        return np.sort(self.run.again().choice(n, count, replace=False))
+
+    def _report(self, member: Member, k: int) -> Report:
+        """Tell of a member's steps, with the fold and the best so far."""
+        outer = current_report()
+        lead = ""
+        if self.finished:
+            best = max(self.finished, key=lambda one: self.judge.score(one.losses))
+            score = self.judge.score(self.judge.losses(self.blend))
+            lead = (
+                f"blend {score:.3f}, best {best.member.name} {self.judge.score(best.losses):.3f}; "
+            )
+        place = f"{lead}{member.name}, fold {k + 1} of {len(self.folds)}"
+        return lambda stage, step, history: outer(f"{place}: {stage}", step, history)
+
+
+def _share_of(left: float, k: int, count: int) -> float:
+    """Seconds for a fold, of those for the rest of all: the first one searches."""
+    first = _SEARCHING if k == 0 and count > 1 else 1
+    return max(left, _NO_TIME) * first / (count - k + first - 1)
+
+
+def judge_of(folds: Sequence[Fold], samples: Samples, n_classes: int, /) -> Judge:
+    """Make the judge of all rows that are held out."""
+    truth = np.concatenate([to_host(fold.outside.Y).astype(np.float64) for fold in folds])
+    weights = [fold.outside.weights for fold in folds]
+    sizes = [len(fold.outside) for fold in folds]
+    w = np.concatenate(
+        [np.ones(m) if one is None else one for one, m in zip(weights, sizes, strict=True)]
+    )
+    if n_classes:
+        if truth.shape[1] == 1 and n_classes == 2:
+            truth = np.concatenate([1.0 - truth, truth], axis=1)
+        return LogLoss(truth, w)
+    Y = to_host(samples.Y).astype(np.float64)
+    middle = np.average(Y, axis=0, weights=samples.weights)
+    scale = np.sqrt(np.average((Y - middle) ** 2, axis=0, weights=samples.weights))
+    return SquaredError(truth, w, np.where(scale > 0, scale, 1.0))

@@ -1,0 +1,66 @@
+"""What a portfolio says of itself: whose the prediction is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import is_classifier
+
+from gpukfl.estimators._described import ended_text
+from gpukfl.inspection import (
+    Description,
+    Directions,
+    Importances,
+    Leaderboard,
+    Names,
+    Panel,
+    Predicted,
+    Tuning,
+)
+
+_SCORES = {True: "explained log loss", False: "R²"}
+
+
+def describe(e: Any, names: Names, /) -> Description:
+    """Describe a fitted portfolio whose arrays are NumPy's."""
+    leading = sorted(e.members_, key=lambda member: -member.weight)
+    shares = ", ".join(f"{one.name} {one.weight:.0%}".replace("%", " %") for one in leading)
+    n_models = sum(len(one.models) for one in e.members_)
+    importances = Importances(names.features, e.feature_importances_, "loss that shuffling adds")
+    panels: list[Panel] = [importances]
+    for one in leading:
+        directions = getattr(one.models[0], "components_", None)
+        if directions is not None:
+            panels.append(Directions(names.features, directions, e.feature_importances_))
+            break
+    scored = sorted((t for t in e.tuning_ if t["score"] is not None), key=lambda t: -t["score"])
+    scores, errors, weights = (
+        np.array([t[key] for t in scored]) for key in ("score", "standard_error", "weight")
+    )
+    members = tuple(trial["member"] for trial in scored)
+    panels.append(Leaderboard(members, scores, errors, weights, _SCORES[is_classifier(e)]))
+    if not is_classifier(e):
+        kept = e.out_of_fold_
+        panels.append(Predicted(kept.truth, kept.predicted, names.outputs))
+    together = [group for group in e.feature_groups_ if len(group) > 1]
+    facts = {f"share of {one.name}": f"{one.weight:.3f}" for one in leading}
+    if together:
+        named = ("{" + ", ".join(names.features[k] for k in group) + "}" for group in together)
+        facts["correlated features, shuffled together"] = "; ".join(named)
+    return Description(
+        **e._about(names),
+        text=f"blend of {shares}",
+        n_samples=e._n_samples,
+        place=e.place_,
+        ended=ended_text(e.status_),
+        facts=facts | {"models": n_models},
+        note="Importances are of rows that the models have not seen.",
+        panels=tuple(panels),
+        tuning=Tuning(
+            tuple(e.tuning_),
+            _SCORES[is_classifier(e)],
+            along="member",
+            cut_short=e.tuning_cut_short_,
+        ),
+    )

@@ -1,0 +1,78 @@
+"""Folds that all members share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from gpukfl._array import to_host
+from gpukfl.estimators._samples import Samples, Splits
+
+_MOST_FOLDS_BELOW, _FOLDS_BELOW = 2_000, 20_000
+_MOST_FOLDS, _FEW_FOLDS = 8, 5
+_SHARE, _MOST_HELD_OUT = 0.2, 20_000  # of the rows, that are held out once
+FEWEST = 4  # rows that are split at all
+
+
+@dataclass(frozen=True, eq=False)
+class Fold:
+    """Rows that a member is fitted to, and rows that judge it."""
+
+    inside: Samples
+    outside: Samples
+
+    def transformed(self, forward: Callable[[np.ndarray], np.ndarray], /) -> Fold:
+        """Give the same with other targets, of NumPy."""
+        inside, outside = (
+            replace(part, Y=forward(to_host(part.Y).astype(np.float64)))
+            for part in (self.inside, self.outside)
+        )
+        return Fold(inside, outside)
+
+    @cached_property
+    def on_host(self) -> Fold:
+        """The same in NumPy, for members that know no other library."""
+        return Fold(hosted(self.inside), hosted(self.outside))
+
+
+def hosted(samples: Samples, /) -> Samples:
+    """Give samples as NumPy arrays."""
+    X, Y = to_host(samples.X), to_host(samples.Y)
+    return Samples(np.asarray(X), Y, samples.weights, samples.labels)
+
+
+def n_folds_of(n: int, /) -> int:
+    """Say how many folds rows are split into; 1 is one held-out part."""
+    if n >= _FOLDS_BELOW:
+        return 1
+    return _FEW_FOLDS if n >= _MOST_FOLDS_BELOW else _MOST_FOLDS
+
+
+def split(samples: Samples, rng: np.random.RandomState, n_folds: int, /) -> list[Fold]:
+    """Split samples into folds, or hold out one part of at most 20 000 rows.
+
+    Every class has its share in each part, where it has a row for each. Copies are one sample by
+    then, so that they are on one side.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than four rows.
+    """
+    n = len(samples)
+    if n < FEWEST:
+        msg = (
+            f"expected at least {FEWEST} different samples, of which some are held out, got {n}: "
+            "single methods fit fewer"
+        )
+        raise ValueError(msg)
+    how = Splits(
+        at_most=n,
+        folds_below=n + 1 if n_folds > 1 else 0,
+        share=min(_SHARE, _MOST_HELD_OUT / n),
+        n_folds=n_folds,
+    )
+    return [Fold(inside, outside) for inside, outside in samples.splits(rng, how)]

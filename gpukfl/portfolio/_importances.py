@@ -1,0 +1,99 @@
+"""How much the blend loses where columns are shuffled, by models that have not seen the rows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from scipy.cluster.hierarchy import fcluster, linkage
+from scipy.spatial.distance import squareform
+
+from gpukfl._array import Array, array_namespace, device_of, to_host
+from gpukfl._warnings import warn
+from gpukfl.estimators._samples import Samples
+from gpukfl.portfolio._judges import Judge
+
+_ALIKE = 0.9  # correlation from which columns are shuffled together
+_ROWS = 500  # of all folds, that are enough
+_MOMENT = 1.0  # seconds that importances may take when the time is over
+_PASSES = 100  # predictions of a fold's rows
+
+
+def groups_of(X: np.ndarray, /) -> list[list[int]]:
+    """Join columns (n, d) that are correlated by 0.9 or more, also by way of others."""
+    d = X.shape[1]
+    if d == 1:
+        return [[0]]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        gaps = 1.0 - np.abs(np.nan_to_num(np.corrcoef(X.astype(np.float64), rowvar=False)))
+    np.fill_diagonal(gaps, 0.0)
+    gaps = np.clip(0.5 * (gaps + gaps.T), 0.0, None)
+    labels = fcluster(linkage(squareform(gaps, checks=False), "single"), 1 - _ALIKE, "distance")
+    found: dict[int, list[int]] = {}
+    for column, label in enumerate(labels.tolist()):
+        found.setdefault(label, []).append(column)
+    return sorted(found.values())
+
+
+def permutation_importances(
+    held_out: Sequence[Samples],
+    predict: Callable[[int, Array], np.ndarray],
+    judge: Judge,
+    rng: np.random.RandomState,
+    is_over: Callable[[], bool],
+    /,
+) -> tuple[np.ndarray, list[list[int]]]:
+    """Share of the loss that each column saves, and the columns that are shuffled together.
+
+    Parameters
+    ----------
+    held_out : sequence of Samples
+        Of each fold.
+    predict : callable
+        Predictions for rows by the models of a fold, on the host.
+    judge : Judge
+        Of all rows that are held out, in the order of the folds.
+    rng : RandomState
+        Shuffles.
+    is_over : callable
+        Whether there is no time for more than a moment.
+
+    Returns
+    -------
+    array (d,), list of lists
+        Importances of sum 1, or 0 where nothing matters; columns of one group have equal shares
+        of its importance.
+    """
+    d = held_out[0].X.shape[1]
+    rows = [np.arange(min(len(part), -(-_ROWS // len(held_out)))) for part in held_out]
+    some = [part.taken(index) for part, index in zip(held_out, rows, strict=True)]
+    groups = groups_of(np.concatenate([to_host(part.X) for part in some]))
+    n_folds = max(1, min(len(some), _PASSES // len(groups)))
+    begins = np.concatenate([[0], np.cumsum([len(part) for part in held_out])])
+    gains = np.zeros(len(groups))
+    for k in range(n_folds):
+        begun = time.perf_counter()
+        X, judged = some[k].X, slice(begins[k], begins[k] + len(some[k]))
+        least = judge.losses(predict(k, X), judged).sum()
+        if is_over() and (k > 0 or len(groups) * (time.perf_counter() - begun) > _MOMENT):
+            if k == 0:
+                warn("no time is left for importances of features: they are 0")
+            break
+        for g, columns in enumerate(groups):
+            shuffled = _with_shuffled(X, columns, rng.permutation(len(some[k])))
+            gains[g] += judge.losses(predict(k, shuffled), judged).sum() - least
+    importances = np.zeros(d)
+    for gain, columns in zip(np.clip(gains, 0.0, None), groups, strict=True):
+        importances[columns] = gain / len(columns)
+    total = importances.sum()
+    return importances / total if total > 0 else importances, groups
+
+
+def _with_shuffled(X: Array, columns: Sequence[int], order: np.ndarray) -> Array:
+    """Rows whose values in some columns are those of others."""
+    xp = array_namespace(X)
+    device = device_of(X)
+    others = xp.take(X, xp.asarray(order, dtype=xp.int64, device=device), axis=0)
+    chosen = xp.asarray(np.isin(np.arange(X.shape[1]), columns), dtype=xp.bool, device=device)
+    return xp.where(chosen[None, :], others, X)

@@ -1,0 +1,84 @@
+"""What members are judged by: squared errors of targets, or the log loss of classes."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+
+@dataclass(frozen=True, eq=False)
+class Judge(ABC):
+    """Rows that judge predictions of them.
+
+    Attributes
+    ----------
+    truth : array, shape (n, t)
+        Targets, or indicators of all classes.
+    weights : array, shape (n,)
+        Of the rows.
+    """
+
+    truth: np.ndarray
+    weights: np.ndarray
+
+    @abstractmethod
+    def losses(self, predicted: np.ndarray, rows: slice = slice(None), /) -> np.ndarray:
+        """Weighted loss of each of some rows of predictions (m, t): (m,)."""
+
+    @abstractmethod
+    def _trivial(self) -> np.ndarray:
+        """Predictions (1, t) that say the same of every row."""
+
+    @cached_property
+    def spread(self) -> float:
+        """Loss of predictions that say the same of every row."""
+        return float(self.losses(np.broadcast_to(self._trivial(), self.truth.shape)).sum())
+
+    def score(self, losses: np.ndarray, /) -> float:
+        """Share of the loss of saying the same of every row that is saved."""
+        error = float(losses.sum())
+        score = 1.0 - error / self.spread if self.spread > 0 else -error
+        return score if math.isfinite(score) else -math.inf
+
+    def standard_error(self, losses: np.ndarray, /) -> float:
+        """Of the score, as the rows are a sample of all."""
+        deviation = math.sqrt(len(losses)) * float(losses.std())
+        return deviation / self.spread if self.spread > 0 else deviation
+
+
+@dataclass(frozen=True, eq=False)
+class SquaredError(Judge):
+    """Squared errors, in units of each target's variance."""
+
+    scale: np.ndarray  # (t,), standard deviations; positive
+
+    def losses(self, predicted: np.ndarray, rows: slice = slice(None), /) -> np.ndarray:
+        """Weighted squared error of each row, averaged over targets."""
+        left = (self.truth[rows] - predicted) / self.scale
+        return self.weights[rows] * np.mean(left**2, axis=1)
+
+    def _trivial(self) -> np.ndarray:
+        return np.average(self.truth, axis=0, weights=self.weights)[None, :]
+
+
+@dataclass(frozen=True, eq=False)
+class LogLoss(Judge):
+    """The log loss of probabilities (n, k) that are positive."""
+
+    def losses(self, predicted: np.ndarray, rows: slice = slice(None), /) -> np.ndarray:
+        """Weighted log loss of each row."""
+        given = np.sum(self.truth[rows] * predicted, axis=1)
+        with np.errstate(divide="ignore"):
+            return -self.weights[rows] * np.log(given)
+
+    def brier(self, predicted: np.ndarray, /) -> float:
+        """Weighted mean of the squared distances of probabilities from the indicators."""
+        squares = np.sum((self.truth - predicted) ** 2, axis=1)
+        return float(self.weights @ squares / self.weights.sum())
+
+    def _trivial(self) -> np.ndarray:
+        return np.average(self.truth, axis=0, weights=self.weights)[None, :]

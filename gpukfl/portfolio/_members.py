@@ -1,0 +1,121 @@
+"""A member of a portfolio: an estimator, and what a fit of it takes and gives."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.dummy import DummyClassifier
+from sklearn.pipeline import Pipeline
+
+from gpukfl._accel.limits import one_openmp_thread_of_sklearn
+from gpukfl._array import Array, array_namespace, beside, double_like, to_host
+from gpukfl.estimators._learner import Learner, Precedent
+from gpukfl.estimators._samples import Samples
+
+_FEW = 20_000  # rows below which scikit-learn has one thread
+
+
+@dataclass(frozen=True)
+class Member:
+    """A scikit-learn estimator under a name.
+
+    Attributes
+    ----------
+    name : str
+        By which leaderboards show it.
+    estimator : estimator
+        Of which each fold fits a clone.
+    power : float
+        With which power of the rows a fit takes longer.
+    blended : bool
+        Whether it may enter the blend; it is shown in any case.
+    """
+
+    name: str
+    estimator: Any
+    power: float = 2.0
+    blended: bool = True
+
+    @property
+    def takes_any_library(self) -> bool:
+        """Whether it takes the arrays of every library."""
+        return isinstance(self.estimator, Learner)
+
+    @property
+    def keeps_time(self) -> bool:
+        """Whether it ends when it is told to."""
+        return self.takes_any_library and hasattr(self.estimator, "max_time")
+
+    def fitted(
+        self, samples: Samples, precedent: Precedent[Any] | None, max_time: float | None, /
+    ) -> tuple[Any, Precedent[Any] | None]:
+        """Fit a clone; with the setting of another fit, where there is one. Gives its own."""
+        model = clone(self.estimator)
+        y = samples.Y[:, 0] if samples.Y.shape[1] == 1 else samples.Y
+        if samples.classes is not None:
+            y = samples.classes
+            if len(np.unique(y)) == 1:  # all that some folds have
+                model = DummyClassifier()
+        if isinstance(model, Learner):
+            if self.keeps_time:
+                model.set_params(max_time=max_time)
+            found = model.fitted_as(samples.X, y, samples.weights, precedent)
+            if self.keeps_time:
+                model.set_params(max_time=None)
+            return model, found
+        X, y = np.asarray(to_host(samples.X)), to_host(y)
+        with _few_threads(len(X)):
+            model.fit(X, y, **_weight_arguments(model, samples.weights))
+        return model, precedent
+
+
+def _few_threads(n: int) -> contextlib.AbstractContextManager[object]:
+    """Give one thread to work on few rows, of which several wait for each other more than work."""
+    return one_openmp_thread_of_sklearn() if n < _FEW else contextlib.nullcontext()
+
+
+def _weight_arguments(model: Any, weights: np.ndarray | None) -> dict[str, np.ndarray]:
+    """Name weights as the fit of a model takes them: a pipeline's last step has them."""
+    if weights is None:
+        return {}
+    first = f"{model.steps[-1][0]}__" if isinstance(model, Pipeline) else ""
+    return {f"{first}sample_weight": weights}
+
+
+def outputs_of(model: Any, X: Array, n_classes: int, /) -> Array:
+    """Predictions (n, t) of a fitted member; of classes the probabilities of all of them.
+
+    In float64, of the library of `X`. A class that the member has not seen has probability 0.
+    """
+    xp = array_namespace(X)
+    there = xp.empty((0,), **double_like(X))
+    rows = X if isinstance(model, Learner) else np.asarray(to_host(X))
+    with _few_threads(X.shape[0]):
+        found = _wide((model.predict_proba if n_classes else model.predict)(rows), there)
+    if not n_classes:
+        return found[:, None] if found.ndim == 1 else found
+    seen = to_host(model.classes_).tolist()
+    if len(seen) == n_classes:
+        return found
+    nothing = xp.zeros_like(found[:, 0])
+    columns = [found[:, seen.index(k)] if k in seen else nothing for k in range(n_classes)]
+    return xp.stack(columns, axis=1)
+
+
+def _wide(found: Any, there: Array) -> Array:
+    """Predictions in float64, on the place of `there`."""
+    xp = array_namespace(there)
+    if isinstance(found, np.ndarray):
+        return beside(found.astype(np.float64, copy=False), there)
+    return xp.astype(found, xp.float64)
+
+
+def mixed(probabilities: Array, floor: float, /) -> Array:
+    """Probabilities (n, k) of which none is below `floor`."""
+    xp = array_namespace(probabilities)
+    raised = xp.clip(probabilities, min=floor)
+    return raised / xp.sum(raised, axis=1, keepdims=True)

@@ -1,0 +1,70 @@
+"""Greedy weights against brute force, and laws."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpukfl.portfolio import greedy_weights
+
+
+def squared(y):
+    return lambda mean: float(np.sum((y - mean) ** 2))
+
+
+def chosen_in(weights, steps):
+    """How often each member was chosen."""
+    for k in range(1, steps + 1):
+        counts = weights * k
+        if np.allclose(counts, np.round(counts), atol=1e-9):
+            return np.round(counts).astype(int)
+    return None
+
+
+@given(seed=st.integers(0, 10**6), m=st.integers(1, 4), steps=st.integers(1, 6))
+def test_every_step_is_the_best_of_all(seed, m, steps):
+    """By a plain loop over sequences of members, as the paper describes it."""
+    rng = np.random.default_rng(seed)
+    P, y = rng.standard_normal((m, 7, 1)), rng.standard_normal((7, 1))
+    loss, chosen, paths = squared(y), [], []
+    for _ in range(steps):
+        tried = [loss(np.mean(P[[*chosen, k]], axis=0)) for k in range(m)]
+        chosen.append(int(np.argmin(tried)))
+        paths.append((min(tried), list(chosen)))
+    best = min(paths, key=lambda path: path[0])[1]
+    expected = np.bincount(best, minlength=m) / len(best)
+    np.testing.assert_allclose(greedy_weights(list(P), loss, steps=steps), expected, atol=1e-12)
+
+
+def test_two_members_reach_the_best_mixture_of_so_many():
+    rng = np.random.default_rng(0)
+    P, y = rng.standard_normal((2, 30, 1)), rng.standard_normal((30, 1))
+    steps = 20
+    found = squared(y)(np.tensordot(greedy_weights(list(P), squared(y), steps=steps), P, 1))
+    every = [
+        squared(y)((a * P[0] + b * P[1]) / (a + b))
+        for a, b in itertools.product(range(steps + 1), repeat=2)
+        if 0 < a + b <= steps
+    ]
+    assert found <= 1.01 * min(every)
+
+
+def test_the_truth_gets_all_weight():
+    y = np.arange(5.0)[:, None]
+    weights = greedy_weights([y + 1.0, y, y - 0.5], squared(y))
+    np.testing.assert_array_equal(weights, [0.0, 1.0, 0.0])
+
+
+def test_of_equals_one_is_taken():
+    y = np.arange(5.0)[:, None]
+    P = [y + 1.0, y + 1.0, y + 2.0]
+    np.testing.assert_array_equal(greedy_weights(P, squared(y)), [1.0, 0.0, 0.0])
+
+
+def test_a_loss_that_is_not_finite_is_not_taken():
+    y = np.zeros((3, 1))
+    np.testing.assert_array_equal(greedy_weights([y + np.nan, y + 1.0], squared(y)), [0.0, 1.0])
+    with pytest.raises(ValueError, match="finite loss, got none"):
+        greedy_weights([y + np.inf], squared(y))

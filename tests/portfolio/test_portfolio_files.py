@@ -1,0 +1,74 @@
+"""Portfolios in model files and pickles."""
+
+import pickle
+
+import numpy as np
+import pytest
+from portfolio_cases import THREE, TWO, N, Truth, X, Y
+
+import gpukfl
+from gpukfl._archive import Archive, RefusedError
+from gpukfl._foreign import bytes_of, made_of
+
+OPTIONS = {"members": ["linear", "trees", "laplace", "bkernn"], "n_folds": 3}
+TARGETS = {
+    "one target": Y,
+    "two targets": np.stack([Y, X[:, 2]], axis=1),
+    "two classes": TWO,
+    "three classes": THREE,
+}
+
+
+@pytest.fixture(scope="module", params=TARGETS)
+def model(request):
+    noise = 0.3 * np.random.default_rng(0).standard_normal((N, 2))
+    y = TARGETS[request.param]
+    if y.dtype.kind == "f":
+        y = y + (noise if y.ndim == 2 else noise[:, 0])
+    return gpukfl.fit(X, y, progress=False, **OPTIONS)
+
+
+def predictions(model):
+    one = model.predict_proba if model.task == "classification" else model.predict
+    return one(X)
+
+
+def test_what_was_saved_comes_back_to_the_last_bit(model, tmp_path):
+    model.save(tmp_path / "m")
+    loaded = gpukfl.load(tmp_path / "m")
+    np.testing.assert_array_equal(predictions(loaded), predictions(model))
+    assert loaded.summary() == model.summary()
+    assert vars(loaded.estimator).keys() == vars(model.estimator).keys()
+    assert loaded.estimator.leaderboard().equals(model.estimator.leaderboard())
+
+
+def test_a_pickle_comes_back(model):
+    loaded = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(predictions(loaded), predictions(model))
+
+
+def test_members_that_skops_does_not_know_are_named(tmp_path):
+    model = gpukfl.AutoRegressor(members=[("truth", Truth())], n_folds=3).fit(X, Y)
+    with pytest.raises(TypeError, match=r"types that skops trusts, got Truth with .*: pickle"):
+        model.save(tmp_path / "m")
+    assert not (tmp_path / "m").exists()
+
+
+def test_bytes_of_other_types_are_not_made(tmp_path):
+    from skops.io import dumps
+
+    with pytest.raises(TypeError, match="Truth"):
+        bytes_of(Truth())
+    data = np.frombuffer(dumps(Truth().fit(X, Y)), dtype=np.uint8)
+    with pytest.raises(RefusedError, match="cannot be read"):
+        made_of(data)
+    with pytest.raises(RefusedError, match="cannot be read"):
+        made_of(data[:50])
+
+
+def test_a_file_holds_arrays_and_json_only(model, tmp_path):
+    model.save(tmp_path / "m")
+    with (tmp_path / "m").open("rb") as file:
+        archive = Archive(file)
+        assert archive.header["model"]["method"] == "auto"
+        assert any("members_" in name for name in archive.arrays)

@@ -1,0 +1,84 @@
+"""Targets on another scale."""
+
+import numpy as np
+import pytest
+from portfolio_cases import N, X, Y, regressor
+from sklearn.preprocessing import QuantileTransformer
+
+import gpukfl
+from gpukfl.portfolio._transforms import LogTransform, RankTransform, residual_quantiles
+
+SKEWED = np.exp(3.0 * Y)
+KINDS = [LogTransform, RankTransform]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("factor", [1.0, -2.0, 1e6])
+def test_the_inverse_is_one(kind, factor):
+    targets = np.stack([factor * SKEWED, Y, np.round(Y), np.ones(N)], axis=1)
+    transform = kind.of(targets)
+    back = transform.mean(transform.forward(targets), np.zeros((1, 4)))
+    np.testing.assert_allclose(back, targets, rtol=1e-9, atol=1e-9 * abs(factor))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_grows_where_the_target_does(kind):
+    found = kind.of(SKEWED[:, None]).forward(SKEWED[:, None])[:, 0]
+    order = np.argsort(SKEWED)
+    assert (np.diff(found[order]) > 0).all()
+
+
+def test_ranks_become_normal_scores():
+    found = RankTransform.of(SKEWED[:, None]).forward(SKEWED[:, None])
+    peer = QuantileTransformer(n_quantiles=N, output_distribution="normal")
+    expected = peer.fit_transform(SKEWED[:, None])
+    inner = np.abs(expected) < 1.5
+    np.testing.assert_allclose(found[inner], expected[inner], atol=0.05)
+
+
+def test_a_long_tail_to_the_left_is_shortened_too():
+    right, left = (LogTransform.of(y[:, None]) for y in (SKEWED, -SKEWED))
+    np.testing.assert_allclose(
+        right.forward(SKEWED[:, None]), left.forward(-SKEWED[:, None]), rtol=1e-12
+    )
+
+
+def test_the_mean_is_that_of_what_may_be():
+    """Of a lognormal target, whose mean is known."""
+    rng = np.random.default_rng(0)
+    residuals = residual_quantiles(0.5 * rng.standard_normal((100_000, 1)))
+    transform = LogTransform([1.0], [-1.0], [1.0], [50.0])  # plain logarithms
+    found = transform.mean(np.array([[2.0]]), residuals)
+    assert found[0, 0] == pytest.approx(np.exp(2.0 + 0.125) - 2.0, rel=0.01)
+
+
+@pytest.mark.parametrize("asked", ["log", "rank"])
+def test_members_are_fitted_to_what_is_asked_for(asked):
+    noise = np.exp(0.3 * np.random.default_rng(0).standard_normal(N))
+    model = regressor(target_transform=asked, members=["laplace"]).fit(X, SKEWED * noise)
+    fitted = model.target_transform_.forward((SKEWED * noise)[:, None])
+    assert abs(model.members_[0].models[0].intercept_[0] - fitted.mean()) < 0.5
+    assert model.score(X, SKEWED) > 0.5
+    mean = model.out_of_fold_.predicted.mean()
+    assert mean == pytest.approx((SKEWED * noise).mean(), rel=0.3)
+
+
+def test_auto_looks_at_what_is_skewed_only():
+    assert regressor(target_transform="auto").fit(X, Y).target_transform_ is None
+    model = regressor(target_transform="auto").fit(X, np.exp(4.0 * Y))
+    assert isinstance(model.target_transform_, (LogTransform, RankTransform))
+
+
+def test_it_is_kept_in_files(tmp_path):
+    both = np.stack([SKEWED, -(SKEWED**2)], axis=1)
+    for asked in ("log", "rank"):
+        model = gpukfl.fit(
+            X, both, target_transform=asked, members=["laplace"], n_folds=3, progress=False
+        )
+        model.save(tmp_path / "m")
+        np.testing.assert_array_equal(gpukfl.load(tmp_path / "m").predict(X), model.predict(X))
+
+
+def test_another_transform_is_refused():
+    with pytest.raises(ValueError, match="expected target_transform to be one of"):
+        regressor(target_transform="cube").fit(X, Y)
