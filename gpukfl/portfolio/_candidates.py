@@ -104,6 +104,11 @@ def _kernel_ridge(kernel: str) -> Callable[[Task], Any]:
     return make
 
 
+def _evidence(kernel: str, scaling: str) -> Callable[[Task], Any]:
+    options = {"criterion": "evidence", "kernel": kernel, "scaling": scaling}
+    return _ours(HKRRRegressor, HKRRClassifier, **options)
+
+
 def _linear(task: Task) -> Any:
     last = LogisticRegression(max_iter=300) if task.classes else RidgeCV(_RIDGES)
     return make_pipeline(StandardScaler(), last)
@@ -123,6 +128,9 @@ CANDIDATES = (
     Candidate(TREES, _trees, "quick"),
     Candidate("laplace", _kernel_ridge("laplace"), "quick"),
     Candidate("matern52", _kernel_ridge("matern52"), "quick"),
+    Candidate("agop", _ours(HKRRRegressor, HKRRClassifier, optimizer="agop"), "quick"),
+    Candidate("evidence_matern52", _evidence("matern52", "standard")),
+    Candidate("evidence_matern32", _evidence("matern32", "robust")),
     Candidate("bkernn", _ours(BKerNNRegressor, BKerNNClassifier)),
     Candidate("hkrr", _ours(HKRRRegressor, HKRRClassifier)),
     Candidate("rkhs_weighting", _ours(RKHSWeightingRegressor, RKHSWeightingClassifier)),
