@@ -145,14 +145,21 @@ class RowOperator(ABC):
 
     def dense(self) -> Array:
         """Form the matrix (n, q)."""
-        reference = self.rows.reference
-        K = array_namespace(reference).empty(self.shape, **like(reference))
+        reference, n = self.rows.reference, self.shape[0]
+        whole: list[Array] = []
 
         def take(start: int, stop: int, part: Array) -> None:
-            K[start:stop, :] = part  # in place: joining the parts would hold them twice
+            if stop - start == n:  # as it lies: there is nothing to join
+                whole.append(part)
+                return
+            if not whole:
+                whole.append(array_namespace(reference).empty(self.shape, **like(reference)))
+            whole[0][start:stop, :] = part  # in place: joining the parts would hold them twice
 
         self.over_blocks(self.values, take)
-        return K
+        return (
+            whole[0] if whole else array_namespace(reference).empty(self.shape, **like(reference))
+        )
 
 
 def _check_rows(V: Array, n: int) -> None:
