@@ -68,7 +68,7 @@ class HermiteOperator(RowOperator):
         """
         tuples = self.tuples[self._order]
         factors = np.argsort(tuples == 0, axis=1, kind="stable")
-        rows = np.take_along_axis(tuples, factors, axis=1) * tuples.shape[1] + factors
+        rows = factors * (self.degree + 1) + np.take_along_axis(tuples, factors, axis=1)
         counts = np.maximum((tuples > 0).sum(axis=1), 1)  # a tuple of zeros is h_0
         sizes = [int((counts > j).sum()) for j in range(counts.max(initial=0))]
         on = index_like(self.rows.reference)
@@ -99,9 +99,9 @@ class HermiteOperator(RowOperator):
         Z = xp.astype(X, xp.float64)
         if self.R is not None:
             Z = Z @ self.R
-        # A polynomial's values at all rows lie side by side, to be taken at once
-        table = xp.permute_dims(hermite_table(Z, self.degree), (1, 2, 0))
-        table = xp.reshape(table, (-1, n))
+        # Of the transpose: a polynomial's values at all rows lie side by side, to be taken at once
+        table = hermite_table(Z.T, self.degree)
+        table = xp.reshape(table, (table.shape[0] * table.shape[1], n))
         size = max(_FEWEST, _CACHED // max(n, 1)) if is_host(X) else max(m, 1)
         parts = [self._products(table, start, min(start + size, m)) for start in range(0, m, size)]
         Phi = xp.concat(parts, axis=0) if parts else table[:0, :]
