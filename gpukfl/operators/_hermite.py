@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, double_like, index_like, is_host
+from gpukfl._array import Array, array_namespace, double_like, index_like, is_host, like
 from gpukfl._rows import Rows
 from gpukfl.linalg import hermite_table
 from gpukfl.operators._rows import RowOperator
@@ -38,6 +39,7 @@ class HermiteOperator(RowOperator):
     tuples: np.ndarray
     scales: np.ndarray
     R: Array | None = None
+    _by_columns: ClassVar[bool] = True
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -95,16 +97,18 @@ class HermiteOperator(RowOperator):
 
     def at(self, X: Array, /) -> Array:
         """Values at the rows of `X` (n, d): (n, m), in the precision of X."""
-        xp, n, m = array_namespace(X), X.shape[0], self.shape[1]
-        Z = xp.astype(X, xp.float64)
-        if self.R is not None:
-            Z = Z @ self.R
-        # Of the transpose: a polynomial's values at all rows lie side by side, to be taken at once
-        table = hermite_table(Z.T, self.degree)
+        xp, (n, d), m = array_namespace(X), X.shape, self.shape[1]
+        Z = xp.astype(X, xp.float64, copy=False).T
+        # Both make a copy in which a coordinate's values lie side by side, to be taken at once
+        index = xp.arange(d, **index_like(X))
+        Z = xp.take(Z, index, axis=0) if self.R is None else self.R.T @ Z
+        table = hermite_table(Z, self.degree)
         table = xp.reshape(table, (table.shape[0] * table.shape[1], n))
         size = max(_FEWEST, _CACHED // max(n, 1)) if is_host(X) else max(m, 1)
-        parts = [self._products(table, start, min(start + size, m)) for start in range(0, m, size)]
-        Phi = xp.concat(parts, axis=0) if parts else table[:0, :]
+        Phi = xp.empty((m, n), **like(table))
+        for start in range(0, m, size):
+            stop = min(start + size, m)
+            Phi[start:stop, :] = self._products(table, start, stop)
         if self._back is not None:
             Phi = xp.take(Phi, self._back, axis=0)
         return xp.astype(Phi.T, X.dtype, copy=False)
