@@ -76,13 +76,14 @@ class SampleFeatures:
         xp = array_namespace(Y)
         wide = xp.astype(Y, xp.float64)
         N, y_mean, _ = _target_sums(wide, weights)
-        Phi = xp.astype(operator.dense(), xp.float64)
-        root = xp.ones_like(wide[:, :1])
-        if weights is not None:
-            root = xp.sqrt(xp.astype(weights, xp.float64))
-        mean = xp.sum(root * root * Phi, axis=0) / N
-        Phi = root * (Phi - mean[None, :])
-        return cls(operator, Phi, root * (wide - y_mean[None, :]), mean, y_mean, N)
+        Phi = xp.astype(operator.dense(), xp.float64, copy=False)
+        centred = wide - y_mean[None, :]
+        if weights is None:
+            mean = xp.mean(Phi, axis=0)
+            return cls(operator, Phi - mean[None, :], centred, mean, y_mean, N)
+        w = xp.astype(weights, xp.float64)
+        root, mean = xp.sqrt(w), (Phi.T @ w)[:, 0] / N
+        return cls(operator, root * (Phi - mean[None, :]), root * centred, mean, y_mean, N)
 
     def solve(self, ridge: float, stretch: np.ndarray | None = None, /) -> Solution:
         """Like that of `FeatureSums`; O(n² m)."""

@@ -171,6 +171,9 @@ def draw_tuples(
     )
     log_term = law.log_c(tuples.sum(axis=1)) - penalty.log_of(tuples @ (1.0 / eta))
     _, first, counts = np.unique(hashes(tuples)[0], return_index=True, return_counts=True)
+    # Those with the most factors first, in which order features are computed
+    order = np.argsort(-(tuples[first] > 0).sum(axis=1), kind="stable")
+    first, counts = first[order], counts[order]
     log_squares = (log_term - log_density - math.log(count))[first]
     return MultiIndices(tuples[first], np.sqrt(counts) * np.exp(0.5 * log_squares), counts)
 

@@ -11,6 +11,7 @@ import numpy as np
 
 Candidate = TypeVar("Candidate")
 Fold = tuple[np.ndarray, np.ndarray]  # host indices of samples to fit, and of those held out
+_FINALISTS = 4  # candidates that are worth a finer judge
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,21 +68,30 @@ class RidgePath:
 def best_path(
     candidates: Sequence[Candidate],
     left_out: Callable[[Candidate], RidgePath],
-    held_out: Callable[[Candidate], RidgePath],
     /,
-    *,
+    *held_out: Callable[[Candidate], RidgePath],
     alike: float = 0.0,
 ) -> tuple[Candidate, RidgePath]:
     """Give the candidate whose path has the lowest score, the first of such, and its path.
 
     Scores that are above the lowest by at most the share `alike` of it count as the lowest.
     By leaving out samples one by one; but the first or the last ridge of a grid is not taken on
-    the word of that, which near-copies of samples corrupt: then by held-out samples.
+    the word of that, which near-copies of samples corrupt: then by held-out samples. Where these
+    are held out in several ways, each judges only the few that were best by the one before.
     """
-    for judge in (left_out, held_out):
-        paths = [judge(candidate) for candidate in candidates]
-        enough = (1.0 + alike) * min(path.lowest for path in paths)
-        best = next(k for k, path in enumerate(paths) if path.lowest <= enough)
-        if not paths[best].at_edge:
-            break
-    return candidates[best], paths[best]
+    left, paths = list(candidates), [left_out(candidate) for candidate in candidates]
+    best = _first_of_lowest(paths, alike)
+    if not paths[best].at_edge:
+        return left[best], paths[best]
+    few = list(range(len(left)))
+    for judge in held_out:
+        left = [left[k] for k in sorted(few)]
+        paths = [judge(candidate) for candidate in left]
+        few = sorted(range(len(left)), key=[path.lowest for path in paths].__getitem__)[:_FINALISTS]
+    best = _first_of_lowest(paths, alike)
+    return left[best], paths[best]
+
+
+def _first_of_lowest(paths: Sequence[RidgePath], alike: float) -> int:
+    enough = (1.0 + alike) * min(path.lowest for path in paths)
+    return next(k for k, path in enumerate(paths) if path.lowest <= enough)

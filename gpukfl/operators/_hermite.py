@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, double_like, index_like
+from gpukfl._array import Array, array_namespace, double_like, index_like, is_host, like
 from gpukfl._rows import Rows
 from gpukfl.linalg import hermite_table
 from gpukfl.operators._rows import RowOperator
+
+_CACHED = 2**16  # features that stay in a core's cache while their factors are multiplied
+_FEWEST = 16  # tuples, so that their products take longer than the calls
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +39,7 @@ class HermiteOperator(RowOperator):
     tuples: np.ndarray
     scales: np.ndarray
     R: Array | None = None
+    _by_columns: ClassVar[bool] = True
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -52,40 +57,72 @@ class HermiteOperator(RowOperator):
         return max(self.shape[1], (self.degree + 1) * self.rows.shape[1])
 
     @cached_property
-    def _slots(self) -> list[Array]:
-        """Columns of the flattened table, one of each tuple's factors at a time.
+    def _order(self) -> np.ndarray:
+        """Tuples by the number of their factors, the most first."""
+        return np.argsort(-(self.tuples > 0).sum(axis=1), kind="stable")
 
-        Tuples are sparse: only factors of positive degree are multiplied, as many as the fullest
-        tuple has; the others repeat the polynomial 1.
+    @cached_property
+    def _slots(self) -> list[Array]:
+        """Rows of the flattened table, one of each tuple's factors at a time, in that order.
+
+        Tuples are sparse: only factors of positive degree are multiplied, so that each list is a
+        part of the one before.
         """
-        d = self.tuples.shape[1]
-        order = np.argsort(self.tuples == 0, axis=1, kind="stable")
-        degrees = np.take_along_axis(self.tuples, order, axis=1)
-        most = int((degrees > 0).sum(axis=1).max(initial=0))
-        columns = (degrees * d + order)[:, :most]
+        tuples = self.tuples[self._order]
+        factors = np.argsort(tuples == 0, axis=1, kind="stable")
+        rows = factors * (self.degree + 1) + np.take_along_axis(tuples, factors, axis=1)
+        counts = np.maximum((tuples > 0).sum(axis=1), 1)  # a tuple of zeros is h_0
+        sizes = [int((counts > j).sum()) for j in range(counts.max(initial=0))]
         on = index_like(self.rows.reference)
         xp = array_namespace(self.rows.reference)
-        return [xp.asarray(np.ascontiguousarray(c), **on) for c in columns.T]
+        return [
+            xp.asarray(np.ascontiguousarray(rows[:size, j]), **on) for j, size in enumerate(sizes)
+        ]
+
+    @cached_property
+    def _back(self) -> Array | None:
+        """Where each tuple is in that order; None where they are given in it."""
+        if np.array_equal(self._order, np.arange(len(self._order))):
+            return None
+        xp = array_namespace(self.rows.reference)
+        return xp.asarray(np.argsort(self._order), **index_like(self.rows.reference))
 
     @cached_property
     def _placed_scales(self) -> Array:
         xp = array_namespace(self.rows.reference)
-        return xp.asarray(self.scales, **double_like(self.rows.reference))
+        return xp.asarray(np.asarray(self.scales)[self._order], **double_like(self.rows.reference))
 
     def _prepare(self) -> None:
-        self._slots, self._placed_scales  # noqa: B018
+        self._slots, self._back, self._placed_scales  # noqa: B018
 
     def at(self, X: Array, /) -> Array:
         """Values at the rows of `X` (n, d): (n, m), in the precision of X."""
-        xp = array_namespace(X)
-        Z = xp.astype(X, xp.float64)
-        if self.R is not None:
-            Z = Z @ self.R
-        table = xp.reshape(hermite_table(Z, self.degree), (X.shape[0], -1))
-        Phi = xp.ones((X.shape[0], 1), **double_like(X)) * self._placed_scales[None, :]
-        for columns in self._slots:
-            Phi = Phi * xp.take(table, columns, axis=1)
-        return xp.astype(Phi, X.dtype)
+        xp, (n, d), m = array_namespace(X), X.shape, self.shape[1]
+        Z = xp.astype(X, xp.float64, copy=False).T
+        # Both make a copy in which a coordinate's values lie side by side, to be taken at once
+        index = xp.arange(d, **index_like(X))
+        Z = xp.take(Z, index, axis=0) if self.R is None else self.R.T @ Z
+        table = hermite_table(Z, self.degree)
+        table = xp.reshape(table, (table.shape[0] * table.shape[1], n))
+        size = max(_FEWEST, _CACHED // max(n, 1)) if is_host(X) else max(m, 1)
+        Phi = xp.empty((m, n), **like(table))
+        for start in range(0, m, size):
+            stop = min(start + size, m)
+            Phi[start:stop, :] = self._products(table, start, stop)
+        if self._back is not None:
+            Phi = xp.take(Phi, self._back, axis=0)
+        return xp.astype(Phi.T, X.dtype, copy=False)
+
+    def _products(self, table: Array, start: int, stop: int) -> Array:
+        """Features of some tuples in order (stop - start, n)."""
+        xp = array_namespace(table)
+        product = xp.take(table, self._slots[0][start:stop], axis=0)
+        for rows in self._slots[1:]:
+            end = min(stop, rows.shape[0])
+            if end <= start:
+                break
+            product[: end - start, :] *= xp.take(table, rows[start:end], axis=0)
+        return product * self._placed_scales[start:stop, None]
 
     def values(self, start: int, stop: int, /) -> Array:
         """Block (stop - start, m) of the matrix."""

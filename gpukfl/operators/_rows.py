@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 from gpukfl._array import Array, array_namespace, as_columns, like
 from gpukfl._rows import Rows
@@ -23,6 +23,7 @@ class RowOperator(ABC):
     """
 
     rows: Rows
+    _by_columns: ClassVar[bool] = False  # how values lie in memory
 
     @property
     @abstractmethod
@@ -145,14 +146,21 @@ class RowOperator(ABC):
 
     def dense(self) -> Array:
         """Form the matrix (n, q)."""
-        reference = self.rows.reference
-        K = array_namespace(reference).empty(self.shape, **like(reference))
+        reference, (n, q) = self.rows.reference, self.shape
+        xp = array_namespace(reference)
+        whole: list[Array] = []
 
         def take(start: int, stop: int, part: Array) -> None:
-            K[start:stop, :] = part  # in place: joining the parts would hold them twice
+            if stop - start == n:  # as it lies: there is nothing to join
+                whole.append(part)
+                return
+            if not whole:  # joining the parts would hold them twice
+                by_columns, on = self._by_columns, like(reference)
+                whole.append(xp.empty((q, n), **on).T if by_columns else xp.empty((n, q), **on))
+            whole[0][start:stop, :] = part
 
         self.over_blocks(self.values, take)
-        return K
+        return whole[0] if whole else xp.empty((n, q), **like(reference))
 
 
 def _check_rows(V: Array, n: int) -> None:

@@ -36,6 +36,7 @@ from gpukfl.estimators.regfeal._search import (
     MEAN_DEGREES,
     STRENGTHS,
     RegFeaLMethod,
+    Tuner,
     _neighbours,
 )
 from gpukfl.methods import DegreeLaw, KernelRidge, RegFeaL
@@ -458,3 +459,29 @@ def test_what_is_given_is_retrained_on_without_time_to_look():
         model = regressor(retrain="kernel_ridge", max_time=1e-6).fit(X, Y)
     assert model.tuning_ == []
     assert len(model.retrain_components_) == model.n_effective_features_
+
+
+@pytest.mark.parametrize("retrain", [None, "kernel_ridge"])
+def test_points_far_behind_see_fewer_rows(monkeypatch, retrain):
+    """Not those that are a little behind: their directions may be the best to retrain on."""
+    errors, counts = (0.1, 0.13, 0.2), {}  # of the first two, and all others
+
+    def predict(fold, learned):
+        setting = learned.method.law.decay, learned.method.strength
+        counts[setting] = counts.get(setting, 0) + 1
+        error = errors[min(list(counts).index(setting), 2)]
+        return fold.held_out.Y + np.sqrt(error * fold.held_out.spread / len(fold.held_out.Y))
+
+    monkeypatch.setattr(Fold, "predict", predict)
+    monkeypatch.setattr(Tuner, "_ways", lambda *_: [])
+    regressor(retrain=retrain, degrees="auto", strength="auto").fit(X, Y)
+    first, second, *others = counts.values()
+    assert (first, second) == (5, 5)
+    assert set(others) == {1}
+
+
+def test_weighted_directions_are_looked_at_first():
+    """They are seldom far behind, so that most others are left after a fold."""
+    model = regressor(retrain="kernel_ridge").fit(X, Y)
+    ways = [one["prediction"] for one in model.tuning_ if one["prediction"] != "Hermite features"]
+    assert ["weighted" in way for way in ways[:3]] == [True, True, False]

@@ -62,7 +62,7 @@ def check_rounds(model):
 
 @pytest.mark.parametrize("kernel", ["laplace", "inverse", "gaussian"])
 def test_it_finds_a_variable_and_then_one_that_only_interacts(kernel):
-    model = selector(kernel=kernel).fit(X, Y)
+    model = selector(kernel=kernel, n_permutations=19).fit(X, Y)
     assert found(model) == TRUE
     assert model.levels_.tolist() == [0, 1, 0, 2, 0]
     assert len(model.rounds_) == 3  # the last finds nothing more

@@ -236,6 +236,22 @@ def test_values_group_parameters():
     assert stable.selection_frequencies_.shape == (P,)
 
 
+@pytest.mark.parametrize(("cheap", "expected"), [(5e7, 5), (10.0, 1)])
+def test_thresholds_of_the_last_selection_are_drawn_more_often(monkeypatch, cheap, expected):
+    thresholds, drawn = _selection_problem.permutation_threshold, []
+
+    def noted(*args, repeats, **kwargs):
+        drawn.append(repeats)
+        return thresholds(*args, repeats=repeats, **kwargs)
+
+    monkeypatch.setattr(_selection_problem, "permutation_threshold", noted)
+    monkeypatch.setattr(_selection_problem, "_CHEAP", cheap)
+    model = selector(ridge="auto", n_permutations=5).fit(X, Y)
+    last = len(model.rounds_)
+    assert set(drawn[:-last]) == {1}  # of the search, which compares many fits
+    assert set(drawn[-last:]) == {expected}
+
+
 # ---------------------------------------------------------------------- stability
 
 

@@ -108,6 +108,23 @@ def test_held_out_samples_have_the_last_word_at_the_edge_only():
     assert best_path(["b"], left.__getitem__, held_out) == ("b", held["b"])
 
 
+def test_finer_judges_see_the_few_that_were_best():
+    """One judge is noisy: the finer one, of the best by it, has the last word."""
+    edge, noisy = RidgePath([1.0, 0.1, 0.01], [3.0, 2.0, 1.0]), [4.0, 1.0, 3.0, 9.0, 2.0, 5.0]
+    fine, asked = [2.0, 3.0, 1.0, 0.0, 4.0, 0.0], []
+
+    def judge(scores):
+        def path(k):
+            asked.append(k)
+            return RidgePath([1.0, 0.1, 0.01], [9.0, scores[k], 8.0])
+
+        return path
+
+    best, path = best_path(range(6), lambda _: edge, judge(noisy), judge(fine))
+    assert (best, path.lowest) == (2, 1.0)
+    assert asked == [0, 1, 2, 3, 4, 5, 0, 1, 2, 4]
+
+
 def test_a_path_that_is_flat_to_its_edge_does_not_choose_the_edge():
     ridges = [1.0, 0.1, 0.01, 0.001]
     assert RidgePath(ridges, [3.0, 1.05, 1.02, 1.0]).best_inside(0.1) == 0.1

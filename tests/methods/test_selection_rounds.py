@@ -190,6 +190,33 @@ def test_thresholds_are_the_largest_score_of_the_permutations(rng, form):
         scores.append(float(np.max(-slopes)))
 
 
+def test_repeats_give_the_same_level_with_less_spread(rng):
+    objective = objective_of(rng.standard_normal((30, 4)), rng.standard_normal(30), ridge=0.1)
+    point, columns = objective.at(np.zeros(4)), np.arange(4)
+    draws, scores = np.random.RandomState(7), []
+    for _ in range(11):
+        slopes = objective.gradient(point, columns, draws.permutation(30))
+        scores.append(float(np.max(-slopes)))
+
+    def threshold(seed, repeats, count=3):
+        rng = np.random.RandomState(seed)
+        given = {"n_permutations": count, "repeats": repeats, "rng": rng}
+        return permutation_threshold(objective, point, columns, **given)
+
+    # The third largest of 11 others is exceeded with probability 3 / 12, as one of 3 others
+    assert threshold(7, 3) == sorted(scores)[-3]
+    few, many = ([threshold(seed, k, 19) for seed in range(40)] for k in (1, 5))
+    assert np.std(many) < 0.7 * np.std(few)
+    exceeded = np.mean(
+        [
+            np.max(-objective.gradient(point, columns, draws.permutation(30))) > gamma
+            for gamma in many
+            for _ in range(20)
+        ]
+    )
+    assert 0.02 < exceeded < 0.09
+
+
 def test_no_permutations_hold_nothing_back(rng):
     objective, draws = objective_of(*main_effects(rng, 20, 3)), np.random.RandomState(7)
     point = objective.at(np.zeros(3))

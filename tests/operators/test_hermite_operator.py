@@ -195,3 +195,20 @@ def test_wrong_shapes_are_named(on, rng):
             operator @ on.put(np.ones(shape))
     with pytest.raises(ValueError, match=rf"expected \({N},\) or \({N}, t\), got"):
         operator.adjoint(on.put(np.ones((m, 2))))
+
+
+@pytest.mark.parametrize("sorted_before", [False, True])
+def test_many_tuples_are_multiplied_in_parts_and_stay_in_their_places(on, rng, sorted_before):
+    tuples = rng.integers(0, 3, (700, D)) * (rng.random((700, D)) < 0.5)
+    if sorted_before:
+        tuples = tuples[np.argsort(-(tuples > 0).sum(axis=1), kind="stable")]
+    case = Case(on, rng, n=211, tuples=tuples, rotated=True)  # more than a core's cache holds
+    on.assert_close(case.operator.dense(), case.Phi, ulps=300)
+    U = on.rounded(rng.standard_normal((211, 1)))
+    size = np.abs(case.Phi).max() * np.abs(U).sum()
+    on.assert_close(case.operator.adjoint(on.put(U)), case.Phi.T @ U, ulps=300, scale=size)
+
+
+def test_rows_of_none_are_a_matrix_of_none(on, rng):
+    case = Case(on, rng, n=0)
+    assert tuple(case.operator.dense().shape) == (0, len(TUPLES))

@@ -43,6 +43,7 @@ _FINALISTS = 3  # points whose directions are retrained on
 _NUMBERS = (1, 2, 3, 4, 6, 8, 12, 16)  # of leading directions to retrain on
 _POWERS = (0.25, 0.5)  # of the squared derivatives, as weights of all directions
 _WORTH = 0.01  # share of the error that is worth more directions
+_MUCH = 1.5  # times the error of the best point so far, with which another one is left
 _FIT_WORKS = 3  # iterations for which there should be time
 _FIT_SHARE = 0.8  # of max_time after which the fit has ended
 _QUICK_FEATURES, _QUICK_ITERATIONS = 300, 2  # after an interruption, with nothing to go on
@@ -126,20 +127,26 @@ class Tuner:
         etas = [learned.directions[1] for learned in point.learned]
         ways = _leading(etas, point.learned[0].method.exponent)
         if self.retrain == "kernel_ridge":  # other regressors may not see weights
-            ways += [Coordinates(power=power) for power in _POWERS]
+            # First, for they are seldom far from the best, so that what is worse is left early
+            ways = [*(Coordinates(power=power) for power in _POWERS), *ways]
         return [replace(point.setting, way=way) for way in ways]
 
 
 class RegFeaLSearch(Search[Setting, Learned]):
-    """A search that leaves ways to retrain once another one is clearly better."""
+    """A search that leaves ways to retrain once another one is clearly better.
+
+    And points once they are much worse than another; directions that are a little worse for
+    Hermite features may be the best to retrain on.
+    """
 
     def _is_behind(self, trial: OneTrial) -> bool:
-        rivals = [one for one in self.trials if one.setting.way is not None]
-        rivals = [one for one in rivals if len(one.predicted) == len(self.folds)]
-        if trial.setting.way is None or not rivals:
+        is_point = trial.setting.way is None
+        whole = [one for one in self.trials if len(one.predicted) == len(self.folds)]
+        rivals = [one for one in whole if (one.setting.way is None) == is_point]
+        if not rivals:
             return False
         best = max(rivals, key=lambda one: one.score).losses[: len(trial.losses)]
-        return is_behind(trial.losses, (1.0 + _WORTH) * best)
+        return is_behind(trial.losses, (_MUCH if is_point else 1.0 + _WORTH) * best)
 
 
 def in_order(trials: Trials, /) -> list[OneTrial]:

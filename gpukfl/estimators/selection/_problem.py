@@ -63,6 +63,8 @@ _MOST_CENTERS = 2_000  # of the last fit where there is no time for all
 _HASTY_ROWS, _HASTY_CENTERS = 10_000, 500  # of one that is to end at once
 _TIMED_ROWS = 2_000  # samples on which works are timed
 _RUN_WORKS = 40  # values and gradients of a selection, and of its thresholds
+_REPEATS = 5  # of the permutations behind the thresholds that decide what is selected
+_CHEAP = 5e7  # differences of pairs of samples up to which a gradient takes moments
 _STRETCHES = (0.5, 1.0, 2.0, 4.0)
 # Share of the leave-one-out error below which a gain says nothing: the samples cannot tell so small
 # a difference, and rounding to float32 makes one of half the size
@@ -169,10 +171,12 @@ class SelectionProblem(Data):
         start: np.ndarray | None = None,
         max_time: float | None = None,
         watch: Callable[[int, History], None] = lambda *_: None,
+        repeats: int = 1,
     ) -> Selection:
         """Select, by the algorithm and with the threshold that the settings ask for.
 
-        Algorithm 1' may begin from the weights `start` of a larger γ.
+        Algorithm 1' may begin from the weights `start` of a larger γ. Thresholds of permutations
+        are drawn with so many `repeats`.
         """
 
         def threshold(point: Point, columns: np.ndarray) -> float:
@@ -183,6 +187,7 @@ class SelectionProblem(Data):
                 point,
                 columns,
                 n_permutations=self.settings.n_permutations,
+                repeats=repeats,
                 rng=self.rng,
             )
 
@@ -204,6 +209,11 @@ class SelectionProblem(Data):
         few.gradient(few.at(np.full(self.p, self.anchor / self.p)))
         took = max(time.perf_counter() - begun, 1e-9)
         return min(self.n, int(_TIMED_ROWS * max_time / (_RUN_WORKS * took)))
+
+    @property
+    def repeats(self) -> int:
+        """Of the permutations behind a threshold, where these cost next to nothing."""
+        return _REPEATS if self.n * self.n * self.p <= _CHEAP else 1
 
     @property
     def algorithm(self) -> FeatureSelection:
@@ -323,7 +333,7 @@ class SelectionProblem(Data):
         Where others are hardly better the first are taken: all weights at τ, the kernel itself.
         """
         xp = array_namespace(X)
-        Y, part = xp.astype(Y, xp.float64), folds(X.shape[0], self.rng)[:1]
+        Y, parts = xp.astype(Y, xp.float64), folds(X.shape[0], self.rng)
         candidates = [(beta, kernel) for beta in weights for kernel in self._kernels(beta, X, D)]
 
         def system(candidate: Candidate) -> DenseSystem:
@@ -334,7 +344,8 @@ class SelectionProblem(Data):
         best, _ = best_path(
             candidates,
             lambda candidate: system(candidate).leave_one_out(RIDGES),
-            lambda candidate: system(candidate).held_out(part, RIDGES),
+            lambda candidate: system(candidate).held_out(parts[:1], RIDGES),
+            lambda candidate: system(candidate).held_out(parts, RIDGES),
             alike=_ALIKE,
         )
         return best

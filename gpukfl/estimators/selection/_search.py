@@ -278,6 +278,7 @@ class KernelSelection(Settings):
                 choice.setting.sparsity,
                 max_time=left,
                 watch=lambda k, history: run.tell("selection", k, history),
+                repeats=some.repeats if left is None else 1,
             )
         except KeyboardInterrupt:
             return self._in_want(problem, choice, Status.INTERRUPTED)

@@ -17,7 +17,8 @@ class Permutations:
     Parameters
     ----------
     number : int
-        Orders: the chance of any false variable in a round is about 1 / (1 + number).
+        Orders: the chance of any false variable in a round is about 1 / (1 + number). Five times
+        as many, for the same chance, where they cost next to nothing.
     """
 
     number: int = 19
