@@ -15,6 +15,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from gpukfl._array import Array, array_namespace, like
 from gpukfl._rows import Rows
 from gpukfl.kernels import Kernel
@@ -23,6 +25,7 @@ from gpukfl.methods._evidence import LOG_2PI, Slopes, diagonal_map
 from gpukfl.methods._nystrom import NystromFactor, NystromSystem
 from gpukfl.operators import KernelOperator
 
+_SHARES = (1.0, 0.1, 0.01, 1e-3)  # of the noise that rounding may stay below
 _CHUNK = 64  # rows whose pairs are taken, for the slopes of the kernel's diagonal
 
 
@@ -48,9 +51,7 @@ class BoundPosterior:
         """
         xp = array_namespace(system.gram)
         n = system.operator.shape[0]
-        factor = system.factor(ratio / n)
-        H, b = system.whitened(factor)
-        inner = CholeskyFactor.of(add_to_diagonal(H, ratio))
+        factor, H, b, inner = _definite(system, ratio)
         missed = system.squares - xp.sum(b * inner.solve(b), axis=0)
         squares = xp.where(missed > 0, missed, xp.ones_like(missed)) / (n * ratio)
         return cls(ratio, factor, H, b, inner, squares)
@@ -209,6 +210,24 @@ class BoundCriterion:
             return self._diagonal(U, start, stop), dU.T @ X, dV
 
         return operator.sum_over_blocks(compute)
+
+
+def _definite(
+    system: NystromSystem, ratio: float
+) -> tuple[NystromFactor, Array, Array, CholeskyFactor]:
+    """Factor the centres' kernel, and what is left of the rows, with as much jitter as it needs.
+
+    Rounding of sums over many rows, divided by the jitter, may exceed the noise ratio.
+    """
+    for share in _SHARES:
+        factor = system.factor(share * ratio / system.operator.shape[0])
+        H, b = system.whitened(factor)
+        try:
+            return factor, H, b, CholeskyFactor.of(add_to_diagonal(H, ratio))
+        except np.linalg.LinAlgError:
+            if share == _SHARES[-1]:
+                raise
+    raise AssertionError
 
 
 def _trace(A: Array) -> float:

@@ -17,7 +17,10 @@ from gpukfl.solvers import LBFGS, Descent
 _ENOUGH = 1e-5  # nats of a sample and target, that a step must gain
 _FIRST_STEPS = 8  # after which the best start goes on alone
 _STOPPED = (Status.INTERRUPTED, Status.TIME_LIMIT)
-_SMALLEST_RATIO = 1e-8  # below which rounding is mistaken for structure
+_LOG_RATIOS = (
+    math.log(1e-8),
+    math.log(1e8),
+)  # the first is that below which rounding is mistaken for structure
 
 
 class MetricCriterion(Protocol):
@@ -155,12 +158,12 @@ class _Descent:
         self.diagonal, self.learn_ratio = C.ndim == 1, learn_ratio
         host = to_host(C).astype(np.float64).ravel()
         metric = np.log(host) if self.diagonal else host
-        self.start = np.append(metric, math.log(max(ratio, _SMALLEST_RATIO)))
+        self.start = np.append(metric, math.log(ratio))
 
     def unpacked(self, x: np.ndarray, /) -> tuple[Array, float]:
         """Give map and noise ratio."""
         host = np.exp(x[:-1]) if self.diagonal else x[:-1].reshape(tuple(self.C.shape))
-        return beside(host, self.C), max(math.exp(x[-1]), _SMALLEST_RATIO)
+        return beside(host, self.C), math.exp(np.clip(x[-1], *_LOG_RATIOS))
 
     def fit(self, descent: Descent, /) -> MetricFit:
         """Give where a descent ended."""
@@ -180,6 +183,8 @@ class _Descent:
         metric = to_host(found.metric).ravel()
         slope = np.append(metric * np.exp(x[:-1]) if self.diagonal else metric, found.log_ratio)
         more, pull = self.prior(x, lengths=self.diagonal)
+        low, high = _LOG_RATIOS
+        slope[-1] *= low <= x[-1] <= high
         slope = slope + pull
         slope[-1] *= self.learn_ratio
         return -(found.value + more) / self.criterion.scale, -slope / self.criterion.scale

@@ -1,6 +1,7 @@
 """The evidence is scikit-learn's, its gradients are those of its values, and the bound is below."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import oracles
@@ -16,6 +17,7 @@ from gpukfl.kernels import Gaussian, Matern32, Matern52
 from gpukfl.linalg import CholeskyFactor
 from gpukfl.methods import (
     BoundCriterion,
+    BoundPosterior,
     ExactCriterion,
     MetricPrior,
     diagonal_map,
@@ -195,6 +197,19 @@ def test_the_bound_is_below_and_rises_with_centres(rng, on_double, q):
     B = on_double.put(problem.B)
     values = [problem.bound(problem.X[:m])(B, RATIO).value for m in (q, q + 5)]
     assert values[0] <= values[1] <= problem.exact()(B, RATIO).value + 1e-6
+
+
+def test_sums_that_rounding_has_made_indefinite_get_more_jitter(rng, on_double):
+    problem = Problem(on_double, rng)
+    copies = np.concatenate([problem.X[:4], problem.X[:4]])
+    system = problem.bound(copies).system(on_double.put(problem.B))
+    ratio, one = 1e-3, on_double.put(np.eye(8))
+    exact = BoundPosterior.of(system, ratio)
+    rounded = BoundPosterior.of(replace(system, gram=system.gram - 1e-10 * one), ratio)
+    assert rounded.factor.jitter > exact.factor.jitter
+    np.testing.assert_allclose(
+        on_double.host(rounded.squares), on_double.host(exact.squares), rtol=0.05
+    )
 
 
 # ---------------------------------------------------------------------- fits
