@@ -163,6 +163,16 @@ def test_a_memory_map_is_its_array(tmp_path):
     np.testing.assert_allclose(other.predict(NEW), one.predict(NEW), atol=1e-10)
 
 
+def test_rows_of_no_weight_in_a_memory_map_count_nothing(tmp_path):
+    np.save(tmp_path / "X.npy", X)
+    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
+    weights = np.where(np.arange(N) < 20, 0.0, WEIGHTS)
+    one = regressor().fit(X[20:], NOISY[20:], sample_weight=weights[20:])
+    other = regressor().fit(mapped, NOISY, sample_weight=weights)
+    assert other.centers_.shape == one.centers_.shape
+    np.testing.assert_allclose(other.predict(NEW), one.predict(NEW), atol=0.02)
+
+
 # ---------------------------------------------------------------------- places, classes, files
 
 

@@ -126,14 +126,20 @@ class HyperKernelProblem(Data):
         return self.rows.in_memory()
 
     def part(self, at_most: int) -> HyperKernelProblem:
-        """Give some of the rows, by lot, on the same scale; all where they are no more."""
-        if self.n <= at_most:
+        """Give some of the rows, by lot, on the same scale; all where they are no more.
+
+        Without those of weight 0, of which memory maps alone may have some.
+        """
+        w = self.weights
+        index = np.arange(self.n) if w is None else np.flatnonzero(to_host(w)[:, 0])
+        if len(index) == self.n <= at_most:
             return self
-        index = np.sort(self.rng.choice(self.n, at_most, replace=False))
+        if len(index) > at_most:
+            index = index[np.sort(self.rng.choice(len(index), at_most, replace=False))]
         xp, some = array_namespace(self.Y), copy(self)
         at = xp.asarray(index, **index_like(self.Y))
-        some.rows, some.n, some.Y = self.rows.taken(index), at_most, xp.take(self.Y, at, axis=0)
-        some.weight = float(at_most)
+        some.rows, some.n, some.Y = self.rows.taken(index), len(index), xp.take(self.Y, at, axis=0)
+        some.weight = float(len(index))
         if self.weights is not None and self.root_weights is not None:
             some.weights = xp.take(self.weights, at, axis=0)
             some.root_weights = xp.take(self.root_weights, at, axis=0)
