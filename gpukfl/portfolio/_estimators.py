@@ -16,9 +16,10 @@ _PARAMETERS = """
     members : None, "kernels", or list, default=None
         What takes part: None is everything that suits the size of the data, "kernels" the same
         with gradient-boosted trees only shown and not blended, and a list has names ("linear",
-        "trees", "laplace", "matern52", "agop", "evidence_matern52", "evidence_matern32", "bkernn",
-        "hkrr", "rkhs_weighting", "regfeal", "hkrr_matern52", "selection"), scikit-learn estimators,
-        or pairs of a name and an estimator. Trees that are not asked for are shown beside the
+        "trees", "manhattan_laplace", "agop", "evidence_matern32", "laplace", "matern52",
+        "agop_quantile", "evidence_matern52", "evidence_quantile", "bkernn", "hkrr",
+        "rkhs_weighting", "regfeal", "bkernn_standard", "hkrr_standard", "selection"), scikit-learn
+        estimators, or pairs of a name and an estimator. Trees that are not asked for are shown beside the
         others.
     effort : {"quick", "normal", "thorough"}, default="normal"
         How many members are tried, where they are not given.
