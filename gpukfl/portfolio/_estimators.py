@@ -19,8 +19,8 @@ _PARAMETERS = """
         "trees", "manhattan_laplace", "agop", "evidence_matern32", "laplace", "matern52",
         "agop_quantile", "evidence_matern52", "evidence_quantile", "bkernn", "hkrr",
         "rkhs_weighting", "regfeal", "bkernn_standard", "hkrr_standard", "selection"), scikit-learn
-        estimators, or pairs of a name and an estimator. Trees that are not asked for are shown beside the
-        others.
+        estimators, or pairs of a name and an estimator. Trees that are not asked for are shown
+        beside the others.
     effort : {"quick", "normal", "thorough"}, default="normal"
         How many members are tried, where they are not given.
     n_folds : int or "auto", default="auto"
