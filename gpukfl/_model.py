@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Self
@@ -208,6 +209,40 @@ class Model(Shown):
             raise TypeError(msg)
         return self.estimator.predict_proba(numeric_frame(X))
 
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> Array:
+        """Give intervals that hold the target with a probability of about `coverage`.
+
+        See `AutoRegressor.predict_interval`.
+
+        Raises
+        ------
+        TypeError
+            If the model is no blend, or a classification.
+        """
+        return self._of_blend("predict_interval")(numeric_frame(X), coverage)
+
+    def predict_quantiles(self, X: Any, levels: Sequence[float] = (0.05, 0.5, 0.95)) -> Array:
+        """Estimate quantiles of the target: see `AutoRegressor.predict_quantiles`.
+
+        Raises
+        ------
+        TypeError
+            If the model is no blend, or a classification.
+        """
+        return self._of_blend("predict_quantiles")(numeric_frame(X), levels)
+
+    def predict_set(self, X: Any, coverage: float = 0.9) -> Array:
+        """Give the classes that hold the true one with a probability of at least `coverage`.
+
+        See `AutoClassifier.predict_set`.
+
+        Raises
+        ------
+        TypeError
+            If the model is no blend, or a regression.
+        """
+        return self._of_blend("predict_set")(numeric_frame(X), coverage)
+
     def transform(self, X: Any) -> Array:
         """Project `X` on the learned directions.
 
@@ -242,8 +277,12 @@ class Model(Shown):
         return self._of_blend("distilled")(method)
 
     def _of_blend(self, name: str) -> Any:
-        if not hasattr(self.estimator, name):
+        if self.method != "auto":
             msg = f"expected a model of method 'auto', got one of method {self.method!r}"
+            raise TypeError(msg)
+        if not hasattr(self.estimator, name):
+            other = "predict_interval" if name == "predict_set" else "predict_set"
+            msg = f"expected a model of the other task for {name}, got a {self.task}: use {other}"
             raise TypeError(msg)
         return getattr(self.estimator, name)
 

@@ -30,13 +30,13 @@ from gpukfl.estimators.scaling import SCALINGS, ColumnScaling
 from gpukfl.instantiations import INSTANTIATIONS, RandomKitchenSinks
 from gpukfl.kernels import KERNELS, Product, Scaled, Sum
 from gpukfl.methods import ShapeFunctions
-from gpukfl.portfolio._attributes import Blended, OutOfFold
+from gpukfl.portfolio._attributes import VALUES
 
 FORMAT, VERSION = "gpukfl-model", 3
 _KERNELS = (*KERNELS.values(), Sum, Product, Scaled)
 _INSTANTIATIONS = (*INSTANTIATIONS.values(), RandomKitchenSinks)
 _LEARNED: tuple[Any, ...] = (ShapeFunctions, History, Backend, Calibration, *SCALINGS.values())
-_WITH_ARRAYS = (ShapeFunctions, ColumnScaling, Blended, OutOfFold)  # records
+_WITH_ARRAYS = (ShapeFunctions, ColumnScaling, *VALUES)  # records
 _PLAIN = (str, int, float, bool, type(None))
 _KEYS = ("format", "version", "gpukfl", "model", "parameters", "fitted")
 _MODEL: dict[str, Declared] = {  # beside the estimator, its tuning, and what names it
@@ -337,7 +337,7 @@ def _record(name: Any, values: dict[str, Any], key: str) -> Any:
 
 def _is_of(value: Any, hint: Any) -> bool:
     """Whether a value is of the type that a field is annotated with."""
-    if hint in (Any, Array):  # an array, whose declaration says more
+    if hint in (Any, Array, np.ndarray):  # an array, whose declaration says more
         return True
     if isinstance(hint, types.UnionType):
         return any(_is_of(value, one) for one in get_args(hint))

@@ -4,12 +4,7 @@ They know no estimator: what is fitted gives a `Description`, which says in word
 arrays what there is.
 """
 
-from gpukfl.inspection._blends import (
-    Leaderboard,
-    Predicted,
-    plot_leaderboard,
-    plot_predicted,
-)
+from gpukfl.inspection._blends import Leaderboard, plot_leaderboard
 from gpukfl.inspection._curves import Curves, StumpCurves
 from gpukfl.inspection._description import Description, Names, described
 from gpukfl.inspection._figures import plot_model, plot_panel
@@ -59,7 +54,6 @@ __all__ = [
     "Objective",
     "Panel",
     "Path",
-    "Predicted",
     "Predictions",
     "Reliability",
     "ResidualPlot",
@@ -85,7 +79,6 @@ __all__ = [
     "plot_objective",
     "plot_panel",
     "plot_path",
-    "plot_predicted",
     "plot_predictions",
     "plot_reliability",
     "plot_residuals",

@@ -12,6 +12,7 @@ from gpukfl.methods._agop import (
 from gpukfl.methods._bkernn import BKerNNFit, fit_bkernn
 from gpukfl.methods._centers import SELECTIONS, choose_centers, leverage_scores
 from gpukfl.methods._conformal import (
+    can_cover,
     check_share,
     conformal_weight,
     unit_weights,
@@ -156,6 +157,7 @@ __all__ = [
     "Validated",
     "average_gradient_outer_product",
     "best_path",
+    "can_cover",
     "check_share",
     "choose_centers",
     "conformal_weight",

@@ -42,6 +42,11 @@ def unit_weights(weights: np.ndarray | None, n: int, /) -> np.ndarray:
     return w / (float(w @ w) / float(w.sum()))
 
 
+def can_cover(coverage: float, n_effective: float, /) -> bool:
+    """Whether there are rows enough for a coverage in (0, 1)."""
+    return (coverage - _SLACK) * (n_effective + 1.0) <= n_effective
+
+
 def conformal_weight(coverage: float, n_effective: float, /) -> float:
     """Weight that the scores up to a conformal quantile have at least.
 
@@ -52,15 +57,14 @@ def conformal_weight(coverage: float, n_effective: float, /) -> float:
     ValueError
         If all rows together weigh less: says how many are needed.
     """
-    wanted = (coverage - _SLACK) * (n_effective + 1.0)
-    if wanted > n_effective:
+    if not can_cover(coverage, n_effective):
         needed = math.ceil((coverage - _SLACK) / (1.0 - coverage))
         msg = (
             f"expected at least {needed} rows that were held out for a coverage of {coverage:g}, "
             f"got {n_effective:.10g}: take a smaller coverage or more rows"
         )
         raise ValueError(msg)
-    return wanted
+    return (coverage - _SLACK) * (n_effective + 1.0)
 
 
 def weighted_quantile(values: np.ndarray, weights: np.ndarray, wanted: float, /) -> float:

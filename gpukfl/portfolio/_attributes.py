@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from gpukfl._array import Array
+from gpukfl._array import Array, to_host
 from gpukfl.estimators._declared import (
     DOUBLE,
     FLOAT,
@@ -17,6 +17,9 @@ from gpukfl.estimators._declared import (
     Text,
     Whole,
 )
+from gpukfl.portfolio._intervals import Residuals, Uncertainty
+from gpukfl.portfolio._sets import ClassScores
+from gpukfl.portfolio._spread import Spread
 from gpukfl.portfolio._transforms import TargetTransform
 
 
@@ -67,7 +70,13 @@ class OutOfFold:
     weights: Array
     fold: Array
 
+    @property
+    def n_folds(self) -> int:
+        """How many folds hold rows out."""
+        return int(to_host(self.fold).max()) + 1
 
+
+VALUES = (Blended, OutOfFold, Uncertainty, Residuals, Spread, ClassScores)  # that hold arrays
 TRIED: dict[str, Declared] = {
     "member": Text(),
     "weight": Number(),

@@ -24,9 +24,9 @@ from gpukfl.estimators._declared import Declared, Number, Switch, Text, Whole
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._threads import few_threads
-from gpukfl.estimators._validation import validate_samples
+from gpukfl.estimators._validation import check_finite_prediction, validate_samples
 from gpukfl.inspection import Description, Names
-from gpukfl.portfolio._attributes import ATTRIBUTES, TRIED, Blended, OutOfFold
+from gpukfl.portfolio._attributes import ATTRIBUTES, TRIED, VALUES, Blended, OutOfFold
 from gpukfl.portfolio._candidates import (
     EFFORTS,
     NAMES,
@@ -69,7 +69,7 @@ class AutoBase(Constructed, HostStored):
         "tuning_cut_short_": Switch(),
         "_n_samples": Whole("n_samples"),
     }
-    _values: ClassVar[tuple[type, ...]] = (Blended, OutOfFold, LogTransform, RankTransform)
+    _values: ClassVar[tuple[type, ...]] = (*VALUES, LogTransform, RankTransform)
     members_: list[Blended]
     out_of_fold_: OutOfFold
     tuning_: list[dict[str, Any]]
@@ -174,6 +174,7 @@ class AutoBase(Constructed, HostStored):
         xp = array_namespace(samples.X)
         rows = xp.concat([xp.asarray(one.outside.X) for one in contest.folds], axis=0)
         self.out_of_fold_ = OutOfFold(rows, predicted, judge.truth, judge.weights, fold)
+        self._keep_uncertainty(run.again(), even=contest.stopped or run.is_over())
         self.tuning_, self.tuning_seconds_ = rows_of(contest)
         there = array_namespace(samples.X).empty((0,), **double_like(samples.X))
         middle = np.average(to_host(samples.Y), axis=0, weights=samples.weights)
@@ -189,6 +190,10 @@ class AutoBase(Constructed, HostStored):
         if self.refit and not contest.stopped:
             self._refit(chosen, samples, run)
         self._end(contest)
+
+    @abstractmethod
+    def _keep_uncertainty(self, rng: np.random.RandomState, *, even: bool) -> None:
+        """Set how far predictions are off, by the rows that are held out; `even` is quick."""
 
     def _refit(self, chosen: Sequence[tuple[float, Any]], samples: Samples, run: Run) -> None:
         """Fit each member of the blend to all rows; the fold models stay where time is over."""
@@ -224,6 +229,20 @@ class AutoBase(Constructed, HostStored):
             models = member.models if fold is None else member.models[fold : fold + 1]
             total = total + member.weight * self._own(member, self._mean(models, X))
         return total
+
+    def _by_fold(self, X: Array, /) -> np.ndarray:
+        """Blends (K, n, t) of each fold's models at validated rows, on the host.
+
+        Where members have one model, that is all of them.
+        """
+        n_folds = self.out_of_fold_.n_folds
+        apart = all(len(member.models) == n_folds for member in self.members_)
+        with np.errstate(over="ignore", invalid="ignore"):  # reported just below
+            found = [self._outputs(X, k) for k in range(n_folds if apart else 1)]
+        for one in found:
+            check_finite_prediction(one, "prediction", one.dtype)
+        blends = np.stack([to_host(one) for one in found])
+        return np.broadcast_to(blends, (n_folds, *blends.shape[1:]))
 
     def _mean(self, models: Sequence[Any], X: Array) -> Array:
         """Mean of what the models of a member predict."""

@@ -15,10 +15,13 @@ from gpukfl.inspection import (
     Leaderboard,
     Names,
     Panel,
-    Predicted,
+    Predictions,
+    Reliability,
+    ResidualPlot,
     Tuning,
 )
 
+_COVERAGE = 0.9  # of the intervals that are drawn
 _SCORES = {True: "explained log loss", False: "R²"}
 
 
@@ -40,9 +43,7 @@ def describe(e: Any, names: Names, /) -> Description:
     )
     members = tuple(trial["member"] for trial in scored)
     panels.append(Leaderboard(members, scores, errors, weights, _SCORES[is_classifier(e)]))
-    if not is_classifier(e):
-        kept = e.out_of_fold_
-        panels.append(Predicted(kept.truth, kept.predicted, names.outputs))
+    panels += _of_classes(e) if is_classifier(e) else _of_numbers(e, names.outputs)
     together = [group for group in e.feature_groups_ if len(group) > 1]
     facts = {f"share of {one.name}": f"{one.weight:.3f}" for one in leading}
     if together:
@@ -64,3 +65,22 @@ def describe(e: Any, names: Names, /) -> Description:
             cut_short=e.tuning_cut_short_,
         ),
     )
+
+
+def _of_numbers(e: Any, outputs: tuple[str, ...]) -> list[Panel]:
+    """Predictions of rows that were held out, with intervals if there are enough, and residuals."""
+    kept, known = e.out_of_fold_, e.uncertainty_
+    ends = (
+        known.held_out(kept.predicted, coverage=_COVERAGE) if known.can_cover(_COVERAGE) else None
+    )
+    return [
+        Predictions(kept.truth, kept.predicted, outputs, ends, _COVERAGE),
+        ResidualPlot(kept.truth, kept.predicted, outputs),
+    ]
+
+
+def _of_classes(e: Any) -> list[Panel]:
+    """How often a class is true where its probability is said to be so."""
+    kept = e.out_of_fold_
+    codes = np.argmax(kept.truth, axis=1)
+    return [Reliability(kept.predicted, codes, tuple(map(str, e.classes_.tolist())))]

@@ -22,7 +22,13 @@ from typing import ClassVar
 import numpy as np
 
 from gpukfl.estimators._declared import DOUBLE, Declared, Fields, Items, Numbers, Whole
-from gpukfl.methods import check_share, conformal_weight, unit_weights, weighted_quantile
+from gpukfl.methods import (
+    can_cover,
+    check_share,
+    conformal_weight,
+    unit_weights,
+    weighted_quantile,
+)
 from gpukfl.portfolio._quantiles import SortedGroups
 from gpukfl.portfolio._spread import CENTERS, Spread
 
@@ -95,6 +101,13 @@ class Residuals:
         _check_values(residuals, spreads)
         scores = residuals / spreads
         return cls(scores, groups, int(groups.max()) + 1, unit_weights(weights, len(scores)))
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether its values are such as `of` makes."""
+        w = self.weights
+        finite = bool(np.isfinite(self.scores).all() and np.isfinite(w).all())
+        return finite and bool((w >= 0).all() and w.any())
 
     def interval(
         self, centers: np.ndarray, spreads: np.ndarray | None = None, /, *, coverage: float
@@ -215,9 +228,13 @@ def _check_values(values: np.ndarray, spreads: np.ndarray) -> None:
         bad = int(np.count_nonzero(~np.isfinite(values)))
         msg = f"expected finite residuals and predictions, got {bad} that are not"
         raise ValueError(msg)
-    if not (np.isfinite(spreads) & (spreads > 0)).all():
+    if not _positive(spreads):
         msg = f"expected positive, finite spreads, got some of {spreads.min():g}"
         raise ValueError(msg)
+
+
+def _positive(values: np.ndarray) -> bool:
+    return bool((np.isfinite(values) & (values > 0)).all())
 
 
 @dataclass(frozen=True, eq=False)
@@ -313,6 +330,20 @@ class Uncertainty:
         scaled = Residuals.of(left, groups, spreads=sizes, weights=weights)
         return cls(scaled, sizes, spreads, models)
 
+    def is_sound(self, n_features: int, n_models: int, /) -> bool:
+        """Whether it is such as `of` makes it of so many columns and fold models."""
+        kept, n_groups = self.residuals, len(self.models)
+        whole = (self.models, n_models), (kept.groups, n_groups)
+        columns = n_features + self.sizes.shape[1]
+        return (
+            kept.is_sound
+            and all(bool(((a >= 0) & (a < count)).all()) for a, count in whole)
+            and int(self.models.max()) + 1 == n_models
+            and _positive(self.sizes)
+            and len(self.spreads) in (0, n_groups)
+            and all(one.is_sound and one.Z.shape[1] == columns for one in self.spreads)
+        )
+
     def interval(
         self, X: np.ndarray, predictions: np.ndarray, /, *, coverage: float = 0.9
     ) -> np.ndarray:
@@ -364,6 +395,10 @@ class Uncertainty:
         """
         found = self.residuals.quantiles(*self._at(X, predictions), levels=levels)
         return found[:, 0] if np.ndim(predictions) == 2 else found
+
+    def can_cover(self, coverage: float, /) -> bool:
+        """Whether there are rows enough for a coverage in (0, 1)."""
+        return can_cover(coverage, float(self.residuals.weights.sum()))
 
     def held_out(self, predicted: np.ndarray, /, *, coverage: float = 0.9) -> np.ndarray:
         """Give intervals for the rows of the residuals themselves, to look at.

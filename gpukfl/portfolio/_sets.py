@@ -102,6 +102,12 @@ class ClassScores:
         scores = found._score(p)[np.arange(len(p)), codes]
         return cls(scores, found.weights, method, seed)
 
+    @property
+    def is_sound(self) -> bool:
+        """Whether its values are such as `of` makes."""
+        known = ~np.isnan(self.scores) & np.isfinite(self.weights) & (self.weights >= 0)
+        return bool(known.all() and self.weights.any())
+
     def sets(self, probabilities: np.ndarray, /, *, coverage: float = 0.9) -> np.ndarray:
         r"""Give the classes that new rows may have.
 

@@ -104,6 +104,13 @@ class Spread:
         columns = np.stack([to_host(a) for a in (scaling.median, scaling.factor, scaling.bound)])
         return cls(columns, lengthscale, to_host(fit.Z), to_host(fit.alpha), unit**2)
 
+    @property
+    def is_sound(self) -> bool:
+        """Whether its values are such as `of` makes."""
+        arrays = (self.scaling, self.Z, self.alpha, self.size)
+        finite = all(bool(np.isfinite(array).all()) for array in arrays)
+        return finite and self.lengthscale > 0 and bool((self.size > 0).all())
+
     def __call__(self, X: np.ndarray, /) -> np.ndarray:
         """Give the expected size of residuals (m, t) at rows (m, d), positive."""
         fit = KernelRidgeFit(ManhattanLaplace(self.lengthscale), self.Z, self.alpha, "direct")
