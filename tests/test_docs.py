@@ -6,6 +6,12 @@ import re
 import pytest
 
 ROOT = pathlib.Path(__file__).parents[1]
+PAGES = (
+    "README.md",
+    "docs/quickstart.md",
+    "docs/extend/description.md",
+    "docs/guide/uncertainty.md",
+)
 MAIN_JOB = 'python -m pip install ".[plot]" && gpukfl fit diabetes --report report.html'
 TESTS = 'python -m pip install ".[test]" && python -m pytest'
 
@@ -21,7 +27,7 @@ def blocks(name, language):
         yield text.count("\n", 0, found.start(1)), found[1]
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/quickstart.md", "docs/extend/description.md"])
+@pytest.mark.parametrize("name", PAGES)
 def test_code_runs(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     found = list(blocks(name, "python"))

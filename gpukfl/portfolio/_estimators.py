@@ -14,7 +14,7 @@ from gpukfl.estimators._base import ArrayRegressor, finite_prediction
 from gpukfl.estimators._classifier import CLASS_WEIGHT, LabelClassifier
 from gpukfl.estimators._declared import Declared, Fields, Rule
 from gpukfl.estimators._device import on_its_device
-from gpukfl.estimators._validation import validate_samples
+from gpukfl.estimators._validation import check_finite_prediction, validate_samples
 from gpukfl.portfolio._base import AutoBase
 from gpukfl.portfolio._intervals import Uncertainty
 from gpukfl.portfolio._sets import ClassScores
@@ -221,8 +221,8 @@ class AutoRegressor(ArrayRegressor, AutoBase):
         Raises
         ------
         TypeError, ValueError
-            If `levels` are not numbers in (0, 1), or there are too few samples for one of them:
-            says how many are needed. If the data are not as in the fit.
+            If `levels` is not a sequence of numbers in (0, 1), or there are too few samples for one
+            of them: says how many are needed. If the data are not as in the fit.
 
         Notes
         -----
@@ -246,7 +246,11 @@ class AutoRegressor(ArrayRegressor, AutoBase):
             rows = X[start : min(start + _BLOCK, n), :]
             found.append(ask(to_host(rows).astype(np.float64), self._by_fold(rows)))
         values = np.concatenate(found)
-        return beside(values[:, 0] if self._one_target else values, X)
+        with np.errstate(over="ignore"):  # reported just below
+            flat = beside(values.reshape(n, -1), X)
+        check_finite_prediction(flat, method.removeprefix("predict_"), X.dtype)
+        shape = (n, *values.shape[2:]) if self._one_target else values.shape
+        return array_namespace(X).reshape(flat, shape)
 
 
 class AutoClassifier(LabelClassifier, AutoBase):

@@ -186,6 +186,9 @@ class Residuals:
         ValueError
             As for `interval`, for each level and for one less it.
         """
+        if np.ndim(levels) != 1 or not len(levels):
+            msg = f"expected levels to be a sequence of one number or more, got {levels!r}"
+            raise ValueError(msg)
         for level in levels:
             check_share("levels", level)
         total = float(self.weights.sum())

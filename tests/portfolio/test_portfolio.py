@@ -1,5 +1,6 @@
 """Portfolios as estimators: laws, members that fail, time, and data of every kind."""
 
+import functools
 import time
 
 import numpy as np
@@ -404,7 +405,9 @@ def test_a_small_model_imitates_the_blend(make, y, refit):
 
 def test_models_of_one_method_have_no_members():
     model = gpukfl.fit(X, Y, method="bkernn", ridge=0.01, n_particles=4, progress=False)
-    for ask in (model.leaderboard, model.distilled):
+    uncertain = (model.predict_interval, model.predict_quantiles, model.predict_set)
+    asks = [model.leaderboard, model.distilled, *(functools.partial(ask, X) for ask in uncertain)]
+    for ask in asks:
         with pytest.raises(TypeError, match="expected a model of method 'auto'"):
             ask()
     blend = gpukfl.fit(X, Y, members=["linear"], n_folds=2, progress=False)
@@ -419,7 +422,8 @@ def test_it_is_drawn_and_reported(make, y, tmp_path):
     model = make(members=["linear", "bkernn"]).fit(X, y)
     model.plot().draw_without_rendering()
     names = [panel.name for panel in model.describe().panels]
-    assert ("predicted" in names) == (make is regressor)
+    held_out = ["predictions", "residuals"] if make is regressor else ["reliability"]
+    assert names[-len(held_out) :] == held_out
     shown = [label.get_text() for label in model.plot("leaderboard").get_yticklabels()]
     assert {label.split(" (")[0] for label in shown} == {"linear", "bkernn", "trees", "blend"}
     model.report(tmp_path / "r.html")
