@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from gpukfl._array import Array, to_host
+import numpy as np
+
+from gpukfl._array import Array
 from gpukfl.estimators._declared import (
     DOUBLE,
     FLOAT,
@@ -54,26 +56,26 @@ class OutOfFold:
     ----------
     rows : array, shape (m, d)
         The rows, of the library of the data.
-    predicted : array, shape (m, t)
+    predicted : host array, shape (m, t)
         Predictions; of classes the probabilities of all of them.
-    truth : array, shape (m, t)
+    truth : host array, shape (m, t)
         Targets, or indicators of the classes.
-    weights : array, shape (m,)
+    weights : host array, shape (m,)
         Of the rows.
-    fold : array of int, shape (m,)
+    fold : host array of int, shape (m,)
         The fold that holds each row out: the number of the models that have not seen it.
     """
 
     rows: Array
-    predicted: Array
-    truth: Array
-    weights: Array
-    fold: Array
+    predicted: np.ndarray
+    truth: np.ndarray
+    weights: np.ndarray
+    fold: np.ndarray
 
     @property
     def n_folds(self) -> int:
         """How many folds hold rows out."""
-        return int(to_host(self.fold).max()) + 1
+        return int(self.fold.max()) + 1
 
 
 VALUES = (Blended, OutOfFold, Uncertainty, Residuals, Spread, ClassScores)  # that hold arrays

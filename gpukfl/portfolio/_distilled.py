@@ -48,7 +48,7 @@ def distil(blend: Any, name: str, /) -> Distilled:
     kept, run = blend.out_of_fold_, Run.of(blend)
     n = len(kept.fold)
     several = all(len(member.models) > 1 for member in blend.members_)
-    judging = to_host(kept.fold) == 0 if several else np.arange(n) < n // _SHARE
+    judging = kept.fold == 0 if several else np.arange(n) < n // _SHARE
     inside, outside = np.flatnonzero(~judging), np.flatnonzero(judging)
     classes, d = is_classifier(blend), kept.rows.shape[1]
     t = kept.truth.shape[1]
@@ -57,7 +57,7 @@ def distil(blend: Any, name: str, /) -> Distilled:
     fold = 0 if several else None
     student = _taught(blend, member, take(kept.rows, inside), fold)
     rows = take(kept.rows, outside)
-    judge = _judge(to_host(kept.truth)[outside], to_host(kept.weights)[outside], classes)
+    judge = _judge(kept.truth[outside], kept.weights[outside], classes)
     found = to_host(outputs_of(student, rows, blend._n_classes))
     if classes:
         found = to_host(mixed(found, blend.floor_))
