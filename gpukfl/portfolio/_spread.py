@@ -23,6 +23,7 @@ from gpukfl.methods import KernelRidge, KernelRidgeFit
 
 CENTERS = 300
 _SAMPLE = 500  # rows from which the lengthscale is taken
+_MOST = 5_000  # rows that a smooth function of them needs
 _LEAST = 0.2  # of the mean root, below which no root is believed
 
 
@@ -86,8 +87,12 @@ class Spread:
         Returns
         -------
         Spread
-            O(n q² + q³).
+            O(n q² + q³) for n up to 5000; of more rows so many are drawn.
         """
+        if len(X) > _MOST:
+            rows = np.sort(rng.choice(len(X), _MOST, replace=False))
+            X, residuals = X[rows], residuals[rows]
+            weights = None if weights is None else weights[rows]
         w = None if weights is None else weights / weights.mean()
         scaling = RobustScaling.of(Rows(X, np.empty(0)), w)
         Z, roots = to_host(scaling(X)), np.sqrt(np.abs(residuals))
