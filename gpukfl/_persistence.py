@@ -241,7 +241,7 @@ def _encode(value: Any, key: str, arrays: dict[str, np.ndarray]) -> Any:
         names = [f.name for f in dataclasses.fields(value)]
         inside = {n: _encode(getattr(value, n), f"{key}/{n}", arrays) for n in names}
         return {"record": type(value).__name__, "fields": inside}
-    if isinstance(value, BaseEstimator):
+    if isinstance(value, BaseEstimator) and not _is_parameter(key):
         return _encoded_estimator(value, key, arrays)
     if isinstance(value, (list, tuple)):
         return [_encode(v, f"{key}/{k}", arrays) for k, v in enumerate(value)]
@@ -249,6 +249,11 @@ def _encode(value: Any, key: str, arrays: dict[str, np.ndarray]) -> Any:
         return {"dict": {k: _encode(v, f"{key}/{k}", arrays) for k, v in value.items()}}
     msg = f"expected arrays, numbers and text in a model, got {type(value).__name__} at {key}"
     raise TypeError(msg)
+
+
+def _is_parameter(key: str) -> bool:
+    """Whether a key is of a constructor's parameter, which is checked before estimators are made."""
+    return key.split("/")[-2] == "parameters"
 
 
 def _encoded_array(host: np.ndarray, key: str, arrays: dict[str, np.ndarray]) -> dict[str, Any]:

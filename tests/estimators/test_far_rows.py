@@ -27,6 +27,7 @@ from gpukfl.estimators.selection import Permutations
 pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
     pytest.mark.filterwarnings("ignore:the best ridge:UserWarning"),
+    pytest.mark.filterwarnings("ignore:at a ridge of:UserWarning"),
 ]
 
 RNG = np.random.default_rng(5)
@@ -95,7 +96,6 @@ def assert_is_refused_or_finite(name, dtype, put):
             assert name not in OVERFLOWS or method == "transform"
 
 
-@pytest.mark.filterwarnings("ignore:at a ridge of")
 @pytest.mark.parametrize("kind", [KernelFeatureSelector, KernelRidgeRegressor])
 def test_predictions_end_at_twice_the_largest_deviation(kind):
     """With a small ridge functions may be wild between the data and infinity, where they are 0."""
