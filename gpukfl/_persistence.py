@@ -252,7 +252,7 @@ def _encode(value: Any, key: str, arrays: dict[str, np.ndarray]) -> Any:
 
 
 def _is_parameter(key: str) -> bool:
-    """Whether a key is of a constructor's parameter, which is checked before estimators are made."""
+    """Whether a key is of a parameter, which is checked before estimators are made."""
     return key.split("/")[-2] == "parameters"
 
 
