@@ -174,7 +174,8 @@ class AutoBase(Constructed, HostStored):
         xp = array_namespace(samples.X)
         rows = xp.concat([xp.asarray(one.outside.X) for one in contest.folds], axis=0)
         self.out_of_fold_ = OutOfFold(rows, predicted, judge.truth, judge.weights, fold)
-        self._keep_uncertainty(run.again(), even=contest.stopped or run.is_over())
+        over = contest.stopped or run.is_over()
+        self._keep_uncertainty(run.again(), 0.0 if over else run.left())
         self.tuning_, self.tuning_seconds_ = rows_of(contest)
         there = array_namespace(samples.X).empty((0,), **double_like(samples.X))
         middle = np.average(to_host(samples.Y), axis=0, weights=samples.weights)
@@ -192,8 +193,8 @@ class AutoBase(Constructed, HostStored):
         self._end(contest)
 
     @abstractmethod
-    def _keep_uncertainty(self, rng: np.random.RandomState, *, even: bool) -> None:
-        """Set how far predictions are off, by the rows that are held out; `even` is quick."""
+    def _keep_uncertainty(self, rng: np.random.RandomState, max_time: float | None, /) -> None:
+        """Set how far predictions are off, by the rows that are held out."""
 
     def _refit(self, chosen: Sequence[tuple[float, Any]], samples: Samples, run: Run) -> None:
         """Fit each member of the blend to all rows; the fold models stay where time is over."""

@@ -154,11 +154,11 @@ class AutoRegressor(ArrayRegressor, AutoBase):
         )
         self.target_transform = target_transform
 
-    def _keep_uncertainty(self, rng: np.random.RandomState, *, even: bool) -> None:
+    def _keep_uncertainty(self, rng: np.random.RandomState, max_time: float | None, /) -> None:
         kept = self.out_of_fold_
         X = to_host(kept.rows).astype(np.float64)
         self.uncertainty_ = Uncertainty.of(
-            X, kept.truth, kept.predicted, kept.fold, kept.weights, rng=rng, even=even
+            X, kept.truth, kept.predicted, kept.fold, kept.weights, rng=rng, max_time=max_time
         )
 
     @on_its_device
@@ -311,7 +311,7 @@ class AutoClassifier(LabelClassifier, AutoBase):
         proba = finite_prediction(self, X, "predict_log_proba")
         return array_namespace(proba).log(proba)
 
-    def _keep_uncertainty(self, rng: np.random.RandomState, *, even: bool) -> None:  # noqa: ARG002
+    def _keep_uncertainty(self, rng: np.random.RandomState, max_time: float | None, /) -> None:  # noqa: ARG002
         kept = self.out_of_fold_
         codes = np.argmax(kept.truth, axis=1)
         self.class_scores_ = ClassScores.of(kept.predicted, codes, kept.weights)
@@ -341,7 +341,8 @@ class AutoClassifier(LabelClassifier, AutoBase):
         Notes
         -----
         Adaptive sets [1]_, larger where samples are harder, by probabilities of samples that were
-        held out. Nothing is drawn: they cover more than is asked for where classes are few.
+        held out. Nothing is drawn, see `ClassScores`. Where more samples are classified correctly
+        than `coverage` asks for, sets have one class, and cover as many.
 
         References
         ----------

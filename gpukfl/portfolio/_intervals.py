@@ -15,7 +15,8 @@ conformal interval.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -278,7 +279,7 @@ class Uncertainty:
         /,
         *,
         rng: np.random.RandomState,
-        even: bool = False,
+        max_time: float | None = None,
     ) -> Uncertainty:
         """Learn spreads from out-of-fold residuals, and scale these.
 
@@ -295,8 +296,9 @@ class Uncertainty:
             Sample weights.
         rng : RandomState
             Draws those parts, and centres of the spreads.
-        even : bool
-            Let the spread be 1, which takes no time; below 20 rows it is in any case.
+        max_time : float, optional
+            Seconds for spreads. Where the first ones say that all take longer, or it is 0, the
+            spread is 1, which takes no time; below 20 rows it is in any case.
 
         Returns
         -------
@@ -316,17 +318,18 @@ class Uncertainty:
         left = Y - predicted
         _check_values(left, np.ones(1))
         n_models = int(np.max(folds)) + 1
-        if even or len(Y) < _FEWEST:
-            plain = Residuals.of(left, folds, weights=weights)
-            return cls(plain, np.ones_like(left), [], np.arange(n_models))
         groups, models = _groups(folds, n_models, rng)
         Z, used = np.concatenate([X, predicted], axis=1), unit_weights(weights, len(Y))
         seen = (used > 0) & (groups != np.arange(len(models))[:, None])
         n_centers = min(CENTERS, int(seen.sum(axis=1).min()))
-        spreads = [
-            Spread.of(Z[rows], left[rows], used[rows], rng=rng, n_centers=n_centers)
-            for rows in seen
-        ]
+
+        def learned(rows: np.ndarray) -> Spread:
+            return Spread.of(Z[rows], left[rows], used[rows], rng=rng, n_centers=n_centers)
+
+        spreads = [] if len(Y) < _FEWEST else _in_time(learned, seen, max_time)
+        if not spreads:
+            plain = Residuals.of(left, folds, weights=weights)
+            return cls(plain, np.ones_like(left), [], np.arange(n_models))
         sizes = np.empty_like(left)
         for g, spread in enumerate(spreads):
             sizes[groups == g] = spread(Z[groups == g])
@@ -450,6 +453,19 @@ class Uncertainty:
         pairs = zip(self.spreads, centers, strict=True)
         sizes = [spread(np.concatenate([X, center], axis=1)) for spread, center in pairs]
         return centers, np.stack(sizes)
+
+
+def _in_time(
+    learned: Callable[[np.ndarray], Spread], parts: np.ndarray, max_time: float | None
+) -> list[Spread]:
+    """Learn a spread of each part, or none where there is no time for all."""
+    begun, found = time.perf_counter(), list[Spread]()
+    for rows in parts:
+        took = time.perf_counter() - begun
+        if max_time is not None and took * len(parts) >= max_time * max(len(found), 1):
+            return []
+        found.append(learned(rows))
+    return found
 
 
 def _groups(

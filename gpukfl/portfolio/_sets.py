@@ -4,11 +4,12 @@ A row's score for a class y with probability :math:`p_y` is
 
 .. math:: \sum_{j: p_j \ge p_y} p_j - u \sum_{j: p_j = p_y} p_j
 
-with u = 0, or uniform on [0, 1] (Romano, Sesia and Candès, "Classification with valid and adaptive
-coverage", NeurIPS 2020, eq. (7); classes that are as likely as each other are one step, and one of
-probability 0 scores infinity), or :math:`1 - p_y` (Sadinle, Lei and Wasserman, "Least ambiguous
-set-valued classifiers with bounded error levels", JASA 114, 2019). A set holds the classes whose
-score is at most the :math:`\lceil (n + 1)(1 - \alpha) \rceil` smallest score of the true classes.
+with u = 1/2, or uniform on [0, 1] (Romano, Sesia and Candès, "Classification with valid and
+adaptive coverage", NeurIPS 2020, eq. (7); classes that are as likely as each other are one step,
+and one of probability 0 scores infinity), or :math:`1 - p_y` (Sadinle, Lei and Wasserman, "Least
+ambiguous set-valued classifiers with bounded error levels", JASA 114, 2019). A set holds the
+classes whose score is at most the :math:`\lceil (n + 1)(1 - \alpha) \rceil` smallest score of the
+true classes.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class ClassScores:
     method : {"adaptive", "threshold"}
         Which score.
     seed : int or None
-        Of the draws of u; None is u = 0.
+        Of the draws of u; None is u = 1/2.
     """
 
     scores: np.ndarray
@@ -80,8 +81,9 @@ class ClassScores:
             Adaptive sets are larger where rows are harder; thresholds give the smallest sets
             on average, some of which hold only the likeliest class of hard rows.
         seed : int, optional
-            Draw, on the host, whether the last class of an adaptive set is in, so that sets are
-            not larger than needed. Without it they cover more than is asked for.
+            Draw u, on the host. Without it u is 1/2, so that a row has the same set whatever it is
+            asked with. Always to count the last class in, u = 0, would give sets of many classes
+            where models are sure and right.
 
         Raises
         ------
@@ -149,7 +151,7 @@ class ClassScores:
         ranked = np.take_along_axis(p, order, axis=1)
         sums = np.cumsum(ranked, axis=1)
         before, upto = _of_equals(ranked, sums)
-        u = np.zeros((len(p), 1))
+        u = np.full((len(p), 1), 0.5)
         if self.seed is not None:
             u = np.random.RandomState(self.seed).uniform(size=(len(p), 1))
         scores = np.empty_like(p)

@@ -303,11 +303,11 @@ def test_values_are_what_model_files_declare(rng):
     assert sizes["n_groups"] == 5
 
 
-@pytest.mark.parametrize(("n", "even"), [(12, False), (40, True)])
-def test_a_few_rows_have_even_intervals_and_others_where_asked_for(rng, n, even):
+@pytest.mark.parametrize(("n", "max_time"), [(12, None), (40, 0.0), (40, 1e-9)])
+def test_a_few_rows_have_even_intervals_and_others_without_time(rng, n, max_time):
     X, y = linear_data(rng, n)
     oof, folds, predictions = crossed(X, y, X[:4], k=3)
-    few = Uncertainty.of(X, y, oof, folds, rng=rng_of(), even=even)
+    few = Uncertainty.of(X, y, oof, folds, rng=rng_of(), max_time=max_time)
     expected = Residuals.of((y - oof)[:, None], folds)
     np.testing.assert_array_equal(
         few.interval(X[:4], predictions, coverage=0.8),
