@@ -35,6 +35,9 @@ FILES = {  # one for each method, and one for all
     "portfolio_results.md": portfolio.SECTIONS,
 }
 
+# Written, and run in smoke mode only: the documentation says so
+AWAITED = ("bench_portfolio_uci", "bench_portfolio_classes", "bench_portfolio_time")
+
 
 def where(record: dict[str, Any]) -> str:
     """Say on what the numbers were made."""
@@ -60,6 +63,8 @@ def criteria(record: dict[str, Any]) -> str:
 
 def section(folder: Path, name: str, title: str, body: Callable[[dict[str, Any]], str]) -> str:
     """One section: title, settings, table, criteria, and where it was made."""
+    if not (folder / f"{name}.json").exists():
+        return f"## {title}\n\nNot measured yet."
     record = json.loads((folder / f"{name}.json").read_text())
     parts = [f"## {title}", f"Settings: {record['settings']}."]
     parts.append(body(record))
@@ -75,7 +80,8 @@ def main() -> None:
     line.add_argument("--allow-missing", action="store_true", help="leave out what is not there")
     args = line.parse_args()
     names = [name for sections in FILES.values() for name in sections]
-    missing = [name for name in names if not (args.results / f"{name}.json").exists()]
+    absent = [name for name in names if not (args.results / f"{name}.json").exists()]
+    missing = [name for name in absent if name not in AWAITED]
     if missing and not args.allow_missing:
         files = ", ".join(f"{name}.json" for name in missing)
         sys.exit(f"no {files} in the results folder: run those scripts, or use --allow-missing")
