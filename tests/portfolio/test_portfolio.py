@@ -392,6 +392,7 @@ def test_members_of_others_are_cloned():
 
 @pytest.mark.parametrize(("make", "y"), [(regressor, Y), (classifier, THREE)])
 @pytest.mark.parametrize("refit", [False, True])
+@pytest.mark.filterwarnings("ignore:BKerNNClassifier after 200 iterations")  # of jumps in labels
 def test_a_small_model_imitates_the_blend(make, y, refit):
     model = make(refit=refit).fit(X, y)
     small = model.distilled("bkernn")
