@@ -256,6 +256,18 @@ def test_an_interruption_keeps_the_best_so_far(monkeypatch):
     assert np.isfinite(model.predict(NEW)).all()
 
 
+def test_an_interruption_of_the_calibration_is_told(monkeypatch):
+    model = HKRRClassifier(**hkrr(criterion="evidence", random_state=0))
+    with monkeypatch.context() as counted:
+        calls = interrupt(counted, ExactCriterion, "__call__", 10**9)
+        model.fit(X, LABELS)
+    interrupt(monkeypatch, ExactCriterion, "__call__", calls[0] - 2)
+    with pytest.warns(ConvergenceWarning, match="its probabilities are not calibrated"):
+        model.fit(X, LABELS)
+    assert model.status_ == "INTERRUPTED"
+    assert np.isfinite(model.predict_proba(NEW)).all()
+
+
 @criteria
 @pytest.mark.filterwarnings("ignore:y is constant")
 def test_a_constant_target_is_predicted(criterion):

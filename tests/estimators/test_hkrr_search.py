@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from brief import hkrr
-from hkrr_cases import NEW, OPTIMIZERS, D, N, X, Y, formula, regressor, solved
+from hkrr_cases import NEW, OPTIMIZERS, TWO, D, N, X, Y, formula, regressor, solved
 from interruption import interrupt
 from sklearn.exceptions import ConvergenceWarning
 
@@ -14,7 +14,7 @@ from gpukfl.estimators._search import Trial
 from gpukfl.estimators.hkrr import _search
 from gpukfl.estimators.hkrr._problem import FINE_RIDGES, HyperKernelProblem
 from gpukfl.estimators.hkrr._search import HKRR, Setting, Tuner, components_grid
-from gpukfl.methods import HyperKernelObjective, resized_map
+from gpukfl.methods import ExactCriterion, HyperKernelObjective, resized_map
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
@@ -170,6 +170,21 @@ def test_an_early_interruption_gives_a_plain_model(monkeypatch, name, after):
     assert len(model.tuning_) == 0
     np.testing.assert_allclose(model.predict(NEW), formula(model, NEW)[:, 0], atol=1e-6)
     assert model.score(X, Y) > 0.5
+
+
+@pytest.mark.parametrize("share", [0.1, 0.6, 1.0])  # in the first fold, another, the last fit
+def test_an_interruption_while_the_first_map_is_sought_is_passed_on(monkeypatch, share):
+    y = TWO + 0.1 * np.random.default_rng(1).standard_normal(N)  # the evidence's map is kept
+    model = regressor(n_components=D, ridge="auto", max_iter=10)
+    with monkeypatch.context() as counted:
+        calls = interrupt(counted, ExactCriterion, "__call__", 10**9)
+        assert model.fit(X, y).status_ == "CONVERGED"
+    interrupt(monkeypatch, ExactCriterion, "__call__", int(share * calls[0]) - 2)
+    with pytest.warns(ConvergenceWarning, match="interrupted: the best iterate so far is kept"):
+        model.fit(X, y)
+    assert (model.status_, model.n_iter_, model.learned_) == ("INTERRUPTED", 0, False)
+    assert bool(model.tuning_) == (share == 1.0)
+    np.testing.assert_allclose(model.predict(NEW), formula(model, NEW)[:, 0], atol=1e-6)
 
 
 def test_an_interruption_while_the_time_is_measured_is_not_lost(monkeypatch):

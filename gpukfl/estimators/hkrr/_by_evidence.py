@@ -49,7 +49,10 @@ class Fold:
 
     def learn(self, setting: None, start: None, run: Run, /) -> Believed:  # noqa: ARG002
         """Learn the map, and solve."""
-        return self.settings.fit(self.problem, run)
+        found = self.settings.fit(self.problem, run)
+        if found.metric.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt
+        return found
 
     def predict(self, learned: Believed, /) -> Array:
         """Predict the held-out rows."""

@@ -163,7 +163,12 @@ def metric_map(problem: HyperKernelProblem, metric: MetricFit, k: int, /) -> tup
 def by_evidence(
     problem: HyperKernelProblem, at: MetricFit | None, max_time: float | None, /
 ) -> Learned:
-    """Give the map of the highest evidence of some rows, beginning where another ended."""
+    """Give the map of the highest evidence of some rows, beginning where another ended.
+
+    KeyboardInterrupt where the user stops it.
+    """
     metric = MetricSearch(left=lambda: max_time).diagonal(problem, FIRST_ROWS, at)
+    if metric.status is Status.INTERRUPTED:
+        raise KeyboardInterrupt
     k = problem.settings.n_components or largest_size(problem.d)
     return Learned(*metric_map(problem, metric, k), metric=metric)

@@ -267,9 +267,9 @@ class HKRR(Settings):
         setting, start = self._begun(problem, choice)
         stopped, learned = choice.stopped, setting.steps > 0
         part = problem.part(LEARN_ROWS)
-        if start.metric is not None and not learned and not stopped:
-            start = by_evidence(part, start.metric, run.left(FIT_SHARE))
         try:
+            if start.metric is not None and not learned and not stopped:
+                start = by_evidence(part, start.metric, run.left(FIT_SHARE))
             fit, model = self._optimized(part, setting, start, run, stopped=stopped)
         except KeyboardInterrupt:  # before the first step: the start is there
             stopped, learned = True, False
