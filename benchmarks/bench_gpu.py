@@ -118,6 +118,7 @@ def kernel_ridge(solver: str, n_centers: int | str) -> Callable[[str, int], Row]
 def hkrr(backend: str, n: int) -> Row:
     """Ten steps of L-BFGS with three components and 500 centres."""
     from gpukfl import HKRRRegressor
+    from gpukfl.estimators.hkrr import HoldOut
 
     return fit(
         lambda place: HKRRRegressor(
@@ -125,7 +126,7 @@ def hkrr(backend: str, n: int) -> Row:
             ridge=1e-6,
             n_centers=500,
             optimizer=LBFGS(max_iter=10),
-            n_starts=1,
+            criterion=HoldOut(n_starts=1),
             random_state=0,
             backend=place,
         ),
