@@ -215,7 +215,7 @@ def constant_member(classes: bool, /) -> Member:
 
 
 def _member(row: Candidate, task: Task, *, blended: bool = True) -> Member:
-    return Member(row.name, row.make(task), row.power, blended)
+    return Member(row.name, row.make(task), row.power, blended, reference=row.name == TREES)
 
 
 def names_of(members: Sequence[Member], /) -> list[str]:

@@ -240,7 +240,7 @@ class Contest:
 
     def _cannot_help(self, entry: Entry) -> bool:
         """Whether a member is clearly behind the best, and no share of it helps the blend."""
-        if not self.finished or not entry.member.blended:
+        if not self.finished or not entry.member.blended or entry.member.reference:
             return False
         seen = slice(0, len(entry.losses))
         best = min((one.losses[seen] for one in self.finished), key=np.sum)

@@ -33,12 +33,15 @@ class Member:
         With which power of the rows a fit takes longer.
     blended : bool
         Whether it may enter the blend; it is shown in any case.
+    reference : bool
+        Whether it is fitted to the end though it is clearly behind.
     """
 
     name: str
     estimator: Any
     power: float = 2.0
     blended: bool = True
+    reference: bool = False
 
     @property
     def takes_any_library(self) -> bool:

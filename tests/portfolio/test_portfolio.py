@@ -68,6 +68,16 @@ def test_predictions_are_of_rows_that_were_not_seen():
     assert notes(model)["memory"] == "left after 1 of 3 folds: clearly behind"
 
 
+def test_trees_are_shown_even_where_they_are_clearly_behind():
+    rng = np.random.default_rng(5)
+    A = rng.standard_normal((90, 3))
+    model = regressor(members=["linear", "trees"]).fit(A, A @ [1.0, -2.0, 0.5])
+    assert notes(model)["trees"] == ""
+    board = model.leaderboard().set_index("member")
+    assert board.loc["trees", "score"] < board.loc["linear", "score"] == pytest.approx(1.0)
+    assert weights(model) == {"linear": 1.0}
+
+
 def test_copies_are_on_one_side():
     rows = np.tile(np.arange(N), 3)
     model = regressor(members=[("memory", Memory()), "linear"]).fit(X[rows], Y[rows])
