@@ -43,6 +43,7 @@ autosummary_context = {
         "set_fit_request",
         "set_output",
         "set_params",
+        "set_predict_request",
         "set_score_request",
     ]
 }
