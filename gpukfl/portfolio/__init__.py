@@ -2,8 +2,9 @@
 
 from gpukfl.portfolio._blend import greedy_weights
 from gpukfl.portfolio._estimators import AutoClassifier, AutoRegressor
-from gpukfl.portfolio._intervals import Residuals, Uncertainty
+from gpukfl.portfolio._intervals import Uncertainty
 from gpukfl.portfolio._members import Member
+from gpukfl.portfolio._residuals import Residuals
 from gpukfl.portfolio._sets import ClassScores
 from gpukfl.portfolio._spread import Spread
 

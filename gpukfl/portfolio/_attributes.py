@@ -19,7 +19,8 @@ from gpukfl.estimators._declared import (
     Text,
     Whole,
 )
-from gpukfl.portfolio._intervals import Residuals, Uncertainty
+from gpukfl.portfolio._intervals import Uncertainty
+from gpukfl.portfolio._residuals import Residuals
 from gpukfl.portfolio._sets import ClassScores
 from gpukfl.portfolio._spread import Spread
 from gpukfl.portfolio._transforms import TargetTransform
