@@ -16,7 +16,7 @@ from gpukfl.estimators._learner import Precedent
 from gpukfl.estimators._run import Report, Run, current_report, reported_to
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._search import is_behind
-from gpukfl.portfolio._blend import bagged_weights, greedy_weights
+from gpukfl.portfolio._blend import blend_weights
 from gpukfl.portfolio._folds import Fold
 from gpukfl.portfolio._judges import Judge, LogLoss, SquaredError
 from gpukfl.portfolio._members import Member, bounded, mixed, outputs_of
@@ -158,8 +158,6 @@ class Contest:
             notes = "; ".join(f"{one.member.name}: {one.note}" for one in self.entries)
             msg = f"expected a member that can be fitted, got none ({notes})"
             raise RuntimeError(msg)
-        outputs = [one.outputs for one in self.finished]
-        self.weights = bagged_weights(outputs, self.judge.losses, self.run.again())
 
     def _enter(self, member: Member, limit: float | None) -> None:
         entry, begun = Entry(member, transform=self.transform), time.perf_counter()
@@ -182,7 +180,7 @@ class Contest:
         self.entries.append(entry)
         if not entry.note and member.blended:
             outputs = [one.outputs for one in self.finished]
-            self.weights = greedy_weights(outputs, lambda mean: self.judge.losses(mean).sum())
+            self.weights = blend_weights(outputs, lambda mean: self.judge.losses(mean).sum())
         self.run.note(f"{member.name}: {entry.note or self._shown(entry)}, {entry.seconds:.1f} s")
 
     def _shown(self, entry: Entry) -> str:

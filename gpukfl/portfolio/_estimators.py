@@ -95,8 +95,8 @@ _NOTES = """
     -----
     Every member is fitted on the same folds. What is to be chosen of it is chosen within the first
     one, and kept for the others. Weights are greedy: with replacement, the member next that lowers
-    the loss of the mean of out-of-fold predictions most [1]_; averaged over draws of half of the
-    members and of as many rows [1]_, Section 2.3. A member is left where it is clearly
+    the loss of the mean of out-of-fold predictions most [1]_; drawn a little to equal
+    ones, and without those below 0.02. A member is left where it is clearly
     behind the best after a fold and no share of it would help.
 
     References
