@@ -38,7 +38,7 @@ from gpukfl.portfolio._candidates import (
 from gpukfl.portfolio._contest import Contest, judge_of
 from gpukfl.portfolio._description import describe
 from gpukfl.portfolio._distilled import Distilled, distil
-from gpukfl.portfolio._folds import n_folds_of, split
+from gpukfl.portfolio._folds import FEW, n_folds_of, split
 from gpukfl.portfolio._importances import permutation_importances
 from gpukfl.portfolio._leaderboard import frame_of, rows_of
 from gpukfl.portfolio._members import Member, bounded, mixed, outputs_of, reach_of
@@ -192,7 +192,7 @@ class AutoBase(Constructed, HostStored):
             run.is_over,
         )
         self.feature_importances_ = beside(importances, there)
-        if self.refit and not contest.stopped:
+        if (self.refit or len(samples) < FEW) and not contest.stopped:
             self._refit(chosen, samples, run)
         self._end(contest)
 
