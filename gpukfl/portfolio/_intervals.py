@@ -150,12 +150,18 @@ class Uncertainty:
         Returns
         -------
         array, shape (m, 2) or (m, t, 2)
-            Lower and upper ends.
+            Lower and upper ends, as far from the mean of the predictions.
 
         Raises
         ------
         ValueError
             As `Residuals.interval`.
+
+        Notes
+        -----
+        `Residuals.interval` with the mean of all models in place of each, whose guarantee for
+        several models is thereby lost: models that hardly differ give the same intervals, and of
+        those that do the mean errs less, as squares go, by their variance.
         """
         found = self.residuals.interval(*self._at(X, predictions), coverage=coverage)
         return found[:, 0] if np.ndim(predictions) == 2 else found
@@ -218,7 +224,11 @@ class Uncertainty:
         return found[:, 0] if np.ndim(predicted) == 1 else found
 
     def _at(self, X: np.ndarray, predictions: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-        """Centres and spreads of every group at new rows."""
+        """Centres and spreads of every group at new rows: the centres are the same.
+
+        Models that are averaged err less than each, and about each of them intervals would be
+        wider than they need be.
+        """
         predictions = np.asarray(predictions, dtype=np.float64)
         if predictions.ndim == 2:
             predictions = predictions[:, :, None]
@@ -230,10 +240,11 @@ class Uncertainty:
             )
             raise ValueError(msg)
         check_values(predictions, np.ones(1))
-        centers = predictions[self.models]
+        own = predictions[self.models]
+        centers = np.broadcast_to(predictions.mean(axis=0), own.shape)
         if not self.spreads:
             return centers, None
-        pairs = zip(self.spreads, centers, strict=True)
+        pairs = zip(self.spreads, own, strict=True)
         sizes = [spread(np.concatenate([X, center], axis=1)) for spread, center in pairs]
         return centers, np.stack(sizes)
 
