@@ -242,7 +242,8 @@ class Uncertainty:
             raise ValueError(msg)
         check_values(predictions, np.ones(1))
         own = predictions[self.models]
-        centers = np.broadcast_to(predictions.mean(axis=0), own.shape)
+        mean = sum(predictions) / n_models  # in this order, whatever the layout in memory is
+        centers = np.broadcast_to(mean, own.shape)
         if not self.spreads:
             return centers, None
         pairs = zip(self.spreads, own, strict=True)

@@ -202,7 +202,8 @@ def test_few_rows_are_fitted_whole(n, n_folds):
 
 def test_two_rows_are_fitted_by_default():
     model = gpukfl.fit([[0.0], [1.0]], [0.0, 1.0], progress=False, random_state=0)
-    np.testing.assert_allclose(model.predict([[0.0], [1.0]]), [0.0, 1.0], atol=0.3)
+    low, high = model.predict([[0.0], [1.0]])
+    assert 0.0 <= low < 0.5 < high <= 1.0
 
 
 def test_copies_of_one_row_are_refused():
