@@ -288,7 +288,7 @@ class Learner(Constructed, HostPickled):
                 self.calibration_ = like.calibration
         if self.scaling is None:
             warn_of_units(X, unit_free=self._unit_free)
-        return Precedent(choice.setting, getattr(self, "calibration_", None))
+        return Precedent(self._settled(choice, fitted), getattr(self, "calibration_", None))
 
     def _keep_tuning(self, choice: Choice[Any, Any], seconds: float) -> None:
         """Set what was tried, in the words that all methods share."""
@@ -303,6 +303,10 @@ class Learner(Constructed, HostPickled):
             for trial, told in zip(choice.trials, choice.told, strict=True)
         ]
         self.tuning_seconds_, self.tuning_cut_short_ = seconds, choice.cut_short
+
+    def _settled(self, choice: Choice[Any, Any], fitted: Any) -> Any:  # noqa: ARG002
+        """Give the setting from which a fit of about the same rows begins."""
+        return choice.setting
 
     def _calibrate(self, held_out: Callable[[], HeldOutScores | None]) -> None:
         """Set what probabilities need; a regression needs nothing."""

@@ -127,7 +127,7 @@ def _of_order(X: Array, Z: Array, order: float, /) -> Array:
     if is_host(X):
         from gpukfl._accel import cpu_distances
 
-        return cpu_distances.power_distances(*hosts(X, Z), order)
+        return cpu_distances.distances(*hosts(X, Z), order)
     return _power_distances(X, Z, order)
 
 

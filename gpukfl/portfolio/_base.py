@@ -38,10 +38,11 @@ from gpukfl.portfolio._candidates import (
 from gpukfl.portfolio._contest import Contest, judge_of
 from gpukfl.portfolio._description import describe
 from gpukfl.portfolio._distilled import Distilled, distil
-from gpukfl.portfolio._folds import n_folds_of, split
+from gpukfl.portfolio._folds import FEW, n_folds_of, split
 from gpukfl.portfolio._importances import permutation_importances
 from gpukfl.portfolio._leaderboard import frame_of, rows_of
 from gpukfl.portfolio._members import Member, bounded, mixed, outputs_of, reach_of
+from gpukfl.portfolio._temperature import tempered
 from gpukfl.portfolio._transforms import (
     TRANSFORMS,
     LogTransform,
@@ -77,6 +78,7 @@ class AutoBase(Constructed, HostStored):
     floor_: float
     reach_: Array | None
     target_transform_: TargetTransform | None
+    temperature_: float
 
     def __init__(
         self,
@@ -171,7 +173,8 @@ class AutoBase(Constructed, HostStored):
         self.members_ = [
             Blended(one.member.name, w, one.models, one.residuals) for w, one in chosen
         ]
-        judge, predicted = contest.judge, contest.blend
+        judge, predicted = contest.judge, contest.calibrated
+        self.temperature_ = contest.temperature
         sizes = [len(fold.outside) for fold in contest.folds]
         fold = np.repeat(np.arange(len(sizes)), sizes)
         xp = array_namespace(samples.X)
@@ -192,7 +195,7 @@ class AutoBase(Constructed, HostStored):
             run.is_over,
         )
         self.feature_importances_ = beside(importances, there)
-        if self.refit and not contest.stopped:
+        if (self.refit or len(samples) < FEW) and not contest.stopped:
             self._refit(chosen, samples, run)
         self._end(contest)
 
@@ -233,7 +236,7 @@ class AutoBase(Constructed, HostStored):
         for member in self.members_:
             models = member.models if fold is None else member.models[fold : fold + 1]
             total = total + member.weight * self._own(member, self._mean(models, X))
-        return total
+        return tempered(total, self.temperature_) if self._n_classes else total
 
     def _by_fold(self, X: Array, /) -> np.ndarray:
         """Blends (K, n, t) of each fold's models at validated rows, on the host.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from gpukfl.portfolio._blend import blend_weights
 from gpukfl.portfolio._folds import Fold
 from gpukfl.portfolio._judges import Judge, LogLoss, SquaredError
 from gpukfl.portfolio._members import Member, bounded, mixed, outputs_of
+from gpukfl.portfolio._temperature import temperature_of, tempered
 from gpukfl.portfolio._transforms import TargetTransform, residual_quantiles
 
 SHARE = 0.9  # of max_time spent by the end
@@ -130,9 +132,19 @@ class Contest:
 
     @property
     def blend(self) -> np.ndarray:
-        """Predictions of the blend so far (m, t)."""
+        """Predictions of the blend so far (m, t), as they are mixed."""
         pairs = zip(self.weights, self.finished, strict=True)
         return sum(w * entry.outputs for w, entry in pairs if w > 0)
+
+    @cached_property
+    def temperature(self) -> float:
+        """Of the blend in the end, of classes."""
+        return temperature_of(self.blend, self.judge) if isinstance(self.judge, LogLoss) else 1.0
+
+    @property
+    def calibrated(self) -> np.ndarray:
+        """Predictions of the blend in the end (m, t)."""
+        return to_host(tempered(self.blend, self.temperature)) if self.n_classes else self.blend
 
     def hold(self, members: Sequence[Member], /) -> None:
         """Let members take part until time is up or the user stops it.

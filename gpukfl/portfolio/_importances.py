@@ -23,8 +23,8 @@ _PASSES = 100  # predictions of a fold's rows
 def groups_of(X: np.ndarray, /) -> list[list[int]]:
     """Join columns (n, d) that are correlated by 0.9 or more, also by way of others."""
     d = X.shape[1]
-    if d == 1:
-        return [[0]]
+    if d == 1 or len(X) == 1:
+        return [[column] for column in range(d)]
     with np.errstate(invalid="ignore", divide="ignore"):
         gaps = 1.0 - np.abs(np.nan_to_num(np.corrcoef(X.astype(np.float64), rowvar=False)))
     np.fill_diagonal(gaps, 0.0)

@@ -196,6 +196,9 @@ class HKRRBase(LinearFeatures, SteppedLearner):
         self._keep_steps(fitted.steps.history, fitted.status, _QUIET)
         self._warn(problem, fitted)
 
+    def _settled(self, choice: Choice[Any, Any], fitted: Fitted) -> Any:
+        return choice.setting if fitted.metric is None else fitted.metric
+
     def _keep_belief(
         self, problem: HyperKernelProblem, belief: Belief | None, back: Callable[[Array], Array]
     ) -> None:
