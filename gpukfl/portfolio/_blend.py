@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 STEPS = 50
-# Chosen by cross-validation on the training rows of 17 sets, where greedy weights of few rows follow
-# their noise
+# Chosen by cross-validation on training rows of 17 sets: greedy weights of few rows follow noise
 _EVENNESS = 0.1
 _LEAST = 0.02  # weight that is worth the time of predictions
 _TIE = 1e-12  # share of a loss by which rounding may part equals
