@@ -7,6 +7,7 @@ torch is looked at once.
 
 from __future__ import annotations
 
+import functools
 import gc
 import importlib
 import os
@@ -46,7 +47,7 @@ class Place:
         """The device, as creation functions take it."""
         if self.package == "array_api_strict":
             return self.xp.Device(self.device_name)
-        return self.device_name
+        return int(self.device_name) if self.package == "cupy" else self.device_name
 
     @property
     def eps(self) -> float:
@@ -108,17 +109,21 @@ class Place:
         assert error <= ulps * eps * scale, f"{error / (eps * scale):.3g} ulps of {scale:.3g}"
 
 
-PLACES = [
-    Place(library, device_name, dtype, writeable)
-    for library, device_name, writeable in [
+@functools.cache
+def places(cupy_device: str) -> list[Place]:
+    """All places; that of CuPy only where there is a GPU, or a stand-in has been put."""
+    libraries = [
         ("numpy", "cpu", True),
         ("numpy", "cpu", False),  # inputs a function must not write to
         ("array_api_strict", "device1", True),  # not the default device, on purpose
         ("torch", "cpu", True),
-        *([("cupy", None, True)] if cupy_is_usable() else []),
+        *([("cupy", cupy_device, True)] if cupy_is_usable() else []),
     ]
-    for dtype in ("float32", "float64")
-]
+    return [
+        Place(*library[:2], dtype, library[2])
+        for library in libraries
+        for dtype in ("float32", "float64")
+    ]
 
 
 TESTS = Path(__file__).parent
@@ -149,14 +154,15 @@ def _is_enough(place: Place, precisions: tuple[str, ...]) -> bool:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run a test that takes `on` or `on_double` on the places that its file calls for."""
     everywhere = _knows_libraries(metafunc.definition.path)
+    second = metafunc.config.getoption("cupy_standin") == "second"
     for name, precisions in [("on", ("float32", "float64")), ("on_double", ("float64",))]:
         if name in metafunc.fixturenames:
-            places = [
+            enough = [
                 place
-                for place in PLACES
+                for place in places("1" if second else "0")
                 if place.dtype_name in precisions and (everywhere or _is_enough(place, precisions))
             ]
-            metafunc.parametrize(name, places, ids=str, indirect=True)
+            metafunc.parametrize(name, enough, ids=str, indirect=True)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
