@@ -29,11 +29,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Let tests run on CuPy where there is none, and no GPU."""
     parser.addoption(
         "--cupy-standin",
-        nargs="?",
-        const="first",
-        choices=("first", "second"),
-        help="put the stand-in for CuPy (tests/cupy_standin) in its place, on its first device or, "
-        "for tests of estimators, the second",
+        action="store_true",
+        help="put the stand-in for CuPy (tests/cupy_standin) in its place",
+    )
+    parser.addoption(
+        "--cupy-device",
+        type=int,
+        default=0,
+        help="device of the place of CuPy; the current one stays 0, as estimators must bear",
     )
 
 

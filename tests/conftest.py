@@ -110,14 +110,14 @@ class Place:
 
 
 @functools.cache
-def places(cupy_device: str) -> list[Place]:
+def places(cupy_device: int) -> list[Place]:
     """All places; that of CuPy only where there is a GPU, or a stand-in has been put."""
     libraries = [
         ("numpy", "cpu", True),
         ("numpy", "cpu", False),  # inputs a function must not write to
         ("array_api_strict", "device1", True),  # not the default device, on purpose
         ("torch", "cpu", True),
-        *([("cupy", cupy_device, True)] if cupy_is_usable() else []),
+        *([("cupy", str(cupy_device), True)] if cupy_is_usable() else []),
     ]
     return [
         Place(*library[:2], dtype, library[2])
@@ -151,15 +151,24 @@ def _is_enough(place: Place, precisions: tuple[str, ...]) -> bool:
     return place.package != "numpy" or not place.writeable
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave the stand-in's own tests to where it is put, and look for none in its packages."""
+    standin = TESTS / "cupy_standin"
+    if standin not in collection_path.parents:
+        return None
+    is_test = collection_path.name.startswith("test_") and config.getoption("cupy_standin")
+    return None if is_test else True
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run a test that takes `on` or `on_double` on the places that its file calls for."""
     everywhere = _knows_libraries(metafunc.definition.path)
-    second = metafunc.config.getoption("cupy_standin") == "second"
+    cupy_device = metafunc.config.getoption("cupy_device")
     for name, precisions in [("on", ("float32", "float64")), ("on_double", ("float64",))]:
         if name in metafunc.fixturenames:
             enough = [
                 place
-                for place in places("1" if second else "0")
+                for place in places(cupy_device)
                 if place.dtype_name in precisions and (everywhere or _is_enough(place, precisions))
             ]
             metafunc.parametrize(name, enough, ids=str, indirect=True)
