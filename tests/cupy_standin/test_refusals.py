@@ -45,6 +45,13 @@ def test_no_conversion_happens_unasked(x, convert):
         convert(x)
 
 
+# cupy/_core/core.pyx, __dlpack__: to the host by a copy, if that is said
+def test_the_host_gets_a_copy_by_dlpack_only_if_it_says_so(x):
+    assert np.array_equal(np.from_dlpack(x, device="cpu"), HOST)
+    with pytest.raises((RuntimeError, BufferError, NotImplementedError)):
+        np.from_dlpack(x)
+
+
 # cupy/_core/core.pyx, fill: host arrays with dimensions are not copied over
 def test_no_host_array_is_assigned(x):
     with pytest.raises(ValueError, match="non-scalar"):

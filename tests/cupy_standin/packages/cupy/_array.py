@@ -16,6 +16,7 @@ from cupy._indexing import Index
 from cupy._memory import Block, allocate
 from cupy._surface import SURFACE, MissingError
 
+_DLPACK_HOST, _DLPACK_CUDA = 1, 2  # numbers of kinds of devices
 SCALARS = (bool, int, float, complex)
 
 
@@ -79,7 +80,8 @@ class ndarray:  # noqa: N801 - CuPy's name
 
     def __getattr__(self, name: str) -> Any:
         if name in SURFACE["cupy.ndarray"]:
-            raise MissingError("cupy.ndarray." + name)
+            msg = "cupy.ndarray." + name
+            raise MissingError(msg)
         msg = f"'cupy.ndarray' object has no attribute '{name}'"
         raise AttributeError(msg)
 
@@ -179,6 +181,23 @@ class ndarray:  # noqa: N801 - CuPy's name
 
     def __deepcopy__(self, memo: Any) -> ndarray:
         return self.copy()
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return _DLPACK_CUDA, self._device
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: Any = None,
+        dl_device: Any = None,
+        copy: Any = None,
+    ) -> Any:
+        """Hand over a copy on the host; others would get an address of a device."""
+        if dl_device is None or dl_device[0] != _DLPACK_HOST:
+            msg = "cupy.ndarray.__dlpack__ to a device"
+            raise MissingError(msg)
+        return self.get().__dlpack__(max_version=max_version)
 
     def __copy__(self) -> ndarray:
         return self.copy()
