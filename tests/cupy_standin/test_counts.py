@@ -34,8 +34,8 @@ def x():
         (lambda x: bool(x[0, 0]), 0, 1),
         (lambda x: x.get(), 0, 1),
         (lambda x: x[x > 3.0], 6, 1),  # counted before it can be allocated
-        (lambda x: cupy.empty(3), 0, 0),
-        (lambda x: cupy.zeros(3), 1, 0),
+        (cupy.empty_like, 0, 0),
+        (cupy.zeros_like, 1, 0),
     ],
 )
 def test_each_step_costs_what_it_costs_on_a_gpu(x, run, launches, waits):
