@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 from array_api_compat import array_namespace, device, to_device
 
-from gpukfl._array import library_of
+from gpukfl._array import library_of, on_device_of
 from gpukfl._places import cupy_is_usable
 
 
@@ -190,12 +190,16 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-def _enter(place: Place):
+def _enter(request: pytest.FixtureRequest):
+    place = request.param
     library = pytest.importorskip(place.package)
     if place.package == "array_api_strict":
         with library.ArrayAPIStrictFlags(
             api_version="2024.12", boolean_indexing=False, data_dependent_shapes=False
         ):
+            yield place
+    elif request.node.get_closest_marker("entered"):
+        with on_device_of(place.reference):
             yield place
     else:
         yield place
@@ -204,13 +208,13 @@ def _enter(place: Place):
 @pytest.fixture
 def on(request: pytest.FixtureRequest):
     """A place, in either precision."""
-    yield from _enter(request.param)
+    yield from _enter(request)
 
 
 @pytest.fixture
 def on_double(request: pytest.FixtureRequest):
     """A float64 place, for laws that float32 could not show."""
-    yield from _enter(request.param)
+    yield from _enter(request)
 
 
 @pytest.fixture
