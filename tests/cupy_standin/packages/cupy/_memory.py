@@ -61,34 +61,42 @@ MEMORY = Memory()
 
 
 class Block:
-    """An allocation, given back with the last array in it."""
+    """Bytes of an allocation, given back with the last array in it."""
 
-    __slots__ = ("buffer", "device", "n_bytes", "start")
+    __slots__ = ("device", "n_bytes")
 
     def __init__(self, n_bytes: int) -> None:
         use_cuda()
-        self.start, self.device, self.n_bytes = 0, current(), 0
+        self.device, self.n_bytes = current(), 0
         rounded = -(-n_bytes // _UNIT) * _UNIT
         MEMORY.take(self.device, rounded)
         self.n_bytes = rounded
-        self.buffer = self._guarded(n_bytes) if GUARDED and n_bytes else None
-
-    def _guarded(self, n_bytes: int) -> Any:
-        """Memory flush with an unmapped page behind, and with one before."""
-        pages = -(-n_bytes // mmap.PAGESIZE)
-        self.start = _libc.mmap(
-            None, (pages + 2) * mmap.PAGESIZE, _READ_WRITE, _PRIVATE_ANONYMOUS, -1, 0
-        )
-        behind = self.start + (pages + 1) * mmap.PAGESIZE
-        _libc.mprotect(self.start, mmap.PAGESIZE, 0)
-        _libc.mprotect(behind, mmap.PAGESIZE, 0)
-        return (ctypes.c_ubyte * n_bytes).from_address(behind - n_bytes)
 
     def __del__(self) -> None:
         MEMORY.used[self.device] -= self.n_bytes
-        if self.start:
-            pages = -(-len(self.buffer) // mmap.PAGESIZE)
-            _libc.munmap(self.start, (pages + 2) * mmap.PAGESIZE)
+
+
+class _Pages:
+    """Memory flush with a page behind it that nobody may touch, and with one before."""
+
+    def __init__(self, n_bytes: int) -> None:
+        inside = -(-n_bytes // mmap.PAGESIZE) * mmap.PAGESIZE
+        self.length = inside + 2 * mmap.PAGESIZE
+        self.start = _libc.mmap(None, self.length, _READ_WRITE, _PRIVATE_ANONYMOUS, -1, 0)
+        behind = self.start + mmap.PAGESIZE + inside
+        _libc.mprotect(self.start, mmap.PAGESIZE, 0)
+        _libc.mprotect(behind, mmap.PAGESIZE, 0)
+        self.buffer_at = behind - n_bytes
+
+    def __del__(self) -> None:
+        _libc.munmap(self.start, self.length)
+
+
+def _guarded(n_bytes: int) -> np.ndarray:
+    pages = _Pages(n_bytes)
+    buffer = (ctypes.c_ubyte * n_bytes).from_address(pages.buffer_at)
+    buffer.pages = pages  # unmapped with the last array that reads them
+    return np.frombuffer(buffer, np.uint8)
 
 
 def allocate(shape: Any, dtype: Any, order: str = "C") -> tuple[np.ndarray, Block]:
@@ -97,9 +105,6 @@ def allocate(shape: Any, dtype: Any, order: str = "C") -> tuple[np.ndarray, Bloc
     shape = (shape,) if isinstance(shape, (int, np.integer)) else tuple(int(s) for s in shape)
     n_bytes = math.prod(shape) * dtype.itemsize
     block = Block(n_bytes)
-    if block.buffer is None:
-        bytes_ = np.empty(n_bytes, np.uint8)
-    else:
-        bytes_ = np.frombuffer(block.buffer, np.uint8)
+    bytes_ = _guarded(n_bytes) if GUARDED and n_bytes else np.empty(n_bytes, np.uint8)
     bytes_[...] = _POISON
     return bytes_.view(dtype).reshape(shape, order="F" if order == "F" else "C"), block
