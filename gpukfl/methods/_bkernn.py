@@ -74,7 +74,7 @@ class _ReducedObjective:
             kernel,
             start=None if near is None else near.beta,
             rtol=self.rtol,
-            enough=lambda beta, r: system.bounds(beta, r)[0] > reject_above,
+            enough=lambda beta, r: system.lower(beta, r) > reject_above,
         )
         lower, upper = system.bounds(solution.x, solution.residual)
         residual = system.relative_residual(solution.residual)

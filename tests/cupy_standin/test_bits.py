@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from cupy import _memory, _raw
 
+from gpukfl._accel import cuda_vectors
 from gpukfl.linalg import (
     Positions,
     _bins,
@@ -15,6 +16,8 @@ from gpukfl.linalg import (
     _ridge_sums,
     bin_products,
     bin_sums,
+    conjugate_direction,
+    conjugate_step,
     difference_sums,
     distances,
     interpolate_bins,
@@ -23,6 +26,7 @@ from gpukfl.linalg import (
     sign_products,
     sign_sums,
     sort_rows,
+    subtract_means,
 )
 
 ORDERS = [0, 1, 2, 3]  # ascending, descending, and two shufflings
@@ -123,7 +127,7 @@ def test_pairs(rng, monkeypatch, m, n_knots):
     A = projections(rng, 1000, m, "float64")
     low, gap = A.min(axis=1), (A.max(axis=1) - A.min(axis=1)) / (n_knots - 1)
     at = Positions.of(A, low, gap, n_knots, shift=SHIFT)
-    moved = Positions(cupy.asarray(at.codes), at.shift, n_knots)
+    moved = Positions(cupy.asarray(at.codes, dtype="int32"), at.shift, n_knots)
     (sums,) = in_every_order(monkeypatch, lambda: (pair_sums(moved, None),))
     near(sums, _bins._pair_sums(at, np.ones((1000, 1))), "float64")
 
@@ -156,3 +160,30 @@ def test_differences(rng, monkeypatch, dtype, n, p):
         monkeypatch, lambda: (difference_sums(cupy.asarray(A), cupy.asarray(X)),)
     )
     near(sums, _difference_sums._difference_sums(A, X.astype("float64")), "float64")
+
+
+@pytest.mark.parametrize("shape", [(700, 2), (3, 1), (300,)])
+def test_steps(rng, monkeypatch, dtype, shape):
+    x, r, p, Ap = rng.standard_normal((4, *shape)).astype(dtype)
+    rz, curvature = rng.uniform(1.0, 2.0, (2, *shape[1:]))
+
+    def steps(put):
+        moved = conjugate_step(*map(put, (x, r, p, Ap, rz, curvature)))
+        turned = conjugate_direction(*map(put, (r, p, rz, curvature)))
+        return *moved, turned, subtract_means(put(x), put(rz))
+
+    found = in_every_order(monkeypatch, lambda: steps(cupy.asarray))
+    for got, expected in zip(found, steps(np.asarray), strict=True):
+        near(got, expected, dtype)
+
+
+def test_the_threads_of_a_small_grid_loop_on(rng, monkeypatch):
+    monkeypatch.setattr(cuda_vectors, "_MAX_BLOCKS", 2)
+    test_steps(rng, monkeypatch, "float64", (700, 2))
+
+
+def test_a_solved_column_stays_where_it_is(monkeypatch):
+    ones, zeros = cupy.ones((5, 2)), cupy.zeros(2)
+    x, r = in_every_order(monkeypatch, lambda: conjugate_step(*[ones] * 4, zeros, zeros))
+    assert np.all(x == 1.0)
+    assert np.all(r == 1.0)

@@ -41,7 +41,8 @@ _BROWNIAN = _planted(
     ("chunks beyond the first of a thread", "const long long stop = first + share < chunks ? first + share : chunks;", "const long long stop = first + 1 < chunks ? first + 1 : chunks;"),
     ("levels without the carry", "chunk.replace_by_levels(states[blockIdx.x].then(below));", "chunk.replace_by_levels(below);"),
     ("level of the position, not the rank", "total += levels[j * n + rank[j * n + i]];", "total += levels[j * n + i];"),
-    ("levels of the last rows only", "        double total = out[i * stride];\n", "        double total = 0.0;\n"),
+    ("levels of the last rows only", "double total = added != 0 ? out[i * stride] : 0.0;", "double total = 0.0;"),
+    ("levels on top of what was there", "double total = added != 0 ? out[i * stride] : 0.0;", "double total = out[i * stride];"),
     ("first of the ties is found strictly", "        if (row[middle] < value) {\n            low", "        if (row[middle] <= value) {\n            low"),
     ("ties are not looked up below", "if (k == 0 || row[k - 1] != value)", "if (true)"),
     ("ties are not looked up above", "if (k + 1 == n || row[k + 1] != value)", "if (true)"),
@@ -102,4 +103,16 @@ _DIFFERENCES = _planted(
     ("parts of a tile are lost", "            totals[j] += parts[j];", "            totals[j] = parts[j];"),
 )  # fmt: skip
 
-KERNELS = _BROWNIAN + _DISTANCES + _DIFFERENCES
+_VECTORS = _planted(
+    "vectors.cu",
+    ("a solved column moves", "return den == 0.0 ? num * 0.0 : num / den;", "return num / den;"),
+    ("threads do not loop on", "k < size; k += element_step()) {\n        const T step", "k < size; k += size) {\n        const T step"),
+    ("steps of the first column", "const T step = static_cast<T>(ratio(rz[k % t], curvature[k % t]));", "const T step = static_cast<T>(ratio(rz[0], curvature[0]));"),
+    ("the residual grows", "new_r[k] = r[k] - step * Ap[k];", "new_r[k] = r[k] + step * Ap[k];"),
+    ("the residual goes with the direction", "new_r[k] = r[k] - step * Ap[k];", "new_r[k] = r[k] - step * p[k];"),
+    ("directions restart", "new_p[k] = z[k] + static_cast<T>(ratio(rz[k % t], rz_old[k % t])) * p[k];", "new_p[k] = z[k];"),
+    ("directions by the wrong ratio", "ratio(rz[k % t], rz_old[k % t])", "ratio(rz_old[k % t], rz[k % t])"),
+    ("means of all elements", "static_cast<double>(size / t)", "static_cast<double>(size)"),
+)  # fmt: skip
+
+KERNELS = _BROWNIAN + _DISTANCES + _DIFFERENCES + _VECTORS
