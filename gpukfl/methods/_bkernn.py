@@ -145,6 +145,8 @@ def fit_bkernn(
     Notes
     -----
     A step costs a sort of the n m projections and about ten products of O(n m) for each trial.
+    Budget on a GPU, an iteration: 1050 launches, 30 waits, 25 uploads, most of them in the
+    conjugate gradients, which wait once an iteration.
 
     References
     ----------

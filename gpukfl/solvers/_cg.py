@@ -94,6 +94,11 @@ class ConjugateGradient:
         -------
         Solution
             ``x`` and ``residual`` like `b`.
+
+        Notes
+        -----
+        Waits for the device at every check. Budget on a GPU, an iteration: 20 launches, 0.1 waits,
+        0 uploads, with a product by an exact centred kernel (11 of them) and a check every 10.
         """
         size = sample_norm(b)
         tol = clipped(self.rtol * size, low=self.atol)

@@ -91,8 +91,10 @@ def test_sorted_sums(rng, monkeypatch, dtype, size):
 def test_bins(rng, monkeypatch, dtype, n_knots, size):
     n, m, t = size
     A, V = projections(rng, n, m, dtype), rng.standard_normal((n, t)).astype(dtype)
-    low = A.min(axis=1).astype("float64")
-    gap = (A.max(axis=1) - low) / (n_knots - 1)
+    # Some projections lie before the first knot, and some beyond the last
+    low = A.min(axis=1).astype("float64") + 0.1
+    gap = (A.max(axis=1) - low - 0.1) / (n_knots - 1)
+    gap = np.where(gap > 0, gap, 1.0)
     S = rng.standard_normal((m, n_knots, t))
 
     def run():
@@ -106,6 +108,20 @@ def test_bins(rng, monkeypatch, dtype, n_knots, size):
     near(sums, _bins._bin_sums(at, V.astype("float64")), "float64")
     near(between, _bins._interpolate_bins(at, S), "float64")
     near(products, _bins._bin_products(at, S, V.astype("float64")), dtype)
+
+
+def test_more_chunks_than_threads_are_carried(rng):
+    A, V = rng.standard_normal((1, 600_000)), rng.standard_normal((600_000, 1))
+    sums = ridge_sums(sort_rows(cupy.asarray(A)), cupy.asarray(V)).get()
+    expected = _ridge_sums._ridge_sums(_ridge_sums._sort_rows(A), V)
+    np.testing.assert_allclose(sums, expected, rtol=0, atol=1e-11 * np.max(np.abs(expected)))
+
+
+def test_slices_beyond_shared_memory_are_added(rng):
+    codes = rng.integers(0, 7000 << SHIFT, (1, 60_000)).astype("int32")
+    V = rng.standard_normal((60_000, 1))
+    sums = bin_sums(Positions(cupy.asarray(codes), SHIFT, 7000), cupy.asarray(V)).get()
+    near(sums, _bins._bin_sums(Positions(codes, SHIFT, 7000), V), "float64")
 
 
 def test_sums_of_a_column_beyond_32_bits_carry(monkeypatch):

@@ -86,6 +86,7 @@ class _Pages:
         behind = self.start + mmap.PAGESIZE + inside
         _libc.mprotect(self.start, mmap.PAGESIZE, 0)
         _libc.mprotect(behind, mmap.PAGESIZE, 0)
+        ctypes.memset(self.start + mmap.PAGESIZE, _POISON, inside)  # before the array too
         self.buffer_at = behind - n_bytes
 
     def __del__(self) -> None:
