@@ -145,8 +145,8 @@ class HyperKernelObjective:
         core = operator.core
         jittered_core = jittered(core, jitter_for(operator, self.ridge))
         norm = xp.sum(alpha * (jittered_core @ alpha))
-        loss, norm = (float(x) for x in to_host(xp.stack([loss, norm])))
-        value = loss / self.weight + self.ridge * norm
+        both = to_host(xp.stack([loss, norm]))
+        value = float(both[0]) / self.weight + self.ridge * float(both[1])
         if not with_gradient:
             return value, B
         Z = xp.astype(self.Z, xp.float64)

@@ -171,8 +171,8 @@ class RidgeSystem:
         """
         xp = array_namespace(beta)
         slack = xp.sum(sample_dot(residual, residual)) / (2.0 * self.weight)
-        lower, slack = (float(x) for x in to_host(xp.stack([self.lower(beta, residual), slack])))
-        return lower, lower + slack
+        both = to_host(xp.stack([self.lower(beta, residual), slack]))
+        return float(both[0]), float(both[0]) + float(both[1])
 
     def lower(self, beta: Array, residual: Array, /) -> Array:
         """Give the lower one of the `bounds`, float64 (), without waiting."""

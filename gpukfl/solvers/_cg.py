@@ -11,6 +11,7 @@ from gpukfl._array import (
     array_namespace,
     clipped,
     epsilon,
+    is_array,
     library_of,
     sample_dot,
     sample_norm,
@@ -144,7 +145,7 @@ def _look(worst: Array, norm: Array, tol: Array, enough: Array | bool, /) -> Sta
     """How the iteration has ended, None if it has not: the only wait for the device."""
     xp, t = array_namespace(norm), math.prod(norm.shape)
     parts = [xp.reshape(x, (-1,)) for x in (worst, norm, tol)]
-    if library_of(enough) == library_of(norm):
+    if is_array(enough) and library_of(enough) == library_of(norm):
         parts.append(xp.astype(xp.reshape(enough, (-1,)), xp.float64))
         enough = False
     host = to_host(xp.concat(parts))
