@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from cupy import _memory, _raw
 
-from gpukfl._accel import cuda_vectors
+from gpukfl._accel import cuda_differences, cuda_vectors
 from gpukfl.linalg import (
     Positions,
     _bins,
@@ -204,3 +204,8 @@ def test_a_solved_column_stays_where_it_is(monkeypatch):
     x, r = in_every_order(monkeypatch, lambda: conjugate_step(*[ones] * 4, zeros, zeros))
     assert np.all(x == 1.0)
     assert np.all(r == 1.0)
+
+
+def test_a_slice_of_differences_has_several_tiles(rng, monkeypatch):
+    monkeypatch.setattr(cuda_differences, "_BLOCKS", 2)
+    test_differences(rng, monkeypatch, "float64", 200, 3)
