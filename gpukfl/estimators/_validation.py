@@ -70,6 +70,9 @@ def validate_samples(
             "to_host() gives a model for NumPy arrays"
         )
         raise ValueError(msg)
+    if not reset and given == "cupy" and not estimator.place_.endswith(f" {device_of(X)}"):
+        msg = f"expected X on the device of the fit, {estimator.place_}, got {device_of(X)}"
+        raise ValueError(msg)
     if isinstance(X, np.memmap) and X.ndim == 2 and X.dtype.name in _FLOATS:
         _check_memory_map(estimator, X, reset=reset, min_samples=min_samples)
         return X

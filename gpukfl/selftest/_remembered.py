@@ -49,10 +49,11 @@ def keep(facts: dict[str, Any], wrong: dict[str, str], /) -> None:
     )
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix="selftest-")
-        with os.fdopen(handle, "w", encoding="utf-8") as out:
-            out.write(text)
-        os.replace(name, path)  # at once, because several processes may test at the same time
+        # At once, because several processes may test at the same time
+        with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+            written = Path(folder) / path.name
+            written.write_text(text, encoding="utf-8")
+            os.replace(written, path)
 
 
 def _rows() -> list[dict[str, Any]]:
