@@ -12,6 +12,7 @@ from gpukfl._accel import _launch, cuda, trust
 from gpukfl._cuda import cuda_devices, cupy_is_usable
 from gpukfl.cli import main
 from gpukfl.selftest import _trusted
+from gpukfl.solvers import ProximalGradient
 
 pytestmark = [
     pytest.mark.skipif(not cupy_is_usable(), reason="there is no GPU"),
@@ -38,7 +39,7 @@ def untested(tmp_path, monkeypatch):
 
 def model(**given):
     settings = {"random_state": 0, "ridge": 1e-3, "backend": "cupy", **given}
-    optimizer = gpukfl.solvers.ProximalGradient(max_iter=2)
+    optimizer = ProximalGradient(max_iter=2)
     return gpukfl.BKerNNRegressor(4, optimizer=optimizer, **settings)
 
 
