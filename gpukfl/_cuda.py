@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import enum
 import functools
 import glob
 import importlib.util
@@ -11,6 +12,19 @@ import sys
 from dataclasses import dataclass
 
 from gpukfl._warnings import warn
+
+
+class Attribute(enum.IntEnum):
+    """Numbers of some properties of a device (cudaDeviceAttr, driver_types.h)."""
+
+    CLOCK_KHZ = 13
+    MULTIPROCESSORS = 16
+    MEMORY_CLOCK_KHZ = 36
+    MEMORY_BITS = 37
+    MAJOR = 75
+    MINOR = 76
+    SINGLE_TO_DOUBLE = 87  # how many times as fast float32 is as float64
+
 
 _FORKED = (
     "CUDA was used before this process was forked, and cannot be used in it: start processes by "
@@ -151,6 +165,14 @@ def _try_cupy() -> str:
         return "CuPy sees no device: check the NVIDIA driver with nvidia-smi"
     right = float(cupy.abs(L @ L.T - A).max()) < 1e-9
     return "" if right else "it gives wrong results: `gpukfl selftest` says more"
+
+
+@functools.cache
+def attribute(which: Attribute, device: int, /) -> int:
+    """Look up a property of a device of CuPy."""
+    import cupy
+
+    return int(cupy.cuda.runtime.deviceGetAttribute(int(which), device))
 
 
 @functools.cache

@@ -7,6 +7,7 @@ import hashlib
 import importlib.resources
 from typing import Any
 
+from gpukfl._cuda import Attribute, attribute
 from gpukfl._version import __version__
 from gpukfl.selftest._model import Card
 
@@ -41,19 +42,19 @@ def kernels_digest() -> str:
 
 
 def card() -> Card:
-    """Describe the device by its own account."""
+    """Describe the current device by its own account."""
     import cupy
 
-    device = cupy.cuda.Device()
-    given = device.attributes
-    capability = given["ComputeCapabilityMajor"], given["ComputeCapabilityMinor"]
-    cores = _CORES.get(capability, 128) * given["MultiProcessorCount"]
-    flops = 2e3 * given["ClockRate"] * cores  # a fused product and sum in each core and cycle
+    device = cupy.cuda.runtime.getDevice()
+    given = {which: attribute(which, device) for which in Attribute}
+    capability = given[Attribute.MAJOR], given[Attribute.MINOR]
+    cores = _CORES.get(capability, 128) * given[Attribute.MULTIPROCESSORS]
+    flops = 2e3 * given[Attribute.CLOCK_KHZ] * cores  # a fused product and sum a core and cycle
     return Card(
         facts()["gpu"],
-        bandwidth=2e3 * given["MemoryClockRate"] * given["GlobalMemoryBusWidth"] / 8,
+        bandwidth=2e3 * given[Attribute.MEMORY_CLOCK_KHZ] * given[Attribute.MEMORY_BITS] / 8,
         flops32=flops,
-        flops64=flops / max(given["SingleToDoublePrecisionPerfRatio"], 1),
+        flops64=flops / max(given[Attribute.SINGLE_TO_DOUBLE], 1),
     )
 
 
