@@ -56,19 +56,27 @@ def of_projection(moved: float, flops64: float = 0.0) -> Callable[[int, int], Wo
     return lambda n, m: Work(moved * n * m, flops64=flops64 * n * m)
 
 
+# Operations in float64 are counted in the kernels' sources, conversions to and from it included
 WORK: dict[str, Callable[[int, int], Work]] = {
     # Eight digits of a key, each read and written with its index; then values, order and rank
     "sort": of_projection(8 * 32 + 20 + 2 * SECTOR),
     # Two passes over values, order and gathered weights; levels out, and gathered by rank
-    "ridge_sums": of_projection(2 * (12 + SECTOR) + 8 + 4 + SECTOR),
-    "sign_products": of_projection(2 * (4 + SECTOR) + 28 + 3 * SECTOR + 8, 2 * D),
+    "ridge_sums": of_projection(2 * (12 + SECTOR) + 8 + 4 + SECTOR, 30),
+    "sign_products": of_projection(2 * (4 + SECTOR) + 28 + 3 * SECTOR + 8, 12 + 2 * D),
     "project": of_projection(16, 2 * D),
-    "encode": of_projection(20, 2 * D),
-    "bin_sums": of_projection(12),
-    "interpolate_bins": of_projection(4),
-    "bin_products": of_projection(20 + 8, 2 * D),
+    "encode": of_projection(20, 16),
+    "bin_sums": of_projection(12, 8),
+    "interpolate_bins": of_projection(4, 5),
+    "bin_products": of_projection(20 + 8, 7 + 2 * D),
     # Two codes for each pair of rows
     "pair_sums": lambda n, m: Work(8 * n * m * (m + 1) / 2),
+}
+# Of n points and m others: what float32 data cost in float64, and in pairs of floats
+PAIRWISE: dict[str, tuple[Work, Work | None]] = {
+    "distances, euclidean": (Work(4, flops64=3 * D), None),
+    "distances, manhattan": (Work(4, flops64=3 * D), Work(4, flops32=22 * D)),
+    "sign_sums": (Work(4, flops64=3 * D), Work(4, flops32=10 * D)),
+    "difference_sums": (Work(8, flops64=1.5 * D), None),
 }
 
 
@@ -294,6 +302,26 @@ def fits(sizes: tuple[int, ...], largest: int) -> list[dict[str, Any]]:
     return rows
 
 
+def doubles() -> list[dict[str, Any]]:
+    """Predict which sums of float32 data wait for arithmetic in float64, and what pairs save."""
+    n = 10_000
+    rows = [(name, work(n, M), None) for name, work in WORK.items() if name != "pair_sums"]
+    for name, (wide, narrow) in PAIRWISE.items():
+        pairs = None if narrow is None else narrow.scaled(n * n)
+        rows.append((name, wide.scaled(n * n), pairs))
+    return [
+        {
+            "primitive": name,
+            "card": on,
+            "float64_share": card(on).arithmetic_share(wide),
+            "predicted_ms": 1e3 * card(on).seconds(wide),
+            "predicted_ms_in_pairs": None if pairs is None else 1e3 * card(on).seconds(pairs),
+        }
+        for on in SHEETS
+        for name, wide, pairs in rows
+    ]
+
+
 def operators() -> list[dict[str, Any]]:
     """Predict the parts of an operator beside what was measured."""
     gpu, rows = measured("bench_gpu", "cupy"), []
@@ -358,6 +386,13 @@ def main() -> None:
             f"{row['form']:<8}{row['part']:<14} PREDICTED {1e3 * row['predicted_seconds']:7.2f} ms"
             f", measured {'-' if seen is None else format(1e3 * seen, '7.2f')} ms"
         )
+    for row in (wide := doubles()):
+        pairs = row["predicted_ms_in_pairs"]
+        say(
+            f"{row['card']:<20} {row['primitive']:<22} PREDICTED arithmetic / memory "
+            f"{row['float64_share']:6.2f}, {row['predicted_ms']:8.2f} ms"
+            + ("" if pairs is None else f", in pairs of floats {pairs:8.2f} ms")
+        )
     write_json(
         args,
         "gpu_model",
@@ -368,6 +403,7 @@ def main() -> None:
             "measurement at 10000 samples",
             "rows": rows,
             "operators": parts,
+            "float64": wide,
         },
     )
 

@@ -87,6 +87,11 @@ class Card:
         host, device = self.parts(work)
         return max(host, device) + work.waits * self.wait + work.uploaded / self.link
 
+    def arithmetic_share(self, work: Work, /) -> float:
+        """Predict the time of arithmetic, in that of reads and writes: above 1 memory waits."""
+        arithmetic = work.flops32 / self.flops32 + work.flops64 / self.flops64
+        return arithmetic * _SHARE * self.bandwidth / work.moved
+
     def parts(self, work: Work, /) -> tuple[float, float]:
         """Predict the seconds that the host and that the device have work for."""
         arithmetic = work.flops32 / self.flops32 + work.flops64 / self.flops64
