@@ -103,7 +103,8 @@ def run(checks: Iterable[Check], /, *, seconds: float) -> tuple[list[Outcome], b
     MemoryError
         If there is no room for them, which says nothing of the results.
     """
-    begun, outcomes = time.perf_counter(), []
+    begun = time.perf_counter()
+    outcomes: list[Outcome] = []
     for check in checks:
         if time.perf_counter() - begun > seconds:
             return outcomes, False

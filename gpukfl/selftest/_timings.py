@@ -90,8 +90,8 @@ def _kernels(xp: Namespace, device: Any, n: int) -> list[Timed]:
         for shape in ((m, n), (n, 1), (n, _FEATURES))
     )
     rows = cuda.sort_rows(A)
-    codes = rng.randint(0, (_KNOTS - 1) << _SHIFT, (m, n)).astype(np.int32)
-    codes = xp.asarray(codes, device=device)
+    drawn = rng.randint(0, (_KNOTS - 1) << _SHIFT, (m, n)).astype(np.int32)
+    codes = xp.asarray(drawn, device=device)
     U = xp.zeros((m, _KNOTS, 1), dtype=xp.float64, device=device)
     each = m * n
     # Two passes over values, order and gathered weights, levels out, and levels gathered by rank
