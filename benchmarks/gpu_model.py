@@ -164,9 +164,12 @@ def counting(counts: Counts) -> Iterator[None]:
     def step(*_: Any) -> None:
         counts.steps += 1
 
+    def sorting(*args: Any) -> None:
+        step()
+        add("sort", "project")(*args)
+
     patches = (
-        watched(_brownian, "sort_rows", add("sort", "project")),
-        watched(_brownian, "sort_rows", step),
+        watched(_brownian, "sort_rows", sorting),
         watched(_brownian, "ridge_sums", add("ridge_sums")),
         watched(_brownian, "sign_products", add("sign_products")),
         watched(_binned, "bin_sums", add("bin_sums")),
