@@ -132,6 +132,7 @@ def cupy(monkeypatch, load):
         load(driver)
         linalg = SimpleNamespace(cholesky=changed.pop("cholesky", np.linalg.cholesky))
         given = {"is_available": lambda: True, "asarray": np.asarray, "abs": np.abs, **changed}
+        given["ndarray"] = type("ndarray", (), {})  # that no array is one of
         monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(linalg=linalg, **given))
         monkeypatch.setattr(_cuda, "is_installed", lambda _: True)
         monkeypatch.setattr("gpukfl._places.is_installed", lambda _: True)

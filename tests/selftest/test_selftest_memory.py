@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 import warnings
 from types import SimpleNamespace
 
@@ -39,7 +40,8 @@ def gpu(monkeypatch):
             tests.append(seconds)
             return outcomes, all_run
 
-        monkeypatch.setitem(__import__("sys").modules, "cupy", SimpleNamespace(empty=np.empty))
+        fake = SimpleNamespace(empty=np.empty, ndarray=type("ndarray", (), {}))
+        monkeypatch.setitem(sys.modules, "cupy", fake)
         monkeypatch.setattr(_trusted, "run", run)
         monkeypatch.setattr(_trusted, "facts", lambda: dict(facts))
         monkeypatch.setattr(
