@@ -239,3 +239,9 @@ def warning_again(on):
     library.set_warn_always(True)
     yield
     library.set_warn_always(False)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _cache_of_the_tests(tmp_path_factory):
+    """Keep what a GPU's self-test finds, or a planted fault, out of the user's folder."""
+    os.environ["GPUKFL_CACHE_DIR"] = str(tmp_path_factory.mktemp("cache"))

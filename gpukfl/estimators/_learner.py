@@ -39,6 +39,7 @@ from gpukfl.estimators._threads import few_threads
 from gpukfl.estimators._validation import validate_samples
 from gpukfl.estimators.scaling import SCALINGS
 from gpukfl.estimators.scaling._units import warn_of_units
+from gpukfl.selftest import trusted
 
 Problem = TypeVar("Problem", bound=Data)
 Fitted_co = TypeVar("Fitted_co", covariant=True)  # what the last fit gives
@@ -265,6 +266,7 @@ class Learner(Constructed, HostPickled):
             samples = self._read_targets(y, X, sample_weight)
             X, dtype = samples.X, backend.precision(X)
             place = resolve_place(backend.name, X, dtype=dtype, work=method.work(*X.shape))
+            place = trusted(place, X)
             problem = method.problem(samples, place, run)
             if problem.constant:
                 warn(f"y is constant: the model predicts that constant and {self._finds_nothing}")

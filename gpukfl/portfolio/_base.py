@@ -50,6 +50,7 @@ from gpukfl.portfolio._transforms import (
     TargetTransform,
     transform_of,
 )
+from gpukfl.selftest import trusted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -126,6 +127,7 @@ class AutoBase(Constructed, HostStored):
             place = resolve_place(
                 backend.name, X, dtype=backend.precision(X), work=_WORK * len(samples)
             )
+            place = trusted(place, X)
             self.target_transform_ = transform_of(
                 getattr(self, "target_transform", None), samples, run.again()
             )
