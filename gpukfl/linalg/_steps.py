@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 
-from gpukfl._array import Array, array_namespace, is_cupy
+from gpukfl._accel.trust import has_kernels
+from gpukfl._array import Array, array_namespace
 
 
 def conjugate_step(
@@ -19,6 +20,12 @@ def conjugate_step(
         from gpukfl._accel import cuda_vectors
 
         return cuda_vectors.conjugate_step(x, r, p, Ap, rz, curvature)
+    return _conjugate_step(x, r, p, Ap, rz, curvature)
+
+
+def _conjugate_step(
+    x: Array, r: Array, p: Array, Ap: Array, rz: Array, curvature: Array, /
+) -> tuple[Array, Array]:
     step = array_namespace(x).astype(_ratio(rz, curvature), x.dtype, copy=False)
     return x + step * p, r - step * Ap
 
@@ -29,6 +36,10 @@ def conjugate_direction(z: Array, p: Array, rz: Array, rz_old: Array, /) -> Arra
         from gpukfl._accel import cuda_vectors
 
         return cuda_vectors.conjugate_direction(z, p, rz, rz_old)
+    return _conjugate_direction(z, p, rz, rz_old)
+
+
+def _conjugate_direction(z: Array, p: Array, rz: Array, rz_old: Array, /) -> Array:
     share = array_namespace(z).astype(_ratio(rz, rz_old), z.dtype, copy=False)
     return z + share * p
 
@@ -39,11 +50,15 @@ def subtract_means(V: Array, totals: Array, /) -> Array:
         from gpukfl._accel import cuda_vectors
 
         return cuda_vectors.subtract_means(V, totals)
+    return _subtract_means(V, totals)
+
+
+def _subtract_means(V: Array, totals: Array, /) -> Array:
     return V - array_namespace(V).astype(totals / V.shape[0], V.dtype, copy=False)
 
 
 def _has_twin(*arrays: Array) -> bool:
-    return is_cupy(arrays[0]) and all(x.dtype == arrays[0].dtype for x in arrays)
+    return has_kernels(arrays[0], "vectors") and all(x.dtype == arrays[0].dtype for x in arrays)
 
 
 def _ratio(num: Array, den: Array, /) -> Array:

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from gpukfl._accel import cuda, cuda_differences, cuda_distances
+from gpukfl._accel import cuda, cuda_differences, cuda_distances, cuda_vectors
 from gpukfl._array import Array, array_namespace
-from gpukfl.linalg import _bins, _difference_sums, _distances, _ridge_sums
+from gpukfl.linalg import _bins, _difference_sums, _distances, _ridge_sums, _steps
 
 N, M, T = 2100, 3, 2  # samples (two blocks of a scan), rows, columns of weights
 _POINTS, _CENTERS, _FEATURES = 70, 280, 19  # several tiles, slices of sums and depths
@@ -122,6 +122,17 @@ def _points_and_weights(rng: np.random.RandomState, dtype: str, exact: bool) -> 
     return A + A.T, _numbers(rng, (_POINTS, _FEATURES), dtype, exact)
 
 
+def _vectors(rng: np.random.RandomState, dtype: str, exact: bool) -> Inputs:
+    """Four arrays (N, T), and two numbers for each column: quotients of some are exact."""
+    four = [_numbers(rng, (N, T), dtype, exact) for _ in range(4)]
+    return *four, np.array([0.5, 3.0]), np.array([4.0 if exact else 3.0, 0.0])
+
+
+def _columns_and_totals(rng: np.random.RandomState, dtype: str, exact: bool) -> Inputs:
+    totals = N * np.array([0.25, -1.5]) if exact else rng.standard_normal(T)
+    return _numbers(rng, (N, T), dtype, exact), totals
+
+
 # ---------------------------------------------------------------------- both forms
 
 
@@ -223,6 +234,27 @@ PRIMITIVES = (
         _points,
         lambda X, Z, Q: (_distances._sign_sums(Q, X, Z),),
         lambda X, Z, Q: (cuda_distances.sign_sums(Q, X, Z),),
+    ),
+    Primitive(
+        "conjugate_step",
+        "vectors",
+        _vectors,
+        _steps._conjugate_step,
+        cuda_vectors.conjugate_step,
+    ),
+    Primitive(
+        "conjugate_direction",
+        "vectors",
+        _vectors,
+        lambda x, _r, p, _Ap, rz, old: (_steps._conjugate_direction(x, p, rz, old),),
+        lambda x, _r, p, _Ap, rz, old: (cuda_vectors.conjugate_direction(x, p, rz, old),),
+    ),
+    Primitive(
+        "subtract_means",
+        "vectors",
+        _columns_and_totals,
+        lambda V, totals: (_steps._subtract_means(V, totals),),
+        lambda V, totals: (cuda_vectors.subtract_means(V, totals),),
     ),
     Primitive(
         "difference_sums",

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from emulation import emulate, replace_kernels
 
-from gpukfl._accel import cuda, cuda_differences, cuda_distances
+from gpukfl._accel import cuda, cuda_differences, cuda_distances, cuda_vectors
 from gpukfl.selftest._checks import quick_checks, recorded_checks, run
 from gpukfl.selftest._primitives import PRIMITIVES
 
@@ -16,6 +16,7 @@ pytestmark = pytest.mark.slow
 SIZES = {
     "brownian": (cuda, {"THREADS": 8, "ITEMS": 2}),
     "distances": (cuda_distances, {"SIDE": 2, "EACH": 2, "DEPTH": 3}),
+    "vectors": (cuda_vectors, {"THREADS": 8}),
     "differences": (cuda_differences, {"SIDE": 2, "EACH": 2, "DEPTH": 3}),
 }
 

@@ -58,3 +58,13 @@ def getDeviceProperties(device: int) -> dict[str, Any]:  # noqa: N802
         "major": 9,
         "minor": 0,
     }
+
+
+# Of an H100, by their numbers in cudaDeviceAttr (driver_types.h): clock in kHz, multiprocessors,
+# clock and width of the memory, compute capability, speed in float32 over that in float64
+_ATTRIBUTES = {13: 1980000, 16: 132, 36: 2619000, 37: 5120, 75: 9, 76: 0, 87: 2}
+
+
+def deviceGetAttribute(attrib: int, device: int) -> int:  # noqa: ARG001, N802, N803
+    """Give a property of a device."""
+    return _ATTRIBUTES[attrib]
