@@ -65,6 +65,6 @@ def getDeviceProperties(device: int) -> dict[str, Any]:  # noqa: N802
 _ATTRIBUTES = {13: 1980000, 16: 132, 36: 2619000, 37: 5120, 75: 9, 76: 0, 87: 2}
 
 
-def deviceGetAttribute(attrib: int, device: int) -> int:  # noqa: ARG001, N802, N803
+def deviceGetAttribute(attrib: int, device: int) -> int:  # noqa: N802
     """Give a property of a device."""
     return _ATTRIBUTES[attrib]
