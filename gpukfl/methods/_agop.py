@@ -262,6 +262,7 @@ def fit_gradient_maps(
     /,
     *,
     n_components: int | None = None,
+    start: Array | None = None,
     watch: Callable[[int, Array, History], Status | None] = lambda *_: None,
 ) -> GradientFit:
     r"""Fit, make a map of the gradients of the fit, and again (Algorithm 1).
@@ -273,7 +274,9 @@ def fit_gradient_maps(
     optimizer : AverageGradientOuterProduct
         How a map is made, and how many.
     n_components : int, optional
-        Rows of the maps after the first, which is the identity; as many as features without.
+        Rows of the maps after the first; as many as features without.
+    start : array, shape (k, d), float64, optional
+        The first map; the identity without.
     watch : callable
         ``watch(k, B, history)`` after each fit; a status it returns ends them. The history's
         objective is the error of the samples left out.
@@ -303,7 +306,7 @@ def fit_gradient_maps(
             f"coordinates have a meaning, got 'full' and {problem.kernel}"
         )
         raise ValueError(msg)
-    return _Run(problem, optimizer, n_components, watch).fit()
+    return _Run(problem, optimizer, n_components, start, watch).fit()
 
 
 class _Run:
@@ -314,6 +317,7 @@ class _Run:
         problem: MappedProblem,
         optimizer: AverageGradientOuterProduct,
         n_components: int | None,
+        start: Array | None,
         watch: Callable[[int, Array, History], Status | None],
     ) -> None:
         self.problem, self.optimizer, self.watch = problem, optimizer, watch
@@ -321,7 +325,7 @@ class _Run:
         self.k = d if n_components is None else n_components
         self.begun, self.history = time.perf_counter(), History()
         xp = array_namespace(problem.Y)
-        self.last: Array = xp.eye(d, **double_like(problem.Y))
+        self.last: Array = xp.eye(d, **double_like(problem.Y)) if start is None else start
         self.best: MappedRidge | None = None
         self.n_steps = 0
 

@@ -1,5 +1,6 @@
 """HKRR by gradient outer products: fits, choices, reports, and bad input."""
 
+import functools
 import itertools
 import pickle
 
@@ -204,3 +205,19 @@ def test_kernels_of_other_norms_are_not_turned():
 def test_unknown_optimizers_are_named():
     with pytest.raises(ValueError, match="'lbfgs', 'varpro', 'agd', 'agop', got 'rfm'"):
         regressor(optimizer="rfm").fit(X, Y)
+
+
+def test_of_many_rows_the_map_of_another_fit_is_kept(monkeypatch):
+    monkeypatch.setattr("gpukfl.estimators.hkrr._base.KEPT_ROWS", 100)
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300, 4))
+    y = np.sin(2.0 * X[:, 0])
+    make = functools.partial(gpukfl.HKRRRegressor, optimizer="agop", scaling=None, random_state=0)
+    first, second, alone = make(), make(), make()
+    precedent = first.fitted_as(X[:200], y[:200], None, None)
+    second.fitted_as(X[100:], y[100:], None, precedent)
+    alone.fit(X[100:], y[100:])
+    np.testing.assert_allclose(second.B_, first.B_, rtol=1e-12)
+    assert second.learned_
+    assert len(second.history_) == 1 < len(alone.history_)
+    assert second.score(X[:100], y[:100]) == pytest.approx(alone.score(X[:100], y[:100]), abs=0.02)

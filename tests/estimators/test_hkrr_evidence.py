@@ -359,3 +359,13 @@ def test_a_given_ridge_is_kept_after_other_rows():
     _, known = after(None, X[:-10], NOISY[:-10])
     model, _ = after(known, X[10:], NOISY[10:], ridge=1e-3)
     assert model.ridge_ == pytest.approx(1e-3)
+
+
+def test_of_many_rows_the_metric_of_another_fit_is_kept(monkeypatch):
+    monkeypatch.setattr(_by_evidence, "KEPT_ROWS", 40)
+    monkeypatch.setattr(_metric, "FIRST_ROWS", 40)
+    first, known = after(None, X[:-10], NOISY[:-10])
+    model, _ = after(known, X[10:], NOISY[10:])
+    anew, _ = after(None, X[10:], NOISY[10:])
+    np.testing.assert_allclose(model.B_ / model.B_[0, 0], first.B_ / first.B_[0, 0], rtol=1e-9)
+    assert model.evidence_ == pytest.approx(anew.evidence_, rel=0.1)

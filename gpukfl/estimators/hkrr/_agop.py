@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace
+from gpukfl._array import Array, array_namespace, beside, double_like, to_host
 from gpukfl._places import Place
 from gpukfl._results import History, Status
 from gpukfl.estimators._data import truncated
@@ -48,9 +48,10 @@ _FEW_CENTERS = 200  # after an interruption
 
 @dataclass(frozen=True)
 class Setting:
-    """The lengthscale, in units of the median distance of the mapped rows."""
+    """The lengthscale, in units of the median distance of the mapped rows, and a known map."""
 
     stretch: float
+    map: Array | None = None  # of a fit to about the same rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,9 +177,10 @@ class GradientHKRR:
     def maps(
         self, problem: HyperKernelProblem, setting: Setting, run: Run, /, *, quick: bool = False
     ) -> GradientFit:
-        """Fit maps from the identity, with as many centres as there is time for."""
-        settings = self.settings
-        optimizer = replace(self.optimizer, max_iter=0) if quick else self.optimizer
+        """Fit maps from the identity, with as many centres as there is time for; or a known one."""
+        settings, known = self.settings, setting.map
+        done = quick or known is not None
+        optimizer = replace(self.optimizer, max_iter=0) if done else self.optimizer
 
         def watch(k: int, _: Array, history: History) -> Status | None:
             run.tell(f"maps at {setting.stretch:g} median distances", k, history)
@@ -199,11 +201,17 @@ class GradientHKRR:
             ),
             optimizer,
             n_components=settings.n_components,
+            start=None if known is None else self._moved(known, problem),
             watch=watch,
         )
         if fit.status is Status.INTERRUPTED and not quick:
             raise KeyboardInterrupt
         return fit
+
+    def _moved(self, known: Array, problem: HyperKernelProblem) -> Array:
+        """Give a map of another fit, in float64, beside these rows."""
+        there = array_namespace(problem.Y).empty((0,), **double_like(problem.Y))
+        return beside(to_host(known).astype(np.float64), there)
 
     def _centers(
         self,
@@ -246,7 +254,8 @@ class GradientHKRR:
         steps = HKRRFit(
             model.B, model.lengthscale, fit.status, fit.best.score, fit.history, jitter_raised=False
         )
-        return Fitted(steps, model, self._ended(fit, stopped=stopped), fit.n_steps > 0)
+        learned = fit.n_steps > 0 or choice.setting.map is not None
+        return Fitted(steps, model, self._ended(fit, stopped=stopped), learned)
 
     def _refit(
         self,

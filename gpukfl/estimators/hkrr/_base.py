@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,10 +20,11 @@ from gpukfl.estimators._data import truncated
 from gpukfl.estimators._features import LinearFeatures
 from gpukfl.estimators._learner import Choice, SteppedLearner
 from gpukfl.estimators._validation import check_finite_result, validate_samples
-from gpukfl.estimators.hkrr._agop import GradientHKRR
+from gpukfl.estimators.hkrr._agop import GradientHKRR, Setting
 from gpukfl.estimators.hkrr._attributes import ATTRIBUTES, TRIED
 from gpukfl.estimators.hkrr._by_evidence import ByEvidence
 from gpukfl.estimators.hkrr._description import describe
+from gpukfl.estimators.hkrr._metric import KEPT_ROWS
 from gpukfl.estimators.hkrr._problem import Belief, HyperKernelProblem
 from gpukfl.estimators.hkrr._search import HKRR, Fitted
 from gpukfl.estimators.hkrr._settings import Centers, HoldOut, Optimizer
@@ -197,6 +199,8 @@ class HKRRBase(LinearFeatures, SteppedLearner):
         self._warn(problem, fitted)
 
     def _settled(self, choice: Choice[Any, Any], fitted: Fitted) -> Any:
+        if isinstance(choice.setting, Setting) and self._n_samples >= KEPT_ROWS:
+            return replace(choice.setting, map=fitted.model.B)
         return choice.setting if fitted.metric is None else fitted.metric
 
     def _keep_belief(

@@ -17,6 +17,7 @@ from gpukfl.estimators._search import Search
 from gpukfl.estimators.hkrr._metric import (
     EXACT_ROWS,
     FIRST_ROWS,
+    KEPT_ROWS,
     MetricSearch,
     bound,
     exact,
@@ -130,7 +131,7 @@ class ByEvidence(Settings):
     ) -> MetricFit:
         """Learn a metric on some rows, and go on from there with more.
 
-        From a diagonal one of about the same rows, where it is `known`.
+        From a diagonal one of about the same rows, where it is `known`; of many rows that is kept.
         """
         search = MetricSearch(
             self.criterion,
@@ -147,6 +148,8 @@ class ByEvidence(Settings):
         start = None
         if known is not None and known.C.ndim == 1:
             start = search.begun_from(known, problem)
+            if problem.n >= KEPT_ROWS and self.structure == "diagonal":
+                return start
             if problem.n > FIRST_ROWS:
                 return search.diagonal(problem, most, start)
         found = search.diagonal(problem, FIRST_ROWS, start)

@@ -27,6 +27,7 @@ from gpukfl.operators import KernelOperator
 from gpukfl.solvers import LBFGS
 
 FIRST_ROWS = 500  # that a metric is learned on to begin with
+KEPT_ROWS = 2_000  # from which a map says nothing of single rows: that of another fit is as good
 EXACT_ROWS = 2_500  # up to which all pairs of rows are taken
 _STRETCHES, _RATIO = (1.0, 3.0), 0.1  # of the typical distance, and of the noise, to begin with
 _STEPS = 100
