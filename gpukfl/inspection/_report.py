@@ -130,7 +130,7 @@ def _facts(d: Description) -> str:
     ended = f" ({d.ended})" if d.ended else ""
     steps = "" if d.n_steps is None else f"{d.n_steps}{ended}"
     last = {"kernel products": d.products, "steps": steps, "computed on": d.place}
-    facts = {**d.facts, **last}
+    facts = {"columns": d.columns, **d.facts, **last}
     rows = (
         f"<tr><td>{html.escape(k)}</td><td>{html.escape(str(v))}</td></tr>"
         for k, v in facts.items()

@@ -37,6 +37,7 @@ def _entries(d: Description) -> dict[str, str]:
             _size(d.n_samples, "sample"),
             _size(d.n_features, "feature"),
         ),
+        "columns": d.columns,
         "task": d.task,
         "model": d.text,
         "computed": _joined(f"on {d.place}" if d.place else "", d.products),
