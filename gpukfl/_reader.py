@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from gpukfl._array import to_host
 from gpukfl._columns import is_frame, is_numeric, numeric_frame
 from gpukfl._target import Target
-from gpukfl.estimators._declared import Declared, Fields
+from gpukfl.estimators._declared import Declared, Record
 from gpukfl.estimators._validation import validate_weights
 from gpukfl.inspection import Description, Importances
 from gpukfl.tables import Encoding, Table
@@ -66,8 +66,8 @@ class Reader:
     table: Table
     encoding: Encoding
     fields: ClassVar[Mapping[str, Declared]] = {
-        "table": Fields(Table),
-        "encoding": Fields(Encoding),
+        "table": Record(Table),
+        "encoding": Record(Encoding),
     }
 
     @classmethod
@@ -83,9 +83,12 @@ class Reader:
         seed: int,
     ) -> tuple[Self, np.ndarray]:
         """Learn from the rows of a fit, with targets or labels; give these rows too."""
-        y = np.unique(y, return_inverse=True)[1] if classes else y
+        n_classes = 0
+        if classes:
+            labels, y = np.unique(y, return_inverse=True)
+            n_classes = len(labels)
         encoding, rows = Encoding.learn(
-            table.codes(X), table.coded, y, classes=classes, weights=weights, random_state=seed
+            table.codes(X), table.coded, y, n_classes=n_classes, weights=weights, random_state=seed
         )
         return cls(table, encoding), rows
 

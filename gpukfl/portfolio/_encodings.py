@@ -9,7 +9,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from gpukfl.estimators._declared import Declared, Fields, Items
+from gpukfl._array import to_host
+from gpukfl.estimators._declared import Declared, Items, Record
 from gpukfl.estimators._samples import Samples
 from gpukfl.portfolio._folds import Fold
 from gpukfl.portfolio._members import Member
@@ -36,9 +37,9 @@ class Encodings:
     by_fold: list[Encoding]
     blind: Encoding
     fields: ClassVar[Mapping[str, Declared]] = {
-        "table": Fields(Table),
-        "by_fold": Items(Fields(Encoding)),
-        "blind": Fields(Encoding),
+        "table": Record(Table),
+        "by_fold": Items(Record(Encoding)),
+        "blind": Record(Encoding),
     }
 
     @classmethod
@@ -123,12 +124,11 @@ class Seen:
 def _learned(table: Table, samples: Samples, seed: int) -> tuple[Encoding, Samples]:
     """Learn an encoding from samples of codes, and give them encoded."""
     classes = samples.classes
-    y = samples.Y if classes is None else classes
     encoding, X = Encoding.learn(
         samples.X,
         table.coded,
-        y,
-        classes=classes is not None,
+        to_host(samples.Y) if classes is None else classes,
+        n_classes=0 if classes is None else max(samples.Y.shape[1], 2),
         weights=samples.weights,
         random_state=seed,
     )
