@@ -21,6 +21,7 @@ KINDS = (
     "duplicate",
 )
 LEFT_OUT = ("identifier", "constant", "empty", "duplicate")
+TOLD = KINDS[:9]  # kinds that somebody may say a column is of
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,8 @@ class Column(Listed):
         Of a date: the first one, in days since 1970.
     day_first : bool
         Of a date in text: whether days stand before months.
+    since : tuple of str
+        Of a date: other dates of the row, from which the time is taken too.
     components : array, shape (k, n_hashes), or None
         Of text: directions among its hashed n-grams.
     """
@@ -68,6 +71,7 @@ class Column(Listed):
     parts: tuple[str, ...] = ()
     start: float = 0.0
     day_first: bool = False
+    since: tuple[str, ...] = ()
     components: np.ndarray | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:

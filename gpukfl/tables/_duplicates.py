@@ -2,38 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
-from dataclasses import replace
 from hashlib import blake2b
 
 import numpy as np
 
-from gpukfl.tables import _values
 from gpukfl.tables._column import Column
 from gpukfl.tables._values import Values
 
-
-def without_duplicates(
-    columns: Sequence[Column], values: Sequence[Values], kept: Set[str], /
-) -> list[Column]:
-    """Mark columns that repeat an earlier one; labels may have other names."""
-    seen: dict[bytes, str] = {}
-    found = []
-    for column, one in zip(columns, values, strict=True):
-        if column.used and column.name not in kept:
-            first = seen.setdefault(_digest(one), column.name)
-            if first != column.name:
-                column = Column(column.name, "duplicate", f"says the same as {first}")  # noqa: PLW2901
-        found.append(replace(column))
-    return found
+_PARTITIONS = ("category", "boolean", "code")  # kinds that tell rows apart, by whatever names
 
 
-def _digest(values: Values) -> bytes:
-    data = values.data
-    if values.form == _values.LABELS:
-        import pandas as pd
+class Duplicates:
+    """Finds columns that repeat earlier ones.
 
-        data = pd.factorize(data)[0].astype(np.int64)  # numbered as they come
-        data[values.data < 0] = -1
-    form = "labels" if values.form == _values.LABELS else values.form
-    return blake2b(np.ascontiguousarray(data).view(np.uint8), key=form.encode()).digest()
+    Numbers and dates repeat equal ones; levels repeat what tells the same rows apart, by whatever
+    names.
+    """
+
+    def __init__(self) -> None:
+        self._first: dict[bytes, str] = {}
+
+    def first_of(self, column: Column, values: Values, /) -> str:
+        """Give the name of the first column that says the same: its own if none came before."""
+        told = self._first.setdefault(_digest(column, values), column.name)
+        if column.kind == "code":  # says more than its levels do
+            self._first.setdefault(_partition(values), column.name)
+        return told
+
+
+def _digest(column: Column, values: Values) -> bytes:
+    if column.kind in ("category", "boolean"):
+        return _partition(values)
+    data = values.as_labels().data if column.kind in ("ordered", "text") else values.data
+    if data.dtype.kind == "f":
+        data = data + 0.0  # no negative zeros
+    own = f"{values.form} {column.kind} {column.levels if column.kind == 'ordered' else ''}"
+    words = "".join(values.labels) if column.kind == "text" else ""
+    return _hashed(data, own + words)
+
+
+def _partition(values: Values) -> bytes:
+    """Hash which rows are alike, numbered as they come."""
+    import pandas as pd
+
+    data = np.where(values.missing, -1, pd.factorize(values.as_labels().data)[0])
+    return _hashed(data.astype(np.int64), "levels")
+
+
+def _hashed(data: np.ndarray, kind: str) -> bytes:
+    digest = blake2b(np.ascontiguousarray(data).view(np.uint8), digest_size=16)
+    digest.update(kind.encode())
+    return digest.digest()

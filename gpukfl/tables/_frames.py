@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,8 +11,12 @@ import narwhals as nw
 import numpy as np
 
 from gpukfl._array import is_array, to_host
+from gpukfl._warnings import warn
 from gpukfl.estimators._validation import check_container
-from gpukfl.tables._values import Values, numbers, read_series
+from gpukfl.tables._reading import read_series
+from gpukfl.tables._values import Values, numbers
+
+_NAMED = 10  # columns that a message names
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +71,30 @@ def frame_of(X: Any, /) -> Frame:
     frame = nw.from_native(X, eager_only=True)
     names = tuple(frame.columns)
     return Frame(names, named, len(frame), lambda k: read_series(frame.get_column(names[k])))
+
+
+def read_column(frame: Frame, k: int, /) -> Values:
+    """Read a column, warning of what is odd about it.
+
+    Raises
+    ------
+    ValueError
+        If it holds complex numbers; names it.
+    """
+    try:
+        values = frame.read(k)
+    except ValueError as error:
+        msg = f"column {frame.names[k]!r}: {error}"
+        raise ValueError(msg) from error
+    if values.note:
+        warn(f"column {frame.names[k]!r} has {values.note}")
+    return values
+
+
+def listed(names: Sequence[str], /) -> str:
+    """List names, or the first of many."""
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _of_array(X: np.ndarray) -> Frame:

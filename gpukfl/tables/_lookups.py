@@ -62,7 +62,7 @@ def _every(coded: Coded) -> np.ndarray:
 
 
 def _one_hot(codes: np.ndarray, coded: Coded, weights: np.ndarray | None) -> Lookup:
-    """A column for each level, which together have unit variance."""
+    """Make a column for each level, which together have unit variance."""
     from sklearn.preprocessing import OneHotEncoder
 
     known = np.arange(float(coded.levels))

@@ -10,10 +10,10 @@ from typing import Any, Self
 import numpy as np
 
 from gpukfl._warnings import warn
-from gpukfl.tables._codes import Coder, coded_of
-from gpukfl.tables._column import KINDS, Coded, Column, Listed
-from gpukfl.tables._duplicates import without_duplicates
-from gpukfl.tables._frames import Frame, frame_of
+from gpukfl.tables._codes import Coder, coded_of, with_times_between
+from gpukfl.tables._column import KINDS, TOLD, Coded, Column, Listed
+from gpukfl.tables._duplicates import Duplicates
+from gpukfl.tables._frames import Frame, frame_of, listed, read_column
 from gpukfl.tables._guess import guess, of_kind
 
 
@@ -50,13 +50,24 @@ class Table(Listed):
         """
         given, told = frame_of(frame), dict(columns or {})
         _check_told(told, given)
-        found = [(name, given.read(k)) for k, name in enumerate(given.names)]
-        learned = [of_kind(n, v, told[n]) if n in told else guess(n, v) for n, v in found]
-        learned = without_duplicates(learned, [v for _, v in found], set(told))
+        if not given.n_rows:
+            msg = f"expected rows to learn from, got none of the columns {listed(given.names)}"
+            raise ValueError(msg)
+        learned, seen = [], Duplicates()
+        for k, name in enumerate(given.names):
+            values = read_column(given, k)
+            if name in told:
+                column = of_kind(name, values, told[name])
+            else:
+                column = guess(name, values, given.named)
+                first = seen.first_of(column, values) if column.used else name
+                if first != name:
+                    column = Column(name, "duplicate", f"says the same as {first}")
+            learned.append(column)
         empty = [column.name for column in learned if column.kind == "empty"]
         if empty:
-            warn(f"columns without any value are left out: {', '.join(empty[:10])}")
-        return cls(tuple(learned), given.named)
+            warn(f"columns without any value are left out: {listed(empty)}")
+        return cls(tuple(with_times_between(learned)), given.named)
 
     @cached_property
     def coded(self) -> tuple[Coded, ...]:
@@ -88,10 +99,20 @@ class Table(Listed):
         given = frame_of(frame)
         places = self._places(given)
         codes = np.empty((given.n_rows, len(self.coded)))
-        at = 0
+        at, days = 0, {}
         for k, coder in self._coders:
-            at = coder.write(given.read(places[k]), codes, at)
+            days[coder.column.name] = at
+            for one in coder(read_column(given, places[k])):
+                codes[:, at] = one
+                at += 1
+            for other in coder.column.since:  # both are days since their own start
+                apart = coder.column.start - self._start_of(other)
+                codes[:, at] = codes[:, days[coder.column.name]] - codes[:, days[other]] + apart
+                at += 1
         return codes
+
+    def _start_of(self, name: str) -> float:
+        return next(column.start for column in self.columns if column.name == name)
 
     def _places(self, given: Frame) -> dict[int, int]:
         """Which column of a frame each of the table's is."""
@@ -104,12 +125,12 @@ class Table(Listed):
         index = {name: k for k, name in enumerate(given.names)}
         lacking = [self.columns[k].name for k in used if self.columns[k].name not in index]
         if lacking:
-            msg = f"expected columns {', '.join(lacking[:10])}, which are missing"
+            msg = f"expected columns {listed(lacking)}, which are missing"
             raise ValueError(msg)
         known = {column.name for column in self.columns}
         new = [name for name in given.names if name not in known]
         if new:
-            warn(f"columns that the table did not have are ignored: {', '.join(new[:10])}")
+            warn(f"columns that the table did not have are ignored: {listed(new)}")
         return {k: index[self.columns[k].name] for k in used}
 
     def described(self) -> Any:
@@ -134,6 +155,6 @@ def _check_told(told: dict[str, str], given: Frame) -> None:
         msg = f"expected columns of the table in columns, got {unknown[0]!r}"
         raise ValueError(msg)
     for name, kind in told.items():
-        if kind not in KINDS:
-            msg = f"expected a kind among {', '.join(KINDS)} for {name!r}, got {kind!r}"
+        if kind not in TOLD:
+            msg = f"expected a kind among {', '.join(TOLD)} for {name!r}, got {kind!r}"
             raise ValueError(msg)

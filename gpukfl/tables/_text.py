@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 _HASHES, _SAMPLE = 2**10, 10_000
-N_COMPONENTS = 4
+_COMPONENTS = 4
 
 
 @cache
@@ -18,19 +18,22 @@ def _hashing() -> Any:
     return HashingVectorizer(n_features=_HASHES, analyzer="char_wb", ngram_range=(3, 3))
 
 
-def components_of(texts: np.ndarray, /) -> np.ndarray:
-    """Learn directions (k, n_hashes) from different texts."""
+def components_of(texts: np.ndarray, /) -> np.ndarray | None:
+    """Learn directions (k, n_hashes) from different texts; None from fewer than three."""
     from sklearn.decomposition import TruncatedSVD
 
+    if len(texts) < 3:
+        return None
     counts = _hashing().transform(texts[:_SAMPLE])
-    k = min(N_COMPONENTS, counts.shape[0] - 1)
+    k = min(_COMPONENTS, len(texts) - 1)
     return TruncatedSVD(k, random_state=0).fit(counts).components_
 
 
-def text_parts(texts: np.ndarray, components: np.ndarray, /) -> np.ndarray:
-    """Length, and shares in the directions: (n, 1 + k)."""
+def text_parts(texts: np.ndarray, components: np.ndarray | None, /) -> np.ndarray:
+    """Give the lengths, and the shares in the directions: (n, 1 + k)."""
     lengths = np.array([len(text) for text in texts], dtype=np.float64)
-    shares = (
-        _hashing().transform(texts) @ components.T if len(texts) else np.empty((0, len(components)))
-    )
-    return np.column_stack([lengths, shares])
+    if components is None:
+        return lengths[:, None]
+    if not len(texts):
+        return np.empty((0, 1 + len(components)))
+    return np.column_stack([lengths, _hashing().transform(texts) @ components.T])

@@ -1,15 +1,17 @@
-"""Columns of any library as one of five forms of values in NumPy."""
+"""The values of a column in one of five forms, and as numbers, dates or labels."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Any
 
-import narwhals as nw
 import numpy as np
 
+from gpukfl.tables._dates import MOMENT, dates_of, days_since
+from gpukfl.tables._numerals import numbers_of, text_of
+
 NUMBERS, BOOLEANS, DATES, DURATIONS, LABELS = "numbers", "booleans", "dates", "durations", "labels"
-_MOMENT, _SPAN = "datetime64[us]", "timedelta64[us]"
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +34,7 @@ class Values:
 
     form: str
     data: np.ndarray
-    labels: np.ndarray | None = None
+    labels: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=object))
     ordered: bool = False
     note: str = ""
 
@@ -43,111 +45,76 @@ class Values:
             return self.data < 0
         return np.isnat(self.data) if self.form == DATES else np.isnan(self.data)
 
+    def as_numbers(self) -> np.ndarray:
+        """Give numbers (n,), NaN where there is none; of dates days since 1970."""
+        if self.form == DATES:
+            return days_since(self.data)
+        if self.form != LABELS:
+            return self.data
+        return np.append(numbers_of(self.labels), np.nan)[self.data]
+
+    def as_dates(self, day_first: bool, /) -> np.ndarray:
+        """Give dates (n,), NaT where there is none."""
+        if self.form == DATES:
+            return self.data
+        labels = self.as_labels()
+        return np.append(dates_of(labels.labels, day_first), np.datetime64("NaT"))[labels.data]
+
+    def as_labels(self) -> Values:
+        """Give the same as labels."""
+        if self.form == LABELS:
+            return self
+        import pandas as pd
+
+        index, found = pd.factorize(self.data)
+        if self.form == BOOLEANS:
+            found = found.astype(bool)
+        return Values(LABELS, np.asarray(index), texts(map(text_of, found.tolist())))
+
+    def levels(self, at_most: int, /) -> tuple[str, ...]:
+        """Give labels, the most frequent first, ties by name."""
+        named = self.as_labels()
+        counts = np.bincount(named.data[named.data >= 0], minlength=len(named.labels))
+        order = np.lexsort((named.labels.astype(str), -counts))
+        return tuple(named.labels[order[: min(at_most, np.count_nonzero(counts))]].tolist())
+
 
 def numbers(array: np.ndarray, form: str = NUMBERS, /) -> Values:
-    """Numbers, of which infinite ones are missing."""
-    data = array.astype(np.float64)
+    """Take numbers, of which infinite ones are missing."""
+    data = np.asarray(array, dtype=np.float64)
     infinite = np.isinf(data)
     if infinite.any():
-        data[infinite] = np.nan
+        data = np.where(infinite, np.nan, data)
     return Values(form, data)
 
 
-def read_series(series: nw.Series[Any], /) -> Values:
-    """Read one column of a frame."""
-    dtype = series.dtype
-    if dtype.is_numeric():
-        return numbers(series.cast(nw.Float64).to_numpy())
-    if dtype == nw.Boolean:
-        return numbers(series.cast(nw.Float64).to_numpy(), BOOLEANS)
-    if dtype in (nw.Datetime, nw.Date):
-        local = series if dtype == nw.Date else series.dt.replace_time_zone(None)
-        return Values(DATES, local.to_numpy().astype(_MOMENT))
-    if dtype == nw.Duration:
-        return durations(series.to_numpy())
-    if dtype in (nw.Enum, nw.Categorical):
-        return _categories(series, dtype)
-    return read_objects(series.to_numpy() if dtype != nw.String else series.to_native())
-
-
 def durations(array: np.ndarray, /) -> Values:
-    """Durations in seconds."""
-    spans = array.astype(_SPAN)
-    seconds = spans.astype(np.int64) * 1e-6
-    return Values(DURATIONS, np.where(np.isnat(spans), np.nan, seconds))
+    """Take durations, in seconds."""
+    spans = array.astype("timedelta64[us]")
+    return Values(DURATIONS, np.where(np.isnat(spans), np.nan, spans.astype(np.int64) * 1e-6))
 
 
-def _categories(series: nw.Series[Any], dtype: Any) -> Values:
-    """Labels of a categorical column, in their order where they have one."""
-    if dtype == nw.Categorical:
-        return _labels(
-            series.cast(nw.String).to_numpy()
-            if not _is_pandas(series)
-            else series.to_native().astype(object).to_numpy()
-        )
-    known = np.array([str(level) for level in dtype.categories], dtype=object)
-    found = _labels(_texts(series.to_numpy()))
-    place = {label: k for k, label in enumerate(known)}
-    index = np.array([place[label] for label in found.labels], dtype=np.int64)
-    data = np.where(found.data < 0, -1, np.append(index, -1)[found.data])
-    return Values(LABELS, data, known, ordered=True)
+def dates(array: np.ndarray, /) -> Values:
+    """Take dates."""
+    return Values(DATES, array.astype(MOMENT))
 
 
-def _is_pandas(series: nw.Series[Any]) -> bool:
-    return series.implementation.is_pandas_like()
-
-
-def _texts(array: np.ndarray) -> np.ndarray:
-    """Objects as text, the missing ones left."""
+def labels(array: Any, /, note: str = "") -> Values:
+    """Take text (n,); blank text is missing."""
     import pandas as pd
 
-    gaps = pd.isna(array)
-    return np.array([v if g else str(v) for v, g in zip(array, gaps, strict=True)], dtype=object)
-
-
-def read_objects(array: Any, /) -> Values:
-    """Read text and other Python objects (n,)."""
-    import pandas as pd
-    from pandas.api.types import infer_dtype
-
-    kind = getattr(getattr(array, "dtype", None), "kind", "O")
-    if kind in "iuf":
-        return numbers(np.asarray(array))
-    inferred = infer_dtype(array, skipna=True)
-    if inferred == "string" or inferred == "empty":
-        return _labels(array)
-    if inferred in ("integer", "floating", "mixed-integer-float", "decimal"):
-        return numbers(pd.to_numeric(pd.Series(array).astype(object), errors="coerce").to_numpy())
-    if inferred == "boolean":
-        return numbers(
-            pd.array(array, dtype="boolean").to_numpy(np.float64, na_value=np.nan), BOOLEANS
-        )
-    if inferred in ("datetime", "datetime64", "date"):
-        return Values(DATES, _dates(array))
-    if inferred in ("timedelta", "timedelta64"):
-        return durations(pd.to_timedelta(pd.Series(array)).to_numpy())
-    if inferred == "time":
-        spans = [None if v is None else 3600 * v.hour + 60 * v.minute + v.second for v in array]
-        return Values(DURATIONS, np.array(spans, dtype=np.float64))
-    values = _labels(_texts(np.asarray(array, dtype=object)))
-    return Values(LABELS, values.data, values.labels, note=f"values of several types ({inferred})")
-
-
-def _dates(array: Any) -> np.ndarray:
-    import pandas as pd
-
-    moments = pd.to_datetime(pd.Series(array), errors="coerce", utc=True)
-    return moments.dt.tz_localize(None).to_numpy().astype(_MOMENT)
-
-
-def _labels(array: Any) -> Values:
-    """Different texts and their indices; blank ones are missing."""
-    import pandas as pd
-
-    codes, labels = pd.factorize(array)
-    texts = np.array([str(label) for label in labels], dtype=object)
-    blank = np.array([not text.strip() for text in texts], dtype=bool)
+    index, found = pd.factorize(array)
+    known = texts(map(str, found))
+    blank = np.fromiter((not text or text.isspace() for text in known), bool, len(known))
     if blank.any():
-        renumbered = np.where(blank, -1, np.cumsum(~blank) - 1)
-        codes, texts = np.append(renumbered, -1)[codes], texts[~blank]
-    return Values(LABELS, np.asarray(codes), texts)
+        kept = np.append(np.where(blank, -1, np.cumsum(~blank) - 1), -1)
+        index, known = kept[index], known[~blank]
+    return Values(LABELS, np.asarray(index), known, note=note)
+
+
+def texts(found: Iterable[str], /) -> np.ndarray:
+    """Make an array of objects of texts."""
+    listed = list(found)
+    array = np.empty(len(listed), dtype=object)
+    array[:] = listed
+    return array
