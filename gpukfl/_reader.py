@@ -16,8 +16,10 @@ from gpukfl._target import Target
 from gpukfl.estimators._declared import Declared, Record
 from gpukfl.estimators._validation import validate_weights
 from gpukfl.inspection import Description, Importances
-from gpukfl.tables import Encoding, Table
+from gpukfl.tables import Coded, Column, Encoding, Table
+from gpukfl.tables._lookups import Lookup
 
+TABLE_VALUES = (Table, Column, Coded, Encoding, Lookup)  # records of model files
 _NAMED = 10  # columns that are left out and said
 
 
@@ -49,6 +51,19 @@ def columns_text(table: Table, /) -> str:
         more = f" and {len(left) - _NAMED} more" if len(left) > _NAMED else ""
         said.append(f"left out {', '.join(left[:_NAMED])}{more}")
     return ", ".join(said)
+
+
+def fits(table: Table, encoding: Encoding, /) -> bool:
+    """Whether an encoding, of which a file may say anything, is one of a table's codes."""
+    try:
+        if tuple(encoding.coded) != tuple(table.coded):
+            return False
+        levels = np.array([float(one.levels) for one in table.coded])
+        probes = np.stack([levels, np.full_like(levels, np.nan)])
+        found = encoding.transform(probes)
+    except (TypeError, ValueError, LookupError, AttributeError):
+        return False
+    return found.shape == (2, encoding.n_features) and bool(np.isfinite(found).all())
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,6 +137,10 @@ class Reader:
             parts[source][name] = value
         values = self.by_column(panel.values)
         return Importances(tuple(self.names), values, panel.unit, parts=tuple(parts))
+
+    def is_sound(self, n_features: int, /) -> bool:
+        """Whether it is such as `learned` makes it, for an estimator of so many features."""
+        return fits(self.table, self.encoding) and self.encoding.n_features == n_features
 
     @property
     def names(self) -> list[str]:
