@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 from gpukfl._array import to_host
 from gpukfl._columns import is_frame, is_numeric, numeric_frame
 from gpukfl._target import Target
+from gpukfl._warnings import warn
 from gpukfl.estimators._declared import Declared, Record
 from gpukfl.estimators._validation import validate_weights
 from gpukfl.inspection import Description, Importances
@@ -201,8 +202,44 @@ def rows_for(
     return Read(rows, reader.names, reader)
 
 
-def rows_of(estimator: Any, reader: Reader | None, X: Any, /) -> Any:
-    """Make rows for predictions of a fitted estimator."""
+def rows_of(estimator: Any, reader: Reader | None, X: Any, target: str, /) -> Any:
+    """Make rows for predictions of a fitted estimator; the target may be among the columns.
+
+    Raises
+    ------
+    ValueError
+        If columns are missing, or hold what those of the fit did not.
+    """
+    if not is_frame(X):
+        return X if reader is None else reader(X)
+    known = getattr(estimator, "feature_names_in_", None) if reader is None else reader.names
+    X = X if known is None else _without(X, target, list(known))
     if reader is not None:
         return reader(X)
-    return X if getattr(estimator, "encodings_", None) is not None else numeric_frame(X)
+    if getattr(estimator, "encodings_", None) is not None:
+        return X
+    return _in_order(numeric_frame(X), known)
+
+
+def _without(X: Any, target: str, known: list[str]) -> Any:
+    """Leave the target out of a frame."""
+    if target in known or target not in getattr(X, "column_names", X.columns):
+        return X
+    import narwhals as nw
+
+    return nw.from_native(X, eager_only=True).drop(target).to_native()
+
+
+def _in_order(X: Any, names: np.ndarray | None) -> Any:
+    """Columns of a frame of numbers in the order of a fit."""
+    given = [str(name) for name in X.columns]
+    if names is None or given == list(names):
+        return X
+    lacking = [name for name in names if name not in given]
+    if lacking:
+        msg = f"expected columns {', '.join(lacking[:_NAMED])}, which are missing"
+        raise ValueError(msg)
+    new = [name for name in given if name not in names]
+    if new:
+        warn(f"columns that the fit did not have are ignored: {', '.join(new[:_NAMED])}")
+    return X[list(names)]
