@@ -11,7 +11,6 @@ import narwhals as nw
 import numpy as np
 
 from gpukfl._array import is_array, to_host
-from gpukfl._warnings import warn
 from gpukfl.estimators._validation import check_container
 from gpukfl.tables._reading import read_series
 from gpukfl.tables._values import Values, numbers
@@ -49,10 +48,10 @@ def frame_of(X: Any, /) -> Frame:
     TypeError, ValueError
         If it is none of these, is not in memory, or has two columns of one name.
     """
-    check_container("X", X)
     if hasattr(X, "collect") or hasattr(X, "compute"):
         msg = f"expected data in memory, got {type(X).__name__}: collect it first"
         raise TypeError(msg)
+    check_container("X", X)
     if is_array(X):
         X = to_host(X)
         _check_shape(X)
@@ -75,7 +74,7 @@ def check_any(frame: Frame, /) -> None:
 
 
 def read_column(frame: Frame, k: int, /) -> Values:
-    """Read a column, warning of what is odd about it.
+    """Read a column.
 
     Raises
     ------
@@ -83,13 +82,10 @@ def read_column(frame: Frame, k: int, /) -> Values:
         If it holds complex numbers; names it.
     """
     try:
-        values = frame.read(k)
+        return frame.read(k)
     except ValueError as error:
         msg = f"column {frame.names[k]!r}: {error}"
         raise ValueError(msg) from error
-    if values.note:
-        warn(f"column {frame.names[k]!r} has {values.note}")
-    return values
 
 
 def listed(names: Sequence[str], /) -> str:

@@ -54,6 +54,8 @@ class Table(Listed):
         learned, seen = [], Duplicates()
         for k, name in enumerate(given.names):
             values = read_column(given, k)
+            if values.note:
+                warn(f"column {name!r} has {values.note}")
             if name in told:
                 column = of_kind(name, values, told[name])
             else:
