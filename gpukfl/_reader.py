@@ -30,7 +30,7 @@ def table_of(X: Any, columns: Mapping[str, str] | None = None, /) -> Table | Non
     Raises
     ------
     TypeError, ValueError
-        As `Table.of`, or if `columns` says something of what is no frame.
+        As `Table.of`, if `columns` says something of what is no frame, or no column is of use.
     """
     if not is_frame(X):
         if columns:
@@ -39,7 +39,11 @@ def table_of(X: Any, columns: Mapping[str, str] | None = None, /) -> Table | Non
         return None
     if not columns and is_numeric(X):
         return None
-    return Table.of(X, columns=columns)
+    table = Table.of(X, columns=columns)
+    if not table.coded:
+        msg = f"expected a column to predict by, got none: {columns_text(table)}"
+        raise ValueError(msg)
+    return table
 
 
 def columns_text(table: Table, /) -> str:
