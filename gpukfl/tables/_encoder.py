@@ -20,7 +20,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     Each column is taken for what it is, by its name and values: see `Table`. Categories of few
     levels become a column for each, which together weigh like a number of unit variance. Those of
     many become their frequency and the mean of the targets. Dates become days, and sines and
-    cosines of their parts. Text becomes its length and directions among n-grams. Missing numbers
+    cosines of their parts. Text becomes its length and directions among its words. Missing numbers
     are filled in, and marked in a column beside.
 
     Parameters
