@@ -318,11 +318,11 @@ def test_the_estimator_takes_frames_by_itself(blend):
 
 @fits
 def test_bad_targets_are_explained(fit):
-    with pytest.raises(ValueError, match=r"expected y to name one column of X, got 'prize'.*size"):
-        fit(FRAME, "prize")
     with pytest.raises(
-        TypeError, match="expected a frame with a column 'price' for X, got ndarray"
+        ValueError, match=r"expected y to name one column of X, got 'prize': 0 of size"
     ):
+        fit(FRAME, "prize")
+    with pytest.raises(TypeError, match="expected a frame with a column 'price' for X"):
         fit(np.ones((N, 2)), "price")
     with pytest.raises(ValueError, match=f"got NaN or None in all {N}"):
         fit(ROWS, np.full(N, np.nan))
@@ -345,7 +345,7 @@ def test_a_table_without_a_usable_column_is_explained(fit):
 
 
 def test_an_empty_frame_is_explained(model):
-    with pytest.raises(ValueError, match="row|sample"):
+    with pytest.raises(ValueError, match=r"row|sample"):
         model.predict(ROWS.head(0))
 
 

@@ -32,7 +32,7 @@ from gpukfl.estimators import (
 from gpukfl.portfolio._members import Member
 
 EFFORTS = ("quick", "normal", "thorough")
-TREES, SHALLOW_TREES = "trees", "shallow_trees"
+BOOSTED = TREES, SHALLOW_TREES = "trees", "shallow_trees"
 _EXACT = 3_000  # rows up to which kernel ridge regression has all of them as centres
 _CENTERS = 1_000
 _FEW = 1_000  # rows up to which variants of a member are cheap
@@ -140,7 +140,7 @@ def _trees(**options: Any) -> Callable[[Task], Any]:
     return make
 
 
-_SHALLOW = {"max_iter": 150, "max_leaf_nodes": 8, "l2_regularization": 5.0, "max_features": 0.5}
+_SHALLOW = {"max_iter": 150, "max_leaf_nodes": 8, "l2_regularization": 5.0, "max_features": 0.3}
 
 
 # Whatever is added here is tried, shown, blended and saved; `make` gives any estimator.
@@ -183,9 +183,8 @@ def members_of(asked: Any, effort: str, task: Task, /) -> list[Member]:
         rows = [row for row in CANDIDATES if EFFORTS.index(row.effort) <= rank]
         rows = [row for row in rows if task.n <= row.at_most]
         rows = [row for row in rows if task.categorical is not None or not row.of_tables]
-        boosted = TREES, SHALLOW_TREES
         return [
-            _member(row, task, blended=asked is None or row.name not in boosted) for row in rows
+            _member(row, task, blended=asked is None or row.name not in BOOSTED) for row in rows
         ]
     found = []
     for k, one in enumerate(asked):
@@ -233,7 +232,7 @@ def constant_member(classes: bool, /) -> Member:
 
 
 def _member(row: Candidate, task: Task, *, blended: bool = True) -> Member:
-    codes = row.name in (TREES, SHALLOW_TREES) and task.categorical is not None
+    codes = row.name in BOOSTED and task.categorical is not None
     return Member(row.name, row.make(task), row.power, blended, row.name == TREES, codes)
 
 
