@@ -98,7 +98,11 @@ def durations(array: np.ndarray, /) -> Values:
 
 
 def dates(array: np.ndarray, /) -> Values:
-    """Take dates."""
+    """Take dates, also as objects with gaps of any sort."""
+    import pandas as pd
+
+    if array.dtype.kind == "O":
+        array = np.where(pd.isna(array), None, array)
     return Values(DATES, array.astype(MOMENT))
 
 
