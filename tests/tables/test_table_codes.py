@@ -74,8 +74,16 @@ def test_codes_of_integers_are_both():
 
 
 def test_numbers_in_text():
-    found = codes_of(["$1,200.50", "3", "?", "-4%"] * 5)
+    found = codes_of(["$1,200.50", "3", "?", "-$4"] * 5)
     np.testing.assert_array_equal(found[:4, 0], [1200.5, 3.0, np.nan, -4.0])
+
+
+def test_another_unit_is_no_number():
+    table = Table.of(pd.DataFrame({"a": ["1.5 km", "2 KM", "null km"] * 5}))
+    assert table.columns[0].reason == "numbers, written as text with km"
+    with pytest.warns(UserWarning, match="that are no numbers, such as '3 miles', are taken"):
+        found = table.codes(pd.DataFrame({"a": ["3 miles", "3 km", "3", "? km"]}))
+    np.testing.assert_array_equal(found[:, 0], [np.nan, 3.0, 3.0, np.nan])
 
 
 def test_infinity_is_missing():
