@@ -79,7 +79,7 @@ def with_gaps(encoding: Encoding, codes: np.ndarray, encoded: np.ndarray, /) -> 
     """Make rows that trees take: codes, and statistics in place of those of many levels.
 
     Codes are plain numbers to them: on the training rows of six tables trees that knew which were
-    categories were no better, and take three times as long for a single row.
+    categories were hardly better, and take three times as long for a single row.
     """
     many, statistics = _many(encoding)
     kept = np.delete(codes, many, axis=1)
