@@ -67,6 +67,7 @@ def days_since(moments: np.ndarray, start: float = 0.0, /) -> np.ndarray:
 
 def part_of(moments: np.ndarray, part: str, /) -> np.ndarray:
     """Give a part (n,) of dates (n,) as numbers, NaN for none."""
+    numbers: np.ndarray
     if part == "year":
         numbers = 1970 + moments.astype("datetime64[Y]").astype(np.int64)
     elif part == "month":
