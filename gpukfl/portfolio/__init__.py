@@ -1,6 +1,6 @@
 """Several methods at once: members, shared folds, their blend, and how sure it is."""
 
-from gpukfl.portfolio._blend import greedy_weights
+from gpukfl.portfolio._blend import bagged_weights, greedy_weights
 from gpukfl.portfolio._estimators import AutoClassifier, AutoRegressor
 from gpukfl.portfolio._intervals import Uncertainty
 from gpukfl.portfolio._members import Member
@@ -16,5 +16,6 @@ __all__ = [
     "Residuals",
     "Spread",
     "Uncertainty",
+    "bagged_weights",
     "greedy_weights",
 ]

@@ -41,7 +41,7 @@ from gpukfl.portfolio._distilled import Distilled, distil
 from gpukfl.portfolio._folds import n_folds_of, split
 from gpukfl.portfolio._importances import permutation_importances
 from gpukfl.portfolio._leaderboard import frame_of, rows_of
-from gpukfl.portfolio._members import Member, mixed, outputs_of
+from gpukfl.portfolio._members import Member, bounded, mixed, outputs_of, reach_of
 from gpukfl.portfolio._transforms import (
     TRANSFORMS,
     LogTransform,
@@ -75,6 +75,7 @@ class AutoBase(Constructed, HostStored):
     tuning_: list[dict[str, Any]]
     feature_importances_: Array
     floor_: float
+    reach_: Array | None
     target_transform_: TargetTransform | None
 
     def __init__(
@@ -143,7 +144,9 @@ class AutoBase(Constructed, HostStored):
         judge, transform = judge_of(folds, samples, count), self.target_transform_
         if transform is not None:
             folds = [fold.transformed(transform.forward) for fold in folds]
-        contest = Contest(folds, judge, run, self.floor_, transform)
+        Y = to_host(samples.Y).astype(np.float64)
+        reach = None if count else reach_of(Y if transform is None else transform.forward(Y))
+        contest = Contest(folds, judge, run, self.floor_, transform, reach)
         contest.hold(self._members(samples, run))
         return contest
 
@@ -180,6 +183,7 @@ class AutoBase(Constructed, HostStored):
         there = array_namespace(samples.X).empty((0,), **double_like(samples.X))
         middle = np.average(to_host(samples.Y), axis=0, weights=samples.weights)
         self.intercept_ = beside(middle.astype(np.float64), there)
+        self.reach_ = None if contest.reach is None else beside(contest.reach, there)
         importances, self.feature_groups_ = permutation_importances(
             [one.outside for one in contest.folds],
             lambda k, X: to_host(self._outputs(X, k)),
@@ -250,8 +254,12 @@ class AutoBase(Constructed, HostStored):
         total: Any = 0.0
         for model in models:
             found = outputs_of(model, X, self._n_classes)
-            total = total + (mixed(found, self.floor_) if self._n_classes else found)
+            total = total + self._within(found)
         return total / len(models)
+
+    def _within(self, found: Array) -> Array:
+        """Predictions of a model as far as they are believed."""
+        return mixed(found, self.floor_) if self._n_classes else bounded(found, self.reach_)
 
     def _own(self, member: Blended, found: Array) -> Array:
         """Predictions in the targets' own units."""
