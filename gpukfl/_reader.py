@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -245,7 +245,7 @@ def _without(X: Any, target: str, known: list[str]) -> Any:
     return nw.from_native(X, eager_only=True).drop(target).to_native()
 
 
-def _in_order(X: Any, names: np.ndarray | None) -> Any:
+def _in_order(X: Any, names: Sequence[str] | None) -> Any:
     """Columns of a frame of numbers in the order of a fit."""
     given = [str(name) for name in X.columns]
     if names is None or given == list(names):

@@ -124,6 +124,7 @@ ATTRIBUTES: dict[str, Declared] = {
     "feature_groups_": Items(Items(Whole())),
     "intercept_": Numbers(DOUBLE, ("n_targets",)),
     "floor_": Number(),
+    "reach_": Numbers(DOUBLE, (2, "n_targets"), optional=True),
     "target_transform_": Record(TargetTransform, optional=True),
     "encodings_": Fields(Encodings, optional=True),
 }

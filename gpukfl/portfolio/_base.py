@@ -43,7 +43,7 @@ from gpukfl.portfolio._encodings import Encodings, Seen
 from gpukfl.portfolio._folds import Fold, n_folds_of, split
 from gpukfl.portfolio._importances import permutation_importances
 from gpukfl.portfolio._leaderboard import frame_of, rows_of
-from gpukfl.portfolio._members import Member, mixed, outputs_of
+from gpukfl.portfolio._members import Member, bounded, mixed, outputs_of, reach_of
 from gpukfl.portfolio._transforms import (
     TRANSFORMS,
     LogTransform,
@@ -92,6 +92,7 @@ class AutoBase(Constructed, HostStored):
     feature_importances_: Array
     floor_: float
     encodings_: Encodings | None
+    reach_: Array | None
     target_transform_: TargetTransform | None
 
     def __init__(
@@ -166,7 +167,7 @@ class AutoBase(Constructed, HostStored):
 
     def _finite(self, X: Array) -> Array:
         """Give rows without gaps, that know nothing of targets."""
-        return X if self.encodings_ is None else self.encodings_.finite(X)
+        return X if self.encodings_ is None else self.encodings_.finite(to_host(X))
 
     def _held(self, samples: Samples, run: Run) -> Contest:
         """Let the members take part."""
@@ -181,7 +182,9 @@ class AutoBase(Constructed, HostStored):
             folds = [fold.transformed(transform.forward) for fold in folds]
         if self.encodings_ is not None:
             self.encodings_, folds = self.encodings_.on(folds, _seed(run.again()))
-        contest = Contest(folds, judge, run, self.floor_, transform)
+        Y = to_host(samples.Y).astype(np.float64)
+        reach = None if count else reach_of(Y if transform is None else transform.forward(Y))
+        contest = Contest(folds, judge, run, self.floor_, transform, reach)
         contest.hold(self._members(samples, run))
         return contest
 
@@ -217,6 +220,7 @@ class AutoBase(Constructed, HostStored):
         there = array_namespace(samples.X).empty((0,), **double_like(samples.X))
         middle = np.average(to_host(samples.Y), axis=0, weights=samples.weights)
         self.intercept_ = beside(middle.astype(np.float64), there)
+        self.reach_ = None if contest.reach is None else beside(contest.reach, there)
         importances, self.feature_groups_ = permutation_importances(
             held_out,
             self._sources,
@@ -294,9 +298,12 @@ class AutoBase(Constructed, HostStored):
         total: Any = 0.0
         for k in folds:
             rows = seen.by(k, codes=member.takes_codes)
-            found = outputs_of(member.models[k], rows, self._n_classes)
-            total = total + (mixed(found, self.floor_) if self._n_classes else found)
+            total = total + self._within(outputs_of(member.models[k], rows, self._n_classes))
         return total / len(folds)
+
+    def _within(self, found: Array) -> Array:
+        """Predictions of a model as far as they are believed."""
+        return mixed(found, self.floor_) if self._n_classes else bounded(found, self.reach_)
 
     def _own(self, member: Blended, found: Array) -> Array:
         """Predictions in the targets' own units."""

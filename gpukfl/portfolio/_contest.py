@@ -17,10 +17,10 @@ from gpukfl.estimators._run import Report, Run, current_report, reported_to
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._search import is_behind
 from gpukfl.portfolio._attributes import Blended
-from gpukfl.portfolio._blend import greedy_weights
+from gpukfl.portfolio._blend import bagged_weights, greedy_weights
 from gpukfl.portfolio._folds import Fold
 from gpukfl.portfolio._judges import Judge, LogLoss, SquaredError
-from gpukfl.portfolio._members import Member, mixed, outputs_of
+from gpukfl.portfolio._members import Member, bounded, mixed, outputs_of
 from gpukfl.portfolio._transforms import TargetTransform, residual_quantiles
 
 SHARE = 0.9  # of max_time spent by the end
@@ -105,6 +105,8 @@ class Contest:
         Lowest probability.
     transform : TargetTransform or None
         Of the targets in the folds.
+    reach : array, shape (2, t), or None
+        Lowest and highest prediction of such targets; None of classes.
     entries : list of Entry
         What was tried, in this order.
     weights : array, shape (n_finished,)
@@ -116,6 +118,7 @@ class Contest:
     run: Run
     floor: float
     transform: TargetTransform | None = None
+    reach: np.ndarray | None = None
     entries: list[Entry] = field(default_factory=list)
     weights: np.ndarray = field(default_factory=lambda: np.zeros(0))
     stopped: bool = False
@@ -161,6 +164,8 @@ class Contest:
             notes = "; ".join(f"{one.member.name}: {one.note}" for one in self.entries)
             msg = f"expected a member that can be fitted, got none ({notes})"
             raise RuntimeError(msg)
+        outputs = [one.outputs for one in self.finished]
+        self.weights = bagged_weights(outputs, self.judge.losses, self.run.again())
 
     def _enter(self, member: Member, limit: float | None) -> None:
         entry, begun = Entry(member, transform=self.transform), time.perf_counter()
@@ -229,12 +234,12 @@ class Contest:
         return f"left after {done} of {len(self.folds)} folds: too slow for the time left"
 
     def outputs(self, model: Any, samples: Samples, /) -> np.ndarray:
-        """Predictions of a member's model on the host, probabilities not below the floor."""
+        """Predictions of a member's model on the host, within their bounds."""
         found = to_host(outputs_of(model, samples.X, self.n_classes))
         if not np.isfinite(found).all():
             msg = "expected finite predictions, got NaN or infinity"
             raise FloatingPointError(msg)
-        return to_host(mixed(found, self.floor)) if self.n_classes else found
+        return to_host(mixed(found, self.floor)) if self.n_classes else bounded(found, self.reach)
 
     def _judge(self, entry: Entry, predicted: np.ndarray) -> None:
         entry.predicted.append(predicted)

@@ -72,7 +72,8 @@ def distil(blend: Any, name: str, /) -> Distilled:
     scores = [judge.score(judge.losses(one)) for one in (found, taught)]
     known = blend.encodings_
     reader = None if known is None else Reader(known.table, known.blind)
-    return Distilled(_taught(blend, member, kept.rows, None), *scores, reader)
+    model, (score, score_of_blend) = _taught(blend, member, kept.rows, None), scores
+    return Distilled(model, score, score_of_blend, reader)
 
 
 def _taught(blend: Any, member: Member, rows: Array, fold: int | None) -> Any:

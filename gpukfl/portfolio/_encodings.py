@@ -44,16 +44,16 @@ class Encodings:
     @classmethod
     def blindly(cls, table: Table, samples: Samples, /) -> Self:
         """Learn from all codes, without targets; nothing of the folds yet."""
-        blind, _ = Encoding.learn(samples.X, table.coded, weights=samples.weights)
+        blind, _ = Encoding.learn(to_host(samples.X), table.coded, weights=samples.weights)
         return cls(table, [], blind)
 
     def on(self, folds: Sequence[Fold], seed: int, /) -> tuple[Self, list[Fold]]:
         """Learn one with each fold, and give the folds encoded."""
         learned = [_learned(self.table, fold.inside, seed) for fold in folds]
-        encoded = [
-            TableFold(inside, replace(fold.outside, X=one.transform(fold.outside.X)), fold, one)
-            for (one, inside), fold in zip(learned, folds, strict=True)
-        ]
+        encoded: list[Fold] = []
+        for (one, inside), fold in zip(learned, folds, strict=True):
+            outside = replace(fold.outside, X=one.transform(to_host(fold.outside.X)))
+            encoded.append(TableFold(inside, outside, fold, one))
         return replace(self, by_fold=[one for one, _ in learned]), encoded
 
     def on_all(self, samples: Samples, seed: int, /) -> tuple[Self, Fold]:
@@ -118,9 +118,11 @@ class TableFold(Fold):
     @cached_property
     def _for_trees(self) -> Fold:
         parts = (self.codes.inside, self.inside), (self.codes.outside, self.outside)
-        return Fold(
-            *(replace(own, X=with_gaps(self.encoding, codes.X, own.X)) for codes, own in parts)
-        )
+        return Fold(*(self._with_gaps(codes, encoded) for codes, encoded in parts))
+
+    def _with_gaps(self, codes: Samples, encoded: Samples) -> Samples:
+        X = with_gaps(self.encoding, to_host(codes.X), to_host(encoded.X))
+        return replace(encoded, X=X)
 
 
 class Seen:
@@ -149,7 +151,7 @@ def _learned(table: Table, samples: Samples, seed: int) -> tuple[Encoding, Sampl
     """Learn an encoding from samples of codes, and give them encoded."""
     classes = samples.classes
     encoding, X = Encoding.learn(
-        samples.X,
+        to_host(samples.X),
         table.coded,
         to_host(samples.Y) if classes is None else classes,
         n_classes=0 if classes is None else max(samples.Y.shape[1], 2),

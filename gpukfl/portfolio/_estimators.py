@@ -88,6 +88,9 @@ _ATTRIBUTES = """
         How columns of a frame become numbers, where they are not numbers already.
     floor_ : float
         Lowest probability that a member of a classification is believed.
+    reach_ : array of shape (2, n_targets) or None
+        Lowest and highest prediction that a member of a regression is believed: a tenth beyond
+        what was seen, in units of `target_transform_`.
 """
 
 _NOTES = """
@@ -95,7 +98,8 @@ _NOTES = """
     -----
     Every member is fitted on the same folds. What is to be chosen of it is chosen within the first
     one, and kept for the others. Weights are greedy: with replacement, the member next that lowers
-    the loss of the mean of out-of-fold predictions most [1]_. A member is left where it is clearly
+    the loss of the mean of out-of-fold predictions most [1]_; averaged over draws of half of the
+    members and of as many rows [1]_, Section 2.3. A member is left where it is clearly
     behind the best after a fold and no share of it would help.
 
     References

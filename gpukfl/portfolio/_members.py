@@ -17,6 +17,7 @@ from gpukfl.estimators._learner import Learner, Precedent
 from gpukfl.estimators._samples import Samples
 
 _FEW = 20_000  # rows below which scikit-learn has one thread
+_BEYOND = 0.1  # of the targets' range
 
 
 @dataclass(frozen=True)
@@ -125,3 +126,21 @@ def mixed(probabilities: Array, floor: float, /) -> Array:
     xp = array_namespace(probabilities)
     raised = xp.clip(probabilities, min=floor)
     return raised / xp.sum(raised, axis=1, keepdims=True)
+
+
+def reach_of(targets: np.ndarray, /) -> np.ndarray:
+    """Lowest and highest prediction (2, t) that is believed: a tenth beyond targets (n, t).
+
+    A linear member, or one of the user's, may say anything far from the data.
+    """
+    low, high = targets.min(axis=0), targets.max(axis=0)
+    return np.stack([low, high]) + _BEYOND * (high - low) * np.array([[-1.0], [1.0]])
+
+
+def bounded(found: Array, reach: Array | None, /) -> Array:
+    """Predictions (n, t) no lower and no higher than they are believed; what overflowed stays."""
+    if reach is None:
+        return found
+    xp = array_namespace(found)
+    within = xp.minimum(xp.maximum(found, reach[0, :]), reach[1, :])
+    return xp.where(xp.isfinite(found), within, found)

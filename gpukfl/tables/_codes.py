@@ -86,17 +86,15 @@ class Coder:
 
     def _told(self, values: Values, found: np.ndarray, what: str) -> np.ndarray:
         """Warn of values that are not what the column holds."""
+        name, unit = self.column.name, self.column.unit
         if values.note:
-            warn(f"column {self.column.name!r} has {values.note}")
-        if values.form != _values.LABELS:
-            return found
-        strange = np.isnan(found) & ~values.missing
-        if strange.any():
-            odd = {str(label) for label in values.labels[np.unique(values.data[strange])]}
-            odd = sorted(label for label in odd if not is_gap(label, self.column.unit))
+            warn(f"column {name!r} has {values.note}")
+        if values.form == _values.LABELS:
+            strange = np.unique(values.data[np.isnan(found) & ~values.missing])
+            odd = sorted(label for label in values.labels[strange] if not is_gap(label, unit))
             if odd:
                 shown = ", ".join(map(repr, odd[:3]))
-                msg = f"column {self.column.name!r}: values that are no {what}, such as {shown}"
+                msg = f"column {name!r}: values that are no {what}, such as {shown}"
                 warn(f"{msg}, are taken for missing")
         return found
 

@@ -13,9 +13,9 @@ PERIODS = {"month": 12.0, "day": 31.0, "weekday": 7.0, "hour": 24.0}
 _DAY = np.timedelta64(1, "D") / np.timedelta64(1, "us")  # microseconds
 _MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
 _DATE = re.compile(
-    r"(?:\d{4}[-/.]\d{1,2}(?:[-/.]\d{1,2})?|\d{1,2}[-/.]\d{1,2}[-/.](?:\d{4}|\d\d)"
+    r"(?:(?:19|20)\d{6}(?=T|$)|\d{4}[-/.]\d{1,2}(?:[-/.]\d{1,2})?|\d{1,2}[-/.]\d{1,2}[-/.](?:\d{4}|\d\d)"
     rf"|\d{{1,2}}[- ]{_MONTH}[- ]\d{{2,4}}|{_MONTH} \d{{1,2}},? \d{{4}}|{_MONTH}[- ]\d{{4}})"
-    r"(?:[T ]+\d{1,2}:\d\d.*)?",
+    r"(?:[T ]+\d{1,2}:\d\d.*|T\d{4,6})?",
     re.IGNORECASE,
 )
 _TWO_FIRST = re.compile(r"\s*(\d{1,2})([-/.])(\d{1,2})[-/.]")
@@ -67,6 +67,7 @@ def days_since(moments: np.ndarray, start: float = 0.0, /) -> np.ndarray:
 
 def part_of(moments: np.ndarray, part: str, /) -> np.ndarray:
     """Give a part (n,) of dates (n,) as numbers, NaN for none."""
+    numbers: np.ndarray
     if part == "year":
         numbers = 1970 + moments.astype("datetime64[Y]").astype(np.int64)
     elif part == "month":

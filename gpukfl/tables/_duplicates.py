@@ -50,6 +50,6 @@ def _partition(values: Values) -> bytes:
 
 
 def _hashed(data: np.ndarray, kind: str) -> bytes:
-    digest = blake2b(np.ascontiguousarray(data).view(np.uint8), digest_size=16)
+    digest = blake2b(np.ascontiguousarray(data).view(np.uint8).data, digest_size=16)
     digest.update(kind.encode())
     return digest.digest()

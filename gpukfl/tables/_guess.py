@@ -27,7 +27,9 @@ _MEASURED = re.compile(
     r"|price|amount|count|total|dist|\bage\b|^[a-z]\d*$",
     re.I,
 )
+_DATED, _FIRST_DAY, _LAST_DAY = re.compile(r"date|day", re.I), 19_000_000, 21_000_000
 _IDENTIFIER = re.compile(r"(^|[\W_])(id|key|uuid|guid|index|row_?n\w*)$|[a-z]I[Dd]$", re.I)
+_NUMBERED = re.compile(r"(^|[\W_])(no|nr|num|number)$|row_?\w*$", re.I)
 _PLACES = re.compile(r"(^|[\W_])(zip|post|postal)[\W_]?(code)?$|zip_?code|post_?code", re.I)
 
 
@@ -94,8 +96,12 @@ def _number(name: str, values: Values) -> Column:
     kept = values.data[~values.missing]
     if not (kept == np.rint(kept)).all():
         return Column(name, "numeric", "numbers")
+    if _DATED.search(name) and ((kept > _FIRST_DAY) & (kept < _LAST_DAY)).all():
+        found = _date(Column(name, "date", "dates, written as integers"), values)
+        if found.missing == np.mean(values.missing):
+            return found
     different = len(np.unique(kept))
-    if different == len(kept) and _counts_rows(name, kept):
+    if different == len(values.data) and _counts_rows(name, kept):
         return Column(name, "identifier", "another integer in every row")
     if _IDENTIFIER.search(name) or _PLACES.search(name):
         return Column(name, "code", "integers that name something", values.levels(MOST_LEVELS))
@@ -111,7 +117,7 @@ def _counts_rows(name: str, kept: np.ndarray) -> bool:
     some numbers are drawn more often than others.
     """
     m, extent = float(len(kept)), float(np.ptp(kept)) + 1.0
-    if _IDENTIFIER.search(name):
+    if _IDENTIFIER.search(name) or _NUMBERED.search(name):
         return True
     return m * (m - 1.0) / (2.0 * extent) >= _COLLISIONS and not _MEASURED.search(name)
 
@@ -169,7 +175,7 @@ def _words(name: str, values: Values) -> Column:
     if u > _MANY and u > _UNIQUE * m:
         if np.mean([" " in label.strip() for label in values.labels]) >= _WORDS:
             return _text(Column(name, "text", f"text of {u} values"), values)
-        if u == m:
+        if u == len(values.data):  # what names rows has no gaps
             return Column(name, "identifier", "another word in every row")
     return Column(name, "category", f"text of {u} values", values.levels(MOST_LEVELS))
 

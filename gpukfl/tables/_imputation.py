@@ -34,7 +34,7 @@ class Imputation(Listed):
 
     def __call__(self, X: np.ndarray, /) -> np.ndarray:
         """Give what stands for the missing numbers (n,) of encoded rows (n, d)."""
-        return self.model.predict(X[:, self.inputs])
+        return np.asarray(self.model.predict(X[:, self.inputs]))
 
 
 def learn_imputation(
@@ -58,5 +58,5 @@ def learn_imputation(
     model = KernelRidgeRegressor(random_state=int(rng.integers(2**31)))
     with collected():  # of a fit that is a part of another one
         w = None if weights is None else weights[rows]
-        model.fit(X[np.ix_(rows, inputs)], truth[rows], sample_weight=w)
+        model.fit(X[rows][:, inputs], truth[rows], sample_weight=w)
     return Imputation(column, tuple(inputs), model)

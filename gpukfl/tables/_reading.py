@@ -50,9 +50,10 @@ def _categories(series: nw.Series[Any], native: Any) -> Values:
         index = native.cat.codes.to_numpy().astype(np.int64)
         return Values(LABELS, index, known, declared=True, ordered=bool(native.cat.ordered))
     found = labels(series.cast(nw.String).to_numpy())
-    if series.dtype != nw.Enum:
+    dtype = series.dtype
+    if not isinstance(dtype, nw.Enum):
         return replace(found, declared=True)
-    known = texts(series.dtype.categories)
+    known = texts(dtype.categories)
     place = {label: k for k, label in enumerate(known)}
     index = np.array([*(place[label] for label in found.labels), -1], dtype=np.int64)
     return Values(LABELS, index[found.data], known, declared=True, ordered=True)

@@ -102,7 +102,7 @@ def dates(array: np.ndarray, /) -> Values:
     import pandas as pd
 
     if array.dtype.kind == "O":
-        array = np.where(pd.isna(array), None, array)
+        array = np.array([None if gap else v for v, gap in zip(array, pd.isna(array), strict=True)])
     return Values(DATES, array.astype(MOMENT))
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpukfl.portfolio import greedy_weights
+from gpukfl.portfolio import bagged_weights, greedy_weights
 
 
 def squared(y):
@@ -68,3 +68,38 @@ def test_a_loss_that_is_not_finite_is_not_taken():
     np.testing.assert_array_equal(greedy_weights([y + np.nan, y + 1.0], squared(y)), [0.0, 1.0])
     with pytest.raises(ValueError, match="finite loss, got none"):
         greedy_weights([y + np.inf], squared(y))
+
+
+def test_bags_are_the_mean_of_greedy_weights():
+    """By a plain loop over the same draws."""
+    rng = np.random.default_rng(1)
+    P, y = list(rng.standard_normal((5, 40, 1))), rng.standard_normal((40, 1))
+    found = bagged_weights(P, lambda m: ((y - m) ** 2)[:, 0], np.random.RandomState(3), bags=4)
+    draws, expected = np.random.RandomState(3), np.zeros(5)
+    for _ in range(4):
+        rows = draws.randint(40, size=40)
+        bag = np.sort(draws.choice(5, 3, replace=False))
+        some = [P[k][rows] for k in bag]
+        expected[bag] += greedy_weights(some, squared(y[rows]), steps=20) / 4
+    expected[expected < 0.02] = 0.0
+    np.testing.assert_allclose(found, expected / expected.sum(), atol=1e-12)
+    assert found.sum() == pytest.approx(1.0)
+
+
+def test_bags_of_equally_good_members_share():
+    """Where greedy weights of few rows believe their noise."""
+    rng = np.random.default_rng(0)
+    y = rng.standard_normal((60, 1))
+    P = [y + rng.standard_normal((60, 1)) for _ in range(8)]
+    weights = bagged_weights(P, lambda m: ((y - m) ** 2)[:, 0], np.random.RandomState(0))
+    even = np.full(8, 1 / 8)
+    assert np.linalg.norm(weights - even) < np.linalg.norm(greedy_weights(P, squared(y)) - even)
+
+
+def test_bags_leave_out_what_has_no_finite_loss():
+    y = np.zeros((3, 1))
+    draws = np.random.RandomState(0)
+    found = bagged_weights([y + np.nan, y + 1.0], lambda m: (m[:, 0]) ** 2, draws)
+    np.testing.assert_array_equal(found, [0.0, 1.0])
+    with pytest.raises(ValueError, match="finite loss, got none"):
+        bagged_weights([y + np.inf], lambda m: m[:, 0] ** 2, draws)

@@ -27,6 +27,11 @@ def test_kinds_do_not_depend_on_the_order_of_rows():
     [
         ("CustomerId", np.arange(50) * 977, "identifier"),  # a name and no two alike
         ("RowNumber", np.arange(50), "identifier"),
+        ("order_no", np.arange(50) * 977, "identifier"),
+        ("ticket", np.append(np.arange(1.0, 51), np.nan), "numeric"),  # a key has no gaps
+        ("sale date", np.arange(20240101, 20240125), "date"),
+        ("sale date", np.arange(20240101, 20240141), "numeric"),  # some are no dates
+        ("sale", np.arange(20240101, 20240111), "numeric"),
         ("n", np.arange(50), "numeric"),  # one letter is a coordinate
         ("rank", np.arange(1, 51), "numeric"),
         ("year", np.arange(1950, 2000), "numeric"),
@@ -70,6 +75,7 @@ def test_integers_that_count_rows_are_found_in_a_part_of_them():
         (["1,5", "2,5", "3,25"], "category"),  # a comma may be either
         (["1.5", "2.5", "wide"], "category"),
         (["2020-01-31", "2020-02-01", "unknown"], "date"),
+        (["20140131T000000", "20150131T1030", "20150201T000000"], "date"),
         (["3/14/2020", "4/1/2020", "5/1/20"], "date"),
         (["Jan 5, 2020", "March 7, 2021", "5 May 2020"], "date"),
         (["2020-13-45", "2021-77-01", "2022-50-50"], "category"),
@@ -93,6 +99,7 @@ def test_other_words_in_every_row():
     assert column([f"w{k} x" for k in range(50)]).kind == "text"
     assert column([f"w{k}" for k in range(15)]).kind == "category"
     assert column([f"w{k % 40}" for k in range(50)]).kind == "category"
+    assert column([f"w{k}" if k % 2 else None for k in range(50)]).kind == "category"
 
 
 def test_levels_are_in_order_of_frequency():
