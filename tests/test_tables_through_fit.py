@@ -240,7 +240,7 @@ def test_a_fit_that_fails_changes_nothing(kernel):
     with pytest.raises(ValueError, match="no number"):
         kernel.fit(ROWS.assign(size="small"), ["no number"] * N)
     with pytest.raises(ValueError, match="expected a column to predict by"):
-        kernel.fit(ROWS[["key"]].assign(same=1.0), PRICE)
+        kernel.fit(ROWS[["key"]].assign(same="a"), PRICE)
     np.testing.assert_array_equal(kernel.predict(ROWS), before)
 
 
