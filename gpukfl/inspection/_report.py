@@ -18,7 +18,7 @@ from gpukfl.inspection._panels import Importances
 from gpukfl.inspection._summary import hold_out_text
 from gpukfl.inspection._tuning import Tuning, error_of
 
-_LISTED = 20  # features
+_LISTED, _PARTS = 20, 5  # features, and what was made of each
 _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>{title}</title><style>
@@ -154,7 +154,7 @@ def _features(d: Description) -> str:
 
 def _parts(importances: Importances, feature: str) -> list[tuple[str, float]]:
     """Names and shares of the parts of a feature, set in."""
-    found = importances.leading_parts(feature, _LISTED)
+    found = importances.leading_parts(feature, _PARTS)
     return [(f"\u2003{name}", value) for name, value in found]
 
 
