@@ -3,7 +3,12 @@
 The process that starts the workers reads this file too, and they inherit its environment.
 """
 
+import importlib
 import os
+import sys
+from pathlib import Path
+
+import pytest
 
 # One worker a core: threads of a library would spin against those of the other worker
 _THREADS = (
@@ -18,3 +23,25 @@ os.environ.update(dict.fromkeys(_THREADS, "1"))
 os.environ["MPLBACKEND"] = "Agg"
 os.environ["SCIPY_ARRAY_API"] = "1"  # read when SciPy is first imported
 os.environ.pop("GPUKFL_BACKEND", None)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let tests run on CuPy where there is none, and no GPU."""
+    parser.addoption(
+        "--cupy-standin",
+        action="store_true",
+        help="put the stand-in for CuPy (tests/cupy_standin) in its place",
+    )
+    parser.addoption(
+        "--cupy-device",
+        type=int,
+        default=0,
+        help="device of the place of CuPy; the current one stays 0, as estimators must bear",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Put the stand-in in CuPy's place before any test is collected."""
+    if config.getoption("cupy_standin"):
+        sys.path.insert(0, str(Path(__file__).parent / "tests" / "cupy_standin"))
+        importlib.import_module("placing").put()

@@ -13,6 +13,7 @@ from common import RESULTS, ROOT, say
 from tables import (
     bkernn,
     first_fit,
+    gpu_model,
     hkrr,
     kernel_ridge,
     portfolio,
@@ -33,6 +34,7 @@ FILES = {  # one for each method, and one for all
     "threads_results.md": threads.SECTIONS,
     "first_fit_results.md": first_fit.SECTIONS,
     "portfolio_results.md": portfolio.SECTIONS,
+    "gpu_model_results.md": gpu_model.SECTIONS,
 }
 
 # Written, and run in smoke mode only: the documentation says so

@@ -41,6 +41,7 @@ SCRIPTS = (
     "bench_max_time.py",
     "bench_first_fit.py",
     "bench_gpu.py",
+    "gpu_model.py",
     "bench_portfolio.py",
     "bench_encoding.py",
     "bench_tables.py",

@@ -115,7 +115,7 @@ def for_blocks(n_items: int, size: int, body: Callable[[int, int], None], /) -> 
         try:
             body(start, stop)
         except Exception as error:
-            if not _is_out_of_memory(error) or size == 1:
+            if not is_out_of_memory(error) or size == 1:
                 raise
             size = max(1, size // 2)
         else:
@@ -129,7 +129,8 @@ def for_blocks(n_items: int, size: int, body: Callable[[int, int], None], /) -> 
         )
 
 
-def _is_out_of_memory(error: Exception) -> bool:
+def is_out_of_memory(error: Exception, /) -> bool:
+    """Whether an error, of whatever library, says that there is no room."""
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
         return True
     # What cuBLAS and cuSOLVER say when there is no room for their own workspace

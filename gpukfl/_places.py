@@ -1,13 +1,8 @@
-"""Places: which array library and device a computation runs on, found without starting CUDA."""
+"""Places: which array library and device a computation runs on."""
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
-import functools
-import importlib.util
 import os
-import sys
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,7 +19,13 @@ from gpukfl._array import (
     writable,
 )
 from gpukfl._checks import check_choice
-from gpukfl._warnings import warn
+from gpukfl._cuda import (
+    cuda_devices,
+    cupy_is_usable,
+    is_installed,
+    torch_cuda_is_usable,
+    why_not_cupy,
+)
 
 BACKENDS = ("auto", "numpy", "cupy", "torch")
 
@@ -105,59 +106,6 @@ class Place:
         return self.xp.asarray(x, dtype=getattr(self.xp, self.dtype), device=self.device)
 
 
-@functools.cache
-def cuda_devices() -> int:
-    """Count the CUDA devices the driver sees, 0 without a driver; never raises, makes no context.
-
-    Forked children of a process that called ``cuInit`` cannot use CUDA, so this runs at the
-    first ``fit`` that could gain from a GPU, never at import.
-    """
-    if os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1"):
-        return 0
-    try:
-        driver = ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
-        count = ctypes.c_int(0)
-        works = driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0
-    except (OSError, AttributeError):  # no driver, or a library that is none
-        return 0
-    return count.value if works else 0
-
-
-def is_installed(library: str, /) -> bool:
-    """Whether `library` could be imported, without importing it."""
-    return importlib.util.find_spec(library) is not None
-
-
-@functools.cache
-def cupy_is_usable() -> bool:
-    """Whether CuPy is installed, sees a GPU, and can compile, multiply and factor on it."""
-    if not is_installed("cupy") or cuda_devices() == 0:
-        return False
-    with contextlib.suppress(Exception):  # a broken CUDA set-up may raise anything here
-        import cupy
-
-        # By cuSOLVER, cuBLAS and the compiler: each is a library that may be missing
-        A = cupy.asarray([[4.0, 2.0], [2.0, 2.0]])
-        L = cupy.linalg.cholesky(A)
-        if cupy.is_available() and float(cupy.abs(L @ L.T - A).max()) < 1e-9:
-            return True
-    warn(
-        "a GPU was found but CuPy cannot use it; `gpukfl info` says more",
-        RuntimeWarning,
-    )
-    return False
-
-
-@functools.cache
-def torch_cuda_is_usable() -> bool:
-    """Whether torch is installed and can run on a GPU."""
-    if not is_installed("torch") or cuda_devices() == 0:
-        return False
-    import torch
-
-    return bool(torch.cuda.is_available())
-
-
 def resolve_place(backend: str, X: Array, *, dtype: str, work: int) -> Place:
     """Choose where to compute.
 
@@ -217,7 +165,7 @@ def _cupy_place(dtype: str) -> Place:
     if not cupy_is_usable():
         msg = (
             f"backend='cupy' needs a GPU that CuPy can use ({cuda_devices()} CUDA devices found): "
-            "check the NVIDIA driver with nvidia-smi; backend='numpy' works on this machine"
+            f"{why_not_cupy()}; backend='numpy' works on this machine"
         )
         raise RuntimeError(msg)
     import cupy

@@ -7,6 +7,7 @@ torch is looked at once.
 
 from __future__ import annotations
 
+import functools
 import gc
 import importlib
 import os
@@ -20,7 +21,7 @@ import numpy as np
 import pytest
 from array_api_compat import array_namespace, device, to_device
 
-from gpukfl._array import library_of
+from gpukfl._array import library_of, on_device_of
 from gpukfl._places import cupy_is_usable
 
 
@@ -46,7 +47,7 @@ class Place:
         """The device, as creation functions take it."""
         if self.package == "array_api_strict":
             return self.xp.Device(self.device_name)
-        return self.device_name
+        return int(self.device_name) if self.package == "cupy" else self.device_name
 
     @property
     def eps(self) -> float:
@@ -108,17 +109,21 @@ class Place:
         assert error <= ulps * eps * scale, f"{error / (eps * scale):.3g} ulps of {scale:.3g}"
 
 
-PLACES = [
-    Place(library, device_name, dtype, writeable)
-    for library, device_name, writeable in [
+@functools.cache
+def places(cupy_device: int) -> list[Place]:
+    """All places; that of CuPy only where there is a GPU, or a stand-in has been put."""
+    libraries = [
         ("numpy", "cpu", True),
         ("numpy", "cpu", False),  # inputs a function must not write to
         ("array_api_strict", "device1", True),  # not the default device, on purpose
         ("torch", "cpu", True),
-        *([("cupy", None, True)] if cupy_is_usable() else []),
+        *([("cupy", str(cupy_device), True)] if cupy_is_usable() else []),
     ]
-    for dtype in ("float32", "float64")
-]
+    return [
+        Place(*library[:2], dtype, library[2])
+        for library in libraries
+        for dtype in ("float32", "float64")
+    ]
 
 
 TESTS = Path(__file__).parent
@@ -146,17 +151,27 @@ def _is_enough(place: Place, precisions: tuple[str, ...]) -> bool:
     return place.package != "numpy" or not place.writeable
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave the stand-in's own tests to where it is put, and look for none in its packages."""
+    standin = TESTS / "cupy_standin"
+    if standin not in collection_path.parents:
+        return None
+    is_test = collection_path.name.startswith("test_") and config.getoption("cupy_standin")
+    return None if is_test else True
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run a test that takes `on` or `on_double` on the places that its file calls for."""
     everywhere = _knows_libraries(metafunc.definition.path)
+    cupy_device = metafunc.config.getoption("cupy_device")
     for name, precisions in [("on", ("float32", "float64")), ("on_double", ("float64",))]:
         if name in metafunc.fixturenames:
-            places = [
+            enough = [
                 place
-                for place in PLACES
+                for place in places(cupy_device)
                 if place.dtype_name in precisions and (everywhere or _is_enough(place, precisions))
             ]
-            metafunc.parametrize(name, places, ids=str, indirect=True)
+            metafunc.parametrize(name, enough, ids=str, indirect=True)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -175,12 +190,16 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-def _enter(place: Place):
+def _enter(request: pytest.FixtureRequest):
+    place = request.param
     library = pytest.importorskip(place.package)
     if place.package == "array_api_strict":
         with library.ArrayAPIStrictFlags(
             api_version="2024.12", boolean_indexing=False, data_dependent_shapes=False
         ):
+            yield place
+    elif request.node.get_closest_marker("entered"):
+        with on_device_of(place.reference):
             yield place
     else:
         yield place
@@ -189,13 +208,13 @@ def _enter(place: Place):
 @pytest.fixture
 def on(request: pytest.FixtureRequest):
     """A place, in either precision."""
-    yield from _enter(request.param)
+    yield from _enter(request)
 
 
 @pytest.fixture
 def on_double(request: pytest.FixtureRequest):
     """A float64 place, for laws that float32 could not show."""
-    yield from _enter(request.param)
+    yield from _enter(request)
 
 
 @pytest.fixture
@@ -220,3 +239,9 @@ def warning_again(on):
     library.set_warn_always(True)
     yield
     library.set_warn_always(False)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _cache_of_the_tests(tmp_path_factory):
+    """Keep what a GPU's self-test finds, or a planted fault, out of the user's folder."""
+    os.environ["GPUKFL_CACHE_DIR"] = str(tmp_path_factory.mktemp("cache"))

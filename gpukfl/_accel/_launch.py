@@ -11,8 +11,12 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from gpukfl._array import Array, array_namespace
+from gpukfl._array import Array, array_namespace, is_cupy
+from gpukfl._cuda import Attribute, attribute
 
+# Times: from there on the dozen float32 operations of a pair cost less than one in float64. 2 on
+# GPUs for computing centres, 32 and 64 on those for games
+_SLOW = 16
 # What the parameters of kernels point to; states of scans are records of doubles
 _DTYPES = {
     "float": "float32",
@@ -121,6 +125,13 @@ def type_name(x: Any, /) -> str:
 def strides(x: Any, /) -> tuple[int, ...]:
     """Elements from one entry to the next, along each axis."""
     return tuple(stride // x.itemsize for stride in x.strides)
+
+
+def double_is_slow(x: Any, /) -> bool:
+    """Whether the device of `x` is many times as fast in float32 as in float64."""
+    if not is_cupy(x):
+        return False
+    return attribute(Attribute.SINGLE_TO_DOUBLE, x.device.id) >= _SLOW
 
 
 def contiguous(*arrays: Array) -> tuple[Array, ...]:

@@ -191,12 +191,14 @@ __device__ void scan_levels(const A *values, const int *order, const V *v, long 
     chunk.store(levels + chunk.row * stride);
 }
 
-// Add the levels at a sample's rank in each row; out[i * stride] is sample i. One after the
-// other, so that the result does not depend on how the rows were cut into blocks.
+// Sum the levels at a sample's rank in each row, on top of what out[i * stride] holds if `added` is
+// not 0. One after the other, so that the result does not depend on how the rows were cut into
+// blocks.
 extern "C" __global__ void add_levels(const double *levels, const int *rank, long long rows,
-                                      long long n, long long stride, double *out) {
+                                      long long n, long long added, long long stride,
+                                      double *out) {
     for (long long i = first_sample(); i < n; i += sample_step()) {
-        double total = out[i * stride];
+        double total = added != 0 ? out[i * stride] : 0.0;
         for (long long j = 0; j < rows; ++j) {
             total += levels[j * n + rank[j * n + i]];
         }

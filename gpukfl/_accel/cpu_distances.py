@@ -13,14 +13,16 @@ from gpukfl._accel.cpu import in_chunks
 
 _ROWS = 8  # rows of X that share a tile of Z
 _TILE = 256  # rows of Z in a tile
+_ORDERS = {"manhattan": 1.0, "euclidean": 2.0}
 
 
-def distances(X: np.ndarray, Z: np.ndarray, norm: str, /) -> np.ndarray:
+def distances(X: np.ndarray, Z: np.ndarray, norm: str | float, /) -> np.ndarray:
     """Twin of `gpukfl.linalg.distances`."""
+    order = _ORDERS[norm] if isinstance(norm, str) else norm
     n, d = X.shape
     q = Z.shape[0]
     out = np.empty((n, q), dtype=X.dtype)
-    args = (np.array(X, dtype=np.float64, order="C"), _columns(Z), norm == "euclidean", out)
+    args = (np.array(X, dtype=np.float64, order="C"), _columns(Z), order, out)
     in_chunks(n, n * q * d, lambda _, start, stop: _distances(*args, start, stop))
     return out
 
@@ -31,7 +33,7 @@ def _columns(Z: np.ndarray, /) -> np.ndarray:
 
 
 @njit(nogil=True, cache=True, fastmath={"contract"})
-def _distances(X, Zt, squared, out, start, stop):
+def _distances(X, Zt, order, out, start, stop):
     d, q = Zt.shape
     totals = np.empty((_ROWS, _TILE))
     for top in range(start, stop, _ROWS):
@@ -42,63 +44,43 @@ def _distances(X, Zt, squared, out, start, stop):
             for feature in range(d):
                 z = Zt[feature, left : left + width]
                 for r in range(rows):
-                    _add(X[top + r, feature], z, squared, totals[r])
+                    _add(X[top + r, feature], z, order, totals[r])
             for r in range(rows):
-                for k in range(width):
-                    total = totals[r, k]
-                    out[top + r, left + k] = np.sqrt(total) if squared else total
+                _root(totals[r], order, out[top + r, left : left + width])
 
 
 @njit(nogil=True, cache=True, fastmath={"contract"}, inline="always")
-def _add(x, z, squared, totals):
-    if squared:
+def _add(x, z, order, totals):
+    if order == 2.0:
         for k in range(z.shape[0]):
             gap = x - z[k]
             totals[k] += gap * gap
-    else:
+    elif order == 1.0:
         for k in range(z.shape[0]):
             totals[k] += abs(x - z[k])
-
-
-def power_distances(X: np.ndarray, Z: np.ndarray, order: float, /) -> np.ndarray:
-    """Twin of `gpukfl.linalg.distances` in the norm of a number."""
-    n, d = X.shape
-    q = Z.shape[0]
-    out = np.empty((n, q), dtype=X.dtype)
-    args = (np.array(X, dtype=np.float64, order="C"), _columns(Z), order, out)
-    in_chunks(n, n * q * d, lambda _, start, stop: _power_distances(*args, start, stop))
-    return out
-
-
-@njit(nogil=True, cache=True, fastmath={"contract"})
-def _power_distances(X, Zt, order, out, start, stop):
-    d, q = Zt.shape
-    totals = np.empty((_ROWS, _TILE))
-    for top in range(start, stop, _ROWS):
-        rows = min(_ROWS, stop - top)
-        for left in range(0, q, _TILE):
-            width = min(_TILE, q - left)
-            totals[:, :] = 0.0
-            for feature in range(d):
-                z = Zt[feature, left : left + width]
-                for r in range(rows):
-                    _add_power(X[top + r, feature], z, order, totals[r])
-            for r in range(rows):
-                for k in range(width):
-                    total = totals[r, k]
-                    root = np.cbrt(total) ** 2 if order == 1.5 else total ** (1.0 / order)
-                    out[top + r, left + k] = root
-
-
-@njit(nogil=True, cache=True, fastmath={"contract"}, inline="always")
-def _add_power(x, z, order, totals):
-    if order == 1.5:  # by a root, ten times as fast
+    elif order == 1.5:  # by a root, ten times as fast
         for k in range(z.shape[0]):
             gap = abs(x - z[k])
             totals[k] += gap * np.sqrt(gap)
     else:
         for k in range(z.shape[0]):
             totals[k] += abs(x - z[k]) ** order
+
+
+@njit(nogil=True, cache=True, fastmath={"contract"}, inline="always")
+def _root(totals, order, out):
+    if order == 2.0:
+        for k in range(out.shape[0]):
+            out[k] = np.sqrt(totals[k])
+    elif order == 1.0:
+        for k in range(out.shape[0]):
+            out[k] = totals[k]
+    elif order == 1.5:
+        for k in range(out.shape[0]):
+            out[k] = np.cbrt(totals[k]) ** 2
+    else:
+        for k in range(out.shape[0]):
+            out[k] = totals[k] ** (1.0 / order)
 
 
 def power_sums(Q: np.ndarray, X: np.ndarray, Z: np.ndarray, order: float, /) -> np.ndarray:

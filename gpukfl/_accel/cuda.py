@@ -57,14 +57,14 @@ def ridge_sums(values: Array, order: Array, rank: Array, V: Array, /) -> Array:
     m, n = values.shape
     t = V.shape[1]
     values, order, rank = contiguous(values, order, rank)
-    total = xp.zeros((n, t), **double_like(V))
+    total = (xp.empty if m > 0 else xp.zeros)((n, t), **double_like(V))
     for c in range(t):
         (v,) = contiguous(V[:, c])
 
         def body(start: int, stop: int, v: Array = v, column: Array = total[:, c]) -> None:
             levels = xp.empty((stop - start, n), **double_like(V))
             _scan("ridge", 3, (values[start:stop, :], order[start:stop, :], v), levels, n)
-            args = (levels, rank[start:stop, :], stop - start, n, t, column)
+            args = (levels, rank[start:stop, :], stop - start, n, int(start > 0), t, column)
             _launch("add_levels", _threads_for(n), args)
 
         # the levels; the chunks' states are 24 bytes to a chunk

@@ -3,11 +3,14 @@
 Written against the array's own namespace, as `cuda` is, so that the tests run the same launches
 on NumPy arrays. Results repeat to the last bit on the same device. No array may reach 2**31
 elements, which CuPy would not compute right: callers block the rows.
+
+Sums run in float64, and where that is slow those of absolute differences and of signs of float32
+data in pairs of floats, which carry 48 bits.
 """
 
 from __future__ import annotations
 
-from gpukfl._accel._launch import Kernels, contiguous, strides, type_name
+from gpukfl._accel._launch import Kernels, contiguous, double_is_slow, strides, type_name
 from gpukfl._array import Array, array_namespace, double_like, like
 
 _SIDE = 16  # threads along a side of a tile
@@ -15,7 +18,13 @@ _EACH = 4  # outputs of a thread along a side
 _DEPTH = 16  # columns staged at once
 _BLOCKS = 1024  # enough for every GPU: sums are cut into slices until there are as many
 _SLICE = 256  # terms of a sum that are not worth cutting
+_PAIRS = ("manhattan_pairs_float32", "sign_sums_pairs_float32")
 KERNELS = Kernels("distances.cu", SIDE=_SIDE, EACH=_EACH, DEPTH=_DEPTH)
+
+
+def _kernel(name: str, X: Array) -> str:
+    pairs = f"{name}_pairs_{type_name(X)}"
+    return pairs if pairs in _PAIRS and double_is_slow(X) else f"{name}_{type_name(X)}"
 
 
 def distances(X: Array, Z: Array, norm: str, /) -> Array:
@@ -26,7 +35,7 @@ def distances(X: Array, Z: Array, norm: str, /) -> Array:
     out = xp.empty((n, q), **like(X))
     tile = _SIDE * _EACH
     blocks = -(-n // tile) * -(-q // tile)
-    KERNELS.launch(f"{norm}_{type_name(X)}", (blocks,), _SIDE**2, (X, Z, n, q, d, out))
+    KERNELS.launch(_kernel(norm, X), (blocks,), _SIDE**2, (X, Z, n, q, d, out))
     return out
 
 
@@ -42,5 +51,5 @@ def sign_sums(Q: Array, X: Array, Z: Array, /) -> Array:
     sums = xp.empty((slices, n, d), **double_like(X))
     steps = strides(Q)  # no copy of a transposed Q
     args = (Q, *steps, X, Z, n, q, d, each, sums)
-    KERNELS.launch(f"sign_sums_{type_name(X)}", (blocks, slices), _SIDE**2, args)
+    KERNELS.launch(_kernel("sign_sums", X), (blocks, slices), _SIDE**2, args)
     return xp.astype(xp.sum(sums, axis=0), X.dtype, copy=False)

@@ -10,7 +10,14 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
-from gpukfl._places import cuda_devices, cupy_is_usable, is_installed, torch_cuda_is_usable
+from gpukfl._cuda import (
+    cuda_devices,
+    cupy_is_usable,
+    driver,
+    is_installed,
+    torch_cuda_is_usable,
+    why_not_cupy,
+)
 from gpukfl._version import __version__
 
 _LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "array-api-compat", "torch", "matplotlib")
@@ -31,9 +38,9 @@ def describe() -> None:
     for name in _LIBRARIES:
         table.add_row(name, _version_of(name))
     table.add_row("CuPy", _cupy())
-    table.add_row("CUDA devices", str(cuda_devices()))
+    table.add_row("CUDA devices", " - ".join(filter(None, [str(cuda_devices()), driver().reason])))
     table.add_row("fast path, NumPy", "Numba kernels, threads over particles")
-    table.add_row("fast path, CuPy", "CUDA kernels" if cupy_is_usable() else "not active: no GPU")
+    table.add_row("fast path, CuPy", "CUDA kernels" if cupy_is_usable() else _inactive())
     torch = "not installed"
     if is_installed("torch"):
         torch = "cuda" if torch_cuda_is_usable() else "cpu"
@@ -47,6 +54,11 @@ def _version_of(name: str) -> str:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
         return "not installed"
+
+
+def _inactive() -> str:
+    reason = why_not_cupy() if cuda_devices() else "no GPU"
+    return f"not active: {reason or 'CuPy is not installed'}"
 
 
 def _cupy() -> str:

@@ -8,6 +8,7 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -104,6 +105,21 @@ def _parser() -> argparse.ArgumentParser:
     predict.add_argument("data", help="table with the model's features")
     predict.add_argument("--out", metavar="FILE.csv", help="write here (default: standard output)")
     predict.set_defaults(run=_predict)
+
+    selftest = commands.add_parser(
+        "selftest", help="whether the GPU computes right, and how fast: a JSON for bug reports"
+    )
+    selftest.add_argument(
+        "--full", action="store_true", help="compare with recorded results to the last bit as well"
+    )
+    selftest.add_argument(
+        "--samples",
+        type=int,
+        default=1_000_000,
+        help="of what is timed (default: %(default)s); 0 times nothing",
+    )
+    selftest.add_argument("--out", metavar="FILE.json", help="write here as well")
+    selftest.set_defaults(run=_selftest)
 
     info = commands.add_parser("info", help="libraries, devices and active fast paths")
     info.set_defaults(run=_info)
@@ -235,6 +251,29 @@ def _predict(options: argparse.Namespace) -> int:
     frame = pd.DataFrame(predictions.reshape(len(predictions), -1), columns=columns)
     frame.to_csv(options.out or sys.stdout, index=False)
     return 0
+
+
+def _selftest(options: argparse.Namespace) -> int:
+    """Give 0 where all is right, 1 where something is wrong, 2 without a GPU to test."""
+    import json
+
+    from gpukfl.selftest import report
+
+    if options.samples < 0:
+        msg = f"expected --samples of at least 0, got {options.samples}"
+        raise ValueError(msg)
+    check_writable("--out", options.out, source="")
+    found = report(full=options.full, n_timed=options.samples)
+    text = json.dumps(found, indent=1)
+    failed, told = try_to_write("report", options.out, lambda path: _write_text(path, text))
+    print(text)
+    if failed:
+        raise OSError(told)
+    return {True: 0, False: 1, None: 2}[found["right"]]
+
+
+def _write_text(path: str, text: str) -> None:
+    Path(path).write_text(text + "\n", encoding="utf-8")
 
 
 def _info(_: argparse.Namespace) -> int:

@@ -6,7 +6,8 @@ import functools
 from collections.abc import Callable
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from gpukfl._array import on_device_of
+from gpukfl._array import library_of, on_device_of
+from gpukfl._cuda import check_not_forked
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
@@ -19,6 +20,8 @@ def on_its_device(
 
     @functools.wraps(method)
     def wrapped(self: Any, X: Any, *args: Given.args, **kwargs: Given.kwargs) -> Result:
+        if library_of(X) == "cupy":
+            check_not_forked()
         with on_device_of(X):
             return method(self, X, *args, **kwargs)
 

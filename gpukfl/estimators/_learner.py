@@ -39,6 +39,7 @@ from gpukfl.estimators._threads import few_threads
 from gpukfl.estimators._validation import validate_samples
 from gpukfl.estimators.scaling import SCALINGS
 from gpukfl.estimators.scaling._units import warn_of_units
+from gpukfl.selftest import trusted
 
 Problem = TypeVar("Problem", bound=Data)
 Fitted_co = TypeVar("Fitted_co", covariant=True)  # what the last fit gives
@@ -265,6 +266,7 @@ class Learner(Constructed, HostPickled):
             samples = self._read_targets(y, X, sample_weight)
             X, dtype = samples.X, backend.precision(X)
             place = resolve_place(backend.name, X, dtype=dtype, work=method.work(*X.shape))
+            place = trusted(place, X)
             problem = method.problem(samples, place, run)
             if problem.constant:
                 warn(f"y is constant: the model predicts that constant and {self._finds_nothing}")
@@ -288,7 +290,7 @@ class Learner(Constructed, HostPickled):
                 self.calibration_ = like.calibration
         if self.scaling is None:
             warn_of_units(X, unit_free=self._unit_free)
-        return Precedent(choice.setting, getattr(self, "calibration_", None))
+        return Precedent(self._settled(choice, fitted), getattr(self, "calibration_", None))
 
     def _keep_tuning(self, choice: Choice[Any, Any], seconds: float) -> None:
         """Set what was tried, in the words that all methods share."""
@@ -303,6 +305,10 @@ class Learner(Constructed, HostPickled):
             for trial, told in zip(choice.trials, choice.told, strict=True)
         ]
         self.tuning_seconds_, self.tuning_cut_short_ = seconds, choice.cut_short
+
+    def _settled(self, choice: Choice[Any, Any], fitted: Any) -> Any:  # noqa: ARG002
+        """Give the setting from which a fit of about the same rows begins."""
+        return choice.setting
 
     def _calibrate(self, held_out: Callable[[], HeldOutScores | None]) -> None:
         """Set what probabilities need; a regression needs nothing."""

@@ -127,12 +127,14 @@ class Samples:
         rows = without_copies(self.X, to_host(take(self.Y, rows)), rows)
         classes = None if self.classes is None else self.classes[rows]
         k = min(how.n_folds, len(rows))
-        even = classes is not None and np.unique(classes, return_counts=True)[1].min() >= k
+        sizes = np.zeros(1) if classes is None else np.unique(classes, return_counts=True)[1]
         if len(rows) < how.folds_below:
-            folds = StratifiedKFold if even else KFold
+            folds = StratifiedKFold if sizes.min() >= k else KFold
             splitter = folds(k, shuffle=True, random_state=rng)
         else:
-            once = StratifiedShuffleSplit if even else ShuffleSplit
+            held_out = math.ceil(how.share * len(rows))
+            both = min(held_out, len(rows) - held_out) >= len(sizes)
+            once = StratifiedShuffleSplit if both and sizes.min() >= max(k, 2) else ShuffleSplit
             splitter = once(1, test_size=how.share, random_state=rng)
         splits = list(splitter.split(rows, classes))
         if how.judges is not None:

@@ -23,6 +23,7 @@ from gpukfl._array import (
     Array,
     array_namespace,
     as_columns,
+    device_of,
     is_array,
     is_host,
     is_torch,
@@ -68,6 +69,9 @@ def validate_samples(
             f"as those passed to fit(): expected {estimator._library}, got {given}; "
             "to_host() gives a model for NumPy arrays"
         )
+        raise ValueError(msg)
+    if not reset and given == "cupy" and not estimator.place_.endswith(f" {device_of(X)}"):
+        msg = f"expected X on the device of the fit, {estimator.place_}, got {device_of(X)}"
         raise ValueError(msg)
     if isinstance(X, np.memmap) and X.ndim == 2 and X.dtype.name in _FLOATS:
         _check_memory_map(estimator, X, reset=reset, min_samples=min_samples)
@@ -201,6 +205,7 @@ def validate_targets(y: Any, X: Array, /) -> Array:
             msg = f"expected y of shape (n,) or (n, t), got {tuple(y.shape)}"
             raise ValueError(msg)
         check_consistent_length_of(X, y)
+        check_same_device(X, y, "y")
         if xp.isdtype(y.dtype, "complex floating"):
             msg = f"Complex data not supported: expected real targets, got dtype {y.dtype}"
             raise ValueError(msg)
@@ -254,6 +259,14 @@ def validate_labels(y: Any, X: Array, /) -> np.ndarray:
 def without_graph(x: Array, /) -> Array:
     """Leave a torch tensor's gradient behind: fits and predictions do not record one."""
     return x.detach() if is_torch(x) and x.requires_grad else x
+
+
+def check_same_device(X: Array, other: Array, name: str, /) -> None:
+    """Raise ValueError where arrays of CuPy, which does not move them, are on two devices."""
+    both = library_of(X) == library_of(other) == "cupy"
+    if both and device_of(X) != device_of(other):
+        msg = f"expected {name} on the device of X, {device_of(X)}, got {device_of(other)}"
+        raise ValueError(msg)
 
 
 def check_consistent_length_of(X: Array, y: Array) -> None:

@@ -41,6 +41,7 @@ from gpukfl.linalg._ridge_sums import (
     sort_rows,
 )
 from gpukfl.linalg._special import erf
+from gpukfl.linalg._steps import conjugate_direction, conjugate_step, subtract_means
 
 __all__ = [
     "MAX_KNOTS",
@@ -52,6 +53,8 @@ __all__ = [
     "add_to_diagonal",
     "bin_products",
     "bin_sums",
+    "conjugate_direction",
+    "conjugate_step",
     "difference_sums",
     "distances",
     "each_block",
@@ -74,5 +77,6 @@ __all__ = [
     "sign_sums",
     "sort_rows",
     "squared_distances",
+    "subtract_means",
     "svd",
 ]

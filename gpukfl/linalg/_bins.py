@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gpukfl._accel.trust import has_kernels
 from gpukfl._array import (
     Array,
     array_namespace,
@@ -15,7 +16,6 @@ from gpukfl._array import (
     device_of,
     double_like,
     hosts,
-    is_cupy,
     is_host,
 )
 from gpukfl._memory import block_size, for_blocks
@@ -49,7 +49,7 @@ class Positions:
             from gpukfl._accel import cpu_bins
 
             return cls(cpu_bins.encode(*hosts(A, low, gap), n_knots, shift), shift, n_knots)
-        if is_cupy(A):
+        if has_kernels(A, "brownian"):
             from gpukfl._accel import cuda
 
             return cls(cuda.encode(A, low, gap, n_knots, shift), shift, n_knots)
@@ -78,7 +78,7 @@ def bin_sums(at: Positions, V: Array, /) -> Array:
 
         codes, V = hosts(at.codes, V)
         return cpu_bins.bin_sums(codes, at.shift, at.n_knots, V)
-    if is_cupy(V):
+    if has_kernels(V, "brownian"):
         from gpukfl._accel import cuda
 
         return cuda.bin_sums(at.codes, at.shift, at.n_knots, V)
@@ -117,7 +117,7 @@ def interpolate_bins(at: Positions, U: Array, /) -> Array:
 
         codes, U = hosts(at.codes, U)
         return cpu_bins.interpolate_bins(codes, at.shift, U)
-    if is_cupy(U):
+    if has_kernels(U, "brownian"):
         from gpukfl._accel import cuda
 
         return cuda.interpolate_bins(at.codes, at.shift, U)
@@ -142,7 +142,7 @@ def bin_products(at: Positions, S: Array, Z: Array, /) -> Array:
 
         codes, S, Z = hosts(at.codes, S, Z)
         return cpu_bins.bin_products(codes, at.shift, S, Z)
-    if is_cupy(Z):
+    if has_kernels(Z, "brownian"):
         from gpukfl._accel import cuda
 
         return cuda.bin_products(at.codes, at.shift, S, Z)
@@ -176,7 +176,7 @@ def pair_sums(at: Positions, weights: Array | None, /) -> Array:
 
         assert weights is None or is_host(weights)
         return cpu_bins.pair_sums(at.codes, at.shift, at.n_knots, weights)
-    if is_cupy(at.codes) and weights is None:
+    if has_kernels(at.codes, "brownian") and weights is None:
         from gpukfl._accel import cuda
 
         if cuda.sums_pairs(at.shift, at.n_knots):

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, double_like, hosts, index_like, is_cupy, is_host
+from gpukfl._accel.trust import has_kernels
+from gpukfl._array import Array, array_namespace, double_like, hosts, index_like, is_host
 
 
 def difference_sums(A: Array, X: Array, /, *, power: int = 1) -> Array:
@@ -54,7 +55,7 @@ def difference_sums(A: Array, X: Array, /, *, power: int = 1) -> Array:
         from gpukfl._accel import cpu_differences
 
         return cpu_differences.difference_sums(*hosts(A, X))
-    if is_cupy(X):
+    if has_kernels(X, "differences"):
         from gpukfl._accel import cuda_differences
 
         return cuda_differences.difference_sums(A, X)

@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+from gpukfl._accel.trust import has_kernels
 from gpukfl._array import (
     Array,
     array_namespace,
@@ -116,7 +117,7 @@ def distances(X: Array, Z: Array, /, *, norm: str | float = "euclidean") -> Arra
         from gpukfl._accel import cpu_distances
 
         return cpu_distances.distances(*hosts(X, Z), norm)
-    if is_cupy(X):
+    if has_kernels(X, "distances"):
         from gpukfl._accel import cuda_distances
 
         return cuda_distances.distances(X, Z, norm)
@@ -127,7 +128,7 @@ def _of_order(X: Array, Z: Array, order: float, /) -> Array:
     if is_host(X):
         from gpukfl._accel import cpu_distances
 
-        return cpu_distances.power_distances(*hosts(X, Z), order)
+        return cpu_distances.distances(*hosts(X, Z), order)
     return _power_distances(X, Z, order)
 
 
@@ -201,7 +202,7 @@ def sign_sums(Q: Array, X: Array, Z: Array, /) -> Array:
         from gpukfl._accel import cpu_distances
 
         return cpu_distances.sign_sums(*hosts(Q, X, Z))
-    if is_cupy(X):
+    if has_kernels(X, "distances"):
         from gpukfl._accel import cuda_distances
 
         return cuda_distances.sign_sums(Q, X, Z)

@@ -133,6 +133,11 @@ def _check_finite(x: Array, complaint: str, /) -> None:
         raise np.linalg.LinAlgError(complaint)
 
 
+def _is_small_on_gpu(A: Array, /) -> bool:
+    """Whether the host factors `A` in less time than a GPU launches what it takes."""
+    return on_gpu(A) and A.shape[0] * A.shape[1] <= _SMALL
+
+
 def eigh(A: Array, /) -> tuple[Array, Array]:
     """Eigenvalues (n,), ascending, and eigenvectors (n, n) of a symmetric `A`; O(n³).
 
@@ -141,6 +146,9 @@ def eigh(A: Array, /) -> tuple[Array, Array]:
     numpy.linalg.LinAlgError
         If they are not found, or `A` is not finite. Waits for the device.
     """
+    if _is_small_on_gpu(A):
+        s, Q = eigh(to_host(A))
+        return beside(s, A), beside(Q, A)
     _check_finite(A, "Eigenvalues were not found: the matrix is not finite")
     with _failing_alike(A):
         s, Q = array_namespace(A).linalg.eigh(A)
@@ -149,6 +157,8 @@ def eigh(A: Array, /) -> tuple[Array, Array]:
 
 def eigvalsh(A: Array, /) -> Array:
     """Eigenvalues (n,) of a symmetric `A`, ascending; O(n³). Raises as `eigh` does."""
+    if _is_small_on_gpu(A):
+        return beside(eigvalsh(to_host(A)), A)
     _check_finite(A, "Eigenvalues were not found: the matrix is not finite")
     with _failing_alike(A):
         return array_namespace(A).linalg.eigvalsh(A)
@@ -156,6 +166,9 @@ def eigvalsh(A: Array, /) -> Array:
 
 def svd(A: Array, /) -> tuple[Array, Array, Array]:
     """Thin singular value decomposition U, s, V' of `A`, s descending. Raises as `eigh` does."""
+    if _is_small_on_gpu(A):
+        U, s, Vt = svd(to_host(A))
+        return beside(U, A), beside(s, A), beside(Vt, A)
     # First, because LAPACK may search for them in infinite numbers for ever
     _check_finite(A, "Singular values were not found: the matrix is not finite")
     with _failing_alike(A):
@@ -188,7 +201,7 @@ def map_singular_values(W: Array, shrink: Callable[[Array], Array], /) -> tuple[
     host, where a factorisation takes less than its launches.
     """
     d, m = W.shape
-    if on_gpu(W) and d * m <= _SMALL:
+    if _is_small_on_gpu(W):
         mapped, s = map_singular_values(to_host(W), shrink)
         return beside(mapped, W), beside(s, W)
     if m < d:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gpukfl._accel.trust import has_kernels
 from gpukfl._array import (
     Array,
     array_namespace,
@@ -17,7 +18,6 @@ from gpukfl._array import (
     double_like,
     hosts,
     index_like,
-    is_cupy,
     is_host,
 )
 from gpukfl._memory import block_size, for_blocks
@@ -53,7 +53,7 @@ def sort_rows(A: Array, /) -> SortedRows:
 
         values, order = cpu.sort_rows(A)
         return SortedRows(values, order, None)
-    if is_cupy(A):
+    if has_kernels(A, "brownian"):
         from gpukfl._accel import cuda
 
         return SortedRows(*cuda.sort_rows(A))
@@ -81,7 +81,7 @@ def ridge_sums(rows: SortedRows, V: Array, /) -> Array:
         from gpukfl._accel import cpu
 
         return cpu.ridge_sums(*hosts(rows.values, rows.order, V))
-    if is_cupy(V):
+    if has_kernels(V, "brownian"):
         from gpukfl._accel import cuda
 
         return cuda.ridge_sums(rows.values, rows.order, rows.rank, V)
@@ -147,7 +147,7 @@ def sign_products(rows: SortedRows, Z: Array, /) -> Array:
         from gpukfl._accel import cpu
 
         return cpu.sign_products(*hosts(rows.values, rows.order, Z))
-    if is_cupy(Z):
+    if has_kernels(Z, "brownian"):
         from gpukfl._accel import cuda
 
         return cuda.sign_products(rows.values, rows.order, rows.rank, Z)
@@ -181,7 +181,7 @@ def absolute_differences(A: Array, /) -> Array:
         from gpukfl._accel import cpu
 
         return _cast(cpu.absolute_differences(A), A)
-    if is_cupy(A):
+    if has_kernels(A, "distances"):
         from gpukfl._accel import cuda_distances
 
         return cuda_distances.distances(A.T, A.T, "manhattan")

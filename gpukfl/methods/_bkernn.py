@@ -74,7 +74,7 @@ class _ReducedObjective:
             kernel,
             start=None if near is None else near.beta,
             rtol=self.rtol,
-            enough=lambda beta, r: system.bounds(beta, r)[0] > reject_above,
+            enough=lambda beta, r: system.lower(beta, r) > reject_above,
         )
         lower, upper = system.bounds(solution.x, solution.residual)
         residual = system.relative_residual(solution.residual)
@@ -145,6 +145,8 @@ def fit_bkernn(
     Notes
     -----
     A step costs a sort of the n m projections and about ten products of O(n m) for each trial.
+    Budget on a GPU, an iteration: 1050 launches, 30 waits, 25 uploads, most of them in the
+    conjugate gradients, which wait once an iteration.
 
     References
     ----------

@@ -144,8 +144,9 @@ class HyperKernelObjective:
         loss, *slopes = operator.sum_over_blocks(compute)
         core = operator.core
         jittered_core = jittered(core, jitter_for(operator, self.ridge))
-        norm = float(xp.sum(alpha * (jittered_core @ alpha)))
-        value = float(loss) / self.weight + self.ridge * norm
+        norm = xp.sum(alpha * (jittered_core @ alpha))
+        both = to_host(xp.stack([loss, norm]))
+        value = float(both[0]) / self.weight + self.ridge * float(both[1])
         if not with_gradient:
             return value, B
         Z = xp.astype(self.Z, xp.float64)
@@ -203,6 +204,7 @@ def fit_hkrr(
     Notes
     -----
     A map B with lengthscale ℓ is the map C = B/ℓ with lengthscale 1, which is what is optimised.
+    Budget on a GPU, an iteration: 180 launches, 12 waits, 5 uploads by L-BFGS.
     """
     start = B / lengthscale
     if isinstance(optimizer, LBFGS):

@@ -24,6 +24,7 @@ from gpukfl._array import (
     sample_dot,
     sample_norm,
     sample_sums,
+    to_host,
 )
 from gpukfl._results import Solution, Status
 from gpukfl._rows import Rows
@@ -97,7 +98,7 @@ class RidgeSystem:
         *,
         start: Array | None = None,
         rtol: float,
-        enough: Callable[[Array, Array], bool] = lambda x, r: False,  # noqa: ARG005
+        enough: Callable[[Array, Array], Array | bool] = lambda x, r: False,  # noqa: ARG005
     ) -> Solution:
         """Solve for β; `enough` as in `ConjugateGradient.solve`."""
         centered = CenteredKernel(kernel, self.root_weights)
@@ -169,17 +170,24 @@ class RidgeSystem:
         :math:`+ \|r\|^2 / 2N`; summed over the targets. Waits for the device.
         """
         xp = array_namespace(beta)
-        lower = 0.5 * self.ridge * xp.sum(sample_dot(self.target + residual, beta))
         slack = xp.sum(sample_dot(residual, residual)) / (2.0 * self.weight)
-        both = [float(lower), float(slack)]
-        return both[0], both[0] + both[1]
+        both = to_host(xp.stack([self.lower(beta, residual), slack]))
+        return float(both[0]), float(both[0]) + float(both[1])
+
+    def lower(self, beta: Array, residual: Array, /) -> Array:
+        """Give the lower one of the `bounds`, float64 (), without waiting."""
+        xp = array_namespace(beta)
+        return 0.5 * self.ridge * xp.sum(sample_dot(self.target + residual, beta))
 
     def relative_residual(self, residual: Array, /) -> float:
         """Largest residual norm among the targets, relative to the target's."""
-        xp = array_namespace(residual)
-        scale = xp.max(sample_norm(self.target))
-        worst = float(xp.max(sample_norm(residual)))
-        return worst / float(scale) if float(scale) > 0 else worst
+        worst = float(array_namespace(residual).max(sample_norm(residual)))
+        return worst / self._scale if self._scale > 0 else worst
+
+    @cached_property
+    def _scale(self) -> float:
+        """Largest norm among the targets."""
+        return float(array_namespace(self.target).max(sample_norm(self.target)))
 
     def coefficients(self, beta: Array, /) -> Array:
         """Dual coefficients α, whose columns sum to zero."""

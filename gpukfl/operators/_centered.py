@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpukfl._array import Array, array_namespace, sample_dot, sample_sums
+from gpukfl.linalg import subtract_means
 from gpukfl.operators._base import LinearOperator
 
 
@@ -62,8 +63,8 @@ def _means(K: Array, /, *, axis: int) -> Array:
 
 def center(V: Array, root_weights: Array | None = None, /) -> Array:
     """Project the columns of `V` (n, t) on the complement of the root weights, or of ones."""
-    xp = array_namespace(V)
     if root_weights is None:
-        return V - xp.astype(sample_sums(V) / V.shape[0], V.dtype)
+        return subtract_means(V, sample_sums(V))
+    xp = array_namespace(V)
     share = sample_dot(root_weights, V) / sample_dot(root_weights, root_weights)
     return V - root_weights * xp.astype(share, V.dtype)[None, :]

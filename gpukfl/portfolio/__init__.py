@@ -1,6 +1,6 @@
 """Several methods at once: members, shared folds, their blend, and how sure it is."""
 
-from gpukfl.portfolio._blend import bagged_weights, greedy_weights
+from gpukfl.portfolio._blend import blend_weights, greedy_weights
 from gpukfl.portfolio._encodings import Encodings
 from gpukfl.portfolio._estimators import AutoClassifier, AutoRegressor
 from gpukfl.portfolio._intervals import Uncertainty
@@ -18,6 +18,6 @@ __all__ = [
     "Residuals",
     "Spread",
     "Uncertainty",
-    "bagged_weights",
+    "blend_weights",
     "greedy_weights",
 ]

@@ -125,6 +125,7 @@ ATTRIBUTES: dict[str, Declared] = {
     "intercept_": Numbers(DOUBLE, ("n_targets",)),
     "floor_": Number(),
     "reach_": Numbers(DOUBLE, (2, "n_targets"), optional=True),
+    "temperature_": Number(),
     "target_transform_": Record(TargetTransform, optional=True),
     "encodings_": Fields(Encodings, optional=True),
 }

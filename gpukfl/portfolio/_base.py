@@ -40,10 +40,11 @@ from gpukfl.portfolio._contest import Contest, judge_of
 from gpukfl.portfolio._description import describe
 from gpukfl.portfolio._distilled import Distilled, distil
 from gpukfl.portfolio._encodings import Encodings, Seen
-from gpukfl.portfolio._folds import Fold, n_folds_of, split
+from gpukfl.portfolio._folds import FEW, Fold, n_folds_of, split
 from gpukfl.portfolio._importances import permutation_importances
 from gpukfl.portfolio._leaderboard import frame_of, rows_of
 from gpukfl.portfolio._members import Member, bounded, mixed, outputs_of, reach_of
+from gpukfl.portfolio._temperature import tempered
 from gpukfl.portfolio._transforms import (
     TRANSFORMS,
     LogTransform,
@@ -51,6 +52,7 @@ from gpukfl.portfolio._transforms import (
     TargetTransform,
     transform_of,
 )
+from gpukfl.selftest import trusted
 from gpukfl.tables import Table
 
 if TYPE_CHECKING:
@@ -94,6 +96,7 @@ class AutoBase(Constructed, HostStored):
     encodings_: Encodings | None
     reach_: Array | None
     target_transform_: TargetTransform | None
+    temperature_: float
 
     def __init__(
         self,
@@ -144,6 +147,7 @@ class AutoBase(Constructed, HostStored):
             place = resolve_place(
                 backend.name, X, dtype=backend.precision(X), work=_WORK * len(samples)
             )
+            place = trusted(place, X)
             self.encodings_ = None if table is None else Encodings.blindly(table, samples)
             self.target_transform_ = transform_of(
                 getattr(self, "target_transform", None),
@@ -207,7 +211,8 @@ class AutoBase(Constructed, HostStored):
         pairs = zip(contest.weights.tolist(), contest.finished, strict=True)
         chosen = [(w, entry) for w, entry in pairs if w > 0]
         self.members_ = [one.blended(w) for w, one in chosen]
-        judge, predicted = contest.judge, contest.blend
+        judge, predicted = contest.judge, contest.calibrated
+        self.temperature_ = contest.temperature
         sizes = [len(fold.outside) for fold in contest.folds]
         fold = np.repeat(np.arange(len(sizes)), sizes)
         xp = array_namespace(samples.X)
@@ -231,7 +236,7 @@ class AutoBase(Constructed, HostStored):
             run.is_over,
         )
         self.feature_importances_ = beside(importances, there)
-        if self.refit and not contest.stopped:
+        if (self.refit or len(samples) < FEW) and not contest.stopped:
             self._refit(chosen, samples, run)
         self._end(contest)
 
@@ -277,7 +282,7 @@ class AutoBase(Constructed, HostStored):
         for member in self.members_:
             folds = range(len(member.models)) if fold is None else [fold]
             total = total + member.weight * self._own(member, self._mean(member, folds, seen))
-        return total
+        return tempered(total, self.temperature_) if self._n_classes else total
 
     def _by_fold(self, X: Array, /) -> np.ndarray:
         """Blends (K, n, t) of each fold's models at validated rows, on the host.

@@ -1,16 +1,14 @@
-"""Weights of a blend by greedy selection with replacement, and their mean over bags."""
+"""Weights of a blend by greedy selection with replacement, drawn to equal ones."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
 STEPS = 50
-_BAGS = 20
-_BAG_STEPS = 20  # more change nothing
-_SHARE = 0.5  # of the members, in a bag
+# Chosen by cross-validation on training rows of 17 sets: greedy weights of few rows follow noise
+_EVENNESS = 0.1
 _LEAST = 0.02  # weight that is worth the time of predictions
 _TIE = 1e-12  # share of a loss by which rounding may part equals
 
@@ -21,8 +19,9 @@ def greedy_weights(
     /,
     *,
     steps: int = STEPS,
+    evenness: float = 0.0,
 ) -> np.ndarray:
-    """Choose members one by one, each as often as it lowers the loss of the mean prediction.
+    r"""Choose members one by one, each as often as it lowers the loss of the mean prediction.
 
     Parameters
     ----------
@@ -32,6 +31,10 @@ def greedy_weights(
         Of a mean of predictions, to be made small.
     steps : int
         Members that are chosen, with replacement.
+    evenness : float
+        What weights w of m members cost beside their loss: so many times the smallest loss of a
+        member, times :math:`\|w - 1/m\|^2`. So a member that is far better than the others keeps
+        all weight.
 
     Returns
     -------
@@ -56,8 +59,10 @@ def greedy_weights(
     counts = np.zeros(len(predictions), dtype=np.int64)
     best, lowest = None, np.inf
     total: np.ndarray | float = 0.0
+    smallest = min((x for x in map(loss, predictions) if np.isfinite(x)), default=0.0)
     for k in range(1, steps + 1):
         losses = np.asarray([loss((total + one) / k) for one in predictions])
+        losses += evenness * abs(smallest) * _unevenness(counts, k)
         chosen = _smallest(losses, counts)
         if chosen is None:
             break
@@ -71,26 +76,15 @@ def greedy_weights(
     return best / best.sum()
 
 
-def bagged_weights(
-    predictions: Sequence[np.ndarray],
-    losses: Callable[[np.ndarray], np.ndarray],
-    rng: np.random.RandomState,
-    /,
-    *,
-    bags: int = _BAGS,
+def blend_weights(
+    predictions: Sequence[np.ndarray], loss: Callable[[np.ndarray], float], /
 ) -> np.ndarray:
-    """Average greedy weights over draws of half of the members and of as many rows.
+    """Give greedy weights that are drawn to equal ones, without those that are too small to count.
 
     Parameters
     ----------
-    predictions : sequence of arrays, shape (n, t)
-        Of every member, for rows that it has not seen.
-    losses : callable
-        Of each row (n,), for a mean of predictions.
-    rng : RandomState
-        Draws members and rows.
-    bags : int
-        How often.
+    predictions, loss
+        As of `greedy_weights`.
 
     Returns
     -------
@@ -100,35 +94,17 @@ def bagged_weights(
     Raises
     ------
     ValueError
-        If no member has a finite loss.
-
-    Notes
-    -----
-    Greedy weights of few rows follow their noise: the mean over bags is of more members, and does
-    better on new rows. `bags` times the cost of half of the members.
-
-    References
-    ----------
-    .. [1] Caruana, Niculescu-Mizil, Crew and Ksikes, "Ensemble selection from libraries of
-       models", ICML 2004, Section 2.3.
+        If there is no member, or none has a finite loss.
     """
-    rows = [losses(one) for one in predictions]
-    usable = [k for k, one in enumerate(rows) if np.isfinite(one).all()]
-    if not usable:
-        msg = "expected a member whose predictions have a finite loss, got none"
-        raise ValueError(msg)
-    total, n = np.zeros(len(predictions)), len(rows[0])
-    count = max(min(2, len(usable)), math.ceil(_SHARE * len(usable)))
-    for _ in range(bags):
-        drawn = np.bincount(rng.randint(n, size=n), minlength=n).astype(np.float64)
-        bag = np.sort(rng.choice(usable, count, replace=False))
-        total[bag] += greedy_weights(
-            [predictions[k] for k in bag],
-            lambda mean, drawn=drawn: float(drawn @ losses(mean)),
-            steps=_BAG_STEPS,
-        )
-    total[total < _LEAST * bags] = 0.0
-    return total / total.sum()
+    weights = greedy_weights(predictions, loss, evenness=_EVENNESS)
+    weights[weights < _LEAST] = 0.0
+    return weights / weights.sum()
+
+
+def _unevenness(counts: np.ndarray, k: int) -> np.ndarray:
+    """Squared distance of weights from equal ones, when each of the members is chosen next."""
+    tried = (counts + np.eye(len(counts))) / k
+    return np.sum((tried - 1.0 / len(counts)) ** 2, axis=1)
 
 
 def _smallest(losses: np.ndarray, counts: np.ndarray) -> int | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,10 +18,11 @@ from gpukfl.estimators._run import Report, Run, current_report, reported_to
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._search import is_behind
 from gpukfl.portfolio._attributes import Blended
-from gpukfl.portfolio._blend import bagged_weights, greedy_weights
+from gpukfl.portfolio._blend import blend_weights
 from gpukfl.portfolio._folds import Fold
 from gpukfl.portfolio._judges import Judge, LogLoss, SquaredError
 from gpukfl.portfolio._members import Member, bounded, mixed, outputs_of
+from gpukfl.portfolio._temperature import temperature_of, tempered
 from gpukfl.portfolio._transforms import TargetTransform, residual_quantiles
 
 SHARE = 0.9  # of max_time spent by the end
@@ -136,9 +138,19 @@ class Contest:
 
     @property
     def blend(self) -> np.ndarray:
-        """Predictions of the blend so far (m, t)."""
+        """Predictions of the blend so far (m, t), as they are mixed."""
         pairs = zip(self.weights, self.finished, strict=True)
         return sum(w * entry.outputs for w, entry in pairs if w > 0)
+
+    @cached_property
+    def temperature(self) -> float:
+        """Of the blend in the end, of classes."""
+        return temperature_of(self.blend, self.judge) if isinstance(self.judge, LogLoss) else 1.0
+
+    @property
+    def calibrated(self) -> np.ndarray:
+        """Predictions of the blend in the end (m, t)."""
+        return to_host(tempered(self.blend, self.temperature)) if self.n_classes else self.blend
 
     def hold(self, members: Sequence[Member], /) -> None:
         """Let members take part until time is up or the user stops it.
@@ -164,8 +176,6 @@ class Contest:
             notes = "; ".join(f"{one.member.name}: {one.note}" for one in self.entries)
             msg = f"expected a member that can be fitted, got none ({notes})"
             raise RuntimeError(msg)
-        outputs = [one.outputs for one in self.finished]
-        self.weights = bagged_weights(outputs, self.judge.losses, self.run.again())
 
     def _enter(self, member: Member, limit: float | None) -> None:
         entry, begun = Entry(member, transform=self.transform), time.perf_counter()
@@ -188,7 +198,7 @@ class Contest:
         self.entries.append(entry)
         if not entry.note and member.blended:
             outputs = [one.outputs for one in self.finished]
-            self.weights = greedy_weights(outputs, lambda mean: self.judge.losses(mean).sum())
+            self.weights = blend_weights(outputs, lambda mean: self.judge.losses(mean).sum())
         self.run.note(f"{member.name}: {entry.note or self._shown(entry)}, {entry.seconds:.1f} s")
 
     def _shown(self, entry: Entry) -> str:

@@ -91,6 +91,9 @@ _ATTRIBUTES = """
     reach_ : array of shape (2, n_targets) or None
         Lowest and highest prediction that a member of a regression is believed: a tenth beyond
         what was seen, in units of `target_transform_`.
+    temperature_ : float
+        Of a classification the power 1 / `temperature_` of the blend's probabilities has the lowest
+        log loss on samples that models have not seen; 1 of a regression.
 """
 
 _NOTES = """
@@ -98,8 +101,8 @@ _NOTES = """
     -----
     Every member is fitted on the same folds. What is to be chosen of it is chosen within the first
     one, and kept for the others. Weights are greedy: with replacement, the member next that lowers
-    the loss of the mean of out-of-fold predictions most [1]_; averaged over draws of half of the
-    members and of as many rows [1]_, Section 2.3. A member is left where it is clearly
+    the loss of the mean of out-of-fold predictions most [1]_; drawn a little to equal
+    ones, and without those below 0.02. A member is left where it is clearly
     behind the best after a fold and no share of it would help.
 
     References
@@ -194,11 +197,13 @@ class AutoRegressor(ArrayRegressor, AutoBase):
 
         Notes
         -----
-        CV+ intervals [1]_ of the models of the folds, whose residuals are divided by a spread that
+        About what `predict` says: CV+ intervals [1]_ with the mean of the folds' models in place of
+        each, which are wider by how much these differ. Residuals are divided by a spread that
         follows the samples: wide where the data are rough. In practice `coverage` or a little more
-        of new samples are covered; by theory at least ``2 * coverage - 1``, for a spread of 1. With
-        ``refit=True`` they are around what the models of all samples predict. O(n K log m) for m
-        samples held out, beside the predictions of all K folds.
+        of new samples are covered. The bound of CV+, ``2 * coverage - 1`` whatever the models are,
+        holds as far as the folds' models agree; with ``n_folds=1`` and for samples that are
+        exchangeable it is `coverage`, for a spread of 1. O(n K log m) for m samples held out,
+        beside the predictions of all K folds.
 
         References
         ----------
@@ -270,7 +275,8 @@ class AutoRegressor(ArrayRegressor, AutoBase):
 class AutoClassifier(LabelClassifier, AutoBase):
     __doc__ = f"""Blend of all methods for a classification: kernels, a linear model, trees.
 
-    Any number of classes, any labels. Probabilities are blended, to a low log loss.
+    Any number of classes, any labels. Probabilities are blended, to a low log loss, and calibrated
+    by one temperature, on out-of-fold predictions.
     {_PARAMETERS}{CLASS_WEIGHT}{_ATTRIBUTES}
     classes_ : array of shape (n_classes,)
         Labels.
@@ -291,7 +297,10 @@ class AutoClassifier(LabelClassifier, AutoBase):
     """
 
     _attributes: ClassVar[dict[str, Declared]] = {"class_scores_": Fields(ClassScores)}
-    _rules: ClassVar[dict[str, Rule]] = {"scores of classes": lambda e: e.class_scores_.is_sound}
+    _rules: ClassVar[dict[str, Rule]] = {
+        "scores of classes": lambda e: e.class_scores_.is_sound,
+        "a positive temperature": lambda e: e.temperature_ > 0,
+    }
     class_scores_: ClassScores
 
     def predict_proba(self, X: Any) -> Array:

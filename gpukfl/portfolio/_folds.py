@@ -15,7 +15,8 @@ from gpukfl.portfolio._members import Member
 _MOST_FOLDS_BELOW, _FOLDS_BELOW = 2_000, 20_000
 _MOST_FOLDS, _FEW_FOLDS = 8, 5
 _SHARE, _MOST_HELD_OUT = 0.2, 20_000  # of the rows, that are held out once
-FEWEST = 4  # rows that are split at all
+FEWEST = 2  # rows that are split at all
+FEW = 4  # rows below which a fold leaves too few to fit
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,14 +71,11 @@ def split(samples: Samples, rng: np.random.RandomState, n_folds: int, /) -> list
     Raises
     ------
     ValueError
-        If there are fewer than four rows.
+        If there is one row only.
     """
     n = len(samples)
     if n < FEWEST:
-        msg = (
-            f"expected at least {FEWEST} different samples, of which some are held out, got {n}: "
-            "single methods fit fewer"
-        )
+        msg = f"expected at least {FEWEST} different samples, of which some are held out, got {n}"
         raise ValueError(msg)
     how = Splits(
         at_most=n,

@@ -30,8 +30,10 @@ def groups_of(X: np.ndarray, sources: Sequence[int] | None = None, /) -> list[li
         return [[0]]
     X = X.astype(np.float64)
     X = np.where(np.isnan(X), np.nan_to_num(_means(X)), X)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        gaps = 1.0 - np.abs(np.nan_to_num(np.corrcoef(X, rowvar=False)))
+    gaps = np.ones((d, d))
+    if len(X) > 1:
+        with np.errstate(invalid="ignore", divide="ignore"):
+            gaps -= np.abs(np.nan_to_num(np.corrcoef(X, rowvar=False)))
     np.fill_diagonal(gaps, 0.0)
     if sources is not None:
         gaps[np.equal.outer(sources, sources)] = 0.0

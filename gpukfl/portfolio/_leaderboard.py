@@ -34,7 +34,7 @@ def rows_of(contest: Contest, /) -> tuple[list[dict[str, Any]], float]:
             }
         )
     seconds = sum(row["seconds"] for row in rows)
-    blend = {"member": BLEND, "weight": 1.0, **_judged(contest, contest.blend), "note": ""}
+    blend = {"member": BLEND, "weight": 1.0, **_judged(contest, contest.calibrated), "note": ""}
     return [*rows, blend | {"seconds": seconds, "chosen": True}], seconds
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.dummy import DummyClassifier
+from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.pipeline import Pipeline
 
 from gpukfl._accel.limits import one_openmp_thread_of_sklearn
@@ -67,6 +67,8 @@ class Member:
             y = samples.classes
             if len(np.unique(y)) == 1:  # all that some folds have
                 model = DummyClassifier()
+        elif len(samples) == 1:
+            model = DummyRegressor()
         if isinstance(model, Learner):
             if self.keeps_time:
                 model.set_params(max_time=max_time)

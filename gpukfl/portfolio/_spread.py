@@ -107,7 +107,9 @@ class Spread:
             Rows(Z, np.empty(0)), (roots - mean) / unit, None if w is None else w[:, None], rng
         )
         columns = np.stack([to_host(a) for a in (scaling.median, scaling.factor, scaling.bound)])
-        return cls(columns, lengthscale, to_host(fit.Z), to_host(fit.alpha), unit**2)
+        # In the order of model files: products round by it
+        kept = [np.ascontiguousarray(to_host(one)) for one in (fit.Z, fit.alpha)]
+        return cls(columns, lengthscale, *kept, unit**2)
 
     @property
     def is_sound(self) -> bool:

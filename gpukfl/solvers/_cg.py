@@ -6,8 +6,19 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from gpukfl._array import Array, array_namespace, clipped, epsilon, sample_dot, sample_norm
+from gpukfl._array import (
+    Array,
+    array_namespace,
+    clipped,
+    epsilon,
+    is_array,
+    library_of,
+    sample_dot,
+    sample_norm,
+    to_host,
+)
 from gpukfl._results import Solution, Status
+from gpukfl.linalg import conjugate_direction, conjugate_step
 
 # The recursion drifts from the true residual by about epsilon times the condition number, which
 # stays a small part of a tolerance above this many cube roots of epsilon
@@ -61,7 +72,7 @@ class ConjugateGradient:
         *,
         start: Array | None = None,
         precondition: Callable[[Array], Array] | None = None,
-        enough: Callable[[Array, Array], bool] = lambda x, r: False,  # noqa: ARG005
+        enough: Callable[[Array, Array], Array | bool] = lambda x, r: False,  # noqa: ARG005
     ) -> Solution:
         """Solve ``A x = b``.
 
@@ -77,12 +88,18 @@ class ConjugateGradient:
         precondition : callable
             Approximate inverse, symmetric positive definite.
         enough : callable
-            ``enough(x, r)`` is asked at every check; True stops with `Status.DECIDED`.
+            ``enough(x, r)``, a bool or an array of one, is asked at every check; True stops with
+            `Status.DECIDED`.
 
         Returns
         -------
         Solution
             ``x`` and ``residual`` like `b`.
+
+        Notes
+        -----
+        Waits for the device at every check. Budget on a GPU, an iteration: 20 launches, 0.1 waits,
+        0 uploads, with a product by an exact centred kernel (11 of them) and a check every 10.
         """
         size = sample_norm(b)
         tol = clipped(self.rtol * size, low=self.atol)
@@ -95,41 +112,51 @@ class ConjugateGradient:
         tol: Array,
         start: Array | None,
         precondition: Callable[[Array], Array] | None,
-        enough: Callable[[Array, Array], bool],
+        enough: Callable[[Array, Array], Array | bool],
     ) -> Solution:
         xp = array_namespace(b)
         loose = self.rtol > _LOOSE * epsilon(b) ** (1 / 3)
         x, r = (xp.zeros_like(b), b) if start is None else (start, b - A(start))
         p = z = r if precondition is None else precondition(r)
         rz = sample_dot(r, z)
-        broken = xp.isnan(rz)
+        worst = xp.where(xp.isnan(rz), rz, xp.zeros_like(rz))  # curvature so far, or NaN
         for k in range(self.max_iter + 1):
-            if k % self.check_every == 0 or k == self.max_iter:  # the only device waits
+            if k % self.check_every == 0 or k == self.max_iter:
                 norm = xp.sqrt(rz) if precondition is None else sample_norm(r)
-                if bool(xp.any(broken | xp.isnan(norm))):
-                    return Solution(x, Status.BREAKDOWN, k, r)
-                if bool(xp.all(norm <= tol)):
-                    if k == 0 or loose:
-                        return Solution(x, Status.CONVERGED, k, r)
+                seen = _look(worst, norm, tol, enough(x, r))
+                if seen is Status.CONVERGED and not (k == 0 or loose):
                     r = b - A(x)
-                    reached = bool(xp.all(sample_norm(r) <= tol))
-                    return Solution(x, Status.CONVERGED if reached else Status.STALLED, k, r)
-                if enough(x, r):
-                    return Solution(x, Status.DECIDED, k, r)
+                    seen = Status.CONVERGED if _all_below(sample_norm(r), tol) else Status.STALLED
+                if seen is not None:
+                    return Solution(x, seen, k, r)
             if k == self.max_iter:
                 break
             Ap = A(p)
             curvature = sample_dot(p, Ap)
-            broken = broken | ~(curvature >= 0)  # also true for NaN
-            step = xp.astype(_ratio(rz, curvature), b.dtype)  # 0 where a column is solved
-            x, r = x + step * p, r - step * Ap
+            worst = xp.minimum(worst, curvature)  # NaN stays
+            x, r = conjugate_step(x, r, p, Ap, rz, curvature)
             z = r if precondition is None else precondition(r)
             rz, rz_old = sample_dot(r, z), rz
-            p = z + xp.astype(_ratio(rz, rz_old), b.dtype) * p
+            p = conjugate_direction(z, p, rz, rz_old)
         return Solution(x, Status.MAX_ITER, self.max_iter, r)
 
 
-def _ratio(num: Array, den: Array, /) -> Array:
-    """``num / den``, and 0 where `den` is 0: a solved column stays where it is."""
-    xp = array_namespace(num, den)
-    return num / xp.where(den == 0, xp.full_like(den, math.inf), den)
+def _look(worst: Array, norm: Array, tol: Array, enough: Array | bool, /) -> Status | None:
+    """How the iteration has ended, None if it has not: the only wait for the device."""
+    xp, t = array_namespace(norm), math.prod(norm.shape)
+    parts = [xp.reshape(x, (-1,)) for x in (worst, norm, tol)]
+    if is_array(enough) and library_of(enough) == library_of(norm):
+        parts.append(xp.astype(xp.reshape(enough, (-1,)), xp.float64))
+        enough = False
+    host = to_host(xp.concat(parts))
+    xp = array_namespace(host)
+    worst, norm, tol, decided = host[:t], host[t : 2 * t], host[2 * t : 3 * t], host[3 * t :]
+    if xp.any(~(worst >= 0) | xp.isnan(norm)):
+        return Status.BREAKDOWN
+    if xp.all(norm <= tol):
+        return Status.CONVERGED
+    return Status.DECIDED if enough or xp.any(decided) else None
+
+
+def _all_below(norm: Array, tol: Array, /) -> bool:
+    return bool(array_namespace(norm).all(norm <= tol))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from emulation import emulate, replace_kernels
 
-from gpukfl._accel import cuda_distances
+from gpukfl._accel import _launch, cuda_distances
 from gpukfl._places import cupy_is_usable
 from gpukfl.linalg import distances, sign_sums
 from gpukfl.linalg._distances import _distances, _sign_sums
@@ -77,6 +78,78 @@ def test_sign_sums(emulated, shape, dtype):
         scale = np.sum(np.abs(weights), axis=1)[:, None]
         actual = cuda_distances.sign_sums(weights, x, z)
         assert_close(actual, _sign_sums(weights, x, z), dtype, scale)
+
+
+@pytest.fixture
+def pairs(emulated):
+    """Pretend a GPU that is slow in float64."""
+    emulated.setattr(cuda_distances, "double_is_slow", lambda _: True)
+
+
+@shapes
+def test_pairs_of_floats_agree(pairs, shape):
+    Q, X, Z = points(shape, "float32")
+    expected = _distances(X, Z, "manhattan")
+    actual = cuda_distances.distances(X, Z, "manhattan")
+    assert_close(actual, expected, "float32", expected)
+    np.testing.assert_array_equal(actual == 0, (X[:, None, :] == Z[None, :, :]).all(axis=2))
+    scale = np.sum(np.abs(Q), axis=1)[:, None]
+    assert_close(cuda_distances.sign_sums(Q, X, Z), _sign_sums(Q, X, Z), "float32", scale)
+
+
+def ulps(actual, exact):
+    """Error in units of the last place of the exact result, rounded to float32."""
+    return np.max(np.abs(actual - exact) / np.spacing(np.abs(exact).astype(np.float32)))
+
+
+def hard(rng, shape):
+    """Numbers of very different size, so that sums in float32 lose most of the small ones."""
+    return (rng.standard_normal(shape) * 10.0 ** rng.integers(-6, 7, shape)).astype(np.float32)
+
+
+@pytest.mark.parametrize("slow", [False, True], ids=["double", "pairs"])
+@pytest.mark.parametrize("d", [3, 4000])
+def test_manhattan_distances_are_rounded_once(emulated, slow, d):
+    emulated.setattr(cuda_distances, "double_is_slow", lambda _: slow)
+    rng = np.random.default_rng(8)
+    X, Z = hard(rng, (5, d)), hard(rng, (4, d))
+    exact = np.abs(X[:, None, :].astype(np.longdouble) - Z[None, :, :]).sum(axis=2)
+    assert ulps(cuda_distances.distances(X, Z, "manhattan"), exact) <= 0.5 + 1e-4
+    plain = np.cumsum(np.abs(X[:, None, :] - Z[None, :, :]), axis=2, dtype=np.float32)[:, :, -1]
+    assert ulps(plain, exact) > 0.6  # what the pairs are for
+
+
+@pytest.mark.parametrize("slow", [False, True], ids=["double", "pairs"])
+@pytest.mark.parametrize("q", [7, 5000])
+def test_sums_of_signs_cancel_without_loss(emulated, slow, q):
+    emulated.setattr(cuda_distances, "double_is_slow", lambda _: slow)
+    rng = np.random.default_rng(9)
+    Q, X, Z = hard(rng, (4, q)), hard(rng, (4, 3)), hard(rng, (q, 3))
+    signs = np.sign(X[:, None, :] - Z[None, :, :])
+    exact = np.sum(Q[:, :, None].astype(np.longdouble) * signs, axis=1)
+    error = np.abs(cuda_distances.sign_sums(Q, X, Z) - exact)
+    rounding = 0.5 * np.spacing(np.abs(exact).astype(np.float32))
+    scale = np.sum(np.abs(Q), axis=1, dtype=np.float64)[:, None]
+    assert np.all(error <= rounding + 2e-13 * scale)
+
+
+def test_pairs_beyond_the_largest_float_are_infinite(pairs):
+    X, Z = (np.full((1, 2), value, np.float32) for value in (3e38, -3e38))
+    assert cuda_distances.distances(X, Z, "manhattan").tolist() == [[np.inf]]
+    assert np.isnan(cuda_distances.distances(np.float32([[np.nan]]), X[:, :1], "manhattan")).all()
+
+
+def test_only_cupy_on_such_a_device_takes_pairs(monkeypatch):
+    x = SimpleNamespace(device=SimpleNamespace(id=3))
+    asked = []
+    monkeypatch.setattr(_launch, "is_cupy", lambda one: one is x)
+    for ratio, slow in ((2, False), (32, True), (64, True)):
+        monkeypatch.setattr(
+            _launch, "attribute", lambda _, device, r=ratio: asked.append(device) or r
+        )
+        assert _launch.double_is_slow(x) == slow
+        assert not _launch.double_is_slow(np.empty(0))
+    assert asked == [3, 3, 3]
 
 
 def test_how_sums_are_cut_changes_rounding_only(emulated):

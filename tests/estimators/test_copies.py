@@ -33,6 +33,7 @@ def brute_force(A, y):
     return np.unique(firsts), firsts
 
 
+@pytest.mark.entered
 @pytest.mark.parametrize("seed", range(5))
 def test_copies_are_those_of_all_pairs(on, seed):
     rng = np.random.default_rng(seed)

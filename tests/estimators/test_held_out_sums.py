@@ -6,6 +6,7 @@ import pytest
 from gpukfl.estimators._held_out import HeldOut
 
 
+@pytest.mark.entered
 @pytest.mark.parametrize("size", [1.0, 7.0])  # of the weights, whose sum need not be their number
 def test_errors_and_spread_are_weighted(on_double, rng, size):
     Y, predicted = rng.standard_normal((2, 11, 2)) + 3.0

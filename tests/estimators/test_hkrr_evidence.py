@@ -1,6 +1,7 @@
 """HKRR by evidence is a Gaussian process, with variances; the default begins from its map."""
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -323,3 +324,38 @@ def test_held_out_rows_give_no_deviations():
     model = HKRRRegressor(1, ridge=1e-3, random_state=0).fit(X, Y)
     with pytest.raises(ValueError, match="expected criterion='evidence' or 'loo' for standard dev"):
         model.predict(NEW, return_std=True)
+
+
+# ---------------------------------------------------------------------- after other rows
+
+
+def after(known, X, y, **options):
+    model = regressor(structure="diagonal", **options)
+    known = model.fitted_as(X, y, None, known)
+    return model, known
+
+
+def test_a_metric_of_about_the_same_rows_shortens_the_way(monkeypatch):
+    monkeypatch.setattr(_by_evidence, "FIRST_ROWS", 40)
+    monkeypatch.setattr(_metric, "FIRST_ROWS", 40)
+    _, known = after(None, X[:-10], NOISY[:-10])
+    anew, _ = after(None, X[10:], NOISY[10:])
+    model, _ = after(known, X[10:], NOISY[10:])
+    assert model.n_iter_ < anew.n_iter_
+    assert model.evidence_ == pytest.approx(anew.evidence_, abs=0.5)
+
+
+def test_which_features_matter_is_not_told_by_few_rows_that_are_held_out():
+    _, known = after(None, X[:-10], NOISY[:-10])
+    model, _ = after(known, X[10:], NOISY[10:])
+    anew, _ = after(None, X[10:], NOISY[10:])
+    assert model.evidence_ == pytest.approx(anew.evidence_, abs=0.5)
+    turned = replace(known, setting=replace(known.setting, C=known.setting.C[::-1]))
+    other, _ = after(turned, X[10:], NOISY[10:])
+    np.testing.assert_allclose(other.B_, model.B_, rtol=1e-6)
+
+
+def test_a_given_ridge_is_kept_after_other_rows():
+    _, known = after(None, X[:-10], NOISY[:-10])
+    model, _ = after(known, X[10:], NOISY[10:], ridge=1e-3)
+    assert model.ridge_ == pytest.approx(1e-3)

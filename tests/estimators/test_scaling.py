@@ -194,6 +194,7 @@ def test_rows_beyond_the_sample_are_not_lost(kind):
 # ---------------------------------------------------------------------- places
 
 
+@pytest.mark.entered
 @every
 def test_every_place_scales_alike(on, kind):
     scaling = learned(kind, on.rounded(X))

@@ -344,6 +344,27 @@ METHODS = [
         "tests/estimators/test_search.py",
     ),
     Mutant(
+        "wrong kernels run on",
+        "_accel/trust.py",
+        "is_cupy(x) and file not in _distrusted",
+        "is_cupy(x)",
+        "tests/selftest",
+    ),
+    Mutant(
+        "results that are not finite are right",
+        "selftest/_checks.py",
+        "right = error <= check.allowed",
+        "right = not error > check.allowed",
+        "tests/selftest",
+    ),
+    Mutant(
+        "a full memory is remembered",
+        "_cuda.py",
+        "raise MemoryError(msg)",
+        "return msg",
+        "tests/test_cuda.py",
+    ),
+    Mutant(
         "model files lose digits",
         "_persistence.py",
         "arrays[key] = host\n",

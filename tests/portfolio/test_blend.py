@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpukfl.portfolio import bagged_weights, greedy_weights
+from gpukfl.portfolio import blend_weights, greedy_weights
 
 
 def squared(y):
@@ -70,36 +70,39 @@ def test_a_loss_that_is_not_finite_is_not_taken():
         greedy_weights([y + np.inf], squared(y))
 
 
-def test_bags_are_the_mean_of_greedy_weights():
-    """By a plain loop over the same draws."""
-    rng = np.random.default_rng(1)
-    P, y = list(rng.standard_normal((5, 40, 1))), rng.standard_normal((40, 1))
-    found = bagged_weights(P, lambda m: ((y - m) ** 2)[:, 0], np.random.RandomState(3), bags=4)
-    draws, expected = np.random.RandomState(3), np.zeros(5)
-    for _ in range(4):
-        rows = draws.randint(40, size=40)
-        bag = np.sort(draws.choice(5, 3, replace=False))
-        some = [P[k][rows] for k in bag]
-        expected[bag] += greedy_weights(some, squared(y[rows]), steps=20) / 4
-    expected[expected < 0.02] = 0.0
-    np.testing.assert_allclose(found, expected / expected.sum(), atol=1e-12)
-    assert found.sum() == pytest.approx(1.0)
+@given(seed=st.integers(0, 10**6), m=st.integers(1, 4), steps=st.integers(1, 6))
+def test_evenness_is_paid_at_every_step(seed, m, steps):
+    rng = np.random.default_rng(seed)
+    P, y = rng.standard_normal((m, 7, 1)), rng.standard_normal((7, 1))
+    least = min(map(squared(y), P))
+
+    def cost(members):
+        w = np.bincount(members, minlength=m) / len(members)
+        return squared(y)(np.mean(P[members], axis=0)) + 0.7 * least * np.sum((w - 1 / m) ** 2)
+
+    chosen, paths = [], []
+    for _ in range(steps):
+        tried = [cost([*chosen, k]) for k in range(m)]
+        chosen.append(int(np.argmin(tried)))
+        paths.append((min(tried), list(chosen)))
+    best = min(paths, key=lambda path: path[0])[1]
+    found = greedy_weights(list(P), squared(y), steps=steps, evenness=0.7)
+    np.testing.assert_allclose(found, np.bincount(best, minlength=m) / len(best), atol=1e-12)
 
 
-def test_bags_of_equally_good_members_share():
+def test_equally_good_members_share():
     """Where greedy weights of few rows believe their noise."""
     rng = np.random.default_rng(0)
     y = rng.standard_normal((60, 1))
     P = [y + rng.standard_normal((60, 1)) for _ in range(8)]
-    weights = bagged_weights(P, lambda m: ((y - m) ** 2)[:, 0], np.random.RandomState(0))
-    even = np.full(8, 1 / 8)
-    assert np.linalg.norm(weights - even) < np.linalg.norm(greedy_weights(P, squared(y)) - even)
+    found, greedy, even = blend_weights(P, squared(y)), greedy_weights(P, squared(y)), 1 / 8
+    assert np.linalg.norm(found - even) < np.linalg.norm(greedy - even)
+    assert found[found > 0].min() >= 0.02
+    assert found.sum() == pytest.approx(1.0)
 
 
-def test_bags_leave_out_what_has_no_finite_loss():
-    y = np.zeros((3, 1))
-    draws = np.random.RandomState(0)
-    found = bagged_weights([y + np.nan, y + 1.0], lambda m: (m[:, 0]) ** 2, draws)
-    np.testing.assert_array_equal(found, [0.0, 1.0])
-    with pytest.raises(ValueError, match="finite loss, got none"):
-        bagged_weights([y + np.inf], lambda m: m[:, 0] ** 2, draws)
+def test_a_member_that_is_far_better_keeps_all_weight():
+    rng = np.random.default_rng(0)
+    y = rng.standard_normal((60, 1))
+    P = [y + 0.1 * rng.standard_normal((60, 1)), *(rng.standard_normal((60, 1)) for _ in range(5))]
+    np.testing.assert_array_equal(blend_weights(P, squared(y)), [1.0, 0, 0, 0, 0, 0])

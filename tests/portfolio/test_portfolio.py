@@ -187,9 +187,34 @@ def test_bad_parameters_are_named(option):
         regressor(**option).fit(X, Y)
 
 
-def test_too_few_rows_are_refused():
-    with pytest.raises(ValueError, match="at least 4 different samples"):
-        regressor().fit(X[:3], Y[:3])
+@pytest.mark.parametrize("n", [2, 3])
+@pytest.mark.parametrize("n_folds", ["auto", 1])
+def test_few_rows_are_fitted_whole(n, n_folds):
+    line = regressor(members=["linear"], n_folds=n_folds).fit(X[:n], X[:n, 0])
+    np.testing.assert_allclose(line.predict(X[:n]), X[:n, 0], atol=0.3)
+    assert len(line.members_[0].models) == 1
+    sides = classifier(members=["laplace"], n_folds=n_folds).fit(X[:n], np.arange(n) % 2)
+    np.testing.assert_allclose(sides.predict_proba(X[:n]).sum(axis=1), 1.0)
+    for ask in (line.predict_interval, sides.predict_set):
+        with pytest.raises(ValueError, match="expected at least 9 rows that were held out"):
+            ask(X)
+
+
+def test_two_rows_are_fitted_by_default():
+    model = gpukfl.fit([[0.0], [1.0]], [0.0, 1.0], progress=False, random_state=0)
+    low, high = model.predict([[0.0], [1.0]])
+    assert 0.0 <= low < 0.5 < high <= 1.0
+
+
+def test_copies_of_one_row_are_refused():
+    with pytest.raises(ValueError, match=r"expected at least 2 different samples, .* got 1"):
+        regressor().fit(np.ones((3, 2)), np.ones(3))
+
+
+def test_classes_of_one_row_are_held_out_once():
+    labels = np.where(np.arange(30) == 0, "once", np.where(TWO[:30], "yes", "no"))
+    model = classifier(members=["laplace"], n_folds=1).fit(X[:30], labels)
+    assert model.predict_proba(X).shape == (N, 3)
 
 
 def test_fewer_rows_than_folds_leave_one_out():

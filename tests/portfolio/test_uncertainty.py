@@ -50,6 +50,13 @@ def test_intervals_are_those_of_the_folds_models():
     np.testing.assert_allclose(model.predict_quantiles(X[:7], LEVELS), quantiles, rtol=1e-9)
 
 
+def test_intervals_are_about_what_is_predicted():
+    model = regressor().fit(X, NOISY)
+    np.testing.assert_allclose(model.predict_interval(X, 0.7).mean(axis=1), model.predict(X))
+    median = model.predict_quantiles(X, (0.5,))[:, 0]
+    assert np.abs(median - model.predict(X)).mean() < 0.1 * NOISE.std()
+
+
 @pytest.mark.parametrize("n_folds", [1, 3])
 @pytest.mark.parametrize("refit", [False, True])
 def test_new_rows_are_covered_and_rough_ones_have_wide_intervals(rng, n_folds, refit):

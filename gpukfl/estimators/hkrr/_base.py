@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from gpukfl._array import Array, array_namespace, beside, double_like, like, to_host
+from gpukfl._array import Array, array_namespace, beside, clipped, double_like, like, to_host
 from gpukfl._checks import check_choice, check_kind, check_number
 from gpukfl._places import Backend
 from gpukfl._results import Status
@@ -196,6 +196,9 @@ class HKRRBase(LinearFeatures, SteppedLearner):
         self._keep_steps(fitted.steps.history, fitted.status, _QUIET)
         self._warn(problem, fitted)
 
+    def _settled(self, choice: Choice[Any, Any], fitted: Fitted) -> Any:
+        return choice.setting if fitted.metric is None else fitted.metric
+
     def _keep_belief(
         self, problem: HyperKernelProblem, belief: Belief | None, back: Callable[[Array], Array]
     ) -> None:
@@ -287,7 +290,7 @@ class HKRRBase(LinearFeatures, SteppedLearner):
             U = operator.project(operator.rows.block(start, stop))
             K = xp.astype(operator.values(start, stop, U), xp.float64)
             own = xp.astype(self.kernel_.diagonal(U), xp.float64)
-            return xp.clip(own - xp.sum((K @ M) * K, axis=1), min=0.0)
+            return clipped(own - xp.sum((K @ M) * K, axis=1), low=0.0)
 
         operator.over_blocks(compute, lambda _start, _stop, part: parts.append(part))
         variance = xp.concat(parts, axis=0)[:, None]

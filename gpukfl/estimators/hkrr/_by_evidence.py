@@ -91,12 +91,12 @@ class ByEvidence(Settings):
     def learn(
         self,
         problem: HyperKernelProblem,
-        choice: Choice[None, Believed],  # noqa: ARG002
+        choice: Choice[MetricFit | None, Believed],
         run: Run,
         /,
     ) -> Fitted:
         """Learn the map on some rows, and solve with all."""
-        found = self.fit(problem, run)
+        found = self.fit(problem, run, choice.setting)
         metric, model = found.metric, found.model
         steps = HKRRFit(
             model.B,
@@ -107,19 +107,31 @@ class ByEvidence(Settings):
             jitter_raised=False,
         )
         return Fitted(
-            steps, model, metric.status, learned=not problem.constant, belief=found.belief
+            steps,
+            model,
+            metric.status,
+            learned=not problem.constant,
+            belief=found.belief,
+            metric=metric,
         )
 
-    def fit(self, problem: HyperKernelProblem, run: Run, /) -> Believed:
-        """Learn a metric on some rows, and solve with all that count."""
+    def fit(
+        self, problem: HyperKernelProblem, run: Run, known: MetricFit | None = None, /
+    ) -> Believed:
+        """Learn a metric on some rows, or begin with a known one; solve with all that count."""
         problem = problem.part(problem.n)
-        metric = self.metric(problem, run)
+        metric = self.metric(problem, run, known)
         if problem.n <= EXACT_ROWS:
             return solved(problem, metric)
         return solved_by_centers(problem, metric, problem.n_refit_centers())
 
-    def metric(self, problem: HyperKernelProblem, run: Run, /) -> MetricFit:
-        """Learn a metric on some rows, and go on from there with more."""
+    def metric(
+        self, problem: HyperKernelProblem, run: Run, known: MetricFit | None = None, /
+    ) -> MetricFit:
+        """Learn a metric on some rows, and go on from there with more.
+
+        From a diagonal one of about the same rows, where it is `known`.
+        """
         search = MetricSearch(
             self.criterion,
             None if self.ridge is None else problem.weight * self.ridge,
@@ -132,7 +144,12 @@ class ByEvidence(Settings):
         if problem.constant:
             C, ratio = search.first(problem)[-1]
             return MetricFit(C, ratio, 0.0, Status.CONVERGED, History())
-        found = search.diagonal(problem, FIRST_ROWS)
+        start = None
+        if known is not None and known.C.ndim == 1:
+            start = search.begun_from(known, problem)
+            if problem.n > FIRST_ROWS:
+                return search.diagonal(problem, most, start)
+        found = search.diagonal(problem, FIRST_ROWS, start)
         if found.status in _STOPPED:
             return found
         if self.structure != "diagonal":

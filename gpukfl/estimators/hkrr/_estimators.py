@@ -7,6 +7,7 @@ from typing import Any
 from gpukfl._array import Array
 from gpukfl.estimators._base import ArrayRegressor
 from gpukfl.estimators._classifier import CLASS_WEIGHT, OneHotClassifier
+from gpukfl.estimators._device import on_its_device
 from gpukfl.estimators.hkrr._base import HKRRBase
 
 _PARAMETERS = """
@@ -157,6 +158,7 @@ class HKRRRegressor(ArrayRegressor, HKRRBase):
     True
     """
 
+    @on_its_device
     def predict(self, X: Any, return_std: bool = False) -> Array | tuple[Array, Array]:  # type: ignore[override]
         """Predict the targets.
 

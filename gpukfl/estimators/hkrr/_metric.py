@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -77,6 +77,19 @@ class MetricSearch:
         part = problem.part(at_most)
         starts = [(at.C, at.ratio)] if at is not None else self.first(part)
         return self._fit(part, starts)
+
+    def begun_from(self, known: MetricFit, problem: HyperKernelProblem, /) -> MetricFit:
+        """Give where to begin, by the diagonal metric of a fit to about the same rows.
+
+        Which features matter would tell of samples that were among those rows and are held out now:
+        of few rows only the mean lengthscale and the noise are taken.
+        """
+        xp = array_namespace(problem.reference)
+        there = xp.empty((0,), **double_like(problem.reference))
+        C = beside(to_host(known.C), there)
+        if problem.n <= FIRST_ROWS:
+            C = xp.exp(xp.zeros_like(C) + xp.mean(xp.log(C)))
+        return replace(known, C=C, ratio=known.ratio if self.ratio is None else self.ratio)
 
     def first(self, part: HyperKernelProblem) -> Sequence[tuple[Array, float]]:
         """Give equal lengthscales, short and long."""

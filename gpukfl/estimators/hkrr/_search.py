@@ -33,7 +33,7 @@ from gpukfl.estimators.hkrr._settings import (
     components_grid,
     start_components,
 )
-from gpukfl.methods import HKRRFit, RidgePath, resized_map
+from gpukfl.methods import HKRRFit, MetricFit, RidgePath, resized_map
 
 TUNE_SHARE, FIT_SHARE = 0.4, 0.6  # of max_time spent by then
 LEARN_ROWS = 20_000  # that the map is learned on: it has few numbers
@@ -221,6 +221,7 @@ class Fitted:
     status: Status
     learned: bool  # whether the map is an optimised one
     belief: Belief | None = None
+    metric: MetricFit | None = None  # where the evidence gave the map
 
 
 class HKRR(Settings):

@@ -1,0 +1,12 @@
+"""Whether this machine's GPU computes what it should, and how fast.
+
+`trusted` stands between the choice of a place and the fit: at the first use of a GPU it compares
+CuPy and every CUDA kernel with the host. `report` is what ``gpukfl selftest`` prints.
+"""
+
+from gpukfl.selftest._model import SECTOR, Card, Work
+from gpukfl.selftest._recorded import record
+from gpukfl.selftest._report import PREDICTED, report
+from gpukfl.selftest._trusted import trusted
+
+__all__ = ["PREDICTED", "SECTOR", "Card", "Work", "record", "report", "trusted"]

@@ -1,0 +1,266 @@
+"""The primitives that have CUDA kernels: the kernels, what else computes the same, and inputs.
+
+Inputs are drawn from streams that NumPy has frozen. Those called exact are multiples of 2^-6 and
+2^-8 and so small that no sum or product of a kernel rounds: their results are defined to the last
+bit, whatever the order of the terms and however products and sums are fused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gpukfl._accel import cuda, cuda_differences, cuda_distances, cuda_vectors
+from gpukfl._array import Array, array_namespace
+from gpukfl.linalg import _bins, _difference_sums, _distances, _ridge_sums, _steps
+
+N, M, T = 2100, 3, 2  # samples (two blocks of a scan), rows, columns of weights
+_POINTS, _CENTERS, _FEATURES = 70, 280, 19  # several tiles, slices of sums and depths
+_KNOTS, _MANY_KNOTS, _FEW_KNOTS = 65, 7000, 9  # in shared memory, beyond it, of pairs
+_COARSE = 8  # bits of a share that leave room for exact sums
+
+Arrays = tuple[Array, ...]
+Inputs = tuple[Any, ...]  # host arrays, and numbers
+
+
+@dataclass(frozen=True)
+class Primitive:
+    """A primitive in both forms.
+
+    Attributes
+    ----------
+    name : str
+        Of the function of `gpukfl.linalg`.
+    file : str
+        Of its kernels, without the ending.
+    draw : callable
+        ``draw(rng, dtype, exact)`` gives inputs: host arrays, and numbers.
+    form, twin : callable
+        Array operations, and the kernels; both give a tuple of arrays.
+    """
+
+    name: str
+    file: str
+    draw: Callable[[np.random.RandomState, str, bool], Inputs]
+    form: Callable[..., Arrays]
+    twin: Callable[..., Arrays]
+
+    def inputs(self, dtype: str, /, *, exact: bool) -> Inputs:
+        """Draw inputs, the same each time."""
+        return self.draw(np.random.RandomState(17), dtype, exact)
+
+
+# ---------------------------------------------------------------------- inputs
+
+
+def _numbers(
+    rng: np.random.RandomState, shape: tuple[int, ...], dtype: str, exact: bool
+) -> np.ndarray:
+    drawn = rng.randint(-2048, 2049, shape) / 256.0 if exact else rng.standard_normal(shape)
+    return drawn.astype(dtype)
+
+
+def _weights(rng: np.random.RandomState, n: int, dtype: str, exact: bool) -> np.ndarray:
+    """Columns (n, T) that sum to zero."""
+    if not exact:
+        V = rng.standard_normal((n, T))
+        return (V - V.mean(axis=0)).astype(dtype)
+    V = rng.randint(-64, 65, (n, T)) / 64.0
+    V[-1] = -V[:-1].sum(axis=0)
+    return V.astype(dtype)
+
+
+def _rows_and_weights(rng: np.random.RandomState, dtype: str, exact: bool) -> Inputs:
+    A = _numbers(rng, (M, N), dtype, exact)
+    A[0, : N // 2] = np.round(A[0, : N // 2])  # many ties
+    return A, _weights(rng, N, dtype, exact)
+
+
+def _projections(rng: np.random.RandomState, dtype: str, exact: bool) -> Inputs:
+    A = _numbers(rng, (M, N), dtype, exact)
+    low = A.min(axis=1).astype(np.float64) + 0.25  # some lie beyond the knots
+    return A, low, (A.max(axis=1) - 0.25 - low) / (_KNOTS - 1)
+
+
+def _codes(rng: np.random.RandomState, n_knots: int, exact: bool) -> np.ndarray:
+    high = (n_knots - 1 << _shift(n_knots, exact)) + 1
+    return rng.randint(0, high, (M, N)).astype(np.int32)
+
+
+def _shift(n_knots: int, exact: bool) -> int:
+    return _COARSE if exact else 31 - (n_knots - 1).bit_length()
+
+
+def _codes_and_weights(n_knots: int) -> Callable[..., Inputs]:
+    def draw(rng: np.random.RandomState, dtype: str, exact: bool) -> Inputs:
+        return _shift(n_knots, exact), _codes(rng, n_knots, exact), _weights(rng, N, dtype, exact)
+
+    return draw
+
+
+def _codes_and_values(rng: np.random.RandomState, dtype: str, exact: bool) -> Inputs:
+    shift, codes, Z = _codes_and_weights(_KNOTS)(rng, dtype, exact)
+    return shift, codes, _numbers(rng, (M, _KNOTS, T), "float64", exact), Z
+
+
+def _codes_alone(rng: np.random.RandomState, _: str, exact: bool) -> Inputs:  # noqa: ARG001
+    return (_codes(rng, _FEW_KNOTS, True),)
+
+
+def _points(rng: np.random.RandomState, dtype: str, exact: bool) -> Inputs:
+    shapes = (_POINTS, _FEATURES), (_CENTERS, _FEATURES), (_POINTS, _CENTERS)
+    X, Z, Q = (_numbers(rng, shape, dtype, exact) for shape in shapes)
+    Z[:3] = X[:3]  # signs of 0
+    return X, Z, Q
+
+
+def _points_and_weights(rng: np.random.RandomState, dtype: str, exact: bool) -> Inputs:
+    A = _numbers(rng, (_POINTS, _POINTS), "float64", exact)
+    return A + A.T, _numbers(rng, (_POINTS, _FEATURES), dtype, exact)
+
+
+def _vectors(rng: np.random.RandomState, dtype: str, exact: bool) -> Inputs:
+    """Four arrays (N, T), and two numbers for each column: quotients of some are exact."""
+    four = [_numbers(rng, (N, T), dtype, exact) for _ in range(4)]
+    return *four, np.array([0.5, 3.0]), np.array([4.0 if exact else 3.0, 0.0])
+
+
+def _columns_and_totals(rng: np.random.RandomState, dtype: str, exact: bool) -> Inputs:
+    totals = N * np.array([0.25, -1.5]) if exact else rng.standard_normal(T)
+    return _numbers(rng, (N, T), dtype, exact), totals
+
+
+# ---------------------------------------------------------------------- both forms
+
+
+def _sorted(A: Array, values: Array, order: Array, rank: Array) -> Arrays:
+    """Give what does not depend on the order of ties."""
+    xp = array_namespace(A)
+    order, rank = xp.astype(order, xp.int64), xp.astype(rank, xp.int64)
+    return values, xp.take_along_axis(A, order, axis=1), xp.take_along_axis(order, rank, axis=1)
+
+
+def _sort_form(A: Array, _: Array) -> Arrays:
+    rows = _ridge_sums._sort_rows(A)
+    assert rows.rank is not None
+    return _sorted(A, rows.values, rows.order, rows.rank)
+
+
+def _at(shift: int, codes: Array, n_knots: int) -> _bins.Positions:
+    return _bins.Positions(codes, shift, n_knots)
+
+
+def _bin_sums(name: str, n_knots: int) -> Primitive:
+    return Primitive(
+        name,
+        "brownian",
+        _codes_and_weights(n_knots),
+        lambda shift, codes, V: (_bins._bin_sums(_at(shift, codes, n_knots), V),),
+        lambda shift, codes, V: (cuda.bin_sums(codes, shift, n_knots, V),),
+    )
+
+
+def _distances_in(norm: str) -> Primitive:
+    return Primitive(
+        f"distances, {norm}",
+        "distances",
+        _points,
+        lambda X, Z, _: (_distances._distances(X, Z, norm),),
+        lambda X, Z, _: (cuda_distances.distances(X, Z, norm),),
+    )
+
+
+_UNIT = 31 - (_KNOTS - 1).bit_length()
+PRIMITIVES = (
+    Primitive(
+        "sort_rows",
+        "brownian",
+        _rows_and_weights,
+        _sort_form,
+        lambda A, _: _sorted(A, *cuda.sort_rows(A)),
+    ),
+    Primitive(
+        "ridge_sums",
+        "brownian",
+        _rows_and_weights,
+        lambda A, V: (_ridge_sums._ridge_sums(_ridge_sums._sort_rows(A), V),),
+        lambda A, V: (cuda.ridge_sums(*cuda.sort_rows(A), V),),
+    ),
+    Primitive(
+        "sign_products",
+        "brownian",
+        _rows_and_weights,
+        lambda A, V: (_ridge_sums._sign_products(_ridge_sums._sort_rows(A), V),),
+        lambda A, V: (cuda.sign_products(*cuda.sort_rows(A), V),),
+    ),
+    Primitive(
+        "encode",
+        "brownian",
+        _projections,
+        lambda A, low, gap: (_bins._encode(A, low, gap, _KNOTS, _UNIT),),
+        lambda A, low, gap: (cuda.encode(A, low, gap, _KNOTS, _UNIT),),
+    ),
+    _bin_sums("bin_sums", _KNOTS),
+    _bin_sums("bin_sums, many knots", _MANY_KNOTS),
+    Primitive(
+        "interpolate_bins",
+        "brownian",
+        _codes_and_values,
+        lambda shift, codes, U, _: (_bins._interpolate_bins(_at(shift, codes, _KNOTS), U),),
+        lambda shift, codes, U, _: (cuda.interpolate_bins(codes, shift, U),),
+    ),
+    Primitive(
+        "bin_products",
+        "brownian",
+        _codes_and_values,
+        lambda shift, codes, S, Z: (_bins._bin_products(_at(shift, codes, _KNOTS), S, Z),),
+        lambda shift, codes, S, Z: (cuda.bin_products(codes, shift, S, Z),),
+    ),
+    Primitive(
+        "pair_sums",
+        "brownian",
+        _codes_alone,
+        lambda codes: (_bins._pair_sums(_bins.Positions(codes, _COARSE, _FEW_KNOTS), None),),
+        lambda codes: (cuda.pair_sums(codes, _COARSE, _FEW_KNOTS),),
+    ),
+    _distances_in("euclidean"),
+    _distances_in("manhattan"),
+    Primitive(
+        "sign_sums",
+        "distances",
+        _points,
+        lambda X, Z, Q: (_distances._sign_sums(Q, X, Z),),
+        lambda X, Z, Q: (cuda_distances.sign_sums(Q, X, Z),),
+    ),
+    Primitive(
+        "conjugate_step",
+        "vectors",
+        _vectors,
+        _steps._conjugate_step,
+        cuda_vectors.conjugate_step,
+    ),
+    Primitive(
+        "conjugate_direction",
+        "vectors",
+        _vectors,
+        lambda x, _r, p, _Ap, rz, old: (_steps._conjugate_direction(x, p, rz, old),),
+        lambda x, _r, p, _Ap, rz, old: (cuda_vectors.conjugate_direction(x, p, rz, old),),
+    ),
+    Primitive(
+        "subtract_means",
+        "vectors",
+        _columns_and_totals,
+        lambda V, totals: (_steps._subtract_means(V, totals),),
+        lambda V, totals: (cuda_vectors.subtract_means(V, totals),),
+    ),
+    Primitive(
+        "difference_sums",
+        "differences",
+        _points_and_weights,
+        lambda A, X: (_difference_sums._difference_sums(A, X),),
+        lambda A, X: (cuda_differences.difference_sums(A, X),),
+    ),
+)

@@ -1,0 +1,72 @@
+"""Everything a bug report should say of a GPU, as one record."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from typing import Any
+
+from gpukfl._array import array_namespace, device_of
+from gpukfl._cuda import cuda_devices, is_installed, why_not_cupy
+from gpukfl.selftest._checks import quick_checks, recorded_checks, run
+from gpukfl.selftest._device import card, facts, memory
+from gpukfl.selftest._timings import timings
+from gpukfl.selftest._trusted import put_beside
+
+PREDICTED = (
+    "predicted_seconds are predictions of a model from bytes, operations and calls, with the "
+    "device's data sheet; they are not measurements"
+)
+
+
+def missing() -> str:
+    """Say why there is nothing to test, and nothing where there is."""
+    if not is_installed("cupy"):
+        return "CuPy is not installed: `pip install 'gpukfl[cuda13]'` (or cuda12)"
+    return why_not_cupy()
+
+
+def report(*, full: bool, n_timed: int) -> dict[str, Any]:
+    """Test the current device.
+
+    Parameters
+    ----------
+    full : bool
+        Whether to compare with recorded bits too.
+    n_timed : int
+        Samples of the timings; 0 leaves them out, and so does a wrong result.
+
+    Returns
+    -------
+    dict
+        What can be written as JSON. ``right`` says whether everything was as expected.
+
+    Notes
+    -----
+    Without CuPy or a GPU it holds the ``reason`` alone, and ``right`` is None.
+    """
+    reason = missing()
+    if reason:
+        return {"right": None, "reason": reason, "devices": cuda_devices()}
+    import cupy
+
+    begun, reference = time.perf_counter(), cupy.empty(0)
+    put = put_beside(reference)
+    outcomes, _ = run(quick_checks(put), seconds=math.inf)
+    bits, _ = run(recorded_checks(put) if full else (), seconds=math.inf)
+    found: dict[str, Any] = {
+        "right": not any(outcome.problem for outcome in (*outcomes, *bits)),
+        "devices": cuda_devices(),
+        **facts(),
+        "memory": memory(),
+        "card": dataclasses.asdict(card()),
+        "checks": [dataclasses.asdict(outcome) for outcome in outcomes],
+        "recorded": [dataclasses.asdict(outcome) for outcome in bits],
+    }
+    if n_timed and found["right"]:
+        xp = array_namespace(reference)
+        found["note"] = PREDICTED
+        found["timings"] = timings(xp, device_of(reference), card(), n_timed)
+    found["seconds"] = time.perf_counter() - begun
+    return found

@@ -1,0 +1,3 @@
+"""What ``errstate`` sets."""
+
+STATE = {"linalg": "ignore"}

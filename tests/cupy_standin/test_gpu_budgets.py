@@ -1,0 +1,113 @@
+"""What an iteration of each method costs on CuPy is at most what its docstring says.
+
+Counted are launches, waits for the device and uploads, by the difference of a longer and a shorter
+run. Where a budget is exceeded something has been added to the loop: look there, by
+``counted(sites=True)``, before the budget is raised.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+
+import cupy
+import numpy as np
+from cupy._counts import counted
+
+import gpukfl
+from gpukfl.methods import FeatureSelection, RegFeaL, Reweighting, RidgeSystem, fit_bkernn, fit_hkrr
+from gpukfl.operators import BrownianKernel, CenteredKernel
+from gpukfl.solvers import LBFGS, ConjugateGradient, ProjectedGradient, ProximalGradient
+
+BUDGET = re.compile(
+    r"Budget on a GPU, an iteration: ([\d.]+) launches, ([\d.]+) waits, ([\d.]+) uploads"
+)
+
+
+def budget(function):
+    """Launches, waits and uploads that a docstring allows."""
+    found = BUDGET.search(" ".join(function.__doc__.split()))
+    assert found, f"{function.__name__} has no budget"
+    return np.array([float(number) for number in found.groups()])
+
+
+def cost(run, short, long):
+    """Launches, waits and uploads of an iteration."""
+    spent = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # neither run converges
+        for steps in (short, short, long):  # the first compiles the kernels
+            with counted() as counts:
+                done = run(steps)
+            spent.append([counts.launches, counts.waits, counts.uploads, done or steps])
+    *costs, steps = np.subtract(spent[2], spent[1])
+    return np.array(costs) / steps
+
+
+def assert_within(run, short, long, function):
+    allowed, got = budget(function), cost(run, short, long)
+    assert np.all(got <= allowed), f"{got} an iteration, allowed are {allowed}"
+    assert got[0] > 0.3 * allowed[0], f"{got} an iteration: lower the budget of {allowed}"
+
+
+def data(rng, n, d):
+    X = rng.standard_normal((n, d))
+    return X, np.sin(2.0 * X[:, 0]) * X[:, 1] + 0.1 * rng.standard_normal(n)
+
+
+def test_conjugate_gradients(rng):
+    X, Y, W = (cupy.asarray(rng.standard_normal(shape)) for shape in ((4000, 5), (4000, 1), (5, 8)))
+    kernel = CenteredKernel(BrownianKernel.of(X, W))
+    target = RidgeSystem(Y, 1.0).target
+
+    def run(steps):
+        solver = ConjugateGradient(rtol=0.0, max_iter=steps, check_every=10)
+        solver.solve(lambda V: kernel @ V + 0.1 * V, target)
+
+    assert_within(run, 11, 21, ConjugateGradient.solve)
+
+
+def test_bkernn(rng):
+    X, y = data(rng, 3200, 6)
+
+    def run(steps):
+        optimizer = ProximalGradient(max_iter=steps, tol=0.0)
+        settings = dict(knots=64, ridge=1e-3, random_state=0, backend="cupy")
+        model = gpukfl.BKerNNRegressor(50, optimizer=optimizer, **settings).fit(X, y)
+        return len(model.history_.objective)
+
+    assert_within(run, 4, 6, fit_bkernn)
+
+
+def test_hkrr(rng):
+    X, y = data(rng, 1000, 6)
+
+    def run(steps):
+        settings = dict(kernel="gaussian", ridge=1e-4, lengthscale=1.0, n_centers=50)
+        optimizer = LBFGS(max_iter=steps, tol=0.0)
+        gpukfl.HKRRRegressor(
+            2, **settings, optimizer=optimizer, random_state=0, backend="cupy"
+        ).fit(X, y)
+
+    assert_within(run, 4, 8, fit_hkrr)
+
+
+def test_regfeal(rng):
+    X, y = data(rng, 500, 6)
+
+    def run(steps):
+        settings = dict(retrain=None, ridge=1e-2, strength=0.5, random_state=0, backend="cupy")
+        gpukfl.RegFeaLRegressor(200, optimizer=Reweighting(steps), **settings).fit(X, y)
+
+    assert_within(run, 1, 3, RegFeaL.run)
+
+
+def test_selection(rng):
+    X, y = data(rng, 400, 6)
+
+    def run(steps):
+        optimizer = ProjectedGradient(max_iter=steps, tol=0.0)
+        settings = dict(sparsity=1e-4, n_centers=60, random_state=0, backend="cupy")
+        gpukfl.KernelFeatureSelector(optimizer=optimizer, **settings).fit(X, y)
+
+    assert_within(run, 4, 11, FeatureSelection.select)

@@ -1,0 +1,118 @@
+"""Mistakes to plant in CUDA sources; orders of threads, guard pages and poison are to show them.
+
+Those that cannot be seen, because they change no result, say so.
+"""
+
+from __future__ import annotations
+
+from planted import Mutant
+
+# What is missed because it changes no result, and why
+EQUIVALENT: dict[str, str] = {}
+
+BITS = "--cupy-standin tests/cupy_standin/test_bits.py"
+
+
+def _planted(file: str, *mistakes: tuple[str, str, str]) -> list[Mutant]:
+    return [Mutant(what, f"_accel/{file}", old, new, BITS) for what, old, new in mistakes]
+
+
+_BROWNIAN = _planted(
+    "brownian.cu",
+    ("order one off", "rank[start + i] = static_cast<int>(k);", "rank[start + i] = static_cast<int>(k + 1);"),
+    ("order of the row before", "for (long long start = blockIdx.y * n; start", "for (long long start = 0; start"),
+    ("ridge without gaps", "level + next.level - sum * next.length", "level + next.level - sum"),
+    ("ridge with the wrong sum", "level + next.level - sum * next.length", "level + next.level - next.sum * next.length"),
+    ("lengths are not added", "return {sum + next.sum, length + next.length,", "return {sum + next.sum, next.length,"),
+    ("no barrier after the first write", "    scratch[me] = joined;\n    __syncthreads();\n    for", "    scratch[me] = joined;\n    for"),
+    ("no barrier after reading below", "        __syncthreads();\n        joined = below.then(joined);", "        joined = below.then(joined);"),
+    ("no barrier after joining", "        scratch[me] = joined;\n        __syncthreads();\n    }\n    return", "        scratch[me] = joined;\n    }\n    return"),
+    ("joined in the wrong order", "joined = below.then(joined);", "joined = joined.then(below);"),
+    ("half of the block is not joined", "for (int step = 1; step < THREADS; step *= 2)", "for (int step = 1; step < THREADS / 2; step *= 2)"),
+    ("a thread counts itself below", "return me > 0 ? scratch[me - 1]", "return me > 0 ? scratch[me]"),
+    ("no barrier after staging", "            }\n        }\n        __syncthreads();\n    }\n\n    __device__ State element", "            }\n        }\n    }\n\n    __device__ State element"),
+    ("read one beyond the end", "const bool inside = at < n;", "const bool inside = at <= n;"),
+    ("weight of the element in its place", "static_cast<double>(v[order[row * n + at]])", "static_cast<double>(v[at])"),
+    ("gap before the first element", "inside && at > 0\n", "inside && at >= 0\n"),
+    ("no barrier before storing", "mass[slot(static_cast<int>(threadIdx.x) * ITEMS + k)] = state.level;\n        }\n        __syncthreads();", "mass[slot(static_cast<int>(threadIdx.x) * ITEMS + k)] = state.level;\n        }"),
+    ("write one beyond the end", "k < CHUNK && first + k < n;", "k < CHUNK && first + k <= n;"),
+    ("state of all but the last thread", "states[blockIdx.x] = below.then(mine);", "states[blockIdx.x] = below;"),
+    ("carry of the chunk itself", "        row[k] = before;\n        before = before.then(here);", "        before = before.then(here);\n        row[k] = before;"),
+    ("chunks beyond the first of a thread", "const long long stop = first + share < chunks ? first + share : chunks;", "const long long stop = first + 1 < chunks ? first + 1 : chunks;"),
+    ("levels without the carry", "chunk.replace_by_levels(states[blockIdx.x].then(below));", "chunk.replace_by_levels(below);"),
+    ("level of the position, not the rank", "total += levels[j * n + rank[j * n + i]];", "total += levels[j * n + i];"),
+    ("levels of the last rows only", "double total = added != 0 ? out[i * stride] : 0.0;", "double total = 0.0;"),
+    ("levels on top of what was there", "double total = added != 0 ? out[i * stride] : 0.0;", "double total = out[i * stride];"),
+    ("first of the ties is found strictly", "        if (row[middle] < value) {\n            low", "        if (row[middle] <= value) {\n            low"),
+    ("ties are not looked up below", "if (k == 0 || row[k - 1] != value)", "if (true)"),
+    ("ties are not looked up above", "if (k + 1 == n || row[k + 1] != value)", "if (true)"),
+    ("last of the ties reads beyond the end", "if (k + 1 == n || row[k + 1] != value)", "if (row[k + 1] != value)"),
+    ("signs without those above", "(below - above)", "below"),
+    ("mass up to the first of the ties", "upto[first - 1]", "upto[first]"),
+    ("share rounded to the nearest", "static_cast<int>(floor(inside * unit))", "static_cast<int>(rint(inside * unit))"),
+    ("codes before the first knot", "at >= 0.0 ? (at < last ? at : last) : 0.0;", "at < last ? at : last;"),
+    ("codes beyond the last knot", "at >= 0.0 ? (at < last ? at : last) : 0.0;", "at >= 0.0 ? at : 0.0;"),
+    ("fixed point with a bit too many", "const int half = (62 -", "const int half = (66 -"),
+    ("fixed point with few bits", "const int half = (62 -", "const int half = (40 -"),
+    ("infinite columns pass", "isfinite(largest[c]) ? ldexp(1.0, half) : largest[c] - largest[c];", "ldexp(1.0, half);"),
+    ("carry lost", "const unsigned int carry = before + lower < before ? 1u : 0u;", "const unsigned int carry = 0u;"),
+    ("share moved in the wrong direction", "bins.add(cell, whole - moved);", "bins.add(cell, moved);"),
+    ("last knot moves on", "if (moved != 0 && cell + 1 < n_knots)", "if (moved != 0)"),
+    ("half of the bins cleared", "k < 2 * n_knots; k += blockDim.x", "k < n_knots; k += blockDim.x"),
+    ("no barrier before the bins are used", "        halves[k] = 0;\n    }\n    __syncthreads();", "        halves[k] = 0;\n    }"),
+    ("no barrier before the bins are handed over", "first, stop, n_knots);\n    __syncthreads();", "first, stop, n_knots);"),
+    ("slices overlap", "    const long long row = blockIdx.x / slices;\n    const long long first = blockIdx.x % slices * each;\n    const long long stop = first + each < n ? first + each : n;\n    const GlobalBins", "    const long long row = blockIdx.x / slices;\n    const long long first = blockIdx.x % slices * each;\n    const long long stop = n;\n    const GlobalBins"),
+    ("totals scaled once", "static_cast<double>(sum) / roots[c] / roots[c];", "static_cast<double>(sum) / roots[c];"),
+    ("pairs of a row with itself only", "    k += j;\n", "    k = j;\n"),
+    ("no barrier before pairs are added", "        shares[i] = 0;\n    }\n    __syncthreads();", "        shares[i] = 0;\n    }"),
+    ("pairs beyond the tile", "share != 0 && at >= 0 && at < height", "share != 0 && at >= 0"),
+    ("pairs on one side of the diagonal", "if (j != k)", "if (false)"),
+    ("right knot beyond the last", "cell + 1 < n_knots ? at[(cell + 1) * t] : left", "at[(cell + 1) * t]"),
+    ("interpolation from the right", "return left + decode.share(code) * (right - left);", "return right + decode.share(code) * (right - left);"),
+)  # fmt: skip
+
+_DISTANCES = _planted(
+    "distances.cu",
+    ("no barrier after staging", "        stage(z, d, 1, left, q, first, d, zs);\n        __syncthreads();", "        stage(z, d, 1, left, q, first, d, zs);"),
+    ("no barrier before the next columns", "        __syncthreads();  // before the next columns are staged\n", ""),
+    ("staging reads beyond the rows", "const bool inside = top + row < n && left + column < stop;", "const bool inside = left + column < stop;"),
+    ("staging reads beyond the columns", "const bool inside = top + row < n && left + column < stop;", "const bool inside = top + row < n;"),
+    ("all columns of a stage count", "const int depth = d - first < DEPTH ? static_cast<int>(d - first) : DEPTH;", "const int depth = DEPTH - 1;"),
+    ("writing beyond the last row", "            if (a < n && b < q) {", "            if (b < q) {"),
+    ("squares are not rooted", "return sqrt(total);", "return total;"),
+    ("differences keep their signs", "return fabs(gap);", "return gap;"),
+    ("no sign of zero", "here[i] > there ? w : here[i] < there ? -w : 0.0;", "here[i] > there ? w : -w;"),
+    ("slices of the signs overlap", "(blockIdx.y + 1) * each < q ? (blockIdx.y + 1) * each : q;", "q;"),
+    ("no barrier after staging signs", "z[(first + k) * d + feature]) : 0.0;\n        }\n        __syncthreads();", "z[(first + k) * d + feature]) : 0.0;\n        }"),
+    ("sums of a slice go to the first", "out[(blockIdx.y * n + a) * d + feature] = totals[i];", "out[a * d + feature] = totals[i];"),
+)  # fmt: skip
+
+_DIFFERENCES = _planted(
+    "differences.cu",
+    ("diagonal and below are read", "const bool read = row < column && column < stop;", "const bool read = column < stop;"),
+    ("weights beyond the last column", "const bool read = row < column && column < stop;", "const bool read = row < column;"),
+    ("points beyond the last row", "const bool read = row < stop && feature < p;", "const bool read = feature < p;"),
+    ("points beyond the last feature", "const bool read = row < stop && feature < p;", "const bool read = row < stop;"),
+    ("no barrier before threads are added", "        sums[row * TILE + column + j * SIDE] = totals[j];\n    }\n    __syncthreads();", "        sums[row * TILE + column + j * SIDE] = totals[j];\n    }"),
+    ("half of the threads are added", "for (int i = 0; i < SIDE; ++i) {\n            total", "for (int i = 0; i < SIDE / 2; ++i) {\n            total"),
+    ("features beyond the last are written", "        if (left + k < p) {\n            out[left + k]", "        if (true) {\n            out[left + k]"),
+    ("tiles of a row are not left out", "        along -= tiles - down;", "        along -= tiles;"),
+    ("no barrier after staging", "            stage_points(x, p, first, end, left, zs);\n            __syncthreads();", "            stage_points(x, p, first, end, left, zs);"),
+    ("no barrier before the next columns", "            __syncthreads();  // before the next columns are staged\n", ""),
+    ("differences keep their signs", "parts[j] += w * fabs(here[i][j] - there[j]);", "parts[j] += w * (here[i][j] - there[j]);"),
+    ("parts of a tile are lost", "            totals[j] += parts[j];", "            totals[j] = parts[j];"),
+)  # fmt: skip
+
+_VECTORS = _planted(
+    "vectors.cu",
+    ("a solved column moves", "return den == 0.0 ? num * 0.0 : num / den;", "return num / den;"),
+    ("threads do not loop on", "k < size; k += element_step()) {\n        const T step", "k < size; k += size) {\n        const T step"),
+    ("steps of the first column", "const T step = static_cast<T>(ratio(rz[k % t], curvature[k % t]));", "const T step = static_cast<T>(ratio(rz[0], curvature[0]));"),
+    ("the residual grows", "new_r[k] = r[k] - step * Ap[k];", "new_r[k] = r[k] + step * Ap[k];"),
+    ("the residual goes with the direction", "new_r[k] = r[k] - step * Ap[k];", "new_r[k] = r[k] - step * p[k];"),
+    ("directions restart", "new_p[k] = z[k] + static_cast<T>(ratio(rz[k % t], rz_old[k % t])) * p[k];", "new_p[k] = z[k];"),
+    ("directions by the wrong ratio", "ratio(rz[k % t], rz_old[k % t])", "ratio(rz_old[k % t], rz[k % t])"),
+    ("means of all elements", "static_cast<double>(size / t)", "static_cast<double>(size)"),
+)  # fmt: skip
+
+KERNELS = _BROWNIAN + _DISTANCES + _DIFFERENCES + _VECTORS
