@@ -43,6 +43,8 @@ SCRIPTS = (
     "bench_gpu.py",
     "gpu_model.py",
     "bench_portfolio.py",
+    "bench_encoding.py",
+    "bench_tables.py",
 )
 
 

@@ -31,7 +31,7 @@ def copies_of(X: Any, y: np.ndarray, /) -> tuple[np.ndarray, np.ndarray] | None:
     Parameters
     ----------
     X : array (n, d)
-        Finite numbers, of any library.
+        Numbers, of any library; NaN is a gap, and equal to others.
     y : host array (n,) or (n, t)
         Targets or labels.
 
@@ -87,7 +87,9 @@ def _are_cells(X: Array, rows: np.ndarray) -> bool:
     xp = array_namespace(X)
     few = xp.asarray(np.sort(rows)[:_LOOKED_AT], **index_like(X))
     values = np.sort(to_host(xp.take(X, few, axis=0)), axis=0)
-    most = 1 + np.max(np.sum(values[1:] != values[:-1], axis=0))
+    values, gaps = np.nan_to_num(values), np.isnan(values)
+    other = (values[1:] != values[:-1]) | (gaps[1:] != gaps[:-1])
+    most = 1 + np.max(np.sum(other, axis=0))
     return bool(most <= min(_VALUES, X.shape[0] / _ROWS_A_VALUE))
 
 
@@ -113,7 +115,8 @@ def _are_equal(X: Array, first: np.ndarray, second: np.ndarray) -> np.ndarray:
             xp.take(X, xp.asarray(rows[start : start + _AT_ONCE], **index_like(X)), axis=0)
             for rows in (first, second)
         )
-        found.append(to_host(xp.all(left == right, axis=1)))
+        same = (left == right) | (xp.isnan(left) & xp.isnan(right))
+        found.append(to_host(xp.all(same, axis=1)))
     return np.concatenate(found)
 
 

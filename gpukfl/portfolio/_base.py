@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -16,11 +16,12 @@ from sklearn.utils.validation import check_is_fitted
 from gpukfl._array import Array, array_namespace, beside, double_like, library_of, to_host
 from gpukfl._checks import check_choice, check_number, check_switch
 from gpukfl._places import Backend, resolve_place
+from gpukfl._reader import table_of
 from gpukfl._results import Status
 from gpukfl._warnings import collected, warn
 from gpukfl.estimators._base import HostStored
 from gpukfl.estimators._constructor import Constructed
-from gpukfl.estimators._declared import Declared, Number, Switch, Text, Whole
+from gpukfl.estimators._declared import Declared, Number, Rule, Switch, Text, Whole
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._threads import few_threads
@@ -38,7 +39,8 @@ from gpukfl.portfolio._candidates import (
 from gpukfl.portfolio._contest import Contest, judge_of
 from gpukfl.portfolio._description import describe
 from gpukfl.portfolio._distilled import Distilled, distil
-from gpukfl.portfolio._folds import FEW, n_folds_of, split
+from gpukfl.portfolio._encodings import Encodings, Seen
+from gpukfl.portfolio._folds import FEW, Fold, n_folds_of, split
 from gpukfl.portfolio._importances import permutation_importances
 from gpukfl.portfolio._leaderboard import frame_of, rows_of
 from gpukfl.portfolio._members import Member, bounded, mixed, outputs_of, reach_of
@@ -51,12 +53,25 @@ from gpukfl.portfolio._transforms import (
     transform_of,
 )
 from gpukfl.selftest import trusted
+from gpukfl.tables import Table
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _QUICK_FOLDS = 5
 _WORK = 1_000  # kernel elements for each row, by which a place is chosen
+
+
+def _reads_its_columns(e: Any) -> bool:
+    if e.encodings_ is None:
+        return e.out_of_fold_.rows.shape[1] == e.n_features_in_
+    counts = {len(member.models) for member in e.members_}
+    columns = len(e.encodings_.table.coded)
+    return (
+        len(counts) == 1
+        and e.encodings_.is_sound(e.n_features_in_, *counts)
+        and e.out_of_fold_.rows.shape[1] == columns
+    )
 
 
 class AutoBase(Constructed, HostStored):
@@ -72,11 +87,13 @@ class AutoBase(Constructed, HostStored):
         "_n_samples": Whole("n_samples"),
     }
     _values: ClassVar[tuple[type, ...]] = (*VALUES, LogTransform, RankTransform)
+    _rules: ClassVar[dict[str, Rule]] = {"encodings of its columns": _reads_its_columns}
     members_: list[Blended]
     out_of_fold_: OutOfFold
     tuning_: list[dict[str, Any]]
     feature_importances_: Array
     floor_: float
+    encodings_: Encodings | None
     reach_: Array | None
     target_transform_: TargetTransform | None
     temperature_: float
@@ -88,6 +105,7 @@ class AutoBase(Constructed, HostStored):
         effort: str = "normal",
         n_folds: int | str = "auto",
         refit: bool = False,
+        columns: Mapping[str, str] | None = None,
         max_time: float | None = None,
         random_state: Any = None,
         backend: str | Backend = "auto",
@@ -97,6 +115,7 @@ class AutoBase(Constructed, HostStored):
         self.effort = effort
         self.n_folds = n_folds
         self.refit = refit
+        self.columns = columns
         self.max_time = max_time
         self.random_state = random_state
         self.backend = backend
@@ -121,21 +140,38 @@ class AutoBase(Constructed, HostStored):
     def _learn(self, X: Any, y: Any, sample_weight: Any) -> Self:
         self._checked()
         run, backend = Run.of(self), Backend.of(self.backend)
-        X = validate_samples(self, X, reset=True, min_samples=2)
+        table = table_of(X, self.columns)
+        X = self._read(X, table)
         with few_threads(X, X.shape[0], backend.name):
             samples = self._read_targets(y, X, sample_weight)
             place = resolve_place(
                 backend.name, X, dtype=backend.precision(X), work=_WORK * len(samples)
             )
             place = trusted(place, X)
+            self.encodings_ = None if table is None else Encodings.blindly(table, samples)
             self.target_transform_ = transform_of(
-                getattr(self, "target_transform", None), samples, run.again()
+                getattr(self, "target_transform", None),
+                replace(samples, X=self._finite(samples.X)),
+                run.again(),
             )
             self.place_ = f"{library_of(place.reference)} {place.reference.device}"
             contest = self._held(samples, run)
             self._library, self._n_samples = library_of(X), len(samples)
             self._keep(contest, samples, run)
         return self
+
+    def _read(self, X: Any, table: Table | None) -> Array:
+        """Validate rows, or give their codes."""
+        if table is None:
+            return validate_samples(self, X, reset=True, min_samples=2)
+        names = [column.name for column in table.columns]
+        self.n_features_in_ = len(names)
+        self.feature_names_in_ = np.array(names, dtype=object)
+        return table.codes(X)
+
+    def _finite(self, X: Array) -> Array:
+        """Give rows without gaps, that know nothing of targets."""
+        return X if self.encodings_ is None else self.encodings_.finite(to_host(X))
 
     def _held(self, samples: Samples, run: Run) -> Contest:
         """Let the members take part."""
@@ -148,6 +184,8 @@ class AutoBase(Constructed, HostStored):
         judge, transform = judge_of(folds, samples, count), self.target_transform_
         if transform is not None:
             folds = [fold.transformed(transform.forward) for fold in folds]
+        if self.encodings_ is not None:
+            self.encodings_, folds = self.encodings_.on(folds, _seed(run.again()))
         Y = to_host(samples.Y).astype(np.float64)
         reach = None if count else reach_of(Y if transform is None else transform.forward(Y))
         contest = Contest(folds, judge, run, self.floor_, transform, reach)
@@ -155,12 +193,12 @@ class AutoBase(Constructed, HostStored):
         return contest
 
     def _members(self, samples: Samples, run: Run) -> Sequence[Member]:
-        (n, d), t = samples.X.shape, samples.Y.shape[1]
+        n, t = len(samples), samples.Y.shape[1]
         if not np.ptp(to_host(samples.Y), axis=0).any():
             warn("y is constant: the model predicts that constant and learns nothing")
             return [constant_member(is_classifier(self))]
-        seed = int(run.rng.randint(2**31 - 1))
-        task = Task(is_classifier(self), n, d, t, self.backend, seed)
+        tabular = self.encodings_ is not None
+        task = Task(is_classifier(self), n, t, self.backend, _seed(run.rng), tabular)
         return members_of(self.members, self.effort, task)
 
     @property
@@ -172,15 +210,14 @@ class AutoBase(Constructed, HostStored):
         """Set what the members came to."""
         pairs = zip(contest.weights.tolist(), contest.finished, strict=True)
         chosen = [(w, entry) for w, entry in pairs if w > 0]
-        self.members_ = [
-            Blended(one.member.name, w, one.models, one.residuals) for w, one in chosen
-        ]
+        self.members_ = [one.blended(w) for w, one in chosen]
         judge, predicted = contest.judge, contest.calibrated
         self.temperature_ = contest.temperature
         sizes = [len(fold.outside) for fold in contest.folds]
         fold = np.repeat(np.arange(len(sizes)), sizes)
         xp = array_namespace(samples.X)
-        rows = xp.concat([xp.asarray(one.outside.X) for one in contest.folds], axis=0)
+        held_out = [one.source.outside for one in contest.folds]
+        rows = xp.concat([xp.asarray(one.X) for one in held_out], axis=0)
         self.out_of_fold_ = OutOfFold(rows, predicted, judge.truth, judge.weights, fold)
         over = contest.stopped or run.is_over()
         self._keep_uncertainty(run.again(), 0.0 if over else run.left())
@@ -190,7 +227,9 @@ class AutoBase(Constructed, HostStored):
         self.intercept_ = beside(middle.astype(np.float64), there)
         self.reach_ = None if contest.reach is None else beside(contest.reach, there)
         importances, self.feature_groups_ = permutation_importances(
-            [one.outside for one in contest.folds],
+            held_out,
+            self._sources,
+            self.n_features_in_,
             lambda k, X: to_host(self._outputs(X, k)),
             judge,
             run.again(),
@@ -210,14 +249,18 @@ class AutoBase(Constructed, HostStored):
         refitted, transform = [], self.target_transform_
         if transform is not None:
             samples = replace(samples, Y=transform.forward(to_host(samples.Y).astype(np.float64)))
+        encodings, whole = self.encodings_, Fold(samples, samples)
+        if encodings is not None:
+            encodings, whole = encodings.on_all(samples, _seed(run.again()))
         for weight, entry in chosen:
             left = run.left()
             if left is not None and run.is_over():
                 return
             with collected():
-                model, _ = entry.member.fitted(samples, entry.precedent, left)
-            refitted.append(Blended(entry.member.name, weight, [model], entry.residuals))
-        self.members_ = refitted
+                inside = whole.seen_by(entry.member).inside
+                model, _ = entry.member.fitted(inside, entry.precedent, left)
+            refitted.append(replace(entry.blended(weight), models=[model]))
+        self.members_, self.encodings_ = refitted, encodings
 
     def _end(self, contest: Contest) -> None:
         """Set how the fit ended, and warn where it was stopped."""
@@ -235,9 +278,10 @@ class AutoBase(Constructed, HostStored):
     def _outputs(self, X: Array, fold: int | None = None, /) -> Array:
         """Blend (n, t) at validated rows, in float64; by the models of one fold, or of all."""
         total: Any = 0.0
+        seen = Seen(X, self.encodings_)
         for member in self.members_:
-            models = member.models if fold is None else member.models[fold : fold + 1]
-            total = total + member.weight * self._own(member, self._mean(models, X))
+            folds = range(len(member.models)) if fold is None else [fold]
+            total = total + member.weight * self._own(member, self._mean(member, folds, seen))
         return tempered(total, self.temperature_) if self._n_classes else total
 
     def _by_fold(self, X: Array, /) -> np.ndarray:
@@ -254,13 +298,13 @@ class AutoBase(Constructed, HostStored):
         blends = np.stack([to_host(one) for one in found])
         return np.broadcast_to(blends, (n_folds, *blends.shape[1:]))
 
-    def _mean(self, models: Sequence[Any], X: Array) -> Array:
-        """Mean of what the models of a member predict."""
+    def _mean(self, member: Blended, folds: Sequence[int], seen: Seen) -> Array:
+        """Mean of what a member's models of some folds predict."""
         total: Any = 0.0
-        for model in models:
-            found = outputs_of(model, X, self._n_classes)
-            total = total + self._within(found)
-        return total / len(models)
+        for k in folds:
+            rows = seen.by(k, codes=member.takes_codes)
+            total = total + self._within(outputs_of(member.models[k], rows, self._n_classes))
+        return total / len(folds)
 
     def _within(self, found: Array) -> Array:
         """Predictions of a model as far as they are believed."""
@@ -274,9 +318,22 @@ class AutoBase(Constructed, HostStored):
 
     def _predict(self, X: Any, method: str) -> Array:
         """Blend at `X`: (n, t)."""
-        check_is_fitted(self)
-        X = validate_samples(self, X, reset=False, method=method)
+        X = self._new_rows(X, method)
         return array_namespace(X).astype(self._outputs(X), X.dtype)
+
+    def _new_rows(self, X: Any, method: str) -> Array:
+        """Validate rows as those of the fit were, or give their codes."""
+        check_is_fitted(self)
+        if self.encodings_ is None:
+            return validate_samples(self, X, reset=False, method=method)
+        return self.encodings_.table.codes(X)
+
+    @property
+    def _sources(self) -> list[int]:
+        """Which feature each column of rows is made of."""
+        if self.encodings_ is None:
+            return list(range(self.n_features_in_))
+        return [one.source for one in self.encodings_.table.coded]
 
     # ------------------------------------------------------------------ what came of it
 
@@ -329,3 +386,7 @@ class AutoBase(Constructed, HostStored):
         tags = super().__sklearn_tags__()
         tags.array_api_support = True
         return tags
+
+
+def _seed(rng: np.random.RandomState) -> int:
+    return int(rng.randint(2**31 - 1))

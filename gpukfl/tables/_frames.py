@@ -1,0 +1,132 @@
+"""Frames of any library, arrays and lists as columns with names."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+
+from gpukfl._array import is_array, to_host
+from gpukfl.estimators._validation import check_container
+from gpukfl.tables._reading import read_series
+from gpukfl.tables._values import Values, numbers
+
+_NAMED = 10  # columns that a message names
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """Columns that are read one at a time.
+
+    Attributes
+    ----------
+    names : tuple of str
+        All different.
+    named : bool
+        Whether the data say so, or the names only count.
+    n_rows : int
+        Rows.
+    read : callable
+        Gives the values of the column at an index.
+    """
+
+    names: tuple[str, ...]
+    named: bool
+    n_rows: int
+    read: Callable[[int], Values]
+
+
+def frame_of(X: Any, /) -> Frame:
+    """Take a frame, an array or a list of rows apart.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is none of these, is not in memory, or has two columns of one name.
+    """
+    if hasattr(X, "collect") or hasattr(X, "compute"):
+        msg = f"expected data in memory, got {type(X).__name__}: collect it first"
+        raise TypeError(msg)
+    check_container("X", X)
+    if is_array(X) or (hasattr(X, "__array__") and not hasattr(X, "columns")):
+        X = to_host(X) if is_array(X) else np.asarray(X)
+        _check_shape(X)
+        if X.dtype.kind in "biuf":
+            return _of_array(X)
+    named = hasattr(X, "columns")
+    X = _with_names(X) if named else _unnamed(X)
+    frame = nw.from_native(X, eager_only=True)
+    names = tuple(frame.columns)
+    return Frame(names, named, len(frame), lambda k: read_series(frame.get_column(names[k])))
+
+
+def check_any(frame: Frame, /) -> None:
+    """Raise ValueError where there is no row or no column to learn from."""
+    for what, count in (("sample(s)", frame.n_rows), ("feature(s)", len(frame.names))):
+        if not count:
+            shape = (frame.n_rows, len(frame.names))
+            msg = f"Found array with 0 {what} (shape={shape}) while a minimum of 1 is required."
+            raise ValueError(msg)
+
+
+def read_column(frame: Frame, k: int, /) -> Values:
+    """Read a column.
+
+    Raises
+    ------
+    ValueError
+        If it holds complex numbers; names it.
+    """
+    try:
+        return frame.read(k)
+    except ValueError as error:
+        msg = f"column {frame.names[k]!r}: {error}"
+        raise ValueError(msg) from error
+
+
+def listed(names: Sequence[str], /) -> str:
+    """List names, or the first of many."""
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def _of_array(X: np.ndarray) -> Frame:
+    names = tuple(f"x{k}" for k in range(X.shape[1]))
+    return Frame(names, False, X.shape[0], lambda k: numbers(X[:, k]))
+
+
+def _with_names(X: Any) -> Any:
+    """Name the columns of a frame by text."""
+    names = getattr(X, "column_names", X.columns)  # the columns of pyarrow's are arrays
+    found = [str(name) for name in names]
+    _check_names(found)
+    return X if all(isinstance(name, str) for name in names) else X.set_axis(found, axis=1)
+
+
+def _unnamed(X: Any) -> Any:
+    """Make a frame of rows."""
+    import pandas as pd
+
+    if not isinstance(X, np.ndarray):
+        X = list(X)
+        if not all(isinstance(row, Sequence | np.ndarray) for row in X) or isinstance(X[0], str):
+            _check_shape(np.empty(len(X)))
+    frame = pd.DataFrame(X).infer_objects()
+    return frame.set_axis([f"x{k}" for k in range(frame.shape[1])], axis=1)
+
+
+def _check_shape(X: np.ndarray) -> None:
+    if X.ndim != 2:
+        msg = f"Expected 2D array, got {X.ndim}D array instead. Reshape your data: (n, d)"
+        raise ValueError(msg)
+
+
+def _check_names(names: Sequence[str]) -> None:
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        msg = f"expected columns of different names, got two called {twice[0]!r}"
+        raise ValueError(msg)

@@ -1,0 +1,189 @@
+"""What a column is: guessed from its name and values, or as somebody says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from gpukfl.tables import _values
+from gpukfl.tables._column import Column
+from gpukfl.tables._dates import days_since, has_day_first, read_as_dates, varying
+from gpukfl.tables._numerals import read_as_numbers, unit_of
+from gpukfl.tables._text import components_of
+from gpukfl.tables._values import Values
+
+MOST_LEVELS = 2**16  # that are kept, the most frequent; the others count as one
+_CODES = 8  # different integers up to which they may be codes ...
+_REPEATED = 20  # ... if each is found so many times, on average
+_COLLISIONS = 10.0  # equal pairs among integers drawn at random, of which not one is found
+_MANY, _UNIQUE = 20, 0.5  # different texts, and their share of the rows: above both, no categories
+_WORDS = 0.5  # share of texts of more than one word, above which they say something
+# Integers that may all differ without naming rows
+_MEASURED = re.compile(
+    r"year|month|day|date|time|hour|minute|second|week|step|rank|pos|place|order|score|size|length"
+    r"|price|amount|count|total|dist|\bage\b|^[a-z]\d*$",
+    re.I,
+)
+_DATED, _FIRST_DAY, _LAST_DAY = re.compile(r"date|day", re.I), 19_000_000, 21_000_000
+_IDENTIFIER = re.compile(r"(^|[\W_])(id|key|uuid|guid|index|row_?n\w*)$|[a-z]I[Dd]$", re.I)
+_NUMBERED = re.compile(r"(^|[\W_])(no|nr|num|number)$|row_?\w*$", re.I)
+_PLACES = re.compile(r"(^|[\W_])(zip|post|postal)[\W_]?(code)?$|zip_?code|post_?code", re.I)
+
+
+def guess(name: str, values: Values, named: bool, /) -> Column:
+    """Say what a column is and why; numbers of arrays without names are numbers."""
+    if values.missing.all():
+        return Column(name, "empty", "no value in any row", missing=1.0)
+    if values.form == _values.NUMBERS and not named:
+        column = Column(name, "numeric", "numbers")
+    else:
+        column = _of_one_value(name, values) or _GUESSES[values.form](name, values)
+    return _with_gaps(column, values.missing)
+
+
+def _with_gaps(column: Column, missing: np.ndarray) -> Column:
+    """Note the share of rows that have no value; reading text as numbers or dates may add some."""
+    return replace(column, missing=max(column.missing, float(np.mean(missing))))
+
+
+def of_kind(name: str, values: Values, kind: str, /) -> Column:
+    """Take a column for what somebody says it is.
+
+    Raises
+    ------
+    ValueError
+        If it has no value of that kind.
+    """
+    unit = "" if values.form != _values.LABELS else unit_of(values.labels)
+    column = Column(name, kind, "as told", missing=float(np.mean(values.missing)), unit=unit)
+    if kind in ("numeric", "boolean", "duration", "code"):
+        column = _checked(column, values, np.isnan(values.as_numbers(unit)))
+    if kind == "code":
+        return replace(column, levels=_numerals(values, unit).levels(MOST_LEVELS))
+    if kind == "category":
+        return replace(column, levels=values.levels(MOST_LEVELS))
+    if kind == "ordered":
+        return replace(column, levels=_ordered(values))
+    if kind == "date":
+        column = _date(column, values)
+        return _checked(column, values, np.isnat(values.as_dates(column.day_first)))
+    return _text(column, values) if kind == "text" else column
+
+
+def _checked(column: Column, values: Values, missing: np.ndarray) -> Column:
+    if missing.all() and not values.missing.all():
+        some = values.as_labels().labels[0]
+        msg = f"expected {column.name!r} to be {column.kind}, as told, got values such as {some!r}"
+        raise ValueError(msg)
+    return _with_gaps(column, missing)
+
+
+def _of_one_value(name: str, values: Values) -> Column | None:
+    """Look at whether a column varies."""
+    missing = values.missing
+    first = values.data[np.argmin(missing)]
+    if not (missing | (values.data == first)).all():
+        return None
+    if not missing.any():
+        return Column(name, "constant", "the same in every row")
+    return Column(name, "category", "one value, and gaps", values.levels(1))
+
+
+def _number(name: str, values: Values) -> Column:
+    kept = values.data[~values.missing]
+    if not (kept == np.rint(kept)).all():
+        return Column(name, "numeric", "numbers")
+    if _DATED.search(name) and ((kept > _FIRST_DAY) & (kept < _LAST_DAY)).all():
+        found = _date(Column(name, "date", "dates, written as integers"), values)
+        if found.missing == np.mean(values.missing):
+            return found
+    different = len(np.unique(kept))
+    if different == len(values.data) and _counts_rows(name, kept):
+        return Column(name, "identifier", "another integer in every row")
+    if _IDENTIFIER.search(name) or _PLACES.search(name):
+        return Column(name, "code", "integers that name something", values.levels(MOST_LEVELS))
+    if 2 < different <= _CODES and len(kept) >= _REPEATED * different:
+        return Column(name, "code", f"{different} different integers", values.levels(_CODES))
+    return Column(name, "numeric", "integers")
+
+
+def _counts_rows(name: str, kept: np.ndarray) -> bool:
+    """Whether integers that all differ are more different than measurements would be.
+
+    Of m numbers drawn from a range of size r, m (m - 1) / (2 r) pairs are equal; more of them if
+    some numbers are drawn more often than others.
+    """
+    m, extent = float(len(kept)), float(np.ptp(kept)) + 1.0
+    if _IDENTIFIER.search(name) or _NUMBERED.search(name):
+        return True
+    return m * (m - 1.0) / (2.0 * extent) >= _COLLISIONS and not _MEASURED.search(name)
+
+
+def _numerals(values: Values, unit: str) -> Values:
+    return Values(_values.NUMBERS, values.as_numbers(unit))
+
+
+def _ordered(values: Values) -> tuple[str, ...]:
+    """Levels in their own order, or in that of the numbers that they start with, or by name."""
+    if values.ordered:
+        return tuple(values.labels)
+    return tuple(sorted(values.levels(MOST_LEVELS), key=_leading))
+
+
+def _leading(label: str) -> tuple[float, str]:
+    found = re.match(r"\s*[-+]?\d+(\.\d+)?", label)
+    return float(found[0]) if found else np.inf, label
+
+
+def _date(column: Column, values: Values) -> Column:
+    day_first = values.form == _values.LABELS and has_day_first(values.labels)
+    moments = values.as_dates(day_first)
+    missing, moments = np.isnat(moments), moments[~np.isnat(moments)]
+    column = _with_gaps(replace(column, day_first=day_first), missing)
+    if not len(moments):
+        return column
+    return replace(column, parts=varying(moments), start=float(days_since(moments).min()))
+
+
+def _text(column: Column, values: Values) -> Column:
+    return replace(column, components=components_of(values.as_labels().labels))
+
+
+def _label(name: str, values: Values) -> Column:
+    if values.ordered:
+        levels = tuple(values.labels)
+        return Column(name, "ordered", f"{len(levels)} ordered levels", levels)
+    if values.declared:
+        return Column(name, "category", "categories", values.levels(MOST_LEVELS))
+    unit = unit_of(values.labels)
+    if read_as_numbers(values.labels, unit):
+        found = guess(name, _numerals(values, unit), True)
+        said = f"{found.reason}, written as text{f' with {unit}' if unit else ''}"
+        return replace(found, reason=said, unit=unit)
+    if read_as_dates(values.labels):
+        found = _date(Column(name, "date", "dates, written as text"), values)
+        return found if found.missing < 1.0 else _words(name, values)
+    return _words(name, values)
+
+
+def _words(name: str, values: Values) -> Column:
+    """Tell text from categories by how many of its values differ, and whether they are words."""
+    u, m = len(values.labels), int(np.count_nonzero(values.data >= 0))
+    if u > _MANY and u > _UNIQUE * m:
+        if np.mean([" " in label.strip() for label in values.labels]) >= _WORDS:
+            return _text(Column(name, "text", f"text of {u} values"), values)
+        if u == len(values.data):  # what names rows has no gaps
+            return Column(name, "identifier", "another word in every row")
+    return Column(name, "category", f"text of {u} values", values.levels(MOST_LEVELS))
+
+
+_GUESSES: dict[str, Callable[[str, Values], Column]] = {
+    _values.NUMBERS: _number,
+    _values.BOOLEANS: lambda name, _: Column(name, "boolean", "true or false"),
+    _values.DATES: lambda name, values: _date(Column(name, "date", "dates"), values),
+    _values.DURATIONS: lambda name, _: Column(name, "duration", "durations, in seconds"),
+    _values.LABELS: _label,
+}
