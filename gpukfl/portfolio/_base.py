@@ -193,12 +193,11 @@ class AutoBase(Constructed, HostStored):
         return contest
 
     def _members(self, samples: Samples, run: Run) -> Sequence[Member]:
-        n, t = len(samples), samples.Y.shape[1]
         if not np.ptp(to_host(samples.Y), axis=0).any():
             warn("y is constant: the model predicts that constant and learns nothing")
             return [constant_member(is_classifier(self))]
         tabular = self.encodings_ is not None
-        task = Task(is_classifier(self), n, t, self.backend, _seed(run.rng), tabular)
+        task = Task.of(samples, self.backend, _seed(run.rng), of_table=tabular)
         return members_of(self.members, self.effort, task)
 
     @property

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
+import numpy as np
 from sklearn.base import BaseEstimator, is_classifier
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
@@ -29,13 +30,17 @@ from gpukfl.estimators import (
     RKHSWeightingClassifier,
     RKHSWeightingRegressor,
 )
+from gpukfl.estimators._samples import Samples
 from gpukfl.portfolio._members import Member
 
 EFFORTS = ("quick", "normal", "thorough")
-BOOSTED = TREES, SHALLOW_TREES = "trees", "shallow_trees"
+BOOSTED = TREES, SHALLOW_TREES, DEEP_TREES = "trees", "shallow_trees", "deep_trees"
 _EXACT = 3_000  # rows up to which kernel ridge regression has all of them as centres
 _CENTERS = 1_000
 _FEW = 1_000  # rows up to which variants of a member are cheap
+_MANY = 2_000  # rows from which trees may be large
+_RARE = 50  # rows of a class, of which folds and then those that stop trees early need some
+_MOST = 200_000  # rows up to which many features are formed
 _RIDGES = tuple(10.0**k for k in range(-4, 5))
 
 
@@ -49,6 +54,8 @@ class Task:
         Whether targets are classes.
     n, t : int
         Rows and targets.
+    rarest : int
+        Rows of the rarest class; all of a regression.
     backend : str or Backend
         Where members compute that can.
     seed : int
@@ -60,9 +67,20 @@ class Task:
     classes: bool
     n: int
     t: int
+    rarest: int
     backend: str | Backend
     seed: int
     of_table: bool = False
+
+    @classmethod
+    def of(
+        cls, samples: Samples, backend: str | Backend, seed: int, /, *, of_table: bool = False
+    ) -> Self:
+        """Say what samples ask for."""
+        n, codes = len(samples), samples.classes
+        rarest = n if codes is None else int(np.unique(codes, return_counts=True)[1].min())
+        t = samples.Y.shape[1]
+        return cls(codes is not None, n, t, rarest, backend, seed, of_table)
 
 
 @dataclass(frozen=True)
@@ -79,18 +97,15 @@ class Candidate:
         The least with which it is tried.
     power : float
         With which power of the rows a fit takes longer.
-    at_most : int
-        Rows up to which it is tried.
-    of_tables : bool
-        Whether it is tried of tables only.
+    suits : callable
+        Whether it is tried for a task.
     """
 
     name: str
     make: Callable[[Task], Any]
     effort: str = "normal"
     power: float = 1.0
-    at_most: int = 10**9
-    of_tables: bool = False
+    suits: Callable[[Task], bool] = lambda _: True
 
 
 def _ours(regressor: type, classifier: type, /, **options: Any) -> Callable[[Task], Any]:
@@ -122,43 +137,72 @@ def _evidence(kernel: str, scaling: str) -> Callable[[Task], Any]:
     return _hkrr(criterion="evidence", kernel=kernel, scaling=scaling)
 
 
+def _leave_one_out(kernel: str, scaling: str) -> Callable[[Task], Any]:
+    return _hkrr(criterion="loo", kernel=kernel, scaling=scaling)
+
+
 def _linear(task: Task) -> Any:
     last = LogisticRegression(max_iter=300) if task.classes else RidgeCV(_RIDGES)
     return make_pipeline(StandardScaler(), last)
 
 
-def _trees(**options: Any) -> Callable[[Task], Any]:
-    def make(task: Task) -> Any:
-        given = {"learning_rate": 0.05, "random_state": task.seed, **options}
-        if task.classes:
-            return HistGradientBoostingClassifier(**given)
-        trees = HistGradientBoostingRegressor(**given)
-        return trees if task.t == 1 else MultiOutputRegressor(trees)
-
-    return make
+def _boosted(task: Task, **options: Any) -> Any:
+    given = {"learning_rate": 0.05, "random_state": task.seed, **options}
+    if task.classes:
+        return HistGradientBoostingClassifier(**given)
+    trees = HistGradientBoostingRegressor(**given)
+    return trees if task.t == 1 else MultiOutputRegressor(trees)
 
 
-_SHALLOW = {"max_iter": 150, "max_leaf_nodes": 8, "l2_regularization": 5.0, "max_features": 0.5}
+def _trees(task: Task) -> Any:
+    few = {"max_iter": 200, "max_leaf_nodes": 8, "min_samples_leaf": 5, "max_features": 0.5}
+    many = {"max_iter": 1_000, "early_stopping": True, "n_iter_no_change": 20, "max_features": 0.6}
+    return _boosted(task, **(few if task.n < _MANY or task.rarest < _RARE else many))
+
+
+def _shallow_trees(task: Task) -> Any:
+    return _boosted(task, max_iter=150, max_leaf_nodes=8, l2_regularization=5.0, max_features=0.5)
+
+
+def _deep_trees(task: Task) -> Any:
+    return _boosted(
+        task,
+        max_iter=600,
+        max_leaf_nodes=63,
+        min_samples_leaf=5,
+        max_features=0.6,
+        early_stopping=False,
+    )
+
+
+def _of_few(task: Task) -> bool:
+    return task.n <= _FEW
 
 
 # Whatever is added here is tried, shown, blended and saved; `make` gives any estimator.
-# Chosen by what blends of out-of-fold predictions gained with them on the training rows of 20 sets
+# Chosen by what blends of out-of-fold predictions gained with them on training rows of 25 sets
 CANDIDATES = (
     Candidate("linear", _linear, "quick"),
-    Candidate(TREES, _trees(max_iter=300), "quick"),
-    Candidate(SHALLOW_TREES, _trees(**_SHALLOW), "quick", of_tables=True),
+    Candidate(TREES, _trees, "quick"),
+    Candidate(SHALLOW_TREES, _shallow_trees, "quick", suits=lambda task: task.of_table),
+    Candidate(DEEP_TREES, _deep_trees, suits=lambda task: task.n >= _MANY and not task.classes),
     Candidate("manhattan_laplace", _kernel_ridge("manhattan_laplace"), "quick"),
     Candidate("agop", _hkrr(optimizer="agop"), "quick"),
-    Candidate("evidence_matern32", _evidence("matern32", "robust"), "quick"),
-    Candidate("laplace", _kernel_ridge("laplace")),
+    Candidate("evidence_quantile", _evidence("matern32", "quantile"), "quick"),
+    Candidate("evidence_robust", _evidence("matern32", "robust"), suits=_of_few),
+    Candidate("loo_quantile", _leave_one_out("matern32", "quantile"), suits=_of_few),
     Candidate("matern52", _kernel_ridge("matern52")),
-    Candidate("agop_quantile", _hkrr(optimizer="agop", scaling="quantile"), at_most=_FEW),
-    Candidate("evidence_matern52", _evidence("matern52", "standard"), at_most=_FEW),
-    Candidate("evidence_quantile", _evidence("matern32", "quantile"), at_most=_FEW),
+    Candidate("agop_quantile", _hkrr(optimizer="agop", scaling="quantile"), suits=_of_few),
     Candidate("bkernn", _bkernn(scaling="robust")),
     Candidate("hkrr", _hkrr(scaling="robust")),
     Candidate("rkhs_weighting", _ours(RKHSWeightingRegressor, RKHSWeightingClassifier)),
-    Candidate("regfeal", _ours(RegFeaLRegressor, RegFeaLClassifier), at_most=200_000),
+    Candidate(
+        "regfeal",
+        _ours(RegFeaLRegressor, RegFeaLClassifier, scaling="quantile"),
+        suits=lambda task: task.n <= _MOST,
+    ),
+    Candidate("laplace", _kernel_ridge("laplace"), "thorough"),
+    Candidate("evidence_matern52", _evidence("matern52", "standard"), "thorough", suits=_of_few),
     Candidate("bkernn_standard", _bkernn(), "thorough"),
     Candidate("hkrr_standard", _hkrr(), "thorough"),
     Candidate(
@@ -179,8 +223,7 @@ def members_of(asked: Any, effort: str, task: Task, /) -> list[Member]:
     if asked is None or isinstance(asked, str):
         rank = EFFORTS.index(effort)
         rows = [row for row in CANDIDATES if EFFORTS.index(row.effort) <= rank]
-        rows = [row for row in rows if task.n <= row.at_most]
-        rows = [row for row in rows if task.of_table or not row.of_tables]
+        rows = [row for row in rows if row.suits(task)]
         shown = () if asked is None else BOOSTED
         return [_member(row, task, blended=row.name not in shown) for row in rows]
     found = []
