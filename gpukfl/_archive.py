@@ -204,7 +204,7 @@ def _check_digest(file: BinaryIO, size: int) -> None:
     if not tail.startswith(_LABEL):
         msg = "which is truncated or something else"
         if _is_of_version_1(file):
-            msg = "which is of version 1: expected version 3; fit and save the model again"
+            msg = "which is of version 1: expected version 4; fit and save the model again"
         raise RefusedError(msg)
     if _sha256(file, size - _DIGEST) != tail.removeprefix(_LABEL):
         msg = "which is damaged: its checksum is another than that of its bytes"
