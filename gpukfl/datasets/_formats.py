@@ -1,0 +1,95 @@
+"""Tables in files that are no text: arrays, Parquet, Feather and workbooks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from gpukfl._warnings import warn
+from gpukfl.datasets._names import column_names, say_titles, without_nameless
+from gpukfl.datasets._numbers import Reading, with_numbers
+from gpukfl.datasets._source import Source
+
+
+def read_npz(source: Source, /) -> Any:
+    """Read arrays X (n, d), and y (n,) if there is one, into a frame of x0, x1, ..., and y."""
+    import pandas as pd
+
+    with source.open() as file, np.load(file, allow_pickle=False) as archive:
+        if "X" not in archive.files:
+            msg = f"expected arrays X and y in it, got {', '.join(archive.files)}"
+            raise ValueError(msg)
+        X = archive["X"]
+        y = archive["y"] if "y" in archive.files else None
+    if X.ndim != 2:
+        msg = f"expected X of shape (n, d), got {X.shape}"
+        raise ValueError(msg)
+    frame = pd.DataFrame(X, columns=[f"x{k}" for k in range(X.shape[1])])
+    if y is None:
+        return frame
+    if y.shape not in ((len(X),), (len(X), 1)):
+        msg = f"expected y of shape (n,), got {y.shape}"
+        raise ValueError(msg)
+    return frame.assign(y=y.reshape(-1))
+
+
+def read_parquet(source: Source, /) -> Any:
+    """Read a Parquet file; an index that has a name is a column."""
+    import pandas as pd
+
+    with source.open() as file:
+        return _with_index(pd.read_parquet(file))
+
+
+def read_feather(source: Source, /) -> Any:
+    """Read a Feather file, which is one of Arrow."""
+    import pandas as pd
+
+    with source.open() as file:
+        return _with_index(pd.read_feather(file))
+
+
+def _with_index(frame: Any) -> Any:
+    named = [name for name in frame.index.names if name is not None]
+    frame = frame.reset_index(level=named) if named else frame
+    return frame.reset_index(drop=True).set_axis(column_names(frame.columns), axis=1)
+
+
+def read_workbook(source: Source, /, *, kinds: Mapping[str, str], decimal: str | None) -> Any:
+    """Read the first sheet of a workbook that is not empty.
+
+    Rows above the first one that has as many cells as most are titles.
+    """
+    import pandas as pd
+
+    with source.open() as file:
+        sheets = pd.read_excel(file, sheet_name=None, header=None, engine="openpyxl")
+    filled = {name: sheet for name, sheet in sheets.items() if sheet.notna().any(axis=None)}
+    if not filled:
+        msg = "its sheets are empty"
+        raise ValueError(msg)
+    name, sheet = next(iter(filled.items()))
+    if len(filled) > 1:
+        others = ", ".join(map(str, list(filled)[1:]))
+        warn(f"{source.name} has several sheets: {name} is read, and not {others}")
+    frame, above = _below_header(sheet.dropna(axis=1, how="all"), source.name)
+    reading = Reading(lambda row: f"row {row + above + 2} of sheet {name}", kinds, decimal)
+    return without_nameless(with_numbers(frame, reading))
+
+
+def _below_header(sheet: Any, name: str) -> tuple[Any, int]:
+    """Columns under their names, and the rows above those."""
+    import pandas as pd
+
+    cells = sheet.notna().sum(axis=1).to_numpy()
+    filled = cells[cells > 0]
+    width = int(np.bincount(filled).argmax())
+    above = int(np.argmax(cells >= width))
+    titles = sheet.iloc[:above].stack()
+    if len(titles):
+        say_titles(name, str(titles.iloc[0]))
+    header = ["" if pd.isna(cell) else str(cell).strip() for cell in sheet.iloc[above]]
+    frame = sheet.iloc[above + 1 :].dropna(how="all", ignore_index=True).infer_objects()
+    return frame.set_axis(column_names(header), axis=1), above
