@@ -34,6 +34,7 @@ LAYER = {
     "methods": 9,
     "inspection": 9,  # scores and pictures of arrays and names; it knows no estimator
     "estimators": 10,
+    "tables": 10.2,
     "portfolio": 10.5,
     "_archive": 0,
     "_foreign": 0.5,

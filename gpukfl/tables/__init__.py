@@ -1,0 +1,8 @@
+"""Tables as they come: what each column is, its codes, and the numbers that kernels take."""
+
+from gpukfl.tables._column import KINDS, Coded, Column
+from gpukfl.tables._encoder import TableEncoder
+from gpukfl.tables._encoding import Encoding
+from gpukfl.tables._table import Table
+
+__all__ = ["KINDS", "Coded", "Column", "Encoding", "Table", "TableEncoder"]

@@ -1,0 +1,130 @@
+"""From the values of a column to its codes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cached_property
+
+import numpy as np
+
+from gpukfl._warnings import warn
+from gpukfl.tables import _values
+from gpukfl.tables._column import Coded, Column
+from gpukfl.tables._dates import PERIODS, days_since, part_of
+from gpukfl.tables._numerals import is_gap
+from gpukfl.tables._text import text_parts
+from gpukfl.tables._values import Values
+
+_NAMED = 32  # levels that are told by name
+_DATES = 4  # columns of dates up to which the times between all of them are taken
+
+
+def coded_of(column: Column, source: int, /) -> list[Coded]:
+    """Columns of codes that a column becomes."""
+    return _CODED.get(column.kind, _number_of)(column, source) if column.used else []
+
+
+def _number_of(column: Column, source: int) -> list[Coded]:
+    return [Coded(column.name, source, gaps=column.missing > 0)]
+
+
+def _category_of(column: Column, source: int) -> list[Coded]:
+    k = len(column.levels)
+    labels = column.levels if k <= _NAMED else ()
+    return [Coded(column.name, source, k, gaps=column.missing > 0, labels=labels)]
+
+
+def _code_of(column: Column, source: int) -> list[Coded]:
+    return [*_number_of(column, source), *_category_of(column, source)]
+
+
+def _date_of(column: Column, source: int) -> list[Coded]:
+    name = column.name
+    days = Coded(f"{name} days", source, gaps=column.missing > 0)
+    parts = [Coded(f"{name} {p}", source, period=PERIODS.get(p, 0.0)) for p in column.parts]
+    return [days, *parts, *(Coded(f"{name} since {other}", source) for other in column.since)]
+
+
+def _text_of(column: Column, source: int) -> list[Coded]:
+    length = Coded(f"{column.name} length", source, gaps=column.missing > 0)
+    k = 0 if column.components is None else len(column.components)
+    return [length, *(Coded(f"{column.name} text {j + 1}", source) for j in range(k))]
+
+
+_CODED: dict[str, Callable[[Column, int], list[Coded]]] = {
+    "category": _category_of,
+    "code": _code_of,
+    "date": _date_of,
+    "text": _text_of,
+}
+
+
+def with_times_between(columns: Sequence[Column], /) -> list[Column]:
+    """Let dates know those before them, where they are few."""
+    dates = [column.name for column in columns if column.kind == "date"]
+    if not 1 < len(dates) <= _DATES:
+        return list(columns)
+    return [
+        replace(c, since=tuple(dates[: dates.index(c.name)])) if c.kind == "date" else c
+        for c in columns
+    ]
+
+
+class Coder:
+    """Turns the values of one column into its codes."""
+
+    def __init__(self, column: Column, /) -> None:
+        self.column = column
+
+    def __call__(self, values: Values, /) -> list[np.ndarray]:
+        """Give columns of codes (n,): those of `coded_of`, without times since other dates."""
+        return getattr(self, f"_{self.column.kind}", self._number)(values)
+
+    def _number(self, values: Values) -> list[np.ndarray]:
+        return [self._told(values, values.as_numbers(), "numbers")]
+
+    def _told(self, values: Values, found: np.ndarray, what: str) -> np.ndarray:
+        """Warn of values that are not what the column holds."""
+        if values.form != _values.LABELS:
+            return found
+        strange = np.isnan(found) & ~values.missing
+        if strange.any():
+            odd = {str(label) for label in values.labels[np.unique(values.data[strange])]}
+            odd = sorted(label for label in odd if not is_gap(label))
+            if odd:
+                shown = ", ".join(map(repr, odd[:3]))
+                msg = f"column {self.column.name!r}: values that are no {what}, such as {shown}"
+                warn(f"{msg}, are taken for missing")
+        return found
+
+    @cached_property
+    def _place(self) -> dict[str, int]:
+        return {level: k for k, level in enumerate(self.column.levels)}
+
+    def _indices(self, values: Values, other: float) -> np.ndarray:
+        """Give indices of levels (n,), and what stands for another one."""
+        named = values.as_labels()
+        index = [self._place.get(label, other) for label in named.labels]
+        return np.array([*index, np.nan], dtype=np.float64)[named.data]
+
+    def _category(self, values: Values) -> list[np.ndarray]:
+        return [self._indices(values, len(self.column.levels))]
+
+    def _ordered(self, values: Values) -> list[np.ndarray]:
+        return [self._indices(values, np.nan)]
+
+    def _code(self, values: Values) -> list[np.ndarray]:
+        (found,) = self._number(values)
+        return [found, *self._category(Values(_values.NUMBERS, found))]
+
+    def _date(self, values: Values) -> list[np.ndarray]:
+        moments = values.as_dates(self.column.day_first)
+        days = self._told(values, days_since(moments, self.column.start), "dates")
+        return [days, *(part_of(moments, part) for part in self.column.parts)]
+
+    def _text(self, values: Values) -> list[np.ndarray]:
+        named = values.as_labels()
+        parts = text_parts(named.labels, self.column.components)
+        gap = np.full((1, parts.shape[1]), np.nan)
+        return list(np.concatenate([parts, gap])[named.data].T)

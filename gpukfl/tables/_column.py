@@ -1,0 +1,114 @@
+"""What a column is taken for, and what becomes of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+
+import numpy as np
+
+KINDS = (
+    "numeric",
+    "code",
+    "ordered",
+    "category",
+    "boolean",
+    "date",
+    "duration",
+    "text",
+    "identifier",
+    "constant",
+    "empty",
+    "duplicate",
+)
+LEFT_OUT = ("identifier", "constant", "empty", "duplicate")
+TOLD = KINDS[:9]  # kinds that somebody may say a column is of
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A frozen value whose sequences are tuples, also where a model file gives lists."""
+
+    def __post_init__(self) -> None:
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if isinstance(value, list):
+                object.__setattr__(self, one.name, tuple(value))
+
+
+@dataclass(frozen=True)
+class Column(Listed):
+    """What a column of a table is taken for, and what was learned of it.
+
+    Attributes
+    ----------
+    name : str
+        As in the frame.
+    kind : str
+        One of `KINDS`.
+    reason : str
+        Why, in a few words.
+    levels : tuple of str
+        Of categories and codes, most frequent first; of ordered columns in their order.
+    missing : float
+        Share of the rows that have no value.
+    parts : tuple of str
+        Of a date: what of it varies.
+    start : float
+        Of a date: the first one, in days since 1970.
+    day_first : bool
+        Of a date in text: whether days stand before months.
+    since : tuple of str
+        Of a date: other dates of the row, from which the time is taken too.
+    components : array, shape (k, n_hashes), or None
+        Of text: directions among its hashed n-grams.
+    """
+
+    name: str
+    kind: str
+    reason: str
+    levels: tuple[str, ...] = ()
+    missing: float = 0.0
+    parts: tuple[str, ...] = ()
+    start: float = 0.0
+    day_first: bool = False
+    since: tuple[str, ...] = ()
+    components: np.ndarray | None = field(default=None, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.kind not in KINDS:
+            msg = f"expected a kind of column among {', '.join(KINDS)}, got {self.kind!r}"
+            raise ValueError(msg)
+
+    @property
+    def used(self) -> bool:
+        """Whether anything is made of it."""
+        return self.kind not in LEFT_OUT
+
+
+@dataclass(frozen=True)
+class Coded(Listed):
+    """A column of codes, made of a column of the table.
+
+    Attributes
+    ----------
+    name : str
+        The table's column, and which part of it.
+    source : int
+        Index among the table's columns.
+    levels : int
+        0 of a number; else codes are 0, ..., levels - 1, and `levels` itself is another level.
+    period : float
+        Of a number that goes round, such as hours: after how much; else 0.
+    gaps : bool
+        Whether an indicator of missing values belongs to it.
+    labels : tuple of str
+        Names of the levels, where they are few.
+    """
+
+    name: str
+    source: int
+    levels: int = 0
+    period: float = 0.0
+    gaps: bool = False
+    labels: tuple[str, ...] = ()

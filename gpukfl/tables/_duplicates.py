@@ -1,0 +1,55 @@
+"""Columns that say the same as one before them."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+
+import numpy as np
+
+from gpukfl.tables._column import Column
+from gpukfl.tables._values import Values
+
+_PARTITIONS = ("category", "boolean", "code")  # kinds that tell rows apart, by whatever names
+
+
+class Duplicates:
+    """Finds columns that repeat earlier ones.
+
+    Numbers and dates repeat equal ones; levels repeat what tells the same rows apart, by whatever
+    names.
+    """
+
+    def __init__(self) -> None:
+        self._first: dict[bytes, str] = {}
+
+    def first_of(self, column: Column, values: Values, /) -> str:
+        """Give the name of the first column that says the same: its own if none came before."""
+        told = self._first.setdefault(_digest(column, values), column.name)
+        if column.kind == "code":  # says more than its levels do
+            self._first.setdefault(_partition(values), column.name)
+        return told
+
+
+def _digest(column: Column, values: Values) -> bytes:
+    if column.kind in ("category", "boolean"):
+        return _partition(values)
+    data = values.as_labels().data if column.kind in ("ordered", "text") else values.data
+    if data.dtype.kind == "f":
+        data = data + 0.0  # no negative zeros
+    own = f"{values.form} {column.kind} {column.levels if column.kind == 'ordered' else ''}"
+    words = "".join(values.labels) if column.kind == "text" else ""
+    return _hashed(data, own + words)
+
+
+def _partition(values: Values) -> bytes:
+    """Hash which rows are alike, numbered as they come."""
+    import pandas as pd
+
+    data = np.where(values.missing, -1, pd.factorize(values.as_labels().data)[0])
+    return _hashed(data.astype(np.int64), "levels")
+
+
+def _hashed(data: np.ndarray, kind: str) -> bytes:
+    digest = blake2b(np.ascontiguousarray(data).view(np.uint8), digest_size=16)
+    digest.update(kind.encode())
+    return digest.digest()

@@ -1,0 +1,164 @@
+"""What a column is: guessed from its name and values, or as somebody says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from gpukfl.tables import _values
+from gpukfl.tables._column import Column
+from gpukfl.tables._dates import days_since, has_day_first, read_as_dates, varying
+from gpukfl.tables._numerals import read_as_numbers
+from gpukfl.tables._text import components_of
+from gpukfl.tables._values import Values
+
+MOST_LEVELS = 2**16  # that are kept, the most frequent; the others count as one
+_CODES = 12  # different integers up to which they may be codes ...
+_REPEATED = 20  # ... if each is found so many times, on average
+_COLLISIONS = 10.0  # equal pairs among integers drawn at random, of which not one is found
+_MANY, _UNIQUE = 20, 0.5  # different texts, and their share of the rows: above both, no categories
+_WORDS = 0.5  # share of texts of more than one word, above which they say something
+_MOMENTS = re.compile(r"year|month|day|date|time|hour|minute|second|week|step|\bage\b", re.I)
+_IDENTIFIER = re.compile(r"(^|[\W_])(id|key|uuid|guid|index|row_?n\w*)$|[a-z]I[Dd]$", re.I)
+_PLACES = re.compile(r"(^|[\W_])(zip|post|postal)[\W_]?(code)?$|zip_?code|post_?code", re.I)
+
+
+def guess(name: str, values: Values, named: bool, /) -> Column:
+    """Say what a column is and why; numbers of arrays without names are numbers."""
+    if values.missing.all():
+        return Column(name, "empty", "no value in any row", missing=1.0)
+    if values.form == _values.NUMBERS and not named:
+        column = Column(name, "numeric", "numbers")
+    else:
+        column = _of_one_value(name, values) or _GUESSES[values.form](name, values)
+    return replace(column, missing=float(np.mean(values.missing)))
+
+
+def of_kind(name: str, values: Values, kind: str, /) -> Column:
+    """Take a column for what somebody says it is.
+
+    Raises
+    ------
+    ValueError
+        If it has no value of that kind.
+    """
+    column = Column(name, kind, "as told", missing=float(np.mean(values.missing)))
+    if kind in ("numeric", "boolean", "duration", "code"):
+        _check_any(column, values, np.isnan(values.as_numbers()))
+    if kind == "code":
+        return _code(name, values, "as told")
+    if kind == "category":
+        return replace(column, levels=values.levels(MOST_LEVELS))
+    if kind == "ordered":
+        return replace(column, levels=_ordered(values))
+    if kind == "date":
+        column = _date(column, values)
+        _check_any(column, values, np.isnat(values.as_dates(column.day_first)))
+    return _text(column, values) if kind == "text" else column
+
+
+def _check_any(column: Column, values: Values, missing: np.ndarray) -> None:
+    if missing.all() and not values.missing.all():
+        some = values.as_labels().labels[0]
+        msg = f"expected {column.name!r} to be {column.kind}, as told, got values such as {some!r}"
+        raise ValueError(msg)
+
+
+def _of_one_value(name: str, values: Values) -> Column | None:
+    """Look at whether a column varies."""
+    missing = values.missing
+    first = values.data[np.argmin(missing)]
+    if not (missing | (values.data == first)).all():
+        return None
+    if not missing.any():
+        return Column(name, "constant", "the same in every row")
+    return Column(name, "category", "one value, and gaps", values.levels(1))
+
+
+def _number(name: str, values: Values) -> Column:
+    kept = values.data[~values.missing]
+    if not (kept == np.rint(kept)).all():
+        return Column(name, "numeric", "numbers")
+    different = len(np.unique(kept))
+    if different == len(kept) and _counts_rows(name, kept):
+        return Column(name, "identifier", "another integer in every row")
+    if _IDENTIFIER.search(name) or _PLACES.search(name):
+        return _code(name, values, "integers that name something")
+    if 2 < different <= _CODES and len(kept) >= _REPEATED * different:
+        return _code(name, values, f"{different} different integers")
+    return Column(name, "numeric", "integers")
+
+
+def _counts_rows(name: str, kept: np.ndarray) -> bool:
+    """Whether integers that all differ are more different than measurements would be.
+
+    Of m numbers drawn from a range of size r, m (m - 1) / (2 r) pairs are equal; more of them if
+    some numbers are drawn more often than others.
+    """
+    m, extent = float(len(kept)), float(np.ptp(kept)) + 1.0
+    if _MOMENTS.search(name):
+        return False
+    return m * (m - 1.0) / (2.0 * extent) >= _COLLISIONS or bool(_IDENTIFIER.search(name))
+
+
+def _code(name: str, values: Values, reason: str) -> Column:
+    levels = Values(_values.NUMBERS, values.as_numbers()).levels(MOST_LEVELS)
+    missing = float(np.mean(values.missing))
+    return Column(name, "code", reason, levels, missing)
+
+
+def _ordered(values: Values) -> tuple[str, ...]:
+    """Levels in their own order, or in that of the numbers that they start with, or by name."""
+    if values.ordered:
+        return tuple(values.labels)
+    return tuple(sorted(values.levels(MOST_LEVELS), key=_leading))
+
+
+def _leading(label: str) -> tuple[float, str]:
+    found = re.match(r"\s*[-+]?\d+(\.\d+)?", label)
+    return float(found[0]) if found else np.inf, label
+
+
+def _date(column: Column, values: Values) -> Column:
+    day_first = values.form == _values.LABELS and has_day_first(values.labels)
+    moments = values.as_dates(day_first)
+    moments = moments[~np.isnat(moments)]
+    if not len(moments):
+        return column
+    start = float(days_since(moments).min())
+    return replace(column, parts=varying(moments), start=start, day_first=day_first)
+
+
+def _text(column: Column, values: Values) -> Column:
+    return replace(column, components=components_of(values.as_labels().labels))
+
+
+def _label(name: str, values: Values) -> Column:
+    if values.ordered:
+        levels = tuple(values.labels)
+        return Column(name, "ordered", f"{len(levels)} ordered levels", levels)
+    labels, m = values.labels, int(np.count_nonzero(values.data >= 0))
+    if read_as_numbers(labels):
+        numbers = Values(_values.NUMBERS, values.as_numbers())
+        found = guess(name, numbers, True)
+        return replace(found, reason=f"{found.reason}, written as text")
+    if read_as_dates(labels):
+        return _date(Column(name, "date", "dates, written as text"), values)
+    u = len(np.unique(values.data[values.data >= 0]))
+    if u > _MANY and u > _UNIQUE * m:
+        if u == m and np.mean([" " in label.strip() for label in labels]) < _WORDS:
+            return Column(name, "identifier", "another word in every row")
+        return _text(Column(name, "text", f"text of {u} values"), values)
+    return Column(name, "category", f"text of {u} values", values.levels(MOST_LEVELS))
+
+
+_GUESSES: dict[str, Callable[[str, Values], Column]] = {
+    _values.NUMBERS: _number,
+    _values.BOOLEANS: lambda name, _: Column(name, "boolean", "true or false"),
+    _values.DATES: lambda name, values: _date(Column(name, "date", "dates"), values),
+    _values.DURATIONS: lambda name, _: Column(name, "duration", "durations, in seconds"),
+    _values.LABELS: _label,
+}

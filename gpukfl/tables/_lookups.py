@@ -1,0 +1,124 @@
+"""What stands for each level of a column: tables of scikit-learn's encoders."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpukfl.tables._column import Coded, Listed
+
+_FEW = 12  # levels up to which each has a column
+_SMOOTH = 10.0  # rows that the mean of all counts for
+_FOLDS = 5
+
+
+@dataclass(frozen=True, eq=False)
+class Lookup(Listed):
+    """Numbers for each level.
+
+    Attributes
+    ----------
+    values : array, shape (levels + 2, width)
+        For each level, for another one, and for none.
+    names : tuple of str
+        Of its columns, to be put behind the name of what is looked up.
+    weighed : bool
+        Whether the columns are scaled so that together they weigh like one of unit variance.
+    """
+
+    values: np.ndarray
+    names: tuple[str, ...]
+    weighed: bool
+
+    def __call__(self, codes: np.ndarray, /) -> np.ndarray:
+        """Look up codes (n,): (n, width)."""
+        return self.values[rows_of(codes, len(self.values))]
+
+
+def rows_of(codes: np.ndarray, size: int, /) -> np.ndarray:
+    """Rows of a lookup: the last one for NaN."""
+    return np.where(np.isnan(codes), size - 1, codes).astype(np.int64)
+
+
+def learn_lookup(
+    codes: np.ndarray,
+    coded: Coded,
+    Y: np.ndarray | None,
+    weights: np.ndarray | None,
+    random_state: int,
+    /,
+) -> tuple[Lookup, np.ndarray]:
+    """Learn what stands for the levels of a column; gives its training rows too."""
+    if coded.levels <= _FEW:
+        lookup = _one_hot(codes, coded, weights)
+        return lookup, lookup(codes)
+    return _statistics(codes, coded, Y, weights, random_state)
+
+
+def _every(coded: Coded) -> np.ndarray:
+    """All codes (levels + 2, 1) there are."""
+    return np.append(np.arange(coded.levels + 1.0), np.nan)[:, None]
+
+
+def _one_hot(codes: np.ndarray, coded: Coded, weights: np.ndarray | None) -> Lookup:
+    """Make a column for each level, which together have unit variance."""
+    from sklearn.preprocessing import OneHotEncoder
+
+    known = np.arange(float(coded.levels))
+    known = np.append(known, np.nan) if coded.gaps else known
+    encoder = OneHotEncoder(categories=[known], handle_unknown="ignore", sparse_output=False)
+    values = encoder.fit(known[:, None]).transform(_every(coded))
+    mass = np.bincount(rows_of(codes, len(values)), weights, len(values))
+    shares = mass @ values / max(mass.sum(), 1.0)
+    spread = float(np.sum(shares * (1.0 - shares)))
+    names = [*(f"={' '.join(label.split())}" for label in coded.labels), *[" missing"] * coded.gaps]
+    return Lookup(values / np.sqrt(spread) if spread > 0 else values, tuple(names), True)
+
+
+def _statistics(
+    codes: np.ndarray,
+    coded: Coded,
+    Y: np.ndarray | None,
+    weights: np.ndarray | None,
+    random_state: int,
+) -> tuple[Lookup, np.ndarray]:
+    """Frequencies of levels, and means of the targets, of training rows by other rows."""
+    size = coded.levels + 2
+    rows = rows_of(codes, size)
+    mass = np.bincount(rows, weights, size)
+    counts = np.log1p(mass * (len(codes) / max(mass.sum(), 1e-300)))[:, None]
+    if Y is None:
+        return Lookup(counts, (" frequency",), False), counts[rows]
+    w = np.ones(len(codes)) if weights is None else weights / weights.mean()
+    every, X = _every(coded), codes[:, None]
+    own = _cross_fitted(X, Y, w, random_state)
+    values = np.column_stack([counts, _means(X, Y, w, every)])
+    t = Y.shape[1]
+    names = (" frequency", *([" mean"] if t == 1 else [f" mean {k}" for k in range(t)]))
+    return Lookup(values, names, False), np.column_stack([counts[rows], own])
+
+
+def _cross_fitted(X: np.ndarray, Y: np.ndarray, w: np.ndarray, random_state: int) -> np.ndarray:
+    from sklearn.model_selection import KFold
+
+    n = len(X)
+    out = np.tile(np.average(Y, axis=0, weights=w), (n, 1))
+    if n >= 2:
+        folds = KFold(min(_FOLDS, n), shuffle=True, random_state=random_state)
+        for inside, outside in folds.split(X):
+            out[outside] = _means(X[inside], Y[inside], w[inside], X[outside])
+    return out
+
+
+def _means(X: np.ndarray, Y: np.ndarray, w: np.ndarray, at: np.ndarray) -> np.ndarray:
+    r"""Means of targets by level: :math:`(\sum w y + s\,\overline{wy}) / (\sum w + s\,\bar w)`."""
+    columns = [_smoothed(X, w * Y[:, k], at) for k in range(Y.shape[1])]
+    return np.column_stack(columns) / _smoothed(X, w, at)[:, None]
+
+
+def _smoothed(X: np.ndarray, y: np.ndarray, at: np.ndarray) -> np.ndarray:
+    from sklearn.preprocessing import TargetEncoder
+
+    encoder = TargetEncoder(target_type="continuous", smooth=_SMOOTH)
+    return encoder.fit(X, y).transform(at)[:, 0]

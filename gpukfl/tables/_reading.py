@@ -1,0 +1,147 @@
+"""Columns of any library as values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+
+from gpukfl.tables import _values
+from gpukfl.tables._numerals import text_of
+from gpukfl.tables._values import BOOLEANS, LABELS, Values, labels, numbers, texts
+
+
+def read_series(series: nw.Series[Any], /) -> Values:
+    """Read one column of a frame."""
+    native = series.to_native()
+    if str(getattr(native, "dtype", "")) == "object":
+        return read_objects(native)
+    dtype = series.dtype
+    if dtype.is_numeric():
+        return numbers(series.cast(nw.Float64).to_numpy())
+    if dtype == nw.Boolean:
+        return numbers(series.cast(nw.Float64).to_numpy(), BOOLEANS)
+    if dtype in {nw.Enum, nw.Categorical}:
+        return _categories(series, native)
+    read = next((read for known, read in _READERS.items() if dtype == known), None)
+    return read(series) if read else read_objects(native)
+
+
+def _read_text(series: nw.Series[Any]) -> Values:
+    pandas = series.implementation.is_pandas_like()
+    return labels(series.to_native() if pandas else series.to_numpy())
+
+
+_READERS: dict[Any, Callable[[nw.Series[Any]], Values]] = {
+    nw.String: _read_text,
+    nw.Date: lambda series: _values.dates(series.to_numpy()),
+    nw.Datetime: lambda series: _values.dates(series.dt.replace_time_zone(None).to_numpy()),
+    nw.Duration: lambda series: _values.durations(series.to_numpy()),
+}
+
+
+def _categories(series: nw.Series[Any], native: Any) -> Values:
+    """Read a categorical column, in the order of its levels where they have one."""
+    if hasattr(native, "cat") and hasattr(native.cat, "codes"):
+        known = texts(map(text_of, native.cat.categories.tolist()))
+        index = native.cat.codes.to_numpy().astype(np.int64)
+        return Values(LABELS, index, known, ordered=bool(native.cat.ordered))
+    found = labels(series.cast(nw.String).to_numpy())
+    if series.dtype != nw.Enum:
+        return found
+    known = texts(series.dtype.categories)
+    place = {label: k for k, label in enumerate(known)}
+    index = np.array([*(place[label] for label in found.labels), -1], dtype=np.int64)
+    return Values(LABELS, index[found.data], known, ordered=True)
+
+
+def read_objects(column: Any, /) -> Values:
+    """Read text and other Python objects (n,), or what narwhals does not know."""
+    from pandas.api.types import infer_dtype
+
+    array = np.asarray(column)
+    if array.dtype.kind in "iufb":
+        return numbers(array)
+    inferred = "complex" if array.dtype.kind == "c" else infer_dtype(array, skipna=True)
+    if inferred == "complex":
+        msg = "expected real numbers, got complex ones"
+        raise ValueError(msg)
+    return _OBJECTS.get(inferred, _mixed)(array.astype(object))
+
+
+def _numbers(array: np.ndarray) -> Values:
+    import pandas as pd
+
+    return numbers(np.where(pd.isna(array), np.nan, array).astype(np.float64))
+
+
+def _booleans(array: np.ndarray) -> Values:
+    return numbers(_numbers(array).data, BOOLEANS)
+
+
+def _dates(array: np.ndarray) -> Values:
+    """Read dates in local time; those that pandas cannot hold are missing, with a note."""
+    import pandas as pd
+
+    local = [v.replace(tzinfo=None) if getattr(v, "tzinfo", None) else v for v in array]
+    found = pd.to_datetime(pd.Series(local, dtype=object), errors="coerce").to_numpy()
+    lost = int(np.count_nonzero(np.isnat(found) & ~pd.isna(array)))
+    note = f"{lost} dates that are out of range, which are taken for missing" if lost else ""
+    return Values(_values.DATES, found.astype("datetime64[us]"), note=note)
+
+
+def _durations(array: np.ndarray) -> Values:
+    import pandas as pd
+
+    return _values.durations(pd.to_timedelta(pd.Series(array)).to_numpy())
+
+
+def _times(array: np.ndarray) -> Values:
+    """Read times of the day, in seconds."""
+    seconds = [np.nan if v is None else v.hour * 3600 + v.minute * 60 + v.second for v in array]
+    return Values(_values.DURATIONS, np.array(seconds, dtype=np.float64))
+
+
+def _periods(array: np.ndarray) -> Values:
+    import pandas as pd
+
+    return _values.dates(pd.PeriodIndex(array).to_timestamp().to_numpy())
+
+
+def _as_text(array: np.ndarray) -> Values:
+    """Read objects as what Python prints."""
+    import pandas as pd
+
+    gaps = pd.isna(array)
+    pairs = zip(array, gaps, strict=True)
+    return labels(np.array([None if gap else text_of(v) for v, gap in pairs], dtype=object))
+
+
+def _mixed(array: np.ndarray) -> Values:
+    import pandas as pd
+
+    kinds = sorted({type(value).__name__ for value in array[~pd.isna(array)]})
+    found = _as_text(array)
+    note = f"values of type {', '.join(kinds[:5])}, which are taken as text"
+    return Values(LABELS, found.data, found.labels, note=note)
+
+
+_OBJECTS: dict[str, Callable[[np.ndarray], Values]] = {
+    "string": labels,
+    "empty": labels,
+    "integer": _numbers,
+    "floating": _numbers,
+    "mixed-integer-float": _numbers,
+    "decimal": _numbers,
+    "boolean": _booleans,
+    "datetime": _dates,
+    "datetime64": _dates,
+    "date": _dates,
+    "timedelta": _durations,
+    "timedelta64": _durations,
+    "time": _times,
+    "period": _periods,
+    "interval": _as_text,
+}

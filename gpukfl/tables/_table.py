@@ -1,0 +1,160 @@
+"""What the columns of a table are: learned from rows without their targets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+
+from gpukfl._warnings import warn
+from gpukfl.tables._codes import Coder, coded_of, with_times_between
+from gpukfl.tables._column import KINDS, TOLD, Coded, Column, Listed
+from gpukfl.tables._duplicates import Duplicates
+from gpukfl.tables._frames import Frame, frame_of, listed, read_column
+from gpukfl.tables._guess import guess, of_kind
+
+
+@dataclass(frozen=True)
+class Table(Listed):
+    """What each column of a table is.
+
+    Attributes
+    ----------
+    columns : tuple of Column
+        In the order of the frame that it was learned from.
+    named : bool
+        Whether that frame had names, by which columns are matched; else they are by place.
+    """
+
+    columns: tuple[Column, ...]
+    named: bool = True
+
+    @classmethod
+    def of(cls, frame: Any, /, *, columns: Mapping[str, str] | None = None) -> Self:
+        """Learn from the rows of a frame.
+
+        Parameters
+        ----------
+        frame : frame, array or list of rows, shape (n, d)
+            Of pandas, polars or pyarrow, or without names.
+        columns : mapping of str to str, optional
+            Kinds of columns, by name, where they are not to be guessed.
+
+        Returns
+        -------
+        Table
+            What its columns are.
+        """
+        given, told = frame_of(frame), dict(columns or {})
+        _check_told(told, given)
+        if not given.n_rows:
+            msg = f"expected rows to learn from, got none of the columns {listed(given.names)}"
+            raise ValueError(msg)
+        learned, seen = [], Duplicates()
+        for k, name in enumerate(given.names):
+            values = read_column(given, k)
+            if name in told:
+                column = of_kind(name, values, told[name])
+            else:
+                column = guess(name, values, given.named)
+                first = seen.first_of(column, values) if column.used else name
+                if first != name:
+                    column = Column(name, "duplicate", f"says the same as {first}")
+            learned.append(column)
+        empty = [column.name for column in learned if column.kind == "empty"]
+        if empty:
+            warn(f"columns without any value are left out: {listed(empty)}")
+        return cls(tuple(with_times_between(learned)), given.named)
+
+    @cached_property
+    def coded(self) -> tuple[Coded, ...]:
+        """What each column of codes is."""
+        return tuple(one for k, column in enumerate(self.columns) for one in coded_of(column, k))
+
+    @property
+    def plain(self) -> bool:
+        """Whether all columns are complete numbers, so that codes are the values themselves."""
+        return all(column.kind == "numeric" and column.missing == 0 for column in self.columns)
+
+    @cached_property
+    def _coders(self) -> list[tuple[int, Coder]]:
+        return [(k, Coder(column)) for k, column in enumerate(self.columns) if column.used]
+
+    def codes(self, frame: Any, /) -> np.ndarray:
+        """Turn rows into numbers.
+
+        Parameters
+        ----------
+        frame : frame, array or list of rows, shape (n, d)
+            Columns in any order where they have names.
+
+        Returns
+        -------
+        array, shape (n, c)
+            In float64; NaN where a value is missing.
+        """
+        given = frame_of(frame)
+        places = self._places(given)
+        codes = np.empty((given.n_rows, len(self.coded)))
+        at, days = 0, {}
+        for k, coder in self._coders:
+            days[coder.column.name] = at
+            for one in coder(read_column(given, places[k])):
+                codes[:, at] = one
+                at += 1
+            for other in coder.column.since:  # both are days since their own start
+                apart = coder.column.start - self._start_of(other)
+                codes[:, at] = codes[:, days[coder.column.name]] - codes[:, days[other]] + apart
+                at += 1
+        return codes
+
+    def _start_of(self, name: str) -> float:
+        return next(column.start for column in self.columns if column.name == name)
+
+    def _places(self, given: Frame) -> dict[int, int]:
+        """Which column of a frame each of the table's is."""
+        used = [k for k, column in enumerate(self.columns) if column.used]
+        if not (self.named and given.named):
+            if len(given.names) != len(self.columns):
+                msg = f"expected {len(self.columns)} columns, got {len(given.names)}"
+                raise ValueError(msg)
+            return {k: k for k in used}
+        index = {name: k for k, name in enumerate(given.names)}
+        lacking = [self.columns[k].name for k in used if self.columns[k].name not in index]
+        if lacking:
+            msg = f"expected columns {listed(lacking)}, which are missing"
+            raise ValueError(msg)
+        known = {column.name for column in self.columns}
+        new = [name for name in given.names if name not in known]
+        if new:
+            warn(f"columns that the table did not have are ignored: {listed(new)}")
+        return {k: index[self.columns[k].name] for k in used}
+
+    def described(self) -> Any:
+        """Give a frame of what each column is taken for: column, kind, reason, missing, levels."""
+        import pandas as pd
+
+        rows = [(c.name, c.kind, c.reason, c.missing, len(c.levels)) for c in self.columns]
+        return pd.DataFrame(rows, columns=["column", "kind", "reason", "missing", "levels"])
+
+    def lines(self) -> list[str]:
+        """Say what columns are taken for, in lines: counts of kinds, and what is left out."""
+        kinds = [column.kind for column in self.columns]
+        counts = {kind: kinds.count(kind) for kind in KINDS if kind in kinds}
+        told = [", ".join(f"{count} {kind}" for kind, count in counts.items())]
+        left = [c for c in self.columns if not c.used]
+        return told + [f"{c.name} is left out: {c.reason}" for c in left]
+
+
+def _check_told(told: dict[str, str], given: Frame) -> None:
+    unknown = [name for name in told if name not in given.names]
+    if unknown:
+        msg = f"expected columns of the table in columns, got {unknown[0]!r}"
+        raise ValueError(msg)
+    for name, kind in told.items():
+        if kind not in TOLD:
+            msg = f"expected a kind among {', '.join(TOLD)} for {name!r}, got {kind!r}"
+            raise ValueError(msg)

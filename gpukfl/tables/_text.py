@@ -1,0 +1,39 @@
+"""Text as a few numbers: its length, and directions among its hashed n-grams."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+_HASHES, _SAMPLE = 2**10, 10_000
+_COMPONENTS = 4
+
+
+@cache
+def _hashing() -> Any:
+    from sklearn.feature_extraction.text import HashingVectorizer
+
+    return HashingVectorizer(n_features=_HASHES, analyzer="char_wb", ngram_range=(3, 3))
+
+
+def components_of(texts: np.ndarray, /) -> np.ndarray | None:
+    """Learn directions (k, n_hashes) from different texts; None from fewer than three."""
+    from sklearn.decomposition import TruncatedSVD
+
+    if len(texts) < 3:
+        return None
+    counts = _hashing().transform(texts[:_SAMPLE])
+    k = min(_COMPONENTS, len(texts) - 1)
+    return TruncatedSVD(k, random_state=0).fit(counts).components_
+
+
+def text_parts(texts: np.ndarray, components: np.ndarray | None, /) -> np.ndarray:
+    """Give the lengths, and the shares in the directions: (n, 1 + k)."""
+    lengths = np.array([len(text) for text in texts], dtype=np.float64)
+    if components is None:
+        return lengths[:, None]
+    if not len(texts):
+        return np.empty((0, 1 + len(components)))
+    return np.column_stack([lengths, _hashing().transform(texts) @ components.T])

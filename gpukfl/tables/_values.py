@@ -1,0 +1,120 @@
+"""The values of a column in one of five forms, and as numbers, dates or labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from gpukfl.tables._dates import MOMENT, dates_of, days_since
+from gpukfl.tables._numerals import numbers_of, text_of
+
+NUMBERS, BOOLEANS, DATES, DURATIONS, LABELS = "numbers", "booleans", "dates", "durations", "labels"
+
+
+@dataclass(frozen=True, eq=False)
+class Values:
+    """A column as it was read.
+
+    Attributes
+    ----------
+    form : str
+        numbers, booleans, dates, durations or labels.
+    data : array, shape (n,)
+        float64 with NaN; of dates datetime64[us] with NaT; of labels their indices, -1 for none.
+    labels : array of str
+        Different labels.
+    ordered : bool
+        Whether the labels are in an order that means something.
+    note : str
+        What is odd about the values, for a warning.
+    """
+
+    form: str
+    data: np.ndarray
+    labels: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=object))
+    ordered: bool = False
+    note: str = ""
+
+    @property
+    def missing(self) -> np.ndarray:
+        """Which rows (n,) have no value."""
+        if self.form == LABELS:
+            return self.data < 0
+        return np.isnat(self.data) if self.form == DATES else np.isnan(self.data)
+
+    def as_numbers(self) -> np.ndarray:
+        """Give numbers (n,), NaN where there is none; of dates days since 1970."""
+        if self.form == DATES:
+            return days_since(self.data)
+        if self.form != LABELS:
+            return self.data
+        return np.append(numbers_of(self.labels), np.nan)[self.data]
+
+    def as_dates(self, day_first: bool, /) -> np.ndarray:
+        """Give dates (n,), NaT where there is none."""
+        if self.form == DATES:
+            return self.data
+        labels = self.as_labels()
+        return np.append(dates_of(labels.labels, day_first), np.datetime64("NaT"))[labels.data]
+
+    def as_labels(self) -> Values:
+        """Give the same as labels."""
+        if self.form == LABELS:
+            return self
+        import pandas as pd
+
+        index, found = pd.factorize(self.data)
+        if self.form == BOOLEANS:
+            found = found.astype(bool)
+        return Values(LABELS, np.asarray(index), texts(map(text_of, found.tolist())))
+
+    def levels(self, at_most: int, /) -> tuple[str, ...]:
+        """Give labels, the most frequent first, ties by name."""
+        named = self.as_labels()
+        counts = np.bincount(named.data[named.data >= 0], minlength=len(named.labels))
+        order = np.lexsort((named.labels.astype(str), -counts))
+        return tuple(named.labels[order[: min(at_most, np.count_nonzero(counts))]].tolist())
+
+
+def numbers(array: np.ndarray, form: str = NUMBERS, /) -> Values:
+    """Take numbers, of which infinite ones are missing."""
+    data = np.asarray(array, dtype=np.float64)
+    infinite = np.isinf(data)
+    if infinite.any():
+        data = np.where(infinite, np.nan, data)
+    return Values(form, data)
+
+
+def durations(array: np.ndarray, /) -> Values:
+    """Take durations, in seconds."""
+    spans = array.astype("timedelta64[us]")
+    return Values(DURATIONS, np.where(np.isnat(spans), np.nan, spans.astype(np.int64) * 1e-6))
+
+
+def dates(array: np.ndarray, /) -> Values:
+    """Take dates."""
+    return Values(DATES, array.astype(MOMENT))
+
+
+def labels(array: Any, /, note: str = "") -> Values:
+    """Take text (n,); blank text is missing."""
+    import pandas as pd
+
+    index, found = pd.factorize(array)
+    known = texts(map(str, found))
+    blank = np.fromiter((not text or text.isspace() for text in known), bool, len(known))
+    if blank.any():
+        kept = np.append(np.where(blank, -1, np.cumsum(~blank) - 1), -1)
+        index, known = kept[index], known[~blank]
+    return Values(LABELS, np.asarray(index), known, note=note)
+
+
+def texts(found: Iterable[str], /) -> np.ndarray:
+    """Make an array of objects of texts."""
+    listed = list(found)
+    array = np.empty(len(listed), dtype=object)
+    array[:] = listed
+    return array
