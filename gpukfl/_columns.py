@@ -32,18 +32,43 @@ def as_frame(X: Any, /) -> Any:
     TypeError
         If the frame is not in memory.
     """
-    if hasattr(X, "collect") or hasattr(X, "compute"):
-        msg = f"expected data in memory, got {type(X).__name__}: collect it first"
-        raise TypeError(msg)
-    names = getattr(X, "column_names", None)
-    names = getattr(X, "columns", None) if names is None else names
-    if names is None:
+    if not is_frame(X):
         return X
+    names = getattr(X, "column_names", None)
+    names = X.columns if names is None else names
     import pandas as pd
 
     if isinstance(X, pd.DataFrame):
         return X
     return pd.DataFrame({name: np.asarray(X[name].to_numpy()) for name in names})
+
+
+def is_frame(X: Any, /) -> bool:
+    """Whether data have columns with names: pandas, polars or pyarrow.
+
+    Raises
+    ------
+    TypeError
+        If they are not in memory.
+    """
+    if hasattr(X, "collect") or hasattr(X, "compute"):
+        msg = f"expected data in memory, got {type(X).__name__}: collect it first"
+        raise TypeError(msg)
+    return hasattr(X, "column_names") or hasattr(X, "columns")
+
+
+def is_numeric(X: Any, /) -> bool:
+    """Whether a frame of any library has complete columns of numbers only."""
+    frame = as_frame(X)
+    columns = (frame.iloc[:, k] for k in range(frame.shape[1]))
+    return all(_are_numbers(column) and not column.isna().any() for column in columns)
+
+
+def _are_numbers(column: Any) -> bool:
+    kind = getattr(column.dtype, "kind", "O")
+    if kind != "O" or type(column.dtype).__name__ == "CategoricalDtype":
+        return kind in "iufb"
+    return all(isinstance(value, (numbers.Real, Decimal, np.bool_)) for value in column)
 
 
 def numeric_frame(X: Any, /) -> Any:

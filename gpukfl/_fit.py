@@ -5,17 +5,19 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from gpukfl._checks import check_number
-from gpukfl._columns import numeric_frame
+from gpukfl._given import complete, with_gaps_named, with_target
 from gpukfl._model import Model
 from gpukfl._places import Backend
+from gpukfl._reader import rows_for
 from gpukfl._registry import METHODS, TASKS
 from gpukfl._target import read_target, target_name
+from gpukfl.estimators._described import feature_names
 from gpukfl.estimators._run import Report, reported_to
 from gpukfl.estimators._threads import few_threads
 from gpukfl.estimators._validation import check_container
@@ -35,6 +37,7 @@ def fit(
     max_time: float | None = None,
     random_state: int | None = 0,
     sample_weight: Any = None,
+    columns: Mapping[str, str] | None = None,
     progress: bool | None = None,
     **options: Any,
 ) -> Model:
@@ -43,10 +46,12 @@ def fit(
     Parameters
     ----------
     X : array or frame of shape (n_samples, n_features)
-        Finite real data: NumPy, CuPy, torch, a NumPy memory map, or a frame of numbers of
-        pandas, polars or pyarrow.
-    y : array, series or frame of shape (n_samples,) or (n_samples, n_targets)
-        Numbers, or labels: text, categories, booleans or integers.
+        Real data: NumPy, CuPy, torch, a NumPy memory map, or a frame of pandas, polars or pyarrow.
+        Columns of frames may be numbers, categories, booleans, dates, durations or text, with gaps:
+        see `gpukfl.tables`; arrays of NumPy may have NaN for gaps.
+    y : str, or array, series or frame of shape (n_samples,) or (n_samples, n_targets)
+        Numbers, or labels: text, categories, booleans or integers; or the name of the column of X
+        that is the target. Rows without a target are left out, with a warning.
     method : {"auto", "bkernn", "hkrr", "selection", "rkhs_weighting", "regfeal"}, default="auto"
         What to fit: a blend of all methods that suit the data, with a linear model and
         gradient-boosted trees beside them (`AutoRegressor`, `AutoClassifier`), a Brownian kernel
@@ -80,6 +85,9 @@ def fit(
         Draws splits and first particles.
     sample_weight : array of shape (n_samples,), optional
         Weights, at least 0. A common factor changes nothing; copies of a row count as weight.
+    columns : dict of str: str, optional
+        What columns of a frame are to be taken for, by name, where the guess is wrong: for example
+        ``{"zip": "category"}``. Kinds are those of `gpukfl.tables`.
     progress : bool, optional
         Show a progress bar on standard error; by default on a terminal only.
     **options
@@ -116,10 +124,11 @@ def fit(
     """
     begun = time.perf_counter()
     _check(method, task, ridge, scaling, penalty, max_time)
-    X = numeric_frame(X)
+    X, y, y_name = with_target(X, y)
     _check_lengths(X, y, sample_weight)
+    X, y, sample_weight = complete(with_gaps_named(X), y, sample_weight)
     target = read_target(y, task)
-    y, y_name = target.y, target_name(y) or "y"
+    y_name = y_name or target_name(y) or "y"
     given = {"random_state": random_state, "backend": backend, "max_time": max_time, **options}
     row = METHODS[method]
     if row.single:
@@ -127,24 +136,28 @@ def fit(
         given |= {"ridge": "auto" if tuned else ridge, "scaling": scaling}
     if penalty is not None:
         given |= {"penalty": penalty}
+    if not row.single:
+        given |= {"columns": columns}
     estimator = row.of(target.task)(**given)
     show = sys.stderr.isatty() if progress is None else progress
     where = Backend.of(backend).name
     with _progress(show) as report, few_threads(X, _length_of(X), where), reported_to(report):
-        estimator.fit(X, y, sample_weight=sample_weight)
+        rows = rows_for(estimator, X, target, sample_weight, columns)
+        estimator.fit(rows.X, target.y, sample_weight=sample_weight)
     estimator.set_params(max_time=None)
-    names = [str(c) for c in X.columns] if hasattr(X, "columns") else None
     return Model(
         estimator=estimator,
         method=method,
         task=target.task,
         n_samples=estimator._n_samples,
-        feature_names=names or [f"x{k}" for k in range(estimator.n_features_in_)],
+        feature_names=rows.names or list(feature_names(estimator)),
         target_name=y_name,
         target_kind=target.kind,
         tuning=estimator.tuning_,
         seconds=time.perf_counter() - begun,
         max_time=max_time,
+        reader=rows.reader,
+        columns=columns,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Self
@@ -14,14 +14,15 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from gpukfl._array import Array, to_host
-from gpukfl._columns import numeric_frame
+from gpukfl._given import complete, with_gaps_named, with_target
 from gpukfl._persistence import read, write
+from gpukfl._reader import Reader, rows_for, rows_of
 from gpukfl._registry import METHODS
 from gpukfl._target import host_target, read_target, target_name
 from gpukfl.estimators._described import feature_names, task_text
 from gpukfl.inspection import Description, Shown
 
-_NOT_SAVED = ("estimator", "max_time")
+_NOT_SAVED = ("estimator", "max_time", "columns")
 
 
 @dataclass(eq=False, repr=False)
@@ -52,6 +53,10 @@ class Model(Shown):
         What the target's values were: floats, integers, booleans, categories or text.
     max_time : float, optional
         Seconds that `fit` may take to fit again; not kept in files.
+    reader : Reader, optional
+        What makes rows for the estimator of a frame, where it does not take frames itself.
+    columns : dict of str: str, optional
+        What `fit` takes columns for, by name, where it shall not guess; not kept in files.
     """
 
     estimator: Any
@@ -64,6 +69,8 @@ class Model(Shown):
     seconds: float
     target_kind: str = ""
     max_time: float | None = None
+    reader: Reader | None = None
+    columns: Mapping[str, str] | None = None
 
     def __post_init__(self) -> None:
         self.tuning = [
@@ -117,8 +124,9 @@ class Model(Shown):
         ----------
         X : array or frame of shape (n_samples, n_features)
             As for `gpukfl.fit`.
-        y : array, series or frame of shape (n_samples,) or (n_samples, n_targets)
-            A target for the task of this model.
+        y : str, or array, series or frame of shape (n_samples,) or (n_samples, n_targets)
+            A target for the task of this model, or the name of its column in X. Rows without a
+            target are left out, with a warning.
         sample_weight : array of shape (n_samples,), optional
             Weights, at least 0.
 
@@ -133,14 +141,17 @@ class Model(Shown):
             If the data are not as described.
         """
         begun = time.perf_counter()
-        X, target = numeric_frame(X), read_target(y, self.task)
+        X, y, y_name = with_target(X, y)
+        X, y, sample_weight = complete(with_gaps_named(X), y, sample_weight)
+        target = read_target(y, self.task)
         estimator = clone(self.estimator).set_params(max_time=self.max_time)
-        estimator.fit(X, target.y, sample_weight=sample_weight)
+        rows = rows_for(estimator, X, target, sample_weight, self.columns)
+        estimator.fit(rows.X, target.y, sample_weight=sample_weight)
         self.estimator = estimator.set_params(max_time=None)
-        self.n_samples = estimator._n_samples
-        names = [str(c) for c in X.columns] if hasattr(X, "columns") else None
-        self.feature_names = names or list(feature_names(estimator))
-        self.target_name, self.target_kind = target_name(y) or self.target_name, target.kind
+        self.n_samples, self.reader = estimator._n_samples, rows.reader
+        self.feature_names = rows.names or list(feature_names(estimator))
+        self.target_name = y_name or target_name(y) or self.target_name
+        self.target_kind = target.kind
         self.tuning, self.seconds = estimator.tuning_, time.perf_counter() - begun
         self.__post_init__()
         return self
@@ -163,7 +174,7 @@ class Model(Shown):
 
     def __sklearn_clone__(self) -> Self:
         unfitted = clone(self.estimator)
-        return replace(self, estimator=unfitted, n_samples=0, tuning=[], seconds=0.0)
+        return replace(self, estimator=unfitted, n_samples=0, tuning=[], seconds=0.0, reader=None)
 
     def __sklearn_is_fitted__(self) -> bool:
         try:
@@ -178,11 +189,14 @@ class Model(Shown):
     @property
     def n_features_in_(self) -> int:
         """Number of features."""
-        return self.estimator.n_features_in_
+        known = self.reader
+        return self.estimator.n_features_in_ if known is None else len(known.names)
 
     @property
     def feature_names_in_(self) -> np.ndarray:
         """Names of the features, of a model that was fitted to a frame."""
+        if self.reader is not None:
+            return np.array(self.reader.names, dtype=object)
         return self.estimator.feature_names_in_
 
     @property
@@ -192,9 +206,13 @@ class Model(Shown):
 
     # ------------------------------------------------------------------ predictions
 
+    def _rows(self, X: Any) -> Any:
+        """Make rows for the estimator of `X`."""
+        return rows_of(self.estimator, self.reader, X)
+
     def predict(self, X: Any) -> Array:
         """Predict the target at `X`, of the library that was used in `fit`."""
-        return self.estimator.predict(numeric_frame(X))
+        return self.estimator.predict(self._rows(X))
 
     def predict_proba(self, X: Any) -> Array:
         """Estimate the classes' probabilities at `X`.
@@ -207,7 +225,7 @@ class Model(Shown):
         if not is_classifier(self.estimator):
             msg = "expected a classification model, got a regression: use predict"
             raise TypeError(msg)
-        return self.estimator.predict_proba(numeric_frame(X))
+        return self.estimator.predict_proba(self._rows(X))
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Array:
         """Give intervals that hold the target with a probability of about `coverage`.
@@ -219,7 +237,7 @@ class Model(Shown):
         TypeError
             If the model is no blend, or a classification.
         """
-        return self._of_blend("predict_interval")(numeric_frame(X), coverage)
+        return self._of_blend("predict_interval")(self._rows(X), coverage)
 
     def predict_quantiles(self, X: Any, levels: Sequence[float] = (0.05, 0.5, 0.95)) -> Array:
         """Estimate quantiles of the target: see `AutoRegressor.predict_quantiles`.
@@ -229,7 +247,7 @@ class Model(Shown):
         TypeError
             If the model is no blend, or a classification.
         """
-        return self._of_blend("predict_quantiles")(numeric_frame(X), levels)
+        return self._of_blend("predict_quantiles")(self._rows(X), levels)
 
     def predict_set(self, X: Any, coverage: float = 0.9) -> Array:
         """Give the classes that hold the true one with a probability of at least `coverage`.
@@ -241,7 +259,7 @@ class Model(Shown):
         TypeError
             If the model is no blend, or a regression.
         """
-        return self._of_blend("predict_set")(numeric_frame(X), coverage)
+        return self._of_blend("predict_set")(self._rows(X), coverage)
 
     def transform(self, X: Any) -> Array:
         """Project `X` on the learned directions.
@@ -254,7 +272,7 @@ class Model(Shown):
         if not hasattr(self.estimator, "transform"):
             msg = f"expected a model with learned directions, got method {self.method!r}"
             raise TypeError(msg)
-        return self.estimator.transform(numeric_frame(X))
+        return self.estimator.transform(self._rows(X))
 
     def leaderboard(self) -> Any:
         """Give what every member of a blend came to, as a frame: see `AutoRegressor`.
@@ -288,12 +306,13 @@ class Model(Shown):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """R² of a regression, share of correct labels of a classification."""
-        return self.estimator.score(numeric_frame(X), host_target(y), sample_weight=sample_weight)
+        return self.estimator.score(self._rows(X), host_target(y), sample_weight=sample_weight)
 
     @property
     def feature_importances_(self) -> np.ndarray:
         """Importance of each feature, summing to 1."""
-        return to_host(self.estimator.feature_importances_)
+        found = to_host(self.estimator.feature_importances_)
+        return found if self.reader is None else self.reader.by_column(found)
 
     def most_important(self, count: int = 10) -> list[tuple[str, float]]:
         """Names and importances of the leading features that have any, or of the first."""
@@ -310,7 +329,10 @@ class Model(Shown):
         Description
             Words, names and host arrays, made when it is asked for.
         """
-        told = self.estimator._described_as(self.feature_names, self.target_name)
+        names = self.feature_names if self.reader is None else self.reader.encoding.names
+        told = self.estimator._described_as(names, self.target_name)
+        if self.reader is not None:
+            told = self.reader.told(told)
         return replace(
             told,
             task=task_text(self.estimator, self.target_kind),

@@ -35,10 +35,12 @@ LAYER = {
     "inspection": 9,  # scores and pictures of arrays and names; it knows no estimator
     "estimators": 10,
     "tables": 10.2,
+    "_reader": 10.4,
     "portfolio": 10.5,
     "_archive": 0,
     "_foreign": 0.5,
     "_columns": 0,
+    "_given": 1,
     "_replacing": 0,
     "_saving": 0,
     "_target": 1,

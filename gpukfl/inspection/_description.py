@@ -49,6 +49,8 @@ class Description:
         "regression", "classification of 3 classes", or the like.
     n_samples, n_features : int
         Size of the data.
+    columns : str
+        What the columns of a table were taken for.
     place, products : str
         Where it was computed, and how.
     n_steps, ended : int, str
@@ -73,6 +75,7 @@ class Description:
     task: str = ""
     n_samples: int | None = None
     n_features: int | None = None
+    columns: str = ""
     place: str = ""
     products: str = ""
     n_steps: int | None = None

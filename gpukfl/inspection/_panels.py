@@ -65,6 +65,8 @@ class Importances(Panel):
         What they are shares of.
     levels : array of int (d,), optional
         Rounds that found the features, 0 for none.
+    parts : tuple of dict, optional
+        Names and shares of what was made of each feature, such as levels of a category.
     """
 
     name: ClassVar[str] = "importances"
@@ -72,10 +74,17 @@ class Importances(Panel):
     values: np.ndarray
     unit: str = ""
     levels: np.ndarray | None = None
+    parts: tuple[dict[str, float], ...] | None = None
 
     def leading(self, count: int, /) -> list[tuple[str, float]]:
         """Names and values of the leading features that have any, or of the first."""
         return [(self.features[k], float(self.values[k])) for k in self._order(count)]
+
+    def leading_parts(self, feature: str, count: int, /) -> list[tuple[str, float]]:
+        """Names and shares of the leading parts of a feature, if it has more than one."""
+        found = {} if self.parts is None else self.parts[self.features.index(feature)]
+        leading = sorted(found.items(), key=lambda part: -part[1])[:count]
+        return [part for part in leading if part[1] > 0] if len(found) > 1 else []
 
     def _order(self, count: int) -> np.ndarray:
         order = np.argsort(-self.values, kind="stable")[:count]

@@ -14,6 +14,7 @@ from typing import Any
 from gpukfl._version import __version__
 from gpukfl.inspection._description import Described, Description, counted, described
 from gpukfl.inspection._figures import draw_apart
+from gpukfl.inspection._panels import Importances
 from gpukfl.inspection._summary import hold_out_text
 from gpukfl.inspection._tuning import Tuning, error_of
 
@@ -130,7 +131,7 @@ def _facts(d: Description) -> str:
     ended = f" ({d.ended})" if d.ended else ""
     steps = "" if d.n_steps is None else f"{d.n_steps}{ended}"
     last = {"kernel products": d.products, "steps": steps, "computed on": d.place}
-    facts = {**d.facts, **last}
+    facts = {"columns": d.columns, **d.facts, **last}
     rows = (
         f"<tr><td>{html.escape(k)}</td><td>{html.escape(str(v))}</td></tr>"
         for k, v in facts.items()
@@ -143,11 +144,18 @@ def _features(d: Description) -> str:
     if d.importances is None:
         return ""
     rows = "".join(
-        f"<tr><td>{html.escape(feature)}</td><td>{value:.3f}</td></tr>"
-        for feature, value in d.importances.leading(_LISTED)
+        f"<tr><td>{html.escape(name)}</td><td>{value:.3f}</td></tr>"
+        for feature, total in d.importances.leading(_LISTED)
+        for name, value in [(feature, total), *_parts(d.importances, feature)]
     )
     caveat = '<p class="note">They mean nothing here: see above.</p>\n' if d.caveat else ""
     return _FEATURES.format(rows=rows, caveat=caveat)
+
+
+def _parts(importances: Importances, feature: str) -> list[tuple[str, float]]:
+    """Names and shares of the parts of a feature, set in."""
+    found = importances.leading_parts(feature, _LISTED)
+    return [(f"\u2003{name}", value) for name, value in found]
 
 
 def _tuning(tuning: Tuning, seconds: float | None) -> str:

@@ -6,6 +6,7 @@ from gpukfl.inspection._description import Described, Description, counted, desc
 from gpukfl.inspection._tuning import Tuning
 
 _LISTED = 10  # features
+_PARTS = 3  # of a feature: levels of a category
 
 
 def summarize(of: Described | Description, /) -> str:
@@ -26,8 +27,10 @@ def summarize(of: Described | Description, /) -> str:
     lines += [f"  {name:<11} {text}" for name, text in _entries(d).items() if text]
     if d.importances is not None:
         lines.append("  importance" + (" (means nothing)" if d.caveat else ""))
-        leading = d.importances.leading(_LISTED)
-        lines += [f"    {name:<24} {value:6.3f}" for name, value in leading]
+        for feature, total in d.importances.leading(_LISTED):
+            parts = d.importances.leading_parts(feature, _PARTS)
+            lines.append(f"    {feature:<24} {total:6.3f}")
+            lines += [f"      {name:<22} {value:6.3f}" for name, value in parts]
     return "\n".join(lines)
 
 
@@ -37,6 +40,7 @@ def _entries(d: Description) -> dict[str, str]:
             _size(d.n_samples, "sample"),
             _size(d.n_features, "feature"),
         ),
+        "columns": d.columns,
         "task": d.task,
         "model": d.text,
         "computed": _joined(f"on {d.place}" if d.place else "", d.products),

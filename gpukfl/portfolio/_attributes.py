@@ -12,13 +12,16 @@ from gpukfl.estimators._declared import (
     DOUBLE,
     FLOAT,
     Declared,
+    Fields,
     Items,
     Number,
     Numbers,
     Record,
+    Switch,
     Text,
     Whole,
 )
+from gpukfl.portfolio._encodings import Encodings
 from gpukfl.portfolio._intervals import Uncertainty
 from gpukfl.portfolio._residuals import Residuals
 from gpukfl.portfolio._sets import ClassScores
@@ -41,12 +44,15 @@ class Blended:
     residuals : array, shape (q, t), or None
         Quantiles of what its predictions of rows that were held out were short of, where targets
         are transformed.
+    takes_codes : bool
+        Whether its models take the codes of a table, for encoded rows.
     """
 
     name: str
     weight: float
     models: list[Any] = field(default_factory=list)
     residuals: Array | None = None
+    takes_codes: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +62,7 @@ class OutOfFold:
     Attributes
     ----------
     rows : array, shape (m, d)
-        The rows, of the library of the data.
+        The rows, of the library of the data; of a table its codes, with gaps.
     predicted : host array, shape (m, t)
         Predictions; of classes the probabilities of all of them.
     truth : host array, shape (m, t)
@@ -79,7 +85,7 @@ class OutOfFold:
         return int(self.fold.max()) + 1
 
 
-VALUES = (Blended, OutOfFold, Uncertainty, Residuals, Spread, ClassScores)  # that hold arrays
+VALUES = (Blended, OutOfFold, Uncertainty, Residuals, Spread, ClassScores, Encodings)  # that hold arrays
 TRIED: dict[str, Declared] = {
     "member": Text(),
     "weight": Number(),
@@ -96,13 +102,14 @@ ATTRIBUTES: dict[str, Declared] = {
                 "weight": Number(),
                 "models": Items(Record(object)),
                 "residuals": Numbers(DOUBLE, ("n_quantiles", "n_targets"), optional=True),
+                "takes_codes": Switch(),
             },
         )
     ),
     "out_of_fold_": Record(
         OutOfFold,
         {
-            "rows": Numbers(FLOAT, ("n_judges", "n_features")),
+            "rows": Numbers(FLOAT, ("n_judges", "n_columns")),
             "predicted": Numbers(DOUBLE, ("n_judges", "n_outputs")),
             "truth": Numbers(DOUBLE, ("n_judges", "n_outputs")),
             "weights": Numbers(DOUBLE, ("n_judges",)),
@@ -114,4 +121,5 @@ ATTRIBUTES: dict[str, Declared] = {
     "intercept_": Numbers(DOUBLE, ("n_targets",)),
     "floor_": Number(),
     "target_transform_": Record(TargetTransform, optional=True),
+    "encodings_": Fields(Encodings, optional=True),
 }

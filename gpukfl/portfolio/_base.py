@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -26,6 +26,7 @@ from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._threads import few_threads
 from gpukfl.estimators._validation import check_finite_prediction, validate_samples
 from gpukfl.inspection import Description, Names
+from gpukfl._reader import table_of
 from gpukfl.portfolio._attributes import ATTRIBUTES, TRIED, VALUES, Blended, OutOfFold
 from gpukfl.portfolio._candidates import (
     EFFORTS,
@@ -38,7 +39,8 @@ from gpukfl.portfolio._candidates import (
 from gpukfl.portfolio._contest import Contest, judge_of
 from gpukfl.portfolio._description import describe
 from gpukfl.portfolio._distilled import Distilled, distil
-from gpukfl.portfolio._folds import n_folds_of, split
+from gpukfl.portfolio._encodings import Encodings, Seen
+from gpukfl.portfolio._folds import Fold, n_folds_of, split
 from gpukfl.portfolio._importances import permutation_importances
 from gpukfl.portfolio._leaderboard import frame_of, rows_of
 from gpukfl.portfolio._members import Member, mixed, outputs_of
@@ -49,6 +51,8 @@ from gpukfl.portfolio._transforms import (
     TargetTransform,
     transform_of,
 )
+
+from gpukfl.tables import Table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -75,6 +79,7 @@ class AutoBase(Constructed, HostStored):
     tuning_: list[dict[str, Any]]
     feature_importances_: Array
     floor_: float
+    encodings_: Encodings | None
     target_transform_: TargetTransform | None
 
     def __init__(
@@ -84,6 +89,7 @@ class AutoBase(Constructed, HostStored):
         effort: str = "normal",
         n_folds: int | str = "auto",
         refit: bool = False,
+        columns: Mapping[str, str] | None = None,
         max_time: float | None = None,
         random_state: Any = None,
         backend: str | Backend = "auto",
@@ -93,6 +99,7 @@ class AutoBase(Constructed, HostStored):
         self.effort = effort
         self.n_folds = n_folds
         self.refit = refit
+        self.columns = columns
         self.max_time = max_time
         self.random_state = random_state
         self.backend = backend
@@ -117,20 +124,37 @@ class AutoBase(Constructed, HostStored):
     def _learn(self, X: Any, y: Any, sample_weight: Any) -> Self:
         self._checked()
         run, backend = Run.of(self), Backend.of(self.backend)
-        X = validate_samples(self, X, reset=True, min_samples=2)
+        table = table_of(X, self.columns)
+        X = self._read(X, table)
         with few_threads(X, X.shape[0], backend.name):
             samples = self._read_targets(y, X, sample_weight)
             place = resolve_place(
                 backend.name, X, dtype=backend.precision(X), work=_WORK * len(samples)
             )
+            self.encodings_ = None if table is None else Encodings.blindly(table, samples)
             self.target_transform_ = transform_of(
-                getattr(self, "target_transform", None), samples, run.again()
+                getattr(self, "target_transform", None),
+                replace(samples, X=self._finite(samples.X)),
+                run.again(),
             )
             self.place_ = f"{library_of(place.reference)} {place.reference.device}"
             contest = self._held(samples, run)
             self._library, self._n_samples = library_of(X), len(samples)
             self._keep(contest, samples, run)
         return self
+
+    def _read(self, X: Any, table: Table | None) -> Array:
+        """Validate rows, or give their codes."""
+        if table is None:
+            return validate_samples(self, X, reset=True, min_samples=2)
+        names = [column.name for column in table.columns]
+        self.n_features_in_ = len(names)
+        self.feature_names_in_ = np.array(names, dtype=object)
+        return table.codes(X)
+
+    def _finite(self, X: Array) -> Array:
+        """Give rows without gaps, that know nothing of targets."""
+        return X if self.encodings_ is None else self.encodings_.finite(X)
 
     def _held(self, samples: Samples, run: Run) -> Contest:
         """Let the members take part."""
@@ -143,17 +167,19 @@ class AutoBase(Constructed, HostStored):
         judge, transform = judge_of(folds, samples, count), self.target_transform_
         if transform is not None:
             folds = [fold.transformed(transform.forward) for fold in folds]
+        if self.encodings_ is not None:
+            self.encodings_, folds = self.encodings_.on(folds, _seed(run.again()))
         contest = Contest(folds, judge, run, self.floor_, transform)
         contest.hold(self._members(samples, run))
         return contest
 
     def _members(self, samples: Samples, run: Run) -> Sequence[Member]:
-        (n, d), t = samples.X.shape, samples.Y.shape[1]
+        n, t = len(samples), samples.Y.shape[1]
         if not np.ptp(to_host(samples.Y), axis=0).any():
             warn("y is constant: the model predicts that constant and learns nothing")
             return [constant_member(is_classifier(self))]
-        seed = int(run.rng.randint(2**31 - 1))
-        task = Task(is_classifier(self), n, d, t, self.backend, seed)
+        codes = None if self.encodings_ is None else self.encodings_.categorical
+        task = Task(is_classifier(self), n, t, self.backend, _seed(run.rng), codes)
         return members_of(self.members, self.effort, task)
 
     @property
@@ -165,14 +191,13 @@ class AutoBase(Constructed, HostStored):
         """Set what the members came to."""
         pairs = zip(contest.weights.tolist(), contest.finished, strict=True)
         chosen = [(w, entry) for w, entry in pairs if w > 0]
-        self.members_ = [
-            Blended(one.member.name, w, one.models, one.residuals) for w, one in chosen
-        ]
+        self.members_ = [one.blended(w) for w, one in chosen]
         judge, predicted = contest.judge, contest.blend
         sizes = [len(fold.outside) for fold in contest.folds]
         fold = np.repeat(np.arange(len(sizes)), sizes)
         xp = array_namespace(samples.X)
-        rows = xp.concat([xp.asarray(one.outside.X) for one in contest.folds], axis=0)
+        held_out = [one.source.outside for one in contest.folds]
+        rows = xp.concat([xp.asarray(one.X) for one in held_out], axis=0)
         self.out_of_fold_ = OutOfFold(rows, predicted, judge.truth, judge.weights, fold)
         over = contest.stopped or run.is_over()
         self._keep_uncertainty(run.again(), 0.0 if over else run.left())
@@ -181,7 +206,9 @@ class AutoBase(Constructed, HostStored):
         middle = np.average(to_host(samples.Y), axis=0, weights=samples.weights)
         self.intercept_ = beside(middle.astype(np.float64), there)
         importances, self.feature_groups_ = permutation_importances(
-            [one.outside for one in contest.folds],
+            held_out,
+            self._sources,
+            self.n_features_in_,
             lambda k, X: to_host(self._outputs(X, k)),
             judge,
             run.again(),
@@ -201,14 +228,18 @@ class AutoBase(Constructed, HostStored):
         refitted, transform = [], self.target_transform_
         if transform is not None:
             samples = replace(samples, Y=transform.forward(to_host(samples.Y).astype(np.float64)))
+        encodings, whole = self.encodings_, Fold(samples, samples)
+        if encodings is not None:
+            encodings, whole = encodings.on_all(samples, _seed(run.again()))
         for weight, entry in chosen:
             left = run.left()
             if left is not None and run.is_over():
                 return
             with collected():
-                model, _ = entry.member.fitted(samples, entry.precedent, left)
-            refitted.append(Blended(entry.member.name, weight, [model], entry.residuals))
-        self.members_ = refitted
+                inside = whole.seen_by(entry.member).inside
+                model, _ = entry.member.fitted(inside, entry.precedent, left)
+            refitted.append(replace(entry.blended(weight), models=[model]))
+        self.members_, self.encodings_ = refitted, encodings
 
     def _end(self, contest: Contest) -> None:
         """Set how the fit ended, and warn where it was stopped."""
@@ -226,9 +257,10 @@ class AutoBase(Constructed, HostStored):
     def _outputs(self, X: Array, fold: int | None = None, /) -> Array:
         """Blend (n, t) at validated rows, in float64; by the models of one fold, or of all."""
         total: Any = 0.0
+        seen = Seen(X, self.encodings_)
         for member in self.members_:
-            models = member.models if fold is None else member.models[fold : fold + 1]
-            total = total + member.weight * self._own(member, self._mean(models, X))
+            folds = range(len(member.models)) if fold is None else [fold]
+            total = total + member.weight * self._own(member, self._mean(member, folds, seen))
         return total
 
     def _by_fold(self, X: Array, /) -> np.ndarray:
@@ -245,13 +277,14 @@ class AutoBase(Constructed, HostStored):
         blends = np.stack([to_host(one) for one in found])
         return np.broadcast_to(blends, (n_folds, *blends.shape[1:]))
 
-    def _mean(self, models: Sequence[Any], X: Array) -> Array:
-        """Mean of what the models of a member predict."""
+    def _mean(self, member: Blended, folds: Sequence[int], seen: Seen) -> Array:
+        """Mean of what a member's models of some folds predict."""
         total: Any = 0.0
-        for model in models:
-            found = outputs_of(model, X, self._n_classes)
+        for k in folds:
+            rows = seen.by(k, codes=member.takes_codes)
+            found = outputs_of(member.models[k], rows, self._n_classes)
             total = total + (mixed(found, self.floor_) if self._n_classes else found)
-        return total / len(models)
+        return total / len(folds)
 
     def _own(self, member: Blended, found: Array) -> Array:
         """Predictions in the targets' own units."""
@@ -261,9 +294,22 @@ class AutoBase(Constructed, HostStored):
 
     def _predict(self, X: Any, method: str) -> Array:
         """Blend at `X`: (n, t)."""
-        check_is_fitted(self)
-        X = validate_samples(self, X, reset=False, method=method)
+        X = self._new_rows(X, method)
         return array_namespace(X).astype(self._outputs(X), X.dtype)
+
+    def _new_rows(self, X: Any, method: str) -> Array:
+        """Validate rows as those of the fit were, or give their codes."""
+        check_is_fitted(self)
+        if self.encodings_ is None:
+            return validate_samples(self, X, reset=False, method=method)
+        return self.encodings_.table.codes(X)
+
+    @property
+    def _sources(self) -> list[int]:
+        """Which feature each column of rows is made of."""
+        if self.encodings_ is None:
+            return list(range(self.n_features_in_))
+        return [one.source for one in self.encodings_.table.coded]
 
     # ------------------------------------------------------------------ what came of it
 
@@ -316,3 +362,7 @@ class AutoBase(Constructed, HostStored):
         tags = super().__sklearn_tags__()
         tags.array_api_support = True
         return tags
+
+
+def _seed(rng: np.random.RandomState) -> int:
+    return int(rng.randint(2**31 - 1))

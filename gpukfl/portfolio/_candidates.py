@@ -47,20 +47,22 @@ class Task:
     ----------
     classes : bool
         Whether targets are classes.
-    n, d, t : int
-        Rows, features and targets.
+    n, t : int
+        Rows and targets.
     backend : str or Backend
         Where members compute that can.
     seed : int
         For their draws.
+    categorical : sequence of bool, optional
+        Of a table: which of its codes are of categories.
     """
 
     classes: bool
     n: int
-    d: int
     t: int
     backend: str | Backend
     seed: int
+    categorical: Sequence[bool] | None = None
 
 
 @dataclass(frozen=True)
@@ -123,7 +125,9 @@ def _linear(task: Task) -> Any:
 
 
 def _trees(task: Task) -> Any:
-    options = {"learning_rate": 0.05, "max_iter": 300, "random_state": task.seed}
+    options: dict[str, Any] = {"learning_rate": 0.05, "max_iter": 300, "random_state": task.seed}
+    if task.categorical is not None and any(task.categorical):
+        options["categorical_features"] = list(task.categorical)
     if task.classes:
         return HistGradientBoostingClassifier(**options)
     trees = HistGradientBoostingRegressor(**options)
@@ -215,7 +219,9 @@ def constant_member(classes: bool, /) -> Member:
 
 
 def _member(row: Candidate, task: Task, *, blended: bool = True) -> Member:
-    return Member(row.name, row.make(task), row.power, blended, reference=row.name == TREES)
+    trees = row.name == TREES
+    codes = trees and task.categorical is not None
+    return Member(row.name, row.make(task), row.power, blended, trees, codes)
 
 
 def names_of(members: Sequence[Member], /) -> list[str]:

@@ -16,6 +16,7 @@ from gpukfl.estimators._learner import Precedent
 from gpukfl.estimators._run import Report, Run, current_report, reported_to
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._search import is_behind
+from gpukfl.portfolio._attributes import Blended
 from gpukfl.portfolio._blend import greedy_weights
 from gpukfl.portfolio._folds import Fold
 from gpukfl.portfolio._judges import Judge, LogLoss, SquaredError
@@ -76,6 +77,11 @@ class Entry:
     def outputs(self) -> np.ndarray:
         """Predictions of all rows seen so far (m, t), in the targets' own units."""
         return self._own(np.concatenate(self.predicted))
+
+    def blended(self, weight: float, /) -> Blended:
+        """Give what it becomes in a blend."""
+        name, codes = self.member.name, self.member.takes_codes
+        return Blended(name, weight, self.models, self.residuals, codes)
 
     def _own(self, found: np.ndarray) -> np.ndarray:
         if self.transform is None or self.residuals is None:
@@ -192,7 +198,7 @@ class Contest:
         for k, fold in enumerate(self.folds):
             spent = time.perf_counter() - begun
             left = None if limit is None else _share_of(limit - spent, k, count)
-            data = fold if member.takes_any_library else fold.on_host
+            data = fold.seen_by(member)
             with reported_to(self._report(member, k)):
                 inside = data.inside
                 if rows is not None and rows < len(inside):
@@ -253,7 +259,7 @@ class Contest:
 
     def _affordable(self, member: Member, limit: float | None) -> int | None:
         """Rows of a fold that there is time for, by how long some take; None is all of them."""
-        inside = self.folds[0].inside
+        inside = self.folds[0].seen_by(member).inside
         if limit is None or len(inside) <= 2 * _PROBED:
             return None
         begun = time.perf_counter()

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 
+from gpukfl._reader import columns_text
 from gpukfl.estimators._described import ended_text
 from gpukfl.inspection import (
     Description,
@@ -30,12 +31,13 @@ def describe(e: Any, names: Names, /) -> Description:
     leading = sorted(e.members_, key=lambda member: -member.weight)
     shares = ", ".join(f"{one.name} {one.weight:.0%}".replace("%", " %") for one in leading)
     n_models = sum(len(one.models) for one in e.members_)
+    known = e.encodings_
     importances = Importances(names.features, e.feature_importances_, "loss that shuffling adds")
     panels: list[Panel] = [importances]
     for one in leading:
         directions = getattr(one.models[0], "components_", None)
         if directions is not None:
-            panels.append(Directions(names.features, directions, e.feature_importances_))
+            panels.append(_directions(e, names.features, directions))
             break
     scored = sorted((t for t in e.tuning_ if t["score"] is not None), key=lambda t: -t["score"])
     scores, errors, weights = (
@@ -55,6 +57,7 @@ def describe(e: Any, names: Names, /) -> Description:
         n_samples=e._n_samples,
         place=e.place_,
         ended=ended_text(e.status_),
+        columns="" if known is None else columns_text(known.table),
         facts=facts | {"models": n_models},
         note="Importances are of rows that the models have not seen.",
         panels=tuple(panels),
@@ -65,6 +68,15 @@ def describe(e: Any, names: Names, /) -> Description:
             cut_short=e.tuning_cut_short_,
         ),
     )
+
+
+def _directions(e: Any, features: tuple[str, ...], loadings: np.ndarray) -> Directions:
+    """Directions of the first fold's models, in features as these see them."""
+    if e.encodings_ is None:
+        return Directions(features, loadings, e.feature_importances_)
+    encoding = e.encodings_.by_fold[0]
+    importances = e.feature_importances_[list(encoding.sources)]
+    return Directions(tuple(encoding.names), loadings, importances)
 
 
 def _of_numbers(e: Any, outputs: tuple[str, ...]) -> list[Panel]:

@@ -50,9 +50,8 @@ def distil(blend: Any, name: str, /) -> Distilled:
     several = all(len(member.models) > 1 for member in blend.members_)
     judging = kept.fold == 0 if several else np.arange(n) < n // _SHARE
     inside, outside = np.flatnonzero(~judging), np.flatnonzero(judging)
-    classes, d = is_classifier(blend), kept.rows.shape[1]
-    t = kept.truth.shape[1]
-    task = Task(classes, n, d, t, blend.backend, int(run.rng.randint(2**31 - 1)))
+    classes, t = is_classifier(blend), kept.truth.shape[1]
+    task = Task(classes, n, t, blend.backend, int(run.rng.randint(2**31 - 1)))
     member = Member(name, CANDIDATES[NAMES.index(name)].make(task))
     fold = 0 if several else None
     student = _taught(blend, member, take(kept.rows, inside), fold)

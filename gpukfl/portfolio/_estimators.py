@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from gpukfl._array import Array, array_namespace, beside, device_of, to_host
 from gpukfl._places import Backend
@@ -14,7 +13,7 @@ from gpukfl.estimators._base import ArrayRegressor, finite_prediction
 from gpukfl.estimators._classifier import CLASS_WEIGHT, LabelClassifier
 from gpukfl.estimators._declared import Declared, Fields, Rule
 from gpukfl.estimators._device import on_its_device
-from gpukfl.estimators._validation import check_finite_prediction, validate_samples
+from gpukfl.estimators._validation import check_finite_prediction
 from gpukfl.portfolio._base import AutoBase
 from gpukfl.portfolio._intervals import Uncertainty
 from gpukfl.portfolio._sets import ClassScores
@@ -38,6 +37,8 @@ _PARAMETERS = """
         "auto" is 8 below 2000 samples, 5 below 20 000, and 1 beyond; at most 5 where it is quick.
     refit : bool, default=False
         Fit one model a member to all samples, in place of the mean of the folds' models.
+    columns : dict of str: str, optional
+        What columns of a frame are to be taken for, by name, where `Table.of` shall not guess.
     max_time : float or None, default=None
         Seconds for everything. Each member has its share of what is left; of many rows it is fitted
         to as many as that is enough for.
@@ -83,6 +84,8 @@ _ATTRIBUTES = """
         Library and device that our members computed on.
     target_transform_ : TargetTransform or None
         As used.
+    encodings_ : Encodings or None
+        How columns of a frame become numbers, where they are not numbers already.
     floor_ : float
         Lowest probability that a member of a classification is believed.
 """
@@ -124,7 +127,7 @@ class AutoRegressor(ArrayRegressor, AutoBase):
     _attributes: ClassVar[dict[str, Declared]] = {"uncertainty_": Fields(Uncertainty)}
     _rules: ClassVar[dict[str, Rule]] = {
         "residuals of its folds": lambda e: e.uncertainty_.is_sound(
-            e.n_features_in_, e.out_of_fold_.n_folds
+            e._n_spread_columns, e.out_of_fold_.n_folds
         )
     }
     uncertainty_: Uncertainty
@@ -136,6 +139,7 @@ class AutoRegressor(ArrayRegressor, AutoBase):
         effort: str = "normal",
         n_folds: int | str = "auto",
         refit: bool = False,
+        columns: Mapping[str, str] | None = None,
         target_transform: str | None = "auto",
         max_time: float | None = None,
         random_state: Any = None,
@@ -147,6 +151,7 @@ class AutoRegressor(ArrayRegressor, AutoBase):
             effort=effort,
             n_folds=n_folds,
             refit=refit,
+            columns=columns,
             max_time=max_time,
             random_state=random_state,
             backend=backend,
@@ -156,7 +161,7 @@ class AutoRegressor(ArrayRegressor, AutoBase):
 
     def _keep_uncertainty(self, rng: np.random.RandomState, max_time: float | None, /) -> None:
         kept = self.out_of_fold_
-        X = to_host(kept.rows).astype(np.float64)
+        X = to_host(self._finite(kept.rows)).astype(np.float64)
         self.uncertainty_ = Uncertainty.of(
             X, kept.truth, kept.predicted, kept.fold, kept.weights, rng=rng, max_time=max_time
         )
@@ -235,16 +240,21 @@ class AutoRegressor(ArrayRegressor, AutoBase):
 
         return self._by_rows(X, quantiles, "predict_quantiles")
 
+    @property
+    def _n_spread_columns(self) -> int:
+        known = self.encodings_
+        return self.n_features_in_ if known is None else len(known.blind.names)
+
     def _by_rows(
         self, X: Any, ask: Callable[[np.ndarray, np.ndarray], np.ndarray], method: str
     ) -> Array:
         """Ask for values at rows, on the host block by block, and place them beside X."""
-        check_is_fitted(self)
-        X = validate_samples(self, X, reset=False, method=method)
+        X = self._new_rows(X, method)
         n, found = X.shape[0], []
         for start in range(0, n, _BLOCK):
             rows = X[start : min(start + _BLOCK, n), :]
-            found.append(ask(to_host(rows).astype(np.float64), self._by_fold(rows)))
+            host = to_host(self._finite(rows)).astype(np.float64)
+            found.append(ask(host, self._by_fold(rows)))
         values = np.concatenate(found)
         with np.errstate(over="ignore"):  # reported just below
             flat = beside(values.reshape(n, -1), X)

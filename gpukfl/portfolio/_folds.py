@@ -10,6 +10,7 @@ import numpy as np
 
 from gpukfl._array import to_host
 from gpukfl.estimators._samples import Samples, Splits
+from gpukfl.portfolio._members import Member
 
 _MOST_FOLDS_BELOW, _FOLDS_BELOW = 2_000, 20_000
 _MOST_FOLDS, _FEW_FOLDS = 8, 5
@@ -31,6 +32,15 @@ class Fold:
             for part in (self.inside, self.outside)
         )
         return Fold(inside, outside)
+
+    @property
+    def source(self) -> Fold:
+        """The rows as they were split."""
+        return self
+
+    def seen_by(self, member: Member, /) -> Fold:
+        """Give the rows as a member takes them."""
+        return self if member.takes_any_library else self.on_host
 
     @cached_property
     def on_host(self) -> Fold:

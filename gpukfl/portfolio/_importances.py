@@ -20,14 +20,21 @@ _MOMENT = 1.0  # seconds that importances may take when the time is over
 _PASSES = 100  # predictions of a fold's rows
 
 
-def groups_of(X: np.ndarray, /) -> list[list[int]]:
-    """Join columns (n, d) that are correlated by 0.9 or more, also by way of others."""
+def groups_of(X: np.ndarray, sources: Sequence[int] | None = None, /) -> list[list[int]]:
+    """Join columns (n, d) that are correlated by 0.9 or more, also by way of others.
+
+    Those of one source in any case; gaps count as what is usual.
+    """
     d = X.shape[1]
     if d == 1:
         return [[0]]
+    X = X.astype(np.float64)
+    X = np.where(np.isnan(X), np.nan_to_num(_means(X)), X)
     with np.errstate(invalid="ignore", divide="ignore"):
-        gaps = 1.0 - np.abs(np.nan_to_num(np.corrcoef(X.astype(np.float64), rowvar=False)))
+        gaps = 1.0 - np.abs(np.nan_to_num(np.corrcoef(X, rowvar=False)))
     np.fill_diagonal(gaps, 0.0)
+    if sources is not None:
+        gaps[np.equal.outer(sources, sources)] = 0.0
     gaps = np.clip(0.5 * (gaps + gaps.T), 0.0, None)
     labels = fcluster(linkage(squareform(gaps, checks=False), "single"), 1 - _ALIKE, "distance")
     found: dict[int, list[int]] = {}
@@ -38,6 +45,8 @@ def groups_of(X: np.ndarray, /) -> list[list[int]]:
 
 def permutation_importances(
     held_out: Sequence[Samples],
+    sources: Sequence[int],
+    n_features: int,
     predict: Callable[[int, Array], np.ndarray],
     judge: Judge,
     rng: np.random.RandomState,
@@ -50,6 +59,10 @@ def permutation_importances(
     ----------
     held_out : sequence of Samples
         Of each fold.
+    sources : sequence of int
+        Which feature each of their columns is made of.
+    n_features : int
+        How many there are.
     predict : callable
         Predictions for rows by the models of a fold, on the host.
     judge : Judge
@@ -61,14 +74,14 @@ def permutation_importances(
 
     Returns
     -------
-    array (d,), list of lists
-        Importances of sum 1, or 0 where nothing matters; columns of one group have equal shares
-        of its importance.
+    array (n_features,), list of lists
+        Importances of sum 1, or 0 where nothing matters, and features that are shuffled together;
+        these have equal shares of their importance.
     """
-    d = held_out[0].X.shape[1]
     rows = [np.arange(min(len(part), -(-_ROWS // len(held_out)))) for part in held_out]
     some = [part.taken(index) for part, index in zip(held_out, rows, strict=True)]
-    groups = groups_of(np.concatenate([to_host(part.X) for part in some]))
+    groups = groups_of(np.concatenate([to_host(part.X) for part in some]), sources)
+    features = [sorted({sources[column] for column in columns}) for columns in groups]
     n_folds = max(1, min(len(some), _PASSES // len(groups)))
     begins = np.concatenate([[0], np.cumsum([len(part) for part in held_out])])
     gains = np.zeros(len(groups))
@@ -83,11 +96,18 @@ def permutation_importances(
         for g, columns in enumerate(groups):
             shuffled = _with_shuffled(X, columns, rng.permutation(len(some[k])))
             gains[g] += judge.losses(predict(k, shuffled), judged).sum() - least
-    importances = np.zeros(d)
-    for gain, columns in zip(np.clip(gains, 0.0, None), groups, strict=True):
-        importances[columns] = gain / len(columns)
+    importances = np.zeros(n_features)
+    for gain, together in zip(np.clip(gains, 0.0, None), features, strict=True):
+        importances[together] = gain / len(together)
     total = importances.sum()
-    return importances / total if total > 0 else importances, groups
+    return importances / total if total > 0 else importances, features
+
+
+def _means(X: np.ndarray) -> np.ndarray:
+    """Means (d,) of what is there of the columns; NaN where nothing is."""
+    there = ~np.isnan(X)
+    with np.errstate(invalid="ignore"):
+        return np.sum(X, axis=0, where=there) / np.sum(there, axis=0)
 
 
 def _with_shuffled(X: Array, columns: Sequence[int], order: np.ndarray) -> Array:

@@ -35,6 +35,8 @@ class Member:
         Whether it may enter the blend; it is shown in any case.
     reference : bool
         Whether it is fitted to the end though it is clearly behind.
+    takes_codes : bool
+        Whether it knows itself what to do with the codes and gaps of a table.
     """
 
     name: str
@@ -42,6 +44,7 @@ class Member:
     power: float = 2.0
     blended: bool = True
     reference: bool = False
+    takes_codes: bool = False
 
     @property
     def takes_any_library(self) -> bool:

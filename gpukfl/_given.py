@@ -1,0 +1,100 @@
+"""What a fit is given: a target that is a column of the frame, and rows without a target."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gpukfl._array import is_array, is_host, take
+from gpukfl._columns import as_frame, is_frame
+from gpukfl._warnings import warn
+
+_NAMED = 20  # columns that a message names
+
+
+def with_target(X: Any, y: Any, /) -> tuple[Any, Any, str | None]:
+    """Take the column that `y` names out of a frame: the others, the target, and its name.
+
+    What is no name is the target itself.
+
+    Raises
+    ------
+    TypeError
+        If there is a name, and `X` is no frame.
+    ValueError
+        If no column, or more than one, has it.
+    """
+    if not isinstance(y, str):
+        return X, y, None
+    if not is_frame(X):
+        msg = f"expected a frame with a column {y!r} for X, got {type(X).__name__}"
+        raise TypeError(msg)
+    import narwhals as nw
+
+    names = [str(name) for name in getattr(X, "column_names", getattr(X, "columns", ()))]
+    if names.count(y) != 1:
+        shown = ", ".join(names[:_NAMED]) + (", ..." if len(names) > _NAMED else "")
+        msg = f"expected y to name one column of X, got {y!r}, which {names.count(y)} of ({shown}) are"
+        raise ValueError(msg)
+    frame = nw.from_native(X, eager_only=True)
+    return frame.drop(y).to_native(), frame[y].to_native(), y
+
+
+def with_gaps_named(X: Any, /) -> Any:
+    """Make a frame of a NumPy array that has gaps, with x0, x1, ... for names; leave all others."""
+    if not is_array(X) or not is_host(X) or isinstance(X, np.memmap):
+        return X
+    if X.ndim != 2 or X.dtype.kind != "f" or not np.isnan(X).any():
+        return X
+    import pandas as pd
+
+    return pd.DataFrame(X, columns=[f"x{k}" for k in range(X.shape[1])])
+
+
+def complete(X: Any, y: Any, sample_weight: Any, /) -> tuple[Any, Any, Any]:
+    """Leave out rows whose target is missing, with a warning that counts them.
+
+    Memory maps, and targets on a device, are left as they are.
+
+    Raises
+    ------
+    ValueError
+        If no row has a target.
+    """
+    missing = None if isinstance(X, np.memmap) else _missing_of(y)
+    if missing is None or not missing.any():
+        return X, y, sample_weight
+    n, count = len(missing), int(missing.sum())
+    if count == n:
+        msg = f"expected a target in some rows, got NaN or None in all {n}"
+        raise ValueError(msg)
+    warn(f"y is missing in {count} of {n} rows, which are left out", UserWarning)
+    rows = np.flatnonzero(~missing)
+    if sample_weight is not None and not np.isscalar(sample_weight):
+        sample_weight = _taken(sample_weight, rows)
+    return _taken(X, rows), _taken(y, rows), sample_weight
+
+
+def _missing_of(y: Any) -> np.ndarray | None:
+    """Which rows have no target (n,); None where there cannot be one."""
+    from pandas import isna
+
+    if is_array(y):
+        if not is_host(y) or y.dtype.kind not in "fOmM" or y.ndim not in (1, 2):
+            return None
+        found = isna(y)
+    elif is_frame(y):
+        found = as_frame(y).isna().to_numpy()
+    elif hasattr(y, "to_numpy") or isinstance(y, (list, tuple)):
+        found = isna(np.asarray(y.to_numpy() if hasattr(y, "to_numpy") else y, dtype=object))
+    else:
+        return None
+    return found.any(axis=1) if found.ndim == 2 else found
+
+
+def _taken(x: Any, rows: np.ndarray) -> Any:
+    """Rows of data of any kind."""
+    from sklearn.utils import _safe_indexing
+
+    return take(x, rows) if is_array(x) else _safe_indexing(x, rows)

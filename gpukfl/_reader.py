@@ -1,0 +1,189 @@
+"""Frames in: what of them is a table, and what makes numbers of its columns for one estimator."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from gpukfl._array import to_host
+from gpukfl._columns import is_frame, is_numeric, numeric_frame
+from gpukfl._target import Target
+from gpukfl.estimators._declared import Declared, Record
+from gpukfl.estimators._validation import validate_weights
+from gpukfl.inspection import Description, Importances
+from gpukfl.tables import Encoding, Table
+
+_NAMED = 10  # columns that are left out and said
+
+
+def table_of(X: Any, columns: Mapping[str, str] | None = None, /) -> Table | None:
+    """Say what the columns of a frame are; None of arrays, and of complete columns of numbers.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `Table.of`, or if `columns` says something of what is no frame.
+    """
+    if not is_frame(X):
+        if columns:
+            msg = f"expected a frame where columns are named, got {type(X).__name__}"
+            raise TypeError(msg)
+        return None
+    if not columns and is_numeric(X):
+        return None
+    return Table.of(X, columns=columns)
+
+
+def columns_text(table: Table, /) -> str:
+    """Say what columns were taken for: how many of each kind, and why some are left out."""
+    used = {one.source for one in table.coded}
+    kinds = Counter(column.kind for k, column in enumerate(table.columns) if k in used)
+    said = [f"{count} {kind}" for kind, count in kinds.most_common()]
+    left = [f"{one.name} ({one.reason})" for k, one in enumerate(table.columns) if k not in used]
+    if left:
+        more = f" and {len(left) - _NAMED} more" if len(left) > _NAMED else ""
+        said.append(f"left out {', '.join(left[:_NAMED])}{more}")
+    return ", ".join(said)
+
+
+@dataclass(frozen=True, eq=False)
+class Reader:
+    """What makes rows for an estimator of the columns of a frame.
+
+    Attributes
+    ----------
+    table : Table
+        What the columns are.
+    encoding : Encoding
+        Learned on the rows of the fit.
+    """
+
+    table: Table
+    encoding: Encoding
+    fields: ClassVar[Mapping[str, Declared]] = {
+        "table": Record(Table),
+        "encoding": Record(Encoding),
+    }
+
+    @classmethod
+    def learned(
+        cls,
+        table: Table,
+        X: Any,
+        y: np.ndarray,
+        weights: np.ndarray | None,
+        /,
+        *,
+        classes: bool,
+        seed: int,
+    ) -> tuple[Self, np.ndarray]:
+        """Learn from the rows of a fit, with targets or labels; give these rows too."""
+        n_classes = 0
+        if classes:
+            labels, y = np.unique(y, return_inverse=True)
+            n_classes = len(labels)
+        encoding, rows = Encoding.learn(
+            table.codes(X), table.coded, y, n_classes=n_classes, weights=weights, random_state=seed
+        )
+        return cls(table, encoding), rows
+
+    def __call__(self, X: Any, /) -> np.ndarray:
+        """Give the rows (m, d) of a frame, or of an array with the same columns."""
+        return self.encoding.transform(self.table.codes(X))
+
+    def by_column(self, importances: np.ndarray, /) -> np.ndarray:
+        """Sums (c,) of the importances (d,) of all that was made of each column."""
+        sources = np.asarray(self.encoding.sources, dtype=np.int64)
+        return np.bincount(sources, weights=importances, minlength=len(self.names))
+
+    def told(self, description: Description, /) -> Description:
+        """Give what an estimator says of itself in terms of the columns of the frame."""
+        panels = tuple(
+            self._joined(panel) if isinstance(panel, Importances) else panel
+            for panel in description.panels
+        )
+        return replace(
+            description,
+            columns=columns_text(self.table),
+            n_features=len(self.names),
+            panels=panels,
+        )
+
+    def _joined(self, panel: Importances) -> Importances:
+        """Importances of columns, of which each says what its parts have."""
+        parts: list[dict[str, float]] = [{} for _ in self.names]
+        made = zip(self.encoding.sources, panel.features, panel.values.tolist(), strict=True)
+        for source, name, value in made:
+            parts[source][name] = value
+        values = self.by_column(panel.values)
+        return Importances(tuple(self.names), values, panel.unit, parts=tuple(parts))
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the columns of the frame."""
+        return [column.name for column in self.table.columns]
+
+
+@dataclass(frozen=True, eq=False)
+class Read:
+    """Rows as an estimator takes them.
+
+    Attributes
+    ----------
+    X : array or frame
+        What to fit to.
+    names : list of str or None
+        Names of the columns of a frame.
+    reader : Reader or None
+        What made rows of it; None where the estimator takes it as it is.
+    """
+
+    X: Any
+    names: list[str] | None = None
+    reader: Reader | None = None
+
+
+def rows_for(
+    estimator: Any,
+    X: Any,
+    target: Target,
+    sample_weight: Any,
+    columns: Mapping[str, str] | None,
+    /,
+) -> Read:
+    """Make rows for a fit of an estimator, unless it reads tables itself.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `Table.of`.
+    """
+    parameters = estimator.get_params(deep=False)
+    if "columns" in parameters and is_frame(X) and (columns or not is_numeric(X)):
+        return Read(X)
+    table = table_of(X, columns)
+    if table is None:
+        X = numeric_frame(X)
+        return Read(X, [str(c) for c in X.columns] if hasattr(X, "columns") else None)
+    rng = check_random_state(parameters["random_state"])
+    reader, rows = Reader.learned(
+        table,
+        X,
+        to_host(target.y),
+        validate_weights(sample_weight, X),
+        classes=target.task == "classification",
+        seed=int(rng.randint(2**31 - 1)),
+    )
+    return Read(rows, reader.names, reader)
+
+
+def rows_of(estimator: Any, reader: Reader | None, X: Any, /) -> Any:
+    """Make rows for predictions of a fitted estimator."""
+    if reader is not None:
+        return reader(X)
+    return X if getattr(estimator, "encodings_", None) is not None else numeric_frame(X)
