@@ -58,7 +58,8 @@ class Words:
         """
         import pandas as pd
 
-        codes, words = pd.factorize(column)
+        codes, different = pd.factorize(column)
+        words = different.tolist()
         if not all(isinstance(word, str) for word in words):
             return None
         found = cls(codes, [word.strip() for word in words])

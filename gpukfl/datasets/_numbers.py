@@ -62,10 +62,8 @@ def with_numbers(frame: Any, reading: Reading, /) -> Any:
         if reading.kinds.get(name) in ("numeric", "code"):
             numbers[name] = _only_gaps(name, texts[name], reading)
     mark = reading.decimal or _mark_of_file(frame, numbers)
-    points = [name for name in frame.columns if _has_points(frame[name])]
-    if mark == "," and points and reading.written is not None:
-        again = _texts(reading.written(points))
-        numbers |= {name: words for name, words in again.items() if words.decimals}
+    if mark == "," and reading.written is not None:
+        numbers |= _written_again(frame, reading.written)
     changed = {n: w.as_text(frame[n]) for n, w in texts.items() if n not in numbers}
     for name, words in numbers.items():
         changed[name] = words.as_numbers(frame[name], _mark_of(words, mark, reading))
@@ -82,8 +80,18 @@ def _texts(frame: Any) -> dict[str, Words]:
     return {name: words for name, words in found.items() if words is not None}
 
 
+def _written_again(frame: Any, written: Callable[[list[str]], Any]) -> dict[str, Words]:
+    """Columns of which pandas took the points for decimal, as they were written."""
+    points = [name for name in frame.columns if _has_points(frame[name])]
+    again = _texts(written(points)) if points else {}
+    return {name: words for name, words in again.items() if words.decimals}
+
+
 def _has_points(column: Any) -> bool:
-    return column.dtype.kind == "f" and bool((column.dropna() % 1 != 0).any())
+    if column.dtype.kind != "f":
+        return False
+    values = column.to_numpy()
+    return bool((values != np.rint(values)).any(where=np.isfinite(values)))
 
 
 def _mark_of_file(frame: Any, numbers: dict[str, Words]) -> str | None:
@@ -91,8 +99,10 @@ def _mark_of_file(frame: Any, numbers: dict[str, Words]) -> str | None:
     sure = {words.decimals for words in numbers.values()} & {".", ","}
     if sure == {","}:
         return ","
-    points = any(_has_points(frame[name]) for name in frame.columns)
-    return "." if sure == {"."} or (points and not sure) else None
+    if sure:
+        return "." if sure == {"."} else None
+    points = numbers and any(_has_points(frame[name]) for name in frame.columns)
+    return "." if points else None
 
 
 def _mark_of(words: Words, mark: str | None, reading: Reading) -> str:
@@ -117,7 +127,7 @@ def _only_gaps(name: str, words: Words, reading: Reading) -> Words:
     if others:
         first = min(others, key=lambda word: bool(Words([0], [word]).decimals))
         where = reading.place(int(np.argmax(words.codes == words.words.index(first))))
-        msg = f"expected numbers of one notation in column {name}, got {first!r} in {where}"
+        msg = f"expected numbers in column {name}, of one unit, got {first!r} in {where}"
         raise ValueError(msg)
     return replace(words, gaps=frozenset(words.words))
 

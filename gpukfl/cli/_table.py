@@ -1,0 +1,43 @@
+"""The table that a command reads, as its options say."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gpukfl.datasets import LoadedTable
+
+
+def load(options: argparse.Namespace, /) -> LoadedTable:
+    """Read the table, and check what is said of its columns.
+
+    Raises
+    ------
+    ValueError
+        If there is no such table or column, or something else is said than a column's kind.
+    """
+    from gpukfl.datasets import load_table
+    from gpukfl.datasets._names import check_columns, listed
+
+    kinds = kinds_of(options)
+    table = load_table(
+        options.data, options.target, drop=options.drop, kinds=kinds, decimal=options.decimal
+    )
+    names = table.X.columns
+    check_columns(kinds, names, f"--columns to name one of {listed(names)}, got ")
+    return table
+
+
+def kinds_of(options: argparse.Namespace, /) -> dict[str, str]:
+    """Read ``--columns NAME=KIND``: what columns are taken for, by name."""
+    from gpukfl.tables import KINDS
+
+    kinds = {}
+    for text in options.columns:
+        name, _, kind = text.rpartition("=")
+        if not name or kind not in KINDS:
+            msg = f"expected --columns NAME=KIND, of a kind among {', '.join(KINDS)}, got {text!r}"
+            raise ValueError(msg)
+        kinds[name] = kind
+    return kinds
