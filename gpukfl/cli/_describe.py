@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from gpukfl.cli._table import kinds_of, load
 
 if TYPE_CHECKING:
@@ -16,18 +18,27 @@ _LEVELS = 5  # levels that are shown
 
 def describe(options: argparse.Namespace) -> int:
     """Print a line for each column: its name, its kind, what is missing, and the reason."""
-    from gpukfl._target import read_target
     from gpukfl.tables import Table
 
-    loaded = load(options)
+    loaded = load(options, needs_target=False)
     columns = Table.of(loaded.X, columns=kinds_of(options)).columns
     lines = [(one.name, one.kind, _share(one.missing), _reason(one)) for one in columns]
     if loaded.y is not None:
-        target = read_target(loaded.y)
-        lines.append((loaded.target or "y", "target", "", f"{target.task} ({target.kind})"))
+        lines.append((loaded.target or "y", "target", "", _task(loaded.y)))
     print(f"{len(loaded.X)} rows, {len(lines)} columns")
     _print([("column", "kind", "missing", "why"), *lines])
     return 0
+
+
+def _task(y: np.ndarray) -> str:
+    """Say what a fit takes the target for, or why it does not take it."""
+    from gpukfl._target import read_target
+
+    try:
+        target = read_target(y)
+    except ValueError as error:
+        return f"none that can be predicted: {error}"
+    return f"{target.task} ({target.kind})"
 
 
 def _share(missing: float) -> str:
@@ -35,6 +46,8 @@ def _share(missing: float) -> str:
 
 
 def _reason(column: Column) -> str:
+    if not column.used:
+        return f"left out: {column.reason}"
     if not column.levels:
         return column.reason
     shown = ", ".join(map(_one_line, column.levels[:_LEVELS]))

@@ -10,6 +10,7 @@ import numpy as np
 
 from gpukfl._warnings import warn
 from gpukfl.cli._files import check_writable
+from gpukfl.datasets._names import check_columns, listed
 
 if TYPE_CHECKING:
     from gpukfl._model import Model
@@ -50,8 +51,6 @@ def _table_of(model: Model) -> Table | None:
 
 def _numbers(frame: Any, model: Model) -> Any:
     """Columns of a model of complete numbers, in its order."""
-    from gpukfl.datasets._names import check_columns, listed
-
     names = model.feature_names
     check_columns(names, frame.columns, f"the columns {listed(names)}, got none called ")
     new = [name for name in frame.columns if name not in set(names)]

@@ -47,10 +47,14 @@ _TABBED = (".tsv", ".tab")
 
 
 def _head(text: Text) -> str:
+    """Read whole lines, at least three where there are so many."""
     with text.open() as file:
-        head = file.read(_HEAD)
+        head = more = file.read(_HEAD)
+        while more and head.count("\n") < 3:
+            more = file.read(_HEAD)
+            head += more
         cut = bool(file.read(1))
-    return head[: head.rindex("\n") + 1] if cut and "\n" in head else head
+    return head[: head.rindex("\n") + 1] if cut else head
 
 
 def _rows(head: str, separator: str) -> list[_Row]:

@@ -50,7 +50,7 @@ def rows_of(lines: Iterable[str], separator: str, /) -> Iterator[tuple[int, list
     Raises
     ------
     ValueError
-        If a quote is not closed; says where it opens.
+        If a field is too long, as one whose quote is not closed; says in which line.
     """
     if separator == BLANKS:
         lines = (line.strip().replace("\t", " ") + "\n" for line in lines)
@@ -59,8 +59,10 @@ def rows_of(lines: Iterable[str], separator: str, /) -> Iterator[tuple[int, list
     while True:
         try:
             fields = next(reader, None)
-        except csv.Error as error:  # the one that is left: a field without end
-            raise ValueError(unclosed(begin)) from error
+        except csv.Error as error:
+            limit = csv.field_size_limit()
+            msg = f"a field of line {begin} has more than {limit} letters: is its quote closed?"
+            raise ValueError(msg) from error
         if fields is None:
             return
         yield begin, fields if any(map(str.strip, fields)) or len(fields) > 1 else []
