@@ -92,4 +92,11 @@ def _below_header(sheet: Any, name: str) -> tuple[Any, int]:
         say_titles(name, str(titles.iloc[0]))
     header = ["" if pd.isna(cell) else str(cell).strip() for cell in sheet.iloc[above]]
     frame = sheet.iloc[above + 1 :].dropna(how="all", ignore_index=True).infer_objects()
-    return frame.set_axis(column_names(header), axis=1), above
+    return frame.apply(_as_text).set_axis(column_names(header), axis=1), above
+
+
+def _as_text(column: Any) -> Any:
+    """Make a column of text of one that holds some, as a text file would."""
+    if column.dtype != object or not column.map(lambda cell: isinstance(cell, str)).any():
+        return column
+    return column.map(str, na_action="ignore")

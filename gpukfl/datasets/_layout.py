@@ -13,6 +13,7 @@ from gpukfl.datasets._names import say_titles
 
 _HEAD = 1 << 20  # letters that the layout is read from ...
 _ROWS = 200  # ... and rows
+_REGULAR = 0.9  # share of the rows that blanks split into equally many fields
 _MARKS = (",", ";", "\t", "|")
 _STATED = re.compile(r"sep=([^\r\n])\r?\n")  # a first line that Excel reads
 _NUMBER = re.compile(r"[-+]?(?:\d+[.,]?\d*|[.,]\d+)(?:[eE][-+]?\d+)?")
@@ -70,9 +71,10 @@ def _separator(head: str, *, tabbed: bool) -> str:
         width, share = _regularity(_rows(head, mark))
         if width > 1:
             found[mark] = share, tabbed and mark == "\t", mark != ",", width
-    blanks = [len(fields) for fields in _rows(head, BLANKS) if fields]
-    named = blanks[0] - blanks[-1] in (0, -1)  # the column of the rows' names may have none
-    if blanks[-1] > 1 and named and len(set(blanks[1:])) < 2 and not set(found) & set(first):
+    header, *values = [fields for fields in _rows(head, BLANKS) if fields]
+    width, share = _regularity(values or [header])
+    named = width - len(header) in (0, 1)  # the column of the rows' names may have none
+    if width > 1 and named and share > _REGULAR and not set(found) & set(first):
         return BLANKS
     return max(found, key=lambda mark: found[mark], default=",")
 

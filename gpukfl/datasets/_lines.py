@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -45,28 +46,23 @@ class Layout:
 
 
 def rows_of(lines: Iterable[str], separator: str, /) -> Iterator[tuple[int, list[str]]]:
-    """Yield the line that each row begins at, from 1, and its fields; none of a blank line.
-
-    Raises
-    ------
-    ValueError
-        If a field is too long, as one whose quote is not closed; says in which line.
-    """
+    """Yield the line that each row begins at, from 1, and its fields; none of a blank line."""
     if separator == BLANKS:
         lines = (line.strip().replace("\t", " ") + "\n" for line in lines)
     reader = csv.reader(iter(lines), delimiter=separator, skipinitialspace=True)
     begin = 1
-    while True:
-        try:
-            fields = next(reader, None)
-        except csv.Error as error:
-            limit = csv.field_size_limit()
-            msg = f"a field of line {begin} has more than {limit} letters: is its quote closed?"
-            raise ValueError(msg) from error
-        if fields is None:
-            return
+    while (fields := _next(reader)) is not None:
         yield begin, fields if any(map(str.strip, fields)) or len(fields) > 1 else []
         begin = reader.line_num + 1
+
+
+def _next(reader: Iterator[list[str]]) -> list[str] | None:
+    """Give the next row, however long its fields are, as of a whole line or of documents."""
+    limit = csv.field_size_limit(sys.maxsize)
+    try:
+        return next(reader, None)
+    finally:
+        csv.field_size_limit(limit)
 
 
 def unclosed(line: int, /) -> str:

@@ -69,7 +69,7 @@ def with_numbers(frame: Any, reading: Reading, /) -> Any:
         changed[name] = words.as_numbers(frame[name], _mark_of(words, mark, reading))
     if not mark and not reading.commas_separate:
         _say_doubtful(numbers, changed)
-    _say_gaps(texts)
+    _say_gaps(texts | numbers)
     return _replaced(frame, changed)
 
 

@@ -118,7 +118,9 @@ def test_an_unreadable_file_is_named(tmp_path, name, content):
     if name.endswith("parquet"):
         parquet()
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(ValueError, match=rf"expected a CSV, Parquet, Feather, Excel or .npz table, got .*{name}"):
+    with pytest.raises(
+        ValueError, match=rf"expected a CSV, Parquet, Feather, Excel or .npz table, got .*{name}"
+    ):
         load_table(str(tmp_path / name))
 
 
