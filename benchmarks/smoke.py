@@ -42,6 +42,7 @@ SCRIPTS = (
     "bench_first_fit.py",
     "bench_gpu.py",
     "bench_portfolio.py",
+    "bench_encoding.py",
 )
 
 

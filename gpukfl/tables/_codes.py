@@ -86,6 +86,8 @@ class Coder:
 
     def _told(self, values: Values, found: np.ndarray, what: str) -> np.ndarray:
         """Warn of values that are not what the column holds."""
+        if values.note:
+            warn(f"column {self.column.name!r} has {values.note}")
         if values.form != _values.LABELS:
             return found
         strange = np.isnan(found) & ~values.missing

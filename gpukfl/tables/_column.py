@@ -60,7 +60,7 @@ class Column(Listed):
     since : tuple of str
         Of a date: other dates of the row, from which the time is taken too.
     components : array, shape (k, n_hashes), or None
-        Of text: directions among its hashed n-grams.
+        Of text: directions among its hashed words.
     """
 
     name: str

@@ -19,6 +19,7 @@ _DATE = re.compile(
     re.IGNORECASE,
 )
 _TWO_FIRST = re.compile(r"\s*(\d{1,2})([-/.])(\d{1,2})[-/.]")
+_OFFSET = re.compile(r"(:\d\d(?:\.\d+)?) ?(?:Z|UTC|GMT|[-+]\d\d:?\d\d)$")  # time is local
 _SEEN = 1000  # labels that are looked at before all are
 
 
@@ -46,7 +47,7 @@ def dates_of(labels: np.ndarray, day_first: bool, /) -> np.ndarray:
     """Read labels (k,) as dates in local time; NaT of anything else."""
     import pandas as pd
 
-    texts = pd.Series([label.strip() for label in labels], dtype=object)
+    texts = pd.Series([_OFFSET.sub(r"\1", label.strip()) for label in labels], dtype=object)
     found = pd.to_datetime(texts, errors="coerce", utc=True, format="ISO8601")
     left = found.isna()
     if left.any():
@@ -76,7 +77,7 @@ def part_of(moments: np.ndarray, part: str, /) -> np.ndarray:
     elif part == "weekday":
         numbers = (moments.astype("datetime64[D]").astype(np.int64) + 3) % 7  # 1970: a Thursday
     else:
-        numbers = (moments.astype(np.int64) / _DAY % 1.0) * 24.0
+        numbers = moments.astype(np.int64) % int(_DAY) / _DAY * 24.0
     return np.where(np.isnat(moments), np.nan, numbers)
 
 

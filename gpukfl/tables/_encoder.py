@@ -7,22 +7,31 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted
 
+from gpukfl._target import read_target
 from gpukfl.tables._encoding import Encoding
 from gpukfl.tables._table import Table
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):
-    """Turn tables of mixed columns into finite numbers.
+    """Turn a table of mixed columns into finite numbers.
+
+    Each column is taken for what it is, by its name and values: see `Table`. Categories of few
+    levels become a column for each, which together weigh like a number of unit variance. Those of
+    many become their frequency and the mean of the targets. Dates become days, and sines and
+    cosines of their parts. Text becomes its length and directions among its words. Missing numbers
+    are filled in, and marked in a column beside.
 
     Parameters
     ----------
     columns : mapping of str to str, optional
-        Kinds of columns, by name, where they are not to be guessed.
+        Kinds of columns, by name, where they are not to be guessed: "numeric", "code" (a number
+        and a category), "ordered", "category", "boolean", "date", "duration", "text", or
+        "identifier", which is left out.
     impute : {"median", "model"}, default="median"
-        What stands for missing numbers.
+        What stands for missing numbers: the median of the column, or what kernel ridge regression
+        tells from the other columns.
     random_state : int, default=0
         Draws the folds of the cross-fit.
 
@@ -32,6 +41,31 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         What the columns are taken for.
     encoding_ : Encoding
         What their codes become.
+    n_features_in_ : int
+        Columns of the table.
+    feature_names_in_ : array of str
+        Their names, where they have any.
+
+    Notes
+    -----
+    `fit_transform` cross-fits: means of targets are those of other rows. `fit` and then
+    `transform` of the same rows gives each row what it said itself, which a model would overrate.
+
+    References
+    ----------
+    .. [1] Micci-Barreca, "A preprocessing scheme for high-cardinality categorical attributes in
+       classification and prediction problems", SIGKDD Explorations 3(1), 2001.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from gpukfl.tables import TableEncoder
+    >>> frame = pd.DataFrame({"size": [1.5, None, 2.5], "colour": ["red", "blue", "red"]})
+    >>> encoder = TableEncoder().fit(frame)
+    >>> list(encoder.get_feature_names_out())
+    ['size', 'size missing', 'colour=red', 'colour=blue']
+    >>> encoder.transform(frame)[:, :2].tolist()
+    [[1.5, 0.0], [2.0, 1.0], [2.5, 0.0]]
     """
 
     def __init__(
@@ -46,36 +80,119 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn from a frame."""
+        """Learn from a table.
+
+        Parameters
+        ----------
+        X : frame, array or list of rows, shape (n, d)
+            Of pandas, polars or pyarrow, or without names.
+        y : array of shape (n,) or (n, t), optional
+            Targets: numbers, or labels of classes. Only categories of many levels use them.
+
+        Returns
+        -------
+        TableEncoder
+            Itself.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the table cannot be read, or no column says anything.
+        """
         self.fit_transform(X, y)
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:
-        """Learn from a frame, and encode its rows by statistics of other rows."""
-        self.table_ = Table.of(X, columns=self.columns)
-        codes = self.table_.codes(X)
-        n_classes = 0
-        if y is not None and type_of_target(y) in ("binary", "multiclass"):
-            classes, y = np.unique(np.asarray(y), return_inverse=True)
-            n_classes = len(classes)
-        self.encoding_, encoded = Encoding.learn(
-            codes,
-            self.table_.coded,
+        """Learn from a table, and encode its rows by what other rows say of the targets.
+
+        Parameters
+        ----------
+        X : frame, array or list of rows, shape (n, d)
+            The table.
+        y : array of shape (n,) or (n, t), optional
+            Targets.
+
+        Returns
+        -------
+        array, shape (n, n_out)
+            Finite, in float64.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As of `fit`.
+        """
+        table = Table.of(X, columns=self.columns)
+        if not table.coded:
+            msg = f"expected a column that says something, got none: {'; '.join(table.lines()[1:])}"
+            raise ValueError(msg)
+        y, n_classes = _coded_targets(y)
+        encoding, encoded = Encoding.learn(
+            table.codes(X),
+            table.coded,
             y,
             n_classes=n_classes,
             impute=self.impute,
             random_state=self.random_state,
         )
-        self.n_features_in_ = len(self.table_.columns)
+        self.table_, self.encoding_ = table, encoding
+        self.n_features_in_ = len(table.columns)
+        if table.named:
+            self.feature_names_in_ = np.array([c.name for c in table.columns], dtype=object)
         return encoded
 
     def transform(self, X: Any) -> np.ndarray:
-        """Encode a frame."""
+        """Encode a table.
+
+        Parameters
+        ----------
+        X : frame, array or list of rows, shape (n, d)
+            Columns in any order where they have names.
+
+        Returns
+        -------
+        array, shape (n, n_out)
+            Finite, in float64.
+
+        Raises
+        ------
+        ValueError
+            If columns are missing; names them.
+        """
         check_is_fitted(self)
         return self.encoding_.transform(self.table_.codes(X))
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Names of the columns of numbers."""
+        """Give the names of the columns that `transform` makes.
+
+        Parameters
+        ----------
+        input_features : ignored
+            Names are those of the table.
+
+        Returns
+        -------
+        array of str
+            Such as "age", "age missing", "sex=female", "street mean" and "born month sine".
+        """
         del input_features
         check_is_fitted(self)
         return np.array(self.encoding_.names, dtype=object)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.string = True
+        tags.input_tags.categorical = True
+        return tags
+
+
+def _coded_targets(y: Any) -> tuple[np.ndarray | None, int]:
+    """Targets as numbers, or as codes of classes and how many there are."""
+    if y is None:
+        return None, 0
+    target = read_target(y)
+    if target.task == "regression":
+        return target.y, 0
+    classes, codes = np.unique(target.y, return_inverse=True)
+    return codes, max(len(classes), 2)

@@ -2,22 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from gpukfl._checks import check_choice
 from gpukfl.tables._column import Coded, Listed
+from gpukfl.tables._imputation import Imputation, learn_imputation
 from gpukfl.tables._lookups import Lookup, learn_lookup
 
-_ROWS = 2**16  # encoded at a time
+IMPUTE = ("median", "model")
+_ROWS = 2**15  # encoded at a time
+
+
+class Groups(NamedTuple):
+    """Columns of codes by what they are: indices of each sort."""
+
+    numbers: list[int]
+    rounds: list[int]  # numbers that go round
+    gaps: list[int]  # numbers with an indicator
+    levels: list[int]
+
+
+class Output(NamedTuple):
+    """A column of numbers."""
+
+    name: str
+    column: int  # of codes
+    weighed: bool
+    told: bool  # by targets
 
 
 @dataclass(frozen=True, eq=False)
 class Encoding(Listed):
     """How codes become finite numbers.
+
+    Columns of numbers are, in this order: numbers, sines and cosines of those that go round,
+    indicators of missing numbers, and what stands for levels.
 
     Attributes
     ----------
@@ -27,11 +51,14 @@ class Encoding(Listed):
         What stands for a missing number; 0 for levels and for numbers that go round.
     lookups : tuple of Lookup
         What stands for each level, of every column of levels.
+    imputations : tuple of Imputation
+        What tells missing numbers better than medians do.
     """
 
     coded: tuple[Coded, ...]
     medians: np.ndarray
     lookups: tuple[Lookup, ...]
+    imputations: tuple[Imputation, ...] = ()
 
     @classmethod
     def learn(
@@ -60,66 +87,110 @@ class Encoding(Listed):
         n_classes : int, default=0
             How many classes there are, whether these rows have all of them or not; 0 of numbers.
         impute : {"median", "model"}, default="median"
-            What stands for missing numbers.
+            What stands for missing numbers: the median of the column, or what kernel ridge
+            regression tells from the other columns.
         weights : array, shape (n,), optional
-            Of the rows.
+            Of the rows; medians are of rows alike.
         random_state : int, default=0
-            Draws the folds of the cross-fit.
+            Draws the folds of the cross-fit, and rows of models of missing numbers.
 
         Returns
         -------
         encoding : Encoding
             For rows that it has not seen.
         encoded : array, shape (n, d)
-            These rows. Statistics of the targets are those of other rows, so that this is not
-            what `transform` gives.
+            These rows. Means of targets are those of other rows, so that this is not what
+            `transform` gives.
+
+        Raises
+        ------
+        ValueError
+            If there are no rows, or the arrays do not fit each other.
         """
+        check_choice("impute", impute, IMPUTE)
         Y = _targets(y, n_classes)
+        _check(codes, coded, Y)
         levels = [j for j, one in enumerate(coded) if one.levels]
         learned = [learn_lookup(codes[:, j], coded[j], Y, weights, random_state) for j in levels]
-        medians = _medians(codes, coded)
-        encoding = cls(tuple(coded), medians, tuple(lookup for lookup, _ in learned))
-        return encoding, encoding._encoded(codes, [own for _, own in learned])
+        lookups = tuple(lookup for lookup, _ in learned)
+        encoding = cls(tuple(coded), _medians(codes, coded), lookups)
+        encoded = encoding._encoded(codes, [own for _, own in learned])
+        if impute == "model":
+            encoding = encoding._imputing(codes, encoded, weights, random_state)
+            encoding._impute(codes, encoded)
+        return encoding, encoded
 
     def transform(self, codes: np.ndarray, /) -> np.ndarray:
-        """Encode codes (n, c): finite numbers (n, d)."""
-        return self._encoded(codes, [None] * len(self.lookups))
+        """Encode codes (n, c): finite numbers (n, d).
+
+        Raises
+        ------
+        ValueError
+            If there are more or fewer columns.
+        """
+        _check_columns(codes, self.coded)
+        encoded = self._encoded(codes, [None] * len(self.lookups))
+        self._impute(codes, encoded)
+        return encoded
 
     def _encoded(self, codes: np.ndarray, given: Sequence[np.ndarray | None]) -> np.ndarray:
-        out = np.empty((len(codes), len(self.names)))
-        for start in range(0, len(codes), _ROWS):
+        """Encode, with medians for missing numbers; `given` stands for some lookups."""
+        out = np.empty((len(codes), self.n_features))
+        for start in range(0, len(codes), _ROWS):  # copies of all rows would take too much memory
             rows = slice(start, start + _ROWS)
-            self._write(
-                codes[rows], out[rows], [one if one is None else one[rows] for one in given]
-            )
+            at = 0
+            for block in self._blocks(codes[rows], given, rows):
+                out[rows, at : at + block.shape[1]] = block
+                at += block.shape[1]
         return out
 
-    def _write(
-        self, codes: np.ndarray, out: np.ndarray, given: Sequence[np.ndarray | None]
-    ) -> None:
-        """Write encoded rows: numbers, sines, cosines, gaps, and levels."""
-        numbers, round_, gaps, levels = self._groups
-        X = codes[:, numbers]
-        out[:, : len(numbers)] = np.where(np.isnan(X), self.medians[numbers], X)
-        at, m = len(numbers), len(round_)
-        if m:
-            X = codes[:, round_]
-            angle = X * (2.0 * np.pi / np.array([self.coded[j].period for j in round_]))
-            out[:, at : at + m] = np.where(np.isnan(X), 0.0, np.sin(angle))
-            out[:, at + m : at + 2 * m] = np.where(np.isnan(X), 0.0, np.cos(angle))
-        at += 2 * m
-        out[:, at : at + len(gaps)] = np.isnan(codes[:, gaps])
-        at += len(gaps)
-        for j, lookup, own in zip(levels, self.lookups, given, strict=True):
-            found = lookup(codes[:, j]) if own is None else own
-            out[:, at : at + found.shape[1]] = found
-            at += found.shape[1]
+    def _blocks(
+        self, codes: np.ndarray, given: Sequence[np.ndarray | None], rows: slice
+    ) -> Iterator[np.ndarray]:
+        groups = self._groups
+        X = codes[:, groups.numbers]
+        yield np.where(np.isnan(X), self.medians[groups.numbers], X)
+        if groups.rounds:
+            angles = codes[:, groups.rounds] * self._turns
+            for wave in (np.sin(angles), np.cos(angles)):
+                yield np.where(np.isnan(angles), 0.0, wave)
+        yield np.isnan(codes[:, groups.gaps])
+        for j, lookup, own in zip(groups.levels, self.lookups, given, strict=True):
+            yield lookup(codes[:, j]) if own is None else own[rows]
+
+    def _imputing(
+        self,
+        codes: np.ndarray,
+        encoded: np.ndarray,
+        weights: np.ndarray | None,
+        random_state: int,
+    ) -> Self:
+        """Learn models of numbers with gaps, from encoded rows that have medians there."""
+        rng, learned = np.random.default_rng(random_state), []
+        for j in self._groups.gaps:
+            source = self.coded[j].source
+            others = [
+                k
+                for k, one in enumerate(self.outputs)
+                if self.coded[one.column].source != source and not one.told
+            ]
+            learned.append(learn_imputation(j, codes[:, j], encoded, others, weights, rng))
+        return replace(self, imputations=tuple(one for one in learned if one is not None))
+
+    def _impute(self, codes: np.ndarray, encoded: np.ndarray) -> None:
+        """Write into encoded rows what models tell; all of them from medians."""
+        told = []
+        for one in self.imputations:
+            rows = np.flatnonzero(np.isnan(codes[:, one.column]))
+            if len(rows):
+                told.append((rows, self._groups.numbers.index(one.column), one(encoded[rows])))
+        for rows, place, values in told:
+            encoded[rows, place] = values
 
     @cached_property
-    def _groups(self) -> tuple[list[int], list[int], list[int], list[int]]:
-        """Columns of codes: numbers, those that go round, with gaps, and of levels."""
+    def _groups(self) -> Groups:
         every = list(enumerate(self.coded))
-        return (
+        return Groups(
             [j for j, one in every if not one.levels and not one.period],
             [j for j, one in every if one.period],
             [j for j, one in every if one.gaps and not one.levels],
@@ -127,36 +198,62 @@ class Encoding(Listed):
         )
 
     @cached_property
-    def _columns(self) -> list[tuple[str, int, bool]]:
-        """Name, source, and whether it is weighed already, of every column of numbers."""
-        numbers, round_, gaps, levels = self._groups
-        found = [(self.coded[j].name, j, False) for j in numbers]
-        found += [(f"{self.coded[j].name} sine", j, True) for j in round_]
-        found += [(f"{self.coded[j].name} cosine", j, True) for j in round_]
-        found += [(f"{self.coded[j].name} missing", j, True) for j in gaps]
-        for j, lookup in zip(levels, self.lookups, strict=True):
-            found += [(f"{self.coded[j].name}{one}", j, lookup.weighed) for one in lookup.names]
-        return [(name, self.coded[j].source, weighed) for name, j, weighed in found]
+    def _turns(self) -> np.ndarray:
+        """Radians of a unit of each number that goes round."""
+        return 2.0 * np.pi / np.array([self.coded[j].period for j in self._groups.rounds])
+
+    @cached_property
+    def outputs(self) -> tuple[Output, ...]:
+        """What each column of numbers is."""
+        groups, name = self._groups, [one.name for one in self.coded]
+        found = [Output(name[j], j, False, False) for j in groups.numbers]
+        for wave in ("sine", "cosine"):
+            found += [Output(f"{name[j]} {wave}", j, True, False) for j in groups.rounds]
+        found += [Output(f"{name[j]} missing", j, True, False) for j in groups.gaps]
+        for j, lookup in zip(groups.levels, self.lookups, strict=True):
+            told = not lookup.weighed
+            found += [Output(f"{name[j]}{one}", j, lookup.weighed, told) for one in lookup.names]
+        return tuple(found)
 
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the columns of numbers."""
-        return tuple(name for name, _, _ in self._columns)
+        return tuple(one.name for one in self.outputs)
 
     @property
     def sources(self) -> tuple[int, ...]:
         """The table's column that each column of numbers comes from."""
-        return tuple(source for _, source, _ in self._columns)
+        return tuple(self.coded[one.column].source for one in self.outputs)
 
     @property
     def weighed(self) -> tuple[bool, ...]:
-        """Which columns of numbers have the scale that they should keep."""
-        return tuple(weighed for _, _, weighed in self._columns)
+        """Which columns of numbers have the scale that they should keep.
+
+        Those of one category together, and a sine with its cosine, weigh like a number of unit
+        variance.
+        """
+        return tuple(one.weighed for one in self.outputs)
 
     @property
     def n_features(self) -> int:
         """How many columns of numbers there are."""
-        return len(self._columns)
+        return len(self.outputs)
+
+
+def _check(codes: np.ndarray, coded: Sequence[Coded], Y: np.ndarray | None) -> None:
+    _check_columns(codes, coded)
+    if not len(codes):
+        msg = "expected rows to learn from, got none"
+        raise ValueError(msg)
+    if Y is not None and (len(Y) != len(codes) or not np.isfinite(Y).all()):
+        msg = f"expected finite targets of {len(codes)} rows, got {len(Y)} of them or missing ones"
+        raise ValueError(msg)
+
+
+def _check_columns(codes: np.ndarray, coded: Sequence[Coded]) -> None:
+    if codes.ndim != 2 or codes.shape[1] != len(coded):
+        msg = f"expected codes (n, {len(coded)}), got shape {codes.shape}"
+        raise ValueError(msg)
 
 
 def _targets(y: Any, n_classes: int) -> np.ndarray | None:
@@ -164,19 +261,17 @@ def _targets(y: Any, n_classes: int) -> np.ndarray | None:
     if y is None:
         return None
     Y = np.asarray(y)
-    if n_classes == 2:
-        return (Y.reshape(-1, 1) == 1).astype(np.float64)
     if n_classes:
-        return (Y.reshape(-1, 1) == np.arange(n_classes)).astype(np.float64)
+        classes = np.arange(n_classes) if n_classes > 2 else np.ones(1)
+        return (Y.reshape(-1, 1) == classes).astype(np.float64)
     return Y.reshape(len(Y), -1).astype(np.float64)
 
 
 def _medians(codes: np.ndarray, coded: Sequence[Coded]) -> np.ndarray:
-    from sklearn.impute import SimpleImputer
-
+    """Medians (c,) of numbers, as of `SimpleImputer`, which sorts masked arrays: far slower."""
     medians = np.zeros(len(coded))
-    numbers = [j for j, one in enumerate(coded) if not one.levels and not one.period]
-    if numbers:
-        imputer = SimpleImputer(strategy="median", keep_empty_features=True)
-        medians[numbers] = imputer.fit(codes[:, numbers]).statistics_
+    for j, one in enumerate(coded):
+        if not one.levels and not one.period:
+            kept = codes[~np.isnan(codes[:, j]), j]
+            medians[j] = np.median(kept) if len(kept) else 0.0
     return medians

@@ -11,7 +11,6 @@ import narwhals as nw
 import numpy as np
 
 from gpukfl._array import is_array, to_host
-from gpukfl._warnings import warn
 from gpukfl.estimators._validation import check_container
 from gpukfl.tables._reading import read_series
 from gpukfl.tables._values import Values, numbers
@@ -49,32 +48,33 @@ def frame_of(X: Any, /) -> Frame:
     TypeError, ValueError
         If it is none of these, is not in memory, or has two columns of one name.
     """
-    check_container("X", X)
     if hasattr(X, "collect") or hasattr(X, "compute"):
         msg = f"expected data in memory, got {type(X).__name__}: collect it first"
         raise TypeError(msg)
+    check_container("X", X)
     if is_array(X):
-        host = to_host(X)
-        if host.ndim == 2 and host.dtype.kind in "biuf":
-            return _of_array(host)
-        X = host
-    import pandas as pd
-
+        X = to_host(X)
+        _check_shape(X)
+        if X.dtype.kind in "biuf":
+            return _of_array(X)
     named = hasattr(X, "columns")
-    if not named:
-        X = _unnamed(X)
-    if isinstance(X, pd.DataFrame):
-        names = tuple(str(name) for name in X.columns)
-        _check_names(names)
-        if not all(isinstance(name, str) for name in X.columns):
-            X = X.set_axis(list(names), axis=1)
+    X = _with_names(X) if named else _unnamed(X)
     frame = nw.from_native(X, eager_only=True)
     names = tuple(frame.columns)
     return Frame(names, named, len(frame), lambda k: read_series(frame.get_column(names[k])))
 
 
+def check_any(frame: Frame, /) -> None:
+    """Raise ValueError where there is no row or no column to learn from."""
+    for what, count in (("sample(s)", frame.n_rows), ("feature(s)", len(frame.names))):
+        if not count:
+            shape = (frame.n_rows, len(frame.names))
+            msg = f"Found array with 0 {what} (shape={shape}) while a minimum of 1 is required."
+            raise ValueError(msg)
+
+
 def read_column(frame: Frame, k: int, /) -> Values:
-    """Read a column, warning of what is odd about it.
+    """Read a column.
 
     Raises
     ------
@@ -82,13 +82,10 @@ def read_column(frame: Frame, k: int, /) -> Values:
         If it holds complex numbers; names it.
     """
     try:
-        values = frame.read(k)
+        return frame.read(k)
     except ValueError as error:
         msg = f"column {frame.names[k]!r}: {error}"
         raise ValueError(msg) from error
-    if values.note:
-        warn(f"column {frame.names[k]!r} has {values.note}")
-    return values
 
 
 def listed(names: Sequence[str], /) -> str:
@@ -102,14 +99,33 @@ def _of_array(X: np.ndarray) -> Frame:
     return Frame(names, False, X.shape[0], lambda k: numbers(X[:, k]))
 
 
+def _with_names(X: Any) -> Any:
+    """Name the columns of a frame by text."""
+    names = getattr(X, "column_names", X.columns)  # the columns of pyarrow's are arrays
+    found = [str(name) for name in names]
+    _check_names(found)
+    return X if all(isinstance(name, str) for name in names) else X.set_axis(found, axis=1)
+
+
 def _unnamed(X: Any) -> Any:
+    """Make a frame of rows."""
     import pandas as pd
 
-    frame = pd.DataFrame(X if isinstance(X, np.ndarray) else list(X)).infer_objects()
+    if not isinstance(X, np.ndarray):
+        X = list(X)
+        if not all(isinstance(row, Sequence | np.ndarray) for row in X) or isinstance(X[0], str):
+            _check_shape(np.empty(len(X)))
+    frame = pd.DataFrame(X).infer_objects()
     return frame.set_axis([f"x{k}" for k in range(frame.shape[1])], axis=1)
 
 
-def _check_names(names: tuple[str, ...]) -> None:
+def _check_shape(X: np.ndarray) -> None:
+    if X.ndim != 2:
+        msg = f"Expected 2D array, got {X.ndim}D array instead: expected rows and columns (n, d)"
+        raise ValueError(msg)
+
+
+def _check_names(names: Sequence[str]) -> None:
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         msg = f"expected columns of different names, got two called {twice[0]!r}"

@@ -21,7 +21,12 @@ _REPEATED = 20  # ... if each is found so many times, on average
 _COLLISIONS = 10.0  # equal pairs among integers drawn at random, of which not one is found
 _MANY, _UNIQUE = 20, 0.5  # different texts, and their share of the rows: above both, no categories
 _WORDS = 0.5  # share of texts of more than one word, above which they say something
-_MOMENTS = re.compile(r"year|month|day|date|time|hour|minute|second|week|step|\bage\b", re.I)
+# Integers that may all differ without naming rows
+_MEASURED = re.compile(
+    r"year|month|day|date|time|hour|minute|second|week|step|rank|pos|place|order|score|size|length"
+    r"|price|amount|count|total|dist|\bage\b|^[a-z]\d*$",
+    re.I,
+)
 _IDENTIFIER = re.compile(r"(^|[\W_])(id|key|uuid|guid|index|row_?n\w*)$|[a-z]I[Dd]$", re.I)
 _PLACES = re.compile(r"(^|[\W_])(zip|post|postal)[\W_]?(code)?$|zip_?code|post_?code", re.I)
 
@@ -34,7 +39,12 @@ def guess(name: str, values: Values, named: bool, /) -> Column:
         column = Column(name, "numeric", "numbers")
     else:
         column = _of_one_value(name, values) or _GUESSES[values.form](name, values)
-    return replace(column, missing=float(np.mean(values.missing)))
+    return _with_gaps(column, values.missing)
+
+
+def _with_gaps(column: Column, missing: np.ndarray) -> Column:
+    """Note the share of rows that have no value; reading text as numbers or dates may add some."""
+    return replace(column, missing=max(column.missing, float(np.mean(missing))))
 
 
 def of_kind(name: str, values: Values, kind: str, /) -> Column:
@@ -47,24 +57,25 @@ def of_kind(name: str, values: Values, kind: str, /) -> Column:
     """
     column = Column(name, kind, "as told", missing=float(np.mean(values.missing)))
     if kind in ("numeric", "boolean", "duration", "code"):
-        _check_any(column, values, np.isnan(values.as_numbers()))
+        column = _checked(column, values, np.isnan(values.as_numbers()))
     if kind == "code":
-        return _code(name, values, "as told")
+        return replace(column, levels=_numerals(values).levels(MOST_LEVELS))
     if kind == "category":
         return replace(column, levels=values.levels(MOST_LEVELS))
     if kind == "ordered":
         return replace(column, levels=_ordered(values))
     if kind == "date":
         column = _date(column, values)
-        _check_any(column, values, np.isnat(values.as_dates(column.day_first)))
+        return _checked(column, values, np.isnat(values.as_dates(column.day_first)))
     return _text(column, values) if kind == "text" else column
 
 
-def _check_any(column: Column, values: Values, missing: np.ndarray) -> None:
+def _checked(column: Column, values: Values, missing: np.ndarray) -> Column:
     if missing.all() and not values.missing.all():
         some = values.as_labels().labels[0]
         msg = f"expected {column.name!r} to be {column.kind}, as told, got values such as {some!r}"
         raise ValueError(msg)
+    return _with_gaps(column, missing)
 
 
 def _of_one_value(name: str, values: Values) -> Column | None:
@@ -86,9 +97,9 @@ def _number(name: str, values: Values) -> Column:
     if different == len(kept) and _counts_rows(name, kept):
         return Column(name, "identifier", "another integer in every row")
     if _IDENTIFIER.search(name) or _PLACES.search(name):
-        return _code(name, values, "integers that name something")
+        return Column(name, "code", "integers that name something", values.levels(MOST_LEVELS))
     if 2 < different <= _CODES and len(kept) >= _REPEATED * different:
-        return _code(name, values, f"{different} different integers")
+        return Column(name, "code", f"{different} different integers", values.levels(_CODES))
     return Column(name, "numeric", "integers")
 
 
@@ -99,15 +110,13 @@ def _counts_rows(name: str, kept: np.ndarray) -> bool:
     some numbers are drawn more often than others.
     """
     m, extent = float(len(kept)), float(np.ptp(kept)) + 1.0
-    if _MOMENTS.search(name):
-        return False
-    return m * (m - 1.0) / (2.0 * extent) >= _COLLISIONS or bool(_IDENTIFIER.search(name))
+    if _IDENTIFIER.search(name):
+        return True
+    return m * (m - 1.0) / (2.0 * extent) >= _COLLISIONS and not _MEASURED.search(name)
 
 
-def _code(name: str, values: Values, reason: str) -> Column:
-    levels = Values(_values.NUMBERS, values.as_numbers()).levels(MOST_LEVELS)
-    missing = float(np.mean(values.missing))
-    return Column(name, "code", reason, levels, missing)
+def _numerals(values: Values) -> Values:
+    return Values(_values.NUMBERS, values.as_numbers())
 
 
 def _ordered(values: Values) -> tuple[str, ...]:
@@ -125,11 +134,11 @@ def _leading(label: str) -> tuple[float, str]:
 def _date(column: Column, values: Values) -> Column:
     day_first = values.form == _values.LABELS and has_day_first(values.labels)
     moments = values.as_dates(day_first)
-    moments = moments[~np.isnat(moments)]
+    missing, moments = np.isnat(moments), moments[~np.isnat(moments)]
+    column = _with_gaps(replace(column, day_first=day_first), missing)
     if not len(moments):
         return column
-    start = float(days_since(moments).min())
-    return replace(column, parts=varying(moments), start=start, day_first=day_first)
+    return replace(column, parts=varying(moments), start=float(days_since(moments).min()))
 
 
 def _text(column: Column, values: Values) -> Column:
@@ -140,19 +149,25 @@ def _label(name: str, values: Values) -> Column:
     if values.ordered:
         levels = tuple(values.labels)
         return Column(name, "ordered", f"{len(levels)} ordered levels", levels)
-    labels, m = values.labels, int(np.count_nonzero(values.data >= 0))
-    if read_as_numbers(labels):
-        numbers = Values(_values.NUMBERS, values.as_numbers())
-        found = guess(name, numbers, True)
+    if values.declared:
+        return Column(name, "category", "categories", values.levels(MOST_LEVELS))
+    if read_as_numbers(values.labels):
+        found = guess(name, _numerals(values), True)
         return replace(found, reason=f"{found.reason}, written as text")
-    if read_as_dates(labels):
-        return _date(Column(name, "date", "dates, written as text"), values)
-    u = len(np.unique(values.data[values.data >= 0]))
-    if u > _MANY and u > _UNIQUE * m:
-        if u == m and np.mean([" " in label.strip() for label in labels]) < _WORDS:
-            return Column(name, "identifier", "another word in every row")
-        return _text(Column(name, "text", f"text of {u} values"), values)
-    return Column(name, "category", f"text of {u} values", values.levels(MOST_LEVELS))
+    if read_as_dates(values.labels):
+        found = _date(Column(name, "date", "dates, written as text"), values)
+        return found if found.missing < 1.0 else _words(name, values)
+    return _words(name, values)
+
+
+def _words(name: str, values: Values) -> Column:
+    """Tell text from categories by how many of its values differ."""
+    u, m = len(values.labels), int(np.count_nonzero(values.data >= 0))
+    if u <= _MANY or u <= _UNIQUE * m:
+        return Column(name, "category", f"text of {u} values", values.levels(MOST_LEVELS))
+    if u == m and np.mean([" " in label.strip() for label in values.labels]) < _WORDS:
+        return Column(name, "identifier", "another word in every row")
+    return _text(Column(name, "text", f"text of {u} values"), values)
 
 
 _GUESSES: dict[str, Callable[[str, Values], Column]] = {

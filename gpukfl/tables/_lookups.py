@@ -48,11 +48,10 @@ def learn_lookup(
     weights: np.ndarray | None,
     random_state: int,
     /,
-) -> tuple[Lookup, np.ndarray]:
-    """Learn what stands for the levels of a column; gives its training rows too."""
+) -> tuple[Lookup, np.ndarray | None]:
+    """Learn what stands for the levels of a column; for its training rows, where that differs."""
     if coded.levels <= _FEW:
-        lookup = _one_hot(codes, coded, weights)
-        return lookup, lookup(codes)
+        return _one_hot(codes, coded, weights), None
     return _statistics(codes, coded, Y, weights, random_state)
 
 
@@ -82,24 +81,27 @@ def _statistics(
     Y: np.ndarray | None,
     weights: np.ndarray | None,
     random_state: int,
-) -> tuple[Lookup, np.ndarray]:
+) -> tuple[Lookup, np.ndarray | None]:
     """Frequencies of levels, and means of the targets, of training rows by other rows."""
     size = coded.levels + 2
     rows = rows_of(codes, size)
     mass = np.bincount(rows, weights, size)
     counts = np.log1p(mass * (len(codes) / max(mass.sum(), 1e-300)))[:, None]
     if Y is None:
-        return Lookup(counts, (" frequency",), False), counts[rows]
-    w = np.ones(len(codes)) if weights is None else weights / weights.mean()
-    every, X = _every(coded), codes[:, None]
-    own = _cross_fitted(X, Y, w, random_state)
-    values = np.column_stack([counts, _means(X, Y, w, every)])
+        return Lookup(counts, (" frequency",), False), None
+    w = None if weights is None else weights / weights.mean()
+    own = _cross_fitted(rows[:, None], Y, w, random_state)
+    every = np.arange(size)[:, None]
+    values = np.column_stack([counts, _means(rows[:, None], Y, w, every)])
     t = Y.shape[1]
     names = (" frequency", *([" mean"] if t == 1 else [f" mean {k}" for k in range(t)]))
     return Lookup(values, names, False), np.column_stack([counts[rows], own])
 
 
-def _cross_fitted(X: np.ndarray, Y: np.ndarray, w: np.ndarray, random_state: int) -> np.ndarray:
+def _cross_fitted(
+    X: np.ndarray, Y: np.ndarray, w: np.ndarray | None, random_state: int
+) -> np.ndarray:
+    """Give means (n, t) of targets by level, each row's by rows of other folds."""
     from sklearn.model_selection import KFold
 
     n = len(X)
@@ -107,14 +109,20 @@ def _cross_fitted(X: np.ndarray, Y: np.ndarray, w: np.ndarray, random_state: int
     if n >= 2:
         folds = KFold(min(_FOLDS, n), shuffle=True, random_state=random_state)
         for inside, outside in folds.split(X):
-            out[outside] = _means(X[inside], Y[inside], w[inside], X[outside])
+            some = None if w is None else w[inside]
+            out[outside] = _means(X[inside], Y[inside], some, X[outside])
     return out
 
 
-def _means(X: np.ndarray, Y: np.ndarray, w: np.ndarray, at: np.ndarray) -> np.ndarray:
-    r"""Means of targets by level: :math:`(\sum w y + s\,\overline{wy}) / (\sum w + s\,\bar w)`."""
-    columns = [_smoothed(X, w * Y[:, k], at) for k in range(Y.shape[1])]
-    return np.column_stack(columns) / _smoothed(X, w, at)[:, None]
+def _means(X: np.ndarray, Y: np.ndarray, w: np.ndarray | None, at: np.ndarray) -> np.ndarray:
+    r"""Means of targets by level: :math:`(\sum w y + s\,\overline{wy}) / (\sum w + s\,\bar w)`.
+
+    The encoder knows no weights: it is asked for the smoothed means of w y and of w.
+    """
+    if w is None:
+        return np.column_stack([_smoothed(X, y, at) for y in Y.T])
+    sums = np.column_stack([_smoothed(X, w * y, at) for y in Y.T])
+    return sums / _smoothed(X, w, at)[:, None]
 
 
 def _smoothed(X: np.ndarray, y: np.ndarray, at: np.ndarray) -> np.ndarray:

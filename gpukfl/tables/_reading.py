@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import narwhals as nw
@@ -23,7 +24,7 @@ def read_series(series: nw.Series[Any], /) -> Values:
         return numbers(series.cast(nw.Float64).to_numpy())
     if dtype == nw.Boolean:
         return numbers(series.cast(nw.Float64).to_numpy(), BOOLEANS)
-    if dtype in {nw.Enum, nw.Categorical}:
+    if isinstance(dtype, (nw.Enum, nw.Categorical)):
         return _categories(series, native)
     read = next((read for known, read in _READERS.items() if dtype == known), None)
     return read(series) if read else read_objects(native)
@@ -47,14 +48,14 @@ def _categories(series: nw.Series[Any], native: Any) -> Values:
     if hasattr(native, "cat") and hasattr(native.cat, "codes"):
         known = texts(map(text_of, native.cat.categories.tolist()))
         index = native.cat.codes.to_numpy().astype(np.int64)
-        return Values(LABELS, index, known, ordered=bool(native.cat.ordered))
+        return Values(LABELS, index, known, declared=True, ordered=bool(native.cat.ordered))
     found = labels(series.cast(nw.String).to_numpy())
     if series.dtype != nw.Enum:
-        return found
+        return replace(found, declared=True)
     known = texts(series.dtype.categories)
     place = {label: k for k, label in enumerate(known)}
     index = np.array([*(place[label] for label in found.labels), -1], dtype=np.int64)
-    return Values(LABELS, index[found.data], known, ordered=True)
+    return Values(LABELS, index[found.data], known, declared=True, ordered=True)
 
 
 def read_objects(column: Any, /) -> Values:

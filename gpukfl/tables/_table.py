@@ -13,7 +13,7 @@ from gpukfl._warnings import warn
 from gpukfl.tables._codes import Coder, coded_of, with_times_between
 from gpukfl.tables._column import KINDS, TOLD, Coded, Column, Listed
 from gpukfl.tables._duplicates import Duplicates
-from gpukfl.tables._frames import Frame, frame_of, listed, read_column
+from gpukfl.tables._frames import Frame, check_any, frame_of, listed, read_column
 from gpukfl.tables._guess import guess, of_kind
 
 
@@ -50,12 +50,12 @@ class Table(Listed):
         """
         given, told = frame_of(frame), dict(columns or {})
         _check_told(told, given)
-        if not given.n_rows:
-            msg = f"expected rows to learn from, got none of the columns {listed(given.names)}"
-            raise ValueError(msg)
+        check_any(given)
         learned, seen = [], Duplicates()
         for k, name in enumerate(given.names):
             values = read_column(given, k)
+            if values.note:
+                warn(f"column {name!r} has {values.note}")
             if name in told:
                 column = of_kind(name, values, told[name])
             else:
@@ -119,7 +119,10 @@ class Table(Listed):
         used = [k for k, column in enumerate(self.columns) if column.used]
         if not (self.named and given.named):
             if len(given.names) != len(self.columns):
-                msg = f"expected {len(self.columns)} columns, got {len(given.names)}"
+                msg = (
+                    f"X has {len(given.names)} features, but TableEncoder is expecting "
+                    f"{len(self.columns)} features as input"
+                )
                 raise ValueError(msg)
             return {k: k for k in used}
         index = {name: k for k, name in enumerate(given.names)}

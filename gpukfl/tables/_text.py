@@ -1,4 +1,4 @@
-"""Text as a few numbers: its length, and directions among its hashed n-grams."""
+"""Text as a few numbers: its length, and directions among its hashed words."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from typing import Any
 import numpy as np
 
 _HASHES, _SAMPLE = 2**10, 10_000
-_COMPONENTS = 4
+_ROWS = 2**15  # looked at together, for the memory that it takes
+_COMPONENTS = 3
 
 
 @cache
 def _hashing() -> Any:
     from sklearn.feature_extraction.text import HashingVectorizer
 
-    return HashingVectorizer(n_features=_HASHES, analyzer="char_wb", ngram_range=(3, 3))
+    return HashingVectorizer(n_features=_HASHES)
 
 
 def components_of(texts: np.ndarray, /) -> np.ndarray | None:
@@ -36,4 +37,8 @@ def text_parts(texts: np.ndarray, components: np.ndarray | None, /) -> np.ndarra
         return lengths[:, None]
     if not len(texts):
         return np.empty((0, 1 + len(components)))
-    return np.column_stack([lengths, _hashing().transform(texts) @ components.T])
+    parts = [
+        _hashing().transform(texts[start : start + _ROWS]) @ components.T
+        for start in range(0, len(texts), _ROWS)
+    ]
+    return np.column_stack([lengths, np.concatenate(parts)])

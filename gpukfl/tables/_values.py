@@ -26,8 +26,10 @@ class Values:
         float64 with NaN; of dates datetime64[us] with NaT; of labels their indices, -1 for none.
     labels : array of str
         Different labels.
+    declared : bool
+        Whether the frame itself says that the labels are categories.
     ordered : bool
-        Whether the labels are in an order that means something.
+        Whether it says that they are in an order that means something.
     note : str
         What is odd about the values, for a warning.
     """
@@ -35,6 +37,7 @@ class Values:
     form: str
     data: np.ndarray
     labels: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=object))
+    declared: bool = False
     ordered: bool = False
     note: str = ""
 

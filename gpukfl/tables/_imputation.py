@@ -1,0 +1,62 @@
+"""Missing numbers told from the other columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpukfl._warnings import collected
+from gpukfl.estimators import KernelRidgeRegressor
+from gpukfl.tables._column import Listed
+
+_FEWEST, _MOST = 10, 2000  # rows that a model is fitted to
+
+
+@dataclass(frozen=True, eq=False)
+class Imputation(Listed):
+    """A model of one column of numbers.
+
+    Attributes
+    ----------
+    column : int
+        The column of codes.
+    inputs : tuple of int
+        Columns of numbers that it is told from, missing ones by their medians.
+    model : KernelRidgeRegressor
+        Fitted.
+    """
+
+    column: int
+    inputs: tuple[int, ...]
+    model: KernelRidgeRegressor
+
+    def __call__(self, X: np.ndarray, /) -> np.ndarray:
+        """Give what stands for the missing numbers (n,) of encoded rows (n, d)."""
+        return self.model.predict(X[:, self.inputs])
+
+
+def learn_imputation(
+    column: int,
+    truth: np.ndarray,
+    X: np.ndarray,
+    inputs: Sequence[int],
+    weights: np.ndarray | None,
+    rng: np.random.Generator,
+    /,
+) -> Imputation | None:
+    """Learn to tell the truth (n,), NaN where there is none, from encoded rows (n, d).
+
+    Returns None where rows are too few or nothing varies. Of many rows 2000 are drawn.
+    """
+    rows = np.flatnonzero(~np.isnan(truth))
+    if len(rows) > _MOST:
+        rows = np.sort(rng.choice(rows, _MOST, replace=False))
+    if len(rows) < _FEWEST or not np.ptp(truth[rows]) or not np.ptp(X[rows], axis=0)[inputs].any():
+        return None
+    model = KernelRidgeRegressor(random_state=int(rng.integers(2**31)))
+    with collected():  # of a fit that is a part of another one
+        w = None if weights is None else weights[rows]
+        model.fit(X[np.ix_(rows, inputs)], truth[rows], sample_weight=w)
+    return Imputation(column, tuple(inputs), model)
