@@ -21,13 +21,14 @@ def with_target(X: Any, y: Any, /) -> tuple[Any, Any, str | None]:
     Raises
     ------
     TypeError
-        If there is a name, and `X` is no frame.
+        If there is a name, and `X` is no frame, or if a frame is not in memory.
     ValueError
         If no column, or more than one, has it.
     """
+    framed = is_frame(X)
     if not isinstance(y, str):
         return X, y, None
-    if not is_frame(X):
+    if not framed:
         msg = f"expected a frame with a column {y!r} for X, got {type(X).__name__}"
         raise TypeError(msg)
     import narwhals as nw

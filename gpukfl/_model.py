@@ -208,7 +208,7 @@ class Model(Shown):
 
     def _rows(self, X: Any) -> Any:
         """Make rows for the estimator of `X`."""
-        return rows_of(self.estimator, self.reader, X)
+        return rows_of(self.estimator, self.reader, X, self.target_name)
 
     def predict(self, X: Any) -> Array:
         """Predict the target at `X`, of the library that was used in `fit`."""

@@ -17,6 +17,7 @@ from gpukfl._archive import DEEPEST, LARGEST_HEADER, Archive, RefusedError, Stor
 from gpukfl._array import Array, is_array, to_host
 from gpukfl._foreign import Foreign, bytes_of, made_of
 from gpukfl._places import Backend
+from gpukfl._reader import TABLE_VALUES, Reader
 from gpukfl._registry import METHODS, TASKS
 from gpukfl._replacing import replacing
 from gpukfl._results import History
@@ -25,18 +26,21 @@ from gpukfl.estimators import KernelRidgeClassifier, KernelRidgeRegressor
 from gpukfl.estimators._attributes import check_attributes, check_values, trials
 from gpukfl.estimators._base import HostStored
 from gpukfl.estimators._calibration import Calibration
-from gpukfl.estimators._declared import Declared, FeatureNames, MisfitError, Number, Text, Whole
+from gpukfl.estimators._declared import Declared, FeatureNames, Fields, MisfitError, Number, Text, Whole
 from gpukfl.estimators.scaling import SCALINGS, ColumnScaling
 from gpukfl.instantiations import INSTANTIATIONS, RandomKitchenSinks
 from gpukfl.kernels import KERNELS, Product, Scaled, Sum
 from gpukfl.methods import ShapeFunctions
 from gpukfl.portfolio._attributes import VALUES
 
-FORMAT, VERSION = "gpukfl-model", 3
+FORMAT, VERSION = "gpukfl-model", 4
 _KERNELS = (*KERNELS.values(), Sum, Product, Scaled)
 _INSTANTIATIONS = (*INSTANTIATIONS.values(), RandomKitchenSinks)
-_LEARNED: tuple[Any, ...] = (ShapeFunctions, History, Backend, Calibration, *SCALINGS.values())
-_WITH_ARRAYS = (ShapeFunctions, ColumnScaling, *VALUES)  # records
+_LEARNED: tuple[Any, ...] = (
+    *(ShapeFunctions, History, Backend, Calibration, *SCALINGS.values()),
+    *(Reader, *TABLE_VALUES),
+)
+_WITH_ARRAYS = (ShapeFunctions, ColumnScaling, Reader, *VALUES)  # records
 _PLAIN = (str, int, float, bool, type(None))
 _KEYS = ("format", "version", "gpukfl", "model", "parameters", "fitted")
 _MODEL: dict[str, Declared] = {  # beside the estimator, its tuning, and what names it
@@ -45,6 +49,7 @@ _MODEL: dict[str, Declared] = {  # beside the estimator, its tuning, and what na
     "target_name": Text(),
     "target_kind": Text(),
     "seconds": Number(),
+    "reader": Fields(Reader, optional=True),
 }
 
 
@@ -126,10 +131,18 @@ def read(path: str | Path, /) -> tuple[Any, dict[str, Any]]:
             _check_version(archive.header)
             estimator, about = _assembled(archive.header, archive.arrays)
             _filled(estimator, archive.read)
+            about["reader"] = _filled(about["reader"], archive.read)
+            _check_reader(about["reader"], estimator)
         except (RefusedError, MisfitError) as error:
             msg = f"expected a gpukfl model file, got {path}, {error}"
             raise ValueError(msg) from error
     return estimator, about
+
+
+def _check_reader(reader: Reader | None, estimator: Any) -> None:
+    if reader is not None and not reader.is_sound(estimator.n_features_in_):
+        msg = "whose reader does not make rows for its estimator"
+        raise RefusedError(msg)
 
 
 def _check_version(header: dict[str, Any]) -> None:
@@ -160,6 +173,9 @@ def _assembled(header: dict[str, Any], arrays: Mapping[str, Any]) -> tuple[Any, 
         raise RefusedError(msg)
     kind = _class_of(about)
     estimator, sizes = _estimator(kind, parameters, fitted)
+    reader = about.get("reader")
+    if isinstance(reader, Reader):  # names are those of the table
+        sizes = sizes | {"n_features": len(reader.table.columns)}
     for name, what in _MODEL.items():
         what.check(name, about.get(name), sizes)
     trials(kind).check("tuning", about.get("tuning"), sizes)
@@ -211,7 +227,7 @@ def _filled(value: Any, read: Callable[[Stored], np.ndarray]) -> Any:
         return made_of(_filled(value.array, read))
     if isinstance(value, dict):
         return {key: _filled(item, read) for key, item in value.items()}
-    if isinstance(value, list):
+    if isinstance(value, (list, tuple)):
         return [_filled(item, read) for item in value]
     if isinstance(value, HostStored):
         for name, item in vars(value).items():

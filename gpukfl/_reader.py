@@ -13,11 +13,14 @@ from sklearn.utils import check_random_state
 from gpukfl._array import to_host
 from gpukfl._columns import is_frame, is_numeric, numeric_frame
 from gpukfl._target import Target
+from gpukfl._warnings import warn
 from gpukfl.estimators._declared import Declared, Record
 from gpukfl.estimators._validation import validate_weights
 from gpukfl.inspection import Description, Importances
-from gpukfl.tables import Encoding, Table
+from gpukfl.tables import Coded, Column, Encoding, Table
+from gpukfl.tables._lookups import Lookup
 
+TABLE_VALUES = (Table, Column, Coded, Encoding, Lookup)  # records of model files
 _NAMED = 10  # columns that are left out and said
 
 
@@ -27,7 +30,7 @@ def table_of(X: Any, columns: Mapping[str, str] | None = None, /) -> Table | Non
     Raises
     ------
     TypeError, ValueError
-        As `Table.of`, or if `columns` says something of what is no frame.
+        As `Table.of`, if `columns` says something of what is no frame, or no column is of use.
     """
     if not is_frame(X):
         if columns:
@@ -36,7 +39,11 @@ def table_of(X: Any, columns: Mapping[str, str] | None = None, /) -> Table | Non
         return None
     if not columns and is_numeric(X):
         return None
-    return Table.of(X, columns=columns)
+    table = Table.of(X, columns=columns)
+    if not table.coded:
+        msg = f"expected a column to predict by, got none: {columns_text(table)}"
+        raise ValueError(msg)
+    return table
 
 
 def columns_text(table: Table, /) -> str:
@@ -49,6 +56,19 @@ def columns_text(table: Table, /) -> str:
         more = f" and {len(left) - _NAMED} more" if len(left) > _NAMED else ""
         said.append(f"left out {', '.join(left[:_NAMED])}{more}")
     return ", ".join(said)
+
+
+def fits(table: Table, encoding: Encoding, /) -> bool:
+    """Whether an encoding, of which a file may say anything, is one of a table's codes."""
+    try:
+        if tuple(encoding.coded) != tuple(table.coded):
+            return False
+        levels = np.array([float(one.levels) for one in table.coded])
+        probes = np.stack([levels, np.full_like(levels, np.nan)])
+        found = encoding.transform(probes)
+    except (TypeError, ValueError, LookupError, AttributeError):
+        return False
+    return found.shape == (2, encoding.n_features) and bool(np.isfinite(found).all())
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,6 +143,10 @@ class Reader:
         values = self.by_column(panel.values)
         return Importances(tuple(self.names), values, panel.unit, parts=tuple(parts))
 
+    def is_sound(self, n_features: int, /) -> bool:
+        """Whether it is such as `learned` makes it, for an estimator of so many features."""
+        return fits(self.table, self.encoding) and self.encoding.n_features == n_features
+
     @property
     def names(self) -> list[str]:
         """Names of the columns of the frame."""
@@ -182,8 +206,44 @@ def rows_for(
     return Read(rows, reader.names, reader)
 
 
-def rows_of(estimator: Any, reader: Reader | None, X: Any, /) -> Any:
-    """Make rows for predictions of a fitted estimator."""
+def rows_of(estimator: Any, reader: Reader | None, X: Any, target: str, /) -> Any:
+    """Make rows for predictions of a fitted estimator; the target may be among the columns.
+
+    Raises
+    ------
+    ValueError
+        If columns are missing, or hold what those of the fit did not.
+    """
+    if not is_frame(X):
+        return X if reader is None else reader(X)
+    known = getattr(estimator, "feature_names_in_", None) if reader is None else reader.names
+    X = X if known is None else _without(X, target, list(known))
     if reader is not None:
         return reader(X)
-    return X if getattr(estimator, "encodings_", None) is not None else numeric_frame(X)
+    if getattr(estimator, "encodings_", None) is not None:
+        return X
+    return _in_order(numeric_frame(X), known)
+
+
+def _without(X: Any, target: str, known: list[str]) -> Any:
+    """Leave the target out of a frame."""
+    if target in known or target not in getattr(X, "column_names", X.columns):
+        return X
+    import narwhals as nw
+
+    return nw.from_native(X, eager_only=True).drop(target).to_native()
+
+
+def _in_order(X: Any, names: np.ndarray | None) -> Any:
+    """Columns of a frame of numbers in the order of a fit."""
+    given = [str(name) for name in X.columns]
+    if names is None or given == list(names):
+        return X
+    lacking = [name for name in names if name not in given]
+    if lacking:
+        msg = f"expected columns {', '.join(lacking[:_NAMED])}, which are missing"
+        raise ValueError(msg)
+    new = [name for name in given if name not in names]
+    if new:
+        warn(f"columns that the fit did not have are ignored: {', '.join(new[:_NAMED])}")
+    return X[list(names)]

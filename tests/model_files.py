@@ -23,6 +23,16 @@ TWO = X[:, 0] > 0
 THREE = np.array(["low", "mid", "high"])[np.searchsorted([-0.4, 0.4], X[:, 0])]
 FRAME = pd.DataFrame(X, columns=["größe", "b", "c d"])
 CONSTANT = np.full(60, 2.5)
+TABLE = pd.DataFrame(
+    {
+        "size": np.where(X[:, 1] > 0.8, np.nan, X[:, 0]),
+        "colour": np.array(["red", "green", None], dtype=object)[np.arange(60) % 3],
+        "shop": [f"shop {k % 20}" for k in range(60)],
+        "day": pd.date_range("2024-01-01", periods=60, freq="D"),
+        "note": [f"{'long' * (k % 4)} words {k * k}" for k in range(60)],
+        "same": 1,
+    }
+)
 
 SMALL = {
     "bkernn": bkernn(n_particles=6, max_iter=3, ridge=0.01),
@@ -49,6 +59,7 @@ EVERYWHERE = {
     "as it is": (X, Y, {"scaling": None}),
     "robust": (X, Y, {"scaling": "robust"}),
     "quantile": (X, Y, {"scaling": "quantile"}),
+    "table": (TABLE, THREE, {}),
 }
 KERNEL = 2.0 * Matern52(0.5) * Brownian() + Gaussian() + 0.1 * Linear()
 OF_ONE = {
@@ -95,6 +106,8 @@ CASES = {
     for method in SMALL
     for kind, case in (EVERYWHERE | OF_ONE[method]).items()
 }
+CASES["auto, table"] = ("auto", TABLE, Y, {"members": ["linear", "trees", "bkernn"], "n_folds": 2})
+CASES["auto, refitted"] = ("auto", TABLE, THREE, {"members": ["laplace"], "refit": True})
 
 
 @functools.cache
@@ -103,7 +116,7 @@ def fitted(name):
     method, data, y, options = CASES[name]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return gpukfl.fit(data, y, method=method, **SMALL[method] | options)
+        return gpukfl.fit(data, y, method=method, **SMALL.get(method, {}) | options)
 
 
 def data_of(name):

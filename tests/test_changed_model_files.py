@@ -20,6 +20,7 @@ NAMES = [
     for method in SMALL
     for task in ("two targets", "two classes", "object labels")
 ]
+NAMES += ["bkernn, table", "auto, table"]
 TIMES = int(os.environ.get("GPUKFL_CHANGES", "20"))  # of each kind, for each model
 METHODS = ("predict", "fit", "_predict", "summary", "transform", "__class__", "__dict__")
 ODD = (None, True, 0, -1, 3, 2.5, 10**400, float("nan"), "text", [], [[1.0]], {}, {"dict": {}})

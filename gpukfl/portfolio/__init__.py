@@ -1,6 +1,7 @@
 """Several methods at once: members, shared folds, their blend, and how sure it is."""
 
 from gpukfl.portfolio._blend import greedy_weights
+from gpukfl.portfolio._encodings import Encodings
 from gpukfl.portfolio._estimators import AutoClassifier, AutoRegressor
 from gpukfl.portfolio._intervals import Uncertainty
 from gpukfl.portfolio._members import Member
@@ -12,6 +13,7 @@ __all__ = [
     "AutoClassifier",
     "AutoRegressor",
     "ClassScores",
+    "Encodings",
     "Member",
     "Residuals",
     "Spread",

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from gpukfl._array import Array
+from gpukfl._reader import TABLE_VALUES
 from gpukfl.estimators._declared import (
     DOUBLE,
     FLOAT,
@@ -85,7 +86,10 @@ class OutOfFold:
         return int(self.fold.max()) + 1
 
 
-VALUES = (Blended, OutOfFold, Uncertainty, Residuals, Spread, ClassScores, Encodings)  # that hold arrays
+VALUES = (  # that hold arrays
+    *(Blended, OutOfFold, Uncertainty, Residuals, Spread, ClassScores),
+    *(Encodings, *TABLE_VALUES),
+)
 TRIED: dict[str, Declared] = {
     "member": Text(),
     "weight": Number(),

@@ -20,7 +20,7 @@ from gpukfl._results import Status
 from gpukfl._warnings import collected, warn
 from gpukfl.estimators._base import HostStored
 from gpukfl.estimators._constructor import Constructed
-from gpukfl.estimators._declared import Declared, Number, Switch, Text, Whole
+from gpukfl.estimators._declared import Declared, Number, Rule, Switch, Text, Whole
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._threads import few_threads
@@ -61,6 +61,18 @@ _QUICK_FOLDS = 5
 _WORK = 1_000  # kernel elements for each row, by which a place is chosen
 
 
+def _reads_its_columns(e: Any) -> bool:
+    if e.encodings_ is None:
+        return e.out_of_fold_.rows.shape[1] == e.n_features_in_
+    counts = {len(member.models) for member in e.members_}
+    columns = len(e.encodings_.table.coded)
+    return (
+        len(counts) == 1
+        and e.encodings_.is_sound(e.n_features_in_, *counts)
+        and e.out_of_fold_.rows.shape[1] == columns
+    )
+
+
 class AutoBase(Constructed, HostStored):
     """The common part: parameters, the fit, and predictions."""
 
@@ -74,6 +86,7 @@ class AutoBase(Constructed, HostStored):
         "_n_samples": Whole("n_samples"),
     }
     _values: ClassVar[tuple[type, ...]] = (*VALUES, LogTransform, RankTransform)
+    _rules: ClassVar[dict[str, Rule]] = {"encodings of its columns": _reads_its_columns}
     members_: list[Blended]
     out_of_fold_: OutOfFold
     tuning_: list[dict[str, Any]]

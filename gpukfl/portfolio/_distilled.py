@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone, is_classifier
 
 from gpukfl._array import Array, array_namespace, take, to_host
+from gpukfl._reader import Reader
 from gpukfl.estimators._run import Run
 from gpukfl.portfolio._candidates import CANDIDATES, NAMES, Task
 from gpukfl.portfolio._judges import Judge, LogLoss, SquaredError
@@ -31,16 +32,23 @@ class Distilled:
     score_of_blend : float
         Of the blend on the same rows, by models that have not seen them; with one model a member
         these have.
+    reader : Reader or None
+        What makes rows for the model of a table's columns; it knows nothing of the targets.
     """
 
     model: Any
     score: float
     score_of_blend: float
+    reader: Reader | None = field(default=None, repr=False)
 
     @property
     def loss(self) -> float:
         """How much the score is lower than that of the blend."""
         return self.score_of_blend - self.score
+
+    def predict(self, X: Any) -> Array:
+        """Predict by the model, for rows as the blend takes them."""
+        return self.model.predict(X if self.reader is None else self.reader(X))
 
 
 def distil(blend: Any, name: str, /) -> Distilled:
@@ -57,12 +65,14 @@ def distil(blend: Any, name: str, /) -> Distilled:
     student = _taught(blend, member, take(kept.rows, inside), fold)
     rows = take(kept.rows, outside)
     judge = _judge(kept.truth[outside], kept.weights[outside], classes)
-    found = to_host(outputs_of(student, rows, blend._n_classes))
+    found = to_host(outputs_of(student, blend._finite(rows), blend._n_classes))
     if classes:
         found = to_host(mixed(found, blend.floor_))
     taught = to_host(blend._outputs(rows, fold))
     scores = [judge.score(judge.losses(one)) for one in (found, taught)]
-    return Distilled(_taught(blend, member, kept.rows, None), *scores)
+    known = blend.encodings_
+    reader = None if known is None else Reader(known.table, known.blind)
+    return Distilled(_taught(blend, member, kept.rows, None), *scores, reader)
 
 
 def _taught(blend: Any, member: Member, rows: Array, fold: int | None) -> Any:
@@ -72,8 +82,9 @@ def _taught(blend: Any, member: Member, rows: Array, fold: int | None) -> Any:
         y = xp.argmax(predicted, axis=1)
     else:
         y = predicted[:, 0] if predicted.shape[1] == 1 else predicted
+    given = blend._finite(rows), y
     host = not member.takes_any_library
-    return clone(member.estimator).fit(*(map(to_host, (rows, y)) if host else (rows, y)))
+    return clone(member.estimator).fit(*(map(to_host, given) if host else given))
 
 
 def _judge(truth: np.ndarray, weights: np.ndarray, classes: bool) -> Judge:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from gpukfl._array import to_host
+from gpukfl._reader import fits
 from gpukfl.estimators._declared import Declared, Items, Record
 from gpukfl.estimators._samples import Samples
 from gpukfl.portfolio._folds import Fold
@@ -61,6 +62,15 @@ class Encodings:
         """Learn one with all rows, and give these as members take them."""
         one, inside = _learned(self.table, samples, seed)
         return replace(self, by_fold=[one]), TableFold(inside, inside, Fold(samples, samples), self)
+
+    def is_sound(self, n_features: int, n_models: int, /) -> bool:
+        """Whether it is such as a fit makes it, of so many columns, and models a member."""
+        return (
+            len(self.table.columns) == n_features
+            and len(self.by_fold) == n_models
+            and all(fits(self.table, one) for one in [*self.by_fold, self.blind])
+            and len({one.n_features for one in self.by_fold}) == 1
+        )
 
     def finite(self, codes: np.ndarray, /) -> np.ndarray:
         """Rows (m, d) without gaps, that know nothing of targets."""
