@@ -32,8 +32,6 @@ def predict(options: argparse.Namespace) -> int:
     else:
         kinds = {column.name: column.kind for column in table.columns}
     frame = load_frame(options.data, kinds=kinds, decimal=options.decimal)
-    if model.target_name not in kinds:
-        frame = frame.drop(columns=model.target_name, errors="ignore")
     predictions = np.asarray(model.predict(_numbers(frame, model) if table is None else frame))
     columns = [model.target_name]
     if predictions.ndim == 2:
@@ -51,10 +49,12 @@ def _table_of(model: Model) -> Table | None:
 
 def _numbers(frame: Any, model: Model) -> Any:
     """Columns of a model of complete numbers, in its order."""
+    from gpukfl._columns import numeric_frame
+
     names = model.feature_names
     check_columns(names, frame.columns, f"the columns {listed(names)}, got none called ")
-    new = [name for name in frame.columns if name not in set(names)]
+    new = [name for name in frame.columns if name not in {*names, model.target_name}]
     if new:
         warn(f"columns that the model does not know are ignored: {listed(new)}")
-    frame = frame[names]
+    frame = numeric_frame(frame[names])
     return frame if hasattr(model.estimator, "feature_names_in_") else frame.to_numpy()

@@ -75,6 +75,9 @@ def read_workbook(source: Source, /, *, kinds: Mapping[str, str], decimal: str |
         others = ", ".join(map(str, list(filled)[1:]))
         warn(f"{source.name} has several sheets: {name} is read, and not {others}")
     frame, above = _below_header(sheet.dropna(axis=1, how="all"), source.name)
+    if not len(frame):
+        msg = f"its sheet {name} has a header and no rows below it"
+        raise ValueError(msg)
     reading = Reading(lambda row: f"row {row + above + 2} of sheet {name}", kinds, decimal)
     return without_nameless(with_numbers(frame, reading))
 

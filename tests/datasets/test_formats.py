@@ -125,6 +125,9 @@ def test_an_empty_workbook_is_named(tmp_path):
     openpyxl.Workbook().save(tmp_path / "t.xlsx")
     with pytest.raises(ValueError, match="its sheets are empty"):
         load_frame(str(tmp_path / "t.xlsx"))
+    FRAME[:0].to_excel(tmp_path / "t.xlsx", index=False)
+    with pytest.raises(ValueError, match="sheet Sheet1 has a header and no rows below it"):
+        load_frame(str(tmp_path / "t.xlsx"))
     (tmp_path / "t.xls").write_bytes(b"\xd0\xcf\x11\xe0")
     with pytest.raises(ValueError, match=r"workbooks are read from \.xlsx: save it as one"):
         load_frame(str(tmp_path / "t.xls"))
