@@ -38,15 +38,30 @@ class Source:
 
     @classmethod
     def of(cls, path: str, /) -> Source:
-        """Look at the file `path`, or read standard input to its end for ``"-"``.
+        """Look at the file `path`, or read a pipe, or standard input for ``"-"``, to its end.
 
         Names say what a file is. Where they do not, as on standard input, its first bytes do.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is none.
         """
         if path == STANDARD_INPUT:
-            raw = sys.stdin.buffer.read()
-            return _look_at("standard input", [], lambda: io.BytesIO(raw))
-        suffixes = [suffix.lower() for suffix in Path(path).suffixes]
-        return _look_at(Path(path).name, suffixes, lambda: Path(path))
+            return _read_once("standard input", sys.stdin.buffer)
+        file = Path(path)
+        if file.is_fifo():
+            with file.open("rb") as pipe:
+                return _read_once(file.name, pipe)
+        if not file.is_file():
+            raise FileNotFoundError(path)
+        suffixes = [suffix.lower() for suffix in file.suffixes]
+        return _look_at(file.name, suffixes, lambda: file)
+
+
+def _read_once(name: str, stream: IO[bytes]) -> Source:
+    raw = stream.read()
+    return _look_at(name, [], lambda: io.BytesIO(raw))
 
 
 def _look_at(name: str, suffixes: list[str], place: _Place) -> Source:

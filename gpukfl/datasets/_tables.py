@@ -15,7 +15,7 @@ import numpy as np
 from gpukfl._warnings import warn
 from gpukfl.datasets._formats import read_feather, read_npz, read_parquet, read_workbook
 from gpukfl.datasets._names import check_columns, listed
-from gpukfl.datasets._source import STANDARD_INPUT, Source
+from gpukfl.datasets._source import Source
 from gpukfl.datasets._text import read_text_table
 
 BUNDLED = ("breast_cancer", "diabetes", "digits", "iris", "wine")
@@ -161,12 +161,12 @@ def load_frame(
         raise ValueError(msg)
     if source in BUNDLED:
         return _bundled(source)
-    if source != STANDARD_INPUT and not Path(source).is_file():
-        names = ", ".join(BUNDLED)
-        msg = f"expected a file, - for standard input, or one of {names}, got {source!r}"
-        raise ValueError(msg)
     try:
         return _read(Source.of(source), kinds or {}, decimal)
+    except FileNotFoundError as error:
+        names = ", ".join(BUNDLED)
+        msg = f"expected a file, - for standard input, or one of {names}, got {source!r}"
+        raise ValueError(msg) from error
     except _UNREADABLE as error:
         formats = "CSV, Parquet, Feather, Excel or .npz"
         msg = f"expected a {formats} table, got {source!r}: {error}"

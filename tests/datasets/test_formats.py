@@ -4,7 +4,9 @@ import bz2
 import gzip
 import io
 import lzma
+import os
 import sys
+import threading
 import warnings
 import zipfile
 
@@ -65,6 +67,16 @@ def test_standard_input_is_told_by_its_first_bytes(monkeypatch, kind):
         raw = pack(text)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(raw)))
     pd.testing.assert_frame_equal(load_frame("-"), frame, check_dtype=False)
+
+
+def test_a_pipe_is_read(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    text = FRAME.drop(columns="when").to_csv(index=False)
+    writer = threading.Thread(target=(tmp_path / "pipe").write_text, args=(text,))
+    writer.start()
+    found = load_frame(str(tmp_path / "pipe"))
+    writer.join()
+    pd.testing.assert_frame_equal(found, FRAME.drop(columns="when"))
 
 
 def test_arrays_on_standard_input_have_a_target(monkeypatch):

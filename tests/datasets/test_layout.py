@@ -3,7 +3,6 @@
 import re
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from gpukfl.datasets import load_frame
@@ -99,12 +98,12 @@ def test_columns_of_one_name_are_told_apart(tmp_path):
     assert frame.iloc[0].to_dict() == {"a": 1, "b": 2, "a.2": 3, "a.3": 4, "a.1": 5}
 
 
-def test_very_many_columns_are_read(tmp_path):
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame(rng.normal(size=(3, 100_000)).round(2))
-    frame.columns = [f"a long name of column {k}" for k in range(100_000)]
-    frame.to_csv(tmp_path / "t.csv", index=False)
-    pd.testing.assert_frame_equal(load_frame(str(tmp_path / "t.csv")), frame)
+def test_a_very_long_header_is_read_whole(tmp_path):
+    names = [f"{k:>07}" + "x" * 300 for k in range(5_000)]
+    text = "\n".join([";".join(names), ";".join("1,5" for _ in names), ""])
+    frame = load_frame(written(tmp_path, text))
+    assert list(frame.columns) == names
+    assert (frame == 1.5).all(axis=None)
 
 
 # ---------------------------------------------------------------------- what is wrong
