@@ -11,7 +11,7 @@ import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 STANDARD_INPUT = "-"
 
@@ -102,7 +102,7 @@ def _unzipped(place: Path | io.BytesIO) -> IO[bytes]:
 
 
 _BINARY = (".npz", ".xlsx", ".xlsm", ".parquet", ".pq", ".feather")
-_PACKED: dict[str, Callable[[Path | io.BytesIO], IO[bytes]]] = {
+_PACKED: dict[str, Callable[[Any], Any]] = {
     ".gz": gzip.open,
     ".bz2": bz2.open,
     ".xz": lzma.open,
