@@ -36,7 +36,7 @@ def with_target(X: Any, y: Any, /) -> tuple[Any, Any, str | None]:
     names = [str(name) for name in getattr(X, "column_names", getattr(X, "columns", ()))]
     if names.count(y) != 1:
         shown = ", ".join(names[:_NAMED]) + (", ..." if len(names) > _NAMED else "")
-        msg = f"expected y to name one column of X, got {y!r}, which {names.count(y)} of ({shown}) are"
+        msg = f"expected y to name one column of X, got {y!r}: {names.count(y)} of {shown}"
         raise ValueError(msg)
     frame = nw.from_native(X, eager_only=True)
     return frame.drop(y).to_native(), frame[y].to_native(), y

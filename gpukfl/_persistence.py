@@ -26,7 +26,15 @@ from gpukfl.estimators import KernelRidgeClassifier, KernelRidgeRegressor
 from gpukfl.estimators._attributes import check_attributes, check_values, trials
 from gpukfl.estimators._base import HostStored
 from gpukfl.estimators._calibration import Calibration
-from gpukfl.estimators._declared import Declared, FeatureNames, Fields, MisfitError, Number, Text, Whole
+from gpukfl.estimators._declared import (
+    Declared,
+    FeatureNames,
+    Fields,
+    MisfitError,
+    Number,
+    Text,
+    Whole,
+)
 from gpukfl.estimators.scaling import SCALINGS, ColumnScaling
 from gpukfl.instantiations import INSTANTIATIONS, RandomKitchenSinks
 from gpukfl.kernels import KERNELS, Product, Scaled, Sum

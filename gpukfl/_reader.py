@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -61,6 +61,8 @@ def columns_text(table: Table, /) -> str:
 def fits(table: Table, encoding: Encoding, /) -> bool:
     """Whether an encoding, of which a file may say anything, is one of a table's codes."""
     try:
+        if not (_is_finite(table) and _is_finite(encoding)):
+            return False
         if tuple(encoding.coded) != tuple(table.coded):
             return False
         levels = np.array([float(one.levels) for one in table.coded])
@@ -69,6 +71,15 @@ def fits(table: Table, encoding: Encoding, /) -> bool:
     except (TypeError, ValueError, LookupError, AttributeError):
         return False
     return found.shape == (2, encoding.n_features) and bool(np.isfinite(found).all())
+
+
+def _is_finite(value: Any) -> bool:
+    """Whether all arrays inside a value are finite, of float64."""
+    if isinstance(value, np.ndarray):
+        return value.dtype == np.float64 and bool(np.isfinite(value).all())
+    if isinstance(value, tuple):
+        return all(map(_is_finite, value))
+    return not is_dataclass(value) or all(_is_finite(getattr(value, f.name)) for f in fields(value))
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +128,7 @@ class Reader:
         return self.encoding.transform(self.table.codes(X))
 
     def by_column(self, importances: np.ndarray, /) -> np.ndarray:
-        """Sums (c,) of the importances (d,) of all that was made of each column."""
+        """Sum up the importances (d,) of all that was made of each column: (c,)."""
         sources = np.asarray(self.encoding.sources, dtype=np.int64)
         return np.bincount(sources, weights=importances, minlength=len(self.names))
 
@@ -135,7 +146,7 @@ class Reader:
         )
 
     def _joined(self, panel: Importances) -> Importances:
-        """Importances of columns, of which each says what its parts have."""
+        """Give importances of columns, of which each says what its parts have."""
         parts: list[dict[str, float]] = [{} for _ in self.names]
         made = zip(self.encoding.sources, panel.features, panel.values.tolist(), strict=True)
         for source, name, value in made:

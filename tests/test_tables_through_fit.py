@@ -265,8 +265,11 @@ def test_importances_are_of_columns(model):
 
 def test_levels_are_shown_below_their_column(kernel):
     lines = [line.strip().rsplit(maxsplit=1) for line in kernel.summary().splitlines()]
-    shown = {name: float(value) for name, value in (line for line in lines if len(line) == 2)
-             if value.replace(".", "").isdigit()}
+    shown = {
+        name: float(value)
+        for name, value in (line for line in lines if len(line) == 2)
+        if value.replace(".", "").isdigit()
+    }
     parts = [value for name, value in shown.items() if name.startswith("colour=")]
     assert len(parts) == 3
     assert shown["colour"] == pytest.approx(sum(parts), abs=2e-3)
@@ -315,9 +318,11 @@ def test_the_estimator_takes_frames_by_itself(blend):
 
 @fits
 def test_bad_targets_are_explained(fit):
-    with pytest.raises(ValueError, match=r"expected y to name one column of X, got 'prize'.*size"):
+    with pytest.raises(
+        ValueError, match=r"expected y to name one column of X, got 'prize': 0 of size"
+    ):
         fit(FRAME, "prize")
-    with pytest.raises(TypeError, match="expected a frame with a column 'price' for X, got ndarray"):
+    with pytest.raises(TypeError, match="expected a frame with a column 'price' for X"):
         fit(np.ones((N, 2)), "price")
     with pytest.raises(ValueError, match=f"got NaN or None in all {N}"):
         fit(ROWS, np.full(N, np.nan))
@@ -340,7 +345,7 @@ def test_a_table_without_a_usable_column_is_explained(fit):
 
 
 def test_an_empty_frame_is_explained(model):
-    with pytest.raises(ValueError, match="row|sample"):
+    with pytest.raises(ValueError, match=r"row|sample"):
         model.predict(ROWS.head(0))
 
 

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from gpukfl._array import Array, array_namespace, beside, double_like, library_of, to_host
 from gpukfl._checks import check_choice, check_number, check_switch
 from gpukfl._places import Backend, resolve_place
+from gpukfl._reader import table_of
 from gpukfl._results import Status
 from gpukfl._warnings import collected, warn
 from gpukfl.estimators._base import HostStored
@@ -26,7 +27,6 @@ from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._threads import few_threads
 from gpukfl.estimators._validation import check_finite_prediction, validate_samples
 from gpukfl.inspection import Description, Names
-from gpukfl._reader import table_of
 from gpukfl.portfolio._attributes import ATTRIBUTES, TRIED, VALUES, Blended, OutOfFold
 from gpukfl.portfolio._candidates import (
     EFFORTS,
@@ -51,7 +51,6 @@ from gpukfl.portfolio._transforms import (
     TargetTransform,
     transform_of,
 )
-
 from gpukfl.tables import Table
 
 if TYPE_CHECKING:

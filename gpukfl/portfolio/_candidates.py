@@ -32,7 +32,7 @@ from gpukfl.estimators import (
 from gpukfl.portfolio._members import Member
 
 EFFORTS = ("quick", "normal", "thorough")
-TREES = "trees"
+BOOSTED = TREES, SHALLOW_TREES = "trees", "shallow_trees"
 _EXACT = 3_000  # rows up to which kernel ridge regression has all of them as centres
 _CENTERS = 1_000
 _FEW = 1_000  # rows up to which variants of a member are cheap
@@ -54,7 +54,7 @@ class Task:
     seed : int
         For their draws.
     categorical : sequence of bool, optional
-        Of a table: which of its codes are of categories.
+        Of a table: which columns of what trees take are categories.
     """
 
     classes: bool
@@ -81,6 +81,8 @@ class Candidate:
         With which power of the rows a fit takes longer.
     at_most : int
         Rows up to which it is tried.
+    of_tables : bool
+        Whether it is tried of tables only.
     """
 
     name: str
@@ -88,6 +90,7 @@ class Candidate:
     effort: str = "normal"
     power: float = 1.0
     at_most: int = 10**9
+    of_tables: bool = False
 
 
 def _ours(regressor: type, classifier: type, /, **options: Any) -> Callable[[Task], Any]:
@@ -124,21 +127,28 @@ def _linear(task: Task) -> Any:
     return make_pipeline(StandardScaler(), last)
 
 
-def _trees(task: Task) -> Any:
-    options: dict[str, Any] = {"learning_rate": 0.05, "max_iter": 300, "random_state": task.seed}
-    if task.categorical is not None and any(task.categorical):
-        options["categorical_features"] = list(task.categorical)
-    if task.classes:
-        return HistGradientBoostingClassifier(**options)
-    trees = HistGradientBoostingRegressor(**options)
-    return trees if task.t == 1 else MultiOutputRegressor(trees)
+def _trees(**options: Any) -> Callable[[Task], Any]:
+    def make(task: Task) -> Any:
+        given = {"learning_rate": 0.05, "random_state": task.seed, **options}
+        if task.categorical is not None and any(task.categorical):
+            given["categorical_features"] = list(task.categorical)
+        if task.classes:
+            return HistGradientBoostingClassifier(**given)
+        trees = HistGradientBoostingRegressor(**given)
+        return trees if task.t == 1 else MultiOutputRegressor(trees)
+
+    return make
+
+
+_SHALLOW = {"max_iter": 150, "max_leaf_nodes": 8, "l2_regularization": 5.0, "max_features": 0.3}
 
 
 # Whatever is added here is tried, shown, blended and saved; `make` gives any estimator.
 # Chosen by what blends of out-of-fold predictions gained with them on the training rows of 20 sets
 CANDIDATES = (
     Candidate("linear", _linear, "quick"),
-    Candidate(TREES, _trees, "quick"),
+    Candidate(TREES, _trees(max_iter=300), "quick"),
+    Candidate(SHALLOW_TREES, _trees(**_SHALLOW), "quick", of_tables=True),
     Candidate("manhattan_laplace", _kernel_ridge("manhattan_laplace"), "quick"),
     Candidate("agop", _hkrr(optimizer="agop"), "quick"),
     Candidate("evidence_matern32", _evidence("matern32", "robust"), "quick"),
@@ -172,7 +182,10 @@ def members_of(asked: Any, effort: str, task: Task, /) -> list[Member]:
         rank = EFFORTS.index(effort)
         rows = [row for row in CANDIDATES if EFFORTS.index(row.effort) <= rank]
         rows = [row for row in rows if task.n <= row.at_most]
-        return [_member(row, task, blended=asked is None or row.name != TREES) for row in rows]
+        rows = [row for row in rows if task.categorical is not None or not row.of_tables]
+        return [
+            _member(row, task, blended=asked is None or row.name not in BOOSTED) for row in rows
+        ]
     found = []
     for k, one in enumerate(asked):
         name, what = one if isinstance(one, (tuple, list)) else (None, one)
@@ -219,9 +232,8 @@ def constant_member(classes: bool, /) -> Member:
 
 
 def _member(row: Candidate, task: Task, *, blended: bool = True) -> Member:
-    trees = row.name == TREES
-    codes = trees and task.categorical is not None
-    return Member(row.name, row.make(task), row.power, blended, trees, codes)
+    codes = row.name in BOOSTED and task.categorical is not None
+    return Member(row.name, row.make(task), row.power, blended, row.name == TREES, codes)
 
 
 def names_of(members: Sequence[Member], /) -> list[str]:

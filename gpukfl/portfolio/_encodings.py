@@ -17,8 +17,6 @@ from gpukfl.portfolio._folds import Fold
 from gpukfl.portfolio._members import Member
 from gpukfl.tables import Encoding, Table
 
-_MOST_LEVELS = 255  # of a category of scikit-learn's trees
-
 
 @dataclass(frozen=True, eq=False)
 class Encodings:
@@ -53,7 +51,7 @@ class Encodings:
         """Learn one with each fold, and give the folds encoded."""
         learned = [_learned(self.table, fold.inside, seed) for fold in folds]
         encoded = [
-            TableFold(inside, replace(fold.outside, X=one.transform(fold.outside.X)), fold, self)
+            TableFold(inside, replace(fold.outside, X=one.transform(fold.outside.X)), fold, one)
             for (one, inside), fold in zip(learned, folds, strict=True)
         ]
         return replace(self, by_fold=[one for one, _ in learned]), encoded
@@ -61,7 +59,7 @@ class Encodings:
     def on_all(self, samples: Samples, seed: int, /) -> tuple[Self, Fold]:
         """Learn one with all rows, and give these as members take them."""
         one, inside = _learned(self.table, samples, seed)
-        return replace(self, by_fold=[one]), TableFold(inside, inside, Fold(samples, samples), self)
+        return replace(self, by_fold=[one]), TableFold(inside, inside, Fold(samples, samples), one)
 
     def is_sound(self, n_features: int, n_models: int, /) -> bool:
         """Whether it is such as a fit makes it, of so many columns, and models a member."""
@@ -76,18 +74,37 @@ class Encodings:
         """Rows (m, d) without gaps, that know nothing of targets."""
         return self.blind.transform(codes)
 
-    def for_trees(self, codes: np.ndarray, /) -> np.ndarray:
-        """Codes of which the rare ones of many are one."""
-        return np.minimum(codes, self._largest)
-
     @property
     def categorical(self) -> list[bool]:
-        """Which codes are of categories."""
-        return [one.levels > 0 for one in self.table.coded]
+        """Which columns of what trees take are categories."""
+        return categories_of(self.by_fold[0])
 
-    @property
-    def _largest(self) -> np.ndarray:
-        return np.where(self.categorical, _MOST_LEVELS - 1.0, np.inf)
+
+def with_gaps(encoding: Encoding, codes: np.ndarray, encoded: np.ndarray, /) -> np.ndarray:
+    """Rows as trees take them: codes, and statistics in place of those of many levels."""
+    many, statistics = _many(encoding)
+    kept = np.delete(codes, many, axis=1)
+    return np.concatenate([kept, encoded[:, statistics]], axis=1)
+
+
+def categories_of(encoding: Encoding, /) -> list[bool]:
+    """Say which columns of `with_gaps` are categories."""
+    many, statistics = _many(encoding)
+    kept = [one for j, one in enumerate(encoding.coded) if j not in many]
+    return [one.levels > 0 for one in kept] + [False] * len(statistics)
+
+
+def _many(encoding: Encoding) -> tuple[list[int], list[int]]:
+    """Codes of which statistics were made, and the columns of these, among the last of all."""
+    levels = [j for j, one in enumerate(encoding.coded) if one.levels]
+    at = encoding.n_features - sum(len(lookup.names) for lookup in encoding.lookups)
+    many, statistics = list[int](), list[int]()
+    for j, lookup in zip(levels, encoding.lookups, strict=True):
+        if not lookup.weighed:
+            many.append(j)
+            statistics += range(at, at + len(lookup.names))
+        at += len(lookup.names)
+    return many, statistics
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +112,7 @@ class TableFold(Fold):
     """Encoded rows, of which it knows the codes."""
 
     codes: Fold
-    encodings: Encodings
+    encoding: Encoding
 
     @property
     def source(self) -> Fold:
@@ -108,8 +125,10 @@ class TableFold(Fold):
 
     @cached_property
     def _for_trees(self) -> Fold:
-        parts = self.codes.inside, self.codes.outside
-        return Fold(*(replace(part, X=self.encodings.for_trees(part.X)) for part in parts))
+        parts = (self.codes.inside, self.inside), (self.codes.outside, self.outside)
+        return Fold(
+            *(replace(own, X=with_gaps(self.encoding, codes.X, own.X)) for codes, own in parts)
+        )
 
 
 class Seen:
@@ -117,18 +136,21 @@ class Seen:
 
     def __init__(self, X: Any, encodings: Encodings | None, /) -> None:
         self._X, self._encodings = X, encodings
-        self._made: dict[int | None, Any] = {}
+        self._made: dict[tuple[int, bool], Any] = {}
 
     def by(self, k: int, /, *, codes: bool) -> Any:
-        """Give the rows to the model of fold k, or to any that takes codes."""
+        """Give the rows to a model of fold k: encoded, or as trees take them."""
         if self._encodings is None:
             return self._X
-        key = None if codes else k
-        if key not in self._made:
-            one = self._encodings
-            make = one.for_trees if codes else one.by_fold[k].transform
-            self._made[key] = make(self._X)
-        return self._made[key]
+        if (k, codes) not in self._made:
+            encoding = self._encodings.by_fold[k]
+            made = (
+                with_gaps(encoding, self._X, self.by(k, codes=False))
+                if codes
+                else encoding.transform(self._X)
+            )
+            self._made[k, codes] = made
+        return self._made[k, codes]
 
 
 def _learned(table: Table, samples: Samples, seed: int) -> tuple[Encoding, Samples]:

@@ -25,11 +25,11 @@ _PARAMETERS = """
     members : None, "kernels", or list, default=None
         What takes part: None is everything that suits the size of the data, "kernels" the same
         with gradient-boosted trees only shown and not blended, and a list has names ("linear",
-        "trees", "manhattan_laplace", "agop", "evidence_matern32", "laplace", "matern52",
-        "agop_quantile", "evidence_matern52", "evidence_quantile", "bkernn", "hkrr",
+        "trees", "shallow_trees", "manhattan_laplace", "agop", "evidence_matern32", "laplace",
+        "matern52", "agop_quantile", "evidence_matern52", "evidence_quantile", "bkernn", "hkrr",
         "rkhs_weighting", "regfeal", "bkernn_standard", "hkrr_standard", "selection"), scikit-learn
         estimators, or pairs of a name and an estimator. Trees that are not asked for are shown
-        beside the others.
+        beside the others; shallow ones are tried of tables.
     effort : {"quick", "normal", "thorough"}, default="normal"
         How many members are tried, where they are not given.
     n_folds : int or "auto", default="auto"
