@@ -74,28 +74,28 @@ def read_workbook(source: Source, /, *, kinds: Mapping[str, str], decimal: str |
     if len(filled) > 1:
         others = ", ".join(map(str, list(filled)[1:]))
         warn(f"{source.name} has several sheets: {name} is read, and not {others}")
-    frame, above = _below_header(sheet.dropna(axis=1, how="all"), source.name)
+    frame, rows = _below_header(sheet.dropna(axis=1, how="all"), source.name)
     if not len(frame):
         msg = f"its sheet {name} has a header and no rows below it"
         raise ValueError(msg)
-    reading = Reading(lambda row: f"row {row + above + 2} of sheet {name}", kinds, decimal)
+    reading = Reading(lambda row: f"row {rows[row] + 1} of sheet {name}", kinds, decimal)
     return without_nameless(with_numbers(frame, reading))
 
 
-def _below_header(sheet: Any, name: str) -> tuple[Any, int]:
-    """Columns under their names, and the rows above those."""
+def _below_header(sheet: Any, name: str) -> tuple[Any, np.ndarray]:
+    """Columns under their names, and which rows of the sheet these are."""
     import pandas as pd
 
     cells = sheet.notna().sum(axis=1).to_numpy()
-    filled = cells[cells > 0]
-    width = int(np.bincount(filled).argmax())
+    width = int(np.bincount(cells[cells > 0]).argmax())
     above = int(np.argmax(cells >= width))
     titles = sheet.iloc[:above].stack()
     if len(titles):
         say_titles(name, str(titles.iloc[0]))
     header = ["" if pd.isna(cell) else str(cell).strip() for cell in sheet.iloc[above]]
-    frame = sheet.iloc[above + 1 :].dropna(how="all", ignore_index=True).infer_objects()
-    return frame.apply(_as_text).set_axis(column_names(header), axis=1), above
+    below = sheet.iloc[above + 1 :].dropna(how="all").infer_objects()
+    frame = below.reset_index(drop=True).apply(_as_text).set_axis(column_names(header), axis=1)
+    return frame, below.index.to_numpy()
 
 
 def _as_text(column: Any) -> Any:

@@ -58,9 +58,9 @@ def with_numbers(frame: Any, reading: Reading, /) -> Any:
         for name, words in texts.items()
         if words.decimals and reading.kinds.get(name) not in AS_TEXT
     }
-    for name in texts.keys() - numbers.keys():
-        if reading.kinds.get(name) in ("numeric", "code"):
-            numbers[name] = _only_gaps(name, texts[name], reading)
+    for name, words in texts.items():
+        if name not in numbers and reading.kinds.get(name) in ("numeric", "code"):
+            numbers[name] = _only_gaps(name, words, reading)
     mark = reading.decimal or _mark_of_file(frame, numbers)
     if mark == "," and reading.written is not None:
         numbers |= _written_again(frame, reading.written)
@@ -82,8 +82,8 @@ def _texts(frame: Any) -> dict[str, Words]:
 
 def _written_again(frame: Any, written: Callable[[list[str]], Any]) -> dict[str, Words]:
     """Columns of which pandas took the points for decimal, as they were written."""
-    points = [name for name in frame.columns if _has_points(frame[name])]
-    again = _texts(written(points)) if points else {}
+    floats = [name for name in frame.columns if frame[name].dtype.kind == "f"]
+    again = _texts(written(floats)) if floats else {}
     return {name: words for name, words in again.items() if words.decimals}
 
 
@@ -152,7 +152,7 @@ def _say_gaps(texts: dict[str, Words]) -> None:
     """Warn of words that are taken for gaps."""
     said: dict[str, list[str]] = {}
     for name, words in texts.items():
-        for word in sorted(words.gaps):
+        for word in sorted(words.gaps - {""}):
             said.setdefault(word, []).append(name)
     if said:
         told = "; ".join(f"{word!r} in {listed(names)}" for word, names in said.items())

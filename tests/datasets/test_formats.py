@@ -130,6 +130,10 @@ def test_a_cell_that_is_no_number_is_named(tmp_path):
     pd.DataFrame({"a": ["1", "x", "2"], "b": 0}).to_excel(tmp_path / "t.xlsx", index=False)
     with pytest.raises(ValueError, match="got 'x' in row 3 of sheet Sheet1"):
         load_frame(str(tmp_path / "t.xlsx"), kinds={"a": "numeric"})
+    gap = pd.DataFrame({"a": ["1", None, "x"], "b": [0, None, 0]})
+    gap.to_excel(tmp_path / "t.xlsx", index=False, startrow=2)
+    with pytest.raises(ValueError, match="got 'x' in row 6 of sheet Sheet1"):
+        load_frame(str(tmp_path / "t.xlsx"), kinds={"a": "numeric"})
 
 
 def test_an_empty_workbook_is_named(tmp_path):

@@ -117,11 +117,17 @@ def test_other_columns_decide(tmp_path, other, expected):
 
 
 def test_points_between_groups_are_no_decimals_beside_decimal_commas(tmp_path):
-    path = written(tmp_path, "a;b;c\n1.234;1,5;0.5\n12.345;2,5;1.25\n")
+    path = written(tmp_path, "a;b;c;d\n1.234;1,5;0.5;1.000\n12.345;2,5;1.25;20.000\n")
     frame = load_frame(path)
     assert frame["a"].tolist() == [1234, 12345]
+    assert frame["d"].tolist() == [1000, 20000]
     assert frame["b"].tolist() == [1.5, 2.5]
     assert frame["c"].tolist() == [0.5, 1.25]
+
+
+def test_floats_with_gaps_stay_what_they_are_beside_decimal_commas(tmp_path):
+    frame = load_frame(written(tmp_path, "a;b;c\n1,5;;inf\n2,5;2;1e3\n"))
+    assert frame.fillna(-1).to_dict("list") == {"a": [1.5, 2.5], "b": [-1, 2], "c": [np.inf, 1000]}
 
 
 def test_columns_that_contradict_each_other_decide_nothing(tmp_path):
