@@ -89,9 +89,9 @@ def _below_header(sheet: Any, name: str) -> tuple[Any, np.ndarray]:
     cells = sheet.notna().sum(axis=1).to_numpy()
     width = int(np.bincount(cells[cells > 0]).argmax())
     above = int(np.argmax(cells >= width))
-    titles = sheet.iloc[:above].stack()
-    if len(titles):
-        say_titles(name, str(titles.iloc[0]))
+    titles = [cell for cell in sheet.iloc[:above].to_numpy().ravel() if not pd.isna(cell)]
+    if titles:
+        say_titles(name, str(titles[0]))
     header = ["" if pd.isna(cell) else str(cell).strip() for cell in sheet.iloc[above]]
     below = sheet.iloc[above + 1 :].dropna(how="all").infer_objects()
     frame = below.reset_index(drop=True).apply(_as_text).set_axis(column_names(header), axis=1)
