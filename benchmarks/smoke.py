@@ -43,6 +43,7 @@ SCRIPTS = (
     "bench_gpu.py",
     "bench_portfolio.py",
     "bench_encoding.py",
+    "bench_tables.py",
 )
 
 

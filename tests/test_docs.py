@@ -11,6 +11,7 @@ PAGES = (
     "docs/quickstart.md",
     "docs/extend/description.md",
     "docs/guide/uncertainty.md",
+    "docs/guide/tables.md",
 )
 MAIN_JOB = 'python -m pip install ".[plot]" && gpukfl fit diabetes --report report.html'
 TESTS = 'python -m pip install ".[test]" && python -m pytest'

@@ -140,7 +140,7 @@ def _trees(**options: Any) -> Callable[[Task], Any]:
     return make
 
 
-_SHALLOW = {"max_iter": 150, "max_leaf_nodes": 8, "l2_regularization": 5.0, "max_features": 0.3}
+_SHALLOW = {"max_iter": 150, "max_leaf_nodes": 8, "l2_regularization": 5.0, "max_features": 0.5}
 
 
 # Whatever is added here is tried, shown, blended and saved; `make` gives any estimator.
@@ -183,9 +183,8 @@ def members_of(asked: Any, effort: str, task: Task, /) -> list[Member]:
         rows = [row for row in CANDIDATES if EFFORTS.index(row.effort) <= rank]
         rows = [row for row in rows if task.n <= row.at_most]
         rows = [row for row in rows if task.categorical is not None or not row.of_tables]
-        return [
-            _member(row, task, blended=asked is None or row.name not in BOOSTED) for row in rows
-        ]
+        shown = () if asked is None else BOOSTED
+        return [_member(row, task, blended=row.name not in shown) for row in rows]
     found = []
     for k, one in enumerate(asked):
         name, what = one if isinstance(one, (tuple, list)) else (None, one)

@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from gpukfl._target import read_target
+from gpukfl._warnings import collected
 from gpukfl.tables._encoding import Encoding
 from gpukfl.tables._table import Table
 
@@ -191,7 +192,8 @@ def _coded_targets(y: Any) -> tuple[np.ndarray | None, int]:
     """Targets as numbers, or as codes of classes and how many there are."""
     if y is None:
         return None, 0
-    target = read_target(y)
+    with collected():  # in doubt they are numbers, whose means say much the same
+        target = read_target(y)
     if target.task == "regression":
         return target.y, 0
     classes, codes = np.unique(target.y, return_inverse=True)

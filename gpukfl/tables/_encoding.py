@@ -108,8 +108,8 @@ class Encoding(Listed):
             If there are no rows, or the arrays do not fit each other.
         """
         check_choice("impute", impute, IMPUTE)
-        Y = _targets(y, n_classes)
-        _check(codes, coded, Y)
+        _check_columns(codes, coded)
+        Y = _targets(y, n_classes, len(codes))
         levels = [j for j, one in enumerate(coded) if one.levels]
         learned = [learn_lookup(codes[:, j], coded[j], Y, weights, random_state) for j in levels]
         lookups = tuple(lookup for lookup, _ in learned)
@@ -240,31 +240,27 @@ class Encoding(Listed):
         return len(self.outputs)
 
 
-def _check(codes: np.ndarray, coded: Sequence[Coded], Y: np.ndarray | None) -> None:
-    _check_columns(codes, coded)
-    if not len(codes):
-        msg = "expected rows to learn from, got none"
-        raise ValueError(msg)
-    if Y is not None and (len(Y) != len(codes) or not np.isfinite(Y).all()):
-        msg = f"expected finite targets of {len(codes)} rows, got {len(Y)} of them or missing ones"
-        raise ValueError(msg)
-
-
 def _check_columns(codes: np.ndarray, coded: Sequence[Coded]) -> None:
     if codes.ndim != 2 or codes.shape[1] != len(coded):
         msg = f"expected codes (n, {len(coded)}), got shape {codes.shape}"
         raise ValueError(msg)
 
 
-def _targets(y: Any, n_classes: int) -> np.ndarray | None:
+def _targets(y: Any, n_classes: int, n: int) -> np.ndarray | None:
     """Targets (n, t) in float64: indicators of the classes, of two the second's alone."""
+    if not n:
+        msg = "expected rows to learn from, got none"
+        raise ValueError(msg)
     if y is None:
         return None
-    Y = np.asarray(y)
+    Y = np.asarray(y, dtype=np.float64)
+    if len(Y) != n or not np.isfinite(Y).all():
+        msg = f"expected finite targets of {n} rows, got {len(Y)} of them or missing ones"
+        raise ValueError(msg)
     if n_classes:
         classes = np.arange(n_classes) if n_classes > 2 else np.ones(1)
         return (Y.reshape(-1, 1) == classes).astype(np.float64)
-    return Y.reshape(len(Y), -1).astype(np.float64)
+    return Y.reshape(n, -1)
 
 
 def _medians(codes: np.ndarray, coded: Sequence[Coded]) -> np.ndarray:

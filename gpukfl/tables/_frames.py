@@ -52,8 +52,8 @@ def frame_of(X: Any, /) -> Frame:
         msg = f"expected data in memory, got {type(X).__name__}: collect it first"
         raise TypeError(msg)
     check_container("X", X)
-    if is_array(X):
-        X = to_host(X)
+    if is_array(X) or (hasattr(X, "__array__") and not hasattr(X, "columns")):
+        X = to_host(X) if is_array(X) else np.asarray(X)
         _check_shape(X)
         if X.dtype.kind in "biuf":
             return _of_array(X)
@@ -121,7 +121,7 @@ def _unnamed(X: Any) -> Any:
 
 def _check_shape(X: np.ndarray) -> None:
     if X.ndim != 2:
-        msg = f"Expected 2D array, got {X.ndim}D array instead: expected rows and columns (n, d)"
+        msg = f"Expected 2D array, got {X.ndim}D array instead. Reshape your data: (n, d)"
         raise ValueError(msg)
 
 

@@ -16,7 +16,7 @@ from gpukfl.tables._text import components_of
 from gpukfl.tables._values import Values
 
 MOST_LEVELS = 2**16  # that are kept, the most frequent; the others count as one
-_CODES = 12  # different integers up to which they may be codes ...
+_CODES = 8  # different integers up to which they may be codes ...
 _REPEATED = 20  # ... if each is found so many times, on average
 _COLLISIONS = 10.0  # equal pairs among integers drawn at random, of which not one is found
 _MANY, _UNIQUE = 20, 0.5  # different texts, and their share of the rows: above both, no categories

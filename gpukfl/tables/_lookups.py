@@ -8,7 +8,7 @@ import numpy as np
 
 from gpukfl.tables._column import Coded, Listed
 
-_FEW = 12  # levels up to which each has a column
+_FEW = 8  # levels up to which each has a column
 _SMOOTH = 10.0  # rows that the mean of all counts for
 _FOLDS = 5
 

@@ -67,7 +67,7 @@ def read_objects(column: Any, /) -> Values:
         return numbers(array)
     inferred = "complex" if array.dtype.kind == "c" else infer_dtype(array, skipna=True)
     if inferred == "complex":
-        msg = "expected real numbers, got complex ones"
+        msg = "Complex data not supported: expected real numbers"
         raise ValueError(msg)
     return _OBJECTS.get(inferred, _mixed)(array.astype(object))
 

@@ -27,7 +27,8 @@ def components_of(texts: np.ndarray, /) -> np.ndarray | None:
         return None
     counts = _hashing().transform(texts[:_SAMPLE])
     k = min(_COMPONENTS, len(texts) - 1)
-    return TruncatedSVD(k, random_state=0).fit(counts).components_
+    with np.errstate(invalid="ignore"):  # shares of no variance at all, which are not looked at
+        return TruncatedSVD(k, random_state=0).fit(counts).components_
 
 
 def text_parts(texts: np.ndarray, components: np.ndarray | None, /) -> np.ndarray:

@@ -1,0 +1,223 @@
+"""Codes: what they are of each kind, and how columns of a later frame are matched."""
+
+import datetime
+
+import numpy as np
+import pandas as pd
+import pytest
+from table_cases import COLUMNS, N, empty, makers
+
+from gpukfl.tables import Table
+
+
+def codes_of(values, later=None, **told):
+    """Codes of a column of a table, of other rows than it was learned from."""
+    table = Table.of(pd.DataFrame({"a": values}), **told)
+    return table.codes(pd.DataFrame({"a": values if later is None else later}))
+
+
+@pytest.fixture(scope="module")
+def table():
+    frame = pd.DataFrame(COLUMNS).drop(columns="none")
+    return Table.of(frame)
+
+
+@makers
+@empty
+def test_codes_are_the_same_in_every_library(make, table):
+    frame = make(COLUMNS)
+    expected = table.codes(pd.DataFrame(COLUMNS).drop(columns="none"))
+    np.testing.assert_array_equal(Table.of(frame).codes(frame), expected)
+
+
+def test_each_column_of_codes_says_what_it_is(table):
+    assert len(table.coded) == table.codes(pd.DataFrame(COLUMNS).drop(columns="none")).shape[1]
+    street = next(one for one in table.coded if one.name == "street")
+    assert (table.columns[street.source].name, street.levels, street.gaps) == ("street", 30, False)
+    assert next(one for one in table.coded if one.name == "built hour").period == 24.0
+
+
+def test_levels_are_numbered_and_gaps_are_nan():
+    found = codes_of(["b", "b", "a", None], ["a", "new", "b", None])
+    np.testing.assert_array_equal(found[:, 0], [1, 2, 0, np.nan])
+
+
+def test_text_has_no_levels_that_are_blank():
+    np.testing.assert_array_equal(
+        codes_of(["b", " ", "b", "a", ""])[:, 0], [0, np.nan, 0, 1, np.nan]
+    )
+
+
+def test_ordered_levels_are_ranks():
+    sizes = pd.Categorical(["s", "l", None, "m"], categories=["s", "m", "l"], ordered=True)
+    np.testing.assert_array_equal(codes_of(sizes)[:, 0], [0, 2, np.nan, 1])
+    np.testing.assert_array_equal(codes_of(sizes, ["l", "xl", "s"])[:, 0], [2, np.nan, 0])
+
+
+def test_codes_of_integers_are_both():
+    found = codes_of([5, 5, 7, 7, 7, 9] * 20, [7.0, 8.0, None])
+    np.testing.assert_array_equal(found, [[7, 0], [8, 3], [np.nan, np.nan]])
+
+
+def test_numbers_in_text():
+    found = codes_of(["$1,200.50", "3", "?", "-4%"] * 5)
+    np.testing.assert_array_equal(found[:4, 0], [1200.5, 3.0, np.nan, -4.0])
+
+
+def test_infinity_is_missing():
+    np.testing.assert_array_equal(
+        codes_of([np.inf, 1.5, -np.inf, 2.5])[:, 0], [np.nan, 1.5, np.nan, 2.5]
+    )
+
+
+def test_parts_of_dates_are_those_of_pandas():
+    moments = pd.Series(pd.date_range("1965-11-30 05:30", periods=300, freq="37h"))
+    frame = pd.DataFrame({"a": moments})
+    table, dt = Table.of(frame), moments.dt
+    found = pd.DataFrame(table.codes(frame), columns=[one.name for one in table.coded])
+    expected = {
+        "a days": (moments - moments.min()).dt.total_seconds() / 86400,
+        "a year": dt.year,
+        "a month": dt.month,
+        "a day": dt.day,
+        "a weekday": dt.day_of_week,
+        "a hour": dt.hour + dt.minute / 60,
+    }
+    assert list(found) == list(expected)
+    for name, values in expected.items():
+        np.testing.assert_allclose(found[name], values.to_numpy(float), rtol=1e-11, err_msg=name)
+
+
+@pytest.mark.parametrize(
+    ("texts", "days"),
+    [
+        (["2020-01-31", "2020-02-01"], [0, 1]),
+        (["31/01/2020", "01/02/2020"], [0, 1]),  # no month is the 31st
+        (["01/31/2020", "02/01/2020"], [0, 1]),
+        (["01.02.2020", "02.02.2020"], [0, 1]),  # days first where no slashes are
+        (["01/02/2020", "02/02/2020"], [0, 31]),
+        (["Jan 31, 2020", "2020-02-01"], [0, 1]),
+        (["2020-01-31T10:00:00+02:00", "2020-02-01 10:00Z"], [0, 1]),  # in local time
+        (["0001-01-01", "9999-12-31"], [0, 3652058]),
+    ],
+)
+def test_dates_in_text(texts, days):
+    np.testing.assert_array_equal(codes_of(texts * 10)[:2, 0], days)
+
+
+def test_time_zones_keep_local_time():
+    moments = pd.Series(
+        pd.date_range("2020-06-01 08:00", periods=30, tz="Europe/Paris", freq="25h")
+    )
+    np.testing.assert_array_equal(codes_of(moments), codes_of(moments.dt.tz_localize(None)))
+
+
+def test_the_time_between_dates_of_a_row(table):
+    frame = pd.DataFrame(COLUMNS).drop(columns="none")
+    at = [one.name for one in table.coded].index("left since built")
+    expected = (frame["left"] - frame["built"]).dt.total_seconds() / 86400
+    np.testing.assert_allclose(table.codes(frame)[:, at], expected, atol=1e-9)
+
+
+def test_objects_of_python_are_read():
+    days = [datetime.date(2020, 1, 1), None, datetime.date(2020, 3, 1)]
+    times = [datetime.time(1), None, datetime.time(0, 2, 3)]
+    frame = pd.DataFrame({"day": days, "time": times, "yes": [True, None, False]})
+    found = Table.of(frame).codes(frame)
+    np.testing.assert_array_equal(found[:, 0], [0, np.nan, 60])
+    np.testing.assert_array_equal(found[:, -2:], [[3600, 1], [np.nan, np.nan], [123, 0]])
+
+
+# ---------------------------------------------------------------------- matching columns
+
+FRAME = pd.DataFrame({"x": np.arange(40) / 7, "g": ["u", "v"] * 20, "same": 1.0})
+
+
+def test_columns_are_matched_by_name():
+    table = Table.of(FRAME)
+    expected = table.codes(FRAME)
+    np.testing.assert_array_equal(table.codes(FRAME[["g", "x"]]), expected)  # "same" is not used
+    with pytest.warns(UserWarning, match="columns that the table did not have are ignored: new"):
+        found = table.codes(FRAME.assign(new=1.0))
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_missing_columns_are_named():
+    with pytest.raises(ValueError, match="expected columns x, g, which are missing"):
+        Table.of(FRAME).codes(pd.DataFrame({"same": [1.0]}))
+
+
+def test_arrays_are_matched_by_place():
+    table = Table.of(FRAME)
+    np.testing.assert_array_equal(table.codes(FRAME.to_numpy(object)), table.codes(FRAME))
+    with pytest.raises(ValueError, match=r"X has 2 features, but .* is expecting 3 features"):
+        table.codes(FRAME[["x", "g"]].to_numpy(object))
+
+
+def test_names_that_are_no_text():
+    frame = pd.DataFrame({0: np.arange(30) / 7, ("a", 1): ["u", "v", "w"] * 10})
+    assert [one.name for one in Table.of(frame).columns] == ["0", "('a', 1)"]
+    np.testing.assert_array_equal(Table.of(frame).codes(frame)[:3, 1], [0, 1, 2])
+
+
+def test_no_rows_have_no_codes():
+    assert Table.of(FRAME).codes(FRAME[:0]).shape == (0, 2)
+    assert Table.of(FRAME).codes(pd.DataFrame({"g": [], "x": []})).shape == (0, 2)
+
+
+def test_what_no_longer_fits_is_missing_with_a_warning():
+    table = Table.of(
+        FRAME.assign(day="2020-01-01").assign(day=pd.Series(pd.date_range("2020", periods=40)))
+    )
+    later = pd.DataFrame({"x": ["1.5", "wide"], "g": [1, None], "day": ["2020-01-03", "soon"]})
+    with pytest.warns(UserWarning, match="are taken for missing") as given:
+        found = table.codes(later)
+    said = sorted(str(one.message) for one in given)
+    assert said == [
+        "column 'day': values that are no dates, such as 'soon', are taken for missing",
+        "column 'x': values that are no numbers, such as 'wide', are taken for missing",
+    ]
+    np.testing.assert_array_equal(found[:, :3], [[1.5, 2, 2], [np.nan, np.nan, np.nan]])
+
+
+# ---------------------------------------------------------------------- what is no frame
+
+
+def test_arrays_of_numbers_are_numbers():
+    X = np.arange(60).reshape(30, 2).astype(float)
+    table = Table.of(X)
+    assert table.plain
+    np.testing.assert_array_equal(table.codes(X), X)
+    X[3, 1] = np.nan
+    assert not Table.of(X).plain
+    np.testing.assert_array_equal(Table.of(X).codes(X), X)
+
+
+def test_lists_of_rows():
+    rows = [[k / 7, "ab"[k % 2], None] for k in range(30)]
+    with pytest.warns(UserWarning, match="columns without any value are left out: x2"):
+        table = Table.of(rows)
+    np.testing.assert_array_equal(table.codes(rows)[:2], [[0.0, 0.0], [1 / 7, 1.0]])
+
+
+@pytest.mark.parametrize("X", [[1, 2, 3], np.arange(3.0), ["a", "b"], np.zeros((2, 2, 2))])
+def test_other_shapes_are_refused(X):
+    with pytest.raises(ValueError, match=r"Expected 2D array, got [13]D array instead"):
+        Table.of(X)
+
+
+def test_other_containers_are_refused():
+    with pytest.raises(TypeError, match="expected data in memory, got LazyFrame: collect it first"):
+        Table.of(pytest.importorskip("polars").LazyFrame({"a": [1]}))
+    with pytest.raises(ValueError, match="while a minimum of 1 is required"):
+        Table.of(FRAME[:0])
+    with pytest.raises(ValueError, match="expected columns of different names"):
+        Table.of(pd.DataFrame([[1, 2]], columns=["a", "a"]))
+
+
+def test_a_table_is_not_changed():
+    frame = pd.DataFrame(COLUMNS).drop(columns="none")
+    before = frame.copy(deep=True)
+    Table.of(frame).codes(frame)
+    pd.testing.assert_frame_equal(frame, before)
+    assert len(frame) == N

@@ -1,0 +1,218 @@
+"""What columns are taken for: each kind, and what is near its limits."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from table_cases import COLUMNS, KINDS, N, column, empty, kinds, makers
+
+from gpukfl.tables import Column, Table
+
+
+@makers
+@empty
+def test_every_kind_is_found_in_every_library(make):
+    assert kinds(Table.of(make(COLUMNS))) == KINDS
+
+
+@empty
+def test_kinds_do_not_depend_on_the_order_of_rows():
+    frame = pd.DataFrame(COLUMNS)
+    table, other = Table.of(frame), Table.of(frame.sample(frac=1.0, random_state=1))
+    assert kinds(other) == kinds(table)
+    assert [one.levels for one in other.columns] == [one.levels for one in table.columns]
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "kind"),
+    [
+        ("CustomerId", np.arange(50) * 977, "identifier"),  # a name and no two alike
+        ("RowNumber", np.arange(50), "identifier"),
+        ("n", np.arange(50), "numeric"),  # one letter is a coordinate
+        ("rank", np.arange(1, 51), "numeric"),
+        ("year", np.arange(1950, 2000), "numeric"),
+        ("ticket", np.arange(1, 51), "identifier"),  # 50 of 50 without two alike
+        ("weight", np.arange(50) * 977, "numeric"),  # spread far apart, as measurements are
+        ("weight", np.arange(5), "numeric"),  # too few to say
+        ("weight", np.linspace(0.0, 1.0, 50), "numeric"),  # no integers
+        ("store_id", np.arange(60) % 20, "code"),
+        ("zip", 10_000 + np.arange(60) % 20, "code"),
+        ("rate", np.arange(80) % 4, "code"),
+        ("rate", np.arange(80) % 2, "numeric"),
+        ("rate", np.arange(80) % 5, "numeric"),  # 16 of each
+        ("rate", np.arange(400) % 9, "numeric"),
+    ],
+)
+def test_integers(name, values, kind):
+    assert column(values, name).kind == kind
+
+
+def test_integers_that_count_rows_are_found_in_a_part_of_them():
+    rows = np.random.default_rng(0).permutation(10_000)[:8000]
+    assert column(rows, "number").kind == "identifier"
+    drawn = np.random.default_rng(0).integers(10_000, size=8000)
+    assert column(drawn, "number").kind == "numeric"
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        (["1.5", "2", "-3e2"], "numeric"),
+        (["$1,200.50", "$3", "12%"], "numeric"),
+        (["1.5", "?", "2.5", "n/a"], "numeric"),
+        (["01", "02", "10"], "category"),  # the zeros are a part of them
+        (["1,5", "2,5", "3,25"], "category"),  # a comma may be either
+        (["1.5", "2.5", "wide"], "category"),
+        (["2020-01-31", "2020-02-01", "unknown"], "date"),
+        (["3/14/2020", "4/1/2020", "5/1/20"], "date"),
+        (["Jan 5, 2020", "March 7, 2021", "5 May 2020"], "date"),
+        (["2020-13-45", "2021-77-01", "2022-50-50"], "category"),
+        (["March", "May", "June"], "category"),
+        (["True", "False", "True"], "category"),
+    ],
+)
+def test_text_that_says_something_else(values, kind):
+    assert column(values * 10).kind == kind
+
+
+@pytest.mark.parametrize(
+    ("n", "different", "kind"), [(100, 20, "category"), (100, 50, "category"), (100, 51, "text")]
+)
+def test_text_of_many_values(n, different, kind):
+    assert column([f"some words {k % different}" for k in range(n)]).kind == kind
+
+
+def test_other_words_in_every_row():
+    assert column([f"w{k}" for k in range(50)]).kind == "identifier"
+    assert column([f"w{k} x" for k in range(50)]).kind == "text"
+    assert column([f"w{k}" for k in range(15)]).kind == "category"
+
+
+def test_levels_are_in_order_of_frequency():
+    assert column(["b"] * 3 + ["a"] * 3 + ["c"] * 5).levels == ("c", "a", "b")
+
+
+def test_declared_categories_stay_categories():
+    numbers = pd.Categorical([1, 2, 3] * 40)
+    assert (column(numbers).kind, column(numbers).levels) == ("category", ("1", "2", "3"))
+    sizes = pd.Categorical(["s", "l"] * 5, categories=["s", "m", "l"], ordered=True)
+    assert (column(sizes).kind, column(sizes).levels) == ("ordered", ("s", "m", "l"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        ("numeric", [1, 2, 3]),
+        ("code", [1, 2, 3]),
+        ("code", ["1", "2", "x"]),
+        ("category", [1.5, 2.5, 3.5]),
+        ("ordered", ["5-9", "10-20", "20+"]),
+        ("boolean", [0, 1, 1]),
+        ("date", ["2020-01-01", "2021-01-01", "x"]),
+        ("duration", [1, 2, 3]),
+        ("text", ["a b", "c d", "a d"]),
+        ("identifier", [1.5, 2.5, 2.5]),
+    ],
+)
+def test_kinds_may_be_told(kind, values):
+    frame = pd.DataFrame({"a": values * 10, "b": np.arange(30) / 7})
+    table = Table.of(frame, columns={"a": kind})
+    assert (table.columns[0].kind, table.columns[0].reason) == (kind, "as told")
+
+
+def test_ordered_levels_are_in_the_order_of_their_numbers():
+    told = column(["20+", "5-9", "10-20", "none"] * 5, columns={"a": "ordered"})
+    assert told.levels == ("5-9", "10-20", "20+", "none")
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        ({"b": "numeric"}, "expected columns of the table in columns, got 'b'"),
+        ({"a": "zip"}, "expected a kind among numeric, .* for 'a', got 'zip'"),
+        ({"a": "duplicate"}, "expected a kind among"),
+        ({"a": "numeric"}, "expected 'a' to be numeric, as told, got values such as 'x'"),
+        ({"a": "date"}, "expected 'a' to be date, as told, got values such as 'x'"),
+    ],
+)
+def test_kinds_that_cannot_be(columns, said):
+    with pytest.raises(ValueError, match=said):
+        Table.of(pd.DataFrame({"a": ["x", "y"] * 10}), columns=columns)
+
+
+def test_a_column_is_of_a_known_kind():
+    with pytest.raises(ValueError, match="expected a kind of column among"):
+        Column("a", "number", "")
+
+
+# ---------------------------------------------------------------------- left out
+
+
+def test_duplicates_keep_the_first_and_say_so():
+    n = np.arange(90) / 7
+    frame = pd.DataFrame(
+        {"x": n, "y": n.copy(), "z": n + 1, "g": list("abc") * 30, "h": list("xyz") * 30}
+    )
+    table = Table.of(frame)
+    assert kinds(table) == dict(
+        x="numeric", y="duplicate", z="numeric", g="category", h="duplicate"
+    )
+    assert "h is left out: says the same as g" in table.lines()
+    assert [c.kind for c in Table.of(frame, columns={"h": "category"}).columns][4] == "category"
+
+
+def test_levels_of_integers_are_in_their_codes():
+    integers = np.arange(90) % 3
+    frame = pd.DataFrame({"a": integers, "b": np.array(["x", "y", "z"])[integers]})
+    assert kinds(Table.of(frame)) == {"a": "code", "b": "duplicate"}
+    assert kinds(Table.of(frame[["b", "a"]])) == {"b": "category", "a": "code"}
+
+
+def test_gaps_tell_columns_apart():
+    frame = pd.DataFrame({"a": list("xy") * 20, "b": ["x", "y"] * 19 + ["x", None]})
+    assert kinds(Table.of(frame)) == {"a": "category", "b": "category"}
+
+
+def test_one_value_and_gaps_say_something():
+    assert column([1.0, None] * 10).kind == "category"
+    assert column(["x", None] * 10).levels == ("x",)
+
+
+def test_columns_without_values_are_left_out_with_a_warning():
+    frame = pd.DataFrame({"a": [None] * 5, "b": [np.nan] * 5, "c": ["", " "] * 2 + [""], "d": 0.5})
+    with pytest.warns(UserWarning, match="columns without any value are left out: a, b, c"):
+        table = Table.of(frame)
+    assert [one.kind for one in table.columns] == ["empty"] * 3 + ["constant"]
+    assert table.coded == ()
+
+
+def test_a_description_says_why():
+    described = Table.of(pd.DataFrame({"id": np.arange(N), "x": np.arange(N) / 7})).described()
+    assert described["column"].tolist() == ["id", "x"]
+    assert described["reason"].tolist() == ["another integer in every row", "numbers"]
+
+
+# ---------------------------------------------------------------------- odd columns
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ([1, "x", 2.5], "column 'a' has values of type float, int, str, which are taken as text"),
+        ([[1], [2], [1]], "column 'a' has values of type list, which are taken as text"),
+    ],
+)
+def test_objects_of_several_types_are_text(values, said):
+    with pytest.warns(UserWarning, match=said):
+        assert column(values * 10).kind == "category"
+
+
+def test_complex_numbers_are_refused():
+    with pytest.raises(ValueError, match="column 'a': Complex data not supported"):
+        column([1j, 2.0])
+
+
+def test_many_levels_and_many_columns_are_quick_enough_to_be_here():
+    levels = column([f"level {k % 70_000}" for k in range(150_000)]).levels
+    assert len(levels) == 2**16
+    wide = pd.DataFrame(np.random.default_rng(0).standard_normal((5, 10_000)))
+    assert len(Table.of(wide).coded) == 10_000
