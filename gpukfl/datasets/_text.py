@@ -39,7 +39,7 @@ def read_text_table(
     names = column_names(layout.names)
     read = functools.partial(_parsed, text, layout, names)
     frame = read([name for name in names if kinds.get(name) in AS_TEXT])
-    if _may_be_ragged(frame):
+    if frame.iloc[:, -1].isna().any():  # as in a short row, and below a long first one
         check_rows(text, layout)
     reading = Reading(
         place=lambda row: f"line {line_of(text, layout, row)}",
@@ -49,11 +49,6 @@ def read_text_table(
         written=None if layout.separator == "," else lambda some: read(some, usecols=some),
     )
     return without_nameless(with_numbers(frame, reading))
-
-
-def _may_be_ragged(frame: Any) -> bool:
-    """Whether a row may be short, or the first one long, which pandas takes for an index."""
-    return frame.iloc[:, -1].isna().any() or list(frame.index[:2]) != list(range(len(frame)))[:2]
 
 
 def _parsed(

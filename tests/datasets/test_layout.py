@@ -136,6 +136,11 @@ def test_a_ragged_row_far_down_is_named(tmp_path):
         load_frame(written(tmp_path, "a,b\n" + rows + "1,2,3\n"))
 
 
+def test_blanks_may_stand_before_quotes(tmp_path):
+    frame = load_frame(written(tmp_path, 'a, b\n1, "x, y"\n2, z\n'))
+    assert frame.to_dict("list") == {"a": [1, 2], "b": ["x, y", "z"]}
+
+
 def test_long_documents_are_no_unclosed_quotes(tmp_path):
     text = "word, " * 50_000
     frame = load_frame(written(tmp_path, f'a,b\n"{text}",1\nshort,\n'))
