@@ -7,12 +7,8 @@ from typing import Any
 
 from gpukfl._archive import RefusedError
 
-# Beside what skops trusts by itself: of the gradient-boosted trees, and how these check categories
-_TRUSTED = (
-    "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
-    "functools.partial",
-    "sklearn.utils.validation.check_array",
-)
+# Beside what skops trusts by itself: of the gradient-boosted trees
+_TRUSTED = ("sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",)
 
 
 @dataclass(frozen=True, eq=False)

@@ -75,6 +75,18 @@ def intervals(r: dict[str, Any]) -> str:
     return _versions(r) + table(["coverage (width)", *_names(r, "model")], rows)
 
 
+def tables(r: dict[str, Any]) -> str:
+    models, names = _names(r, "model"), _names(r, "table")
+    body = []
+    for one in names:
+        rows = [[x for x in r["rows"] if (x["table"], x["model"]) == (one, m)] for m in models]
+        keys = ["score", "log_loss"] if "log_loss" in rows[0][0] else ["score"]
+        body.append([one, *(_cell(x, keys, [".3f"] * len(keys)) for x in rows)])
+    body.append(_mean(r, "ms for one row", ["one_row_ms"], [".1f"]))
+    body.append(_mean(r, "processor seconds a fit", ["processor_seconds"], [".1f"]))
+    return _versions(r) + table(["R² or accuracy (log loss)", *models], body)
+
+
 def seconds(r: dict[str, Any]) -> str:
     rows = [
         [
@@ -94,6 +106,7 @@ SECTIONS = {
     "bench_portfolio_sets": ("17 small sets", sets),
     "bench_portfolio_uci": ("Two UCI sets", uci),
     "bench_portfolio_classes": ("Classes", classes),
+    "bench_tables": ("Tables as they come", tables),
     "bench_portfolio_intervals": ("Prediction intervals", intervals),
     "bench_portfolio_time": ("Time", seconds),
 }

@@ -190,8 +190,8 @@ class AutoBase(Constructed, HostStored):
         if not np.ptp(to_host(samples.Y), axis=0).any():
             warn("y is constant: the model predicts that constant and learns nothing")
             return [constant_member(is_classifier(self))]
-        codes = None if self.encodings_ is None else self.encodings_.categorical
-        task = Task(is_classifier(self), n, t, self.backend, _seed(run.rng), codes)
+        tabular = self.encodings_ is not None
+        task = Task(is_classifier(self), n, t, self.backend, _seed(run.rng), tabular)
         return members_of(self.members, self.effort, task)
 
     @property

@@ -53,8 +53,8 @@ class Task:
         Where members compute that can.
     seed : int
         For their draws.
-    categorical : sequence of bool, optional
-        Of a table: which columns of what trees take are categories.
+    of_table : bool
+        Whether rows are of a table, of which trees take the codes.
     """
 
     classes: bool
@@ -62,7 +62,7 @@ class Task:
     t: int
     backend: str | Backend
     seed: int
-    categorical: Sequence[bool] | None = None
+    of_table: bool = False
 
 
 @dataclass(frozen=True)
@@ -130,8 +130,6 @@ def _linear(task: Task) -> Any:
 def _trees(**options: Any) -> Callable[[Task], Any]:
     def make(task: Task) -> Any:
         given = {"learning_rate": 0.05, "random_state": task.seed, **options}
-        if task.categorical is not None and any(task.categorical):
-            given["categorical_features"] = list(task.categorical)
         if task.classes:
             return HistGradientBoostingClassifier(**given)
         trees = HistGradientBoostingRegressor(**given)
@@ -182,7 +180,7 @@ def members_of(asked: Any, effort: str, task: Task, /) -> list[Member]:
         rank = EFFORTS.index(effort)
         rows = [row for row in CANDIDATES if EFFORTS.index(row.effort) <= rank]
         rows = [row for row in rows if task.n <= row.at_most]
-        rows = [row for row in rows if task.categorical is not None or not row.of_tables]
+        rows = [row for row in rows if task.of_table or not row.of_tables]
         shown = () if asked is None else BOOSTED
         return [_member(row, task, blended=row.name not in shown) for row in rows]
     found = []
@@ -231,7 +229,7 @@ def constant_member(classes: bool, /) -> Member:
 
 
 def _member(row: Candidate, task: Task, *, blended: bool = True) -> Member:
-    codes = row.name in BOOSTED and task.categorical is not None
+    codes = row.name in BOOSTED and task.of_table
     return Member(row.name, row.make(task), row.power, blended, row.name == TREES, codes)
 
 

@@ -82,7 +82,7 @@ class Coder:
         return getattr(self, f"_{self.column.kind}", self._number)(values)
 
     def _number(self, values: Values) -> list[np.ndarray]:
-        return [self._told(values, values.as_numbers(), "numbers")]
+        return [self._told(values, values.as_numbers(self.column.unit), "numbers")]
 
     def _told(self, values: Values, found: np.ndarray, what: str) -> np.ndarray:
         """Warn of values that are not what the column holds."""
@@ -93,7 +93,7 @@ class Coder:
         strange = np.isnan(found) & ~values.missing
         if strange.any():
             odd = {str(label) for label in values.labels[np.unique(values.data[strange])]}
-            odd = sorted(label for label in odd if not is_gap(label))
+            odd = sorted(label for label in odd if not is_gap(label, self.column.unit))
             if odd:
                 shown = ", ".join(map(repr, odd[:3]))
                 msg = f"column {self.column.name!r}: values that are no {what}, such as {shown}"

@@ -59,6 +59,8 @@ class Column(Listed):
         Of a date in text: whether days stand before months.
     since : tuple of str
         Of a date: other dates of the row, from which the time is taken too.
+    unit : str
+        Of numbers in text: the currency or unit that they are written with.
     components : array, shape (k, n_hashes), or None
         Of text: directions among its hashed words.
     """
@@ -72,6 +74,7 @@ class Column(Listed):
     start: float = 0.0
     day_first: bool = False
     since: tuple[str, ...] = ()
+    unit: str = ""
     components: np.ndarray | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:

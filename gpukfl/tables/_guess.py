@@ -11,7 +11,7 @@ import numpy as np
 from gpukfl.tables import _values
 from gpukfl.tables._column import Column
 from gpukfl.tables._dates import days_since, has_day_first, read_as_dates, varying
-from gpukfl.tables._numerals import read_as_numbers
+from gpukfl.tables._numerals import read_as_numbers, unit_of
 from gpukfl.tables._text import components_of
 from gpukfl.tables._values import Values
 
@@ -55,11 +55,12 @@ def of_kind(name: str, values: Values, kind: str, /) -> Column:
     ValueError
         If it has no value of that kind.
     """
-    column = Column(name, kind, "as told", missing=float(np.mean(values.missing)))
+    unit = "" if values.form != _values.LABELS else unit_of(values.labels)
+    column = Column(name, kind, "as told", missing=float(np.mean(values.missing)), unit=unit)
     if kind in ("numeric", "boolean", "duration", "code"):
-        column = _checked(column, values, np.isnan(values.as_numbers()))
+        column = _checked(column, values, np.isnan(values.as_numbers(unit)))
     if kind == "code":
-        return replace(column, levels=_numerals(values).levels(MOST_LEVELS))
+        return replace(column, levels=_numerals(values, unit).levels(MOST_LEVELS))
     if kind == "category":
         return replace(column, levels=values.levels(MOST_LEVELS))
     if kind == "ordered":
@@ -115,8 +116,8 @@ def _counts_rows(name: str, kept: np.ndarray) -> bool:
     return m * (m - 1.0) / (2.0 * extent) >= _COLLISIONS and not _MEASURED.search(name)
 
 
-def _numerals(values: Values) -> Values:
-    return Values(_values.NUMBERS, values.as_numbers())
+def _numerals(values: Values, unit: str) -> Values:
+    return Values(_values.NUMBERS, values.as_numbers(unit))
 
 
 def _ordered(values: Values) -> tuple[str, ...]:
@@ -151,9 +152,11 @@ def _label(name: str, values: Values) -> Column:
         return Column(name, "ordered", f"{len(levels)} ordered levels", levels)
     if values.declared:
         return Column(name, "category", "categories", values.levels(MOST_LEVELS))
-    if read_as_numbers(values.labels):
-        found = guess(name, _numerals(values), True)
-        return replace(found, reason=f"{found.reason}, written as text")
+    unit = unit_of(values.labels)
+    if read_as_numbers(values.labels, unit):
+        found = guess(name, _numerals(values, unit), True)
+        said = f"{found.reason}, written as text{f' with {unit}' if unit else ''}"
+        return replace(found, reason=said, unit=unit)
     if read_as_dates(values.labels):
         found = _date(Column(name, "date", "dates, written as text"), values)
         return found if found.missing < 1.0 else _words(name, values)
@@ -161,13 +164,14 @@ def _label(name: str, values: Values) -> Column:
 
 
 def _words(name: str, values: Values) -> Column:
-    """Tell text from categories by how many of its values differ."""
+    """Tell text from categories by how many of its values differ, and whether they are words."""
     u, m = len(values.labels), int(np.count_nonzero(values.data >= 0))
-    if u <= _MANY or u <= _UNIQUE * m:
-        return Column(name, "category", f"text of {u} values", values.levels(MOST_LEVELS))
-    if u == m and np.mean([" " in label.strip() for label in values.labels]) < _WORDS:
-        return Column(name, "identifier", "another word in every row")
-    return _text(Column(name, "text", f"text of {u} values"), values)
+    if u > _MANY and u > _UNIQUE * m:
+        if np.mean([" " in label.strip() for label in values.labels]) >= _WORDS:
+            return _text(Column(name, "text", f"text of {u} values"), values)
+        if u == m:
+            return Column(name, "identifier", "another word in every row")
+    return Column(name, "category", f"text of {u} values", values.levels(MOST_LEVELS))
 
 
 _GUESSES: dict[str, Callable[[str, Values], Column]] = {

@@ -10,14 +10,16 @@ import numpy as np
 # What stands for no value among numbers and dates
 GAPS = {"?", "-", "--", ".", "..", "na", "n/a", "#n/a", "n.a.", "nan", "nat", "null", "nil", "none"}
 GAPS |= {"missing", "unknown", "undefined"}
-_DRESSED = re.compile(r"([-+]?)\s*[$€£¥]?\s*([-+]?)(\d{1,3}(?:,\d{3})+|\d+)(\.\d*)?\s*[%$€£¥]?")
+_NUMERAL = re.compile(
+    r"([-+]?)\s*([$€£¥₹]?)\s*([-+]?)(\d{1,3}(?:,\d{3})+|\d+)(\.\d*)?\s*([%$€£¥₹°]|[^\W\d_]\D{0,9})?"
+)
 _PADDED = re.compile(r"[-+]?0\d")  # as of codes, of which the zeros are a part
 _SEEN = 1000  # labels that are looked at before all are
 
 
-def is_gap(label: str, /) -> bool:
-    """Whether a text stands for no value."""
-    return label.strip().casefold() in GAPS
+def is_gap(label: str, unit: str = "", /) -> bool:
+    """Whether a text stands for no value, perhaps with a unit behind it."""
+    return label.strip().casefold().removesuffix(unit).strip() in GAPS
 
 
 def text_of(value: Any, /) -> str:
@@ -27,8 +29,8 @@ def text_of(value: Any, /) -> str:
     return str(value)
 
 
-def numbers_of(labels: np.ndarray, /) -> np.ndarray:
-    """Read labels (k,): plain numbers, and those with a currency, a percent sign or 1,000s.
+def numbers_of(labels: np.ndarray, unit: str = "", /) -> np.ndarray:
+    """Read labels (k,): plain numbers, and those with 1,000s, or a unit that is the given one.
 
     NaN of anything else.
     """
@@ -37,19 +39,34 @@ def numbers_of(labels: np.ndarray, /) -> np.ndarray:
     found = pd.to_numeric(pd.Series(labels, dtype=object), errors="coerce").to_numpy(np.float64)
     found = np.where(np.isfinite(found), found, np.nan)
     for k in np.flatnonzero(np.isnan(found)).tolist():
-        dressed = _DRESSED.fullmatch(labels[k].strip())
-        if dressed is not None:
-            found[k] = float("".join(part or "" for part in dressed.groups()).replace(",", ""))
+        number, own = _parsed(labels[k])
+        if own in ("", unit):
+            found[k] = number
     return found
 
 
-def read_as_numbers(labels: np.ndarray, /) -> bool:
-    """Whether labels are numbers, apart from those that stand for no value."""
-    return _all_numbers(labels[:_SEEN]) and _all_numbers(labels)
+def _parsed(label: str) -> tuple[float, str]:
+    """Give a number, and the currency or unit that it is written with."""
+    found = _NUMERAL.fullmatch(label.strip())
+    if found is None or (found[1] and found[3]):
+        return np.nan, ""
+    sign, before, inner, whole, part, after = (group or "" for group in found.groups())
+    return float(sign + inner + whole.replace(",", "") + part), (before + after).strip().casefold()
 
 
-def _all_numbers(labels: np.ndarray) -> bool:
-    kept = np.array([label for label in labels if not is_gap(label)], dtype=object)
+def unit_of(labels: np.ndarray, /) -> str:
+    """Give the first unit among labels; "" if there is none."""
+    units = (_parsed(label)[1] for label in labels[:_SEEN])
+    return next(filter(None, units), "")
+
+
+def read_as_numbers(labels: np.ndarray, unit: str, /) -> bool:
+    """Whether labels are numbers of one unit, apart from those that stand for no value."""
+    return _all_numbers(labels[:_SEEN], unit) and _all_numbers(labels, unit)
+
+
+def _all_numbers(labels: np.ndarray, unit: str) -> bool:
+    kept = np.array([label for label in labels if not is_gap(label, unit)], dtype=object)
     if not len(kept) or any(map(_PADDED.match, kept)):
         return False
-    return not np.isnan(numbers_of(kept)).any()
+    return not np.isnan(numbers_of(kept, unit)).any()

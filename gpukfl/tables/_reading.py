@@ -101,8 +101,12 @@ def _durations(array: np.ndarray) -> Values:
 
 def _times(array: np.ndarray) -> Values:
     """Read times of the day, in seconds."""
-    seconds = [np.nan if v is None else v.hour * 3600 + v.minute * 60 + v.second for v in array]
-    return Values(_values.DURATIONS, np.array(seconds, dtype=np.float64))
+    import pandas as pd
+
+    seconds = np.full(len(array), np.nan)
+    for k in np.flatnonzero(~pd.isna(array)).tolist():
+        seconds[k] = array[k].hour * 3600 + array[k].minute * 60 + array[k].second
+    return Values(_values.DURATIONS, seconds)
 
 
 def _periods(array: np.ndarray) -> Values:

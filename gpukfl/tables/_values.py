@@ -48,13 +48,13 @@ class Values:
             return self.data < 0
         return np.isnat(self.data) if self.form == DATES else np.isnan(self.data)
 
-    def as_numbers(self) -> np.ndarray:
+    def as_numbers(self, unit: str = "", /) -> np.ndarray:
         """Give numbers (n,), NaN where there is none; of dates days since 1970."""
         if self.form == DATES:
             return days_since(self.data)
         if self.form != LABELS:
             return self.data
-        return np.append(numbers_of(self.labels), np.nan)[self.data]
+        return np.append(numbers_of(self.labels, unit), np.nan)[self.data]
 
     def as_dates(self, day_first: bool, /) -> np.ndarray:
         """Give dates (n,), NaT where there is none."""
@@ -98,7 +98,11 @@ def durations(array: np.ndarray, /) -> Values:
 
 
 def dates(array: np.ndarray, /) -> Values:
-    """Take dates."""
+    """Take dates, also as objects with gaps of any sort."""
+    import pandas as pd
+
+    if array.dtype.kind == "O":
+        array = np.where(pd.isna(array), None, array)
     return Values(DATES, array.astype(MOMENT))
 
 

@@ -30,6 +30,20 @@ def test_codes_are_the_same_in_every_library(make, table):
     np.testing.assert_array_equal(Table.of(frame).codes(frame), expected)
 
 
+@pytest.mark.parametrize("backend", ["pyarrow", "numpy_nullable"])
+def test_codes_are_the_same_of_other_dtypes_of_pandas(backend):
+    pytest.importorskip("pyarrow")
+    days = [None, *(datetime.date(2020, 1, 1 + k % 28) for k in range(N - 1))]
+    times = [None, *(datetime.time(k % 24, 3) for k in range(N - 1))]
+    gaps = {name: [None, *COLUMNS[name][1:]] for name in ("sold", "built", "took")}
+    frame = pd.DataFrame({**COLUMNS, **gaps, "day": days, "time": times}).drop(columns="none")
+    table, other = Table.of(frame), frame.convert_dtypes(dtype_backend=backend)
+    expected = table.codes(frame)
+    np.testing.assert_array_equal(table.codes(other), expected)
+    np.testing.assert_array_equal(Table.of(other).codes(other), expected)
+    np.testing.assert_array_equal(table.codes(frame.astype(object)), expected)
+
+
 def test_each_column_of_codes_says_what_it_is(table):
     assert len(table.coded) == table.codes(pd.DataFrame(COLUMNS).drop(columns="none")).shape[1]
     street = next(one for one in table.coded if one.name == "street")
@@ -60,8 +74,16 @@ def test_codes_of_integers_are_both():
 
 
 def test_numbers_in_text():
-    found = codes_of(["$1,200.50", "3", "?", "-4%"] * 5)
+    found = codes_of(["$1,200.50", "3", "?", "-$4"] * 5)
     np.testing.assert_array_equal(found[:4, 0], [1200.5, 3.0, np.nan, -4.0])
+
+
+def test_another_unit_is_no_number():
+    table = Table.of(pd.DataFrame({"a": ["1.5 km", "2 KM", "null km"] * 5}))
+    assert table.columns[0].reason == "numbers, written as text with km"
+    with pytest.warns(UserWarning, match="that are no numbers, such as '3 miles', are taken"):
+        found = table.codes(pd.DataFrame({"a": ["3 miles", "3 km", "3", "? km"]}))
+    np.testing.assert_array_equal(found[:, 0], [np.nan, 3.0, 3.0, np.nan])
 
 
 def test_infinity_is_missing():

@@ -57,7 +57,14 @@ def test_integers_that_count_rows_are_found_in_a_part_of_them():
     ("values", "kind"),
     [
         (["1.5", "2", "-3e2"], "numeric"),
-        (["$1,200.50", "$3", "12%"], "numeric"),
+        (["$1,200.50", "-$3", "$ 4"], "numeric"),
+        (["12 %", "3%", "4"], "numeric"),
+        (["998 CC", "1200.5 cc", "null cc"], "numeric"),
+        (["$3", "€4", "5"], "category"),  # of two units
+        (["90 min", "2 h", "3 h"], "category"),
+        (["--3", "4.5", "5"], "category"),
+        (["A12", "A13", "A15"], "category"),
+        (["1st", "2nd", "3rd"], "category"),
         (["1.5", "?", "2.5", "n/a"], "numeric"),
         (["01", "02", "10"], "category"),  # the zeros are a part of them
         (["1,5", "2,5", "3,25"], "category"),  # a comma may be either
@@ -85,6 +92,7 @@ def test_other_words_in_every_row():
     assert column([f"w{k}" for k in range(50)]).kind == "identifier"
     assert column([f"w{k} x" for k in range(50)]).kind == "text"
     assert column([f"w{k}" for k in range(15)]).kind == "category"
+    assert column([f"w{k % 40}" for k in range(50)]).kind == "category"
 
 
 def test_levels_are_in_order_of_frequency():
