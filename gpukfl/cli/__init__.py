@@ -1,4 +1,4 @@
-"""The command line: ``gpukfl fit``, ``gpukfl predict`` and ``gpukfl info``."""
+"""The command line: ``gpukfl fit``, ``predict``, ``describe`` and ``info``."""
 
 from gpukfl.cli._main import main
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib.metadata
 import os
 import platform
@@ -23,7 +24,7 @@ from gpukfl._version import __version__
 _LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "array-api-compat", "torch", "matplotlib")
 
 
-def describe() -> None:
+def info(_: argparse.Namespace) -> int:
     """Print libraries, devices and active fast paths."""
     from gpukfl._accel import threads
 
@@ -47,6 +48,7 @@ def describe() -> None:
     table.add_row("torch device", torch)
     table.add_row("backend='auto'", "cupy for large data" if cupy_is_usable() else "numpy")
     Console(width=100).print(table)
+    return 0
 
 
 def _version_of(name: str) -> str:

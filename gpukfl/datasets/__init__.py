@@ -6,11 +6,12 @@ from gpukfl.datasets._generators import (
     make_single_direction,
     random_directions,
 )
-from gpukfl.datasets._tables import BUNDLED, Table, load_table
+from gpukfl.datasets._tables import BUNDLED, LoadedTable, load_frame, load_table
 
 __all__ = [
     "BUNDLED",
-    "Table",
+    "LoadedTable",
+    "load_frame",
     "load_table",
     "make_multi_index",
     "make_sine_features",

@@ -1,9 +1,9 @@
-"""Tables from CSV, Parquet and NumPy files, and sets that ship with scikit-learn."""
+"""Tables from files and standard input, and sets that ship with scikit-learn."""
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Sequence
+import zlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from lzma import LZMAError
 from pathlib import Path
@@ -12,14 +12,25 @@ from zipfile import BadZipFile
 
 import numpy as np
 
+from gpukfl._warnings import warn
+from gpukfl.datasets._formats import read_feather, read_npz, read_parquet, read_workbook
+from gpukfl.datasets._names import check_columns, listed
+from gpukfl.datasets._source import Source
 from gpukfl.datasets._text import read_text_table
 
-_NAMED = 20  # columns that a message names
 BUNDLED = ("breast_cancer", "diabetes", "digits", "iris", "wine")
+_UNREADABLE = (ValueError, OSError, KeyError, EOFError, BadZipFile, LZMAError, zlib.error)
+_READERS = {
+    ".npz": read_npz,
+    ".parquet": read_parquet,
+    ".pq": read_parquet,
+    ".feather": read_feather,
+}
+_NEEDS = {".xlsx": ("excel", "openpyxl"), ".xlsm": ("excel", "openpyxl")}
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class LoadedTable:
     """Features as a frame, and the target where there is one."""
 
     X: Any  # pandas.DataFrame
@@ -31,133 +42,160 @@ def load_table(
     source: str,
     target: str | None = None,
     *,
-    features: list[str] | None = None,
     drop: Sequence[str] = (),
-) -> Table:
-    """Load `source`: a CSV, Parquet or .npz file, or the name of a bundled set.
-
-    A CSV file may be separated by commas, semicolons, tabs, bars or blanks, and compressed.
+    kinds: Mapping[str, str] | None = None,
+    decimal: str | None = None,
+) -> LoadedTable:
+    """Load a table as it comes, and take its target out.
 
     Parameters
     ----------
     source : str
-        A path, or one of `BUNDLED`. An .npz file holds X (n, d), and y (n,) if it has a target.
+        As for `load_frame`.
     target : str, optional
         Column to predict. By default the last one of a file, "y" of an .npz file, and the
-        target of a bundled set.
-    features : list of str, optional
-        Take just these columns and no target.
+        target of a bundled set. Rows without one are left out, with a warning that counts them.
     drop : sequence of str, optional
         Leave these columns out.
+    kinds, decimal
+        As for `load_frame`.
 
     Returns
     -------
-    Table
+    LoadedTable
         Features, target and its name.
 
     Raises
     ------
     ValueError
-        If the source or a column does not exist, or the file cannot be read as a table.
+        If the source or a column does not exist, or the file cannot be read as a table; says in
+        which line and column.
     """
-    frame, default = _read(source)
-    if features is not None:
-        wanted = f"the columns {_listed(features)}, got none called "
-        _check_columns(features, frame, wanted)
-        return Table(frame[features], None, None)
-    known = f"one of {_listed(frame.columns)}, got "
-    _check_columns(drop, frame, f"each column to drop to be {known}")
+    frame = load_frame(source, kinds=kinds, decimal=decimal)
+    known = f"one of {listed(frame.columns)}, got "
+    check_columns(drop, frame.columns, f"each column to drop to be {known}")
     if target is not None:
-        _check_columns([target], frame, f"--target to be {known}")
+        check_columns([target], frame.columns, f"--target to be {known}")
+    default = _default_target(source, frame)
     frame = frame.drop(columns=[name for name in drop if name != target])
     return _split_target(frame, target, default)
 
 
-def _split_target(frame: Any, target: str | None, default: str | None) -> Table:
+def _default_target(source: str, frame: Any) -> str | None:
+    if source in BUNDLED:
+        return "target"
+    if Path(source).suffix.lower() == ".npz":
+        return "y" if "y" in frame.columns else None
+    return frame.columns[-1]
+
+
+def _split_target(frame: Any, target: str | None, default: str | None) -> LoadedTable:
     """Take the target out, by default the last column of a file."""
     hint = ""
     if target is None and default is not None:
-        target = default if default in frame.columns else str(frame.columns[-1])
+        target = default if default in frame.columns else frame.columns[-1]
         hint = ": it is the last column, --target names another"
     if target is None:
-        return Table(frame, None, None)
+        return LoadedTable(frame, None, None)
     if frame.shape[1] < 2:
         msg = f"expected a table with a target and at least one feature, got {list(frame.columns)}"
         raise ValueError(msg)
+    missing = frame[target].isna().to_numpy()
+    if missing.all():
+        msg = f"expected a target in some row, got none in {target}{hint}"
+        raise ValueError(msg)
     y = frame[target]
-    if y.isna().any():
-        msg = f"expected a target in every row, got {int(y.isna().sum())} missing in {target}{hint}"
+    if missing.any():
+        warn(f"{missing.sum()} of {len(frame)} rows have no {target}, and are left out{hint}")
+        frame = frame[~missing].reset_index(drop=True)
+        y = _as_written(frame[target])
+    return LoadedTable(frame.drop(columns=[target]), y.to_numpy(), target)
+
+
+def _as_written(y: Any) -> Any:
+    """Make integers of floats that gaps alone made of them."""
+    whole = y.dtype == np.float64 and (y % 1 == 0).all() and (y.abs() < 2**53).all()
+    return y.astype(np.int64) if whole else y
+
+
+def load_frame(
+    source: str, *, kinds: Mapping[str, str] | None = None, decimal: str | None = None
+) -> Any:
+    """Load a table as it comes: a file, standard input, or a bundled set.
+
+    A text may be separated by commas, semicolons, tabs, bars or blanks, be in UTF-8, UTF-16 or
+    Windows-1252, and be compressed (gz, bz2, xz, zip). Titles above its header are left out.
+    Numbers may have decimal commas, groups of three digits, a currency or a percent sign. "?" is
+    a missing value, as is what pandas takes for one, and words such as "-" and "unknown" in a
+    column that is numbers or dates otherwise. What is doubtful in this, a warning says.
+
+    Parameters
+    ----------
+    source : str
+        A path to a CSV, Parquet, Feather, Excel (.xlsx) or .npz file, "-" for standard input, or
+        one of `BUNDLED`. An .npz file holds X (n, d), and y (n,) if it has a target.
+    kinds : mapping of str to str, optional
+        What columns of a text or of a workbook are, where it is known: see
+        `gpukfl.tables.KINDS`. A "category" of a text is read as it is written, with its leading
+        zeros; a "numeric" column has to be numbers.
+    decimal : {".", ","}, optional
+        The decimal mark of numbers that may be read in two ways, such as "1,234"; by default
+        what other numbers tell.
+
+    Returns
+    -------
+    pandas.DataFrame
+        All columns, under names that are text and different.
+
+    Raises
+    ------
+    ValueError
+        If the source does not exist or cannot be read as a table; says in which line and column.
+
+    Notes
+    -----
+    A text is read twice, once for its encoding, and a third time where decimal commas come late.
+    """
+    if decimal not in (None, ".", ","):
+        msg = f'expected decimal to be "." or ",", got {decimal!r}'
         raise ValueError(msg)
-    return Table(frame.drop(columns=[target]), y.to_numpy(), target)
-
-
-def _check_columns(names: Iterable[str], frame: Any, expected: str) -> None:
-    """Raise ValueError with the nearest names unless the frame has all columns."""
-    missing = [name for name in names if name not in frame.columns]
-    if missing:
-        known = {str(name).casefold(): str(name) for name in frame.columns}
-        near = difflib.get_close_matches(missing[0].casefold(), known, n=3)
-        hint = f" (did you mean {' or '.join(known[name] for name in near)}?)" if near else ""
-        msg = f"expected {expected}{_listed(map(repr, missing))}{hint}"
-        raise ValueError(msg)
-
-
-def _listed(names: Iterable[Any]) -> str:
-    names = list(map(str, names))
-    more = len(names) - _NAMED
-    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
-
-
-def _read(source: str) -> tuple[Any, str | None]:
-    """Frame with every column, and the target it has by default."""
-    import pandas as pd
-
     if source in BUNDLED:
-        from sklearn import datasets
-
-        data = getattr(datasets, f"load_{source}")(as_frame=True)
-        frame = data.frame
-        if hasattr(data, "target_names") and source != "diabetes":
-            frame = frame.assign(target=np.asarray(data.target_names)[data.target].astype(str))
-        return frame, "target"
-    path = Path(source)
-    if not path.is_file():
-        msg = f"expected a file, or one of {', '.join(BUNDLED)}, got {source!r}"
-        raise ValueError(msg)
-    suffix = path.suffix.lower()
+        return _bundled(source)
     try:
-        if suffix == ".npz":
-            return _read_npz(path)
-        read = pd.read_parquet if suffix in (".parquet", ".pq") else read_text_table
-        frame = read(path)
+        return _read(Source.of(source), kinds or {}, decimal)
+    except FileNotFoundError as error:
+        names = ", ".join(BUNDLED)
+        msg = f"expected a file, - for standard input, or one of {names}, got {source!r}"
+        raise ValueError(msg) from error
+    except _UNREADABLE as error:
+        formats = "CSV, Parquet, Feather, Excel or .npz"
+        msg = f"expected a {formats} table, got {source!r}: {error}"
+        raise ValueError(msg) from error
+
+
+def _read(source: Source, kinds: Mapping[str, str], decimal: str | None) -> Any:
+    """Read a frame with every column."""
+    suffix = source.suffix
+    if suffix == ".xls":
+        msg = "workbooks are read from .xlsx: save it as one"
+        raise ValueError(msg)
+    try:
+        if suffix in (".xlsx", ".xlsm"):
+            return read_workbook(source, kinds=kinds, decimal=decimal)
+        if suffix in _READERS:
+            return _READERS[suffix](source)
+        return read_text_table(source, kinds=kinds, decimal=decimal)
     except ImportError as error:
-        msg = "reading Parquet needs pyarrow: `pip install 'gpukfl[parquet]'`"
+        extra, library = _NEEDS.get(suffix, ("parquet", "pyarrow"))
+        msg = f"reading {suffix} needs {library}: `pip install 'gpukfl[{extra}]'`"
         raise ValueError(msg) from error
-    except (ValueError, OSError, KeyError, EOFError, BadZipFile, LZMAError) as error:
-        msg = f"expected a CSV, Parquet or .npz table, got {source!r}: {error}"
-        raise ValueError(msg) from error
-    frame.columns = [str(name) for name in frame.columns]
-    return frame, str(frame.columns[-1])
 
 
-def _read_npz(path: Path) -> tuple[Any, str | None]:
-    import pandas as pd
+def _bundled(name: str) -> Any:
+    from sklearn import datasets
 
-    with np.load(path, allow_pickle=False) as archive:
-        if "X" not in archive.files:
-            msg = f"expected arrays X and y in it, got {', '.join(archive.files)}"
-            raise ValueError(msg)
-        X = archive["X"]
-        y = archive["y"] if "y" in archive.files else None
-    if X.ndim != 2:
-        msg = f"expected X of shape (n, d) in {path}, got {X.shape}"
-        raise ValueError(msg)
-    names = [f"x{k}" for k in range(X.shape[1])]
-    frame = pd.DataFrame(X, columns=names)
-    if y is None:
-        return frame, None
-    if y.ndim != 1 and y.shape != (len(X), 1):
-        msg = f"expected y of shape (n,), got {y.shape}"
-        raise ValueError(msg)
-    y = y.reshape(-1)
-    return frame.assign(y=y), "y"
+    data = getattr(datasets, f"load_{name}")(as_frame=True)
+    if not hasattr(data, "target_names") or name == "diabetes":
+        return data.frame
+    labels = np.asarray(data.target_names)[data.target].astype(str)
+    return data.frame.assign(target=labels)

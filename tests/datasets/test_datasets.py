@@ -8,6 +8,7 @@ import pytest
 
 from gpukfl.datasets import (
     BUNDLED,
+    load_frame,
     load_table,
     make_multi_index,
     make_sine_features,
@@ -51,10 +52,10 @@ def test_another_column_can_be_the_target(path):
     assert list(table.y) == [1.0, 2.0, 3.5]
 
 
-def test_columns_can_be_chosen(path):
-    table = load_table(path, features=["b", "a"])
-    assert list(table.X.columns) == ["b", "a"]
-    assert (table.y, table.target) == (None, None)
+def test_all_columns_are_a_frame(path):
+    frame = load_frame(path)
+    assert list(frame.columns) == ["a", "b", "label"]
+    pd.testing.assert_frame_equal(frame, FRAME)
 
 
 def test_an_unknown_target_is_named_with_the_known(path):
@@ -62,14 +63,19 @@ def test_an_unknown_target_is_named_with_the_known(path):
         load_table(path, "price")
 
 
-def test_an_unknown_feature_is_named(path):
-    with pytest.raises(ValueError, match="expected the columns a, z, got none called 'z'"):
-        load_table(path, features=["a", "z"])
+@pytest.mark.parametrize("target", [None, "label"])
+def test_rows_without_a_target_are_counted_and_left_out(tmp_path, target):
+    FRAME.assign(label=[1, np.nan, 0], a=["x", "y", "z"]).to_csv(tmp_path / "t.csv", index=False)
+    with pytest.warns(UserWarning, match="1 of 3 rows have no label, and are left out") as said:
+        table = load_table(str(tmp_path / "t.csv"), target)
+    assert list(table.X["a"]) == ["x", "z"]
+    assert (table.y.tolist(), table.y.dtype) == ([1, 0], np.int64)
+    assert ("it is the last column" in str(said[0].message)) == (target is None)
 
 
-def test_missing_targets_are_counted(tmp_path):
-    FRAME.assign(label=[1.0, np.nan, np.nan]).to_csv(tmp_path / "t.csv", index=False)
-    with pytest.raises(ValueError, match="a target in every row, got 2 missing in label"):
+def test_a_target_that_is_nowhere_is_named(tmp_path):
+    FRAME.assign(label=np.nan).to_csv(tmp_path / "t.csv", index=False)
+    with pytest.raises(ValueError, match="a target in some row, got none in label: it is the last"):
         load_table(str(tmp_path / "t.csv"))
 
 
@@ -112,7 +118,9 @@ def test_an_unreadable_file_is_named(tmp_path, name, content):
     if name.endswith("parquet"):
         parquet()
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(ValueError, match=rf"expected a CSV, Parquet or .npz table, got .*{name}"):
+    with pytest.raises(
+        ValueError, match=rf"expected a CSV, Parquet, Feather, Excel or .npz table, got .*{name}"
+    ):
         load_table(str(tmp_path / name))
 
 
@@ -123,7 +131,7 @@ def test_an_unreadable_file_is_named(tmp_path, name, content):
 )
 def test_npz_of_other_shapes_is_named(tmp_path, arrays):
     np.savez(tmp_path / "t.npz", **arrays)
-    with pytest.raises(ValueError, match=r"expected a CSV, Parquet or .npz table, got .*t.npz"):
+    with pytest.raises(ValueError, match=r"expected a CSV, Parquet, .* or .npz table, got .*t.npz"):
         load_table(str(tmp_path / "t.npz"))
 
 

@@ -1,0 +1,67 @@
+"""``gpukfl describe``: what each column of a table is taken for, and why."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gpukfl.cli._table import kinds_of, load
+
+if TYPE_CHECKING:
+    from gpukfl.tables import Column
+
+_WIDEST = 40  # letters of a name
+_LEVELS = 5  # levels that are shown
+
+
+def describe(options: argparse.Namespace) -> int:
+    """Print a line for each column: its name, its kind, what is missing, and the reason."""
+    from gpukfl.tables import Table
+
+    loaded = load(options, needs_target=False)
+    columns = Table.of(loaded.X, columns=kinds_of(options)).columns
+    lines = [(one.name, one.kind, _share(one.missing), _reason(one)) for one in columns]
+    if loaded.y is not None:
+        lines.append((loaded.target or "y", "target", "", _task(loaded.y)))
+    print(f"{len(loaded.X)} rows, {len(lines)} columns")
+    _print([("column", "kind", "missing", "why"), *lines])
+    return 0
+
+
+def _task(y: np.ndarray) -> str:
+    """Say what a fit takes the target for, or why it does not take it."""
+    from gpukfl._target import read_target
+
+    try:
+        target = read_target(y)
+    except ValueError as error:
+        return f"none that can be predicted: {error}"
+    return f"{target.task} ({target.kind})"
+
+
+def _share(missing: float) -> str:
+    return f"{missing:.1%}" if missing else ""
+
+
+def _reason(column: Column) -> str:
+    if not column.used:
+        return f"left out: {column.reason}"
+    if not column.levels:
+        return column.reason
+    shown = ", ".join(map(_one_line, column.levels[:_LEVELS]))
+    return f"{column.reason}: {shown}{', ...' if len(column.levels) > _LEVELS else ''}"
+
+
+def _print(rows: list[tuple[Any, ...]]) -> None:
+    """Print columns of text, the last one as long as it is."""
+    rows = [tuple(map(_one_line, row)) for row in rows]
+    widths = [min(max(map(len, column)), _WIDEST) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = (cell.ljust(width) for cell, width in zip(row[:-1], widths, strict=False))
+        print("  ", *cells, row[-1], sep="  ")
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,105 @@
+"""``gpukfl fit``: a table in, a model, a score on held-out rows and a report out."""
+
+from __future__ import annotations
+
+import argparse
+import functools
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gpukfl._places import is_installed
+from gpukfl.cli._files import check_writable, try_to_write
+from gpukfl.cli._held_out import split
+from gpukfl.cli._table import kinds_of, load
+
+if TYPE_CHECKING:
+    from gpukfl._model import Model
+    from gpukfl._target import Target
+
+
+def fit(options: argparse.Namespace) -> int:
+    """Fit to a part of the rows, score on the others, and write what is asked for."""
+    given = _method_options(options)
+    _check_outputs(options)
+    X, target, name = _read(options)
+    inside, outside = split(X, target, options.test_fraction, options.random_state)
+    model = _fitted(options, X.iloc[inside], target.y[inside], target.task, given)
+    model.target_name = name
+    # Written before anything is printed, which fails where nobody reads it
+    outcomes = [try_to_write("model", options.out, model.save)]
+    lines, scores = [model.summary()], {}
+    if len(outside):
+        measure = "R²" if model.task == "regression" else "accuracy"
+        score = model.score(X.iloc[outside], target.y[outside])
+        scores[f"{measure} on {len(outside)} held-out rows"] = score
+        lines.append(f"  test        {measure} {score:.4f} on {len(outside)} held-out rows")
+    write = functools.partial(model.report, scores=scores)
+    outcomes.append(try_to_write("report", options.report, write))
+    print("\n".join([*lines, *(said for failed, said in outcomes if said and not failed)]))
+    failures = [said for failed, said in outcomes if failed]
+    if failures:
+        raise OSError("; ".join(failures))
+    return 0
+
+
+def _fitted(
+    options: argparse.Namespace, X: Any, y: np.ndarray, task: str, given: dict[str, Any]
+) -> Model:
+    from gpukfl import _fit
+
+    return _fit.fit(
+        X,
+        y,
+        method=options.method,
+        backend=options.backend,
+        task=task,
+        scaling=None if options.scaling == "none" else options.scaling,
+        ridge=options.ridge,
+        penalty=options.penalty,
+        max_time=options.max_time,
+        random_state=options.random_state,
+        columns=kinds_of(options) or None,
+        **given,
+    )
+
+
+def _read(options: argparse.Namespace) -> tuple[Any, Target, str]:
+    """Features, target, and the target's name; the target is judged by all rows."""
+    from gpukfl._target import read_target
+
+    table = load(options)
+    if table.y is None:
+        msg = f"expected a target in {options.data}: give --target"
+        raise ValueError(msg)
+    return table.X, read_target(table.y, options.task), table.target or "y"
+
+
+def _method_options(options: argparse.Namespace) -> dict[str, Any]:
+    from gpukfl._registry import METHODS
+
+    given: dict[str, Any] = {}
+    for method, row in METHODS.items():
+        number = None if row.size is None else getattr(options, row.size)
+        if number is not None and options.method != method:
+            msg = (
+                f"expected --{row.size} with --method {method} only, got --method {options.method}"
+            )
+            raise ValueError(msg)
+        if number is not None:
+            given[f"n_{row.size}"] = number
+    if options.effort is not None:
+        if METHODS[options.method].single:
+            msg = f"expected --effort with --method auto only, got --method {options.method}"
+            raise ValueError(msg)
+        given["effort"] = options.effort
+    return given
+
+
+def _check_outputs(options: argparse.Namespace) -> None:
+    """Find out before the fit what could not be written after it."""
+    check_writable("--out", options.out, source=options.data)
+    check_writable("--report", options.report, source=options.data)
+    if options.report and not is_installed("matplotlib"):
+        msg = "pictures need matplotlib: `pip install 'gpukfl[plot]'`"
+        raise ImportError(msg)

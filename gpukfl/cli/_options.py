@@ -1,0 +1,133 @@
+"""Commands and their options."""
+
+from __future__ import annotations
+
+import argparse
+
+from gpukfl._version import __version__
+from gpukfl.cli._describe import describe
+from gpukfl.cli._fit import fit
+from gpukfl.cli._info import info
+from gpukfl.cli._predict import predict
+from gpukfl.cli._selftest import selftest
+
+_TABLE = (
+    "CSV, Parquet, Feather, Excel or .npz file, - for standard input, "
+    "or diabetes, breast_cancer, digits, iris, wine"
+)
+
+
+def parser() -> argparse.ArgumentParser:
+    """Make what reads the command line; it sets `run` to what runs the command."""
+    made = argparse.ArgumentParser(
+        prog="gpukfl", description="Kernel feature learning, exact and near-linear."
+    )
+    made.add_argument("--version", action="version", version=f"gpukfl {__version__}")
+    commands = made.add_subparsers(required=True, metavar="COMMAND")
+    _add_fit(commands.add_parser("fit", help="train on a table, score on held-out rows, report"))
+    _add_predict(commands.add_parser("predict", help="predict with a saved model"))
+    _add_describe(commands.add_parser("describe", help="say what each column of a table is"))
+    _add_selftest(
+        commands.add_parser(
+            "selftest", help="whether the GPU computes right, and how fast: a JSON for bug reports"
+        )
+    )
+    made_info = commands.add_parser("info", help="libraries, devices and active fast paths")
+    made_info.set_defaults(run=info)
+    return made
+
+
+def _add_fit(fit_parser: argparse.ArgumentParser) -> None:
+    _add_table(fit_parser)
+    _add_method(fit_parser)
+    add = fit_parser.add_argument
+    add("--max-time", type=float, metavar="SECONDS", help="time for everything")
+    add(
+        "--test-fraction",
+        type=float,
+        default=0.2,
+        help="share of the rows held out for the score (default: %(default)s)",
+    )
+    add("--random-state", type=int, default=0)
+    add("--out", metavar="FILE", help="write the model here")
+    add("--report", metavar="FILE.html", help="write a report with pictures here")
+    fit_parser.set_defaults(run=fit)
+
+
+def _add_method(fit_parser: argparse.ArgumentParser) -> None:
+    add = fit_parser.add_argument
+    add(
+        "--method",
+        default="auto",
+        help="auto (default), bkernn, hkrr, selection, rkhs_weighting or regfeal",
+    )
+    add("--backend", default="auto", help="auto, numpy, cupy or torch")
+    add("--task", default="auto", help="auto, regression or classification")
+    add("--effort", help="of auto: quick, normal or thorough")
+    add(
+        "--scaling",
+        default="standard",
+        help="of features: standard (default), robust, quantile or none",
+    )
+    add("--penalty", help="of bkernn: a penalty's name, or tune")
+    add("--ridge", default="tune", type=_ridge, help="tune, auto or a number")
+    add("--particles", type=int, help="of bkernn: number of particles")
+    add("--components", type=int, help="of hkrr: number of components")
+    add("--parameters", type=int, help="of rkhs_weighting: number of parameters")
+
+
+def _ridge(text: str) -> float | str:
+    return text if text in ("tune", "auto") else float(text)
+
+
+def _add_predict(predict_parser: argparse.ArgumentParser) -> None:
+    add = predict_parser.add_argument
+    add("model", help="file that `gpukfl fit --out` wrote")
+    add("data", help=f"table with the model's columns: {_TABLE}")
+    _add_decimal(predict_parser)
+    add("--out", metavar="FILE.csv", help="write here (default: standard output)")
+    predict_parser.set_defaults(run=predict)
+
+
+def _add_describe(describe_parser: argparse.ArgumentParser) -> None:
+    _add_table(describe_parser)
+    describe_parser.set_defaults(run=describe)
+
+
+def _add_selftest(selftest_parser: argparse.ArgumentParser) -> None:
+    add = selftest_parser.add_argument
+    add(
+        "--full", action="store_true", help="compare with recorded results to the last bit as well"
+    )
+    add(
+        "--samples",
+        type=int,
+        default=1_000_000,
+        help="of what is timed (default: %(default)s); 0 times nothing",
+    )
+    add("--out", metavar="FILE.json", help="write here as well")
+    selftest_parser.set_defaults(run=selftest)
+
+
+def _add_table(command: argparse.ArgumentParser) -> None:
+    """Add what says which table is read, and what is in it."""
+    add = command.add_argument
+    add("data", help=_TABLE)
+    add("--target", help="column to predict (default: the last)")
+    add("--drop", metavar="COLUMN", action="append", default=[], help="leave out; may be repeated")
+    add(
+        "--columns",
+        metavar="NAME=KIND",
+        action="append",
+        default=[],
+        help="what a column is, such as zip=category; may be repeated",
+    )
+    _add_decimal(command)
+
+
+def _add_decimal(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--decimal",
+        choices=(".", ","),
+        help="decimal mark of numbers that can be read in two ways (default: as other numbers)",
+    )

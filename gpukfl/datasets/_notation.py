@@ -1,0 +1,120 @@
+"""Numbers as people write them: decimal commas, groups of digits, currencies, words for gaps."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from gpukfl._columns import reads_as_date
+
+GAPS = frozenset(
+    {
+        *("?", "-", "--", "---", ".", "..", "...", "*", "n/a", "n.a.", "n.a", "na", "n/d", "n.d."),
+        *("nan", "nil", "none", "null", "(null)", "missing", "unknown", "not available"),
+        *("#n/a", "#div/0!", "#value!", "#ref!", "#name?", "#num!", "#null!"),
+    }
+)
+_UNIT = "[$€£¥₹%]"
+_SPACE = "[ '\u2019\u00a0\u202f]"  # what else may stand between groups of three digits
+_WHOLE = rf"\d+|[1-9]\d{{0,2}}(?:{_SPACE}\d{{3}})+"
+_POINTS = rf"(?:{_WHOLE}|[1-9]\d{{0,2}}(?:,\d{{2,3}})*,\d{{3}})(?:\.\d*)?|\.\d+"
+_COMMAS = rf"(?:{_WHOLE}|[1-9]\d{{0,2}}(?:\.\d{{3}})+)(?:,\d*)?|,\d+"
+_NUMBER = {
+    mark: re.compile(
+        rf"(?P<sign>[-+\u2212]?)\s*(?P<before>{_UNIT}?)\s*(?P<minus>[-\u2212]?)"
+        rf"(?P<digits>{digits})(?P<power>(?:[eE][-+]?\d+)?)\s*(?P<after>{_UNIT}?)"
+    )
+    for mark, digits in ((".", _POINTS), (",", _COMMAS))
+}
+_GROUPS = {mark: re.compile(rf"{_SPACE}|[{other}]") for mark, other in ((".", ","), (",", "."))}
+
+
+@dataclass(frozen=True, eq=False)
+class Words:
+    """A column of text: its different values, and which of them each row has.
+
+    Attributes
+    ----------
+    codes : array (n,)
+        Positions in `words`, -1 for a gap.
+    words : list of str
+        Values, without blanks at their ends.
+    gaps : frozenset of str
+        Those of them that stand for a gap.
+    """
+
+    codes: Any
+    words: list[str]
+    gaps: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, column: Any, /) -> Words | None:
+        """Take a pandas column apart; None where it holds anything but text.
+
+        A question mark is a gap. Other words, such as "-" and "unknown", are gaps where all
+        else is numbers or dates.
+        """
+        import pandas as pd
+
+        codes, different = pd.factorize(column)
+        words = different.tolist()
+        if not all(isinstance(word, str) for word in words):
+            return None
+        found = cls(codes, [word.strip() for word in words])
+        likely = frozenset(word for word in found.words if word.casefold() in GAPS)
+        clear = replace(found, gaps=likely)
+        if clear.decimals or (clear.values and all(map(reads_as_date, clear.values))):
+            return clear
+        return replace(found, gaps=likely & {"?"})
+
+    @cached_property
+    def values(self) -> list[str]:
+        """Words that stand for no gap."""
+        return [word for word in self.words if word and word not in self.gaps]
+
+    @cached_property
+    def decimals(self) -> str:
+        """Decimal marks with which all values are numbers, of one unit: "", ".", "," or ".,"."""
+        values = self.values
+        return "".join(mark for mark in ".," if values and _are_numbers(values, mark))
+
+    def as_text(self, column: Any, /) -> Any:
+        """Make the column as it is to be: gaps missing, no blanks at the ends."""
+        values = [word if word and word not in self.gaps else None for word in self.words]
+        return self._spread(column, values, column.dtype)
+
+    def as_numbers(self, column: Any, mark: str, /) -> Any:
+        """Make numbers of the column, by a decimal mark with which all are."""
+        import pandas as pd
+
+        plain = [
+            _plain(word, mark) if word and word not in self.gaps else None for word in self.words
+        ]
+        return self._spread(column, pd.to_numeric(pd.Series(plain, dtype=object)), None)
+
+    def _spread(self, column: Any, values: Any, dtype: Any) -> Any:
+        """Make a column of what stands for each of the words."""
+        import pandas as pd
+
+        return pd.Series(values, dtype=dtype).reindex(self.codes).set_axis(column.index)
+
+
+def _are_numbers(values: list[str], mark: str) -> bool:
+    units = set()
+    for value in values:
+        match = _NUMBER[mark].fullmatch(value)
+        if match is None or (match["sign"] and match["minus"]):
+            return False
+        units.add(match["before"] or match["after"])
+    return len(units - {""}) < 2
+
+
+def _plain(value: str, mark: str) -> str:
+    """Write a number as Python does."""
+    match = _NUMBER[mark].fullmatch(value)
+    assert match is not None
+    digits = _GROUPS[mark].sub("", match["digits"]).replace(mark, ".")
+    minus = "-" if {match["sign"], match["minus"]} & {"-", "\u2212"} else ""
+    return minus + digits + match["power"]

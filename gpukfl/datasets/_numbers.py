@@ -1,0 +1,167 @@
+"""Columns of a file that are numbers, though not as Python writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from gpukfl._warnings import warn
+from gpukfl.datasets._names import listed
+from gpukfl.datasets._notation import GAPS, Words
+
+AS_TEXT = ("category", "ordered", "text", "identifier")  # kinds that are read as written
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What is known of a file's columns.
+
+    Attributes
+    ----------
+    kinds : mapping of str to str
+        What columns are, of those where somebody says it.
+    decimal : {".", ",", None}
+        The decimal mark of what may be read in two ways, if somebody says it.
+    commas_separate : bool
+        Whether commas stand between columns, so that they are seldom decimal.
+    place : callable
+        Says where a row is, by its index.
+    written : callable, optional
+        Gives columns as they were written, where pandas took points for decimal.
+    """
+
+    place: Callable[[int], str]
+    kinds: Mapping[str, str] = field(default_factory=dict)
+    decimal: str | None = None
+    commas_separate: bool = True
+    written: Callable[[list[str]], Any] | None = None
+
+
+def with_numbers(frame: Any, reading: Reading, /) -> Any:
+    """Make numbers of text that is nothing else, and gaps of the words for them.
+
+    What the decimal mark is, numbers tell that can be read in one way only. Where none does,
+    "1,234" has a decimal comma if every number of the column has one and commas do not separate
+    columns; a warning says what was taken.
+
+    Raises
+    ------
+    ValueError
+        If a column that is told to be numeric has other words; says where the first is.
+    """
+    texts = _texts(frame)
+    numbers = {
+        name: words
+        for name, words in texts.items()
+        if words.decimals and reading.kinds.get(name) not in AS_TEXT
+    }
+    for name, words in texts.items():
+        if name not in numbers and reading.kinds.get(name) in ("numeric", "code"):
+            numbers[name] = _only_gaps(name, words, reading)
+    mark = reading.decimal or _mark_of_file(frame, numbers)
+    if mark == "," and reading.written is not None:
+        numbers |= _written_again(frame, reading.written)
+    changed = {n: w.as_text(frame[n]) for n, w in texts.items() if n not in numbers}
+    for name, words in numbers.items():
+        changed[name] = words.as_numbers(frame[name], _mark_of(words, mark, reading))
+    if not mark and not reading.commas_separate:
+        _say_doubtful(numbers, changed)
+    _say_gaps(texts | numbers)
+    return _replaced(frame, changed)
+
+
+def _texts(frame: Any) -> dict[str, Words]:
+    """Columns of text, by name."""
+    columns = {name: frame[name] for name in frame.columns if frame[name].dtype.kind in "OU"}
+    found = {name: Words.of(column) for name, column in columns.items()}
+    return {name: words for name, words in found.items() if words is not None}
+
+
+def _written_again(frame: Any, written: Callable[[list[str]], Any]) -> dict[str, Words]:
+    """Columns of which pandas took the points for decimal, as they were written."""
+    floats = [name for name in frame.columns if frame[name].dtype.kind == "f"]
+    again = _texts(written(floats)) if floats else {}
+    return {name: words for name, words in again.items() if words.decimals}
+
+
+def _has_points(column: Any) -> bool:
+    if column.dtype.kind != "f":
+        return False
+    values = column.to_numpy()
+    return bool((values != np.rint(values)).any(where=np.isfinite(values)))
+
+
+def _mark_of_file(frame: Any, numbers: dict[str, Words]) -> str | None:
+    """Find the decimal mark that columns tell for certain; None where they tell none, or both."""
+    sure = {words.decimals for words in numbers.values()} & {".", ","}
+    if sure == {","}:
+        return ","
+    if sure:
+        return "." if sure == {"."} else None
+    points = numbers and any(_has_points(frame[name]) for name in frame.columns)
+    return "." if points else None
+
+
+def _mark_of(words: Words, mark: str | None, reading: Reading) -> str:
+    """Decimal mark of a column of numbers."""
+    if len(words.decimals) == 1:
+        return words.decimals
+    if mark is not None:
+        return mark
+    commas = all("," in value for value in words.values)
+    return "," if commas and not reading.commas_separate else "."
+
+
+def _only_gaps(name: str, words: Words, reading: Reading) -> Words:
+    """Take the words of a column that is told to hold numbers for gaps.
+
+    Raises
+    ------
+    ValueError
+        If there are others.
+    """
+    others = [word for word in words.words if word and word.casefold() not in GAPS]
+    if others:
+        first = min(others, key=lambda word: bool(Words([0], [word]).decimals))
+        where = reading.place(int(np.argmax(words.codes == words.words.index(first))))
+        msg = f"expected numbers in column {name}, of one unit, got {first!r} in {where}"
+        raise ValueError(msg)
+    return replace(words, gaps=frozenset(words.words))
+
+
+def _say_doubtful(numbers: dict[str, Words], changed: dict[str, Any]) -> None:
+    """Warn of numbers that can be read in two ways."""
+    said = []
+    for name, words in numbers.items():
+        marked = [k for k, word in enumerate(words.words) if "," in word or "." in word]
+        if len(words.decimals) == 2 and marked:
+            row = int(np.argmax(words.codes == marked[0]))
+            value = changed[name].iloc[row]
+            said.append(f"{words.words[marked[0]]!r} in {name} is taken for {value:g}")
+    if said:
+        warn(
+            f"numbers can be read in two ways: {listed(said)}. If the decimal mark is another, "
+            "name it by decimal (on the command line --decimal)"
+        )
+
+
+def _say_gaps(texts: dict[str, Words]) -> None:
+    """Warn of words that are taken for gaps."""
+    said: dict[str, list[str]] = {}
+    for name, words in texts.items():
+        for word in sorted(words.gaps - {""}):
+            said.setdefault(word, []).append(name)
+    if said:
+        told = "; ".join(f"{word!r} in {listed(names)}" for word, names in said.items())
+        warn(f"words are taken for missing values: {told}")
+
+
+def _replaced(frame: Any, changed: dict[str, Any]) -> Any:
+    import pandas as pd
+
+    if not changed:
+        return frame
+    return pd.DataFrame({name: changed.get(name, frame[name]) for name in frame.columns})
