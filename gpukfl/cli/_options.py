@@ -96,9 +96,7 @@ def _add_describe(describe_parser: argparse.ArgumentParser) -> None:
 
 def _add_selftest(selftest_parser: argparse.ArgumentParser) -> None:
     add = selftest_parser.add_argument
-    add(
-        "--full", action="store_true", help="compare with recorded results to the last bit as well"
-    )
+    add("--full", action="store_true", help="compare with recorded results to the last bit as well")
     add(
         "--samples",
         type=int,
