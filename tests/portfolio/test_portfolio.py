@@ -65,7 +65,14 @@ def test_a_member_that_knows_the_function_gets_all_weight():
 def test_predictions_are_of_rows_that_were_not_seen():
     model = regressor(members=["linear", ("memory", Memory())]).fit(X, Y)
     assert weights(model) == {"linear": 1.0}
-    assert notes(model)["memory"] == "left after 1 of 3 folds: clearly behind"
+
+
+def test_a_member_is_left_by_many_rows_only(monkeypatch):
+    members = ["linear", ("memory", Memory())]
+    assert notes(regressor(members=members).fit(X, Y))["memory"] == ""
+    monkeypatch.setattr(_contest, "_JUDGES", 2 * N // 3)
+    told = notes(regressor(members=members).fit(X, Y))
+    assert told["memory"] == "left after 2 of 3 folds: clearly behind"
 
 
 def test_trees_are_shown_even_where_they_are_clearly_behind():
