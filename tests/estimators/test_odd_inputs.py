@@ -107,6 +107,8 @@ def test_what_are_no_targets_is_refused(name, kind):
     y, error, words = NO_TARGETS[kind]
     with pytest.raises(error, match=words):
         ESTIMATORS[name].fit(X, y)
+    if kind == "text":  # the name of a column
+        error, words = TypeError, "expected a frame with a column 'abc' for X, got ndarray"
     with pytest.raises(error, match=words):
         fit(X, y)
 
