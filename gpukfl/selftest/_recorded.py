@@ -28,7 +28,7 @@ def computed() -> dict[str, np.ndarray]:
 def record(folder: Path, /) -> Path:
     """Write the file anew."""
     path = folder / _FILE
-    np.savez_compressed(path, **computed())
+    np.savez_compressed(path, allow_pickle=False, **computed())
     return path
 
 
