@@ -113,7 +113,7 @@ def test_everything_is_recorded_and_small(tmp_path):
 @pytest.mark.parametrize("primitive", PRIMITIVES, ids=lambda one: one.name)
 @pytest.mark.parametrize("dtype", _checks.DTYPES)
 def test_exact_inputs_do_not_round(primitive, dtype):
-    """In any order of the rows, and in higher precision, the results are the same bits."""
+    """In higher precision the results are the same bits."""
     if primitive.name == "sort_rows":
         pytest.skip("nothing is added up")
     inputs = primitive.inputs(dtype, exact=True)
