@@ -48,7 +48,7 @@ def test_readme_gives_two_commands():
 
 
 def test_main_job_is_a_command():
-    from gpukfl.cli._main import _parser
+    from gpukfl.cli._options import parser
 
-    options = _parser().parse_args(MAIN_JOB.split("&& gpukfl ")[1].split())
+    options = parser().parse_args(MAIN_JOB.split("&& gpukfl ")[1].split())
     assert (options.data, options.report) == ("diabetes", "report.html")
