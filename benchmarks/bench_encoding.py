@@ -14,7 +14,7 @@ import psutil
 from common import criterion, in_subprocess, parser, say, write_json
 
 ROWS, SMOKE_ROWS = 1_000_000, 5_000
-SECONDS, TIMES_MEMORY, ROW_SECONDS = 20.0, 2.0, 0.02  # of the issue
+SECONDS, TIMES_MEMORY, ROW_SECONDS = 20.0, 2.0, 0.02  # limits that it is held to
 REPEATS = 50
 SETTINGS = (
     "20 columns: 6 of floats, 2 of them with gaps, 2 of integers, 2 of few integers, a boolean, "

@@ -11,6 +11,7 @@ import os
 import sys
 from dataclasses import dataclass
 
+from gpukfl._memory import is_out_of_memory
 from gpukfl._warnings import warn
 
 
@@ -50,7 +51,6 @@ _COMPLAINTS = {
     "cudaErrorDevicesUnavailable": "another process holds the GPU for itself: check it with "
     "nvidia-smi",
 }
-_NO_ROOM = ("OutOfMemory", "cudaErrorMemoryAllocation", "ALLOC_FAILED")
 
 
 @dataclass(frozen=True)
@@ -124,9 +124,10 @@ def cupy_is_usable() -> bool:
     """
     if not is_installed("cupy"):
         return False
-    if why_not_cupy() and cuda_devices():
-        _warn_once(os.getpid(), why_not_cupy())
-    return not why_not_cupy()
+    reason = why_not_cupy()
+    if reason and cuda_devices():
+        _warn_once(os.getpid(), reason)
+    return not reason
 
 
 @functools.cache
@@ -147,8 +148,8 @@ def _trial(process: int) -> str:  # noqa: ARG001
     try:
         return _try_cupy()
     except Exception as error:  # a broken CUDA set-up may raise anything here
-        text = f"{type(error).__name__}: {error}"
-    if any(word in text for word in _NO_ROOM):
+        text, no_room = f"{type(error).__name__}: {error}", is_out_of_memory(error)
+    if no_room:
         msg = "the GPU's memory is full: check with nvidia-smi which process holds it"
         raise MemoryError(msg)
     known = [told for word, told in _COMPLAINTS.items() if word.lower() in text.lower()]

@@ -16,6 +16,8 @@ from gpukfl._warnings import warn
 MAX_ELEMENTS = 2**31 - 1
 _FRACTION = 0.5  # of what is free, the share one computation may plan for
 _KNOWN_FOR = 0.1  # seconds that the free memory of the host is not asked for again
+# What CUDA says, and what cuBLAS and cuSOLVER say when there is no room for their own workspace
+_NO_ROOM = ("cudaErrorMemoryAllocation", "ALLOC_FAILED")
 _budget: int | None = None
 _free_on_host = (-_KNOWN_FOR, 0)  # when it was asked for, and the answer
 
@@ -133,8 +135,7 @@ def is_out_of_memory(error: Exception, /) -> bool:
     """Whether an error, of whatever library, says that there is no room."""
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
         return True
-    # What cuBLAS and cuSOLVER say when there is no room for their own workspace
-    return isinstance(error, RuntimeError) and "ALLOC_FAILED" in str(error)
+    return isinstance(error, RuntimeError) and any(word in str(error) for word in _NO_ROOM)
 
 
 def _release_memory() -> None:

@@ -22,7 +22,7 @@ LAYER = {
     "_checks": 0,
     "_memory": 1,
     "_results": 1,
-    "_cuda": 1,
+    "_cuda": 1.5,
     "_places": 2,
     "_rows": 2,
     "_accel": 3,

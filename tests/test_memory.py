@@ -26,6 +26,10 @@ class CUSOLVERError(RuntimeError):
     """Named and derived as CuPy's."""
 
 
+class CUDARuntimeError(RuntimeError):
+    """Named and derived as CuPy's."""
+
+
 def out_of_memory_above(limit, error, *, seen):
     def body(start, stop):
         if stop - start > limit:
@@ -102,6 +106,7 @@ OUT_OF_MEMORY = [
     MemoryError(),
     OutOfMemoryError("no more"),
     CUSOLVERError("CUSOLVER_STATUS_ALLOC_FAILED"),
+    CUDARuntimeError("cudaErrorMemoryAllocation: out of memory"),
 ]
 
 

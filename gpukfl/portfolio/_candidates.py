@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -274,8 +274,3 @@ def constant_member(classes: bool, /) -> Member:
 def _member(row: Candidate, task: Task, *, blended: bool = True) -> Member:
     codes = row.name in BOOSTED and task.of_table
     return Member(row.name, row.make(task), row.power, blended, row.name == TREES, codes)
-
-
-def names_of(members: Sequence[Member], /) -> list[str]:
-    """Names of members."""
-    return [member.name for member in members]

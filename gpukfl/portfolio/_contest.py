@@ -250,7 +250,8 @@ class Contest:
         if not np.isfinite(found).all():
             msg = "expected finite predictions, got NaN or infinity"
             raise FloatingPointError(msg)
-        return to_host(mixed(found, self.floor)) if self.n_classes else bounded(found, self.reach)
+        within = mixed(found, self.floor) if self.n_classes else bounded(found, self.reach)
+        return to_host(within)
 
     def _judge(self, entry: Entry, predicted: np.ndarray) -> None:
         entry.predicted.append(predicted)

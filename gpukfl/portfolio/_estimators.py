@@ -37,7 +37,8 @@ _PARAMETERS = """
         Folds that all members share; 1 holds out a fifth of the samples once, at most 20 000.
         "auto" is 8 below 2000 samples, 5 below 20 000, and 1 beyond; at most 5 where it is quick.
     refit : bool, default=False
-        Fit one model a member to all samples, in place of the mean of the folds' models.
+        Fit one model a member to all samples, in place of the mean of the folds' models. Two and
+        three samples are fitted so in any case.
     columns : dict of str: str, optional
         What columns of a frame are to be taken for, by name, where `Table.of` shall not guess.
     max_time : float or None, default=None
@@ -102,9 +103,8 @@ _NOTES = """
     -----
     Every member is fitted on the same folds. What is to be chosen of it is chosen within the first
     one, and kept for the others. Weights are greedy: with replacement, the member next that lowers
-    the loss of the mean of out-of-fold predictions most [1]_; drawn a little to equal
-    ones, and without those below 0.02. A member is left where it is clearly
-    behind the best after a fold and no share of it would help.
+    the loss of the mean of out-of-fold predictions most [1]_; drawn a little to equal ones. A
+    member is left where it is clearly behind the best after a fold and no share of it would help.
 
     References
     ----------

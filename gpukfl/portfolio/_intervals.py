@@ -151,7 +151,7 @@ class Uncertainty:
         Returns
         -------
         array, shape (m, 2) or (m, t, 2)
-            Lower and upper ends, as far from the mean of the predictions.
+            Lower and upper ends, equally far from the mean of the predictions.
 
         Raises
         ------

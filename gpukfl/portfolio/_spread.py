@@ -108,8 +108,8 @@ class Spread:
         )
         columns = np.stack([to_host(a) for a in (scaling.median, scaling.factor, scaling.bound)])
         # In the order of model files: products round by it
-        kept = [np.ascontiguousarray(to_host(one)) for one in (fit.Z, fit.alpha)]
-        return cls(columns, lengthscale, *kept, unit**2)
+        centers, alpha = (np.ascontiguousarray(to_host(one)) for one in (fit.Z, fit.alpha))
+        return cls(columns, lengthscale, centers, alpha, unit**2)
 
     @property
     def is_sound(self) -> bool:

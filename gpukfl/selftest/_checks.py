@@ -13,11 +13,10 @@ import numpy as np
 from gpukfl._array import to_host
 from gpukfl._memory import is_out_of_memory
 from gpukfl.selftest import _libraries
-from gpukfl.selftest._primitives import PRIMITIVES, Arrays, Primitive
+from gpukfl.selftest._primitives import DTYPES, PRIMITIVES, Arrays, Primitive
 from gpukfl.selftest._recorded import recorded
 
 CUPY = "CuPy"  # what is at fault where array operations are wrong
-DTYPES = ("float32", "float64")
 _SUMS = 4000 * float(np.finfo(np.float64).eps)  # long sums in float64, in another order
 
 Put = Callable[[np.ndarray], Any]  # copies a host array to where it is tested
@@ -127,7 +126,8 @@ def _outcome(check: Check) -> Outcome:
 
 def _judged(check: Check) -> tuple[float | None, str]:
     pairs = zip(check.actual(), check.expected(), strict=True)
-    error = max(_error(to_host(actual), to_host(expected)) for actual, expected in pairs)
+    errors = [_error(to_host(actual), to_host(expected)) for actual, expected in pairs]
+    error = float(np.max(errors, initial=0.0))  # NaN if one of them is, wherever it stands
     right = error <= check.allowed  # not of NaN
     told = f"expected an error of at most {check.allowed:.1e}, got {error:.1e}"
     return (error if math.isfinite(error) else None), "" if right else told

@@ -7,7 +7,7 @@ of 32 bytes, however little is used of it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 SECTOR = 32  # bytes
 # What a call costs in CuPy before the device has it, and a wait until the host goes on
@@ -39,21 +39,12 @@ class Work:
     uploaded: float = 0.0
 
     def __add__(self, other: Work) -> Work:
-        return Work(*(a + b for a, b in zip(self._numbers(), other._numbers(), strict=True)))
+        pairs = zip(astuple(self), astuple(other), strict=True)
+        return Work(*(a + b for a, b in pairs))
 
     def scaled(self, times: float, /) -> Work:
         """Repeat so many times."""
-        return Work(*(times * a for a in self._numbers()))
-
-    def _numbers(self) -> tuple[float, ...]:
-        return (
-            self.moved,
-            self.flops32,
-            self.flops64,
-            self.calls,
-            self.waits,
-            self.uploaded,
-        )
+        return Work(*(times * a for a in astuple(self)))
 
 
 @dataclass(frozen=True)
@@ -89,10 +80,12 @@ class Card:
 
     def arithmetic_share(self, work: Work, /) -> float:
         """Predict the time of arithmetic, in that of reads and writes: above 1 memory waits."""
-        arithmetic = work.flops32 / self.flops32 + work.flops64 / self.flops64
-        return arithmetic * _SHARE * self.bandwidth / work.moved
+        return self._arithmetic(work) * _SHARE * self.bandwidth / work.moved
 
     def parts(self, work: Work, /) -> tuple[float, float]:
         """Predict the seconds that the host and that the device have work for."""
-        arithmetic = work.flops32 / self.flops32 + work.flops64 / self.flops64
-        return self.call * work.calls, max(work.moved / (_SHARE * self.bandwidth), arithmetic)
+        copies = work.moved / (_SHARE * self.bandwidth)
+        return self.call * work.calls, max(copies, self._arithmetic(work))
+
+    def _arithmetic(self, work: Work) -> float:
+        return work.flops32 / self.flops32 + work.flops64 / self.flops64

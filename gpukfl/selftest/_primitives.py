@@ -20,6 +20,7 @@ from gpukfl.linalg import _bins, _difference_sums, _distances, _ridge_sums, _ste
 N, M, T = 2100, 3, 2  # samples (two blocks of a scan), rows, columns of weights
 _POINTS, _CENTERS, _FEATURES = 70, 280, 19  # several tiles, slices of sums and depths
 _KNOTS, _MANY_KNOTS, _FEW_KNOTS = 65, 7000, 9  # in shared memory, beyond it, of pairs
+DTYPES = ("float32", "float64")
 _COARSE = 8  # bits of a share that leave room for exact sums
 
 Arrays = tuple[Array, ...]
@@ -173,7 +174,7 @@ def _distances_in(norm: str) -> Primitive:
     )
 
 
-_UNIT = 31 - (_KNOTS - 1).bit_length()
+_UNIT = _shift(_KNOTS, exact=False)
 PRIMITIVES = (
     Primitive(
         "sort_rows",

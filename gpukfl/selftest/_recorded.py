@@ -9,16 +9,15 @@ from pathlib import Path
 
 import numpy as np
 
-from gpukfl.selftest._primitives import PRIMITIVES
+from gpukfl.selftest._primitives import DTYPES, PRIMITIVES
 
 _FILE = "recorded.npz"
-_DTYPES = ("float32", "float64")
 
 
 def computed() -> dict[str, np.ndarray]:
     """Compute what is recorded: exact inputs through array operations of NumPy."""
     found = {}
-    for dtype in _DTYPES:
+    for dtype in DTYPES:
         for primitive in PRIMITIVES:
             results = primitive.form(*primitive.inputs(dtype, exact=True))
             for k, result in enumerate(results):

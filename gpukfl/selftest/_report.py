@@ -42,6 +42,11 @@ def report(*, full: bool, n_timed: int) -> dict[str, Any]:
     dict
         What can be written as JSON. ``right`` says whether everything was as expected.
 
+    Raises
+    ------
+    MemoryError
+        If the device has no room for the checks.
+
     Notes
     -----
     Without CuPy or a GPU it holds the ``reason`` alone, and ``right`` is None.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
 from collections.abc import Callable
@@ -63,7 +64,7 @@ def _simple(xp: Namespace, device: Any, n: int) -> list[Timed]:
     rng = np.random.RandomState(0)
     host = rng.standard_normal(n)
     x, little = (xp.asarray(a, device=device) for a in (host, host[:1]))
-    side = max(int(n**0.5), 2)
+    side = math.isqrt(n)
     A = xp.reshape(x[: side * side], (side, side))
 
     def many() -> None:
@@ -96,14 +97,11 @@ def _kernels(xp: Namespace, device: Any, n: int) -> list[Timed]:
     each = m * n
     # Two passes over values, order and gathered weights, levels out, and levels gathered by rank
     ridge = 2 * (12 + SECTOR) + 8 + 4 + SECTOR
+    signs = 2 * (4 + SECTOR) + 8 + 8 + 4 + 3 * SECTOR + 8
     pairs = n * _CENTERS * _FEATURES
     return [
         Timed("ridge_sums", lambda: cuda.ridge_sums(*rows, v), Work(ridge * each, calls=6)),
-        Timed(
-            "sign_products",
-            lambda: cuda.sign_products(*rows, v),
-            Work((2 * (4 + SECTOR) + 8 + 8 + 4 + 3 * SECTOR + 8) * each, calls=5),
-        ),
+        Timed("sign_products", lambda: cuda.sign_products(*rows, v), Work(signs * each, calls=5)),
         Timed(
             "bin_sums",
             lambda: cuda.bin_sums(codes, _SHIFT, _KNOTS, v),

@@ -142,7 +142,7 @@ class ConjugateGradient:
 
 
 def _look(worst: Array, norm: Array, tol: Array, enough: Array | bool, /) -> Status | None:
-    """How the iteration has ended, None if it has not: the only wait for the device."""
+    """How the iteration has ended, None if it has not; waits once for the device."""
     xp, t = array_namespace(norm), math.prod(norm.shape)
     parts = [xp.reshape(x, (-1,)) for x in (worst, norm, tol)]
     if is_array(enough) and library_of(enough) == library_of(norm):

@@ -33,12 +33,19 @@ class Duplicates:
 def _digest(column: Column, values: Values) -> bytes:
     if column.kind in ("category", "boolean"):
         return _partition(values)
-    data = values.as_labels().data if column.kind in ("ordered", "text") else values.data
-    if data.dtype.kind == "f":
-        data = data + 0.0  # no negative zeros
-    own = f"{values.form} {column.kind} {column.levels if column.kind == 'ordered' else ''}"
-    words = "".join(values.labels) if column.kind == "text" else ""
-    return _hashed(data, own + words)
+    own = [column.kind, *(column.levels if column.kind == "ordered" else ())]
+    words = values.as_labels().labels if column.kind == "text" else ()
+    return _hashed(_meant(column, values), "\0".join([*own, *words]))
+
+
+def _meant(column: Column, values: Values) -> np.ndarray:
+    """Give what a column says (n,), however it is written."""
+    if column.kind in ("ordered", "text"):
+        return values.as_labels().data
+    if column.kind == "date":
+        return values.as_dates(column.day_first)
+    found = values.as_numbers(column.unit)
+    return np.where(np.isnan(found), np.nan, found + 0.0)  # of zeros and gaps one sort each
 
 
 def _partition(values: Values) -> bytes:

@@ -46,7 +46,8 @@ def frame_of(X: Any, /) -> Frame:
     Raises
     ------
     TypeError, ValueError
-        If it is none of these, is not in memory, or has two columns of one name.
+        If it is none of these, is not in memory, or has two columns of one name, or rows of
+        different lengths.
     """
     if hasattr(X, "collect") or hasattr(X, "compute"):
         msg = f"expected data in memory, got {type(X).__name__}: collect it first"
@@ -113,8 +114,10 @@ def _unnamed(X: Any) -> Any:
 
     if not isinstance(X, np.ndarray):
         X = list(X)
-        if not all(isinstance(row, Sequence | np.ndarray) for row in X) or isinstance(X[0], str):
+        rows = all(isinstance(row, Sequence | np.ndarray) for row in X)
+        if not X or not rows or isinstance(X[0], str):
             _check_shape(np.empty(len(X)))
+        _check_lengths(X)
     frame = pd.DataFrame(X).infer_objects()
     return frame.set_axis([f"x{k}" for k in range(frame.shape[1])], axis=1)
 
@@ -122,6 +125,13 @@ def _unnamed(X: Any) -> Any:
 def _check_shape(X: np.ndarray) -> None:
     if X.ndim != 2:
         msg = f"Expected 2D array, got {X.ndim}D array instead. Reshape your data: (n, d)"
+        raise ValueError(msg)
+
+
+def _check_lengths(rows: Sequence[Sequence[Any]]) -> None:
+    lengths = [len(row) for row in rows]
+    if min(lengths) != max(lengths):
+        msg = f"expected rows of the same length, got {min(lengths)} to {max(lengths)} values"
         raise ValueError(msg)
 
 

@@ -11,6 +11,7 @@ from gpukfl.tables._column import Coded, Listed
 _FEW = 8  # levels up to which each has a column
 _SMOOTH = 10.0  # rows that the mean of all counts for
 _FOLDS = 5
+_LEAST = 1e-300  # that is divided by, where all weights are 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +70,7 @@ def _one_hot(codes: np.ndarray, coded: Coded, weights: np.ndarray | None) -> Loo
     encoder = OneHotEncoder(categories=[known], handle_unknown="ignore", sparse_output=False)
     values = encoder.fit(known[:, None]).transform(_every(coded))
     mass = np.bincount(rows_of(codes, len(values)), weights, len(values))
-    shares = mass @ values / max(mass.sum(), 1.0)
+    shares = mass @ values / max(mass.sum(), _LEAST)
     spread = float(np.sum(shares * (1.0 - shares)))
     names = [*(f"={' '.join(label.split())}" for label in coded.labels), *[" missing"] * coded.gaps]
     return Lookup(values / np.sqrt(spread) if spread > 0 else values, tuple(names), True)
@@ -86,7 +87,7 @@ def _statistics(
     size = coded.levels + 2
     rows = rows_of(codes, size)
     mass = np.bincount(rows, weights, size)
-    counts = np.log1p(mass * (len(codes) / max(mass.sum(), 1e-300)))[:, None]
+    counts = np.log1p(mass * (len(codes) / max(mass.sum(), _LEAST)))[:, None]
     if Y is None:
         return Lookup(counts, (" frequency",), False), None
     w = None if weights is None else weights / weights.mean()

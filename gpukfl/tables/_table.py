@@ -47,6 +47,12 @@ class Table(Listed):
         -------
         Table
             What its columns are.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the frame cannot be read, has no row or no column, or `columns` names one that is
+            not there or a kind that its values are not of.
         """
         given, told = frame_of(frame), dict(columns or {})
         _check_told(told, given)
@@ -95,6 +101,11 @@ class Table(Listed):
         -------
         array, shape (n, c)
             In float64; NaN where a value is missing.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the frame cannot be read, or columns are missing; names them.
         """
         given = frame_of(frame)
         places = self._places(given)

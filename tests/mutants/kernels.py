@@ -80,11 +80,13 @@ _DISTANCES = _planted(
     ("all columns of a stage count", "const int depth = d - first < DEPTH ? static_cast<int>(d - first) : DEPTH;", "const int depth = DEPTH - 1;"),
     ("writing beyond the last row", "            if (a < n && b < q) {", "            if (b < q) {"),
     ("squares are not rooted", "return sqrt(total);", "return total;"),
-    ("differences keep their signs", "return fabs(gap);", "return gap;"),
-    ("no sign of zero", "here[i] > there ? w : here[i] < there ? -w : 0.0;", "here[i] > there ? w : -w;"),
+    ("differences keep their signs", "total += fabs(a - b);", "total += a - b;"),
+    ("pairs lose what rounding takes", "low += sum.low + rest;", "low += 0.0f * (sum.low + rest);"),
+    ("pairs keep the signs of differences", "const bool negative = gap.high < 0.0f;", "const bool negative = false;"),
+    ("no sign of zero", "here[i] > there ? w : here[i] < there ? -w : Number(0)", "here[i] > there ? w : -w"),
     ("slices of the signs overlap", "(blockIdx.y + 1) * each < q ? (blockIdx.y + 1) * each : q;", "q;"),
-    ("no barrier after staging signs", "z[(first + k) * d + feature]) : 0.0;\n        }\n        __syncthreads();", "z[(first + k) * d + feature]) : 0.0;\n        }"),
-    ("sums of a slice go to the first", "out[(blockIdx.y * n + a) * d + feature] = totals[i];", "out[a * d + feature] = totals[i];"),
+    ("no barrier after staging signs", "z[(first + k) * d + feature]) : Number(0);\n        }\n        __syncthreads();", "z[(first + k) * d + feature]) : Number(0);\n        }"),
+    ("sums of a slice go to the first", "out[(blockIdx.y * n + a) * d + feature] = totals[i].value();", "out[a * d + feature] = totals[i].value();"),
 )  # fmt: skip
 
 _DIFFERENCES = _planted(

@@ -54,8 +54,8 @@ ARRAYS = [
     Mutant(
         "copy to the default device",
         "operators/_hermite.py",
-        "return xp.asarray(self.scales, **double_like(self.rows.reference))",
-        "return xp.asarray(self.scales, dtype=xp.float64)",
+        "[self._order], **double_like(self.rows.reference))",
+        "[self._order], dtype=xp.float64)",
         f"tests/operators/test_hermite_operator.py {REGFEAL}",
     ),
     Mutant(
@@ -75,16 +75,16 @@ ARRAYS = [
     Mutant(
         "NumPy inside an algorithm",
         "penalties/_particles.py",
-        "root = xp.sqrt(xp.clip(discriminant, min=0.0))",
-        'root = __import__("numpy").sqrt(xp.clip(discriminant, min=0.0))',
+        "root = xp.sqrt(clipped(discriminant, low=0.0))",
+        'root = __import__("numpy").sqrt(clipped(discriminant, low=0.0))',
         f"tests/penalties {BKERNN}",
     ),
     Mutant(
         "array method for a function",
-        "operators/_centered.py",
-        "return V - xp.astype(xp.sum(V, axis=0, dtype=xp.float64) / V.shape[0], V.dtype)",
-        "return V - xp.astype(V.sum(axis=0, dtype=xp.float64) / V.shape[0], V.dtype)",
-        OPERATORS,
+        "linalg/_steps.py",
+        "return V - array_namespace(V).astype(totals / V.shape[0], V.dtype, copy=False)",
+        "return V - (totals / V.shape[0]).astype(V.dtype)",
+        "tests/linalg/test_steps.py " + OPERATORS,
     ),
     Mutant(
         "astype as a method",
@@ -103,7 +103,7 @@ ARRAYS = [
     Mutant(
         "booleans as numbers",
         "penalties/_particles.py",
-        "return array_namespace(r).clip(r - threshold, min=0.0)",
+        "return clipped(r - threshold, low=0.0)",
         "return (r - threshold) * (r > threshold)",
         f"tests/penalties {BKERNN}",
     ),
@@ -116,10 +116,10 @@ ARRAYS = [
     ),
     Mutant(
         "writing to an argument",
-        "solvers/_cg.py",
-        "x, r = x + step * p, r - step * Ap",
-        "x += step * p\n            r -= step * Ap",
-        SOLVERS,
+        "linalg/_steps.py",
+        "return x + step * p, r - step * Ap",
+        "x += step * p\n    r -= step * Ap\n    return x, r",
+        "tests/linalg/test_steps.py " + SOLVERS,
     ),
     Mutant(
         "wrong adjoint",
@@ -137,16 +137,16 @@ ARRAYS = [
     ),
     Mutant(
         "unguarded 0 / 0",
-        "solvers/_cg.py",
-        "return xp.where(zero, xp.zeros_like(num), num / xp.where(zero, xp.ones_like(den), den))",
+        "linalg/_steps.py",
+        "return num / xp.where(den == 0, xp.full_like(den, math.inf), den)",
         "return num / den",
-        SOLVERS,
+        "tests/linalg/test_steps.py " + SOLVERS,
     ),
     Mutant(
         "wrong status",
         "solvers/_cg.py",
-        "Status.CONVERGED if reached else Status.STALLED",
-        "Status.CONVERGED",
+        "seen = Status.CONVERGED if _all_below(sample_norm(r), tol) else Status.STALLED",
+        "seen = Status.CONVERGED",
         SOLVERS,
     ),
     Mutant(
@@ -240,15 +240,15 @@ METHODS = [
     Mutant(
         "only a part of a sample is left out",
         "methods/_nystrom.py",
-        "xp.clip(1.0 - (leverage if w is None else w * leverage), min=1e-12)",
-        "xp.clip(1.0 - (leverage if w is None else xp.clip(w, max=1.0) * leverage), min=1e-12)",
+        "clipped(1.0 - (leverage if w is None else w * leverage), low=1e-12)",
+        "clipped(1.0 - (leverage if w is None else clipped(w, high=1.0) * leverage), low=1e-12)",
         f"tests/methods/test_nystrom_ridge.py {RIDGE}",
     ),
     Mutant(
         "last permutation for the highest",
         "methods/_selection.py",
-        "highest = max(highest, float(-slopes.min(initial=0.0)))",
-        "highest = float(-slopes.min(initial=0.0))",
+        "scores.append(float(-slopes.min(initial=0.0)))",
+        "scores = [float(-slopes.min(initial=0.0))] * (len(scores) + 1)",
         f"tests/methods/test_selection.py {SELECTION}",
     ),
     Mutant(
@@ -304,8 +304,8 @@ METHODS = [
     Mutant(
         "wrong default",
         "_fit.py",
-        'given = {"scaling": scaling,',
-        'given = {"scaling": None,',
+        '"ridge": "auto" if tuned else ridge, "scaling": scaling}',
+        '"ridge": "auto" if tuned else ridge, "scaling": None}',
         "tests/test_fit.py tests/test_fit_hkrr.py",
     ),
     Mutant(
@@ -325,8 +325,8 @@ METHODS = [
     Mutant(
         "classes are held out by chance",
         "estimators/_samples.py",
-        "even = classes is not None and",
-        "even = classes is None and",
+        "folds = StratifiedKFold if sizes.min() >= k else KFold",
+        "folds = KFold",
         "tests/estimators/test_copies.py",
     ),
     Mutant(
@@ -380,7 +380,7 @@ METHODS = [
     ),
     Mutant(
         "test score of training rows",
-        "cli/_main.py",
+        "cli/_fit.py",
         "score = model.score(X.iloc[outside], target.y[outside])",
         "score = model.score(X.iloc[inside], target.y[inside])",
         "tests/cli",

@@ -103,9 +103,10 @@ def test_weights_of_levels_are_counted_in_their_scale():
     np.testing.assert_allclose(weighted.lookups[0].values, copied.lookups[0].values)
 
 
-def test_a_common_factor_of_weights_says_nothing():
+@pytest.mark.parametrize("factor", [5.0, 1e-6])
+def test_a_common_factor_of_weights_says_nothing(factor):
     w = RNG.random(len(CODES))
-    a, b = learn(weights=w), learn(weights=5.0 * w)
+    a, b = learn(weights=w), learn(weights=factor * w)
     np.testing.assert_allclose(a[1], b[1])
     np.testing.assert_allclose(a[0].transform(CODES), b[0].transform(CODES))
 

@@ -223,10 +223,15 @@ def test_lists_of_rows():
     np.testing.assert_array_equal(table.codes(rows)[:2], [[0.0, 0.0], [1 / 7, 1.0]])
 
 
-@pytest.mark.parametrize("X", [[1, 2, 3], np.arange(3.0), ["a", "b"], np.zeros((2, 2, 2))])
+@pytest.mark.parametrize("X", [[], [1, 2, 3], np.arange(3.0), ["a", "b"], np.zeros((2, 2, 2))])
 def test_other_shapes_are_refused(X):
     with pytest.raises(ValueError, match=r"Expected 2D array, got [13]D array instead"):
         Table.of(X)
+
+
+def test_rows_of_different_lengths_are_refused():
+    with pytest.raises(ValueError, match="expected rows of the same length, got 1 to 2 values"):
+        Table.of([["a", 1], ["b"]])
 
 
 def test_other_containers_are_refused():

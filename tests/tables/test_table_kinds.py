@@ -175,6 +175,29 @@ def test_duplicates_keep_the_first_and_say_so():
     assert [c.kind for c in Table.of(frame, columns={"h": "category"}).columns][4] == "category"
 
 
+def test_numbers_and_dates_in_text_are_compared_by_what_they_say():
+    n = np.arange(90)
+    days = pd.Timestamp("2020-01-01") + pd.to_timedelta(n * 7, "D")
+    frame = pd.DataFrame(
+        {
+            "a": [f"{k / 7:.4f}" for k in n],
+            "b": [f"{(k - 40) ** 3 / 7:.4f}" for k in n],  # differ row by row, as those of "a" do
+            "a in euro": [f"€{k / 7:.4f}" for k in n],
+            "from": days.strftime("%Y-%m-%d"),
+            "to": (days + pd.to_timedelta(n % 5 + 1, "D")).strftime("%Y-%m-%d"),
+            "from again": days,
+        }
+    )
+    assert kinds(Table.of(frame)) == {
+        "a": "numeric",
+        "b": "numeric",
+        "a in euro": "duplicate",
+        "from": "date",
+        "to": "date",
+        "from again": "duplicate",
+    }
+
+
 def test_levels_of_integers_are_in_their_codes():
     integers = np.arange(90) % 3
     frame = pd.DataFrame({"a": integers, "b": np.array(["x", "y", "z"])[integers]})
