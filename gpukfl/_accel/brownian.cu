@@ -294,19 +294,28 @@ __device__ void encode(const A *a, const double *low, const double *gap, long lo
     }
 }
 
-// Choose the fixed point of the sums, from the largest |v| of each of t columns of at most
-// 2^bits elements: root^2 times a column sums to at most 2^62. A power of two, so that scaling
-// is exact; its root, because the square may overflow a double where its use does not. Made
-// here because reading the largest |v| on the host would wait for the device. NaN marks a column
-// that is not finite, and makes all its sums NaN.
-extern "C" __global__ void bin_roots(const double *largest, long long t, long long bits,
-                                     double *roots) {
+// Empty `size` sums, and choose their fixed point from the largest |v| of each of t columns of at
+// most 2^bits elements, in parts (slices, t): root^2 times a column sums to at most 2^62. A power
+// of two, so that scaling is exact; its root, because the square may overflow a double where its
+// use does not. Made here because reading the largest |v| on the host would wait for the device.
+// NaN marks a column that is not finite, and makes all its sums NaN.
+extern "C" __global__ void bin_roots(const double *parts, long long slices, long long t,
+                                     long long bits, double *roots, long long size,
+                                     unsigned long long *sums) {
+    for (long long k = first_sample(); k < size; k += sample_step()) {
+        sums[k] = 0;
+    }
     for (long long c = first_sample(); c < t; c += sample_step()) {
+        double largest = 0.0;
+        for (long long s = 0; s < slices; ++s) {
+            const double part = parts[s * t + c];
+            largest = largest >= part || largest != largest ? largest : part;
+        }
         int exponent = 0;
-        frexp(largest[c], &exponent);
+        frexp(largest, &exponent);
         const int half = (62 - static_cast<int>(bits) - exponent) >> 1;
         // x - x is NaN for NaN and infinite x, and 0 otherwise
-        roots[c] = isfinite(largest[c]) ? ldexp(1.0, half) : largest[c] - largest[c];
+        roots[c] = isfinite(largest) ? ldexp(1.0, half) : largest - largest;
     }
 }
 
@@ -389,6 +398,32 @@ extern "C" __global__ void bin_totals(const unsigned long long *sums, const doub
         const long long c = k % t;
         const long long sum = static_cast<long long>(sums[c * size + k / t]);
         out[k] = static_cast<double>(sum) / roots[c] / roots[c];
+    }
+}
+
+// From sums (t, m, n_knots) in fixed point the ridge functions they are of at the knots, which are
+// gap (m) apart, over `particles`: out (m, n_knots, t). Block b has column b % t of row b / t.
+extern "C" __global__ void knot_levels(const unsigned long long *sums, const double *roots,
+                                       const double *gap, long long m, long long n_knots,
+                                       long long t, long long particles, double *out) {
+    __shared__ Ridge scratch[THREADS];
+    const long long j = blockIdx.x / t, c = blockIdx.x % t;
+    const unsigned long long *row = sums + (c * m + j) * n_knots;
+    const auto element = [=](long long k) {
+        const double sum = static_cast<double>(static_cast<long long>(row[k]));
+        return Ridge::of(sum / roots[c] / roots[c], k > 0 ? gap[j] : 0.0);
+    };
+    const long long share = (n_knots + THREADS - 1) / THREADS;
+    const long long first = threadIdx.x * share;
+    const long long stop = first + share < n_knots ? first + share : n_knots;
+    Ridge mine = Ridge::of(0.0, 0.0);
+    for (long long k = first; k < stop; ++k) {
+        mine = mine.then(element(k));
+    }
+    Ridge state = join_below(mine, scratch);
+    for (long long k = first; k < stop; ++k) {
+        state = state.then(element(k));
+        out[(j * n_knots + k) * t + c] = state.level / static_cast<double>(particles);
     }
 }
 

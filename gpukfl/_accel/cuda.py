@@ -8,11 +8,15 @@ on how much memory is free.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from gpukfl._accel import cuda_vectors
 from gpukfl._accel._launch import Kernels, contiguous, type_name
 from gpukfl._array import Array, array_namespace, device_of, double_like, like
 from gpukfl._memory import block_size, for_blocks
+
+if TYPE_CHECKING:
+    from gpukfl.linalg._bins import Parts
 
 _THREADS = 256  # in a block
 _ITEMS = 8  # sorted elements that one thread scans
@@ -131,24 +135,56 @@ def bin_sums(codes: Array, shift: int, n_knots: int, V: Array, /) -> Array:
     term is rounded by at most ``n * max|v| / 2**60``, and no sum depends on the order of its terms.
     A column with a value that is not finite gives NaN.
     """
-    xp = array_namespace(V)
     m, n = codes.shape
+    bins = _Bins(V, m, n_knots)
+    bins.add(codes, shift, V)
     t = V.shape[1]
-    (codes,) = contiguous(codes)
-    largest = xp.astype(xp.max(xp.abs(V), axis=0), xp.float64)
-    roots = xp.empty((t,), **double_like(V))
-    _launch("bin_roots", _threads_for(t), (largest, t, (n - 1).bit_length(), roots))
-    sums = xp.zeros((t, m, n_knots), dtype=xp.int64, device=device_of(V))
-    kind = "shared" if 8 * n_knots <= _SHARED_BYTES else "global"
-    each = max(_BIN_SAMPLES, 8 * n_knots)
-    slices = -(-n // each)
-    for c in range(t):
-        (v,) = contiguous(V[:, c])
-        args = (codes, shift, v, roots[c:], n, n_knots, each, slices, sums[c, ...])
+    out = array_namespace(V).empty((m, n_knots, t), **double_like(V))
+    args = (bins.sums, bins.roots, m * n_knots, t, out)
+    _launch("bin_totals", _threads_for(m * n_knots * t), args)
+    return out
+
+
+class _Bins:
+    """Sums over knots of the columns of V, in a fixed point that suits all of its samples."""
+
+    def __init__(self, V: Array, m: int, n_knots: int) -> None:
+        xp, (n, t) = array_namespace(V), V.shape
+        if cuda_vectors.sums_columns(V):
+            parts = cuda_vectors.column_maxima(V)
+        else:
+            parts = xp.astype(xp.max(xp.abs(V), axis=0, keepdims=True), xp.float64)
+        self.roots = xp.empty((t,), **double_like(V))
+        self.sums = xp.empty((t, m, n_knots), dtype=xp.int64, device=device_of(V))
+        size, bits = t * m * n_knots, (n - 1).bit_length()
+        args = (parts, parts.shape[0], t, bits, self.roots, size, self.sums)
+        _launch("bin_roots", _threads_for(max(size, t)), args)
+
+    def add(self, codes: Array, shift: int, V: Array) -> None:
+        """Spread samples of V."""
+        (codes,) = contiguous(codes)
+        (m, n), n_knots = codes.shape, self.sums.shape[2]
+        kind = "shared" if 8 * n_knots <= _SHARED_BYTES else "global"
         shared_bytes = 8 * n_knots if kind == "shared" else 0
-        _launch(f"bin_sums_{kind}_{type_name(v)}", (m * slices,), args, shared_bytes)
+        each = max(_BIN_SAMPLES, 8 * n_knots)
+        slices = -(-n // each)
+        for c in range(V.shape[1]):
+            (v,) = contiguous(V[:, c])
+            sums = self.sums[c, ...]
+            args = (codes, shift, v, self.roots[c:], n, n_knots, each, slices, sums)
+            _launch(f"bin_sums_{kind}_{type_name(v)}", (m * slices,), args, shared_bytes)
+
+
+def knot_levels(parts: Parts, V: Array, gap: Array, n_knots: int, over: int, /) -> Array:
+    """Twin of `gpukfl.linalg.knot_levels`."""
+    xp = array_namespace(V)
+    m, t = gap.shape[0], V.shape[1]
+    bins = _Bins(V, m, n_knots)
+    for start, stop, at in parts:
+        bins.add(at.codes, at.shift, V[start:stop, :])
+    (gap,) = contiguous(xp.astype(gap, xp.float64, copy=False))
     out = xp.empty((m, n_knots, t), **double_like(V))
-    _launch("bin_totals", _threads_for(m * n_knots * t), (sums, roots, m * n_knots, t, out))
+    _launch("knot_levels", (m * t,), (bins.sums, bins.roots, gap, m, n_knots, t, over, out))
     return out
 
 

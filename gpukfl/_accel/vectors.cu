@@ -1,4 +1,5 @@
-// Steps of conjugate gradients, and centring: the kernels behind gpukfl._accel.cuda_vectors.
+// Steps of conjugate gradients, centring and sums of columns: the kernels behind
+// gpukfl._accel.cuda_vectors.
 //
 // Compiled by NVRTC, so nothing is included. Every parameter is a pointer or a long long, so that
 // a host emulation can call any kernel through one type. Arrays have `size` elements, rows of t.
@@ -21,12 +22,16 @@ __device__ inline double ratio(double num, double den) {
 
 template <class T>
 __device__ void conjugate_step(const T *x, const T *r, const T *p, const T *Ap, const double *rz,
-                               const double *curvature, long long size, long long t, T *new_x,
-                               T *new_r) {
+                               const double *curvature, const double *worst, long long size,
+                               long long t, T *new_x, T *new_r, double *new_worst) {
     for (long long k = first_element(); k < size; k += element_step()) {
         const T step = static_cast<T>(ratio(rz[k % t], curvature[k % t]));
         new_x[k] = x[k] + step * p[k];
         new_r[k] = r[k] - step * Ap[k];
+    }
+    for (long long c = first_element(); c < t; c += element_step()) {
+        const bool is_worse = !(curvature[c] >= worst[c]);  // also true for NaN
+        new_worst[c] = is_worse && worst[c] == worst[c] ? curvature[c] : worst[c];
     }
 }
 
@@ -38,33 +43,122 @@ __device__ void conjugate_direction(const T *z, const T *p, const double *rz, co
     }
 }
 
+// ------------------------------------------------------------------------------------------------
+// Sums over columns. Thread i of a block has column i % t, so that neighbours read neighbours; t is
+// at most THREADS.
+
+struct Sum {
+    __device__ static double join(double a, double b) { return a + b; }
+};
+
+struct Largest {  // NaN stays
+    __device__ static double join(double a, double b) { return a >= b || a != a ? a : b; }
+};
+
+// Join the terms of column threadIdx.x % t in rows first, ..., stop - 1, in an order that only
+// depends on these. Every thread must call it.
+template <class Join, class Term>
+__device__ double join_column(const Term &term, long long first, long long stop, long long t) {
+    __shared__ double scratch[THREADS];
+    const int me = static_cast<int>(threadIdx.x), columns = static_cast<int>(t);
+    const int lane = me / columns, lanes = THREADS / columns;
+    double mine = 0.0;
+    for (long long row = first + lane; row < stop && lane < lanes; row += lanes) {
+        mine = Join::join(mine, term(row * t + me % columns));
+    }
+    scratch[me] = mine;
+    __syncthreads();
+    for (int step = THREADS / 2; step > 0; step /= 2) {
+        if (lane < step && lane + step < lanes) {
+            scratch[me] = Join::join(scratch[me], scratch[me + step * columns]);
+        }
+        __syncthreads();
+    }
+    return scratch[me % columns];
+}
+
+// Block b joins rows b * each, ... of each column: out (blocks, t).
+template <class Join, class Term>
+__device__ void join_slices(const Term &term, long long rows, long long t, long long each,
+                            double *out) {
+    const long long first = blockIdx.x * each;
+    const long long stop = first + each < rows ? first + each : rows;
+    const double total = join_column<Join>(term, first, stop, t);
+    if (threadIdx.x < t) {
+        out[blockIdx.x * t + threadIdx.x] = total;
+    }
+}
+
 template <class T>
-__device__ void subtract_means(const T *v, const double *totals, long long size, long long t,
-                               T *out) {
+__device__ void column_dots(const T *u, const T *v, long long rows, long long t, long long each,
+                            double *out) {
+    const auto term = [=](long long k) { return static_cast<double>(u[k]) * v[k]; };
+    join_slices<Sum>(term, rows, t, each, out);
+}
+
+template <class T>
+__device__ void column_maxima(const T *v, long long rows, long long t, long long each,
+                              double *out) {
+    const auto term = [=](long long k) { return fabs(static_cast<double>(v[k])); };
+    join_slices<Largest>(term, rows, t, each, out);
+}
+
+// out = product less its columns' means, plus shift times v; the shift is handed over as its bits.
+// The columns' totals are given, or summed here by the only block.
+template <class P, class T>
+__device__ void center(const P *product, const double *totals, long long are_given, const T *v,
+                       long long shift_bits, long long size, long long t, T *out) {
     const double rows = static_cast<double>(size / t);
+    __shared__ double sums[THREADS];
+    if (are_given == 0) {
+        const auto term = [=](long long k) { return static_cast<double>(product[k]); };
+        const double total = join_column<Sum>(term, 0, size / t, t);
+        if (threadIdx.x < t) {
+            sums[threadIdx.x] = total;
+        }
+        __syncthreads();
+    }
+    const double *found = are_given == 0 ? sums : totals;
+    const T shift = static_cast<T>(__longlong_as_double(shift_bits));
     for (long long k = first_element(); k < size; k += element_step()) {
-        out[k] = v[k] - static_cast<T>(totals[k % t] / rows);
+        const T centered = static_cast<T>(product[k] - static_cast<P>(found[k % t] / rows));
+        out[k] = shift == 0 ? centered : centered + shift * v[k];
     }
 }
 
 // ------------------------------------------------------------------------------------------------
 // The templates under names that the host can look up.
 
-#define KERNELS(T, t_)                                                                            \
+#define KERNELS_OF(T, t_)                                                                         \
     extern "C" __global__ void conjugate_step_##t_(                                               \
         const T *x, const T *r, const T *p, const T *Ap, const double *rz,                        \
-        const double *curvature, long long size, long long t, T *new_x, T *new_r) {               \
-        conjugate_step(x, r, p, Ap, rz, curvature, size, t, new_x, new_r);                        \
+        const double *curvature, const double *worst, long long size, long long t, T *new_x,      \
+        T *new_r, double *new_worst) {                                                            \
+        conjugate_step(x, r, p, Ap, rz, curvature, worst, size, t, new_x, new_r, new_worst);      \
     }                                                                                             \
     extern "C" __global__ void conjugate_direction_##t_(                                          \
         const T *z, const T *p, const double *rz, const double *rz_old, long long size,           \
         long long t, T *new_p) {                                                                  \
         conjugate_direction(z, p, rz, rz_old, size, t, new_p);                                    \
     }                                                                                             \
-    extern "C" __global__ void subtract_means_##t_(const T *v, const double *totals,              \
-                                                   long long size, long long t, T *out) {         \
-        subtract_means(v, totals, size, t, out);                                                  \
+    extern "C" __global__ void column_dots_##t_(const T *u, const T *v, long long rows,           \
+                                                long long t, long long each, double *out) {       \
+        column_dots(u, v, rows, t, each, out);                                                    \
+    }                                                                                             \
+    extern "C" __global__ void column_maxima_##t_(const T *v, long long rows, long long t,        \
+                                                  long long each, double *out) {                  \
+        column_maxima(v, rows, t, each, out);                                                     \
     }
 
-KERNELS(float, float32)
-KERNELS(double, float64)
+#define KERNELS_OF_PRODUCTS(P, p_, T, t_)                                                         \
+    extern "C" __global__ void center_##p_##_##t_(                                                \
+        const P *product, const double *totals, long long are_given, const T *v,                  \
+        long long shift_bits, long long size, long long t, T *out) {                              \
+        center(product, totals, are_given, v, shift_bits, size, t, out);                          \
+    }
+
+KERNELS_OF(float, float32)
+KERNELS_OF(double, float64)
+KERNELS_OF_PRODUCTS(float, float32, float, float32)
+KERNELS_OF_PRODUCTS(double, float64, float, float32)
+KERNELS_OF_PRODUCTS(double, float64, double, float64)

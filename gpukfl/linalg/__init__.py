@@ -10,7 +10,9 @@ from gpukfl.linalg._bins import (
     bin_products,
     bin_sums,
     interpolate_bins,
+    knot_levels,
     pair_sums,
+    part_sums,
 )
 from gpukfl.linalg._blocks import each_block
 from gpukfl.linalg._difference_sums import (
@@ -41,7 +43,7 @@ from gpukfl.linalg._ridge_sums import (
     sort_rows,
 )
 from gpukfl.linalg._special import erf
-from gpukfl.linalg._steps import conjugate_direction, conjugate_step, subtract_means
+from gpukfl.linalg._steps import center_columns, column_dots, conjugate_direction, conjugate_step
 
 __all__ = [
     "MAX_KNOTS",
@@ -53,6 +55,8 @@ __all__ = [
     "add_to_diagonal",
     "bin_products",
     "bin_sums",
+    "center_columns",
+    "column_dots",
     "conjugate_direction",
     "conjugate_step",
     "difference_sums",
@@ -66,10 +70,12 @@ __all__ = [
     "hermite_table",
     "interpolate_bins",
     "interpolate_knots",
+    "knot_levels",
     "map_singular_values",
     "mean_diagonal",
     "orthonormal_range",
     "pair_sums",
+    "part_sums",
     "power_sums",
     "ridge_curves",
     "ridge_sums",
@@ -77,6 +83,5 @@ __all__ = [
     "sign_sums",
     "sort_rows",
     "squared_distances",
-    "subtract_means",
     "svd",
 ]

@@ -6,6 +6,7 @@ Interpolation between knots is linear both ways, with one matrix B per particle,
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gpukfl._accel.trust import has_kernels
@@ -108,6 +109,37 @@ def _segment_sums(V: Array, segment: Array, n_segments: int, /) -> Array:
     edges = xp.searchsorted(xp.take(segment, order, axis=0), numbers)
     at_edges = xp.take(sums, edges, axis=0)
     return at_edges[1:, :] - at_edges[:-1, :]
+
+
+Parts = Iterable[tuple[int, int, Positions]]  # of samples from one up to another
+
+
+def part_sums(parts: Parts, V: Array, m: int, n_knots: int, /) -> Array:
+    """Spread `V` (n, t) over the knots, in parts of the samples: as `bin_sums`."""
+    total = array_namespace(V).zeros((m, n_knots, V.shape[1]), **double_like(V))
+    for start, stop, at in parts:
+        total = total + bin_sums(at, V[start:stop, :])
+    return total
+
+
+def knot_levels(parts: Parts, V: Array, gap: Array, n_knots: int, /, *, over: int = 1) -> Array:
+    r"""Give at the knots what `V` (n, t), in parts of the samples, puts on each row: (m, q, t).
+
+    These are the functions u of `ridge_sums`, 0 at the first knot, for samples spread over knots
+    that are `gap` (m,) apart; divided by `over`, in float64.
+    """
+    if has_kernels(V, "brownian"):
+        from gpukfl._accel import cuda
+
+        return cuda.knot_levels(parts, V, gap, n_knots, over)
+    return _knot_levels(parts, V, gap, n_knots, over)
+
+
+def _knot_levels(parts: Parts, V: Array, gap: Array, n_knots: int, over: int, /) -> Array:
+    xp = array_namespace(V)
+    mass = xp.cumulative_sum(part_sums(parts, V, gap.shape[0], n_knots), axis=1)
+    steps = -mass[:, : n_knots - 1, :] * gap[:, None, None]
+    return xp.cumulative_sum(steps, axis=1, include_initial=True) / over
 
 
 def interpolate_bins(at: Positions, U: Array, /) -> Array:

@@ -1,33 +1,34 @@
-"""Elementwise steps of conjugate gradients, and centring: one launch each on CuPy."""
+"""Steps of conjugate gradients, centring and inner products: one launch each on CuPy."""
 
 from __future__ import annotations
 
 import math
 
 from gpukfl._accel.trust import has_kernels
-from gpukfl._array import Array, array_namespace
+from gpukfl._array import Array, array_namespace, sample_dot, sample_sums
 
 
 def conjugate_step(
-    x: Array, r: Array, p: Array, Ap: Array, rz: Array, curvature: Array, /
-) -> tuple[Array, Array]:
+    x: Array, r: Array, p: Array, Ap: Array, rz: Array, curvature: Array, worst: Array, /
+) -> tuple[Array, Array, Array]:
     """Move `x` along `p`, and the residual `r` with it, by ``rz / curvature`` for each column.
 
-    Arrays are (n,) or (n, t), `rz` and `curvature` () or (t,), float64; a column whose curvature
-    is 0 stays where it is.
+    Arrays are (n,) or (n, t), `rz`, `curvature` and `worst` () or (t,), float64; a column whose
+    curvature is 0 stays where it is. Gives also the lower one of `curvature` and `worst`, or NaN.
     """
     if _has_twin(x, r, p, Ap):
         from gpukfl._accel import cuda_vectors
 
-        return cuda_vectors.conjugate_step(x, r, p, Ap, rz, curvature)
-    return _conjugate_step(x, r, p, Ap, rz, curvature)
+        return cuda_vectors.conjugate_step(x, r, p, Ap, rz, curvature, worst)
+    return _conjugate_step(x, r, p, Ap, rz, curvature, worst)
 
 
 def _conjugate_step(
-    x: Array, r: Array, p: Array, Ap: Array, rz: Array, curvature: Array, /
-) -> tuple[Array, Array]:
-    step = array_namespace(x).astype(_ratio(rz, curvature), x.dtype, copy=False)
-    return x + step * p, r - step * Ap
+    x: Array, r: Array, p: Array, Ap: Array, rz: Array, curvature: Array, worst: Array, /
+) -> tuple[Array, Array, Array]:
+    xp = array_namespace(x)
+    step = xp.astype(_ratio(rz, curvature), x.dtype, copy=False)
+    return x + step * p, r - step * Ap, xp.minimum(worst, curvature)  # NaN stays
 
 
 def conjugate_direction(z: Array, p: Array, rz: Array, rz_old: Array, /) -> Array:
@@ -44,17 +45,39 @@ def _conjugate_direction(z: Array, p: Array, rz: Array, rz_old: Array, /) -> Arr
     return z + share * p
 
 
-def subtract_means(V: Array, totals: Array, /) -> Array:
-    """Subtract from the columns of `V` (n, t) their means, of which the `totals` (t,) are known."""
-    if _has_twin(V):
+def column_dots(u: Array, v: Array, /) -> Array:
+    """Inner products of the columns of `u` and `v`, (n,) or (n, t): float64, () or (t,)."""
+    if _has_twin(u, v) and _has_thread_for_columns(u):
         from gpukfl._accel import cuda_vectors
 
-        return cuda_vectors.subtract_means(V, totals)
-    return _subtract_means(V, totals)
+        return cuda_vectors.column_dots(u, v)
+    return sample_dot(u, v)
 
 
-def _subtract_means(V: Array, totals: Array, /) -> Array:
-    return V - array_namespace(V).astype(totals / V.shape[0], V.dtype, copy=False)
+def center_columns(product: Array, V: Array, /, *, shift: float = 0.0) -> Array:
+    """Subtract from the columns of `product` (n, t) their means, and add `shift` times `V`.
+
+    In the precision of `V`, which is at most that of `product`.
+    """
+    if _has_twin(V) and _has_thread_for_columns(V):
+        from gpukfl._accel import cuda_vectors
+
+        return cuda_vectors.center_columns(product, V, shift)
+    return _center_columns(product, V, shift)
+
+
+def _center_columns(product: Array, V: Array, shift: float, /) -> Array:
+    xp = array_namespace(V)
+    means = sample_sums(product) / product.shape[0]
+    centered = product - xp.astype(means, product.dtype, copy=False)
+    centered = xp.astype(centered, V.dtype, copy=False)
+    return centered + shift * V if shift else centered
+
+
+def _has_thread_for_columns(x: Array) -> bool:
+    from gpukfl._accel import cuda_vectors
+
+    return cuda_vectors.sums_columns(x)
 
 
 def _has_twin(*arrays: Array) -> bool:

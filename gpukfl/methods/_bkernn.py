@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from gpukfl._array import Array, array_namespace
+from gpukfl._array import Array, array_namespace, beside, to_host
 from gpukfl._results import History, Status
 from gpukfl.methods._ridge import RidgeSystem
 from gpukfl.operators import ParticleKernel
@@ -74,10 +74,10 @@ class _ReducedObjective:
             kernel,
             start=None if near is None else near.beta,
             rtol=self.rtol,
-            enough=lambda beta, r: system.lower(beta, r) > reject_above,
+            measure=system.products,
+            enough=lambda products: system.lower(products) > reject_above,
         )
-        lower, upper = system.bounds(solution.x, solution.residual)
-        residual = system.relative_residual(solution.residual)
+        lower, upper, residual = system.judge(solution.x, solution.residual)
         return _Evaluation(W, kernel, solution.x, lower, upper, residual, sampled)
 
     def gradient(self, evaluation: _Evaluation, /) -> Array:
@@ -86,6 +86,20 @@ class _ReducedObjective:
         slopes = evaluation.kernel.quadratic_gradient(alpha)
         slopes = array_namespace(slopes).astype(slopes, evaluation.W.dtype, copy=False)
         return -0.5 * self.system.ridge * slopes
+
+
+@dataclass(frozen=True, eq=False)
+class _OnHost:
+    """The objective of particles on the host, where steps of few numbers cost no launches."""
+
+    objective: _ReducedObjective
+    place: Array  # particles beside the data
+
+    def evaluate(self, W: Array, near: _Evaluation | None, reject_above: float, /) -> _Evaluation:
+        return self.objective.evaluate(beside(W, self.place), near, reject_above)
+
+    def gradient(self, evaluation: _Evaluation, /) -> Array:
+        return to_host(self.objective.gradient(evaluation))
 
 
 def _misses(sampled: _Evaluation, near: _Evaluation, reject_above: float) -> bool:
@@ -172,12 +186,12 @@ def fit_bkernn(
         )
 
     trace = optimizer.minimize(
-        objective,
+        _OnHost(objective, W),
         lambda V, step: penalty.prox(V, weight * step),
         lambda V: weight * float(penalty.value(V)),
-        W,
-        watch=lambda k, V, evaluation, history: watch(
-            k, V, lambda: finish(evaluation, Status.MAX_ITER, history), history
+        to_host(W),
+        watch=lambda k, _, evaluation, history: watch(
+            k, evaluation.W, lambda: finish(evaluation, Status.MAX_ITER, history), history
         ),
     )
     return finish(trace.evaluation, trace.status, trace.history)

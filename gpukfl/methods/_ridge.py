@@ -11,7 +11,7 @@ With weights :math:`s_i^2` of sum N the dual coefficients are :math:`\alpha = D_
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -28,7 +28,7 @@ from gpukfl._array import (
 )
 from gpukfl._results import Solution, Status
 from gpukfl._rows import Rows
-from gpukfl.linalg import CholeskyFactor, add_to_diagonal
+from gpukfl.linalg import CholeskyFactor, add_to_diagonal, column_dots
 from gpukfl.operators import CenteredKernel, LinearOperator, center
 from gpukfl.solvers import ConjugateGradient, NystromPreconditioner
 
@@ -98,9 +98,10 @@ class RidgeSystem:
         *,
         start: Array | None = None,
         rtol: float,
-        enough: Callable[[Array, Array], Array | bool] = lambda x, r: False,  # noqa: ARG005
+        measure: Callable[[Array, Array], Array] | None = None,
+        enough: Callable[[np.ndarray], bool] = lambda measured: False,  # noqa: ARG005
     ) -> Solution:
-        """Solve for β; `enough` as in `ConjugateGradient.solve`."""
+        """Solve for β; `measure` and `enough` as in `ConjugateGradient.solve`."""
         centered = CenteredKernel(kernel, self.root_weights)
         quick = on_gpu(self.target) and kernel.is_formed_quickly
         if kernel.n_samples <= DIRECT_UP_TO * (_TIMES_ON_GPU if quick else 1):
@@ -109,11 +110,13 @@ class RidgeSystem:
                 return solution
         cg = ConjugateGradient(rtol=rtol, max_iter=self.max_iter, check_every=1)
         own = self._inverse_for(kernel) if self._is_long or rtol <= _TIGHT else None
+        shifted = replace(centered, shift=self.shift)
         solution = cg.solve(
-            lambda V: centered @ V + self.shift * V,
+            lambda V: shifted @ V,
             self.target,
             start=start,
             precondition=own or self._sketch,
+            measure=measure,
             enough=enough,
         )
         self.n_products += solution.n_iter + (start is not None)
@@ -169,19 +172,30 @@ class RidgeSystem:
         :math:`\frac\lambda2 (\tilde y^\top \beta + \beta^\top r) \le G \le` that
         :math:`+ \|r\|^2 / 2N`; summed over the targets. Waits for the device.
         """
-        xp = array_namespace(beta)
-        slack = xp.sum(sample_dot(residual, residual)) / (2.0 * self.weight)
-        both = to_host(xp.stack([self.lower(beta, residual), slack]))
-        return float(both[0]), float(both[0]) + float(both[1])
+        return self.judge(beta, residual)[:2]
 
-    def lower(self, beta: Array, residual: Array, /) -> Array:
-        """Give the lower one of the `bounds`, float64 (), without waiting."""
-        xp = array_namespace(beta)
-        return 0.5 * self.ridge * xp.sum(sample_dot(self.target + residual, beta))
+    def judge(self, beta: Array, residual: Array, /) -> tuple[float, float, float]:
+        """Give the `bounds` and the `relative_residual`: waits for the device once."""
+        squares = column_dots(residual, residual)
+        host = to_host(array_namespace(beta).stack([self.products(beta, residual), squares]))
+        xp, lower = array_namespace(host), self.lower(host[0, :])
+        upper = lower + float(xp.sum(host[1, :]) / (2.0 * self.weight))
+        return lower, upper, self._relative(xp.sqrt(host[1, :]))
+
+    def products(self, beta: Array, residual: Array, /) -> Array:
+        """Inner products (t,) that `lower` is made of, without waiting."""
+        return column_dots(self.target + residual, beta)
+
+    def lower(self, products: np.ndarray, /) -> float:
+        """Give the lower one of the `bounds` from `products` on the host."""
+        return float(0.5 * self.ridge * array_namespace(products).sum(products))
 
     def relative_residual(self, residual: Array, /) -> float:
         """Largest residual norm among the targets, relative to the target's."""
-        worst = float(array_namespace(residual).max(sample_norm(residual)))
+        return self._relative(to_host(sample_norm(residual)))
+
+    def _relative(self, norms: np.ndarray) -> float:
+        worst = float(array_namespace(norms).max(norms))
         return worst / self._scale if self._scale > 0 else worst
 
     @cached_property

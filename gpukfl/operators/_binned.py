@@ -8,7 +8,7 @@ from functools import cached_property
 from gpukfl._array import Array, array_namespace, double_like
 from gpukfl._memory import available_memory
 from gpukfl._rows import Rows
-from gpukfl.linalg import Positions, bin_products, bin_sums, interpolate_bins
+from gpukfl.linalg import Positions, bin_products, interpolate_bins, knot_levels, part_sums
 from gpukfl.operators._base import ParticleKernel
 from gpukfl.operators._brownian import sample_sums
 from gpukfl.operators._coarse import CoarseInverse, projection_range
@@ -71,29 +71,14 @@ class BinnedBrownianKernel(ParticleKernel):
         return self._computed() if self._stored is None else self._stored
 
     def _matmat(self, V: Array, /) -> Array:
-        xp = array_namespace(V)
-        U = self._knot_values(V) / self.n_particles
-        return xp.concat([interpolate_bins(at, U) for _, _, at in self._positions()], axis=0)
+        U = knot_levels(self._positions(), V, self.gap, self.n_knots, over=self.n_particles)
+        parts = [interpolate_bins(at, U) for _, _, at in self._positions()]
+        return parts[0] if len(parts) == 1 else array_namespace(V).concat(parts, axis=0)
 
     def approximate_inverse(self, root_weights: Array | None, shift: float) -> CoarseInverse | None:
         """Invert the kernel between few knots."""
         ends = self.low, self.low + (self.n_knots - 1) * self.gap
         return CoarseInverse.of(self.rows, self.W, root_weights, ends=ends, shift=shift)
-
-    def _knot_sums(self, V: Array, /) -> Array:
-        """Spread `V` (n, t) over the knots: (m, q, t)."""
-        shape = (self.n_particles, self.n_knots, V.shape[1])
-        total = array_namespace(V).zeros(shape, **double_like(V))
-        for start, stop, at in self._positions():
-            total = total + bin_sums(at, V[start:stop, :])
-        return total
-
-    def _knot_values(self, V: Array, /) -> Array:
-        """Give the sum of ridge functions at the knots, 0 at the first: (m, q, t)."""
-        xp = array_namespace(V)
-        mass = xp.cumulative_sum(self._knot_sums(V), axis=1)
-        steps = -mass[:, : self.n_knots - 1, :] * self.gap[:, None, None]
-        return xp.cumulative_sum(steps, axis=1, include_initial=True)
 
     def quadratic_gradient(self, alpha: Array, /) -> Array:
         r"""Approximate the derivative of :math:`\sum_c \alpha_c^\top K \alpha_c` in W: (d, m).
@@ -105,7 +90,7 @@ class BinnedBrownianKernel(ParticleKernel):
         white noise, 1e-4 and less for smooth `alpha` from 100 000 samples on.
         """
         xp = array_namespace(alpha)
-        sums = self._knot_sums(alpha)
+        sums = part_sums(self._positions(), alpha, self.n_particles, self.n_knots)
         mass = xp.cumulative_sum(sums, axis=1)
         signed = 2.0 * mass - sums - mass[:, -1:, :]  # below less above, half of a knot each way
         total = xp.zeros((self.n_particles, self.rows.shape[1]), **double_like(alpha))
@@ -119,4 +104,5 @@ class BinnedBrownianKernel(ParticleKernel):
         """Positions (m, q) and values (m, q, t), float64, of the shape functions of `alpha`."""
         xp = array_namespace(alpha)
         steps = xp.arange(self.n_knots, **double_like(alpha))
-        return self.low[:, None] + self.gap[:, None] * steps[None, :], self._knot_values(alpha)
+        levels = knot_levels(self._positions(), alpha, self.gap, self.n_knots)
+        return self.low[:, None] + self.gap[:, None] * steps[None, :], levels

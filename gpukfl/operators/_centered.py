@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpukfl._array import Array, array_namespace, sample_dot, sample_sums
-from gpukfl.linalg import subtract_means
+from gpukfl._array import Array, array_namespace, sample_dot
+from gpukfl.linalg import add_to_diagonal, center_columns
 from gpukfl.operators._base import LinearOperator
 
 
 @dataclass(frozen=True, eq=False)
 class CenteredKernel(LinearOperator):
-    r"""Apply :math:`\Pi_s D_s K D_s \Pi_s`, with s the roots of the sample weights.
+    r"""Apply :math:`\Pi_s D_s K D_s \Pi_s + shift\,I`, with s the roots of the sample weights.
 
     :math:`\Pi_s` projects on the complement of s; without weights s = 1, and this is the centred
     kernel :math:`\tilde K = \Pi K \Pi`. A kernel that is positive semidefinite on centred vectors
@@ -20,6 +20,7 @@ class CenteredKernel(LinearOperator):
 
     kernel: LinearOperator
     root_weights: Array | None = None  # (n, 1), positive
+    shift: float = 0.0
 
     @property
     def n_samples(self) -> int:
@@ -32,16 +33,20 @@ class CenteredKernel(LinearOperator):
         return self.kernel.is_formed_quickly
 
     def _matmat(self, V: Array, /) -> Array:
-        xp = array_namespace(V)
         s = self.root_weights
-        V0 = center(V, s)
-        product = self.kernel._matmat(V0 if s is None else s * V0)
-        if s is not None:
-            product = s * product
-        return xp.astype(center(product, s), V.dtype, copy=False)
+        if s is None:
+            product = self.kernel._matmat(center_columns(V, V))
+            return center_columns(product, V, shift=self.shift)
+        product = s * self.kernel._matmat(s * center(V, s))
+        centered = array_namespace(V).astype(center(product, s), V.dtype, copy=False)
+        return centered + self.shift * V if self.shift else centered
 
     def dense(self, reference: Array, /) -> Array:
         """Form the matrix beside `reference`; O(n²) memory."""
+        K = self._dense(reference)
+        return add_to_diagonal(K, self.shift) if self.shift else K
+
+    def _dense(self, reference: Array) -> Array:
         s = self.root_weights
         K = self.kernel.dense(reference)  # a new array: in place, as each copy costs a pass
         if s is None:
@@ -64,7 +69,7 @@ def _means(K: Array, /, *, axis: int) -> Array:
 def center(V: Array, root_weights: Array | None = None, /) -> Array:
     """Project the columns of `V` (n, t) on the complement of the root weights, or of ones."""
     if root_weights is None:
-        return subtract_means(V, sample_sums(V))
+        return center_columns(V, V)
     xp = array_namespace(V)
     share = sample_dot(root_weights, V) / sample_dot(root_weights, root_weights)
     return V - root_weights * xp.astype(share, V.dtype)[None, :]

@@ -14,13 +14,15 @@ from typing import Any
 import numpy as np
 
 from gpukfl._accel import cuda, cuda_differences, cuda_distances, cuda_vectors
-from gpukfl._array import Array, array_namespace
+from gpukfl._array import Array, array_namespace, sample_dot
 from gpukfl.linalg import _bins, _difference_sums, _distances, _ridge_sums, _steps
 
 N, M, T = 2100, 3, 2  # samples (two blocks of a scan), rows, columns of weights
 _POINTS, _CENTERS, _FEATURES = 70, 280, 19  # several tiles, slices of sums and depths
 _KNOTS, _MANY_KNOTS, _FEW_KNOTS = 65, 7000, 9  # in shared memory, beyond it, of pairs
 DTYPES = ("float32", "float64")
+_EVEN = 2048  # samples, of which a mean is exact
+_OVER, _SHIFT = 4, 0.25  # divisors and factors that are exact
 _COARSE = 8  # bits of a share that leave room for exact sums
 
 Arrays = tuple[Array, ...]
@@ -107,6 +109,11 @@ def _codes_and_values(rng: np.random.RandomState, dtype: str, exact: bool) -> In
     return shift, codes, _numbers(rng, (M, _KNOTS, T), "float64", exact), Z
 
 
+def _codes_weights_and_gaps(rng: np.random.RandomState, dtype: str, exact: bool) -> Inputs:
+    given = _codes_and_weights(_KNOTS)(rng, dtype, exact)
+    return *given, np.array([0.25, 2.0, 1.0]) if exact else rng.uniform(0.5, 2.0, M)
+
+
 def _codes_alone(rng: np.random.RandomState, _: str, exact: bool) -> Inputs:  # noqa: ARG001
     return (_codes(rng, _FEW_KNOTS, True),)
 
@@ -124,14 +131,16 @@ def _points_and_weights(rng: np.random.RandomState, dtype: str, exact: bool) -> 
 
 
 def _vectors(rng: np.random.RandomState, dtype: str, exact: bool) -> Inputs:
-    """Four arrays (N, T), and two numbers for each column: quotients of some are exact."""
+    """Four arrays (N, T), and three numbers for each column: quotients of some are exact."""
     four = [_numbers(rng, (N, T), dtype, exact) for _ in range(4)]
-    return *four, np.array([0.5, 3.0]), np.array([4.0 if exact else 3.0, 0.0])
+    rz, curvature = np.array([0.5, 3.0]), np.array([4.0 if exact else 3.0, 0.0])
+    return *four, rz, curvature, np.array([0.25, 1.0])
 
 
-def _columns_and_totals(rng: np.random.RandomState, dtype: str, exact: bool) -> Inputs:
-    totals = N * np.array([0.25, -1.5]) if exact else rng.standard_normal(T)
-    return _numbers(rng, (N, T), dtype, exact), totals
+def _product_and_columns(rng: np.random.RandomState, dtype: str, exact: bool) -> Inputs:
+    """Columns whose means are exact, and others."""
+    product = _weights(rng, _EVEN, "float64", exact)
+    return product + 0.5, _numbers(rng, (_EVEN, T), dtype, exact)
 
 
 # ---------------------------------------------------------------------- both forms
@@ -152,6 +161,16 @@ def _sort_form(A: Array, _: Array) -> Arrays:
 
 def _at(shift: int, codes: Array, n_knots: int) -> _bins.Positions:
     return _bins.Positions(codes, shift, n_knots)
+
+
+def _whole(shift: int, codes: Array) -> list[tuple[int, int, _bins.Positions]]:
+    """All samples in one part."""
+    return [(0, N, _at(shift, codes, _KNOTS))]
+
+
+def _wide(x: Array) -> Array:
+    xp = array_namespace(x)
+    return xp.astype(x, xp.float64)
 
 
 def _bin_sums(name: str, n_knots: int) -> Primitive:
@@ -207,6 +226,17 @@ PRIMITIVES = (
     _bin_sums("bin_sums", _KNOTS),
     _bin_sums("bin_sums, many knots", _MANY_KNOTS),
     Primitive(
+        "knot_levels",
+        "brownian",
+        _codes_weights_and_gaps,
+        lambda shift, codes, V, gap: (
+            _bins._knot_levels(_whole(shift, codes), V, gap, _KNOTS, _OVER),
+        ),
+        lambda shift, codes, V, gap: (
+            cuda.knot_levels(_whole(shift, codes), V, gap, _KNOTS, _OVER),
+        ),
+    ),
+    Primitive(
         "interpolate_bins",
         "brownian",
         _codes_and_values,
@@ -247,15 +277,22 @@ PRIMITIVES = (
         "conjugate_direction",
         "vectors",
         _vectors,
-        lambda x, _r, p, _Ap, rz, old: (_steps._conjugate_direction(x, p, rz, old),),
-        lambda x, _r, p, _Ap, rz, old: (cuda_vectors.conjugate_direction(x, p, rz, old),),
+        lambda x, _r, p, _Ap, rz, old, _: (_steps._conjugate_direction(x, p, rz, old),),
+        lambda x, _r, p, _Ap, rz, old, _: (cuda_vectors.conjugate_direction(x, p, rz, old),),
     ),
     Primitive(
-        "subtract_means",
+        "column_dots",
         "vectors",
-        _columns_and_totals,
-        lambda V, totals: (_steps._subtract_means(V, totals),),
-        lambda V, totals: (cuda_vectors.subtract_means(V, totals),),
+        _vectors,
+        lambda u, v, *_: (sample_dot(_wide(u), _wide(v)),),
+        lambda u, v, *_: (cuda_vectors.column_dots(u, v),),
+    ),
+    Primitive(
+        "center_columns",
+        "vectors",
+        _product_and_columns,
+        lambda product, V: (_steps._center_columns(product, V, _SHIFT),),
+        lambda product, V: (cuda_vectors.center_columns(product, V, _SHIFT),),
     ),
     Primitive(
         "difference_sums",

@@ -6,19 +6,18 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from gpukfl._array import (
     Array,
     array_namespace,
     clipped,
     epsilon,
-    is_array,
-    library_of,
-    sample_dot,
     sample_norm,
     to_host,
 )
 from gpukfl._results import Solution, Status
-from gpukfl.linalg import conjugate_direction, conjugate_step
+from gpukfl.linalg import column_dots, conjugate_direction, conjugate_step
 
 # The recursion drifts from the true residual by about epsilon times the condition number, which
 # stays a small part of a tolerance above this many cube roots of epsilon
@@ -72,7 +71,8 @@ class ConjugateGradient:
         *,
         start: Array | None = None,
         precondition: Callable[[Array], Array] | None = None,
-        enough: Callable[[Array, Array], Array | bool] = lambda x, r: False,  # noqa: ARG005
+        measure: Callable[[Array, Array], Array] | None = None,
+        enough: Callable[[np.ndarray], bool] = lambda measured: False,  # noqa: ARG005
     ) -> Solution:
         """Solve ``A x = b``.
 
@@ -87,9 +87,12 @@ class ConjugateGradient:
             First guess; zero without one. Saves a product when absent.
         precondition : callable
             Approximate inverse, symmetric positive definite.
+        measure : callable, optional
+            ``measure(x, r)``, float64 (k,) beside `b`, is computed at every check and read in the
+            same wait.
         enough : callable
-            ``enough(x, r)``, a bool or an array of one, is asked at every check; True stops with
-            `Status.DECIDED`.
+            ``enough(measured)`` is asked at every check, with a host array, empty without
+            `measure`; True stops with `Status.DECIDED`.
 
         Returns
         -------
@@ -103,7 +106,8 @@ class ConjugateGradient:
         """
         size = sample_norm(b)
         tol = clipped(self.rtol * size, low=self.atol)
-        return replace(self._iterate(A, b, tol, start, precondition, enough), size=size)
+        look = _Look(tol, measure, enough)
+        return replace(self._iterate(A, b, tol, start, precondition, look), size=size)
 
     def _iterate(
         self,
@@ -112,18 +116,18 @@ class ConjugateGradient:
         tol: Array,
         start: Array | None,
         precondition: Callable[[Array], Array] | None,
-        enough: Callable[[Array, Array], Array | bool],
+        look: _Look,
     ) -> Solution:
         xp = array_namespace(b)
         loose = self.rtol > _LOOSE * epsilon(b) ** (1 / 3)
         x, r = (xp.zeros_like(b), b) if start is None else (start, b - A(start))
         p = z = r if precondition is None else precondition(r)
-        rz = sample_dot(r, z)
+        rz = column_dots(r, z)
         worst = xp.where(xp.isnan(rz), rz, xp.zeros_like(rz))  # curvature so far, or NaN
         for k in range(self.max_iter + 1):
             if k % self.check_every == 0 or k == self.max_iter:
-                norm = xp.sqrt(rz) if precondition is None else sample_norm(r)
-                seen = _look(worst, norm, tol, enough(x, r))
+                squares = rz if precondition is None else column_dots(r, r)
+                seen = look(worst, squares, x, r)
                 if seen is Status.CONVERGED and not (k == 0 or loose):
                     r = b - A(x)
                     seen = Status.CONVERGED if _all_below(sample_norm(r), tol) else Status.STALLED
@@ -132,30 +136,43 @@ class ConjugateGradient:
             if k == self.max_iter:
                 break
             Ap = A(p)
-            curvature = sample_dot(p, Ap)
-            worst = xp.minimum(worst, curvature)  # NaN stays
-            x, r = conjugate_step(x, r, p, Ap, rz, curvature)
+            curvature = column_dots(p, Ap)
+            x, r, worst = conjugate_step(x, r, p, Ap, rz, curvature, worst)
             z = r if precondition is None else precondition(r)
-            rz, rz_old = sample_dot(r, z), rz
+            rz, rz_old = column_dots(r, z), rz
             p = conjugate_direction(z, p, rz, rz_old)
         return Solution(x, Status.MAX_ITER, self.max_iter, r)
 
 
-def _look(worst: Array, norm: Array, tol: Array, enough: Array | bool, /) -> Status | None:
-    """How the iteration has ended, None if it has not; waits once for the device."""
-    xp, t = array_namespace(norm), math.prod(norm.shape)
-    parts = [xp.reshape(x, (-1,)) for x in (worst, norm, tol)]
-    if is_array(enough) and library_of(enough) == library_of(norm):
-        parts.append(xp.astype(xp.reshape(enough, (-1,)), xp.float64))
-        enough = False
-    host = to_host(xp.concat(parts))
-    xp = array_namespace(host)
-    worst, norm, tol, decided = host[:t], host[t : 2 * t], host[2 * t : 3 * t], host[3 * t :]
-    if xp.any(~(worst >= 0) | xp.isnan(norm)):
-        return Status.BREAKDOWN
-    if xp.all(norm <= tol):
-        return Status.CONVERGED
-    return Status.DECIDED if enough or xp.any(decided) else None
+class _Look:
+    """Looks at how an iteration goes: each is the only wait for the device."""
+
+    def __init__(
+        self,
+        tol: Array,
+        measure: Callable[[Array, Array], Array] | None,
+        enough: Callable[[np.ndarray], bool],
+    ) -> None:
+        self.tol, self.measure, self.enough = tol, measure, enough
+        self._known: np.ndarray | None = None  # the tolerance, read with the first look
+
+    def __call__(self, worst: Array, squares: Array, x: Array, r: Array) -> Status | None:
+        """Give how it has ended, None if it has not."""
+        asked = [] if self.measure is None else [self.measure(x, r)]
+        xp, t = array_namespace(squares), math.prod(squares.shape)
+        parts = [worst, squares, *asked, *([self.tol] if self._known is None else [])]
+        host = to_host(xp.concat([xp.reshape(part, (-1,)) for part in parts]))
+        if self._known is None:
+            host, self._known = host[:-t], host[-t:]
+        return self._judge(host[:t], host[t : 2 * t], host[2 * t :])
+
+    def _judge(self, worst: np.ndarray, squares: np.ndarray, asked: np.ndarray) -> Status | None:
+        xp = array_namespace(squares)
+        if xp.any(~(worst >= 0) | xp.isnan(squares)):
+            return Status.BREAKDOWN
+        if xp.all(xp.sqrt(squares) <= self._known):
+            return Status.CONVERGED
+        return Status.DECIDED if self.enough(asked) else None
 
 
 def _all_below(norm: Array, tol: Array, /) -> bool:

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <math.h>
+#include <string.h>
 
 #include <atomic>
 #include <barrier>
@@ -28,6 +29,12 @@ inline void __syncthreads() { block_barrier->arrive_and_wait(); }
 template <class T>
 T atomicAdd(T *place, T amount) {
     return std::atomic_ref<T>(*place).fetch_add(amount);
+}
+
+inline double __longlong_as_double(long long bits) {
+    double x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
 }
 
 // Kernels take pointers and long long only, which calling conventions of 64-bit CPUs pass alike

@@ -12,6 +12,7 @@
 #include <elf.h>
 #include <link.h>
 #include <math.h>
+#include <string.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +32,12 @@ struct Dimensions {
 #define __global__
 #define __device__
 #define DYNAMIC_SHARED(type, name) type *name = reinterpret_cast<type *>(dynamic_shared)
+
+inline double __longlong_as_double(long long bits) {
+    double x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
 
 // Kernels take pointers and long long only, which calling conventions of 64-bit CPUs pass alike
 // and where a callee ignores what comes after its last parameter: one type calls them all.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import cupy
 import numpy as np
 import pytest
@@ -16,17 +18,19 @@ from gpukfl.linalg import (
     _ridge_sums,
     bin_products,
     bin_sums,
+    center_columns,
+    column_dots,
     conjugate_direction,
     conjugate_step,
     difference_sums,
     distances,
     interpolate_bins,
+    knot_levels,
     pair_sums,
     ridge_sums,
     sign_products,
     sign_sums,
     sort_rows,
-    subtract_means,
 )
 
 ORDERS = [0, 1, 2, 3]  # ascending, descending, and two shufflings
@@ -100,12 +104,15 @@ def test_bins(rng, monkeypatch, dtype, n_knots, size):
     def run():
         at = Positions.of(*map(cupy.asarray, (A, low, gap)), n_knots)
         v, s = cupy.asarray(V), cupy.asarray(S)
-        return at.codes, bin_sums(at, v), interpolate_bins(at, s), bin_products(at, s, v)
+        levels = knot_levels([(0, n, at)], v, cupy.asarray(gap), n_knots, over=m)
+        return at.codes, bin_sums(at, v), interpolate_bins(at, s), bin_products(at, s, v), levels
 
-    codes, sums, between, products = in_every_order(monkeypatch, run)
+    codes, sums, between, products, levels = in_every_order(monkeypatch, run)
     at = Positions.of(A, low, gap, n_knots)
     np.testing.assert_array_equal(codes, at.codes)
     near(sums, _bins._bin_sums(at, V.astype("float64")), "float64")
+    expected = _bins._knot_levels([(0, n, at)], V.astype("float64"), gap, n_knots, m)
+    np.testing.assert_allclose(levels, expected, rtol=0, atol=1e-11 * np.abs(expected).max())
     near(between, _bins._interpolate_bins(at, S), "float64")
     near(products, _bins._bin_products(at, S, V.astype("float64")), dtype)
 
@@ -184,29 +191,73 @@ def test_differences(rng, monkeypatch, dtype, n, p):
     near(sums, _difference_sums._difference_sums(A, X.astype("float64")), "float64")
 
 
-@pytest.mark.parametrize("shape", [(700, 2), (3, 1), (300,)])
+def test_parts_of_the_samples_have_one_fixed_point(rng, monkeypatch):
+    codes = rng.integers(0, 8 << SHIFT, (2, 700)).astype("int32")
+    V = np.concatenate([rng.standard_normal((300, 1)), 1e3 * rng.standard_normal((400, 1))])
+    gap = np.array([0.5, 2.0])
+
+    def run(*cuts):
+        ends = [0, *cuts, 700]
+        parts = [
+            (i, j, Positions(cupy.asarray(codes[:, i:j]), SHIFT, 9))
+            for i, j in itertools.pairwise(ends)
+        ]
+        return (knot_levels(parts, cupy.asarray(V), cupy.asarray(gap), 9),)
+
+    (whole,), (cut,) = (in_every_order(monkeypatch, lambda c=c: run(*c)) for c in [(), (300, 301)])
+    np.testing.assert_array_equal(whole, cut)
+
+
+@pytest.mark.parametrize("shape", [(700, 2), (3, 1), (300,), (9000, 3)])
 def test_steps(rng, monkeypatch, dtype, shape):
     x, r, p, Ap = rng.standard_normal((4, *shape)).astype(dtype)
-    rz, curvature = rng.uniform(1.0, 2.0, (2, *shape[1:]))
+    rz, curvature, worst = rng.uniform(1.0, 2.0, (3, *shape[1:]))
 
     def steps(put):
-        moved = conjugate_step(*map(put, (x, r, p, Ap, rz, curvature)))
-        turned = conjugate_direction(*map(put, (r, p, rz, curvature)))
-        return *moved, turned, subtract_means(put(x), put(rz))
+        moved = conjugate_step(*map(put, (x, r, p, Ap, rz, curvature, worst)))
+        return *moved, conjugate_direction(*map(put, (r, p, rz, curvature)))
 
     found = in_every_order(monkeypatch, lambda: steps(cupy.asarray))
     for got, expected in zip(found, steps(np.asarray), strict=True):
         near(got, expected, dtype)
 
 
+@pytest.mark.parametrize("shape", [(700, 2), (1, 3), (300, 1), (9000, 3), (2, 256)])
+def test_columns(rng, monkeypatch, dtype, shape):
+    u, v = rng.standard_normal((2, *shape)).astype(dtype)
+    product = rng.standard_normal(shape)
+
+    def columns(put):
+        same, wide = (center_columns(put(p), put(v), shift=0.5) for p in (u, product))
+        return column_dots(put(u), put(v)), same, wide
+
+    dots, *centered = in_every_order(monkeypatch, lambda: columns(cupy.asarray))
+    terms = u.astype("float64") * v
+    assert np.all(np.abs(dots - terms.sum(axis=0)) <= 1e-13 * np.abs(terms).sum(axis=0))
+    for got, expected in zip(centered, columns(np.asarray)[1:], strict=True):
+        near(got, expected, dtype)
+
+
+def test_the_largest_of_columns_may_be_nan(monkeypatch):
+    V = np.full((9000, 3), -2.0)
+    V[4000, 1], V[8999, 2] = np.nan, -7.0
+    for order in ORDERS:
+        monkeypatch.setattr(_raw, "ORDER", order)
+        parts = cuda_vectors.column_maxima(cupy.asarray(V)).get()
+        assert parts.shape == (4, 3)
+        np.testing.assert_array_equal(parts.max(axis=0), [2.0, np.nan, 7.0])
+
+
 def test_the_threads_of_a_small_grid_loop_on(rng, monkeypatch):
     monkeypatch.setattr(cuda_vectors, "_MAX_BLOCKS", 2)
+    monkeypatch.setattr(cuda_vectors, "_SLICE", 100)
     test_steps(rng, monkeypatch, "float64", (700, 2))
+    test_columns(rng, monkeypatch, "float64", (700, 2))
 
 
 def test_a_solved_column_stays_where_it_is(monkeypatch):
     ones, zeros = cupy.ones((5, 2)), cupy.zeros(2)
-    x, r = in_every_order(monkeypatch, lambda: conjugate_step(*[ones] * 4, zeros, zeros))
+    x, r, _ = in_every_order(monkeypatch, lambda: conjugate_step(*[ones] * 4, *[zeros] * 3))
     assert np.all(x == 1.0)
     assert np.all(r == 1.0)
 

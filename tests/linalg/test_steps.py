@@ -1,9 +1,9 @@
-"""Steps of conjugate gradients, and centring, are what their formulas say, on every place."""
+"""Steps of conjugate gradients, centring and products are what their formulas say, everywhere."""
 
 import numpy as np
 import pytest
 
-from gpukfl.linalg import conjugate_direction, conjugate_step, subtract_means
+from gpukfl.linalg import center_columns, column_dots, conjugate_direction, conjugate_step
 
 SHAPES = [(1,), (40,), (40, 1), (41, 3), (0, 2)]
 
@@ -15,12 +15,14 @@ def vectors(on, rng, shape, count):
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_step_goes_along_the_direction(on, rng, shape):
     x, r, p, Ap = vectors(on, rng, shape, 4)
-    rz, curvature = rng.uniform(0.5, 2.0, (2, *shape[1:]))
+    rz, curvature, before = rng.uniform(0.5, 2.0, (3, *shape[1:]))
     given = [on.put(a) for a in (x, r, p, Ap)]
-    moved, left = conjugate_step(*given, *(on.put(a, "float64") for a in (rz, curvature)))
+    numbers = [on.put(a, "float64") for a in (rz, curvature, before)]
+    moved, left, worst = conjugate_step(*given, *numbers)
     step = rz / curvature
     on.assert_close(moved, x + step * p, ulps=8, scale=10.0)
     on.assert_close(left, r - step * Ap, ulps=8, scale=10.0)
+    np.testing.assert_array_equal(on.host(worst), np.minimum(curvature, before))
     for array, host in zip(given, (x, r, p, Ap), strict=True):
         np.testing.assert_array_equal(on.host(array), host)
 
@@ -38,13 +40,36 @@ def test_a_direction_keeps_its_share_of_the_last(on, rng, shape):
 def test_columns_without_curvature_stay(on):
     one = on.put(np.ones((3, 2)))
     zero = on.put(np.zeros(2), "float64")
-    x, r = conjugate_step(one, one, one, one, zero, zero)
+    x, r, _ = conjugate_step(one, one, one, one, zero, zero, zero)
     for array in (x, r, conjugate_direction(one, one, zero, zero)):
         np.testing.assert_array_equal(on.host(array), 1.0)
 
 
-@pytest.mark.parametrize("shape", [(1, 1), (40, 1), (41, 3)])
-def test_columns_without_their_means_sum_to_zero(on, rng, shape):
-    (V,) = vectors(on, rng, shape, 1)
-    out = subtract_means(on.put(V), on.put(V.sum(axis=0), "float64"))
-    on.assert_close(out, V - V.mean(axis=0), ulps=8, scale=10.0)
+@pytest.mark.parametrize(("curvature", "worst"), [(np.nan, 1.0), (1.0, np.nan)])
+def test_the_lowest_curvature_may_be_nan(on, curvature, worst):
+    one = on.put(np.ones((3, 1)))
+    numbers = [on.put(np.array([x]), "float64") for x in (1.0, curvature, worst)]
+    *_, lowest = conjugate_step(one, one, one, one, *numbers)
+    assert np.isnan(on.host(lowest)).all()
+
+
+# Within a slice of a kernel, and several with a rest; more columns than a block has threads
+LONG = [*SHAPES, (1, 1), (9001,), (9001, 3), (3, 300)]
+
+
+@pytest.mark.parametrize("shape", LONG)
+def test_inner_products_are_of_columns(on, rng, shape):
+    u, v = vectors(on, rng, shape, 2)
+    dots = column_dots(on.put(u), on.put(v))
+    scale = np.abs(u * v).sum(axis=0).max(initial=1.0) * on.eps / 2**-52
+    on.assert_close(dots, (u * v).sum(axis=0), ulps=4, scale=scale, dtype="float64")
+
+
+@pytest.mark.parametrize("shift", [0.0, 0.75])
+@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize("shape", [s for s in LONG if len(s) == 2 and s[0]])
+def test_columns_without_their_means_sum_to_zero(on, rng, shape, wide, shift):
+    P, V = vectors(on, rng, shape, 2)
+    product = on.put(P, "float64" if wide else None)
+    out = center_columns(product, on.put(V), shift=shift)
+    on.assert_close(out, P - P.mean(axis=0) + shift * V, ulps=8, scale=10.0)

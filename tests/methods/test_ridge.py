@@ -215,7 +215,8 @@ def test_the_caller_decides_when_it_is_enough(on, rng, monkeypatch):
     solution = ridge.system.solve(
         ridge.kernel,
         rtol=on.eps,
-        enough=lambda beta, r: ridge.system.bounds(beta, r)[0] > limit,
+        measure=ridge.system.products,
+        enough=lambda products: ridge.system.lower(products) > limit,
     )
     assert solution.status is Status.DECIDED
     assert limit < ridge.system.bounds(solution.x, solution.residual)[0] <= ridge.G * (1 + 1e-4)
