@@ -135,7 +135,7 @@ def bin_sums(codes: Array, shift: int, n_knots: int, V: Array, /) -> Array:
     term is rounded by at most ``n * max|v| / 2**60``, and no sum depends on the order of its terms.
     A column with a value that is not finite gives NaN.
     """
-    m, n = codes.shape
+    m = codes.shape[0]
     bins = _Bins(V, m, n_knots)
     bins.add(codes, shift, V)
     t = V.shape[1]

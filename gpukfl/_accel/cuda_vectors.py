@@ -59,12 +59,19 @@ def conjugate_direction(z: Array, p: Array, rz: Array, rz_old: Array, /) -> Arra
     return new_p
 
 
-def column_dots(u: Array, v: Array, /) -> Array:
+def column_dots(u: Array, v: Array, plus: Array | None, /) -> Array:
     """Twin of `gpukfl.linalg.column_dots`."""
-    parts = _joined("column_dots", *contiguous(u, v))
     xp = array_namespace(u)
+    u, v, more = contiguous(u, v, u if plus is None else plus)
+    parts = _joined("column_dots", u, int(plus is not None), more, v)
     total = parts[0, :] if parts.shape[0] == 1 else xp.sum(parts, axis=0)
     return xp.reshape(total, u.shape[1:])
+
+
+def record(log: Array, k: int, first: Array, second: Array, third: Array, /) -> None:
+    """Twin of `gpukfl.linalg.record`."""
+    vectors, t = contiguous(first, second, third), log.shape[2]
+    KERNELS.launch("record", (-(-t // _THREADS),), _THREADS, (*vectors, t, log[k, ...]))
 
 
 def column_maxima(V: Array, /) -> Array:
@@ -72,15 +79,14 @@ def column_maxima(V: Array, /) -> Array:
     return _joined("column_maxima", *contiguous(V))
 
 
-def _joined(name: str, *arrays: Array) -> Array:
+def _joined(name: str, x: Array, *more: Array | int) -> Array:
     """Join slices of columns; one slice where that is the quickest."""
-    x = arrays[0]
     n, t = x.shape[0], _columns(x)
     slices = max(min(-(-_size(x) // _SLICE), _MAX_SLICES), 1)
     each = max(-(-n // slices), 1)
     slices = max(-(-n // each), 1)
     out = array_namespace(x).empty((slices, t), **double_like(x))
-    KERNELS.launch(f"{name}_{type_name(x)}", (slices,), _THREADS, (*arrays, n, t, each, out))
+    KERNELS.launch(f"{name}_{type_name(x)}", (slices,), _THREADS, (x, *more, n, t, each, out))
     return out
 
 

@@ -90,9 +90,12 @@ __device__ void join_slices(const Term &term, long long rows, long long t, long 
 }
 
 template <class T>
-__device__ void column_dots(const T *u, const T *v, long long rows, long long t, long long each,
-                            double *out) {
-    const auto term = [=](long long k) { return static_cast<double>(u[k]) * v[k]; };
+__device__ void column_dots(const T *u, long long is_more, const T *more, const T *v,
+                            long long rows, long long t, long long each, double *out) {
+    const auto term = [=](long long k) {
+        const T sum = is_more != 0 ? u[k] + more[k] : u[k];
+        return static_cast<double>(sum) * v[k];
+    };
     join_slices<Sum>(term, rows, t, each, out);
 }
 
@@ -126,6 +129,16 @@ __device__ void center(const P *product, const double *totals, long long are_giv
     }
 }
 
+// Three vectors of t elements, one behind the other.
+extern "C" __global__ void record(const double *first, const double *second, const double *third,
+                                  long long t, double *out) {
+    for (long long c = first_element(); c < t; c += element_step()) {
+        out[c] = first[c];
+        out[t + c] = second[c];
+        out[2 * t + c] = third[c];
+    }
+}
+
 // ------------------------------------------------------------------------------------------------
 // The templates under names that the host can look up.
 
@@ -141,9 +154,10 @@ __device__ void center(const P *product, const double *totals, long long are_giv
         long long t, T *new_p) {                                                                  \
         conjugate_direction(z, p, rz, rz_old, size, t, new_p);                                    \
     }                                                                                             \
-    extern "C" __global__ void column_dots_##t_(const T *u, const T *v, long long rows,           \
-                                                long long t, long long each, double *out) {       \
-        column_dots(u, v, rows, t, each, out);                                                    \
+    extern "C" __global__ void column_dots_##t_(                                                  \
+        const T *u, long long is_more, const T *more, const T *v, long long rows, long long t,    \
+        long long each, double *out) {                                                            \
+        column_dots(u, is_more, more, v, rows, t, each, out);                                     \
     }                                                                                             \
     extern "C" __global__ void column_maxima_##t_(const T *v, long long rows, long long t,        \
                                                   long long each, double *out) {                  \

@@ -43,7 +43,13 @@ from gpukfl.linalg._ridge_sums import (
     sort_rows,
 )
 from gpukfl.linalg._special import erf
-from gpukfl.linalg._steps import center_columns, column_dots, conjugate_direction, conjugate_step
+from gpukfl.linalg._steps import (
+    center_columns,
+    column_dots,
+    conjugate_direction,
+    conjugate_step,
+    record,
+)
 
 __all__ = [
     "MAX_KNOTS",
@@ -77,6 +83,7 @@ __all__ = [
     "pair_sums",
     "part_sums",
     "power_sums",
+    "record",
     "ridge_curves",
     "ridge_sums",
     "sign_products",

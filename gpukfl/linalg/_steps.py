@@ -45,13 +45,28 @@ def _conjugate_direction(z: Array, p: Array, rz: Array, rz_old: Array, /) -> Arr
     return z + share * p
 
 
-def column_dots(u: Array, v: Array, /) -> Array:
-    """Inner products of the columns of `u` and `v`, (n,) or (n, t): float64, () or (t,)."""
-    if _has_twin(u, v) and _has_thread_for_columns(u):
+def column_dots(u: Array, v: Array, /, *, plus: Array | None = None) -> Array:
+    """Inner products of the columns of `u`, `plus` others, and `v`: float64, () or (t,).
+
+    All are (n,) or (n, t).
+    """
+    if _has_twin(u, v, u if plus is None else plus) and _has_thread_for_columns(u):
         from gpukfl._accel import cuda_vectors
 
-        return cuda_vectors.column_dots(u, v)
-    return sample_dot(u, v)
+        return cuda_vectors.column_dots(u, v, plus)
+    return sample_dot(u if plus is None else u + plus, v)
+
+
+def record(log: Array, k: int, first: Array, second: Array, third: Array, /) -> None:
+    """Write three vectors, () or (t,), to row `k` of a `log` (rows, 3, t), all of float64."""
+    vectors = first, second, third
+    if _has_twin(*vectors) and log.shape[2]:
+        from gpukfl._accel import cuda_vectors
+
+        cuda_vectors.record(log, k, *vectors)
+        return
+    for place, vector in enumerate(vectors):
+        log[k, place, :] = vector
 
 
 def center_columns(product: Array, V: Array, /, *, shift: float = 0.0) -> Array:

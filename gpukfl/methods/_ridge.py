@@ -35,6 +35,9 @@ from gpukfl.solvers import ConjugateGradient, NystromPreconditioner
 # Up to this many samples a dense Cholesky solve is faster than conjugate gradients; on a GPU up to
 # so many times as many, because every iteration is some ninety launches of 5 to 10 microseconds
 DIRECT_UP_TO, _TIMES_ON_GPU = 200, 15
+# On a GPU a wait costs as much as two launches, and a step a dozen; up to so many elements of the
+# targets its kernels take less time than their launches
+_READ_TOGETHER, _QUICK = 5, 2**16
 _LONG = 40  # iterations of a solve from which a preconditioner may pay
 _TIGHT = 1e-4  # relative tolerance up to which it pays in any case
 _SKETCH_SHARE = 2  # products since the last sketch, per column of a new one
@@ -108,7 +111,7 @@ class RidgeSystem:
             solution = self._solve_directly(centered)
             if solution is not None:
                 return solution
-        cg = ConjugateGradient(rtol=rtol, max_iter=self.max_iter, check_every=1)
+        cg = ConjugateGradient(rtol, 0.0, self.max_iter, 1, self._read_every(kernel))
         own = self._inverse_for(kernel) if self._is_long or rtol <= _TIGHT else None
         shifted = replace(centered, shift=self.shift)
         solution = cg.solve(
@@ -124,6 +127,11 @@ class RidgeSystem:
         if self._is_long and self._inverse_for(kernel) is None:
             self._consider_sketch(centered, solution)
         return solution
+
+    def _read_every(self, kernel: LinearOperator) -> int:
+        """Checks to read together: several where products take less time than waits for them."""
+        is_small = kernel.n_samples * self.target.shape[1] <= _QUICK
+        return _READ_TOGETHER if on_gpu(self.target) and is_small else 1
 
     def _inverse_for(self, kernel: LinearOperator) -> Callable[[Array], Array] | None:
         """Give the kernel's own preconditioner, kept for as long as the kernel is the same."""
@@ -184,7 +192,7 @@ class RidgeSystem:
 
     def products(self, beta: Array, residual: Array, /) -> Array:
         """Inner products (t,) that `lower` is made of, without waiting."""
-        return column_dots(self.target + residual, beta)
+        return column_dots(self.target, beta, plus=residual)
 
     def lower(self, products: np.ndarray, /) -> float:
         """Give the lower one of the `bounds` from `products` on the host."""

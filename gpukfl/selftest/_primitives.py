@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from gpukfl._accel import cuda, cuda_differences, cuda_distances, cuda_vectors
-from gpukfl._array import Array, array_namespace, sample_dot
+from gpukfl._array import Array, array_namespace, double_like, sample_dot
 from gpukfl.linalg import _bins, _difference_sums, _distances, _ridge_sums, _steps
 
 N, M, T = 2100, 3, 2  # samples (two blocks of a scan), rows, columns of weights
@@ -168,6 +168,12 @@ def _whole(shift: int, codes: Array) -> list[tuple[int, int, _bins.Positions]]:
     return [(0, N, _at(shift, codes, _KNOTS))]
 
 
+def _recorded_by(write: Callable[..., None], *vectors: Array) -> Arrays:
+    log = array_namespace(*vectors).zeros((2, 3, T), **double_like(vectors[0]))
+    write(log, 1, *vectors)
+    return (log,)
+
+
 def _wide(x: Array) -> Array:
     xp = array_namespace(x)
     return xp.astype(x, xp.float64)
@@ -284,8 +290,15 @@ PRIMITIVES = (
         "column_dots",
         "vectors",
         _vectors,
-        lambda u, v, *_: (sample_dot(_wide(u), _wide(v)),),
-        lambda u, v, *_: (cuda_vectors.column_dots(u, v),),
+        lambda u, v, plus, *_: (sample_dot(_wide(u + plus), _wide(v)),),
+        lambda u, v, plus, *_: (cuda_vectors.column_dots(u, v, plus),),
+    ),
+    Primitive(
+        "record",
+        "vectors",
+        _vectors,
+        lambda *given: _recorded_by(_steps.record, *given[-3:]),
+        lambda *given: _recorded_by(cuda_vectors.record, *given[-3:]),
     ),
     Primitive(
         "center_columns",

@@ -12,12 +12,13 @@ from gpukfl._array import (
     Array,
     array_namespace,
     clipped,
+    double_like,
     epsilon,
     sample_norm,
     to_host,
 )
 from gpukfl._results import Solution, Status
-from gpukfl.linalg import column_dots, conjugate_direction, conjugate_step
+from gpukfl.linalg import column_dots, conjugate_direction, conjugate_step, record
 
 # The recursion drifts from the true residual by about epsilon times the condition number, which
 # stays a small part of a tolerance above this many cube roots of epsilon
@@ -29,14 +30,15 @@ class ConjugateGradient:
     r"""Preconditioned conjugate gradients for symmetric positive definite systems.
 
     Stops when every residual is at most ``max(rtol ‖b‖, atol)``. Inner products are accumulated
-    in float64. Residuals are read every `check_every` steps only: each reading waits for the
-    device. The last residual is computed anew, except where `rtol` is so loose that rounding
+    in float64. Residuals are checked every `check_every` steps only, and of these `read_every` are
+    read together, because each reading waits for the device: the steps after the one that turns
+    out to be the last are made in vain, and leave no trace in the solution. The last residual is computed anew, except where `rtol` is so loose that rounding
     does not count; where rounding keeps it above the tolerance the status is `Status.STALLED`.
 
     Raises
     ------
     ValueError
-        If `max_iter` or `check_every` is less than 1, or a tolerance is negative.
+        If `max_iter`, `check_every` or `read_every` is less than 1, or a tolerance is negative.
 
     Examples
     --------
@@ -51,6 +53,7 @@ class ConjugateGradient:
     atol: float = 0.0
     max_iter: int = 1000
     check_every: int = 5
+    read_every: int = 1
 
     def __post_init__(self) -> None:
         if self.max_iter < 1 or self.check_every < 1:
@@ -58,6 +61,9 @@ class ConjugateGradient:
                 "expected max_iter and check_every of at least 1, "
                 f"got {self.max_iter} and {self.check_every}"
             )
+            raise ValueError(msg)
+        if self.read_every < 1:
+            msg = f"expected read_every of at least 1, got {self.read_every}"
             raise ValueError(msg)
         if not (self.rtol >= 0 and self.atol >= 0):
             msg = f"expected tolerances of at least 0, got {self.rtol} and {self.atol}"
@@ -88,11 +94,11 @@ class ConjugateGradient:
         precondition : callable
             Approximate inverse, symmetric positive definite.
         measure : callable, optional
-            ``measure(x, r)``, float64 (k,) beside `b`, is computed at every check and read in the
-            same wait.
+            ``measure(x, r)``, float64, a number for each right-hand side, is computed at every
+            check and read with it.
         enough : callable
-            ``enough(measured)`` is asked at every check, with a host array, empty without
-            `measure`; True stops with `Status.DECIDED`.
+            ``enough(measured)`` is asked at every check, with a host array (t,), where there is
+            something to `measure`; True stops with `Status.DECIDED`.
 
         Returns
         -------
@@ -101,13 +107,14 @@ class ConjugateGradient:
 
         Notes
         -----
-        Waits for the device at every check. Budget on a GPU, an iteration: 20 launches, 0.1 waits,
+        Waits for the device at every reading, for which the iterates since the last are kept.
+        Budget on a GPU, an iteration: 20 launches, 0.1 waits,
         0 uploads, with a product by an exact centred kernel (11 of them) and a check every 10.
         """
         size = sample_norm(b)
         tol = clipped(self.rtol * size, low=self.atol)
-        look = _Look(tol, measure, enough)
-        return replace(self._iterate(A, b, tol, start, precondition, look), size=size)
+        log = _Log(self.read_every, tol, measure, enough)
+        return replace(self._iterate(A, b, tol, start, precondition, log), size=size)
 
     def _iterate(
         self,
@@ -116,7 +123,7 @@ class ConjugateGradient:
         tol: Array,
         start: Array | None,
         precondition: Callable[[Array], Array] | None,
-        look: _Look,
+        log: _Log,
     ) -> Solution:
         xp = array_namespace(b)
         loose = self.rtol > _LOOSE * epsilon(b) ** (1 / 3)
@@ -127,12 +134,15 @@ class ConjugateGradient:
         for k in range(self.max_iter + 1):
             if k % self.check_every == 0 or k == self.max_iter:
                 squares = rz if precondition is None else column_dots(r, r)
-                seen = look(worst, squares, x, r)
-                if seen is Status.CONVERGED and not (k == 0 or loose):
-                    r = b - A(x)
-                    seen = Status.CONVERGED if _all_below(sample_norm(r), tol) else Status.STALLED
-                if seen is not None:
-                    return Solution(x, seen, k, r)
+                is_full = log.add(k, worst, squares, x, r)
+                ended = log.read() if is_full or k == self.max_iter else None
+                if ended is not None:
+                    status, k_end, x, r = ended
+                    if status is Status.CONVERGED and not (k_end == 0 or loose):
+                        r = b - A(x)
+                        below = _all_below(sample_norm(r), tol)
+                        status = Status.CONVERGED if below else Status.STALLED
+                    return Solution(x, status, k_end, r)
             if k == self.max_iter:
                 break
             Ap = A(p)
@@ -144,35 +154,49 @@ class ConjugateGradient:
         return Solution(x, Status.MAX_ITER, self.max_iter, r)
 
 
-class _Look:
-    """Looks at how an iteration goes: each is the only wait for the device."""
+class _Log:
+    """Checks of an iteration, read several at a time: each reading waits for the device."""
 
     def __init__(
         self,
+        length: int,
         tol: Array,
         measure: Callable[[Array, Array], Array] | None,
         enough: Callable[[np.ndarray], bool],
     ) -> None:
-        self.tol, self.measure, self.enough = tol, measure, enough
-        self._known: np.ndarray | None = None  # the tolerance, read with the first look
+        self.length, self.measure, self.enough = length, measure, enough
+        shape = (length + 1, 3, math.prod(tol.shape))
+        self._numbers = array_namespace(tol).empty(shape, **double_like(tol))
+        record(self._numbers, length, tol, tol, tol)
+        self._states: list[tuple[int, Array, Array]] = []
 
-    def __call__(self, worst: Array, squares: Array, x: Array, r: Array) -> Status | None:
-        """Give how it has ended, None if it has not."""
-        asked = [] if self.measure is None else [self.measure(x, r)]
-        xp, t = array_namespace(squares), math.prod(squares.shape)
-        parts = [worst, squares, *asked, *([self.tol] if self._known is None else [])]
-        host = to_host(xp.concat([xp.reshape(part, (-1,)) for part in parts]))
-        if self._known is None:
-            host, self._known = host[:-t], host[-t:]
-        return self._judge(host[:t], host[t : 2 * t], host[2 * t :])
+    def add(self, k: int, worst: Array, squares: Array, x: Array, r: Array) -> bool:
+        """Note step `k`; whether there is no room for another."""
+        asked = squares if self.measure is None else self.measure(x, r)
+        record(self._numbers, len(self._states), worst, squares, asked)
+        self._states.append((k, x, r))
+        return len(self._states) == self.length
 
-    def _judge(self, worst: np.ndarray, squares: np.ndarray, asked: np.ndarray) -> Status | None:
+    def read(self) -> tuple[Status, int, Array, Array] | None:
+        """Give the first step at which it has ended: how, its number, x and r."""
+        host, states = to_host(self._numbers), self._states
+        self._states = []
+        for numbers, (k, x, r) in zip(host, states, strict=False):
+            status = self._judge(*numbers, host[self.length, 0, :])
+            if status is not None:
+                return status, k, x, r
+        return None
+
+    def _judge(
+        self, worst: np.ndarray, squares: np.ndarray, asked: np.ndarray, tol: np.ndarray
+    ) -> Status | None:
         xp = array_namespace(squares)
         if xp.any(~(worst >= 0) | xp.isnan(squares)):
             return Status.BREAKDOWN
-        if xp.all(xp.sqrt(squares) <= self._known):
+        if xp.all(xp.sqrt(squares) <= tol):
             return Status.CONVERGED
-        return Status.DECIDED if self.enough(asked) else None
+        decided = self.measure is not None and self.enough(asked)
+        return Status.DECIDED if decided else None
 
 
 def _all_below(norm: Array, tol: Array, /) -> bool:

@@ -27,6 +27,7 @@ from gpukfl.linalg import (
     interpolate_bins,
     knot_levels,
     pair_sums,
+    record,
     ridge_sums,
     sign_products,
     sign_sums,
@@ -229,13 +230,27 @@ def test_columns(rng, monkeypatch, dtype, shape):
 
     def columns(put):
         same, wide = (center_columns(put(p), put(v), shift=0.5) for p in (u, product))
-        return column_dots(put(u), put(v)), same, wide
+        plus = column_dots(put(u), put(v), plus=put(u))
+        return column_dots(put(u), put(v)), plus, same, wide
 
-    dots, *centered = in_every_order(monkeypatch, lambda: columns(cupy.asarray))
+    dots, plus, *centered = in_every_order(monkeypatch, lambda: columns(cupy.asarray))
     terms = u.astype("float64") * v
     assert np.all(np.abs(dots - terms.sum(axis=0)) <= 1e-13 * np.abs(terms).sum(axis=0))
-    for got, expected in zip(centered, columns(np.asarray)[1:], strict=True):
+    assert np.all(np.abs(plus - 2.0 * dots) <= 1e-13 * np.abs(terms).sum(axis=0))
+    for got, expected in zip(centered, columns(np.asarray)[2:], strict=True):
         near(got, expected, dtype)
+
+
+def test_records(rng, monkeypatch):
+    vectors = rng.standard_normal((3, 300))
+
+    def run():
+        log = cupy.zeros((2, 3, 300))
+        record(log, 1, *map(cupy.asarray, vectors))
+        return (log,)
+
+    (log,) = in_every_order(monkeypatch, run)
+    np.testing.assert_array_equal(log, [np.zeros((3, 300)), vectors])
 
 
 def test_the_largest_of_columns_may_be_nan(monkeypatch):

@@ -3,7 +3,13 @@
 import numpy as np
 import pytest
 
-from gpukfl.linalg import center_columns, column_dots, conjugate_direction, conjugate_step
+from gpukfl.linalg import (
+    center_columns,
+    column_dots,
+    conjugate_direction,
+    conjugate_step,
+    record,
+)
 
 SHAPES = [(1,), (40,), (40, 1), (41, 3), (0, 2)]
 
@@ -63,6 +69,25 @@ def test_inner_products_are_of_columns(on, rng, shape):
     dots = column_dots(on.put(u), on.put(v))
     scale = np.abs(u * v).sum(axis=0).max(initial=1.0) * on.eps / 2**-52
     on.assert_close(dots, (u * v).sum(axis=0), ulps=4, scale=scale, dtype="float64")
+
+
+@pytest.mark.parametrize("shape", LONG)
+def test_inner_products_of_a_sum(on, rng, shape):
+    u, v, plus = vectors(on, rng, shape, 3)
+    dots = column_dots(on.put(u), on.put(v), plus=on.put(plus))
+    scale = np.abs((u + plus) * v).sum(axis=0).max(initial=1.0) * on.eps / 2**-52
+    on.assert_close(dots, ((u + plus) * v).sum(axis=0), ulps=4, scale=scale, dtype="float64")
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (300,), (0,)])
+def test_records_are_rows_of_a_log(on, rng, shape):
+    vectors = rng.standard_normal((3, *shape))
+    shape = (4, 3, vectors[0].size)
+    log = on.xp.full(shape, -1.0, dtype=on.xp.float64, device=on.device)  # of one's own
+    record(log, 2, *(on.put(v, "float64") for v in vectors))
+    expected = np.full(tuple(log.shape), -1.0)
+    expected[2] = vectors.reshape(3, -1)
+    np.testing.assert_array_equal(on.host(log), expected)
 
 
 @pytest.mark.parametrize("shift", [0.0, 0.75])

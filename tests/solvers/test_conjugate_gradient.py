@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from gpukfl._results import Status
+from gpukfl.linalg import column_dots
 from gpukfl.solvers import ConjugateGradient
 
 N = 30
@@ -195,11 +196,32 @@ def test_the_caller_decides_when_it_is_enough(on, rng):
     assert len(asked) == 4
 
 
+@pytest.mark.parametrize("read_every", [2, 5, 1000])
+@pytest.mark.parametrize("settings", [{}, {"rtol": 0.0, "max_iter": 7}, {"rtol": 0.05}])
+def test_reading_several_checks_together_changes_nothing(on, rng, settings, read_every):
+    A, b = positive_definite(on, rng), on.rounded(rng.standard_normal((N, 2)))
+
+    def solved(read_every):
+        solver = ConjugateGradient(check_every=2, read_every=read_every, **settings)
+        return solver.solve(
+            multiply(on, A),
+            on.put(b),
+            measure=lambda x, r: column_dots(x, r),
+            enough=lambda measured: bool(measured.sum() > 1e3),
+        )
+
+    at_once, later = solved(1), solved(read_every)
+    assert (at_once.status, at_once.n_iter) == (later.status, later.n_iter)
+    for name in ("x", "residual"):
+        np.testing.assert_array_equal(*(on.host(getattr(s, name)) for s in (at_once, later)))
+
+
 @pytest.mark.parametrize(
     ("wrong", "text"),
     [
         ({"max_iter": 0}, "max_iter and check_every of at least 1, got 0 and 5"),
         ({"check_every": 0}, "max_iter and check_every of at least 1, got 1000 and 0"),
+        ({"read_every": 0}, "read_every of at least 1, got 0"),
         ({"rtol": -1.0}, "tolerances of at least 0, got -1.0 and 0.0"),
         ({"atol": float("nan")}, "tolerances of at least 0, got 1e-06 and nan"),
     ],

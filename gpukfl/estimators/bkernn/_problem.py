@@ -192,7 +192,12 @@ class Problem(Data):
         if self.n_knots is None:
             assert self.X is not None
             return BrownianKernel.of(self.X, W)
-        return BinnedBrownianKernel.of(self.rows, W, n_knots=self.n_knots)
+        return BinnedBrownianKernel.of(self._few_rows, W, n_knots=self.n_knots)
+
+    @cached_property
+    def _few_rows(self) -> Rows:
+        """The rows, scaled once and for all where they are few: each trial passes over them."""
+        return self.rows.in_memory()
 
     def fit(
         self,

@@ -56,9 +56,10 @@ class StandardScaling(ColumnScaling):
     def __call__(self, X: Array, /) -> Array:
         """Scale `X` (m, d), of float64, where it is."""
         xp = array_namespace(X)
-        lowest, low, high, highest = (xp.asarray(self.limits[k, ...], **like(X)) for k in range(4))
+        numbers = xp.asarray(np.vstack([self.limits, self.mean, self.scale]), **like(X))
+        lowest, low, high, highest, mean, scale = (numbers[k, :] for k in range(6))
         X = xp.where(lowest > X, low, xp.where(highest < X, high, X))
-        return (X - xp.asarray(self.mean, **like(X))) / xp.asarray(self.scale, **like(X))
+        return (X - mean) / scale
 
     def of_columns(self, columns: np.ndarray, factors: np.ndarray, /) -> Self:
         """Give the scaling of some columns, whose results are multiplied by positive factors."""
