@@ -116,10 +116,11 @@ Parts = Iterable[tuple[int, int, Positions]]  # of samples from one up to anothe
 
 def part_sums(parts: Parts, V: Array, m: int, n_knots: int, /) -> Array:
     """Spread `V` (n, t) over the knots, in parts of the samples: as `bin_sums`."""
-    total = array_namespace(V).zeros((m, n_knots, V.shape[1]), **double_like(V))
-    for start, stop, at in parts:
-        total = total + bin_sums(at, V[start:stop, :])
-    return total
+    sums = (bin_sums(at, V[start:stop, :]) for start, stop, at in parts)
+    total = next(sums, None)
+    if total is None:
+        return array_namespace(V).zeros((m, n_knots, V.shape[1]), **double_like(V))
+    return sum(sums, start=total)
 
 
 def knot_levels(parts: Parts, V: Array, gap: Array, n_knots: int, /, *, over: int = 1) -> Array:

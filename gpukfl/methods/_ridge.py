@@ -129,7 +129,7 @@ class RidgeSystem:
         return solution
 
     def _read_every(self, kernel: LinearOperator) -> int:
-        """Checks to read together: several where products take less time than waits for them."""
+        """Give the checks to read together: several where products take less time than waits."""
         is_small = kernel.n_samples * self.target.shape[1] <= _QUICK
         return _READ_TOGETHER if on_gpu(self.target) and is_small else 1
 

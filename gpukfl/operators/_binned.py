@@ -93,11 +93,12 @@ class BinnedBrownianKernel(ParticleKernel):
         sums = part_sums(self._positions(), alpha, self.n_particles, self.n_knots)
         mass = xp.cumulative_sum(sums, axis=1)
         signed = 2.0 * mass - sums - mass[:, -1:, :]  # below less above, half of a knot each way
-        total = xp.zeros((self.n_particles, self.rows.shape[1]), **double_like(alpha))
+        parts = []
         for start, stop, at in self._positions():
             X = self.rows.block(start, stop)
             products = bin_products(at, signed, alpha[start:stop, :])
-            total = total + sample_sums(xp.astype(products, X.dtype, copy=False), X)
+            parts.append(sample_sums(xp.astype(products, X.dtype, copy=False), X))
+        total = sum(parts[1:], start=parts[0])
         return xp.astype(total.T / (-1.0 * self.n_particles), alpha.dtype)
 
     def curves(self, alpha: Array, /) -> tuple[Array, Array]:

@@ -114,8 +114,10 @@ def sample_sums(Q: Array, X: Array, /) -> Array:
     """Product ``Q @ X`` over the samples, (m, n) by (n, d), accumulated in float64."""
     xp = array_namespace(Q)
     n = X.shape[0]
-    total = xp.zeros((Q.shape[0], X.shape[1]), **double_like(Q))
+    parts = []
     for start in range(0, n, _GRADIENT_ROWS):
         stop = min(start + _GRADIENT_ROWS, n)
-        total = total + xp.astype(Q[:, start:stop] @ X[start:stop, :], xp.float64)
-    return total
+        parts.append(xp.astype(Q[:, start:stop] @ X[start:stop, :], xp.float64, copy=False))
+    if not parts:
+        return xp.zeros((Q.shape[0], X.shape[1]), **double_like(Q))
+    return sum(parts[1:], start=parts[0])

@@ -32,8 +32,9 @@ class ConjugateGradient:
     Stops when every residual is at most ``max(rtol ‖b‖, atol)``. Inner products are accumulated
     in float64. Residuals are checked every `check_every` steps only, and of these `read_every` are
     read together, because each reading waits for the device: the steps after the one that turns
-    out to be the last are made in vain, and leave no trace in the solution. The last residual is computed anew, except where `rtol` is so loose that rounding
-    does not count; where rounding keeps it above the tolerance the status is `Status.STALLED`.
+    out to be the last are made in vain, and leave no trace in the solution. The last residual is
+    computed anew, except where `rtol` is so loose that rounding does not count; where rounding
+    keeps it above the tolerance the status is `Status.STALLED`.
 
     Raises
     ------
@@ -111,7 +112,7 @@ class ConjugateGradient:
         Budget on a GPU, an iteration: 20 launches, 0.1 waits,
         0 uploads, with a product by an exact centred kernel (11 of them) and a check every 10.
         """
-        size = sample_norm(b)
+        size = array_namespace(b).sqrt(column_dots(b, b))
         tol = clipped(self.rtol * size, low=self.atol)
         log = _Log(self.read_every, tol, measure, enough)
         return replace(self._iterate(A, b, tol, start, precondition, log), size=size)

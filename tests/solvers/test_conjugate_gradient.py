@@ -206,7 +206,7 @@ def test_reading_several_checks_together_changes_nothing(on, rng, settings, read
         return solver.solve(
             multiply(on, A),
             on.put(b),
-            measure=lambda x, r: column_dots(x, r),
+            measure=column_dots,
             enough=lambda measured: bool(measured.sum() > 1e3),
         )
 
