@@ -25,10 +25,12 @@ from gpukfl.linalg._distances import distances, power_sums, sign_sums, squared_d
 from gpukfl.linalg._factor import (
     CholeskyFactor,
     add_to_diagonal,
+    back_beside,
     eigh,
     eigvalsh,
     map_singular_values,
     mean_diagonal,
+    on_host_if_small,
     orthonormal_range,
     svd,
 )
@@ -59,6 +61,7 @@ __all__ = [
     "SortedRows",
     "absolute_differences",
     "add_to_diagonal",
+    "back_beside",
     "bin_products",
     "bin_sums",
     "center_columns",
@@ -79,6 +82,7 @@ __all__ = [
     "knot_levels",
     "map_singular_values",
     "mean_diagonal",
+    "on_host_if_small",
     "orthonormal_range",
     "pair_sums",
     "part_sums",

@@ -8,6 +8,8 @@ the device pass as they are.
 from __future__ import annotations
 
 import contextlib
+import itertools
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -136,6 +138,28 @@ def _check_finite(x: Array, complaint: str, /) -> None:
 def _is_small_on_gpu(A: Array, /) -> bool:
     """Whether the host factors `A` in less time than a GPU launches what it takes."""
     return on_gpu(A) and A.shape[0] * A.shape[1] <= _SMALL
+
+
+def on_host_if_small(*arrays: Array) -> tuple[Array, ...]:
+    """Copy float64 arrays of a GPU to the host where it is done before the GPU has begun.
+
+    All or none, in one transfer; arrays of other places stay what they are.
+    """
+    first = arrays[0]
+    if not on_gpu(first) or max(math.prod(x.shape) for x in arrays) > _SMALL:
+        return arrays
+    xp = array_namespace(first)
+    host = to_host(xp.concat([xp.reshape(x, (-1,)) for x in arrays]))
+    ends = itertools.accumulate(math.prod(x.shape) for x in arrays)
+    return tuple(
+        host[end - math.prod(x.shape) : end].reshape(x.shape)
+        for x, end in zip(arrays, ends, strict=True)
+    )
+
+
+def back_beside(x: Array, reference: Array, /) -> Array:
+    """Give `x`, which `on_host_if_small` may have led to the host, on the place of `reference`."""
+    return beside(x, reference) if is_host(x) and not is_host(reference) else x
 
 
 def eigh(A: Array, /) -> tuple[Array, Array]:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, beside, clipped, to_host
+from gpukfl._array import Array, array_namespace, beside, clipped, is_host, to_host
 from gpukfl._results import History, Status
 from gpukfl._rows import Rows
 from gpukfl.kernels import Kernel
-from gpukfl.linalg import map_singular_values, svd
+from gpukfl.linalg import map_singular_values, on_host_if_small, svd
 from gpukfl.methods._nystrom import (
     NystromFactor,
     NystromSystem,
@@ -92,7 +92,7 @@ class HyperKernelObjective:
 
     def gradient_B(self, B: Array, alpha: Array, /) -> Array:  # noqa: N802
         """Differentiate L with respect to B at fixed α, (k, d): one pass."""
-        return self._evaluate(B, alpha, with_gradient=True)[1]
+        return _beside(self._evaluate(B, alpha, with_gradient=True)[1], B)
 
     def gradient_alpha(self, B: Array, alpha: Array, /) -> Array:
         """Differentiate L with respect to α: one pass."""
@@ -116,9 +116,12 @@ class HyperKernelObjective:
     def reduced(self, B: Array, /) -> tuple[float, Array]:
         """Give H(B), the minimum of L over α (eq. (7)), and its gradient: two passes.
 
-        The gradient is that of L at the best α, which does not move to first order.
+        The gradient is that of L at the best α, which does not move to first order. `B` may be on
+        the host, and then the gradient is too. Waits for the device twice where centres are few.
         """
-        return self._evaluate(B, self.minimize_alpha(B), with_gradient=True)
+        placed = beside(B, self.Z) if is_host(B) else B
+        value, slope = self._evaluate(placed, self.minimize_alpha(placed), with_gradient=True)
+        return value, _beside(slope, B)
 
     def _weighted(self, r: Array, start: int, stop: int) -> Array:
         return r if self.weights is None else self.weights[start:stop, :] * r
@@ -141,19 +144,30 @@ class HyperKernelObjective:
             dU, dV = self.kernel._pullback(U, V, (2.0 / self.weight) * pull @ a.T, K)
             return loss, dU.T @ X, dV
 
-        loss, *slopes = operator.sum_over_blocks(compute)
-        core = operator.core
+        wide = (xp.astype(x, xp.float64, copy=False) for x in (B, self.Z))
+        core, alpha, wide_B, Z, loss, *slopes = on_host_if_small(
+            operator.core, alpha, *wide, *operator.sum_over_blocks(compute)
+        )
+        xp = array_namespace(alpha)
         jittered_core = jittered(core, jitter_for(operator, self.ridge))
         norm = xp.sum(alpha * (jittered_core @ alpha))
         both = to_host(xp.stack([loss, norm]))
         value = float(both[0]) / self.weight + self.ridge * float(both[1])
         if not with_gradient:
             return value, B
-        Z = xp.astype(self.Z, xp.float64)
-        V = Z @ xp.astype(B, xp.float64).T
+        V = Z @ wide_B.T
         here, there = self.kernel._pullback(V, V, self.ridge * alpha @ alpha.T, core)
         gradient = slopes[0] + (slopes[1] + here + there).T @ Z
-        return value, xp.astype(gradient, B.dtype)
+        return value, gradient
+
+
+def _beside(gradient: Array, B: Array) -> Array:
+    """Put a gradient in float64, perhaps on the host, beside `B`, perhaps there too."""
+    if is_host(B):
+        return to_host(gradient).astype(B.dtype)
+    if is_host(gradient):
+        return beside(gradient, B)
+    return array_namespace(B).astype(gradient, B.dtype)
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,13 +222,13 @@ def fit_hkrr(
     """
     start = B / lengthscale
     if isinstance(optimizer, LBFGS):
-        if learn_lengthscale:
-            found = optimizer.minimize(objective.reduced, start, watch=watch)
-            C = found.x
-        else:
-            ball = _Ball(objective, 1.0 / lengthscale)
-            found = optimizer.minimize(ball.reduced, start, watch=watch)
-            C = ball.inside(found.x)
+        ball = _Ball(objective, 1.0 / lengthscale)
+        found = optimizer.minimize(  # on the host, where steps of few numbers cost no launches
+            objective.reduced if learn_lengthscale else ball.reduced,
+            to_host(start),
+            watch=lambda k, C, history: watch(k, beside(C, start), history),
+        )
+        C = beside(found.x if learn_lengthscale else ball.inside(found.x), start)
         end, history = found.status, found.history
         value = found.value
     else:

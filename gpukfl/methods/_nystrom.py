@@ -18,7 +18,15 @@ import numpy as np
 
 from gpukfl._array import Array, array_namespace, clipped, epsilon, index_like, sample_dot
 from gpukfl._results import Solution
-from gpukfl.linalg import CholeskyFactor, add_to_diagonal, eigh, eigvalsh, mean_diagonal
+from gpukfl.linalg import (
+    CholeskyFactor,
+    add_to_diagonal,
+    back_beside,
+    eigh,
+    eigvalsh,
+    mean_diagonal,
+    on_host_if_small,
+)
 from gpukfl.methods._ridge_path import Fold, RidgePath
 from gpukfl.operators import KernelOperator
 from gpukfl.solvers import ConjugateGradient
@@ -111,18 +119,18 @@ class NystromSystem:
 
     def whitened(self, factor: NystromFactor, /) -> tuple[Array, Array]:
         r"""Give :math:`L^{-1} K^\top D K L^{-\top}` and :math:`L^{-1} K^\top D Y`."""
-        half = factor.L.solve_lower(self.gram)
-        inner = factor.L.solve_lower(half.T)
-        return 0.5 * (inner + inner.T), factor.L.solve_lower(self.moment)
+        return _whitened(self.gram, self.moment, factor)
 
     def solve(self, ridge: float, /) -> tuple[Array, NystromFactor]:
         """Dual coefficients (q, t) in float64: O(q³).
 
         By Cholesky factors; where rounding has made the matrix indefinite, by its eigenvalues, of
-        which those within rounding are raised to it.
+        which those within rounding are raised to it. Few centres of a GPU on the host: it waits
+        for the device once.
         """
-        factor = self.factor(ridge)
-        inner, right = self.whitened(factor)
+        core, gram, moment = on_host_if_small(self.operator.core, self.gram, self.moment)
+        factor = NystromFactor.of(core, jitter=jitter_for(self.operator, ridge))
+        inner, right = _whitened(gram, moment, factor)
         shift = self.weight * ridge
         try:
             beta = CholeskyFactor.of(add_to_diagonal(inner, shift)).solve(right)
@@ -133,7 +141,8 @@ class NystromSystem:
             s = clipped(s, low=noise)
             beta = Q @ ((Q.T @ right) / (s + shift)[:, None])
             factor = replace(factor, raised=True)
-        return factor.L.solve_upper(beta), factor
+        alpha = back_beside(factor.L.solve_upper(beta), self.gram)
+        return alpha, replace(factor, L=CholeskyFactor(back_beside(factor.L.L, self.gram)))
 
     def path(self, ridges: Sequence[float], /) -> RidgePath:
         r"""Generalised cross-validation over all ridges from one eigendecomposition: O(q³).
@@ -271,6 +280,12 @@ class NystromSystem:
             squares=self.squares - part.squares,
             weight=self.weight - part.weight,
         )
+
+
+def _whitened(gram: Array, moment: Array, factor: NystromFactor) -> tuple[Array, Array]:
+    half = factor.L.solve_lower(gram)
+    inner = factor.L.solve_lower(half.T)
+    return 0.5 * (inner + inner.T), factor.L.solve_lower(moment)
 
 
 def falkon(
