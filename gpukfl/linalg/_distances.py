@@ -22,6 +22,7 @@ from gpukfl._array import (
     like,
 )
 
+_FEW = 16  # features up to which differences take no longer than a matrix product on a GPU
 _NAMES: dict[str | float, str] = {2: "euclidean", 1: "manhattan"}
 
 
@@ -57,6 +58,11 @@ def squared_distances(X: Array, Z: Array, /) -> Array:
     n, q = X.shape[0], Z.shape[0]
     if n == 0 or q == 0:
         return xp.zeros((n, q), **like(X))
+    if has_kernels(X, "distances") and X.shape[1] <= _FEW:
+        from gpukfl._accel import cuda_distances
+
+        roots = cuda_distances.distances(X, Z, "euclidean")
+        return roots * roots
     center = xp.mean(Z, axis=0)[None, :]
     X, Z = X - center, Z - center
     left = xp.concat([-2.0 * X, _squared_norms(X), xp.ones((n, 1), **like(X))], axis=1)

@@ -71,26 +71,28 @@ class DenseSystem:
             If no small jitter makes the matrix positive definite.
         """
         xp = array_namespace(self.K)
-        n = self.K.shape[0]
-        scale, jitter = mean_diagonal(self.K), 0.0
+        beta, jitter, shift = self._solved(ridge)
+        size = sample_norm(self.Y)
+        size = xp.where(size > 0, size, xp.ones_like(size))
+        residuals = sample_norm(self.Y - self.K @ beta - shift * beta) / size
+        return self._unweighted(beta), jitter, residuals
+
+    def coefficients(self, ridge: float, /) -> Array:
+        """Give the α of `solve` alone."""
+        return self._unweighted(self._solved(ridge)[0])
+
+    def _solved(self, ridge: float) -> tuple[Array, float, float]:
+        """Solve for weighted coefficients; also the jitter, and all that was on the diagonal."""
+        shift, jitter = self.weight * ridge, 0.0
         while True:
-            shift = self.weight * ridge + jitter * scale
             try:
-                beta = CholeskyFactor.of(add_to_diagonal(self.K, shift), overwrite=True).solve(
-                    self.Y
-                )
+                factor = CholeskyFactor.of(add_to_diagonal(self.K, shift), overwrite=True)
+                return factor.solve(self.Y), jitter, shift
             except np.linalg.LinAlgError:
                 if jitter > _LARGEST_JITTER:
                     raise
-                jitter = max(jitter * _RAISE, n * epsilon(self.K))
-                continue
-            size = sample_norm(self.Y)
-            size = xp.where(size > 0, size, xp.ones_like(size))
-            return (
-                self._unweighted(beta),
-                jitter,
-                sample_norm(self.Y - self.K @ beta - shift * beta) / size,
-            )
+                jitter = max(jitter * _RAISE, self.K.shape[0] * epsilon(self.K))
+                shift = self.weight * ridge + jitter * mean_diagonal(self.K)
 
     @cached_property
     def _spectrum(self) -> tuple[Array, Array]:

@@ -39,11 +39,13 @@ from gpukfl.linalg import (
     CholeskyFactor,
     SortedColumns,
     add_to_diagonal,
+    back_beside,
     difference_sums,
     distances,
     eigh,
     factored_difference_sums,
     factored_square_sums,
+    on_host_if_small,
     squared_distances,
 )
 from gpukfl.methods._centers import choose_centers
@@ -250,7 +252,7 @@ class DenseSelection(SelectionObjective):
         u = self.distances(Z, Z)
         K = self.kernel.profile(u)
         double = xp.astype(K, xp.float64, copy=False)
-        alpha, _, _ = DenseSystem.of(double, self.Y, self.weights).solve(self.ridge)
+        alpha = DenseSystem.of(double, self.Y, self.weights).coefficients(self.ridge)
         return Point(beta, self._value(alpha), alpha, u, K)
 
     def _gradient(
@@ -320,14 +322,19 @@ class FactoredSelection(SelectionObjective):
         u = self.distances(Z, xp.take(Z, index, axis=0))
         given = self.kernel.profile(u)
         K = xp.astype(given, xp.float64, copy=False)
-        W = _whitener(K, index, u)
         # L = K W is not formed: one product of (n, m) with itself is all that grows with n
         weighted = xp.sqrt(self.shares) * K
-        inner = W.T @ (weighted.T @ weighted) @ W
-        factor = CholeskyFactor.of(add_to_diagonal(inner, self.ridge))
-        c = factor.solve(W.T @ (K.T @ (self.shares * self.Y)))
-        alpha = self.shares * (self.Y - K @ (W @ c)) / self.ridge
+        moment = K.T @ (self.shares * self.Y)
+        a = self._dual(xp.take(K, index, axis=0), weighted.T @ weighted, moment, u)
+        alpha = self.shares * (self.Y - K @ a) / self.ridge
         return Point(beta, self._value(alpha), alpha, u, given, index)
+
+    def _dual(self, core: Array, gram: Array, moment: Array, given: Array) -> Array:
+        """Coefficients (m, t) of the centres; few of them on the host, with one wait for a GPU."""
+        core, gram, moment = on_host_if_small(core, gram, moment)
+        W = _whitener(core, given)
+        factor = CholeskyFactor.of(add_to_diagonal(W.T @ gram @ W, self.ridge))
+        return back_beside(W @ factor.solve(W.T @ moment), self.Y)
 
     def _gradient(
         self, point: Point, columns: np.ndarray | None, permutation: np.ndarray | None, /
@@ -342,17 +349,18 @@ class FactoredSelection(SelectionObjective):
         assert point.kernel is not None
         assert point.centers is not None
         K = -self.kernel.derivative_from(point.pairs, point.kernel)
-        W = _whitener(xp.astype(K, xp.float64, copy=False), point.centers, K)
+        core = xp.astype(xp.take(K, point.centers, axis=0), xp.float64, copy=False)
+        W = back_beside(_whitener(*on_host_if_small(core), K), K)
         return K @ xp.astype(W, K.dtype)
 
 
-def _whitener(K: Array, centers: Array, given: Array, /) -> Array:
-    """Give W (m, r) with K W the factor of a kernel that has the values K (n, m) at the centres.
+def _whitener(core: Array, given: Array, /) -> Array:
+    """Give W (m, r) with K W the factor of a kernel that is `core` (m, m) among the centres.
 
     The values were computed in the precision of `given`.
     """
-    xp = array_namespace(K)
-    floor = max(K.shape[1] * epsilon(given), _RANK_FLOOR)
-    s, U = eigh(xp.take(K, centers, axis=0))
+    xp = array_namespace(core)
+    floor = max(core.shape[0] * epsilon(given), _RANK_FLOOR)
+    s, U = eigh(core)
     kept = int(xp.sum(xp.astype(s > floor * xp.max(s), xp.int64)))
     return U[:, -kept:] / xp.sqrt(s[-kept:])[None, :]

@@ -62,7 +62,7 @@ class RowOperator(ABC):
         totals: list[Array] = []
 
         def take(_start: int, _stop: int, parts: tuple[Array, ...]) -> None:
-            wide = [xp.astype(part, xp.float64) for part in parts]
+            wide = [xp.astype(part, xp.float64, copy=False) for part in parts]
             totals[:] = [a + b for a, b in zip(totals, wide, strict=True)] if totals else wide
 
         self.over_blocks(compute, take, fewest=fewest)
