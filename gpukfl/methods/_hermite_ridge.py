@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpukfl._array import Array, array_namespace, double_like, to_host
-from gpukfl.linalg import CholeskyFactor, add_to_diagonal
+from gpukfl.linalg import CholeskyFactor, add_to_diagonal, on_host_if_small
 from gpukfl.operators import HermiteOperator
 
 Solution = tuple[np.ndarray, np.ndarray, float]
@@ -48,15 +48,17 @@ class FeatureSums:
 
         With `stretch` (m,) of the features times these numbers.
         """
-        xp = array_namespace(self.gram)
-        gram, right, mean = self.gram, self.right, self.mean
+        gram, right, mean, y_mean, y_squares = on_host_if_small(
+            self.gram, self.right, self.mean, self.y_mean, self.y_squares
+        )
+        xp = array_namespace(gram)
         if stretch is not None:
             s = xp.asarray(stretch, **double_like(gram))
             gram, right, mean = s[:, None] * gram * s[None, :], s[:, None] * right, s * mean
         theta = factor(gram, self.N * ridge, self.operator).solve(right)
         # At the minimum the objective is (y'y - y'Phi theta) / N, both centred
-        objective = float(xp.sum(self.y_squares) - xp.sum(right * theta)) / self.N
-        return to_host(theta), to_host(self.y_mean - mean @ theta), objective
+        objective = float(xp.sum(y_squares) - xp.sum(right * theta)) / self.N
+        return to_host(theta), to_host(y_mean - mean @ theta), objective
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,6 +137,6 @@ def _target_sums(Y: Array, weights: Array | None) -> tuple[float, Array, Array]:
     """Sum of the weights, weighted means of the targets, and their squares about these."""
     xp = array_namespace(Y)
     w = xp.ones_like(Y[:, :1]) if weights is None else xp.astype(weights, xp.float64)
-    N = float(xp.sum(w))
+    N = float(Y.shape[0]) if weights is None else float(xp.sum(w))
     mean = xp.sum(w * Y, axis=0) / N
     return N, mean, xp.sum(w * (Y - mean[None, :]) ** 2, axis=0)

@@ -218,7 +218,8 @@ def fit_hkrr(
     Notes
     -----
     A map B with lengthscale ℓ is the map C = B/ℓ with lengthscale 1, which is what is optimised.
-    Budget on a GPU, an iteration: 180 launches, 12 waits, 5 uploads by L-BFGS.
+    Budget on a GPU, an iteration: 57 launches, 2 waits, 4 uploads of 21 kB, 10 MB read and written,
+    by L-BFGS for 1000 samples and 50 centres.
     """
     start = B / lengthscale
     if isinstance(optimizer, LBFGS):

@@ -117,7 +117,8 @@ class FeatureSelection:
         -----
         Only variables with weight, or whose derivative says that weight helps, take part in the
         steps; the derivatives of all are looked at whenever those have converged. Budget on a GPU,
-        an iteration: 400 launches, 40 waits, 30 uploads.
+        an iteration: 215 launches, 23 waits, 26 uploads of 15 kB, 105 MB read and written, for 400
+        samples and seven evaluations.
         """
         begun = time.perf_counter()
         p = objective.n_variables

@@ -109,8 +109,9 @@ class ConjugateGradient:
         Notes
         -----
         Waits for the device at every reading, for which the iterates since the last are kept.
-        Budget on a GPU, an iteration: 20 launches, 0.1 waits,
-        0 uploads, with a product by an exact centred kernel (11 of them) and a check every 10.
+        Budget on a GPU, an iteration: 11.5 launches, 0.1 waits, 0 uploads of 0 kB, 2.5 MB read and
+        written, with a product by a centred Brownian kernel of 4000 samples and 8 particles (7 of
+        them) and a check every 10.
         """
         size = array_namespace(b).sqrt(column_dots(b, b))
         tol = clipped(self.rtol * size, low=self.atol)
