@@ -8,15 +8,13 @@ on how much memory is free.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any, Protocol
 
 from gpukfl._accel import cuda_vectors
 from gpukfl._accel._launch import Kernels, contiguous, type_name
 from gpukfl._array import Array, array_namespace, device_of, double_like, like
 from gpukfl._memory import block_size, for_blocks
-
-if TYPE_CHECKING:
-    from gpukfl.linalg._bins import Parts
 
 _THREADS = 256  # in a block
 _ITEMS = 8  # sorted elements that one thread scans
@@ -175,7 +173,18 @@ class _Bins:
             _launch(f"bin_sums_{kind}_{type_name(v)}", (m * slices,), args, shared_bytes)
 
 
-def knot_levels(parts: Parts, V: Array, gap: Array, n_knots: int, over: int, /) -> Array:
+class _Positions(Protocol):
+    """Where samples lie among knots; see `gpukfl.linalg.Positions`."""
+
+    @property
+    def codes(self) -> Array: ...
+    @property
+    def shift(self) -> int: ...
+
+
+def knot_levels(
+    parts: Iterable[tuple[int, int, _Positions]], V: Array, gap: Array, n_knots: int, over: int, /
+) -> Array:
     """Twin of `gpukfl.linalg.knot_levels`."""
     xp = array_namespace(V)
     m, t = gap.shape[0], V.shape[1]

@@ -102,7 +102,7 @@ class RidgeSystem:
         start: Array | None = None,
         rtol: float,
         measure: Callable[[Array, Array], Array] | None = None,
-        enough: Callable[[np.ndarray], bool] = lambda measured: False,  # noqa: ARG005
+        enough: Callable[[Array], bool] = lambda measured: False,  # noqa: ARG005
     ) -> Solution:
         """Solve for β; `measure` and `enough` as in `ConjugateGradient.solve`."""
         centered = CenteredKernel(kernel, self.root_weights)
@@ -194,7 +194,7 @@ class RidgeSystem:
         """Inner products (t,) that `lower` is made of, without waiting."""
         return column_dots(self.target, beta, plus=residual)
 
-    def lower(self, products: np.ndarray, /) -> float:
+    def lower(self, products: Array, /) -> float:
         """Give the lower one of the `bounds` from `products` on the host."""
         return float(0.5 * self.ridge * array_namespace(products).sum(products))
 
@@ -202,7 +202,7 @@ class RidgeSystem:
         """Largest residual norm among the targets, relative to the target's."""
         return self._relative(to_host(sample_norm(residual)))
 
-    def _relative(self, norms: np.ndarray) -> float:
+    def _relative(self, norms: Array) -> float:
         worst = float(array_namespace(norms).max(norms))
         return worst / self._scale if self._scale > 0 else worst
 

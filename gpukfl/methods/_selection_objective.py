@@ -350,7 +350,8 @@ class FactoredSelection(SelectionObjective):
         assert point.centers is not None
         K = -self.kernel.derivative_from(point.pairs, point.kernel)
         core = xp.astype(xp.take(K, point.centers, axis=0), xp.float64, copy=False)
-        W = back_beside(_whitener(*on_host_if_small(core), K), K)
+        (core,) = on_host_if_small(core)
+        W = back_beside(_whitener(core, K), K)
         return K @ xp.astype(W, K.dtype)
 
 

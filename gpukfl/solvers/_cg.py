@@ -6,8 +6,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from gpukfl._array import (
     Array,
     array_namespace,
@@ -79,7 +77,7 @@ class ConjugateGradient:
         start: Array | None = None,
         precondition: Callable[[Array], Array] | None = None,
         measure: Callable[[Array, Array], Array] | None = None,
-        enough: Callable[[np.ndarray], bool] = lambda measured: False,  # noqa: ARG005
+        enough: Callable[[Array], bool] = lambda measured: False,  # noqa: ARG005
     ) -> Solution:
         """Solve ``A x = b``.
 
@@ -164,7 +162,7 @@ class _Log:
         length: int,
         tol: Array,
         measure: Callable[[Array, Array], Array] | None,
-        enough: Callable[[np.ndarray], bool],
+        enough: Callable[[Array], bool],
     ) -> None:
         self.length, self.measure, self.enough = length, measure, enough
         shape = (length + 1, 3, math.prod(tol.shape))
@@ -184,14 +182,13 @@ class _Log:
         host, states = to_host(self._numbers), self._states
         self._states = []
         for numbers, (k, x, r) in zip(host, states, strict=False):
-            status = self._judge(*numbers, host[self.length, 0, :])
+            worst, squares, asked = numbers
+            status = self._judge(worst, squares, asked, host[self.length, 0, :])
             if status is not None:
                 return status, k, x, r
         return None
 
-    def _judge(
-        self, worst: np.ndarray, squares: np.ndarray, asked: np.ndarray, tol: np.ndarray
-    ) -> Status | None:
+    def _judge(self, worst: Array, squares: Array, asked: Array, tol: Array) -> Status | None:
         xp = array_namespace(squares)
         if xp.any(~(worst >= 0) | xp.isnan(squares)):
             return Status.BREAKDOWN

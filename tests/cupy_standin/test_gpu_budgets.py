@@ -1,8 +1,9 @@
 """What an iteration of each method costs on CuPy is at most what its docstring says.
 
 Counted are launches, waits for the device, uploads, the bytes that these copy and those that
-launches read and write, by the difference of a longer and a shorter run. Where a budget is exceeded something has been added to the loop: look there, by
-``counted(sites=True)``, before the budget is raised.
+launches read and write, by the difference of a longer and a shorter run. Where a budget is exceeded
+something has been added to the loop: look there, by ``counted(sites=True)``, before the budget is
+raised.
 """
 
 from __future__ import annotations

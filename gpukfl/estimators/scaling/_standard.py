@@ -56,7 +56,8 @@ class StandardScaling(ColumnScaling):
     def __call__(self, X: Array, /) -> Array:
         """Scale `X` (m, d), of float64, where it is."""
         xp = array_namespace(X)
-        numbers = xp.asarray(np.vstack([self.limits, self.mean, self.scale]), **like(X))
+        host = np.vstack([to_host(part) for part in (self.limits, self.mean, self.scale)])
+        numbers = xp.asarray(host, **like(X))
         lowest, low, high, highest, mean, scale = (numbers[k, :] for k in range(6))
         X = xp.where(lowest > X, low, xp.where(highest < X, high, X))
         return (X - mean) / scale
