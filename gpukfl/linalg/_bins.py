@@ -133,13 +133,13 @@ def knot_levels(parts: Parts, V: Array, gap: Array, n_knots: int, /, *, over: in
         from gpukfl._accel import cuda
 
         return cuda.knot_levels(parts, V, gap, n_knots, over)
-    return _knot_levels(parts, V, gap, n_knots, over)
+    return _levels(part_sums(parts, V, gap.shape[0], n_knots), gap, over)
 
 
-def _knot_levels(parts: Parts, V: Array, gap: Array, n_knots: int, over: int, /) -> Array:
-    xp = array_namespace(V)
-    mass = xp.cumulative_sum(part_sums(parts, V, gap.shape[0], n_knots), axis=1)
-    steps = -mass[:, : n_knots - 1, :] * gap[:, None, None]
+def _levels(sums: Array, gap: Array, over: int, /) -> Array:
+    xp = array_namespace(sums)
+    mass = xp.cumulative_sum(sums, axis=1)
+    steps = -mass[:, : sums.shape[1] - 1, :] * gap[:, None, None]
     return xp.cumulative_sum(steps, axis=1, include_initial=True) / over
 
 

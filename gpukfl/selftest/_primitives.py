@@ -236,7 +236,7 @@ PRIMITIVES = (
         "brownian",
         _codes_weights_and_gaps,
         lambda shift, codes, V, gap: (
-            _bins._knot_levels(_whole(shift, codes), V, gap, _KNOTS, _OVER),
+            _bins._levels(_bins._bin_sums(_at(shift, codes, _KNOTS), V), gap, _OVER),
         ),
         lambda shift, codes, V, gap: (
             cuda.knot_levels(_whole(shift, codes), V, gap, _KNOTS, _OVER),
