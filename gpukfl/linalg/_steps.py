@@ -64,7 +64,11 @@ def record(log: Array, k: int, first: Array, second: Array, third: Array, /) -> 
         from gpukfl._accel import cuda_vectors
 
         cuda_vectors.record(log, k, *vectors)
-        return
+    else:
+        _record(log, k, *vectors)
+
+
+def _record(log: Array, k: int, /, *vectors: Array) -> None:
     for place, vector in enumerate(vectors):
         log[k, place, :] = vector
 

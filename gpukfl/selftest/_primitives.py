@@ -297,7 +297,7 @@ PRIMITIVES = (
         "record",
         "vectors",
         _vectors,
-        lambda *given: _recorded_by(_steps.record, *given[-3:]),
+        lambda *given: _recorded_by(_steps._record, *given[-3:]),
         lambda *given: _recorded_by(cuda_vectors.record, *given[-3:]),
     ),
     Primitive(
