@@ -34,7 +34,8 @@ def emulate(kernels: Kernels, folder: pathlib.Path, **sizes: int) -> ctypes.CDLL
     target = folder / "kernels.so"
     command = [
         *(compiler, "-x", "c++", "-std=c++20", "-O1", "-Wall", "-Wextra", "-Werror"),
-        *("-shared", "-fPIC", "-pthread"),
+        # Each library has block sizes of its own, though the header's variables have one name
+        *("-shared", "-fPIC", "-pthread", "-fno-gnu-unique"),
         *(f"-D{name}={size}" for name, size in sizes.items()),
         *("-include", str(HEADER), "-o", str(target), str(source_path(kernels))),
     ]

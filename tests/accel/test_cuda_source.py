@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from emulation import emulate, replace_kernels
 
-from gpukfl._accel import cuda
+from gpukfl._accel import cuda, cuda_vectors
 from gpukfl._memory import memory_budget
 from gpukfl._places import cupy_is_usable
 from gpukfl.linalg import ridge_sums, sort_rows
@@ -49,10 +49,17 @@ def library(tmp_path_factory) -> ctypes.CDLL:
     return emulate(cuda.KERNELS, folder, THREADS=THREADS, ITEMS=ITEMS)
 
 
+@pytest.fixture(scope="session")
+def library_of_vectors(tmp_path_factory) -> ctypes.CDLL:
+    return emulate(cuda_vectors.KERNELS, tmp_path_factory.mktemp("vectors"), THREADS=THREADS)
+
+
 @pytest.fixture
-def emulated(library, monkeypatch):
-    """Let `gpukfl._accel.cuda` run on NumPy arrays."""
+def emulated(library, library_of_vectors, monkeypatch):
+    """Let `gpukfl._accel.cuda`, and what it asks of vectors, run on NumPy arrays."""
     replace_kernels(monkeypatch, cuda.KERNELS, library)
+    replace_kernels(monkeypatch, cuda_vectors.KERNELS, library_of_vectors)
+    monkeypatch.setattr(cuda_vectors, "_THREADS", THREADS)
     monkeypatch.setattr(cuda, "_THREADS", THREADS)
     monkeypatch.setattr(cuda, "_ITEMS", ITEMS)
     monkeypatch.setattr(cuda, "_BIN_SAMPLES", 64)
