@@ -81,9 +81,8 @@ def add_to_diagonal(A: Array, value: float, /) -> Array:
         A.flat[:: A.shape[0] + 1] += value
         return A
     if is_cupy(A):  # two launches, where the standard's way takes four
-        xp = array_namespace(A)
-        A = xp.asarray(A, copy=True)
-        diagonal = xp.reshape(A, (-1,))[:: A.shape[0] + 1]
+        A = A.copy(order="C")  # so that what follows is no copy of a transposed one
+        diagonal = A.reshape(-1)[:: A.shape[0] + 1]
         diagonal += value
         return A
     return A + value * array_namespace(A).eye(A.shape[0], **like(A))

@@ -9,6 +9,7 @@ from array_api_compat import array_namespace
 from gpukfl.linalg import (
     CholeskyFactor,
     _factor,
+    add_to_diagonal,
     eigh,
     eigvalsh,
     map_singular_values,
@@ -20,6 +21,15 @@ from gpukfl.linalg import (
 def positive_definite(rng, n):
     B = rng.standard_normal((n, n))
     return B @ B.T + n * np.eye(n)
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_value_is_added_to_the_diagonal_of_a_copy(on, rng, turned):
+    A = on.rounded(rng.standard_normal((4, 4)))
+    given = on.put(A.T).T if turned else on.put(A)
+    found = add_to_diagonal(given, 2.0)
+    on.assert_close(found, A + 2.0 * np.eye(4), ulps=2)
+    on.assert_close(given, A, ulps=0)
 
 
 @pytest.mark.parametrize("n", [1, 2, 30])
