@@ -66,8 +66,11 @@ def ours(args: argparse.Namespace) -> dict[str, Make]:
     found: dict[str, Make] = {}
     options = {"random_state": 0, "backend": args.backend}
 
+    effort = "quick" if args.smoke else "normal"
+
     def portfolio(n: int, d: int, classes: bool) -> Any:  # noqa: ARG001
-        return (gpukfl.AutoClassifier if classes else gpukfl.AutoRegressor)(**options)
+        kind = gpukfl.AutoClassifier if classes else gpukfl.AutoRegressor
+        return kind(effort=effort, **options)
 
     if hasattr(gpukfl, "AutoRegressor"):
         found[PORTFOLIO] = portfolio
