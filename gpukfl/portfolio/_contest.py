@@ -27,7 +27,7 @@ from gpukfl.portfolio._transforms import TargetTransform, residual_quantiles
 
 SHARE = 0.9  # of max_time spent by the end
 _PROBED = 2_000  # rows that say how long all take
-_JUDGES = 300  # rows that must have judged a member before it is left: fewer often are wrong
+_JUDGES = 200  # rows that must have judged a member before it is left: fewer often are wrong
 _SHARES = (0.05, 0.15, 0.3, 0.5)  # of a blend, with one of which a member should help
 _NO_TIME = 1e-3
 _PATIENCE = 4.0  # times the limit that may be expected of members that keep to it
