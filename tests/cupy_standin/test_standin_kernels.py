@@ -69,8 +69,8 @@ def test_the_order_of_threads_can_be_turned(order, last):
     out = cupy.zeros(1, dtype="int64")
     args = (ctypes.c_longlong * 16)(out.data.ptr)
     sizes = (ctypes.c_longlong(size) for size in (1, 1, SIZE, 0))
-    function = ctypes.cast(found.library.raced, ctypes.c_void_p)
-    assert found.library.launch(function, *sizes, args, ctypes.c_ulonglong(order)) is None
+    function = ctypes.cast(found.compiled.raced, ctypes.c_void_p)
+    assert found.compiled.launch(function, *sizes, args, ctypes.c_ulonglong(order)) is None
     assert int(out[0]) == last
 
 

@@ -64,7 +64,7 @@ def _parameter(declared: str) -> Parameter:
 
 
 @functools.cache
-def library(code: str, options: tuple[str, ...], /) -> ctypes.CDLL:
+def compiled(code: str, options: tuple[str, ...], /) -> ctypes.CDLL:
     """Compile, once for a text and options on this machine."""
     key = repr((code, options, HEADER.read_text("ascii"), _FLAGS))
     folder = pathlib.Path(tempfile.gettempdir()) / f"cupy-standin-{os.getuid()}"

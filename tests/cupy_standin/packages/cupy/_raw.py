@@ -50,7 +50,8 @@ class RawModule:
             msg = f"expected code to be str and options a tuple, got {type(code)}, {type(options)}"
             raise TypeError(msg)
         if backend != "nvrtc" or name_expressions is not None:
-            raise NotImplementedError
+            msg = "the stand-in compiles by NVRTC's options, and kernels by their plain names, only"
+            raise ValueError(msg)
         self.code, self.options = code, options
 
     def get_function(self, name: str) -> RawKernel:
@@ -63,7 +64,7 @@ class RawKernel:
 
     def __init__(self, code: str, name: str, options: tuple[str, ...] = ()) -> None:
         self.code, self.name, self.options = code, name, options
-        self.library = _compiler.library(code, options)
+        self.compiled = _compiler.compiled(code, options)
         known = _compiler.parameters(code, options)
         if name not in known:
             msg = f"CUDA_ERROR_NOT_FOUND: named symbol not found ({name})"
@@ -91,8 +92,8 @@ class RawKernel:
         sizes = (across, down, block[0], shared_mem)
         _recording.record(self, sizes, args)
         words = [x.ctypes.data if isinstance(x, np.ndarray) else x for x in operands]
-        failure = self.library.launch(
-            ctypes.cast(getattr(self.library, self.name), ctypes.c_void_p),
+        failure = self.compiled.launch(
+            ctypes.cast(getattr(self.compiled, self.name), ctypes.c_void_p),
             *(ctypes.c_longlong(size) for size in sizes),
             (ctypes.c_longlong * _MAX_ARGUMENTS)(*words),
             ctypes.c_ulonglong(ORDER),

@@ -27,9 +27,11 @@ def errstate(
 ) -> Iterator[None]:
     """Handle errors of factorisations in another way (cupyx/_ufunc_config.py)."""
     if any(x is not None for x in (divide, over, under, invalid)):
-        raise NotImplementedError
+        msg = "the stand-in knows errors of linalg only"
+        raise ValueError(msg)
     if linalg not in (None, "ignore", "raise"):
-        raise NotImplementedError
+        msg = f"expected linalg to be 'ignore' or 'raise', got {linalg!r}"
+        raise ValueError(msg)
     before = dict(STATE)
     STATE["linalg"] = linalg or before["linalg"]
     try:
