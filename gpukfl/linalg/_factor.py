@@ -82,7 +82,7 @@ def add_to_diagonal(A: Array, value: float, /) -> Array:
         return A
     if is_cupy(A):  # two launches, where the standard's way takes four
         A = A.copy(order="C")  # so that what follows is no copy of a transposed one
-        diagonal = A.reshape(-1)[:: A.shape[0] + 1]
+        diagonal = array_namespace(A).reshape(A, (-1,))[:: A.shape[0] + 1]
         diagonal += value
         return A
     return A + value * array_namespace(A).eye(A.shape[0], **like(A))
