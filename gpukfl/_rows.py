@@ -22,6 +22,8 @@ from gpukfl._array import (
     writable,
 )
 from gpukfl._memory import MAX_ELEMENTS, available_memory, block_size
+from gpukfl._passes import map_rows, partitioning_of
+from gpukfl.partitioned import Partitioning
 
 _SMALL = 2**23  # elements that are worth keeping
 _RESIDENT_SHARE = 0.5  # of the memory that may be used, for a copy of the data on a GPU
@@ -48,6 +50,11 @@ class Rows:
         """Number of samples and of columns."""
         n, d = self.source.shape
         return n, d + self.leading_ones
+
+    @property
+    def partitioning(self) -> Partitioning | None:
+        """How the rows are divided; None where they lie in one place."""
+        return partitioning_of(self.source)
 
     def block(self, start: int, stop: int, /) -> Array:
         """Rows from start to stop, in place."""
@@ -78,7 +85,10 @@ class Rows:
     def in_memory(self) -> Rows:
         """Give the same rows, scaled once and for all, unless they are large."""
         n, d = self.shape
-        return Rows(self.whole(), self.reference) if n * d <= _SMALL else self
+        if n * d > _SMALL * (1 if self.partitioning is None else len(self.partitioning)):
+            return self
+        scaled = map_rows(self.source, self.block, columns=(d,), dtype=self.reference.dtype)
+        return Rows(scaled, self.reference)
 
     def taken(self, index: np.ndarray, /) -> Rows:
         """Only the rows at host indices, in any order; the source is copied."""
@@ -93,17 +103,23 @@ class Rows:
         """All rows at once."""
         return self.block(0, self.shape[0])
 
-    def blocks(self, width: int = 0, /) -> Iterator[tuple[int, int, Array]]:
-        """Yield (start, stop, rows) in blocks that fit in memory beside `width` more columns."""
-        n, d = self.shape
+    def blocks(
+        self, width: int = 0, /, *, start: int = 0, stop: int | None = None
+    ) -> Iterator[tuple[int, int, Array]]:
+        """Yield (start, stop, rows) in blocks that fit in memory beside `width` more columns.
+
+        Of the rows from `start` to `stop`, which are all of them by default.
+        """
+        last = self.shape[0] if stop is None else stop
+        n, d = last - start, self.shape[1]
         columns = 3 * d + width
         most = _BLOCK_ROWS_ON_GPU if on_gpu(self.reference) else _BLOCK_ROWS
         size = block_size(
             self.reference, bytes_each=8 * columns, elements_each=columns, at_most=min(n, most)
         )
-        for start in range(0, n, size):
-            stop = min(start + size, n)
-            yield start, stop, self.block(start, stop)
+        for first in range(start, last, size):
+            end = min(first + size, last)
+            yield first, end, self.block(first, end)
 
 
 def resident(X: Array, reference: Array, /) -> Array:

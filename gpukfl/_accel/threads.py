@@ -6,10 +6,11 @@ would break in forked workers, and the split is fixed by the number of threads, 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -62,6 +63,17 @@ def in_chunks(n_items: int, elements: int, body: Callable[[int, int, int], None]
 def free_threads() -> int:
     """Threads that work may be split over from here: one inside a thread of the pool."""
     return 1 if getattr(_here, "busy", False) else n_threads()
+
+
+@contextlib.contextmanager
+def alone() -> Iterator[None]:
+    """Work on one thread, so that sums do not depend on how many there are."""
+    before, _here.busy = getattr(_here, "busy", False), True
+    try:
+        with one_blas_thread():
+            yield
+    finally:
+        _here.busy = before
 
 
 def in_threads(body: Callable[..., Any], /, *arguments: Iterable[Any]) -> list[Any]:

@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 def each_block(
     reference: Array,
-    n: int,
+    rows: tuple[int, int],
     width: int,
     compute: Callable[[int, int], T],
     take: Callable[[int, int, T], None],
@@ -26,7 +26,7 @@ def each_block(
     *,
     fewest: int = _FEWEST,
 ) -> None:
-    """Call ``take(start, stop, compute(start, stop))`` over blocks of n rows, in order.
+    """Call ``take(start, stop, compute(start, stop))`` over blocks of rows, in order.
 
     `compute` runs in several threads on NumPy, `take` in the caller's only, so that sums do not
     depend on timing. Where memory runs out the blocks are halved and tried again.
@@ -35,8 +35,10 @@ def each_block(
     ----------
     reference : array
         Lives where the work is done.
-    n, width : int
-        Rows, and elements that a row needs.
+    rows : tuple of int
+        From which row up to which.
+    width : int
+        Elements that a row needs.
     compute : callable
         Work on the rows from start to stop; changes nothing.
     take : callable
@@ -45,6 +47,7 @@ def each_block(
         Rows in a block at least, on NumPy, unless memory is short: where taking up a result costs
         as much as computing it for some rows.
     """
+    first, n = rows[0], rows[1] - rows[0]
     at_most, threads = n, 1
     if is_host(reference):
         from gpukfl._accel import threads as pool
@@ -59,12 +62,13 @@ def each_block(
     )
 
     def body(start: int, stop: int) -> None:
-        edges = [*range(start, stop, max(1, -(-(stop - start) // threads))), stop]
+        each = max(1, -(-(stop - start) // threads))
+        edges = [*range(first + start, first + stop, each), first + stop]
         starts, stops = edges[:-1], edges[1:]
         if len(starts) > 1:
             results = pool.in_threads(compute, starts, stops)
         else:
-            results = [compute(start, stop)]
+            results = [compute(edges[0], edges[1])]
         for a, b, result in zip(starts, stops, results, strict=True):
             take(a, b, result)
 

@@ -218,7 +218,9 @@ def _segment_sums(
         parts[:] = [parts[0] + part] if parts else [part]
 
     fewest = _GRAM_ROWS * operator.shape[1]
-    each_block(operator.rows.reference, len(index), operator.width, compute, take, fewest=fewest)
+    each_block(
+        operator.rows.reference, (0, len(index)), operator.width, compute, take, fewest=fewest
+    )
     return parts[0]
 
 

@@ -129,7 +129,7 @@ class Jackknife:
         def take(start: int, stop: int, ends: Array) -> None:  # noqa: ARG001
             blocks.append(ends)
 
-        each_block(K, K.shape[0], 4 * n, compute, take)
+        each_block(K, (0, K.shape[0]), 4 * n, compute, take)
         return xp.concat(blocks, axis=0) if blocks else xp.zeros((0, t, 2), **like(K))
 
     def _ends(self, K: Array, c: int, wanted: float) -> Array:

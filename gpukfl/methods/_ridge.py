@@ -10,6 +10,7 @@ With weights :math:`s_i^2` of sum N the dual coefficients are :math:`\alpha = D_
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -26,6 +27,7 @@ from gpukfl._array import (
     sample_sums,
     to_host,
 )
+from gpukfl._passes import highest, reduce_rows
 from gpukfl._results import Solution, Status
 from gpukfl._rows import Rows
 from gpukfl.linalg import CholeskyFactor, add_to_diagonal, column_dots
@@ -48,11 +50,18 @@ def paper_ridge(rows: Rows, n_effective: float, /) -> float:
 
     Appendix B.5 of arXiv:2407.17280; its simulated experiments take twice as much.
     """
-    largest = 0.0
-    for _, _, X in rows.blocks():
-        xp = array_namespace(X)
-        largest = max(largest, float(xp.max(xp.linalg.vector_norm(X, axis=1))))
-    return largest / n_effective
+
+    def part(start: int, stop: int) -> list[Array]:
+        norms = [_largest_norm(X) for _, _, X in rows.blocks(start=start, stop=stop)]
+        return [functools.reduce(highest, norms)]
+
+    (largest,) = reduce_rows(rows.source, part, combine=highest)
+    return float(largest) / n_effective
+
+
+def _largest_norm(X: Array) -> Array:
+    xp = array_namespace(X)
+    return xp.max(xp.linalg.vector_norm(X, axis=1))
 
 
 @dataclass(eq=False)

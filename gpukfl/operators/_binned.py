@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 from gpukfl._array import Array, array_namespace, double_like
 from gpukfl._memory import available_memory
+from gpukfl._passes import keep_rows, map_rows, reduce_rows
 from gpukfl._rows import Rows
 from gpukfl.linalg import Positions, bin_products, interpolate_bins, knot_levels, part_sums
 from gpukfl.operators._base import ParticleKernel
 from gpukfl.operators._brownian import sample_sums
 from gpukfl.operators._coarse import CoarseInverse, projection_range
+
+_Placed = tuple[int, int, Positions]  # samples from one up to another, among the knots
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,22 +62,43 @@ class BinnedBrownianKernel(ParticleKernel):
         return self.W.shape[1]
 
     @cached_property
-    def _stored(self) -> list[tuple[int, int, Positions]] | None:
-        if 4 * self.n_samples * self.n_particles > available_memory(self.W) // 2:
-            return None
-        return list(self._computed())
+    def _stored(self) -> list[_Placed] | None:
+        """Positions of all samples, with the rows where these lie, while memory holds them."""
 
-    def _computed(self):
-        for start, stop, X in self.rows.blocks(2 * self.n_particles):
-            yield start, stop, Positions.of(self.W.T @ X.T, self.low, self.gap, self.n_knots)
+        def part(start: int, stop: int) -> list[_Placed] | None:
+            needed = 4 * (stop - start) * self.n_particles
+            fits = needed <= available_memory(self.W) // 2
+            return list(self._computed(start, stop)) if fits else None
 
-    def _positions(self):
-        return self._computed() if self._stored is None else self._stored
+        return keep_rows(self.rows.source, part)
+
+    def _computed(self, start: int, stop: int) -> Iterator[_Placed]:
+        for first, last, X in self.rows.blocks(2 * self.n_particles, start=start, stop=stop):
+            yield first, last, Positions.of(self.W.T @ X.T, self.low, self.gap, self.n_knots)
+
+    def _positions(self, start: int, stop: int) -> Iterable[_Placed]:
+        """Positions of rows that lie together."""
+        return self._computed(start, stop) if self._stored is None else self._stored
+
+    def _levels(self, V: Array, over: int) -> Array:
+        """Knot values (m, q, t) of all samples."""
+        self._stored  # noqa: B018 - where the rows lie, before what reads it goes there
+
+        def part(start: int, stop: int) -> list[Array]:
+            at = self._positions(start, stop)
+            return [knot_levels(at, V, self.gap, self.n_knots, over=over)]
+
+        (levels,) = reduce_rows(self.rows.source, part)
+        return levels
 
     def _matmat(self, V: Array, /) -> Array:
-        U = knot_levels(self._positions(), V, self.gap, self.n_knots, over=self.n_particles)
-        parts = [interpolate_bins(at, U) for _, _, at in self._positions()]
-        return parts[0] if len(parts) == 1 else array_namespace(V).concat(parts, axis=0)
+        U = self._levels(V, self.n_particles)
+
+        def part(start: int, stop: int) -> Array:
+            parts = [interpolate_bins(at, U) for _, _, at in self._positions(start, stop)]
+            return parts[0] if len(parts) == 1 else array_namespace(U).concat(parts, axis=0)
+
+        return map_rows(self.rows.source, part, columns=V.shape[1:], dtype=U.dtype)
 
     def approximate_inverse(self, root_weights: Array | None, shift: float) -> CoarseInverse | None:
         """Invert the kernel between few knots."""
@@ -89,21 +114,29 @@ class BinnedBrownianKernel(ParticleKernel):
         should, so that the error is larger than the product's: about 2 % of the derivative for
         white noise, 1e-4 and less for smooth `alpha` from 100 000 samples on.
         """
-        xp = array_namespace(alpha)
-        sums = part_sums(self._positions(), alpha, self.n_particles, self.n_knots)
+        xp, m, q = array_namespace(alpha), self.n_particles, self.n_knots
+        self._stored  # noqa: B018 - where the rows lie, before what reads it goes there
+        (sums,) = reduce_rows(
+            self.rows.source,
+            lambda start, stop: [part_sums(self._positions(start, stop), alpha, m, q)],
+        )
         mass = xp.cumulative_sum(sums, axis=1)
         signed = 2.0 * mass - sums - mass[:, -1:, :]  # below less above, half of a knot each way
-        parts = []
-        for start, stop, at in self._positions():
-            X = self.rows.block(start, stop)
-            products = bin_products(at, signed, alpha[start:stop, :])
-            parts.append(sample_sums(xp.astype(products, X.dtype, copy=False), X))
-        total = sum(parts[1:], start=parts[0])
-        return xp.astype(total.T / (-1.0 * self.n_particles), alpha.dtype)
+
+        def part(start: int, stop: int) -> list[Array]:
+            parts = []
+            for first, last, at in self._positions(start, stop):
+                X = self.rows.block(first, last)
+                products = bin_products(at, signed, alpha[first:last, :])
+                parts.append(sample_sums(xp.astype(products, X.dtype, copy=False), X))
+            return [sum(parts[1:], start=parts[0])]
+
+        (total,) = reduce_rows(self.rows.source, part)
+        return xp.astype(total.T / (-1.0 * m), alpha.dtype)
 
     def curves(self, alpha: Array, /) -> tuple[Array, Array]:
         """Positions (m, q) and values (m, q, t), float64, of the shape functions of `alpha`."""
         xp = array_namespace(alpha)
         steps = xp.arange(self.n_knots, **double_like(alpha))
-        levels = knot_levels(self._positions(), alpha, self.gap, self.n_knots)
+        levels = self._levels(alpha, 1)
         return self.low[:, None] + self.gap[:, None] * steps[None, :], levels

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from gpukfl._array import Array, array_namespace, device_of, double_like, like
+from gpukfl._array import Array, array_namespace, device_of, like
 from gpukfl._memory import MAX_ELEMENTS
+from gpukfl._passes import keep_rows, lowest, map_rows, reduce_rows
 from gpukfl._rows import Rows
 from gpukfl.linalg import CholeskyFactor, Positions, bin_sums, interpolate_bins, pair_sums
 from gpukfl.operators._centered import center
@@ -39,7 +41,9 @@ class CoarseInverse:
     cells, of order :math:`n h / m q` with cells of width h.
     """
 
+    rows: Rows
     at: list[Positions]  # among the knots: (m, n), in parts that CuPy computes with
+    n_knots: int  # q + 1
     factor: CholeskyFactor  # of mu G^-1 + B'B, order m q
     shift: float  # mu
     root_weights: Array | None  # (n, 1)
@@ -67,42 +71,53 @@ class CoarseInverse:
         xp = array_namespace(W)
         width = (ends[1] - ends[0]) / q
         width = xp.where(width > 0, width, xp.ones_like(width))
-        at = _positions(rows, W, ends[0], width, q + 1)
+        at = keep_rows(rows.source, lambda a, b: _positions(rows, (a, b), W, ends[0], width, q + 1))
         weights = None if root_weights is None else root_weights**2
-        sums = xp.reshape(_pair_sums(at, weights), (m, q + 1, m, q + 1))
+        (pairs,) = reduce_rows(rows.source, lambda a, _: [_pair_sums(at, a, weights)])
+        sums = xp.reshape(pairs, (m, q + 1, m, q + 1))
         # The shares of a sample among the knots of any particle sum to one
         margins = xp.reshape(xp.sum(sums[0, :, :, 1:], axis=0), (m * q, 1))
         total = float(n) if weights is None else float(xp.sum(weights, dtype=xp.float64))
         gram = xp.reshape(sums[:, 1:, :, 1:], (m * q, m * q)) - margins @ (margins.T / total)
         _add_precision(gram, shift * m / width, q)
-        return cls(at, CholeskyFactor.of(gram), shift, root_weights)
+        return cls(rows, at, q + 1, CholeskyFactor.of(gram), shift, root_weights)
 
     def __call__(self, r: Array, /) -> Array:
         """Apply to `r` (n, t)."""
-        xp = array_namespace(r)
         s = self.root_weights
         r0 = center(r, s)
-        m, q, t = self.at[0].codes.shape[0], self.at[0].n_knots - 1, r.shape[1]
         spread = r0 if s is None else s * r0
-        sums = xp.zeros((m, q + 1, t), **double_like(r))
-        for start, stop, part in _numbered(self.at):
-            sums = sums + bin_sums(part, spread[start:stop, :])
+        at, source = self.at, self.rows.source
+
+        def part_sums(start: int, _: int) -> list[Array]:
+            parts = [bin_sums(here, spread[a:b, :]) for a, b, here in _numbered(at, start)]
+            return [sum(parts[1:], start=parts[0])]
+
+        (sums,) = reduce_rows(source, part_sums)
+        xp, (m, _, t), q = array_namespace(sums), sums.shape, self.n_knots - 1
         solved = self.factor.solve(xp.reshape(sums[:, 1:, :], (m * q, t)))
         levels = xp.reshape(solved, (m, q, t))
         levels = xp.concat([xp.zeros_like(levels[:, :1, :]), levels], axis=1)
-        inside = xp.concat([interpolate_bins(part, levels) for part in self.at], axis=0)
+        inside = map_rows(
+            source,
+            lambda *_: xp.concat([interpolate_bins(here, levels) for here in at], axis=0),
+            columns=(t,),
+            dtype=levels.dtype,
+        )
         if s is not None:
             inside = s * inside
-        inside = center(xp.astype(inside, r.dtype), s)
+        inside = center(array_namespace(r).astype(inside, r.dtype), s)
         return (r - inside) / self.shift
 
 
-def _positions(rows: Rows, W: Array, low: Array, width: Array, n_knots: int) -> list[Positions]:
-    """Place every projection among the knots, in as few arrays as CuPy computes with."""
+def _positions(
+    rows: Rows, part: tuple[int, int], W: Array, low: Array, width: Array, n_knots: int
+) -> list[Positions]:
+    """Place every projection of some rows among the knots, in as few arrays as CuPy takes."""
     xp, at_most = array_namespace(W), max(MAX_ELEMENTS // W.shape[1], 1)
     groups: list[list[Array]] = []
     room = 0
-    for _, _, X in rows.blocks(W.shape[1]):
+    for _, _, X in rows.blocks(W.shape[1], start=part[0], stop=part[1]):
         codes = Positions.of(W.T @ X.T, low, width, n_knots, shift=_SHARE_BITS).codes
         if codes.shape[1] > room:
             groups.append([])
@@ -112,19 +127,18 @@ def _positions(rows: Rows, W: Array, low: Array, width: Array, n_knots: int) -> 
     return [Positions(xp.concat(group, axis=1), _SHARE_BITS, n_knots) for group in groups]
 
 
-def _numbered(parts: Sequence[Positions]) -> Iterator[tuple[int, int, Positions]]:
-    """Give each part of the samples with its start and stop."""
-    start = 0
+def _numbered(parts: Sequence[Positions], start: int) -> Iterator[tuple[int, int, Positions]]:
+    """Give each part of the samples, the first of which is known, with its start and stop."""
     for part in parts:
         stop = start + part.codes.shape[1]
         yield start, stop, part
         start = stop
 
 
-def _pair_sums(parts: Sequence[Positions], weights: Array | None) -> Array:
+def _pair_sums(parts: Sequence[Positions], first: int, weights: Array | None) -> Array:
     """Sum `pair_sums` over the parts."""
     total: Array | None = None
-    for start, stop, part in _numbered(parts):
+    for start, stop, part in _numbered(parts, first):
         sums = pair_sums(part, None if weights is None else weights[start:stop, :])
         total = sums if total is None else total + sums
     assert total is not None
@@ -146,13 +160,13 @@ def _add_precision(gram: Array, scale: Array, q: int, /) -> None:
 def projection_range(rows: Rows, W: Array, /) -> tuple[Array, Array]:
     """Smallest and largest projection on each particle, float64 (m,), in one pass."""
     xp = array_namespace(W)
-    low: Array | None = None
-    high: Array | None = None
-    for _, _, X in rows.blocks(W.shape[1]):
-        A = W.T @ X.T
-        least, most = xp.min(A, axis=1), xp.max(A, axis=1)
-        low = least if low is None else xp.minimum(low, least)
-        high = most if high is None else xp.maximum(high, most)
-    assert low is not None
-    assert high is not None
-    return xp.astype(low, xp.float64), xp.astype(high, xp.float64)
+
+    def part(start: int, stop: int) -> list[Array]:
+        ends: list[tuple[Array, Array]] = []
+        for _, _, X in rows.blocks(W.shape[1], start=start, stop=stop):
+            A = W.T @ X.T
+            ends.append((xp.min(A, axis=1), -xp.max(A, axis=1)))
+        return [functools.reduce(lowest, side) for side in zip(*ends, strict=True)]
+
+    low, high = reduce_rows(rows.source, part, combine=lowest)
+    return xp.astype(low, xp.float64), -xp.astype(high, xp.float64)

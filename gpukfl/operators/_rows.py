@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import ClassVar, TypeVar
 
 from gpukfl._array import Array, array_namespace, as_columns, like
+from gpukfl._passes import map_rows, reduce_rows
 from gpukfl._rows import Rows
 from gpukfl.linalg import each_block
 
@@ -48,25 +49,49 @@ class RowOperator(ABC):
         take: Callable[[int, int, T], None],
         /,
         *,
+        rows: tuple[int, int] | None = None,
         fewest: int = 1,
     ) -> None:
-        """Pass over the rows: ``take(start, stop, compute(start, stop))``, in order."""
+        """Pass over rows: ``take(start, stop, compute(start, stop))``, in order.
+
+        `rows` lie together; without them they are all, which must.
+        """
         self._prepare()
-        each_block(self.rows.reference, self.shape[0], self.width, compute, take, fewest=fewest)
+        rows = (0, self.shape[0]) if rows is None else rows
+        each_block(self.rows.reference, rows, self.width, compute, take, fewest=fewest)
 
     def sum_over_blocks(
         self, compute: Callable[[int, int], tuple[Array, ...]], /, *, fewest: int = 1
     ) -> list[Array]:
         """Sum the arrays that `compute` gives for each block, in float64."""
         xp = array_namespace(self.rows.reference)
-        totals: list[Array] = []
 
-        def take(_start: int, _stop: int, parts: tuple[Array, ...]) -> None:
-            wide = [xp.astype(part, xp.float64, copy=False) for part in parts]
-            totals[:] = [a + b for a, b in zip(totals, wide, strict=True)] if totals else wide
+        def part(first: int, last: int) -> list[Array]:
+            totals: list[Array] = []
 
-        self.over_blocks(compute, take, fewest=fewest)
-        return totals
+            def take(_start: int, _stop: int, parts: tuple[Array, ...]) -> None:
+                wide = [xp.astype(part, xp.float64, copy=False) for part in parts]
+                totals[:] = [a + b for a, b in zip(totals, wide, strict=True)] if totals else wide
+
+            self.over_blocks(compute, take, rows=(first, last), fewest=fewest)
+            return totals
+
+        return reduce_rows(self.rows.source, part)
+
+    def map_blocks(
+        self, compute: Callable[[int, int], Array], /, *, columns: tuple[int, ...], dtype: object
+    ) -> Array:
+        """Join the rows (stop - start, *columns) that `compute` gives for each block."""
+        xp = array_namespace(self.rows.reference)
+
+        def part(first: int, last: int) -> Array:
+            parts: list[Array] = []
+            self.over_blocks(
+                compute, lambda _start, _stop, part: parts.append(part), rows=(first, last)
+            )
+            return parts[0] if len(parts) == 1 else xp.concat(parts, axis=0)
+
+        return map_rows(self.rows.source, part, columns=columns, dtype=dtype)
 
     def __matmul__(self, V: Array, /) -> Array:
         """Multiply with (q,) or (q, t): one pass.
@@ -79,13 +104,13 @@ class RowOperator(ABC):
         n, q = self.shape
         _check_rows(V, q)
         xp = array_namespace(V)
-        columns = as_columns(V)
-        parts: list[Array] = []
-        self.over_blocks(
-            lambda start, stop: xp.astype(self.values(start, stop), V.dtype, copy=False) @ columns,
-            lambda _start, _stop, part: parts.append(part),
+        columns, dtype = as_columns(V), V.dtype
+        product = self.map_blocks(
+            lambda start, stop: xp.astype(self.values(start, stop), dtype, copy=False) @ columns,
+            columns=columns.shape[1:],
+            dtype=dtype,
         )
-        return xp.reshape(xp.concat(parts, axis=0), (n, *V.shape[1:]))
+        return array_namespace(product).reshape(product, (n, *V.shape[1:]))
 
     def adjoint(self, V: Array, /) -> Array:
         """Multiply the transpose with (n,) or (n, t): one pass.

@@ -67,10 +67,11 @@ def test_parts_that_a_library_can_hold_do_as_one(on, rng, cells, monkeypatch, we
 def in_blocks_of(size):
     """Give rows by blocks of so many, however much memory there is."""
 
-    def blocks(self, _width=0, /):
-        for start in range(0, self.shape[0], size):
-            stop = min(start + size, self.shape[0])
-            yield start, stop, self.block(start, stop)
+    def blocks(self, _width=0, /, *, start=0, stop=None):
+        last = self.shape[0] if stop is None else stop
+        for first in range(start, last, size):
+            end = min(first + size, last)
+            yield first, end, self.block(first, end)
 
     return blocks
 

@@ -1,0 +1,68 @@
+"""Passes over rows: over all of them at once, or where the parts lie that they are divided into.
+
+Algorithms say what is to be done with rows that lie together, ``part(start, stop)``, and what is
+made of the results; where the rows lie is known here.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from gpukfl._array import Array, array_namespace
+from gpukfl.partitioned import Combine, Partitioning
+
+T = TypeVar("T")
+
+
+def partitioning_of(x: object, /) -> Partitioning | None:
+    """How the rows of an array are divided; None where they lie in one place."""
+    return getattr(x, "partitioning", None)
+
+
+def reduce_rows(
+    x: Array, part: Callable[[int, int], Sequence[Array]], /, *, combine: Combine = operator.add
+) -> list[Array]:
+    """Combine the small arrays that `part` gives for the rows of `x` that lie together.
+
+    Parameters
+    ----------
+    x : array, shape (n, ...)
+        Whose rows are passed over.
+    part : callable
+        ``part(start, stop)`` gives arrays; it changes nothing, and knows arrays with rows by the
+        numbers that these have in the whole.
+    combine : callable
+        Two arrays to one, in the order of their rows.
+    """
+    parts = partitioning_of(x)
+    return list(part(0, x.shape[0])) if parts is None else parts.reduce(part, combine=combine)
+
+
+def keep_rows(x: Array, part: Callable[[int, int], T], /) -> T:
+    """Give what `part` gives, which stays with the rows of `x`: seen again inside other parts."""
+    parts = partitioning_of(x)
+    kept: Any = part(0, x.shape[0]) if parts is None else parts.keep(part)
+    return kept
+
+
+def map_rows(
+    x: Array, part: Callable[[int, int], Array], /, *, columns: tuple[int, ...], dtype: object
+) -> Array:
+    """Give an array (n, *columns) of what `part` gives for the rows of `x` from one to another."""
+    parts = partitioning_of(x)
+    if parts is None:
+        return part(0, x.shape[0])
+    mapped: Any = parts.map(part, columns, dtype)
+    return mapped
+
+
+def lowest(a: Array, b: Array, /) -> Array:
+    """Elementwise minimum: a `combine`."""
+    return array_namespace(a, b).minimum(a, b)
+
+
+def highest(a: Array, b: Array, /) -> Array:
+    """Elementwise maximum: a `combine`."""
+    return array_namespace(a, b).maximum(a, b)

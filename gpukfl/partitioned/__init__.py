@@ -1,0 +1,21 @@
+"""Arrays whose rows lie in parts, on several devices or machines, and passes over them."""
+
+from gpukfl.partitioned._array import PartitionedArray
+from gpukfl.partitioned._holder import Combine, Holder, Pass
+from gpukfl.partitioned._partitioning import Described, Holders, Partitioning
+from gpukfl.partitioned._program import Part, Partitioned, Window
+from gpukfl.partitioned._threads import ThreadHolders
+
+__all__ = [
+    "Combine",
+    "Described",
+    "Holder",
+    "Holders",
+    "Part",
+    "Partitioned",
+    "PartitionedArray",
+    "Partitioning",
+    "Pass",
+    "ThreadHolders",
+    "Window",
+]

@@ -1,0 +1,234 @@
+"""Parts held by the workers of a Dask cluster."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import time
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from gpukfl._array import Array
+from gpukfl.partitioned._holder import Holder, NotHereError, Pass
+from gpukfl.partitioned._journal import Journal
+from gpukfl.partitioned._tree import Known
+
+_HERE: dict[str, Holder] = {}  # those of this process, by name
+_LOOKED_EVERY = 2.0  # seconds between looks for workers that have come
+_PATIENCE = 60.0  # seconds for a worker to come, where none is left
+_TRIES = 10  # times that lost parts are made again in one pass
+
+Load = Callable[[int], Any]  # describes, as something Dask computes, the values of a part by key
+
+
+class WorkerHolder(Holder):
+    """A holder on a worker, known there by a name."""
+
+    def __init__(self, name: str, make_place: Callable[[], Array]) -> None:
+        from distributed import get_worker
+
+        super().__init__(make_place(), get_worker().state.nthreads)
+        _HERE[name] = self
+
+    def step(
+        self, work: Pass, parts: Sequence[int], edges: Sequence[int], freed: Iterable[int], /
+    ) -> Known[Any]:
+        """Forget values, and do a pass."""
+        self.free(freed)
+        return self.run(work, parts, edges)
+
+    def leave(self, name: str, /) -> None:
+        """Be forgotten."""
+        self.values.clear()
+        _HERE.pop(name, None)
+
+
+def put(name: str, part: int, values: dict[int, Any], /) -> None:
+    """Keep values of a part by the holder of this name: a task for the worker that it is on."""
+    if name not in _HERE:
+        msg = f"no holder {name} is here"
+        raise NotHereError(msg)
+    for key, value in values.items():
+        _HERE[name].put(part, key, value)
+
+
+class _Held:
+    """A holder on one worker, as it is seen from here."""
+
+    def __init__(self, client: Any, address: str, make_place: Callable[[], Array]) -> None:
+        self.address, self.name = address, f"gpukfl-{uuid.uuid4().hex}"
+        self.parts: list[int] = []
+        self._future = client.submit(
+            WorkerHolder,
+            self.name,
+            make_place,
+            actor=True,
+            workers=[address],
+            allow_other_workers=True,  # else a call to one that is gone waits for ever
+            key=self.name,
+        )
+        self.actor = self._future.result()
+
+
+class DaskHolders:
+    """Holders on the workers of a cluster, one each, as actors.
+
+    A worker that is gone is noticed by its next pass: other workers load its parts and repeat what
+    was computed on them, from a journal. One that has come takes over some parts in the same way.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        Of the cluster.
+    sizes : sequence of int
+        Rows of each part, by which they are divided.
+    load : callable
+        ``load(part)`` describes a dictionary of the part's values, by key, for Dask to compute.
+    make_place : callable
+        Gives an empty array of the place that a worker is to work on.
+    """
+
+    def __init__(
+        self, client: Any, sizes: Sequence[int], load: Load, make_place: Callable[[], Array]
+    ) -> None:
+        self.client, self.sizes, self.load, self.make_place = client, sizes, load, make_place
+        self.journal = Journal()
+        self._held: list[_Held] = []
+        self._edges = [0, *itertools.accumulate(sizes)]
+        self._looked = time.monotonic()
+        self._settle(set())
+
+    # ------------------------------------------------------------------ passes
+
+    def run(self, work: Pass, edges: Sequence[int], freed: frozenset[int], /) -> Known[Any]:
+        """Do a pass over all parts, and forget what was freed; give totals of consecutive parts."""
+        if time.monotonic() - self._looked > _LOOKED_EVERY:
+            self._looked = time.monotonic()
+            if set(self._addresses()) != {held.address for held in self._held}:
+                self._settle(set())
+        known, left = self._try(work, set(range(len(self.sizes))), freed)
+        for _ in range(_TRIES):
+            if not left:
+                break
+            self._settle(left)
+            found, left = self._try(work, left, frozenset())
+            known |= found
+        if left:
+            msg = f"{len(left)} parts of the rows were lost {_TRIES} times: no worker keeps them"
+            raise RuntimeError(msg)
+        self.journal.add(work, freed)
+        return known
+
+    def _try(
+        self, work: Pass, parts: set[int], freed: frozenset[int]
+    ) -> tuple[Known[Any], set[int]]:
+        """Do a pass over some parts; also those whose holders are gone."""
+        calls = []
+        for held in self._held:
+            if mine := [part for part in held.parts if part in parts]:
+                calls.append((held, mine, held.actor.step(work, mine, self._edges, freed)))
+        known: Known[Any] = {}
+        left = parts - {part for held in self._held for part in held.parts}
+        for held, mine, call in calls:
+            try:
+                known |= call.result()
+            except (NotHereError, OSError, RuntimeError) as error:
+                if not self._is_gone(held, error):
+                    raise
+                left |= set(mine)
+        return known, left
+
+    def _is_gone(self, held: _Held, error: Exception) -> bool:
+        lost = isinstance(error, NotHereError) or "Actor" in str(error)
+        return lost or held.address not in self._addresses()
+
+    # ------------------------------------------------------------------ who holds what
+
+    def _addresses(self) -> list[str]:
+        info = self.client.scheduler_info(n_workers=-1)
+        return sorted(info["workers"])
+
+    def _settle(self, lost: set[int]) -> None:
+        """Divide the parts among the workers that are there, and make those that move."""
+        addresses = self._wait_for_workers()
+        stay = [h for h in self._held if h.address in addresses and not lost & set(h.parts)]
+        known = {held.address for held in stay}
+        self._held = stay + [
+            _Held(self.client, address, self.make_place)
+            for address in addresses
+            if address not in known
+        ]
+        wanted = divided(self.sizes, [held.parts for held in self._held])
+        moving = []
+        for held, parts in zip(self._held, wanted, strict=True):
+            held.parts, before = parts, set(held.parts)
+            moving.append((held, [part for part in parts if part not in before], before))
+        self._load([(held, new) for held, new, _ in moving if new])
+        for held, _, before in moving:
+            held.actor.drop(before - set(held.parts)).result()
+
+    def _load(self, moving: list[tuple[_Held, list[int]]]) -> None:
+        """Load parts where they are to be held, and repeat what was computed on them."""
+        from dask import delayed
+
+        loads = []
+        for held, parts in moving:
+            tasks = [delayed(put, pure=False)(held.name, i, self.load(i)) for i in parts]
+            on = {"workers": [held.address], "allow_other_workers": True}
+            loads += self.client.compute(tasks, **on)
+        self.client.gather(loads)
+        for work in self.journal.passes():
+            calls = [held.actor.step(work, parts, self._edges, ()) for held, parts in moving]
+            for call in calls:
+                call.result()
+
+    def _wait_for_workers(self) -> list[str]:
+        if not (addresses := self._addresses()):
+            self.client.wait_for_workers(1, timeout=_PATIENCE)
+            addresses = self._addresses()
+        return addresses
+
+    def close(self) -> None:
+        """Let the workers forget everything."""
+        for held in self._held:
+            with contextlib.suppress(OSError, RuntimeError):  # one that is gone has forgotten
+                held.actor.leave(held.name).result()
+        self._held = []
+        self.journal.close()
+
+
+def divided(sizes: Sequence[int], held: Sequence[Sequence[int]], /) -> list[list[int]]:
+    """Divide parts evenly by their rows, moving as few as may be.
+
+    Parameters
+    ----------
+    sizes : sequence of int
+        Rows of each part.
+    held : sequence of sequence of int
+        Parts that each holder has.
+
+    Returns
+    -------
+    list of list of int
+        Parts that each is to have, ascending.
+    """
+    fair = sum(sizes) / len(held)
+    result: list[list[int]] = []
+    for parts in held:
+        kept, rows = [], 0.0
+        for part in parts:
+            if rows + sizes[part] / 2 <= fair:
+                kept.append(part)
+                rows += sizes[part]
+        result.append(kept)
+    taken = {part for parts in result for part in parts}
+    free = [part for part in range(len(sizes)) if part not in taken]
+    for parts in result:
+        rows = sum(sizes[part] for part in parts)
+        while free and rows + sizes[free[0]] / 2 <= fair:
+            rows += sizes[free[0]]
+            parts.append(free.pop(0))
+    for part in free:  # rounding has left them
+        min(result, key=lambda parts: sum(sizes[i] for i in parts)).append(part)
+    return [sorted(parts) for parts in result]

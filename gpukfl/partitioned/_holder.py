@@ -1,0 +1,124 @@
+"""Who holds parts of the rows: runs programs on them, and keeps what they leave."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from gpukfl._array import Array, is_array, on_device_of, to_host
+from gpukfl.partitioned._program import loads
+from gpukfl.partitioned._tree import Known, add_up
+
+Combine = Callable[[Any, Any], Any]
+
+
+class NotHereError(LookupError):
+    """Who held some rows is gone, and with it what it held."""
+
+
+@dataclass(frozen=True)
+class Pass:
+    """What is to be done on each part of the rows, as bytes.
+
+    Attributes
+    ----------
+    made : tuple of (int, bytes)
+        Values to compute, with their keys, in an order in which each finds what it reads.
+    asked : bytes or None
+        A pair: what gives a tuple of values of a part, and what combines two of such values.
+    kept : frozenset of int
+        Keys of those values that stay with the parts.
+    reads : frozenset of int
+        Keys of what it reads, made before it or in it.
+    """
+
+    made: tuple[tuple[int, bytes], ...]
+    asked: bytes | None
+    kept: frozenset[int]
+    reads: frozenset[int]
+
+
+class Holder:
+    """Holds some of the parts on one place.
+
+    Parameters
+    ----------
+    place : array
+        An empty array of the place to work on.
+    n_threads : int
+        Parts that are worked on at once.
+    """
+
+    def __init__(self, place: Array, n_threads: int = 1) -> None:
+        self.place, self.n_threads = place, n_threads
+        self.values: dict[int, dict[int, Any]] = {}  # of each part, by key
+
+    def put(self, part: int, key: int, value: Any, /) -> None:
+        """Keep a value of one part."""
+        self.values.setdefault(part, {})[key] = value
+
+    def drop(self, parts: Iterable[int], /) -> None:
+        """Forget parts."""
+        for part in parts:
+            self.values.pop(part, None)
+
+    def free(self, keys: Iterable[int], /) -> None:
+        """Forget values that nobody will ask for again."""
+        for values in self.values.values():
+            for key in keys:
+                values.pop(key, None)
+
+    def run(self, work: Pass, parts: Sequence[int], edges: Sequence[int], /) -> Known[Any]:
+        """Do a pass over parts that are held here, and give totals over them.
+
+        `edges` are the first rows of all parts there are, and the number of rows. What fails
+        leaves nothing behind.
+        """
+        from gpukfl._accel.threads import alone
+
+        if missing := [part for part in parts if part not in self.values]:
+            msg = f"the parts {missing} are not held here"
+            raise NotHereError(msg)
+
+        def one(part: int) -> tuple[dict[int, Any], tuple[Any, ...] | None, Combine]:
+            with alone(), on_device_of(self.place):
+                return self._run_on(work, part, edges)
+
+        if self.n_threads > 1 and len(parts) > 1:
+            with ThreadPoolExecutor(self.n_threads) as pool:
+                results = list(pool.map(one, parts))
+        else:
+            results = [one(part) for part in parts]
+        known: Known[Any] = {}
+        for part, (made, result, _) in zip(parts, results, strict=True):
+            self.values[part].update(made)
+            if result is not None:
+                known[part, part + 1] = result
+        if known:
+            combine = results[0][2]
+            add_up(known, 0, len(edges) - 1, lambda a, b: combined(a, b, combine))
+        return known
+
+    def _run_on(
+        self, work: Pass, part: int, edges: Sequence[int]
+    ) -> tuple[dict[int, Any], tuple[Any, ...] | None, Combine]:
+        values, rows = dict(self.values[part]), (edges[part], edges[part + 1], edges[-1])
+        for key, step in work.made:
+            values[key] = loads(step, values, self.place, rows)(*rows[:2])
+        made = {key: values[key] for key in work.kept}
+        if work.asked is None:
+            return made, None, _first
+        ask, combine = loads(work.asked, values, self.place, rows)
+        result = tuple(to_host(x) if is_array(x) else x for x in ask(*rows[:2]))
+        return made, result, combine
+
+
+def combined(a: tuple[Any, ...], b: tuple[Any, ...], combine: Combine, /) -> tuple[Any, ...]:
+    """Combine two tuples, one by one."""
+    return tuple(combine(x, y) for x, y in zip(a, b, strict=True))
+
+
+def _first(a: Any, _: Any) -> Any:
+    return a

@@ -1,0 +1,162 @@
+"""How rows are divided, and passes over them."""
+
+from __future__ import annotations
+
+import itertools
+import operator
+import weakref
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from gpukfl._array import Array, array_namespace, like, take, to_host
+from gpukfl.partitioned._holder import Combine, Pass, combined
+from gpukfl.partitioned._program import Part, Partitioned, dumps
+from gpukfl.partitioned._tree import Known, add_up
+
+if TYPE_CHECKING:
+    from gpukfl.partitioned._array import PartitionedArray
+
+
+class Holders(Protocol):
+    """All who hold parts of some rows: in threads of this process, or processes of a cluster."""
+
+    def run(self, work: Pass, edges: Sequence[int], freed: frozenset[int], /) -> Known[Any]:
+        """Do a pass over all parts, and forget what was freed; give totals of consecutive parts."""
+
+
+class Partitioning:
+    """The parts that rows are divided into, and passes over them.
+
+    A pass computes at once all that was put off: values that were described since the last pass
+    and that somebody may still ask for.
+
+    Parameters
+    ----------
+    sizes : sequence of int
+        Rows of each part, at least one each.
+    holders : Holders
+        Who holds them.
+    reference : array
+        An empty array of the place where small arrays are worked on.
+    """
+
+    def __init__(self, sizes: Sequence[int], holders: Holders, reference: Array) -> None:
+        self.edges = [0, *itertools.accumulate(sizes)]
+        self.holders, self.reference = holders, reference
+        self.n_passes = 0
+        self._keys = itertools.count()
+        self._put_off: dict[int, weakref.ref[Described]] = {}
+        self._freed: set[int] = set()
+
+    def __len__(self) -> int:
+        return len(self.edges) - 1
+
+    @property
+    def n_rows(self) -> int:
+        """Number of all rows."""
+        return self.edges[-1]
+
+    def reduce(self, part: Part, /, *, combine: Combine = operator.add) -> list[Any]:
+        """Combine what each part gives: ``part(start, stop)``, a tuple of small values.
+
+        Arrays come back beside the reference.
+        """
+        known = self._pass(part, combine)
+        add_up(known, 0, len(self.edges) - 1, lambda a, b: combined(a, b, combine))
+        ((_, total),) = known.items()
+        return [_placed(x, self.reference) if isinstance(x, np.ndarray) else x for x in total]
+
+    def map(self, part: Part, columns: tuple[int, ...], dtype: Any, /) -> PartitionedArray:
+        """Describe an array (n, *columns) whose rows from one to another `part` gives."""
+        from gpukfl.partitioned._array import PartitionedArray
+
+        return PartitionedArray(self, part, columns, dtype)
+
+    def keep(self, part: Part, /) -> Described:
+        """Describe what each part has: ``part(start, stop)``, which stays there."""
+        return Described(self, part)
+
+    def gather(self, values: Any, index: np.ndarray, /) -> np.ndarray:
+        """Bring rows at host indices, in any order, to the host."""
+        order = np.argsort(index, kind="stable")
+        ascending = index[order]
+
+        def taken(start: int, stop: int) -> tuple[list[np.ndarray]]:
+            low, high = np.searchsorted(ascending, [start, stop])
+            return ([to_host(take(values[start:stop], ascending[low:high] - start))],)
+
+        (blocks,) = self.reduce(taken)
+        found = np.concatenate(blocks, axis=0)
+        result = np.empty_like(found)
+        result[order] = found
+        return result
+
+    def compute(self) -> None:
+        """Compute what was put off."""
+        if self._pending():
+            self._pass(None, operator.add)
+
+    def new_key(self) -> int:
+        """Name for another value."""
+        return next(self._keys)
+
+    def put_off(self, value: Described, /) -> None:
+        """Remember that a value is not computed yet."""
+        self._put_off[value.key] = weakref.ref(value)
+
+    def forget(self, key: int, /) -> None:
+        """Note that nobody will ask for a value again."""
+        if self._put_off.pop(key, None) is None:
+            self._freed.add(key)
+
+    def _pending(self) -> list[Described]:
+        found = (ref() for _, ref in sorted(self._put_off.items()))
+        return [value for value in found if value is not None]
+
+    def _pass(self, part: Part | None, combine: Combine) -> Known[Any]:
+        asked, reads = (None, set()) if part is None else dumps((part, combine))
+        freed, self._freed = frozenset(self._freed), set()  # not what only this pass still reads
+        made = []
+        pending = self._pending()
+        for value in pending:
+            step, needs = dumps(value.recipe)
+            made.append((value.key, step))
+            reads |= needs
+        for value in pending:
+            value.recipe = None  # what only others were made of goes with it
+        refs = [weakref.ref(value) for value in pending]
+        self._put_off.clear()
+        value = None
+        del pending, value
+        kept = frozenset(v.key for ref in refs if (v := ref()) is not None)
+        self.n_passes += 1
+        work = Pass(tuple(made), asked, kept, frozenset(reads))
+        return self.holders.run(work, self.edges, freed)
+
+
+class Described(Partitioned):
+    """A value of each part that is computed in the next pass.
+
+    Parameters
+    ----------
+    partitioning : Partitioning
+        Of the rows.
+    recipe : callable
+        ``recipe(start, stop)`` gives the value of the part with these rows.
+    """
+
+    def __init__(self, partitioning: Partitioning, recipe: Part | None) -> None:
+        self.partitioning, self.recipe = partitioning, recipe
+        self.key = partitioning.new_key()
+        if recipe is not None:
+            partitioning.put_off(self)
+
+    def __del__(self) -> None:
+        self.partitioning.forget(self.key)
+
+
+def _placed(x: np.ndarray, reference: Array, /) -> Array:
+    """Put a host array beside the reference, in its own precision."""
+    return array_namespace(reference).asarray(x, device=like(reference)["device"])

@@ -1,0 +1,143 @@
+"""What runs where the rows lie: a function that knows partitioned arrays by name, sent as bytes.
+
+On the way every partitioned array becomes a number, and where it arrives a window on the rows that
+lie there; every small array and array library becomes one of that place.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import cloudpickle
+import numpy as np
+
+from gpukfl._array import Array, array_namespace, is_array, like, to_host
+
+Part = Callable[[int, int], Any]  # work on the rows from one up to another, which lie together
+
+
+class Partitioned:
+    """Something that each part of the rows has: computed there, and staying there.
+
+    Attributes
+    ----------
+    key : int
+        Names it wherever parts lie. Of two the later made has the larger.
+    """
+
+    key: int
+
+    def __reduce__(self) -> Any:
+        msg = "a partitioned value stays where its rows lie: expected none in what is pickled"
+        raise TypeError(msg)
+
+
+@dataclass(frozen=True, eq=False)
+class Window:
+    """The rows of a long array that lie here, under the numbers that they have in the whole."""
+
+    block: Array
+    start: int
+    n_rows: int  # of the whole
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the whole array."""
+        return (self.n_rows, *self.block.shape[1:])
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return self.block.ndim
+
+    @property
+    def dtype(self) -> Any:
+        """Precision."""
+        return self.block.dtype
+
+    def __getitem__(self, key: Any) -> Array:
+        rows, *columns = key if isinstance(key, tuple) else (key,)
+        assert isinstance(rows, slice)
+        here = slice(rows.start - self.start, rows.stop - self.start)
+        return self.block[(here, *columns)]
+
+
+def dumps(work: Any, /) -> tuple[bytes, set[int]]:
+    """Bytes of what is to run, and the keys of what it reads."""
+    buffer = io.BytesIO()
+    pickler = _Pickler(buffer)
+    pickler.dump(work)
+    return buffer.getvalue(), pickler.reads
+
+
+def loads(
+    program: bytes, values: Mapping[int, Any], place: Array, rows: tuple[int, int, int], /
+) -> Any:
+    """Make of bytes what is to run on one part.
+
+    Parameters
+    ----------
+    program : bytes
+        From `dumps`.
+    values : mapping of int to object
+        What this part has, by key; it may grow while the program runs.
+    place : array
+        An empty array of the place to work on.
+    rows : tuple of int
+        First row of the part, the one after its last, and the number of all rows.
+    """
+    return _Unpickler(program, values, place, rows).load()
+
+
+class _Pickler(cloudpickle.Pickler):
+    def __init__(self, file: io.BytesIO) -> None:
+        super().__init__(file)
+        self.reads: set[int] = set()
+
+    def persistent_id(self, value: Any) -> Any:
+        if isinstance(value, Partitioned):
+            self.reads.add(value.key)
+            return value.key
+        name = getattr(value, "__name__", "")
+        if name == "gpukfl.partitioned" or str(name).startswith("array_api_compat."):
+            return "library"
+        return None
+
+    def reducer_override(self, value: Any) -> Any:
+        if is_array(value) and not isinstance(value, (type, np.generic)):
+            host = np.ascontiguousarray(to_host(value))
+            return _Bytes, (host.tobytes(), host.dtype.str, host.shape)
+        return super().reducer_override(value)
+
+
+class _Bytes:
+    """Stands for an array in a pickle; never made: what makes one is where it is read."""
+
+
+class _Unpickler(pickle.Unpickler):
+    def __init__(
+        self, program: bytes, values: Mapping[int, Any], place: Array, rows: tuple[int, int, int]
+    ) -> None:
+        super().__init__(io.BytesIO(program))
+        self.values, self.place = values, place
+        self.start, _, self.n_rows = rows
+
+    def find_class(self, module: str, name: str) -> Any:
+        return self._array if name == "_Bytes" else super().find_class(module, name)
+
+    def _array(self, data: bytes, dtype: str, shape: tuple[int, ...]) -> Array:
+        host = np.frombuffer(data, dtype=dtype).reshape(shape)
+        if host.dtype.kind not in "fiub":
+            return host
+        xp = array_namespace(self.place)
+        return xp.asarray(host, device=like(self.place)["device"])
+
+    def persistent_load(self, key: Any) -> Any:
+        if key == "library":
+            return array_namespace(self.place)
+        value = self.values[key]
+        return Window(value, self.start, self.n_rows) if is_array(value) else value

@@ -1,0 +1,47 @@
+"""Parts held by this process: on one place, or on several devices, a thread each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from gpukfl.partitioned._holder import Holder, Pass
+from gpukfl.partitioned._tree import Known
+
+
+class ThreadHolders:
+    """Holders in this process, which work side by side.
+
+    Parameters
+    ----------
+    holders : sequence of Holder
+        Each with its place.
+    n_parts : int
+        Consecutive parts are divided among them.
+    """
+
+    def __init__(self, holders: Sequence[Holder], n_parts: int) -> None:
+        self.holders = holders
+        each = -(-n_parts // len(holders))
+        self.parts = [range(n_parts)[i * each : (i + 1) * each] for i in range(len(holders))]
+
+    def put(self, part: int, key: int, value: Any, /) -> None:
+        """Keep a value of one part where that part is held."""
+        (holder,) = (h for h, parts in zip(self.holders, self.parts, strict=True) if part in parts)
+        holder.put(part, key, value)
+
+    def run(self, work: Pass, edges: Sequence[int], freed: frozenset[int], /) -> Known[Any]:
+        """Do a pass over all parts, and forget what was freed; give totals of consecutive parts."""
+
+        def one(holder: Holder, parts: Sequence[int]) -> Known[Any]:
+            holder.free(freed)
+            return holder.run(work, parts, edges) if parts else {}
+
+        if len(self.holders) == 1:
+            return one(self.holders[0], self.parts[0])
+        known: Known[Any] = {}
+        with ThreadPoolExecutor(len(self.holders)) as pool:
+            for found in pool.map(one, self.holders, self.parts):
+                known |= found
+        return known

@@ -1,0 +1,26 @@
+"""Sums in an order that the parts fix, whoever holds them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+Known = dict[tuple[int, int], T]  # totals of consecutive parts, from one up to another
+
+
+def add_up(known: Known[T], start: int, stop: int, combine: Callable[[T, T], T], /) -> None:
+    """Put the totals of two halves together where both are known, in place.
+
+    The halves of `start` to `stop` are fixed by these numbers, so that the order of a sum is the
+    same whoever knows what.
+    """
+    if (start, stop) in known or stop - start < 2:
+        return
+    middle = start + 2 ** ((stop - start - 1).bit_length() - 1)
+    add_up(known, start, middle, combine)
+    add_up(known, middle, stop, combine)
+    left, right = (start, middle), (middle, stop)
+    if left in known and right in known:
+        known[start, stop] = combine(known.pop(left), known.pop(right))
