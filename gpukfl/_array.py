@@ -55,6 +55,11 @@ def hosts(*arrays: Array) -> tuple[Array, ...]:
     return arrays
 
 
+def lies_in_parts(x: object, /) -> bool:
+    """Whether the rows of `x` are divided, each part lying where work on it is done."""
+    return hasattr(x, "partitioning")
+
+
 def is_cupy(x: object, /) -> TypeGuard[cupy.ndarray]:
     """Whether `x` is a CuPy array, so that CUDA kernels may read it."""
     return bool(compat.is_cupy_array(x))
@@ -113,6 +118,8 @@ def take(x: Array, index: np.ndarray | slice, /) -> Array:
         return x[index]
     assert not isinstance(index, slice)
     xp = array_namespace(x)
+    if lies_in_parts(x):
+        return xp.take(x, index, axis=0)
     return xp.take(x, xp.asarray(index, **index_like(x)), axis=0)
 
 
@@ -132,8 +139,9 @@ def index_like(x: Array, /) -> Placement:
 
 
 def beside(host: Array, x: Array, /) -> Array:
-    """Copy a host array to the library, dtype and device of `x`."""
-    return array_namespace(x).asarray(host, **like(x))
+    """Copy a host array to the library, dtype and device of `x`; rows in parts stay there."""
+    xp = array_namespace(host) if lies_in_parts(host) else array_namespace(x)
+    return xp.asarray(host, **like(x))
 
 
 def epsilon(x: Array, /) -> float:

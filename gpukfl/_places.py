@@ -12,9 +12,11 @@ from gpukfl._array import (
     Device,
     Namespace,
     array_namespace,
+    beside,
     device_of,
     is_host,
     library_of,
+    lies_in_parts,
     to_host,
     writable,
 )
@@ -99,7 +101,12 @@ class Place:
         return self.xp.empty((0,), dtype=getattr(self.xp, self.dtype), device=self.device)
 
     def put(self, x: Array, /) -> Array:
-        """Copy `x` here, unless it is here already; moving between libraries goes by the host."""
+        """Copy `x` here, unless it is here already; moving between libraries goes by the host.
+
+        Rows that lie in parts stay there, in this precision.
+        """
+        if lies_in_parts(x):
+            return beside(x, self.reference)
         if library_of(x) != library_of(self.reference):
             x = to_host(x) if not isinstance(x, np.ndarray) else x
         x = writable(x, self.reference)
@@ -129,6 +136,9 @@ def resolve_place(backend: str, X: Array, *, dtype: str, work: int) -> Place:
         If the backend is not installed or has no usable device; says what to install.
     """
     backend = _asked(backend)
+    if lies_in_parts(X):  # parts have places of their own; small arrays are worked on here
+        reference = X.partitioning.reference
+        return Place(array_namespace(reference), device_of(reference), dtype)
     if backend not in BACKENDS:
         msg = f"expected backend to be one of {', '.join(BACKENDS)}, got {backend!r}"
         raise ValueError(msg)

@@ -92,7 +92,7 @@ class Rows:
 
     def taken(self, index: np.ndarray, /) -> Rows:
         """Only the rows at host indices, in any order; the source is copied."""
-        found = take(self.source, index)
+        found = take(self.source, index)  # of rows in parts, here
         return replace(self, source=np.asarray(found) if is_host(found) else found)
 
     def at(self, index: np.ndarray, /) -> Array:

@@ -9,9 +9,18 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import accuracy_score
-from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.class_weight import compute_class_weight, compute_sample_weight
 
-from gpukfl._array import Array, array_namespace, is_array, library_of, like, to_host
+from gpukfl._array import (
+    Array,
+    array_namespace,
+    is_array,
+    library_of,
+    lies_in_parts,
+    like,
+    to_host,
+)
+from gpukfl._passes import map_rows, reduce_rows
 from gpukfl._results import Status
 from gpukfl._warnings import warn
 from gpukfl.estimators._base import finite_prediction, unchanged_on_error
@@ -76,14 +85,18 @@ class LabelClassifier(ClassifierMixin):
 
     def _read_targets(self, y: Any, X: Array, sample_weight: Any) -> Samples:
         labels = validate_labels(y, X)
-        classes, codes = np.unique(labels, return_inverse=True)
-        one_hot = (codes[:, None] == np.arange(len(classes))).astype(np.float64)
-        if len(classes) <= 2:
-            one_hot = one_hot[:, -1:]
+        classes, counts = label_counts(labels)
+        asked = classes if len(classes) > 2 else classes[-1:]
+        one_hot = map_rows(
+            labels,
+            lambda start, stop: (labels[start:stop, None] == asked).astype(np.float64),
+            columns=(len(asked),),
+            dtype=np.float64,
+        )
         self.classes_ = classes
         if self.class_weight is not None:
             weights = validate_weights(sample_weight, X)
-            of_classes = compute_sample_weight(self.class_weight, labels)
+            of_classes = _weights_of(self.class_weight, labels, classes, counts)
             sample_weight = of_classes if weights is None else weights * of_classes
         return Samples.of(X, one_hot, sample_weight, labels=True)
 
@@ -99,6 +112,38 @@ class LabelClassifier(ClassifierMixin):
             return self.classes_[to_host(codes)]
         xp = array_namespace(codes)
         return xp.take(xp.asarray(self.classes_, device=like(codes)["device"]), codes, axis=0)
+
+
+def label_counts(labels: Any, /) -> tuple[np.ndarray, np.ndarray]:
+    """Different labels, ascending, and how many there are of each."""
+
+    def part(start: int, stop: int) -> list[tuple[np.ndarray, np.ndarray]]:
+        return [np.unique(labels[start:stop], return_counts=True)]
+
+    (found,) = reduce_rows(labels, part, combine=_joined_counts)
+    return found
+
+
+def _joined_counts(
+    a: tuple[np.ndarray, np.ndarray], b: tuple[np.ndarray, np.ndarray], /
+) -> tuple[np.ndarray, np.ndarray]:
+    classes, which = np.unique(np.concatenate([a[0], b[0]]), return_inverse=True)
+    return classes, np.bincount(which, np.concatenate([a[1], b[1]])).astype(np.int64)
+
+
+def _weights_of(how: Any, labels: Any, classes: np.ndarray, counts: np.ndarray, /) -> Array:
+    """Weight of each label by its class."""
+    if not lies_in_parts(labels):
+        return compute_sample_weight(how, labels)
+    if how == "balanced":
+        of_classes = counts.sum() / (len(classes) * counts)
+    else:
+        of_classes = compute_class_weight(how, classes=classes, y=classes)
+
+    def part(start: int, stop: int) -> Array:
+        return of_classes[np.searchsorted(classes, labels[start:stop])]
+
+    return map_rows(labels, part, columns=(), dtype=np.float64)
 
 
 class OneHotClassifier(LabelClassifier):

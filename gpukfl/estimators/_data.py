@@ -16,9 +16,12 @@ from gpukfl._array import (
     beside,
     double_like,
     library_of,
+    lies_in_parts,
     like,
+    take,
     to_host,
 )
+from gpukfl._draws import drawn
 from gpukfl._places import Place
 from gpukfl._rows import Rows, resident
 from gpukfl.estimators._samples import Samples
@@ -82,20 +85,20 @@ class Data:
             self.y_scale = xp.where(spread > 0, spread, xp.ones_like(spread))
         Y = (Y - self.y_mean) / self.y_scale
         with np.errstate(over="ignore"):  # found by check_overflow
-            self.Y = xp.astype(Y, self.reference.dtype)
+            self.Y = array_namespace(Y).astype(Y, self.reference.dtype)
         check_overflow(replace(self.rows, clip=None), self.Y)
-        self.constant = not bool(xp.any(xp.abs(center(self.Y, s)) > 1e-12))
+        centered = center(self.Y, s)
+        self.constant = not bool(array_namespace(centered).any(abs(centered) > 1e-12))
 
     @cached_property
     def bound(self) -> Array:
         """Where predictions may end that are wild outside the data: (t,)."""
-        xp = array_namespace(self.Y)
-        return _ROOM * xp.max(xp.abs(self.Y), axis=0)
+        return _ROOM * array_namespace(self.Y).max(abs(self.Y), axis=0)
 
     def sample(self, rng: np.random.RandomState, /) -> tuple[Array, np.ndarray | None]:
         """Draw some rows, with their weights: what pairs of samples are looked at in."""
         index, s = some_rows(self.rows.shape[0], rng), self.root_weights
-        weights = None if s is None else to_host(s)[index, 0].astype(np.float64) ** 2
+        weights = None if s is None else to_host(take(s, index))[:, 0].astype(np.float64) ** 2
         return self.rows.at(index), weights
 
     def scaled(self, samples: Samples, /) -> tuple[Array, Array]:
@@ -109,7 +112,7 @@ class Data:
 
 def some_rows(n: int, rng: np.random.RandomState, /) -> np.ndarray:
     """Draw the host indices of so many of n rows that all pairs of them may be looked at."""
-    return np.arange(n) if n <= _SAMPLE else np.sort(rng.choice(n, _SAMPLE, replace=False))
+    return np.arange(n) if n <= _SAMPLE else np.sort(drawn(rng, n, _SAMPLE))
 
 
 def scaled_rows(settings: Scaled, samples: Samples, reference: Array, /) -> Rows:
@@ -127,7 +130,8 @@ def placed_root_weights(samples: Samples, reference: Array, /) -> Array | None:
     """Square roots of the weights (n, 1) on the place of `reference`."""
     if samples.weights is None:
         return None
-    return beside(np.sqrt(samples.weights)[:, None], reference)
+    xp = array_namespace(samples.weights)
+    return beside(xp.sqrt(samples.weights)[:, None], reference)
 
 
 def placed_columns(Y: Array, place: Place) -> Array:
@@ -137,6 +141,7 @@ def placed_columns(Y: Array, place: Place) -> Array:
 
 def mover(X: Array, dtype: str) -> Callable[[Array], Array]:
     """Move results to the library and device of `X`."""
+    X = X.partitioning.reference if lies_in_parts(X) else X
     xp = array_namespace(X)
     target = xp.empty((0,), dtype=getattr(xp, dtype), device=like(X)["device"])
 

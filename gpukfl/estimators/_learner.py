@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from gpukfl._array import Array, library_of, to_host
+from gpukfl._array import Array, library_of, lies_in_parts, to_host
 from gpukfl._checks import check_choice, check_number
 from gpukfl._places import Backend, Place, resolve_place
 from gpukfl._results import History, Status
@@ -277,7 +277,7 @@ class Learner(Constructed, HostPickled):
                 choice = Choice(like.setting, settled=True)
             self._keep_tuning(choice, time.perf_counter() - begun)
             fitted = method.learn(problem, choice, run)
-            self._library = library_of(X)
+            self._library = library_of(place.reference) if lies_in_parts(X) else library_of(X)
             self.place_ = f"{library_of(place.reference)} {place.reference.device}"
             self.scaling_ = problem.rows.scaling
             self._n_samples = int(problem.rows.shape[0])
@@ -288,7 +288,7 @@ class Learner(Constructed, HostPickled):
                 )
             else:
                 self.calibration_ = like.calibration
-        if self.scaling is None:
+        if self.scaling is None and not lies_in_parts(X):
             warn_of_units(X, unit_free=self._unit_free)
         return Precedent(self._settled(choice, fitted), getattr(self, "calibration_", None))
 

@@ -15,7 +15,8 @@ from sklearn.model_selection import (
     StratifiedShuffleSplit,
 )
 
-from gpukfl._array import Array, take, to_host
+from gpukfl._array import Array, array_namespace, lies_in_parts, take, to_host
+from gpukfl._draws import drawn
 from gpukfl.estimators._copies import copies_of, total_weights, without_copies
 from gpukfl.estimators._validation import validate_weights
 from gpukfl.methods import FOLDS_BELOW, N_FOLDS
@@ -62,7 +63,8 @@ class Samples:
     Y : array, shape (n, t)
         Targets, or indicators of classes: of two classes the second's alone.
     weights : host array, shape (n,), or None
-        Of mean 1 where they are positive; None where all are equal.
+        Of mean 1 where they are positive; None where all are equal. Where the rows of `X` lie in
+        parts, theirs do.
     labels : bool
         Whether the targets are indicators of classes.
     """
@@ -81,6 +83,8 @@ class Samples:
         or with a fold, leaves out all of them.
         """
         weights = validate_weights(sample_weight, X)
+        if lies_in_parts(X):  # read without those of no weight
+            return cls(X, Y, weights, labels)
         if weights is not None and np.any(weights == 0) and not isinstance(X, np.memmap):
             rows = np.flatnonzero(weights)
             X, Y, weights = take(X, rows), take(Y, rows), weights[rows]
@@ -98,20 +102,18 @@ class Samples:
         """Kish's number: of samples of equal weight, of which a mean is as certain."""
         if self.weights is None:
             return float(len(self))
-        w = self.weights / self.weights.max()
-        return float(w.sum() ** 2 / (w @ w))
+        xp = array_namespace(self.weights)
+        w = self.weights / xp.max(self.weights)
+        return float(xp.sum(w) ** 2 / xp.sum(w * w))
 
     @cached_property
     def classes(self) -> np.ndarray | None:
         """Class of every sample (n,), where the targets say of classes."""
-        if not self.labels:
-            return None
-        Y = to_host(self.Y)
-        return Y.argmax(axis=1) if Y.shape[1] > 1 else (Y[:, 0] > 0.5).astype(np.int64)
+        return _classes_of(to_host(self.Y)) if self.labels else None
 
     def taken(self, rows: np.ndarray | slice, /) -> Samples:
         """Those at host indices, or a slice of a memory map, as they are."""
-        weights = None if self.weights is None else self.weights[rows]
+        weights = None if self.weights is None else to_host(take(self.weights, rows))
         return Samples(take(self.X, rows), take(self.Y, rows), weights, self.labels)
 
     def splits(self, rng: np.random.RandomState, how: Splits, /) -> list[tuple[Samples, Samples]]:
@@ -123,9 +125,10 @@ class Samples:
         """
         rows = np.arange(len(self))
         if len(self) > how.at_most:
-            rows = np.sort(rng.choice(len(self), how.at_most, replace=False))
-        rows = without_copies(self.X, to_host(take(self.Y, rows)), rows)
-        classes = None if self.classes is None else self.classes[rows]
+            rows = np.sort(drawn(rng, len(self), how.at_most))
+        Y = to_host(take(self.Y, rows))
+        rows = without_copies(self.X, Y, rows)
+        classes = None if not self.labels else _classes_of(to_host(take(self.Y, rows)))
         k = min(how.n_folds, len(rows))
         sizes = np.zeros(1) if classes is None else np.unique(classes, return_counts=True)[1]
         if len(rows) < how.folds_below:
@@ -143,6 +146,11 @@ class Samples:
             (self.taken(rows[np.sort(inside)]), self.taken(rows[np.sort(outside)]))
             for inside, outside in splits
         ]
+
+
+def _classes_of(Y: np.ndarray, /) -> np.ndarray:
+    """Classes (n,) of indicators (n, t), which of two classes are the second's."""
+    return Y.argmax(axis=1) if Y.shape[1] > 1 else (Y[:, 0] > 0.5).astype(np.int64)
 
 
 def relative_weights(weights: np.ndarray | None, /) -> np.ndarray | None:

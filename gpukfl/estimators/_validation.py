@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import numbers
+import operator
 import os
 import threading
 from collections.abc import Iterator
@@ -28,9 +30,11 @@ from gpukfl._array import (
     is_host,
     is_torch,
     library_of,
+    lies_in_parts,
     odd_storage,
     to_host,
 )
+from gpukfl._passes import reduce_rows
 from gpukfl._rows import Rows
 
 _FLOATS = ("float32", "float64")
@@ -61,6 +65,8 @@ def validate_samples(
         If `X` is not a finite real matrix with the expected number of features, or of another
         library than the model was fitted on.
     """
+    if lies_in_parts(X):
+        return _validate_parts(estimator, X, min_samples)
     check_container("X", X)
     given = library_of(X) if is_array(X) else "numpy"  # lists and frames become NumPy arrays
     if not reset and given != estimator._library:
@@ -87,6 +93,14 @@ def validate_samples(
             ensure_min_samples=min_samples,
             order="C",
         )
+
+
+def _validate_parts(estimator: Any, X: Array, min_samples: int) -> Array:
+    """Take rows in parts, which were read and checked where they lie."""
+    _check_size(X.shape, min_samples)
+    estimator.n_features_in_ = X.shape[1]
+    vars(estimator).pop("feature_names_in_", None)
+    return X
 
 
 def check_container(name: str, x: Any, /, *, labels: bool = False) -> None:
@@ -197,6 +211,8 @@ def _check_finite(x: Array, name: str) -> None:
 
 def validate_targets(y: Any, X: Array, /) -> Array:
     """Validate numeric targets (n,) or (n, t) for `X`; a float array of y's own library."""
+    if lies_in_parts(X):
+        return y
     check_container("y", y)
     if is_array(y) and not is_host(y):
         xp = array_namespace(y)
@@ -230,7 +246,7 @@ def validate_targets(y: Any, X: Array, /) -> Array:
 
 
 def validate_labels(y: Any, X: Array, /) -> np.ndarray:
-    """Validate class labels (n,) for `X`; a host array.
+    """Validate class labels (n,) for `X`; a host array, or beside `X` where its rows are in parts.
 
     Raises
     ------
@@ -238,6 +254,8 @@ def validate_labels(y: Any, X: Array, /) -> np.ndarray:
         If labels are missing, not finite, not one for each sample, or not of a kind that
         classes are made of.
     """
+    if lies_in_parts(X):
+        return y
     if y is None:
         msg = "requires y to be passed, but the target y is None: expected labels, got None"
         raise ValueError(msg)
@@ -287,8 +305,8 @@ def validate_weights(sample_weight: Any, X: Array, /) -> np.ndarray | None:
     ValueError
         If a weight is negative or not finite, or fewer than two are positive.
     """
-    if sample_weight is None:
-        return None
+    if sample_weight is None or lies_in_parts(X):
+        return sample_weight
     n = X.shape[0]
     host = to_host(sample_weight) if is_array(sample_weight) else sample_weight
     if isinstance(host, numbers.Real):
@@ -332,15 +350,21 @@ def weighted_mean_scale(Y: Array, root_weights: Array | None, /) -> tuple[Array,
 
 def check_overflow(rows: Rows, Y: Array, /) -> None:
     """Raise ValueError where data are too large for the precision they are computed in."""
-    xp = array_namespace(rows.reference)
+    xp, of_targets = array_namespace(rows.reference), array_namespace(Y)
     dtype = rows.reference.dtype
     limit = float(xp.finfo(dtype).max)
-    if not bool(xp.all(xp.isfinite(Y))):
+    if not bool(of_targets.all(of_targets.isfinite(Y))):
         msg = f"y overflows {dtype}: expected targets below {limit:.0e}; use float64"
         raise ValueError(msg)
-    with np.errstate(over="ignore", invalid="ignore"):
-        fits = all(bool(xp.all(xp.isfinite(xp.sum(X * X, axis=1)))) for _, _, X in rows.blocks())
-    if not fits:
+
+    def part(start: int, stop: int) -> list[Array]:
+        blocks = (X for _, _, X in rows.blocks(start=start, stop=stop))
+        with np.errstate(over="ignore", invalid="ignore"):
+            fits = [xp.all(xp.isfinite(xp.sum(X * X, axis=1))) for X in blocks]
+        return [functools.reduce(operator.and_, fits)]
+
+    (fits,) = reduce_rows(rows.source, part, combine=operator.and_)
+    if not bool(fits):
         msg = (
             f"X overflows {dtype}: expected squared row norms below {limit:.0e}; standardise X, or "
             "use float64"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from gpukfl._array import Array, array_namespace, double_like
@@ -65,10 +65,12 @@ class BinnedBrownianKernel(ParticleKernel):
     def _stored(self) -> list[_Placed] | None:
         """Positions of all samples, with the rows where these lie, while memory holds them."""
 
+        bare = replace(self)  # which does not know what it is about to keep
+
         def part(start: int, stop: int) -> list[_Placed] | None:
-            needed = 4 * (stop - start) * self.n_particles
-            fits = needed <= available_memory(self.W) // 2
-            return list(self._computed(start, stop)) if fits else None
+            needed = 4 * (stop - start) * bare.n_particles
+            fits = needed <= available_memory(bare.W) // 2
+            return list(bare._computed(start, stop)) if fits else None
 
         return keep_rows(self.rows.source, part)
 

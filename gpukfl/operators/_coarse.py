@@ -6,7 +6,7 @@ import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from gpukfl._array import Array, array_namespace, device_of, like
+from gpukfl._array import Array, array_namespace, device_of, double_like, like, sample_sums
 from gpukfl._memory import MAX_ELEMENTS
 from gpukfl._passes import keep_rows, lowest, map_rows, reduce_rows
 from gpukfl._rows import Rows
@@ -77,7 +77,7 @@ class CoarseInverse:
         sums = xp.reshape(pairs, (m, q + 1, m, q + 1))
         # The shares of a sample among the knots of any particle sum to one
         margins = xp.reshape(xp.sum(sums[0, :, :, 1:], axis=0), (m * q, 1))
-        total = float(n) if weights is None else float(xp.sum(weights, dtype=xp.float64))
+        total = float(n) if weights is None else float(sample_sums(weights)[0])
         gram = xp.reshape(sums[:, 1:, :, 1:], (m * q, m * q)) - margins @ (margins.T / total)
         _add_precision(gram, shift * m / width, q)
         return cls(rows, at, q + 1, CholeskyFactor.of(gram), shift, root_weights)

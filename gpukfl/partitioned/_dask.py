@@ -92,7 +92,7 @@ class DaskHolders:
     def __init__(
         self, client: Any, sizes: Sequence[int], load: Load, make_place: Callable[[], Array]
     ) -> None:
-        self.client, self.sizes, self.load, self.make_place = client, sizes, load, make_place
+        self.client, self.sizes, self.load, self.make_place = client, list(sizes), load, make_place
         self.journal = Journal()
         self._held: list[_Held] = []
         self._edges = [0, *itertools.accumulate(sizes)]
@@ -101,7 +101,7 @@ class DaskHolders:
 
     # ------------------------------------------------------------------ passes
 
-    def run(self, work: Pass, edges: Sequence[int], freed: frozenset[int], /) -> Known[Any]:
+    def run(self, work: Pass, freed: frozenset[int], /) -> Known[Any]:
         """Do a pass over all parts, and forget what was freed; give totals of consecutive parts."""
         if time.monotonic() - self._looked > _LOOKED_EVERY:
             self._looked = time.monotonic()

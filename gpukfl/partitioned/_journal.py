@@ -48,7 +48,7 @@ class Journal:
         """Give the passes that what is alive was made by."""
         for entry in self._needed():
             self._file.seek(entry.offset)
-            yield pickle.loads(self._file.read(entry.length))  # noqa: S301 - written by this
+            yield pickle.loads(self._file.read(entry.length))  # written by this
 
     def _needed(self) -> list[_Entry]:
         wanted, needed = set(self._live), []

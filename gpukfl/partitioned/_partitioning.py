@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import operator
 import weakref
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -22,7 +21,9 @@ if TYPE_CHECKING:
 class Holders(Protocol):
     """All who hold parts of some rows: in threads of this process, or processes of a cluster."""
 
-    def run(self, work: Pass, edges: Sequence[int], freed: frozenset[int], /) -> Known[Any]:
+    sizes: list[int]  # rows of each part
+
+    def run(self, work: Pass, freed: frozenset[int], /) -> Known[Any]:
         """Do a pass over all parts, and forget what was freed; give totals of consecutive parts."""
 
 
@@ -34,16 +35,14 @@ class Partitioning:
 
     Parameters
     ----------
-    sizes : sequence of int
-        Rows of each part, at least one each.
     holders : Holders
-        Who holds them.
+        Who holds the parts, which have at least one row each.
     reference : array
         An empty array of the place where small arrays are worked on.
     """
 
-    def __init__(self, sizes: Sequence[int], holders: Holders, reference: Array) -> None:
-        self.edges = [0, *itertools.accumulate(sizes)]
+    def __init__(self, holders: Holders, reference: Array) -> None:
+        self.edges = [0, *itertools.accumulate(holders.sizes)]
         self.holders, self.reference = holders, reference
         self.n_passes = 0
         self._keys = itertools.count()
@@ -66,7 +65,7 @@ class Partitioning:
         known = self._pass(part, combine)
         add_up(known, 0, len(self.edges) - 1, lambda a, b: combined(a, b, combine))
         ((_, total),) = known.items()
-        return [_placed(x, self.reference) if isinstance(x, np.ndarray) else x for x in total]
+        return [_placed(x, self.reference) for x in total]
 
     def map(self, part: Part, columns: tuple[int, ...], dtype: Any, /) -> PartitionedArray:
         """Describe an array (n, *columns) whose rows from one to another `part` gives."""
@@ -133,7 +132,7 @@ class Partitioning:
         kept = frozenset(v.key for ref in refs if (v := ref()) is not None)
         self.n_passes += 1
         work = Pass(tuple(made), asked, kept, frozenset(reads))
-        return self.holders.run(work, self.edges, freed)
+        return self.holders.run(work, freed)
 
 
 class Described(Partitioned):
@@ -157,6 +156,8 @@ class Described(Partitioned):
         self.partitioning.forget(self.key)
 
 
-def _placed(x: np.ndarray, reference: Array, /) -> Array:
-    """Put a host array beside the reference, in its own precision."""
+def _placed(x: Any, reference: Array, /) -> Any:
+    """Put numbers beside the reference, in their own precision."""
+    if not isinstance(x, (np.ndarray, np.generic)) or x.dtype.kind not in "fiub":
+        return x
     return array_namespace(reference).asarray(x, device=like(reference)["device"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -17,12 +18,13 @@ class ThreadHolders:
     ----------
     holders : sequence of Holder
         Each with its place.
-    n_parts : int
-        Consecutive parts are divided among them.
+    sizes : sequence of int
+        Rows of each part; consecutive parts are divided among the holders.
     """
 
-    def __init__(self, holders: Sequence[Holder], n_parts: int) -> None:
-        self.holders = holders
+    def __init__(self, holders: Sequence[Holder], sizes: Sequence[int]) -> None:
+        self.holders, self.sizes, n_parts = holders, list(sizes), len(sizes)
+        self._edges = [0, *itertools.accumulate(sizes)]
         each = -(-n_parts // len(holders))
         self.parts = [range(n_parts)[i * each : (i + 1) * each] for i in range(len(holders))]
 
@@ -31,12 +33,12 @@ class ThreadHolders:
         (holder,) = (h for h, parts in zip(self.holders, self.parts, strict=True) if part in parts)
         holder.put(part, key, value)
 
-    def run(self, work: Pass, edges: Sequence[int], freed: frozenset[int], /) -> Known[Any]:
+    def run(self, work: Pass, freed: frozenset[int], /) -> Known[Any]:
         """Do a pass over all parts, and forget what was freed; give totals of consecutive parts."""
 
         def one(holder: Holder, parts: Sequence[int]) -> Known[Any]:
             holder.free(freed)
-            return holder.run(work, parts, edges) if parts else {}
+            return holder.run(work, parts, self._edges) if parts else {}
 
         if len(self.holders) == 1:
             return one(self.holders[0], self.parts[0])

@@ -28,7 +28,7 @@ TRIED: dict[str, Declared] = {
 ATTRIBUTES: dict[str, Declared] = {
     "penalty_": Text(tuple(PENALTIES)),
     "W_": Numbers(FLOAT, ("n_features", "n_particles")),
-    "dual_coef_": Numbers(FLOAT, ("n_samples", "n_targets")),
+    "dual_coef_": Numbers(FLOAT, ("n_samples", "n_targets"), optional=True),
     "shape_functions_": Record(
         ShapeFunctions,
         {

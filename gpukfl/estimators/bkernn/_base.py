@@ -126,9 +126,11 @@ class BKerNNBase(LinearFeatures, SteppedLearner):
         scale, mean = problem.y_scale, problem.y_mean
         with np.errstate(over="ignore"):
             intercept = back(xp.astype(fit.intercept, xp.float64) * scale + mean)
-            dual_coef = back(xp.astype(fit.alpha, xp.float64) * scale[None, :])
             values = back(shapes.values * scale[None, None, :])
-        check_finite_result(intercept, dual_coef, values)
+            dual_coef = None
+            if problem.rows.partitioning is None:  # else they stay with their rows
+                dual_coef = back(xp.astype(fit.alpha, xp.float64) * scale[None, :])
+        check_finite_result(intercept, values, *([] if dual_coef is None else [dual_coef]))
         self.W_ = back(fit.W)
         self.intercept_, self.dual_coef_ = intercept, dual_coef
         self.shape_functions_ = ShapeFunctions(back(shapes.knots), values)

@@ -11,9 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, beside, index_like, to_host
+from gpukfl._array import Array, array_namespace, beside, lies_in_parts, take, to_host
 from gpukfl._checks import check_number
+from gpukfl._draws import drawn
 from gpukfl._memory import available_memory
+from gpukfl._passes import map_rows
 from gpukfl._places import Place
 from gpukfl._results import History, Status
 from gpukfl._rows import Rows
@@ -43,6 +45,7 @@ _FIRST_SHARE, _FIRST_ROWS = 10, 200_000  # one in so many, at most so many, sees
 _COLD_FROM, _FEWEST_FIRST = 4_000, 1_000  # from random particles; and the fewest that see them
 _PROBE_ROWS = 100_000  # sample on which the binned form's error is estimated
 _THIN_FROM = 2_000_000  # knots in all from which shape functions are thinned by default
+_WATCHED = 20_000  # rows in parts that early stopping watches, at most
 _THIN_TO = 1e-4  # standard deviations of the fit
 
 
@@ -148,11 +151,9 @@ class Problem(Data):
         n = self.rows.shape[0]
         if n < above:
             return None
-        index = np.sort(rng.choice(n, count, replace=False))
-        X = self.rows.at(index)
-        at = array_namespace(X).asarray(index, **index_like(X))
-        Y, s = array_namespace(system.Y).take(system.Y, at, axis=0), system.root_weights
-        s = None if s is None else array_namespace(s).take(s, at, axis=0)
+        index = np.sort(drawn(rng, n, count))
+        X, Y, s = self.rows.at(index), take(system.Y, index), system.root_weights
+        s = None if s is None else take(s, index)
         ridge = times_ridge * system.ridge
         return lambda W: BrownianKernel.of(X, W), RidgeSystem(Y, ridge, s, rng=rng)
 
@@ -171,6 +172,8 @@ class Problem(Data):
 
     def _choose_knots(self, X: Array, run: Run) -> int | None:
         wanted = self.settings.knots.number
+        if self.rows.partitioning is not None:  # what is sorted lies in one place
+            return _AUTO_KNOTS if wanted in ("auto", None) else int(wanted)
         if not isinstance(wanted, str):
             return wanted
         size = X.shape[0] * self.m
@@ -282,8 +285,9 @@ class Problem(Data):
         if self.n_knots is None or self.constant:
             return 0.0
         n = min(self.rows.shape[0], _PROBE_ROWS)
-        rows = Rows(self.rows.block(0, n), self.reference)
-        v = center(fit.alpha[:n, :])
+        index = np.arange(n)
+        rows = Rows(self.rows.at(index), self.reference)
+        v = center(take(fit.alpha, index))
         xp = array_namespace(v)
         binned = BinnedBrownianKernel.of(rows, fit.W, n_knots=self.n_knots)
         exact = CenteredKernel(BrownianKernel.of(rows.whole(), fit.W)) @ v
@@ -304,10 +308,27 @@ def _split(samples: Samples, share: float, run: Run) -> tuple[Samples, Samples |
             f"which {share:g} are held out"
         )
         raise ValueError(msg)
+    if lies_in_parts(samples.X):
+        return _by_parts(samples, n_out, run)
     if isinstance(samples.X, np.memmap):  # a shuffled split would copy them
         return samples.taken(slice(n - n_out)), samples.taken(slice(n - n_out, None))
     inside, outside = np.split(run.again().permutation(n), [n - n_out])
     return samples.taken(inside), samples.taken(outside)
+
+
+def _by_parts(samples: Samples, n_out: int, run: Run) -> tuple[Samples, Samples]:
+    """Hold out some of the rows that lie in parts, which stay with no weight."""
+    index = np.sort(drawn(run.again(), len(samples), min(n_out, _WATCHED)))
+    given, X = samples.weights, samples.X
+
+    def part(start: int, stop: int) -> Array:
+        low, high = np.searchsorted(index, [start, stop])
+        weights = np.ones(stop - start) if given is None else np.array(given[start:stop])
+        weights[index[low:high] - start] = 0.0
+        return weights
+
+    weights = map_rows(X, part, columns=(), dtype=np.float64)
+    return replace(samples, weights=weights), samples.taken(index)
 
 
 def _joined(first: BKerNNFit, last: BKerNNFit) -> BKerNNFit:

@@ -27,9 +27,9 @@ def limits_of(X: np.ndarray, w: np.ndarray, /) -> np.ndarray:
 
 
 def blocks_beyond(
-    rows: Rows, limits: np.ndarray, /
+    rows: Rows, limits: np.ndarray, start: int, stop: int, /
 ) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
-    """Yield (rows, their values, whether these are beyond the limits)."""
-    for start, stop, block in rows.blocks():
+    """Yield (some rows, their values, whether these are beyond the limits) from one to another."""
+    for first, last, block in rows.blocks(start=start, stop=stop):
         X = to_host(block).astype(np.float64, copy=False)
-        yield slice(start, stop), X, (limits[0] > X) | (limits[-1] < X)
+        yield slice(first, last), X, (limits[0] > X) | (limits[-1] < X)

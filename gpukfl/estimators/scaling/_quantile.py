@@ -9,10 +9,11 @@ import numpy as np
 from scipy.special import ndtri
 
 from gpukfl._array import Array, array_namespace, like, to_host
+from gpukfl._passes import lowest, reduce_rows
 from gpukfl._rows import Rows
 from gpukfl.estimators._declared import DOUBLE, Numbers
 from gpukfl.estimators.scaling._base import ColumnScaling
-from gpukfl.estimators.scaling._sample import LARGE_SAMPLE, weighted_sample
+from gpukfl.estimators.scaling._sample import LARGE_SAMPLE, weighted_sample, weights_of
 from gpukfl.linalg import interpolate_knots
 
 _MOST, _CELLS, _FEWEST = 1000, 2**22, 100  # quantiles of a column, of all, and of one of many
@@ -137,11 +138,15 @@ def _thinned(table: Table, at_most: int, /) -> Table:
 
 def _ends(rows: Rows, weights: np.ndarray | None, /) -> np.ndarray:
     """Lowest and highest values (2, d) of all rows of positive weight."""
-    lowest = np.full(rows.shape[1], np.inf)
-    highest = -lowest
-    for start, stop, block in rows.blocks():
-        X = to_host(block)
-        X = X if weights is None else X[weights[start:stop] > 0]
-        lowest = np.minimum(lowest, X.min(axis=0, initial=np.inf))
-        highest = np.maximum(highest, X.max(axis=0, initial=-np.inf))
-    return np.stack([lowest, highest])
+
+    def part(start: int, stop: int) -> tuple[np.ndarray]:
+        ends = np.full((2, rows.shape[1]), np.inf)
+        for first, last, block in rows.blocks(start=start, stop=stop):
+            X = to_host(block)[weights_of(weights, slice(first, last)) > 0]
+            both = X.min(axis=0, initial=np.inf), -X.max(axis=0, initial=-np.inf)
+            ends = np.minimum(ends, both)
+        return (ends,)
+
+    (ends,) = reduce_rows(rows.source, part, combine=lowest)
+    low, minus_high = to_host(ends)
+    return np.stack([low, -minus_high])

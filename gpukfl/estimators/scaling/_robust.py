@@ -8,11 +8,18 @@ from typing import ClassVar, Self
 import numpy as np
 
 from gpukfl._array import Array, array_namespace, clipped, like, to_host
+from gpukfl._passes import lowest, reduce_rows
 from gpukfl._rows import Rows
 from gpukfl.estimators._declared import DOUBLE, Numbers
 from gpukfl.estimators.scaling._base import ColumnScaling
 from gpukfl.estimators.scaling._limits import blocks_beyond, limits_of
-from gpukfl.estimators.scaling._sample import LARGE_SAMPLE, by_columns, quantile, weighted_sample
+from gpukfl.estimators.scaling._sample import (
+    LARGE_SAMPLE,
+    by_columns,
+    quantile,
+    weighted_sample,
+    weights_of,
+)
 
 _BOUND = 3.0  # interquartile ranges that nothing exceeds, as in the reference
 _ROUNDING = 1e-12  # of the median: what a column that does not vary may vary by
@@ -112,10 +119,15 @@ def _quartiles(X: np.ndarray, w: np.ndarray, /) -> np.ndarray:
 
 def _half_range(rows: Rows, weights: np.ndarray | None, limits: np.ndarray, /) -> np.ndarray:
     """Half the range (d,) of those values of all rows that lie within the limits."""
-    lowest = np.full(rows.shape[1], np.inf)
-    highest = -lowest
-    for block, X, beyond in blocks_beyond(rows, limits):
-        out = beyond if weights is None else beyond | (weights[block] == 0)[:, None]
-        lowest = np.minimum(lowest, np.where(out, np.inf, X).min(axis=0))
-        highest = np.maximum(highest, np.where(out, -np.inf, X).max(axis=0))
-    return 0.5 * highest - 0.5 * lowest
+
+    def part(start: int, stop: int) -> tuple[np.ndarray]:
+        ends = np.full((2, rows.shape[1]), np.inf)
+        for block, X, beyond in blocks_beyond(rows, limits, start, stop):
+            out = beyond | (weights_of(weights, block) == 0)[:, None]
+            both = np.where(out, np.inf, X).min(axis=0), np.where(out, np.inf, -X).min(axis=0)
+            ends = np.minimum(ends, both)
+        return (ends,)
+
+    (ends,) = reduce_rows(rows.source, part, combine=lowest)
+    low, minus_high = to_host(ends)
+    return -0.5 * minus_high - 0.5 * low

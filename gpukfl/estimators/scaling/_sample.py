@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from gpukfl._array import to_host
+from gpukfl._array import Array, take, to_host
 from gpukfl._rows import Rows
 
 _ROWS, _CELLS = 5_000, 2**22  # at most
@@ -26,9 +26,19 @@ def weighted_sample(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Take some of the rows of positive weight to the host, and their weights."""
     n, d = rows.shape
-    kept = np.arange(n) if weights is None else np.flatnonzero(weights)
-    index = kept[sampled(len(kept), d, at_most=at_most)]
-    return to_host(rows.at(index)), np.ones(len(index)) if weights is None else weights[index]
+    if isinstance(weights, np.ndarray):
+        kept = np.flatnonzero(weights)
+        index = kept[sampled(len(kept), d, at_most=at_most)]
+    else:
+        index = sampled(n, d, at_most=at_most)
+    return to_host(rows.at(index)), weights_of(weights, index)
+
+
+def weights_of(weights: Array | None, rows: np.ndarray | slice, /) -> np.ndarray:
+    """Weights of some rows, on the host: at host indices, or in a slice of those that are here."""
+    if weights is None:
+        return np.ones(rows.stop - rows.start if isinstance(rows, slice) else len(rows))
+    return to_host(weights[rows] if isinstance(rows, slice) else take(weights, rows))
 
 
 def by_columns(

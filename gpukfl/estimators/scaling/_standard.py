@@ -9,11 +9,12 @@ from typing import ClassVar, Self
 import numpy as np
 
 from gpukfl._array import Array, array_namespace, like, to_host
+from gpukfl._passes import reduce_rows
 from gpukfl._rows import Rows
 from gpukfl.estimators._declared import DOUBLE, Numbers
 from gpukfl.estimators.scaling._base import ColumnScaling
 from gpukfl.estimators.scaling._limits import REACH, blocks_beyond, limits_of
-from gpukfl.estimators.scaling._sample import by_columns, sampled
+from gpukfl.estimators.scaling._sample import by_columns, sampled, weights_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,18 +92,27 @@ def column_statistics(
         If the squares of deviations overflow.
     """
     n, d = rows.shape
-    w = np.ones(n) if weights is None else weights
     index = sampled(n, d)
-    with np.errstate(over="ignore", invalid="ignore"):  # reported just below
-        limits = by_columns(limits_of, to_host(rows.at(index)), w[index])
-        mean, total = np.zeros(d), np.full(d, w.sum())
-        for block, X, beyond in blocks_beyond(rows, limits):
-            mean += w[block] @ _without(X, beyond)
-            total -= w[block] @ beyond
-        mean /= total
+
+    def sums(start: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
+        first, total = np.zeros(d), np.zeros(d)
+        for block, X, beyond in blocks_beyond(rows, limits, start, stop):
+            w = weights_of(weights, block)
+            first += w @ _without(X, beyond)
+            total += w.sum() - w @ beyond
+        return first, total
+
+    def squares_around(start: int, stop: int) -> tuple[np.ndarray]:
         squares = np.zeros(d)
-        for block, X, beyond in blocks_beyond(rows, limits):
-            squares += w[block] @ _without(X - mean, beyond) ** 2
+        for block, X, beyond in blocks_beyond(rows, limits, start, stop):
+            squares += weights_of(weights, block) @ _without(X - mean, beyond) ** 2
+        return (squares,)
+
+    with np.errstate(over="ignore", invalid="ignore"):  # reported just below
+        limits = by_columns(limits_of, to_host(rows.at(index)), weights_of(weights, index))
+        first, total = map(to_host, reduce_rows(rows.source, sums))
+        mean = first / total
+        (squares,) = map(to_host, reduce_rows(rows.source, squares_around))
         spread = np.sqrt(squares / total)
     if not np.isfinite(spread).all():
         msg = "X overflows float64 when it is standardised: expected deviations below 1e150"
