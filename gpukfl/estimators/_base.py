@@ -186,6 +186,7 @@ class HostStored(DescribedEstimator, BaseEstimator):
 
     def __getstate__(self) -> dict[str, Any]:
         state = {key: on_host(value) for key, value in super().__getstate__().items()}
+        state.pop("client", None)  # of a cluster that is not where it is loaded
         if "_library" in state:
             state["_library"] = "numpy"
         return state

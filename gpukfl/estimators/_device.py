@@ -1,4 +1,4 @@
-"""Work on the device of the data, whichever device is the current one."""
+"""Work where the data are: on their device, or on the partitions of a Dask collection."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from gpukfl._array import library_of, on_device_of
 from gpukfl._cuda import check_not_forked
+from gpukfl.estimators._dask import lazily
+from gpukfl.partitioned import is_dask
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
@@ -16,13 +18,24 @@ Result = TypeVar("Result")
 def on_its_device(
     method: Callable[Concatenate[Any, Any, Given], Result], /
 ) -> Callable[Concatenate[Any, Any, Given], Result]:
-    """Decorate a method whose first argument is data X."""
+    """Decorate a method whose first argument is data X.
+
+    Of a Dask collection, what is no fit is put off, partition by partition.
+    """
 
     @functools.wraps(method)
     def wrapped(self: Any, X: Any, *args: Given.args, **kwargs: Given.kwargs) -> Result:
+        if is_dask(X) and method.__name__ != "fit":
+            ask = functools.partial(_asked, method, args, kwargs)
+            lazy: Any = lazily(ask, self.to_host(), X)
+            return lazy
         if library_of(X) == "cupy":
             check_not_forked()
         with on_device_of(X):
             return method(self, X, *args, **kwargs)
 
     return wrapped
+
+
+def _asked(method: Callable[..., Any], args: Any, kwargs: Any, model: Any, X: Any, /) -> Any:
+    return method(model, X, *args, **kwargs)

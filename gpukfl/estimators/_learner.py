@@ -19,6 +19,7 @@ from gpukfl._warnings import warn
 from gpukfl.estimators._base import HostPickled
 from gpukfl.estimators._calibration import Calibration, HeldOutScores
 from gpukfl.estimators._constructor import Constructed
+from gpukfl.estimators._dask import any_dask, fit_in_parts
 from gpukfl.estimators._data import Data, mover
 from gpukfl.estimators._declared import (
     SCORE,
@@ -226,6 +227,7 @@ class Learner(Constructed, HostPickled):
         "_n_samples": Whole("n_samples"),
     }
     _values: ClassVar[tuple[type, ...]] = ()  # frozen values that parameters and attributes may be
+    client: ClassVar[Any] = None  # of a Dask cluster; an instance may have its own
     _finds_nothing: ClassVar[str] = "learns no features"  # of a constant target
 
     @abstractmethod
@@ -250,7 +252,11 @@ class Learner(Constructed, HostPickled):
 
     def _learn(self, X: Any, y: Any, sample_weight: Any) -> Self:
         """Fit; the door of regressors and classifiers alike."""
-        self.fitted_as(X, y, sample_weight, None)
+        if any_dask(X, y, sample_weight):
+            self._checked()  # before anything is read
+            fit_in_parts(self, X, y, sample_weight, lambda *given: self.fitted_as(*given, None))
+        else:
+            self.fitted_as(X, y, sample_weight, None)
         return self
 
     def fitted_as(

@@ -64,7 +64,6 @@ class BinnedBrownianKernel(ParticleKernel):
     @cached_property
     def _stored(self) -> list[_Placed] | None:
         """Positions of all samples, with the rows where these lie, while memory holds them."""
-
         bare = replace(self)  # which does not know what it is about to keep
 
         def part(start: int, stop: int) -> list[_Placed] | None:

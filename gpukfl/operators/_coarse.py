@@ -6,7 +6,7 @@ import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from gpukfl._array import Array, array_namespace, device_of, double_like, like, sample_sums
+from gpukfl._array import Array, array_namespace, device_of, like, sample_sums
 from gpukfl._memory import MAX_ELEMENTS
 from gpukfl._passes import keep_rows, lowest, map_rows, reduce_rows
 from gpukfl._rows import Rows

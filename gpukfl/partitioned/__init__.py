@@ -1,12 +1,14 @@
 """Arrays whose rows lie in parts, on several devices or machines, and passes over them."""
 
 from gpukfl.partitioned._array import PartitionedArray
+from gpukfl.partitioned._collections import Collections, Parts, in_parts, is_dask
 from gpukfl.partitioned._holder import Combine, Holder, Pass
 from gpukfl.partitioned._partitioning import Described, Holders, Partitioning
 from gpukfl.partitioned._program import Part, Partitioned, Window
 from gpukfl.partitioned._threads import ThreadHolders
 
 __all__ = [
+    "Collections",
     "Combine",
     "Described",
     "Holder",
@@ -15,7 +17,10 @@ __all__ = [
     "Partitioned",
     "PartitionedArray",
     "Partitioning",
+    "Parts",
     "Pass",
     "ThreadHolders",
     "Window",
+    "in_parts",
+    "is_dask",
 ]

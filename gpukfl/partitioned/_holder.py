@@ -7,7 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from gpukfl._array import Array, is_array, on_device_of, to_host
+import numpy as np
+
+from gpukfl._array import Array, array_namespace, is_array, like, on_device_of, to_host
 from gpukfl.partitioned._program import loads
 from gpukfl.partitioned._tree import Known, add_up
 
@@ -56,7 +58,10 @@ class Holder:
         self.values: dict[int, dict[int, Any]] = {}  # of each part, by key
 
     def put(self, part: int, key: int, value: Any, /) -> None:
-        """Keep a value of one part."""
+        """Keep a value of one part: on the place, if it is of numbers."""
+        if isinstance(value, np.ndarray) and value.dtype.kind in "fiub":
+            xp = array_namespace(self.place)
+            value = xp.asarray(value, device=like(self.place)["device"])
         self.values.setdefault(part, {})[key] = value
 
     def drop(self, parts: Iterable[int], /) -> None:

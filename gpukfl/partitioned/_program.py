@@ -110,6 +110,8 @@ class _Pickler(cloudpickle.Pickler):
     def reducer_override(self, value: Any) -> Any:
         if is_array(value) and not isinstance(value, (type, np.generic)):
             host = np.ascontiguousarray(to_host(value))
+            if host.dtype.kind not in "fiub":  # labels, which stay on the host
+                return super().reducer_override(value)
             return _Bytes, (host.tobytes(), host.dtype.str, host.shape)
         return super().reducer_override(value)
 
@@ -131,8 +133,6 @@ class _Unpickler(pickle.Unpickler):
 
     def _array(self, data: bytes, dtype: str, shape: tuple[int, ...]) -> Array:
         host = np.frombuffer(data, dtype=dtype).reshape(shape)
-        if host.dtype.kind not in "fiub":
-            return host
         xp = array_namespace(self.place)
         return xp.asarray(host, device=like(self.place)["device"])
 

@@ -33,6 +33,11 @@ class ThreadHolders:
         (holder,) = (h for h, parts in zip(self.holders, self.parts, strict=True) if part in parts)
         holder.put(part, key, value)
 
+    def close(self) -> None:
+        """Forget everything."""
+        for holder in self.holders:
+            holder.values.clear()
+
     def run(self, work: Pass, freed: frozenset[int], /) -> Known[Any]:
         """Do a pass over all parts, and forget what was freed; give totals of consecutive parts."""
 

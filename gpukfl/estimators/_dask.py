@@ -1,0 +1,102 @@
+"""Dask collections at the doors of an estimator: fits where partitions lie, predictions put off."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from sklearn.base import is_classifier
+
+from gpukfl._places import Backend
+from gpukfl.partitioned import Collections, in_parts, is_dask
+
+
+def client_of(estimator: Any, /) -> Any:
+    """Give the client that an estimator's fit computes with: its own, or the current one.
+
+    Raises
+    ------
+    RuntimeError
+        If its own is closed.
+    """
+    client = estimator.client
+    if client is None and "distributed" in sys.modules:
+        from distributed import default_client
+
+        try:
+            client = default_client()
+        except ValueError:  # there is none: this process computes
+            return None
+    if client is not None and client.status != "running":
+        msg = f"expected a client that is connected to its cluster, got one that is {client.status}"
+        raise RuntimeError(msg)
+    return client
+
+
+def fit_in_parts(
+    estimator: Any, X: Any, y: Any, sample_weight: Any, fit: Callable[[Any, Any, Any], None], /
+) -> None:
+    """Read collections where they are to lie, and fit to them there.
+
+    ``fit(X, y, sample_weight)`` takes arrays whose rows lie in parts.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the collections do not go together, or a partition does not hold what it should.
+    RuntimeError
+        If the client is closed, or its workers cannot compute with the backend.
+    """
+    if y is None:
+        msg = "requires y to be passed, but the target y is None: expected (n,) or (n, t), got None"
+        raise ValueError(msg)
+    given = Collections.of(X, y, sample_weight)
+    backend, labels = Backend.of(estimator.backend).name, is_classifier(estimator)
+    with in_parts(given, client_of(estimator), backend, labels=labels) as parts:
+        fit(parts.X, parts.y, parts.weights)
+    if given.names is not None:
+        estimator.feature_names_in_ = np.array(given.names, dtype=object)
+
+
+def any_dask(*collections: Any) -> bool:
+    """Whether one of them is a Dask collection."""
+    return any(map(is_dask, collections))
+
+
+def lazily(call: Callable[[Any, Any], Any], model: Any, X: Any, /) -> Any:
+    """Give ``call(model, rows)`` of every partition, put off: of the kind of `X`.
+
+    `model` works on NumPy arrays and frames; of a frame come a series, or a frame of the columns.
+    """
+    if hasattr(X, "columns"):
+        from dask.dataframe.utils import meta_nonempty
+
+        example = meta_nonempty(X._meta)
+        empty = _framed(np.asarray(call(model, example))[:0], example.index[:0])
+        return X.map_partitions(_of_frame, model, call, empty, meta=empty)
+    X = X.rechunk({1: -1})
+    empty = np.asarray(call(model, np.zeros((1, X.shape[1]), dtype=X.dtype)))[:0]
+    form: dict[str, Any] = {"drop_axis": 1}
+    if empty.ndim > 1:
+        form = {"chunks": (X.chunks[0], *((k,) for k in empty.shape[1:]))}
+        form["new_axis"] = list(range(2, empty.ndim)) or None
+    return X.map_blocks(_of_rows, model, call, empty, meta=empty, dtype=empty.dtype, **form)
+
+
+def _of_rows(rows: Any, model: Any, call: Callable[[Any, Any], Any], empty: np.ndarray) -> Any:
+    return call(model, rows) if len(rows) else empty
+
+
+def _of_frame(part: Any, model: Any, call: Callable[[Any, Any], Any], empty: Any) -> Any:
+    return _framed(np.asarray(call(model, part)), part.index) if len(part) else empty
+
+
+def _framed(found: np.ndarray, index: Any) -> Any:
+    """Make a series or a frame of results, with the index of their rows."""
+    import pandas as pd
+
+    if found.ndim > 2:
+        found = found.reshape(len(found), int(np.prod(found.shape[1:])))
+    return (pd.Series if found.ndim == 1 else pd.DataFrame)(found, index=index)
