@@ -17,6 +17,7 @@ from gpukfl._places import Backend
 from gpukfl._reader import rows_for
 from gpukfl._registry import METHODS, TASKS
 from gpukfl._target import read_target, target_name
+from gpukfl.estimators._dask import any_dask, sample_of
 from gpukfl.estimators._described import feature_names
 from gpukfl.estimators._run import Report, reported_to
 from gpukfl.estimators._threads import few_threads
@@ -125,8 +126,12 @@ def fit(
     begun = time.perf_counter()
     _check(method, task, ridge, scaling, penalty, max_time)
     X, y, y_name = with_target(X, y)
-    _check_lengths(X, y, sample_weight)
-    X, y, sample_weight = complete(with_gaps_named(X), y, sample_weight)
+    whole, lazy = (X, y, sample_weight), any_dask(X, y, sample_weight)
+    if lazy:  # some rows say what the columns are
+        X, y, sample_weight = sample_of(*whole, random_state)
+    else:
+        _check_lengths(X, y, sample_weight)
+        X, y, sample_weight = complete(with_gaps_named(X), y, sample_weight)
     target = read_target(y, task)
     y_name = y_name or target_name(y) or "y"
     given = {"random_state": random_state, "backend": backend, "max_time": max_time, **options}
@@ -143,7 +148,10 @@ def fit(
     where = Backend.of(backend).name
     with _progress(show) as report, few_threads(X, _length_of(X), where), reported_to(report):
         rows = rows_for(estimator, X, target, sample_weight, columns)
-        estimator.fit(rows.X, target.y, sample_weight=sample_weight)
+        if lazy:
+            estimator.fit_collections(*whole, read=rows.reader)
+        else:
+            estimator.fit(rows.X, target.y, sample_weight=sample_weight)
     estimator.set_params(max_time=None)
     return Model(
         estimator=estimator,

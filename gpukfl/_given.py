@@ -9,6 +9,7 @@ import numpy as np
 from gpukfl._array import is_array, is_host, take
 from gpukfl._columns import as_frame, is_frame
 from gpukfl._warnings import warn
+from gpukfl.partitioned import is_dask
 
 _NAMED = 20  # columns that a message names
 
@@ -25,6 +26,8 @@ def with_target(X: Any, y: Any, /) -> tuple[Any, Any, str | None]:
     ValueError
         If no column, or more than one, has it.
     """
+    if is_dask(X):
+        return _with_lazy_target(X, y)
     framed = is_frame(X)
     if not isinstance(y, str):
         return X, y, None
@@ -40,6 +43,17 @@ def with_target(X: Any, y: Any, /) -> tuple[Any, Any, str | None]:
         raise ValueError(msg)
     frame = nw.from_native(X, eager_only=True)
     return frame.drop(y).to_native(), frame[y].to_native(), y
+
+
+def _with_lazy_target(X: Any, y: Any) -> tuple[Any, Any, str | None]:
+    """Do so with a Dask collection."""
+    if not isinstance(y, str):
+        return X, y, None
+    names = list(getattr(X, "columns", ()))
+    if names.count(y) != 1:
+        msg = f"expected y to name one column of X, got {y!r}: {names.count(y)} of {len(names)}"
+        raise ValueError(msg)
+    return X.drop(columns=y), X[y], y
 
 
 def with_gaps_named(X: Any, /) -> Any:

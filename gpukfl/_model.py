@@ -19,6 +19,7 @@ from gpukfl._persistence import read, write
 from gpukfl._reader import Reader, rows_for, rows_of
 from gpukfl._registry import METHODS
 from gpukfl._target import host_target, read_target, target_name
+from gpukfl.estimators._dask import by_partition
 from gpukfl.estimators._described import feature_names, task_text
 from gpukfl.inspection import Description, Shown
 
@@ -210,10 +211,12 @@ class Model(Shown):
         """Make rows for the estimator of `X`."""
         return rows_of(self.estimator, self.reader, X, self.target_name)
 
+    @by_partition
     def predict(self, X: Any) -> Array:
         """Predict the target at `X`, of the library that was used in `fit`."""
         return self.estimator.predict(self._rows(X))
 
+    @by_partition
     def predict_proba(self, X: Any) -> Array:
         """Estimate the classes' probabilities at `X`.
 
@@ -227,6 +230,7 @@ class Model(Shown):
             raise TypeError(msg)
         return self.estimator.predict_proba(self._rows(X))
 
+    @by_partition
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Array:
         """Give intervals that hold the target with a probability of about `coverage`.
 
@@ -239,6 +243,7 @@ class Model(Shown):
         """
         return self._of_blend("predict_interval")(self._rows(X), coverage)
 
+    @by_partition
     def predict_quantiles(self, X: Any, levels: Sequence[float] = (0.05, 0.5, 0.95)) -> Array:
         """Estimate quantiles of the target: see `AutoRegressor.predict_quantiles`.
 
@@ -249,6 +254,7 @@ class Model(Shown):
         """
         return self._of_blend("predict_quantiles")(self._rows(X), levels)
 
+    @by_partition
     def predict_set(self, X: Any, coverage: float = 0.9) -> Array:
         """Give the classes that hold the true one with a probability of at least `coverage`.
 
@@ -261,6 +267,7 @@ class Model(Shown):
         """
         return self._of_blend("predict_set")(self._rows(X), coverage)
 
+    @by_partition
     def transform(self, X: Any) -> Array:
         """Project `X` on the learned directions.
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from sklearn.base import is_classifier
+from sklearn.utils import check_random_state
 
 from gpukfl._places import Backend
-from gpukfl.partitioned import Collections, in_parts, is_dask
+from gpukfl.partitioned import Collections, Read, in_parts, is_dask
+
+SAMPLE = 50_000  # rows that come here at most
 
 
 def client_of(estimator: Any, /) -> Any:
@@ -36,11 +40,19 @@ def client_of(estimator: Any, /) -> Any:
 
 
 def fit_in_parts(
-    estimator: Any, X: Any, y: Any, sample_weight: Any, fit: Callable[[Any, Any, Any], None], /
+    estimator: Any,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    fit: Callable[[Any, Any, Any], object],
+    /,
+    *,
+    read: Read | None = None,
 ) -> None:
     """Read collections where they are to lie, and fit to them there.
 
-    ``fit(X, y, sample_weight)`` takes arrays whose rows lie in parts.
+    ``fit(X, y, sample_weight)`` takes arrays whose rows lie in parts; `read` makes rows of a
+    partition that is neither an array nor a frame of numbers.
 
     Raises
     ------
@@ -54,15 +66,31 @@ def fit_in_parts(
         raise ValueError(msg)
     given = Collections.of(X, y, sample_weight)
     backend, labels = Backend.of(estimator.backend).name, is_classifier(estimator)
-    with in_parts(given, client_of(estimator), backend, labels=labels) as parts:
+    with in_parts(given, client_of(estimator), backend, labels=labels, read=read) as parts:
         fit(parts.X, parts.y, parts.weights)
-    if given.names is not None:
+    if given.names is not None and read is None:
         estimator.feature_names_in_ = np.array(given.names, dtype=object)
 
 
 def any_dask(*collections: Any) -> bool:
     """Whether one of them is a Dask collection."""
     return any(map(is_dask, collections))
+
+
+def by_partition(method: Any, /) -> Any:
+    """Decorate a method whose first argument is data: of a Dask collection it is put off."""
+
+    @functools.wraps(method)
+    def wrapped(self: Any, X: Any, *args: Any, **kwargs: Any) -> Any:
+        if is_dask(X):
+            return lazily(functools.partial(_asked, method, args, kwargs), self, X)
+        return method(self, X, *args, **kwargs)
+
+    return wrapped
+
+
+def _asked(method: Any, args: Any, kwargs: Any, model: Any, X: Any, /) -> Any:
+    return method(model, X, *args, **kwargs)
 
 
 def lazily(call: Callable[[Any, Any], Any], model: Any, X: Any, /) -> Any:
@@ -100,3 +128,9 @@ def _framed(found: np.ndarray, index: Any) -> Any:
     if found.ndim > 2:
         found = found.reshape(len(found), int(np.prod(found.shape[1:])))
     return (pd.Series if found.ndim == 1 else pd.DataFrame)(found, index=index)
+
+
+def sample_of(X: Any, y: Any, sample_weight: Any, random_state: Any, /) -> tuple[Any, Any, Any]:
+    """Bring some rows of collections here, by which it is said what their columns are."""
+    rng = check_random_state(random_state)
+    return Collections.of(X, y, sample_weight).sample(rng, SAMPLE)

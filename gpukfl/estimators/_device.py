@@ -8,7 +8,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from gpukfl._array import library_of, on_device_of
 from gpukfl._cuda import check_not_forked
-from gpukfl.estimators._dask import lazily
+from gpukfl.estimators._dask import by_partition
 from gpukfl.partitioned import is_dask
 
 Given = ParamSpec("Given")
@@ -26,8 +26,7 @@ def on_its_device(
     @functools.wraps(method)
     def wrapped(self: Any, X: Any, *args: Given.args, **kwargs: Given.kwargs) -> Result:
         if is_dask(X) and method.__name__ != "fit":
-            ask = functools.partial(_asked, method, args, kwargs)
-            lazy: Any = lazily(ask, self.to_host(), X)
+            lazy: Any = by_partition(method)(self.to_host(), X, *args, **kwargs)
             return lazy
         if library_of(X) == "cupy":
             check_not_forked()
@@ -35,7 +34,3 @@ def on_its_device(
             return method(self, X, *args, **kwargs)
 
     return wrapped
-
-
-def _asked(method: Callable[..., Any], args: Any, kwargs: Any, model: Any, X: Any, /) -> Any:
-    return method(model, X, *args, **kwargs)

@@ -40,6 +40,7 @@ from gpukfl.estimators._threads import few_threads
 from gpukfl.estimators._validation import validate_samples
 from gpukfl.estimators.scaling import SCALINGS
 from gpukfl.estimators.scaling._units import warn_of_units
+from gpukfl.partitioned import Read
 from gpukfl.selftest import trusted
 
 Problem = TypeVar("Problem", bound=Data)
@@ -253,10 +254,20 @@ class Learner(Constructed, HostPickled):
     def _learn(self, X: Any, y: Any, sample_weight: Any) -> Self:
         """Fit; the door of regressors and classifiers alike."""
         if any_dask(X, y, sample_weight):
-            self._checked()  # before anything is read
-            fit_in_parts(self, X, y, sample_weight, lambda *given: self.fitted_as(*given, None))
-        else:
-            self.fitted_as(X, y, sample_weight, None)
+            return self.fit_collections(X, y, sample_weight)
+        self.fitted_as(X, y, sample_weight, None)
+        return self
+
+    def fit_collections(
+        self, X: Any, y: Any, sample_weight: Any, /, *, read: Read | None = None
+    ) -> Self:
+        """Fit to Dask collections; `read` makes rows of a partition that is no array of numbers."""
+        self._checked()  # before anything is read
+
+        def fit(X: Array, y: Array, weights: Array | None) -> None:
+            self.fitted_as(X, y, weights, None)
+
+        fit_in_parts(self, X, y, sample_weight, fit, read=read)
         return self
 
     def fitted_as(

@@ -1,7 +1,7 @@
 """Arrays whose rows lie in parts, on several devices or machines, and passes over them."""
 
 from gpukfl.partitioned._array import PartitionedArray
-from gpukfl.partitioned._collections import Collections, Parts, in_parts, is_dask
+from gpukfl.partitioned._collections import Collections, Parts, Read, in_parts, is_dask
 from gpukfl.partitioned._holder import Combine, Holder, Pass
 from gpukfl.partitioned._partitioning import Described, Holders, Partitioning
 from gpukfl.partitioned._program import Part, Partitioned, Window
@@ -19,6 +19,7 @@ __all__ = [
     "Partitioning",
     "Parts",
     "Pass",
+    "Read",
     "ThreadHolders",
     "Window",
     "in_parts",

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from gpukfl._array import is_array, library_of, to_host
+from gpukfl._draws import drawn
 from gpukfl.partitioned._array import PartitionedArray
 from gpukfl.partitioned._dask import DaskHolders
 from gpukfl.partitioned._holder import Holder
@@ -90,6 +91,23 @@ class Collections:
         n_targets = None if y.ndim == 1 else int(y.shape[1])
         of_weights = None if weights is None else _beside("sample_weight", weights, lengths)
         return cls(_partitions(X), _beside("y", y, lengths), of_weights, lengths, n_targets, names)
+
+    def sample(self, rng: np.random.RandomState, count: int, /) -> tuple[Any, Any, Any]:
+        """Bring some rows here, in their order: X as its partitions are, y, and weights or None."""
+        import dask
+        from dask import delayed
+
+        n = sum(self.lengths)
+        index = np.arange(n) if count >= n else np.sort(drawn(rng, n, count))
+        edges, found = np.cumsum([0, *self.lengths]), []
+        for k, (start, stop) in enumerate(itertools.pairwise(edges)):
+            low, high = np.searchsorted(index, [start, stop])
+            if low < high:
+                weights = None if self.weights is None else self.weights[k]
+                rows = index[low:high] - start
+                found.append(delayed(_rows_of, pure=False)(self.X[k], self.y[k], weights, rows))
+        X, y, weights = zip(*dask.compute(*found), strict=True)
+        return _joined(X), _joined(y), None if self.weights is None else _joined(weights)
 
     def parts(self) -> list[list[int]]:
         """Put neighbouring partitions together to parts that are worth a task; none is empty."""
@@ -241,6 +259,20 @@ def check_rows(rows: np.ndarray, width: int, /) -> None:
     if not np.isfinite(rows).all():
         msg = "Input X contains NaN or infinity: expected finite values only"
         raise ValueError(msg)
+
+
+def _rows_of(X: Any, y: Any, weights: Any, rows: np.ndarray) -> list[Any]:
+    """Give some rows of a partition."""
+    given = (X, y, weights)
+    return [x if x is None else x.iloc[rows] if hasattr(x, "iloc") else x[rows] for x in given]
+
+
+def _joined(blocks: Sequence[Any]) -> Any:
+    if is_array(blocks[0]):
+        return np.concatenate([to_host(block) for block in blocks])
+    import pandas as pd
+
+    return pd.concat(blocks, ignore_index=True)
 
 
 def _targets(y: Any, n: int, n_targets: int | None, *, labels: bool) -> np.ndarray:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from gpukfl._array import Array, array_namespace, beside, double_like, library_of, to_host
@@ -21,12 +22,14 @@ from gpukfl._results import Status
 from gpukfl._warnings import collected, warn
 from gpukfl.estimators._base import HostStored
 from gpukfl.estimators._constructor import Constructed
+from gpukfl.estimators._dask import SAMPLE, any_dask
 from gpukfl.estimators._declared import Declared, Number, Rule, Switch, Text, Whole
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._threads import few_threads
 from gpukfl.estimators._validation import check_finite_prediction, validate_samples
 from gpukfl.inspection import Description, Names
+from gpukfl.partitioned import Collections
 from gpukfl.portfolio._attributes import ATTRIBUTES, TRIED, VALUES, Blended, OutOfFold
 from gpukfl.portfolio._candidates import (
     EFFORTS,
@@ -42,6 +45,7 @@ from gpukfl.portfolio._distilled import Distilled, distil
 from gpukfl.portfolio._encodings import Encodings, Seen
 from gpukfl.portfolio._folds import FEW, Fold, n_folds_of, split
 from gpukfl.portfolio._importances import permutation_importances
+from gpukfl.portfolio._in_parts import fitted_to_all
 from gpukfl.portfolio._leaderboard import frame_of, rows_of
 from gpukfl.portfolio._members import Member, bounded, mixed, outputs_of, reach_of
 from gpukfl.portfolio._temperature import tempered
@@ -88,6 +92,7 @@ class AutoBase(Constructed, HostStored):
     }
     _values: ClassVar[tuple[type, ...]] = (*VALUES, LogTransform, RankTransform)
     _rules: ClassVar[dict[str, Rule]] = {"encodings of its columns": _reads_its_columns}
+    client: ClassVar[Any] = None  # of a Dask cluster; an instance may have its own
     members_: list[Blended]
     out_of_fold_: OutOfFold
     tuning_: list[dict[str, Any]]
@@ -138,6 +143,20 @@ class AutoBase(Constructed, HostStored):
         check_number("max_time", self.max_time, low=0, low_allowed=False, also=(None,))
 
     def _learn(self, X: Any, y: Any, sample_weight: Any) -> Self:
+        if any_dask(X, y, sample_weight):
+            return self.fit_collections(X, y, sample_weight)
+        return self._learn_from(X, y, sample_weight, None)
+
+    def fit_collections(self, X: Any, y: Any, sample_weight: Any, /, *, read: None = None) -> Self:  # noqa: ARG002
+        """Fit to Dask collections: choose on some rows, and fit our members to all."""
+        self._checked()
+        given = Collections.of(X, y, sample_weight)
+        rows = given.sample(check_random_state(self.random_state), SAMPLE)
+        is_all = sum(given.lengths) <= SAMPLE
+        return self._learn_from(*rows, None if is_all else given)
+
+    def _learn_from(self, X: Any, y: Any, sample_weight: Any, whole: Collections | None) -> Self:
+        """Fit to rows that are here; `whole` are all where these are some of them."""
         self._checked()
         run, backend = Run.of(self), Backend.of(self.backend)
         table = table_of(X, self.columns)
@@ -155,9 +174,12 @@ class AutoBase(Constructed, HostStored):
                 run.again(),
             )
             self.place_ = f"{library_of(place.reference)} {place.reference.device}"
-            contest = self._held(samples, run)
+            contest = self._held(samples, run, once=whole is not None)
             self._library, self._n_samples = library_of(X), len(samples)
-            self._keep(contest, samples, run)
+            chosen = self._keep(contest, samples, run)
+            if whole is not None and not contest.stopped:
+                self.members_ = fitted_to_all(self, chosen, whole, run)
+                self._n_samples = sum(whole.lengths)
         return self
 
     def _read(self, X: Any, table: Table | None) -> Array:
@@ -173,10 +195,11 @@ class AutoBase(Constructed, HostStored):
         """Give rows without gaps, that know nothing of targets."""
         return X if self.encodings_ is None else self.encodings_.finite(to_host(X))
 
-    def _held(self, samples: Samples, run: Run) -> Contest:
-        """Let the members take part."""
+    def _held(self, samples: Samples, run: Run, *, once: bool) -> Contest:
+        """Let the members take part; on one held-out part where these are `once` some of all."""
         n, count = len(samples), self._n_classes
         n_folds = n_folds_of(n) if isinstance(self.n_folds, str) else int(self.n_folds)
+        n_folds = 1 if once else n_folds
         if isinstance(self.n_folds, str) and self.effort == "quick":
             n_folds = min(n_folds, _QUICK_FOLDS)
         folds = split(samples, run.rng, n_folds)
@@ -205,8 +228,8 @@ class AutoBase(Constructed, HostStored):
         """Number of classes; 0 of a regression."""
         return len(self.classes_) if is_classifier(self) else 0
 
-    def _keep(self, contest: Contest, samples: Samples, run: Run) -> None:
-        """Set what the members came to."""
+    def _keep(self, contest: Contest, samples: Samples, run: Run) -> list[tuple[float, Any]]:
+        """Set what the members came to; give those that are blended, with their weights."""
         pairs = zip(contest.weights.tolist(), contest.finished, strict=True)
         chosen = [(w, entry) for w, entry in pairs if w > 0]
         self.members_ = [one.blended(w) for w, one in chosen]
@@ -238,6 +261,7 @@ class AutoBase(Constructed, HostStored):
         if (self.refit or len(samples) < FEW) and not contest.stopped:
             self._refit(chosen, samples, run)
         self._end(contest)
+        return chosen
 
     @abstractmethod
     def _keep_uncertainty(self, rng: np.random.RandomState, max_time: float | None, /) -> None:
