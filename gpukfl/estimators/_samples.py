@@ -17,6 +17,7 @@ from sklearn.model_selection import (
 
 from gpukfl._array import Array, array_namespace, lies_in_parts, take, to_host
 from gpukfl._draws import drawn
+from gpukfl._passes import map_rows
 from gpukfl.estimators._copies import copies_of, total_weights, without_copies
 from gpukfl.estimators._validation import validate_weights
 from gpukfl.methods import FOLDS_BELOW, N_FOLDS
@@ -83,8 +84,8 @@ class Samples:
         or with a fold, leaves out all of them.
         """
         weights = validate_weights(sample_weight, X)
-        if lies_in_parts(X):  # read without those of no weight
-            return cls(X, Y, weights, labels)
+        if lies_in_parts(X):
+            return cls(X, Y, None if weights is None else _relative_in_parts(weights), labels)
         if weights is not None and np.any(weights == 0) and not isinstance(X, np.memmap):
             rows = np.flatnonzero(weights)
             X, Y, weights = take(X, rows), take(Y, rows), weights[rows]
@@ -161,5 +162,26 @@ def relative_weights(weights: np.ndarray | None, /) -> np.ndarray | None:
     if weights is None or np.all(weights == weights[0]):
         return None
     shares = weights / weights.max()
-    mantissa, exponent = np.frexp(shares / np.mean(shares[shares > 0]))
+    return _to_ten_digits(shares / np.mean(shares[shares > 0]))
+
+
+def _relative_in_parts(weights: Any, /) -> Any:
+    """Do so with weights that lie in parts."""
+    xp = array_namespace(weights)
+    largest, least = float(xp.max(weights)), float(xp.min(weights))
+    if not largest > 0:
+        msg = "expected at least two positive sample weights, got all zero"
+        raise ValueError(msg)
+    if largest == least:
+        return None
+    mean = float(xp.sum(weights / largest)) / float(xp.sum(weights > 0))
+
+    def part(start: int, stop: int) -> np.ndarray:
+        return _to_ten_digits(to_host(weights[start:stop]) / largest / mean)
+
+    return map_rows(weights, part, columns=(), dtype=np.float64)
+
+
+def _to_ten_digits(weights: np.ndarray, /) -> np.ndarray:
+    mantissa, exponent = np.frexp(weights)
     return np.ldexp(np.round(np.ldexp(mantissa, _WEIGHT_BITS)), exponent - _WEIGHT_BITS)

@@ -176,4 +176,12 @@ def _dtype(xp: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def _host_dtype(x: Array) -> np.dtype[Any]:
-    return np.dtype(str(x.dtype).rsplit(".", maxsplit=1)[-1])
+    return np.dtype(name_of(x.dtype))
+
+
+def name_of(dtype: Any, /) -> str:
+    """Name of a dtype of any library, as the array-API standard has it."""
+    try:
+        return np.dtype(dtype).name
+    except TypeError:
+        return str(dtype).rsplit(".", maxsplit=1)[-1]

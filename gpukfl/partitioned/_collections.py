@@ -111,7 +111,7 @@ class Collections:
 
     def parts(self) -> list[list[int]]:
         """Put neighbouring partitions together to parts that are worth a task; none is empty."""
-        enough = min(_PART_ROWS, -(-sum(self.lengths) // _PARTS))
+        enough = max(1, min(_PART_ROWS, -(-sum(self.lengths) // _PARTS)))
         found: list[list[int]] = [[]]
         rows = 0
         for number, length in enumerate(self.lengths):

@@ -17,6 +17,7 @@ from gpukfl.partitioned._tree import Known
 _HERE: dict[str, Holder] = {}  # those of this process, by name
 _LOOKED_EVERY = 2.0  # seconds between looks for workers that have come
 _PATIENCE = 60.0  # seconds for a worker to come, where none is left
+_ASKED_EVERY = 2.0  # seconds of waiting, after which the scheduler is asked for
 _TRIES = 10  # times that lost parts are made again in one pass
 
 Load = Callable[[int], Any]  # describes, as something Dask computes, the values of a part by key
@@ -53,6 +54,10 @@ def put(name: str, part: int, values: dict[int, Any], /) -> None:
         _HERE[name].put(part, key, value)
 
 
+class SchedulerLostError(RuntimeError):
+    """Nobody is left to ask for rows."""
+
+
 class _Held:
     """A holder on one worker, as it is seen from here."""
 
@@ -68,7 +73,8 @@ class _Held:
             allow_other_workers=True,  # else a call to one that is gone waits for ever
             key=self.name,
         )
-        self.actor = self._future.result()
+        with client.as_current():  # which an actor asks for once, when it is made
+            self.actor = self._future.result()
 
 
 class DaskHolders:
@@ -97,7 +103,11 @@ class DaskHolders:
         self._held: list[_Held] = []
         self._edges = [0, *itertools.accumulate(sizes)]
         self._looked = time.monotonic()
-        self._settle(set())
+        try:
+            self._settle(set())
+        except BaseException:
+            self.close()
+            raise
 
     # ------------------------------------------------------------------ passes
 
@@ -132,12 +142,31 @@ class DaskHolders:
         left = parts - {part for held in self._held for part in held.parts}
         for held, mine, call in calls:
             try:
-                known |= call.result()
+                known |= self._answer(call)
+            except SchedulerLostError:
+                raise
             except (NotHereError, OSError, RuntimeError) as error:
+                self._check_client()
                 if not self._is_gone(held, error):
                     raise
                 left |= set(mine)
         return known, left
+
+    def _answer(self, call: Any) -> Any:
+        """Wait for a holder; not for ever, should the scheduler be lost."""
+        while True:
+            try:
+                return call.result(timeout=_ASKED_EVERY)
+            except TimeoutError:
+                self._check_client()
+
+    def _check_client(self) -> None:
+        if self.client.status != "running":
+            msg = (
+                "the scheduler was lost, and with it the rows: expected a client that is running, "
+                f"got one that is {self.client.status}"
+            )
+            raise SchedulerLostError(msg)
 
     def _is_gone(self, held: _Held, error: Exception) -> bool:
         lost = isinstance(error, NotHereError) or "Actor" in str(error)
@@ -166,7 +195,8 @@ class DaskHolders:
             moving.append((held, [part for part in parts if part not in before], before))
         self._load([(held, new) for held, new, _ in moving if new])
         for held, _, before in moving:
-            held.actor.drop(before - set(held.parts)).result()
+            if parted := before - set(held.parts):
+                self._answer(held.actor.drop(parted))
 
     def _load(self, moving: list[tuple[_Held, list[int]]]) -> None:
         """Load parts where they are to be held, and repeat what was computed on them."""
@@ -181,7 +211,7 @@ class DaskHolders:
         for work in self.journal.passes():
             calls = [held.actor.step(work, parts, self._edges, ()) for held, parts in moving]
             for call in calls:
-                call.result()
+                self._answer(call)
 
     def _wait_for_workers(self) -> list[str]:
         if not (addresses := self._addresses()):
@@ -193,7 +223,7 @@ class DaskHolders:
         """Let the workers forget everything."""
         for held in self._held:
             with contextlib.suppress(OSError, RuntimeError):  # one that is gone has forgotten
-                held.actor.leave(held.name).result()
+                self._answer(held.actor.leave(held.name))
         self._held = []
         self.journal.close()
 

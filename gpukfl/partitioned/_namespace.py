@@ -6,7 +6,7 @@ import operator
 from typing import Any
 
 from gpukfl._array import Array, array_namespace
-from gpukfl.partitioned._array import PartitionedArray, rowwise
+from gpukfl.partitioned._array import PartitionedArray, name_of, rowwise
 
 _ROWWISE = {
     *("abs", "sqrt", "exp", "expm1", "log", "log1p", "sign", "floor", "ceil", "round", "square"),
@@ -64,7 +64,7 @@ class PartitionedNamespace:
         """Convert; what is of that precision already stays as it is."""
         if not isinstance(x, PartitionedArray):
             return self._xp.astype(x, dtype, copy=copy, **options)
-        return x if x.dtype == dtype else rowwise(_AsType(x, dtype), x)
+        return x if x.dtype == dtype else rowwise(_AsType(dtype), x)
 
     def reshape(self, x: Any, shape: Any, /, **options: Any) -> Any:
         """Change the shape of what follows the rows."""
@@ -166,8 +166,8 @@ class _Reshape:
 
 
 class _AsType:
-    def __init__(self, x: PartitionedArray, dtype: Any) -> None:  # noqa: ARG002
-        self.name = str(dtype).rsplit(".", maxsplit=1)[-1]
+    def __init__(self, dtype: Any) -> None:
+        self.name = name_of(dtype)
 
     def __call__(self, x: Array, /) -> Array:
         xp = array_namespace(x)

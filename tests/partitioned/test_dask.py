@@ -1,0 +1,288 @@
+"""Fits on a cluster of processes: the same bits whoever works, workers that go and come, errors."""
+
+import os
+import pickle
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+from gpukfl import BKerNNClassifier, BKerNNRegressor
+from gpukfl.estimators.bkernn import Knots
+from gpukfl.partitioned import Partitioning
+from gpukfl.solvers import ProximalGradient
+
+da = pytest.importorskip("dask.array")
+dd = pytest.importorskip("dask.dataframe")
+delayed = pytest.importorskip("dask").delayed
+distributed = pytest.importorskip("distributed")
+
+N = 900
+CHUNKS = (250, 0, 50, 599, 1)
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:BKerNN:sklearn.exceptions.ConvergenceWarning",
+    "ignore:unclosed:ResourceWarning",
+)
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """A worker, of a cluster that can have more."""
+    with distributed.LocalCluster(
+        n_workers=1, threads_per_worker=1, dashboard_address=":0", silence_logs=50
+    ) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def client(cluster):
+    """A client that fits must be told of."""
+    with distributed.Client(cluster, set_as_default=False) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(N, 4))
+    return X, np.sin(2.0 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.1 * rng.normal(size=N)
+
+
+@pytest.fixture(scope="module")
+def lazy(data):
+    """The data in uneven chunks, one of them empty, and in chunks of columns too."""
+    X, y = data
+    return da.from_array(X, chunks=(CHUNKS, 2)), da.from_array(y, chunks=(CHUNKS,))
+
+
+def model(client=None, kind=BKerNNRegressor, steps=3):
+    optimizer = ProximalGradient("auto", steps, 1e-9)
+    given = {"n_particles": 6, "knots": Knots(32), "ridge": 1e-3, "optimizer": optimizer}
+    found = kind(random_state=0, **given)
+    found.client = client
+    return found
+
+
+@pytest.fixture(scope="module")
+def expected(data, lazy):
+    """Predictions of the fit in threads of this process."""
+    return model().fit(*lazy).predict(data[0])
+
+
+def scaled(cluster, client, count):
+    cluster.scale(count)
+    client.wait_for_workers(count, timeout=60)
+    while len(client.scheduler_info(n_workers=-1)["workers"]) != count:
+        time.sleep(0.05)
+
+
+def test_the_same_bits_for_any_number_of_workers(cluster, client, data, lazy, expected):
+    for count in (1, 2, 4):
+        scaled(cluster, client, count)
+        np.testing.assert_array_equal(model(client).fit(*lazy).predict(data[0]), expected)
+    scaled(cluster, client, 2)
+
+
+def test_a_worker_that_is_killed_changes_nothing(cluster, client, data, lazy, expected):
+    scaled(cluster, client, 2)
+    victims = list(client.run(os.getpid).values())
+
+    def kill():
+        os.kill(victims[0], signal.SIGKILL)
+
+    timer = threading.Timer(0.4, kill)
+    timer.start()
+    found = model(client).fit(*lazy)
+    timer.join()
+    np.testing.assert_array_equal(found.predict(data[0]), expected)
+    client.wait_for_workers(2, timeout=60)
+
+
+def test_a_worker_that_comes_takes_its_share(cluster, client, data, lazy, monkeypatch):
+    monkeypatch.setattr("gpukfl.partitioned._dask._LOOKED_EVERY", 0.0)
+    scaled(cluster, client, 1)
+    held, run = [], Partitioning._pass
+
+    def watched(self, *args):
+        held.append([list(one.parts) for one in self.holders._held])
+        if len(held) == 20:
+            scaled(cluster, client, 2)
+        return run(self, *args)
+
+    monkeypatch.setattr(Partitioning, "_pass", watched)
+    found = model(client).fit(*lazy)
+    assert len(held[0]) == 1
+    assert len(held[-1]) == 2
+    assert all(held[-1])
+    monkeypatch.undo()
+    np.testing.assert_array_equal(found.predict(data[0]), model().fit(*lazy).predict(data[0]))
+
+
+def test_nothing_is_left_on_the_workers(client, lazy):
+    from gpukfl.partitioned._dask import _HERE
+
+    model(client).fit(*lazy)
+    assert all(count == 0 for count in client.run(lambda: len(_HERE)).values())
+
+
+def test_predictions_are_put_off_and_stay_in_parts(data, lazy):
+    fitted = model().fit(*lazy)
+    found = fitted.predict(lazy[0])
+    assert isinstance(found, da.Array)
+    assert found.chunks == (CHUNKS,)
+    np.testing.assert_array_equal(found.compute(), fitted.predict(data[0]))
+    assert fitted.transform(lazy[0]).compute().shape == fitted.transform(data[0]).shape
+
+
+def test_frames_give_series_with_their_index(data):
+    pd = pytest.importorskip("pandas")
+    X, y = data
+    frame = pd.DataFrame(X, columns=list("abcd"), index=np.arange(N)[::-1])
+    frame["class"] = np.where(y > 0.5, "high", np.where(y < -0.5, "low", "middle"))
+    lazy = dd.from_pandas(frame, npartitions=4, sort=False)
+    rows = lazy.drop(columns="class")
+    fitted = model(kind=BKerNNClassifier).fit(rows, lazy["class"])
+    assert fitted.classes_.tolist() == ["high", "low", "middle"]
+    assert fitted.feature_names_in_.tolist() == list("abcd")
+    found = fitted.predict(rows).compute()
+    assert found.index.tolist() == frame.index.tolist()
+    assert found.tolist() == fitted.predict(frame.drop(columns="class")).tolist()
+    proba = fitted.predict_proba(rows).compute()
+    np.testing.assert_allclose(proba.sum(axis=1), 1.0)
+
+
+def test_weights_count_as_copies(data, lazy):
+    X, y = data
+    weights = np.random.default_rng(1).integers(1, 3, N).astype(float)
+    one = model().fit(*lazy, sample_weight=da.from_array(weights, chunks=(CHUNKS,)))
+    other = model().fit(*lazy, sample_weight=3.0 * weights)
+    np.testing.assert_allclose(one.predict(X), other.predict(X), rtol=1e-6)
+    assert np.abs(one.predict(X) - model().fit(*lazy).predict(X)).max() > 1e-3
+
+
+def test_unknown_lengths_are_computed(data, lazy, expected):
+    X, y = data
+    pd = pytest.importorskip("pandas")
+    frame = dd.from_pandas(pd.DataFrame(X), npartitions=3)
+    assert np.isnan(frame.values.chunks[0]).all()
+    fitted = model().fit(frame.values, da.from_array(y, chunks=300))
+    assert fitted._n_samples == N
+
+
+def test_the_time_is_kept_and_the_model_is_there(client, lazy):
+    fitted = model(client, steps=10**6)
+    fitted.set_params(max_time=1.0, ridge=1e-3)
+    begun = time.perf_counter()
+    with pytest.warns(ConvergenceWarning, match="time"):
+        fitted.fit(*lazy)
+    assert fitted.status_ == "TIME_LIMIT"
+    assert time.perf_counter() - begun < 60.0
+
+
+def test_an_interruption_keeps_the_best_so_far(client, lazy, monkeypatch):
+    run, calls = Partitioning._pass, []
+
+    def interrupted(self, *args):
+        calls.append(None)
+        if len(calls) == 500:
+            raise KeyboardInterrupt
+        return run(self, *args)
+
+    monkeypatch.setattr(Partitioning, "_pass", interrupted)
+    with pytest.warns(ConvergenceWarning, match="interrupted"):
+        fitted = model(client, steps=50).fit(*lazy)
+    assert fitted.status_ == "INTERRUPTED"
+
+
+def test_the_client_is_no_part_of_a_copy(client, lazy):
+    fitted = model(client).fit(*lazy)
+    assert pickle.loads(pickle.dumps(fitted)).client is None
+    assert clone(fitted).client is None
+
+
+# ---------------------------------------------------------------------- bad input
+
+
+def with_gap(data):
+    X = data[0].copy()
+    X[700, 1] = np.nan
+    return da.from_array(X, chunks=(300, 4)), da.from_array(data[1], chunks=300)
+
+
+def of_two_widths(data):
+    first, second = delayed(data[0][:500]), delayed(data[0][500:, :3])
+    blocks = da.from_delayed(first, (500, 4), float), da.from_delayed(second, (400, 4), float)
+    return da.concatenate(blocks), da.from_array(data[1], chunks=((500, 400),))
+
+
+BAD = {
+    "a gap": (with_gap, ValueError, "partition 2: Input X contains NaN"),
+    "widths": (of_two_widths, ValueError, "partition 1: expected rows of 4 columns"),
+    "other length": (
+        lambda data: (da.from_array(data[0]), data[1][:10]),
+        ValueError,
+        "expected y of 900 rows",
+    ),
+    "NumPy rows": (lambda data: (data[0], da.from_array(data[1])), TypeError, "Dask collection"),
+    "no target": (lambda data: (da.from_array(data[0]), None), ValueError, "target y is None"),
+    "one axis": (
+        lambda data: (da.from_array(data[1]), da.from_array(data[1])),
+        ValueError,
+        "Expected 2D array",
+    ),
+    "no rows": (
+        lambda data: (da.from_array(data[0][:0]), da.from_array(data[1][:0])),
+        ValueError,
+        "0 sample",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+@pytest.mark.parametrize("where", ["threads", "cluster"])
+def test_bad_input_is_said_and_changes_nothing(name, where, data, client):
+    make, error, words = BAD[name]
+    unfitted = model(client if where == "cluster" else None)
+    before = dict(vars(unfitted))
+    with pytest.raises(error, match=words):
+        unfitted.fit(*make(data))
+    assert vars(unfitted) == before
+
+
+def test_a_closed_client_is_an_error(cluster, lazy):
+    closed = distributed.Client(cluster, set_as_default=False)
+    closed.close()
+    with pytest.raises(RuntimeError, match="expected a client that is connected"):
+        model(closed).fit(*lazy)
+
+
+def test_workers_without_gpus_are_an_error(client, lazy):
+    fitted = model(client).set_params(backend="cupy")
+    with pytest.raises(RuntimeError, match="needs a GPU on every worker"):
+        fitted.fit(*lazy)
+
+
+def test_a_scheduler_that_is_lost_is_an_error(lazy, monkeypatch):
+    with distributed.LocalCluster(
+        n_workers=1, processes=False, dashboard_address=":0", silence_logs=50
+    ) as lost:
+        client = distributed.Client(lost, set_as_default=False)
+        run, calls = Partitioning._pass, []
+
+        def watched(self, *args):
+            calls.append(None)
+            if len(calls) == 10:
+                lost.close()
+            return run(self, *args)
+
+        monkeypatch.setattr(Partitioning, "_pass", watched)
+        unfitted = model(client)
+        with pytest.raises(RuntimeError, match="scheduler"):
+            unfitted.fit(*lazy)
+        assert not hasattr(unfitted, "W_")
+        client.close()
