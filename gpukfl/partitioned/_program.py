@@ -6,16 +6,18 @@ lie there; every small array and array library becomes one of that place.
 
 from __future__ import annotations
 
+import functools
 import io
 import pickle
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import cloudpickle
 import numpy as np
 
 from gpukfl._array import Array, array_namespace, is_array, like, to_host
+
+_LIBRARY = "library"  # in a program: that of the place where it runs
 
 Part = Callable[[int, int], Any]  # work on the rows from one up to another, which lie together
 
@@ -69,7 +71,7 @@ class Window:
 def dumps(work: Any, /) -> tuple[bytes, set[int]]:
     """Bytes of what is to run, and the keys of what it reads."""
     buffer = io.BytesIO()
-    pickler = _Pickler(buffer)
+    pickler = _pickler()(buffer)
     pickler.dump(work)
     return buffer.getvalue(), pickler.reads
 
@@ -93,27 +95,32 @@ def loads(
     return _Unpickler(program, values, place, rows).load()
 
 
-class _Pickler(cloudpickle.Pickler):
-    def __init__(self, file: io.BytesIO) -> None:
-        super().__init__(file)
-        self.reads: set[int] = set()
+@functools.cache
+def _pickler() -> Any:
+    """Give the class of picklers, made when it is asked for: nothing else needs cloudpickle."""
+    import cloudpickle
 
-    def persistent_id(self, value: Any) -> Any:
-        if isinstance(value, Partitioned):
-            self.reads.add(value.key)
-            return value.key
-        name = getattr(value, "__name__", "")
-        if name == "gpukfl.partitioned" or str(name).startswith("array_api_compat."):
-            return "library"
-        return None
+    class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+        def __init__(self, file: io.BytesIO) -> None:
+            super().__init__(file)
+            self.reads: set[int] = set()
 
-    def reducer_override(self, value: Any) -> Any:
-        if is_array(value) and not isinstance(value, (type, np.generic)):
-            host = np.ascontiguousarray(to_host(value))
-            if host.dtype.kind not in "fiub":  # labels, which stay on the host
-                return super().reducer_override(value)
-            return _Bytes, (host.tobytes(), host.dtype.str, host.shape)
-        return super().reducer_override(value)
+        def persistent_id(self, value: Any) -> Any:
+            if isinstance(value, Partitioned):
+                self.reads.add(value.key)
+                return value.key
+            name = str(getattr(value, "__name__", ""))
+            is_library = name == "gpukfl.partitioned" or name.startswith("array_api_compat.")
+            return _LIBRARY if is_library else None
+
+        def reducer_override(self, value: Any) -> Any:
+            if is_array(value) and not isinstance(value, (type, np.generic)):
+                host = np.ascontiguousarray(to_host(value))
+                if host.dtype.kind in "fiub":  # others are labels, which stay on the host
+                    return _Bytes, (host.tobytes(), host.dtype.str, host.shape)
+            return super().reducer_override(value)
+
+    return Pickler
 
 
 class _Bytes:
@@ -137,7 +144,7 @@ class _Unpickler(pickle.Unpickler):
         return xp.asarray(host, device=like(self.place)["device"])
 
     def persistent_load(self, key: Any) -> Any:
-        if key == "library":
+        if key == _LIBRARY:
             return array_namespace(self.place)
         value = self.values[key]
         return Window(value, self.start, self.n_rows) if is_array(value) else value

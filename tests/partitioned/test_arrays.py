@@ -1,13 +1,15 @@
 """Arrays whose rows lie in parts do as NumPy's do."""
 
+# ruff: noqa: ARG005 - each case is given the same, and takes what it needs
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from partitioned.rows import in_parts, whole
 
 from gpukfl._array import array_namespace, beside, sample_dot, take, to_host
 from gpukfl.partitioned import Holder, ThreadHolders
-from partitioned.rows import in_parts, whole
 
 SIZES = [7, 1, 30, 12]
 N = sum(SIZES)
