@@ -14,7 +14,9 @@ from sklearn.utils import check_random_state
 from gpukfl._places import Backend
 from gpukfl.partitioned import Collections, Read, in_parts, is_dask
 
-SAMPLE = 50_000  # rows that come here at most
+SAMPLE = 50_000  # rows that come here, at most: so many are fitted here
+
+FEWEST = 1_000  # rows by which columns are looked at
 
 
 def client_of(estimator: Any, /) -> Any:
@@ -39,34 +41,33 @@ def client_of(estimator: Any, /) -> Any:
     return client
 
 
-def fit_in_parts(
+def fit_collections(
     estimator: Any,
-    X: Any,
-    y: Any,
-    sample_weight: Any,
+    given: Collections,
     fit: Callable[[Any, Any, Any], object],
     /,
     *,
     read: Read | None = None,
 ) -> None:
-    """Read collections where they are to lie, and fit to them there.
+    """Fit to collections where they lie, or to few rows here.
 
-    ``fit(X, y, sample_weight)`` takes arrays whose rows lie in parts; `read` makes rows of a
-    partition that is neither an array nor a frame of numbers.
+    ``fit(X, y, sample_weight)`` takes host arrays and frames, or arrays whose rows lie in parts;
+    `read` makes rows of a partition that is neither an array nor a frame of numbers.
 
     Raises
     ------
     TypeError, ValueError
-        If the collections do not go together, or a partition does not hold what it should.
+        If a partition does not hold what it should.
     RuntimeError
         If the client is closed, or its workers cannot compute with the backend.
     """
-    if y is None:
-        msg = "requires y to be passed, but the target y is None: expected (n,) or (n, t), got None"
-        raise ValueError(msg)
-    given = Collections.of(X, y, sample_weight)
+    client = client_of(estimator)
+    if given.n_rows <= SAMPLE:
+        X, y, weights = given.sample(np.random.RandomState(0), given.n_rows)
+        fit(X if read is None else read(X), y, weights)
+        return
     backend, labels = Backend.of(estimator.backend).name, is_classifier(estimator)
-    with in_parts(given, client_of(estimator), backend, labels=labels, read=read) as parts:
+    with in_parts(given, client, backend, labels=labels, read=read) as parts:
         fit(parts.X, parts.y, parts.weights)
     if given.names is not None and read is None:
         estimator.feature_names_in_ = np.array(given.names, dtype=object)
@@ -133,4 +134,4 @@ def _framed(found: np.ndarray, index: Any) -> Any:
 def sample_of(X: Any, y: Any, sample_weight: Any, random_state: Any, /) -> tuple[Any, Any, Any]:
     """Bring some rows of collections here, by which it is said what their columns are."""
     rng = check_random_state(random_state)
-    return Collections.of(X, y, sample_weight).sample(rng, SAMPLE)
+    return Collections.of(X, y, sample_weight).sample(rng, max(SAMPLE, FEWEST))

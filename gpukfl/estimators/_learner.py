@@ -19,7 +19,7 @@ from gpukfl._warnings import warn
 from gpukfl.estimators._base import HostPickled
 from gpukfl.estimators._calibration import Calibration, HeldOutScores
 from gpukfl.estimators._constructor import Constructed
-from gpukfl.estimators._dask import any_dask, fit_in_parts
+from gpukfl.estimators._dask import any_dask, fit_collections
 from gpukfl.estimators._data import Data, mover
 from gpukfl.estimators._declared import (
     SCORE,
@@ -40,7 +40,7 @@ from gpukfl.estimators._threads import few_threads
 from gpukfl.estimators._validation import validate_samples
 from gpukfl.estimators.scaling import SCALINGS
 from gpukfl.estimators.scaling._units import warn_of_units
-from gpukfl.partitioned import Read
+from gpukfl.partitioned import Collections, Read
 from gpukfl.selftest import trusted
 
 Problem = TypeVar("Problem", bound=Data)
@@ -267,7 +267,7 @@ class Learner(Constructed, HostPickled):
         def fit(X: Array, y: Array, weights: Array | None) -> None:
             self.fitted_as(X, y, weights, None)
 
-        fit_in_parts(self, X, y, sample_weight, fit, read=read)
+        fit_collections(self, Collections.of(X, y, sample_weight), fit, read=read)
         return self
 
     def fitted_as(

@@ -79,6 +79,9 @@ class Collections:
         ValueError
             If shapes or partitions do not go together.
         """
+        if y is None:
+            msg = "requires y to be passed, but the target y is None: expected (n,) or (n, t)"
+            raise ValueError(msg)
         if not is_dask(X):
             msg = f"expected a Dask collection for X, as for other arguments, got {_kind(X)}"
             raise TypeError(msg)
@@ -92,12 +95,17 @@ class Collections:
         of_weights = None if weights is None else _beside("sample_weight", weights, lengths)
         return cls(_partitions(X), _beside("y", y, lengths), of_weights, lengths, n_targets, names)
 
+    @property
+    def n_rows(self) -> int:
+        """Number of all rows."""
+        return sum(self.lengths)
+
     def sample(self, rng: np.random.RandomState, count: int, /) -> tuple[Any, Any, Any]:
         """Bring some rows here, in their order: X as its partitions are, y, and weights or None."""
         import dask
         from dask import delayed
 
-        n = sum(self.lengths)
+        n = self.n_rows
         index = np.arange(n) if count >= n else np.sort(drawn(rng, n, count))
         edges, found = np.cumsum([0, *self.lengths]), []
         for k, (start, stop) in enumerate(itertools.pairwise(edges)):
@@ -106,6 +114,9 @@ class Collections:
                 weights = None if self.weights is None else self.weights[k]
                 rows = index[low:high] - start
                 found.append(delayed(_rows_of, pure=False)(self.X[k], self.y[k], weights, rows))
+        if not found:
+            msg = "Found array with 0 sample(s) while a minimum of 2 is required."
+            raise ValueError(msg)
         X, y, weights = zip(*dask.compute(*found), strict=True)
         return _joined(X), _joined(y), None if self.weights is None else _joined(weights)
 

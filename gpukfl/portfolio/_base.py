@@ -22,7 +22,7 @@ from gpukfl._results import Status
 from gpukfl._warnings import collected, warn
 from gpukfl.estimators._base import HostStored
 from gpukfl.estimators._constructor import Constructed
-from gpukfl.estimators._dask import SAMPLE, any_dask
+from gpukfl.estimators._dask import FEWEST, SAMPLE, any_dask
 from gpukfl.estimators._declared import Declared, Number, Rule, Switch, Text, Whole
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
@@ -151,8 +151,8 @@ class AutoBase(Constructed, HostStored):
         """Fit to Dask collections: choose on some rows, and fit our members to all."""
         self._checked()
         given = Collections.of(X, y, sample_weight)
-        rows = given.sample(check_random_state(self.random_state), SAMPLE)
-        is_all = sum(given.lengths) <= SAMPLE
+        rows = given.sample(check_random_state(self.random_state), max(SAMPLE, FEWEST))
+        is_all = given.n_rows <= SAMPLE
         return self._learn_from(*rows, None if is_all else given)
 
     def _learn_from(self, X: Any, y: Any, sample_weight: Any, whole: Collections | None) -> Self:
@@ -179,7 +179,7 @@ class AutoBase(Constructed, HostStored):
             chosen = self._keep(contest, samples, run)
             if whole is not None and not contest.stopped:
                 self.members_ = fitted_to_all(self, chosen, whole, run)
-                self._n_samples = sum(whole.lengths)
+                self._n_samples = whole.n_rows
         return self
 
     def _read(self, X: Any, table: Table | None) -> Array:

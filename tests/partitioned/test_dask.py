@@ -11,7 +11,8 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from gpukfl import BKerNNClassifier, BKerNNRegressor
+import gpukfl
+from gpukfl import AutoRegressor, BKerNNClassifier, BKerNNRegressor
 from gpukfl.estimators.bkernn import Knots
 from gpukfl.partitioned import Partitioning
 from gpukfl.solvers import ProximalGradient
@@ -28,6 +29,15 @@ pytestmark = pytest.mark.filterwarnings(
     "ignore:BKerNN:sklearn.exceptions.ConvergenceWarning",
     "ignore:unclosed:ResourceWarning",
 )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def many_rows():
+    """Rows as many as the tests have are fitted where they lie."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gpukfl.estimators._dask.SAMPLE", 0)
+        patch.setattr("gpukfl.portfolio._base.SAMPLE", 0)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -203,6 +213,42 @@ def test_the_client_is_no_part_of_a_copy(client, lazy):
     fitted = model(client).fit(*lazy)
     assert pickle.loads(pickle.dumps(fitted)).client is None
     assert clone(fitted).client is None
+
+
+def test_few_rows_are_fitted_here(client, data, lazy, monkeypatch):
+    monkeypatch.setattr("gpukfl.estimators._dask.SAMPLE", N)
+    np.testing.assert_array_equal(
+        model(client).fit(*lazy).predict(data[0]), model().fit(*data).predict(data[0])
+    )
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_tables_are_encoded_where_they_lie(client, data):
+    pd = pytest.importorskip("pandas")
+    X, y = data
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    frame["group"] = np.where(X[:, 3] > 0, "up", "down")
+    frame.loc[7, "b"] = np.nan
+    frame["y"] = y + (X[:, 3] > 0)
+    lazy = dd.from_pandas(frame, npartitions=3)
+    with client.as_current():
+        fitted = gpukfl.fit(lazy, "y", method="bkernn", ridge=1e-3, n_particles=6, knots=Knots(32))
+    assert fitted.n_samples == N
+    assert fitted.feature_names == [*"abcd", "group"]
+    found = fitted.predict(lazy).compute()
+    np.testing.assert_array_equal(found, fitted.predict(frame))
+    assert fitted.score(frame, frame["y"]) > 0.5
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_portfolios_are_chosen_here_and_fitted_to_all(client, data, lazy):
+    fitted = AutoRegressor(members=["bkernn", "linear"], random_state=0)
+    fitted.client = client
+    fitted.fit(*lazy)
+    assert fitted._n_samples == N
+    (one,) = [member for member in fitted.members_ if member.name == "bkernn"]
+    assert [one._n_samples for one in one.models] == [N]
+    assert fitted.score(*data) > 0.7
 
 
 # ---------------------------------------------------------------------- bad input
