@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from numbers import Integral
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from gpukfl._array import (
     to_host,
     writable,
 )
-from gpukfl._checks import check_choice
+from gpukfl._checks import check_choice, check_number
 from gpukfl._cuda import (
     cuda_devices,
     cupy_is_usable,
@@ -47,20 +48,28 @@ class Backend:
         "auto" follows X, and moves large NumPy data to a usable GPU.
     dtype : {"auto", "float32", "float64"}
         Precision; "auto" is that of X.
+    devices : int or None
+        GPUs of this machine, the first of them, that the rows of NumPy data are divided among, a
+        thread each; None computes on one. Of CuPy, for fits of single methods.
 
     Examples
     --------
     >>> import gpukfl
     >>> gpukfl.BKerNNRegressor(backend=gpukfl.Backend("numpy", dtype="float32"))
-    BKerNNRegressor(backend=Backend(name='numpy', dtype='float32'))
+    BKerNNRegressor(backend=Backend(name='numpy', dtype='float32', devices=None))
     """
 
     name: str = "auto"
     dtype: str = "auto"
+    devices: int | None = None
 
     def __post_init__(self) -> None:
         check_choice("backend", self.name, BACKENDS)
         check_choice("dtype", self.dtype, ("auto", "float32", "float64"))
+        check_number("devices", self.devices, kind=Integral, low=1, also=(None,))
+        if self.devices is not None and self.name != "cupy":
+            msg = f"expected backend 'cupy' where devices are counted, got {self.name!r}"
+            raise ValueError(msg)
 
     @classmethod
     def of(cls, given: str | Backend, /) -> Backend:

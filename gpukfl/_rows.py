@@ -15,6 +15,7 @@ from gpukfl._array import (
     double_like,
     is_host,
     library_of,
+    lies_in_parts,
     like,
     on_gpu,
     take,
@@ -128,7 +129,7 @@ def resident(X: Array, reference: Array, /) -> Array:
     The copy has the precision of `X`. Anything that is not on a GPU's way stays as it is.
     """
     n, d = X.shape
-    if not on_gpu(reference) or library_of(X) == library_of(reference):
+    if lies_in_parts(X) or not on_gpu(reference) or library_of(X) == library_of(reference):
         return X
     xp = array_namespace(reference)
     dtype = xp.float32 if X.dtype == array_namespace(X).float32 else xp.float64

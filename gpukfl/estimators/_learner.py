@@ -36,6 +36,7 @@ from gpukfl.estimators._held_out import HeldOut
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples, Splits
 from gpukfl.estimators._search import Fold, Learned, Search, Setting, Trial
+from gpukfl.estimators._several_gpus import fit_on_devices
 from gpukfl.estimators._threads import few_threads
 from gpukfl.estimators._validation import validate_samples
 from gpukfl.estimators.scaling import SCALINGS
@@ -255,19 +256,24 @@ class Learner(Constructed, HostPickled):
         """Fit; the door of regressors and classifiers alike."""
         if any_dask(X, y, sample_weight):
             return self.fit_collections(X, y, sample_weight)
-        self.fitted_as(X, y, sample_weight, None)
+        devices = Backend.of(self.backend).devices
+        if devices is not None:
+            self._checked()
+            fit_on_devices(self, X, y, sample_weight, devices, self._fit_plainly)
+        else:
+            self._fit_plainly(X, y, sample_weight)
         return self
+
+    def _fit_plainly(self, X: Any, y: Any, sample_weight: Any) -> None:
+        self.fitted_as(X, y, sample_weight, None)
 
     def fit_collections(
         self, X: Any, y: Any, sample_weight: Any, /, *, read: Read | None = None
     ) -> Self:
         """Fit to Dask collections; `read` makes rows of a partition that is no array of numbers."""
         self._checked()  # before anything is read
-
-        def fit(X: Array, y: Array, weights: Array | None) -> None:
-            self.fitted_as(X, y, weights, None)
-
-        fit_collections(self, Collections.of(X, y, sample_weight), fit, read=read)
+        given = Collections.of(X, y, sample_weight)
+        fit_collections(self, given, self._fit_plainly, read=read)
         return self
 
     def fitted_as(

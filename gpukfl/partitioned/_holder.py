@@ -59,10 +59,12 @@ class Holder:
 
     def put(self, part: int, key: int, value: Any, /) -> None:
         """Keep a value of one part: on the place, if it is of numbers."""
-        if isinstance(value, np.ndarray) and value.dtype.kind in "fiub":
-            xp = array_namespace(self.place)
-            value = xp.asarray(value, device=like(self.place)["device"])
-        self.values.setdefault(part, {})[key] = value
+        self.values.setdefault(part, {})[key] = self._placed(value)
+
+    def _placed(self, value: Any) -> Any:
+        if not isinstance(value, np.ndarray) or value.dtype.kind not in "fiub":
+            return value
+        return array_namespace(self.place).asarray(value, device=like(self.place)["device"])
 
     def drop(self, parts: Iterable[int], /) -> None:
         """Forget parts."""
@@ -111,7 +113,7 @@ class Holder:
     ) -> tuple[dict[int, Any], tuple[Any, ...] | None, Combine]:
         values, rows = dict(self.values[part]), (edges[part], edges[part + 1], edges[-1])
         for key, step in work.made:
-            values[key] = loads(step, values, self.place, rows)(*rows[:2])
+            values[key] = self._placed(loads(step, values, self.place, rows)(*rows[:2]))
         made = {key: values[key] for key in work.kept}
         if work.asked is None:
             return made, None, _first

@@ -1,7 +1,7 @@
 """What runs where the rows lie: a function that knows partitioned arrays by name, sent as bytes.
 
 On the way every partitioned array becomes a number, and where it arrives a window on the rows that
-lie there; every small array and array library becomes one of that place.
+lie there; every small array of floats and every array library becomes one of that place.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, is_array, like, to_host
+from gpukfl._array import Array, array_namespace, is_array, is_host, like, to_host
 
 _LIBRARY = "library"  # in a program: that of the place where it runs
 
@@ -116,7 +116,8 @@ def _pickler() -> Any:
         def reducer_override(self, value: Any) -> Any:
             if is_array(value) and not isinstance(value, (type, np.generic)):
                 host = np.ascontiguousarray(to_host(value))
-                if host.dtype.kind in "fiub":  # others are labels, which stay on the host
+                # Indices and labels on the host are for what is done there
+                if host.dtype.kind == "f" or not (is_host(value) or host.dtype.kind not in "iub"):
                     return _Bytes, (host.tobytes(), host.dtype.str, host.shape)
             return super().reducer_override(value)
 

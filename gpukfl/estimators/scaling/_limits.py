@@ -30,6 +30,7 @@ def blocks_beyond(
     rows: Rows, limits: np.ndarray, start: int, stop: int, /
 ) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
     """Yield (some rows, their values, whether these are beyond the limits) from one to another."""
+    limits = to_host(limits)
     for first, last, block in rows.blocks(start=start, stop=stop):
         X = to_host(block).astype(np.float64, copy=False)
         yield slice(first, last), X, (limits[0] > X) | (limits[-1] < X)

@@ -105,7 +105,7 @@ def column_statistics(
     def squares_around(start: int, stop: int) -> tuple[np.ndarray]:
         squares = np.zeros(d)
         for block, X, beyond in blocks_beyond(rows, limits, start, stop):
-            squares += weights_of(weights, block) @ _without(X - mean, beyond) ** 2
+            squares += weights_of(weights, block) @ _without(X - to_host(mean), beyond) ** 2
         return (squares,)
 
     with np.errstate(over="ignore", invalid="ignore"):  # reported just below

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import threading
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from cupy._counts import launched
 from cupy._devices import CUDARuntimeError, use_cuda
 
 ORDER = int(os.environ.get("CUPY_STANDIN_ORDER", "0"))  # of threads and blocks: a seed
+_ONE_AT_A_TIME = threading.Lock()  # the fibers of a launch are the process's
 _MAX_GRID = (2**31 - 1, 65_535)
 _MAX_THREADS = 1024
 _MAX_SHARED = 48 * 1024  # bytes a block gets without asking
@@ -92,12 +94,13 @@ class RawKernel:
         sizes = (across, down, block[0], shared_mem)
         _recording.record(self, sizes, args)
         words = [x.ctypes.data if isinstance(x, np.ndarray) else x for x in operands]
-        failure = self.compiled.launch(
-            ctypes.cast(getattr(self.compiled, self.name), ctypes.c_void_p),
-            *(ctypes.c_longlong(size) for size in sizes),
-            (ctypes.c_longlong * _MAX_ARGUMENTS)(*words),
-            ctypes.c_ulonglong(ORDER),
-        )
+        with _ONE_AT_A_TIME:
+            failure = self.compiled.launch(
+                ctypes.cast(getattr(self.compiled, self.name), ctypes.c_void_p),
+                *(ctypes.c_longlong(size) for size in sizes),
+                (ctypes.c_longlong * _MAX_ARGUMENTS)(*words),
+                ctypes.c_ulonglong(ORDER),
+            )
         if failure:
             msg = f"{self.name}: {failure.decode()}"
             raise AssertionError(msg)
