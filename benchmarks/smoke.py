@@ -14,6 +14,7 @@ SCRIPTS = (
     "bench_operators.py",
     "bench_fits.py",
     "bench_memmap.py",
+    "bench_dask.py",
     "experiment1.py",
     "experiment2.py",
     "experiment3.py",

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from gpukfl._array import Array
-from gpukfl.partitioned._holder import Holder, NotHereError, Pass
+from gpukfl.partitioned._holder import Holder, NotHereError, Pass, n_bytes
 from gpukfl.partitioned._journal import Journal
 from gpukfl.partitioned._tree import Known
 
@@ -100,6 +100,7 @@ class DaskHolders:
     ) -> None:
         self.client, self.sizes, self.load, self.make_place = client, list(sizes), load, make_place
         self.journal = Journal()
+        self.bytes_sent, self.bytes_received = 0, 0  # in passes
         self._held: list[_Held] = []
         self._edges = [0, *itertools.accumulate(sizes)]
         self._looked = time.monotonic()
@@ -138,11 +139,13 @@ class DaskHolders:
         for held in self._held:
             if mine := [part for part in held.parts if part in parts]:
                 calls.append((held, mine, held.actor.step(work, mine, self._edges, freed)))
+        self.bytes_sent += len(calls) * work.n_bytes
         known: Known[Any] = {}
         left = parts - {part for held in self._held for part in held.parts}
         for held, mine, call in calls:
             try:
-                known |= self._answer(call)
+                known |= (found := self._answer(call))
+                self.bytes_received += sum(n_bytes(parts) for parts in found.values())
             except SchedulerLostError:
                 raise
             except (NotHereError, OSError, RuntimeError) as error:

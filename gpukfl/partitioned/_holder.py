@@ -41,6 +41,11 @@ class Pass:
     kept: frozenset[int]
     reads: frozenset[int]
 
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of what is to be done."""
+        return sum(len(step) for _, step in self.made) + len(self.asked or b"")
+
 
 class Holder:
     """Holds some of the parts on one place.
@@ -129,3 +134,8 @@ def combined(a: tuple[Any, ...], b: tuple[Any, ...], combine: Combine, /) -> tup
 
 def _first(a: Any, _: Any) -> Any:
     return a
+
+
+def n_bytes(values: tuple[Any, ...], /) -> int:
+    """Bytes of the arrays among values."""
+    return sum(x.nbytes for x in values if isinstance(x, np.ndarray))
