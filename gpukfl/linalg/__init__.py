@@ -32,6 +32,7 @@ from gpukfl.linalg._factor import (
     mean_diagonal,
     on_host_if_small,
     orthonormal_range,
+    solve_and_read,
     svd,
 )
 from gpukfl.linalg._hermite import hermite_table
@@ -92,6 +93,7 @@ __all__ = [
     "ridge_sums",
     "sign_products",
     "sign_sums",
+    "solve_and_read",
     "sort_rows",
     "squared_distances",
     "svd",

@@ -135,4 +135,15 @@ _VECTORS = _planted(
     ("records overlap", "out[2 * t + c] = third[c];", "out[t + c] = third[c];"),
 )  # fmt: skip
 
-KERNELS = _BROWNIAN + _DISTANCES + _DIFFERENCES + _VECTORS
+_HERMITE = _planted(
+    "hermite.cu",
+    ("degrees from zero on", "for (long long j = 1; j <= degree; ++j)", "for (long long j = 1; j < degree; ++j)"),
+    ("not of unit variance", "(x[k] * now - last) / sqrt(static_cast<double>(j));", "x[k] * now - last;"),
+    ("the wrong root of the last", "sqrt(static_cast<double>(j - 1)) * before;", "sqrt(static_cast<double>(j)) * before;"),
+    ("the last but one stays", "            before = now;\n", ""),
+    ("degrees in the place of points", "out + k / d * (degree + 1) * d + k % d;", "out + k / d * d + k % d;"),
+    ("threads of polynomials do not loop on", "k < size; k += step)", "k < size; k += size)"),
+    ("polynomials beyond the last point", "k < size; k += step)", "k < size + 1; k += step)"),
+)  # fmt: skip
+
+KERNELS = _BROWNIAN + _DISTANCES + _DIFFERENCES + _HERMITE + _VECTORS
