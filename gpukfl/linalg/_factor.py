@@ -82,7 +82,7 @@ def solve_and_read(
 ) -> tuple[Array, Array]:
     """Solve ``A x = b``, and read the vector ``measure(x)``: CuPy waits for the device once.
 
-    `A` (n, n) is symmetric positive definite, and overwritten; all are of float64. O(n³ + n² t).
+    `A` (n, n) is symmetric positive definite, and overwritten; all have its dtype. O(n³ + n² t).
 
     Raises
     ------
@@ -112,8 +112,9 @@ def _is_factor(squares: Array, diagonal: Array, pivots: Array, *, rounding: floa
     The `squares` of a factor's rows add up to A's `diagonal`. Those of rows that were not reached
     do not: off the diagonal they still have what would have been subtracted there.
     """
-    misses = abs(squares - diagonal)
-    return bool(((pivots > 0) & (misses <= rounding * diagonal)).all())  # false for NaN
+    if not (np.isfinite(squares) & np.isfinite(diagonal) & (pivots > 0)).all():
+        return False
+    return bool((abs(squares - diagonal) <= rounding * diagonal).all())
 
 
 def add_to_diagonal(A: Array, value: float, /) -> Array:
