@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from gpukfl._array import Array, library_of, to_host
+from gpukfl._array import Array, is_host, library_of, on_gpu, to_host
 from gpukfl._checks import check_choice, check_number
 from gpukfl._places import Backend, Place, resolve_place
 from gpukfl._results import History, Status
@@ -213,6 +213,14 @@ def held_out_scores(
     return HeldOutScores(np.concatenate(F), np.concatenate(Y), np.concatenate(weights))
 
 
+def _place_text(reference: Array, X: Array, source: Array) -> str:
+    """Say where a fit was computed, and how rows of the host came to a GPU."""
+    place = f"{library_of(reference)} {reference.device}"
+    if not is_host(X) or not on_gpu(reference):
+        return place
+    return f"{place}, X {'read in blocks' if is_host(source) else 'copied to it'}"
+
+
 class Learner(Constructed, HostPickled):
     """An estimator that fits by a method; it names its parts, and the fit is here."""
 
@@ -278,7 +286,7 @@ class Learner(Constructed, HostPickled):
             self._keep_tuning(choice, time.perf_counter() - begun)
             fitted = method.learn(problem, choice, run)
             self._library = library_of(X)
-            self.place_ = f"{library_of(place.reference)} {place.reference.device}"
+            self.place_ = _place_text(place.reference, X, problem.rows.source)
             self.scaling_ = problem.rows.scaling
             self._n_samples = int(problem.rows.shape[0])
             self._keep(problem, fitted, choice, mover(X, dtype))

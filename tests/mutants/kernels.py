@@ -10,11 +10,29 @@ from planted import Mutant
 # What is missed because it changes no result, and why
 EQUIVALENT: dict[str, str] = {}
 
-BITS = "--cupy-standin tests/cupy_standin/test_bits.py"
+BITS = "tests/cupy_standin/test_bits.py"
+# Those of `BITS` that run kernels of a file; all without a row
+WITH: dict[str, tuple[str, ...]] = {
+    "distances.cu": ("distances",),
+    "differences.cu": ("differences", "a_slice_of_differences_has_several_tiles"),
+    "hermite.cu": ("hermite_polynomials",),
+    "vectors.cu": (
+        "steps",
+        "columns",
+        "records",
+        "the_largest_of_columns_may_be_nan",
+        "the_threads_of_a_small_grid_loop_on",
+        "a_solved_column_stays_where_it_is",
+        "a_column_that_is_not_finite_sums_to_nan",
+        "bins",
+    ),
+}
 
 
 def _planted(file: str, *mistakes: tuple[str, str, str]) -> list[Mutant]:
-    return [Mutant(what, f"_accel/{file}", old, new, BITS) for what, old, new in mistakes]
+    tests = [f"{BITS}::test_{name}" for name in WITH[file]] if file in WITH else [BITS]
+    run = " ".join(["--cupy-standin", *tests])
+    return [Mutant(what, f"_accel/{file}", old, new, run) for what, old, new in mistakes]
 
 
 _BROWNIAN = _planted(
