@@ -229,9 +229,7 @@ class Problem(Data):
         system = RidgeSystem(Y, self.ridge(setting), s, rng=rng)
         W = self._first_particles(start, rng)
         # Different rows: those that particles were fitted to judge every trial worse
-        sample = self._sample_system(
-            system, rng, self.rows.shape[0] // _SAMPLE_SHARE, _SAMPLE_FROM
-        )
+        sample = self._sample_system(system, rng, self.rows.shape[0] // _SAMPLE_SHARE, _SAMPLE_FROM)
         few = self._few_system(system, rng, _COLD_FROM if start is None else _SAMPLE_FROM)
         if self.constant:
             W, steps = array_namespace(W).zeros_like(W), 0
