@@ -60,7 +60,7 @@ def planted(mutant: Mutant) -> str:
 
 def _is_there(word: str, folder: pathlib.Path) -> bool:
     """Whether an argument of pytest is an option, or tests of a file that the suite has."""
-    return word[:2] == "--" or (folder / word.split("::")[0]).exists()
+    return word[:2] == "--" or (folder / word.split("::", maxsplit=1)[0]).exists()
 
 
 def verdict(mutant: Mutant, folder: pathlib.Path) -> str:
