@@ -104,7 +104,9 @@ def solve_and_read(A: Array, b: Array, measure: Callable[[Array], Array], /) -> 
     return x, numbers[3 * n :]
 
 
-def _is_factor(squares: Array, diagonal: Array, pivots: Array, *, rounding: float) -> bool:
+def _is_factor(
+    squares: np.ndarray, diagonal: np.ndarray, pivots: np.ndarray, *, rounding: float
+) -> bool:
     """Tell a factor L of A from what a solver leaves behind that found none, all (n,).
 
     The `squares` of a factor's rows add up to A's `diagonal`. Those of rows that were not reached

@@ -339,7 +339,7 @@ class FactoredSelection(SelectionObjective):
         a = W @ factor.solve(W.T @ right)
         alpha = self.shares * (self.Y - K @ back_beside(a, self.Y)) / self.ridge
         if is_host(core) and not is_host(u):  # no more is waited for
-            value = 0.5 * (self._squares - float((right * a).sum()))
+            value = 0.5 * (self._squares - float(array_namespace(a).sum(right * a)))
             return Point(beta, value, alpha, u, given, (pairs, core))
         return Point(beta, self._value(self._product(alpha)), alpha, u, given, near)
 
