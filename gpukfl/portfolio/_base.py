@@ -40,10 +40,11 @@ from gpukfl.portfolio._contest import Contest, judge_of
 from gpukfl.portfolio._description import describe
 from gpukfl.portfolio._distilled import Distilled, distil
 from gpukfl.portfolio._encodings import Encodings, Seen
+from gpukfl.portfolio._evaluators import of_all_classes
 from gpukfl.portfolio._folds import FEW, Fold, n_folds_of, split
 from gpukfl.portfolio._importances import permutation_importances
 from gpukfl.portfolio._leaderboard import frame_of, rows_of
-from gpukfl.portfolio._members import Member, bounded, mixed, outputs_of, reach_of
+from gpukfl.portfolio._members import Member, bounded, mixed, reach_of
 from gpukfl.portfolio._temperature import tempered
 from gpukfl.portfolio._transforms import (
     TRANSFORMS,
@@ -302,7 +303,8 @@ class AutoBase(Constructed, HostStored):
         total: Any = 0.0
         for k in folds:
             rows = seen.by(k, codes=member.takes_codes)
-            total = total + self._within(outputs_of(member.models[k], rows, self._n_classes))
+            found = of_all_classes(member.evaluators[k](rows), member.models[k], self._n_classes)
+            total = total + self._within(found)
         return total / len(folds)
 
     def _within(self, found: Array) -> Array:
