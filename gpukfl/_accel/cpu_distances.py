@@ -62,6 +62,10 @@ def _sum_of_powers(x, z, order):
     elif order == 1.0:
         for f in range(x.shape[0]):
             total += abs(np.float64(x[f]) - np.float64(z[f]))
+    elif order == 1.5:
+        for f in range(x.shape[0]):
+            gap = abs(np.float64(x[f]) - np.float64(z[f]))
+            total += gap * np.sqrt(gap)
     else:
         for f in range(x.shape[0]):
             total += abs(np.float64(x[f]) - np.float64(z[f])) ** order

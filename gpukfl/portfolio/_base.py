@@ -203,8 +203,8 @@ class AutoBase(Constructed, HostStored):
 
     @property
     def _n_classes(self) -> int:
-        """Number of classes; 0 of a regression."""
-        return len(self.classes_) if is_classifier(self) else 0
+        """Number of classes; 0 of a regression, which has none."""
+        return len(getattr(self, "classes_", ()))
 
     def _keep(self, contest: Contest, samples: Samples, run: Run) -> None:
         """Set what the members came to."""

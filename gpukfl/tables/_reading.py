@@ -17,8 +17,9 @@ from gpukfl.tables._values import BOOLEANS, LABELS, Values, labels, numbers, tex
 def read_series(series: nw.Series[Any], /) -> Values:
     """Read one column of a frame."""
     native = series.to_native()
-    if str(getattr(native, "dtype", "")) == "object":
-        return read_objects(native)
+    known = getattr(native, "dtype", None)
+    if isinstance(known, np.dtype) and known.kind in "iufO":  # of pandas, as it lies
+        return read_objects(native) if known.kind == "O" else numbers(native.to_numpy())
     dtype = series.dtype
     if dtype.is_numeric():
         return numbers(series.cast(nw.Float64).to_numpy())
