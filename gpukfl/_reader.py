@@ -118,8 +118,15 @@ class Reader:
         if classes:
             labels, y = np.unique(y, return_inverse=True)
             n_classes = len(labels)
-        encoding, rows = Encoding.learn(
-            table.codes(X), table.coded, y, n_classes=n_classes, weights=weights, random_state=seed
+        n, columns = table.code_columns(X)
+        encoding, rows = Encoding.learn_columns(
+            columns,
+            table.coded,
+            y,
+            n=n,
+            n_classes=n_classes,
+            weights=weights,
+            random_state=seed,
         )
         return cls(table, encoding), rows
 
