@@ -54,7 +54,7 @@ from gpukfl.portfolio._transforms import (
     transform_of,
 )
 from gpukfl.selftest import trusted
-from gpukfl.tables import Table
+from gpukfl.tables import IMPUTE, Table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -107,6 +107,7 @@ class AutoBase(Constructed, HostStored):
         n_folds: int | str = "auto",
         refit: bool = False,
         columns: Mapping[str, str] | None = None,
+        impute: str = "median",
         max_time: float | None = None,
         random_state: Any = None,
         backend: str | Backend = "auto",
@@ -117,6 +118,7 @@ class AutoBase(Constructed, HostStored):
         self.n_folds = n_folds
         self.refit = refit
         self.columns = columns
+        self.impute = impute
         self.max_time = max_time
         self.random_state = random_state
         self.backend = backend
@@ -135,6 +137,7 @@ class AutoBase(Constructed, HostStored):
         check_choice("effort", self.effort, EFFORTS)
         check_number("n_folds", self.n_folds, kind=numbers.Integral, low=1, also=("auto",))
         check_switch("refit", self.refit)
+        check_choice("impute", self.impute, IMPUTE)
         check_choice("target_transform", getattr(self, "target_transform", None), TRANSFORMS)
         check_number("max_time", self.max_time, low=0, low_allowed=False, also=(None,))
 
@@ -149,7 +152,9 @@ class AutoBase(Constructed, HostStored):
                 backend.name, X, dtype=backend.precision(X), work=_WORK * len(samples)
             )
             place = trusted(place, X)
-            self.encodings_ = None if table is None else Encodings.blindly(table, samples)
+            self.encodings_ = (
+                None if table is None else Encodings.blindly(table, samples, self.impute)
+            )
             self.target_transform_ = transform_of(
                 getattr(self, "target_transform", None),
                 replace(samples, X=self._finite(samples.X)),

@@ -135,7 +135,8 @@ class Encoding(Listed):
         t = 0 if Y is None else Y.shape[1]
         places = places_of(coded, [width_of(one, t) for one in coded if one.levels])
         encoded = np.empty((n, sum(map(len, places))), dtype=dtype)
-        known, gappy = [], {}
+        known: list[float | Lookup] = []
+        gappy: dict[int, np.ndarray] = {}
         for j, (codes, one) in enumerate(zip(columns, coded, strict=True)):
             own = None
             if one.levels:
