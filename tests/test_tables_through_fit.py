@@ -384,7 +384,7 @@ def test_missing_numbers_are_told_from_other_columns(fit, tmp_path):
 
 @fits
 def test_a_bad_way_to_impute_is_explained(fit):
-    with pytest.raises(ValueError, match="expected impute to be one of .*, got 'mean'"):
+    with pytest.raises(ValueError, match=r"expected impute to be one of .*, got 'mean'"):
         fit(FRAME, impute="mean")
 
 
