@@ -126,9 +126,32 @@ class Encoding(Listed):
         random_state: int = 0,
         dtype: Any = np.float64,
     ) -> tuple[Self, np.ndarray]:
-        """Learn as `learn` does, from codes (n,) that come column by column: `Table.code_columns`.
+        """Learn as `learn` does, from codes that come column by column.
 
-        One of them is held at a time, beside what they become, of `dtype`.
+        One column is held at a time, beside what all become.
+
+        Parameters
+        ----------
+        columns : iterable of arrays, shape (n,)
+            Of `Table.code_columns`.
+        coded, y, n_classes, impute, weights, random_state
+            As of `learn`.
+        n : int
+            Rows.
+        dtype : dtype, default=numpy.float64
+            Of the encoded rows.
+
+        Returns
+        -------
+        encoding : Encoding
+            For rows that it has not seen.
+        encoded : array, shape (n, d)
+            These rows.
+
+        Raises
+        ------
+        ValueError
+            If there are no rows, more or fewer columns, or the arrays do not fit each other.
         """
         check_choice("impute", impute, IMPUTE)
         Y = _targets(y, n_classes, n)
@@ -181,7 +204,27 @@ class Encoding(Listed):
     def transform_columns(
         self, columns: Iterable[np.ndarray], n: int, dtype: Any = np.float64, /
     ) -> np.ndarray:
-        """Encode codes (n,) that come column by column, as `transform` does: (n, d)."""
+        """Encode as `transform` does, codes that come column by column.
+
+        Parameters
+        ----------
+        columns : iterable of arrays, shape (n,)
+            Of `Table.code_columns`.
+        n : int
+            Rows.
+        dtype : dtype, default=numpy.float64
+            Of the result.
+
+        Returns
+        -------
+        array, shape (n, d)
+            Finite numbers.
+
+        Raises
+        ------
+        ValueError
+            If there are more or fewer columns.
+        """
         encoded, lookups, gappy = np.empty((n, self.n_features), dtype), iter(self.lookups), {}
         told = {one.column for one in self.imputations}
         places = places_of(self.coded, [len(lookup.names) for lookup in self.lookups])

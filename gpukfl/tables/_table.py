@@ -125,7 +125,23 @@ class Table(Listed):
         return codes
 
     def code_columns(self, frame: Any, /) -> tuple[int, Iterator[np.ndarray]]:
-        """Give the number of rows n, and the columns (n,) of `codes` one after the other."""
+        """Give the columns of `codes` one after the other.
+
+        Parameters
+        ----------
+        frame : frame, array or list of rows, shape (n, d)
+            Columns in any order where they have names.
+
+        Returns
+        -------
+        tuple of int and iterator of arrays, shape (n,)
+            The number of rows, and the columns, of which each is made when it is asked for.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As of `codes`; of columns when they are asked for.
+        """
         given = frame_of(frame)
         return given.n_rows, self._coded_by(given)
 
