@@ -25,7 +25,7 @@ from gpukfl.estimators._declared import Declared, Number, Rule, Switch, Text, Wh
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._threads import few_threads
-from gpukfl.estimators._validation import check_finite_prediction, validate_samples
+from gpukfl.estimators._validation import check_finite_prediction, check_size, validate_samples
 from gpukfl.inspection import Description, Names
 from gpukfl.portfolio._attributes import ATTRIBUTES, TRIED, VALUES, Blended, OutOfFold
 from gpukfl.portfolio._candidates import (
@@ -332,7 +332,9 @@ class AutoBase(Constructed, HostStored):
         check_is_fitted(self)
         if self.encodings_ is None:
             return validate_samples(self, X, reset=False, method=method)
-        return self.encodings_.table.codes(X)
+        codes = self.encodings_.table.codes(X)
+        check_size(codes.shape, 1)
+        return codes
 
     @property
     def _sources(self) -> list[int]:
