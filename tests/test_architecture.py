@@ -49,6 +49,7 @@ LAYER = {
     "datasets": 1,
     "_registry": 11,
     "_persistence": 12,
+    "_as_estimator": 12,
     "_model": 13,
     "_fit": 14,
     "cli": 15,

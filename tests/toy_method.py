@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from sklearn.utils.validation import check_is_fitted
-
 from gpukfl._array import Array, array_namespace, like, to_host
 from gpukfl._checks import check_number
 from gpukfl._results import History, Status
@@ -19,7 +17,6 @@ from gpukfl.estimators._held_out import HeldOut
 from gpukfl.estimators._learner import SteppedLearner
 from gpukfl.estimators._samples import Splits
 from gpukfl.estimators._search import Search, untried
-from gpukfl.estimators._validation import validate_samples
 from gpukfl.inspection import Description, Importances
 
 RIDGES = (1e-3, 1e-2, 1e-1, 1.0)
@@ -135,9 +132,7 @@ class RidgeBase(LinearFeatures, SteppedLearner):
             panels=(Importances(features, importances, "coefficients"),),
         )
 
-    def _predict(self, X, method):
-        check_is_fitted(self)
-        X = validate_samples(self, X, reset=False, method=method)
+    def _evaluate(self, X):
         xp = array_namespace(self.coef_)
         rows = self._scaled_rows(X, xp.empty((0,), **like(self.coef_)))
         return xp.astype(self.intercept_ + rows.whole() @ self.coef_, X.dtype)

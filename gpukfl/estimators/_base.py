@@ -61,8 +61,13 @@ def finite_prediction(estimator: Any, X: Any, method: str, /) -> Array:
     ValueError
         If the data are not as in the fit, or a row is so far from them that a result overflows.
     """
+    return finite(estimator, lambda: estimator._predict(X, method))
+
+
+def finite(estimator: Any, evaluate: Callable[[], Array], /) -> Array:
+    """Give what an estimator evaluates (n, t); ValueError where a result overflows."""
     with np.errstate(over="ignore", invalid="ignore"):  # reported just below
-        predicted = estimator._predict(X, method)
+        predicted = evaluate()
     bits = array_namespace(predicted).finfo
     precision = min(predicted.dtype, estimator.intercept_.dtype, key=lambda t: bits(t).bits)
     return check_finite_prediction(predicted, "prediction", precision)

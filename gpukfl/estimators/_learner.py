@@ -10,13 +10,14 @@ from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
 
 from gpukfl._array import Array, is_host, library_of, on_gpu, to_host
 from gpukfl._checks import check_choice, check_number
 from gpukfl._places import Backend, Place, resolve_place
 from gpukfl._results import History, Status
 from gpukfl._warnings import warn
-from gpukfl.estimators._base import HostPickled
+from gpukfl.estimators._base import HostPickled, finite
 from gpukfl.estimators._calibration import Calibration, HeldOutScores
 from gpukfl.estimators._constructor import Constructed
 from gpukfl.estimators._data import Data, mover
@@ -247,6 +248,24 @@ class Learner(Constructed, HostPickled):
     @abstractmethod
     def _read_targets(self, y: Any, X: Array, sample_weight: Any) -> Samples:
         """Validate targets and weights, and set what predictions say of them."""
+
+    @abstractmethod
+    def _evaluate(self, X: Array) -> Array:
+        """Fitted functions at validated rows: (n, t)."""
+
+    def _functions(self) -> Callable[[Array], Array]:
+        """Give `_evaluate`, with what does not depend on rows done beforehand."""
+        return self._evaluate
+
+    def _predict(self, X: Any, method: str) -> Array:
+        """Fitted functions at `X`: (n, t)."""
+        check_is_fitted(self)
+        return self._evaluate(validate_samples(self, X, reset=False, method=method))
+
+    def _outputs(self) -> Callable[[Array], Array]:
+        """Give what makes predictions (n, t) of validated rows; of classes all probabilities."""
+        functions = self._functions()
+        return lambda X: finite(self, lambda: functions(X))
 
     def _checked(self) -> Any:
         """Check all parameters, those that every method has first, and give the `Method`."""

@@ -39,6 +39,7 @@ from gpukfl.linalg._hermite import hermite_table
 from gpukfl.linalg._ridge_sums import (
     SortedRows,
     absolute_differences,
+    interpolate_columns,
     interpolate_knots,
     ridge_curves,
     ridge_sums,
@@ -79,6 +80,7 @@ __all__ = [
     "factored_square_sums",
     "hermite_table",
     "interpolate_bins",
+    "interpolate_columns",
     "interpolate_knots",
     "knot_levels",
     "map_singular_values",

@@ -222,6 +222,22 @@ def interpolate_knots(A: Array, knots: Array, values: Array, /) -> Array:
     return total
 
 
+def interpolate_columns(X: Array, knots: Array, values: Array, /) -> Array:
+    """Apply to each column of `X` (n, d) its own piecewise-linear function: (n, d), float64.
+
+    `knots` and `values` (d, q) are as of `interpolate_knots`, for one function each. O(n d log q).
+    """
+    if is_host(X):
+        from gpukfl._accel import cpu
+
+        return cpu.interpolate_columns(*hosts(X, knots, values))
+    xp = array_namespace(X)
+    columns = [  # copies, because torch warns of what has gaps
+        _interpolate(X[:, j] + 0.0, knots[j, :], values[j, :][:, None]) for j in range(X.shape[1])
+    ]
+    return xp.concat(columns, axis=1)
+
+
 def _interpolate(a: Array, knots: Array, values: Array, /) -> Array:
     xp = array_namespace(a)
     q = knots.shape[0]

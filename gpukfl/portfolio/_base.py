@@ -25,7 +25,7 @@ from gpukfl.estimators._declared import Declared, Number, Rule, Switch, Text, Wh
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._threads import few_threads
-from gpukfl.estimators._validation import check_finite_prediction, validate_samples
+from gpukfl.estimators._validation import check_finite_prediction, check_size, validate_samples
 from gpukfl.inspection import Description, Names
 from gpukfl.portfolio._attributes import ATTRIBUTES, TRIED, VALUES, Blended, OutOfFold
 from gpukfl.portfolio._candidates import (
@@ -40,10 +40,11 @@ from gpukfl.portfolio._contest import Contest, judge_of
 from gpukfl.portfolio._description import describe
 from gpukfl.portfolio._distilled import Distilled, distil
 from gpukfl.portfolio._encodings import Encodings, Seen
+from gpukfl.portfolio._evaluators import of_all_classes
 from gpukfl.portfolio._folds import FEW, Fold, n_folds_of, split
 from gpukfl.portfolio._importances import permutation_importances
 from gpukfl.portfolio._leaderboard import frame_of, rows_of
-from gpukfl.portfolio._members import Member, bounded, mixed, outputs_of, reach_of
+from gpukfl.portfolio._members import Member, bounded, mixed, reach_of
 from gpukfl.portfolio._temperature import tempered
 from gpukfl.portfolio._transforms import (
     TRANSFORMS,
@@ -53,7 +54,7 @@ from gpukfl.portfolio._transforms import (
     transform_of,
 )
 from gpukfl.selftest import trusted
-from gpukfl.tables import Table
+from gpukfl.tables import IMPUTE, Table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -106,6 +107,7 @@ class AutoBase(Constructed, HostStored):
         n_folds: int | str = "auto",
         refit: bool = False,
         columns: Mapping[str, str] | None = None,
+        impute: str = "median",
         max_time: float | None = None,
         random_state: Any = None,
         backend: str | Backend = "auto",
@@ -116,6 +118,7 @@ class AutoBase(Constructed, HostStored):
         self.n_folds = n_folds
         self.refit = refit
         self.columns = columns
+        self.impute = impute
         self.max_time = max_time
         self.random_state = random_state
         self.backend = backend
@@ -134,6 +137,7 @@ class AutoBase(Constructed, HostStored):
         check_choice("effort", self.effort, EFFORTS)
         check_number("n_folds", self.n_folds, kind=numbers.Integral, low=1, also=("auto",))
         check_switch("refit", self.refit)
+        check_choice("impute", self.impute, IMPUTE)
         check_choice("target_transform", getattr(self, "target_transform", None), TRANSFORMS)
         check_number("max_time", self.max_time, low=0, low_allowed=False, also=(None,))
 
@@ -148,7 +152,9 @@ class AutoBase(Constructed, HostStored):
                 backend.name, X, dtype=backend.precision(X), work=_WORK * len(samples)
             )
             place = trusted(place, X)
-            self.encodings_ = None if table is None else Encodings.blindly(table, samples)
+            self.encodings_ = (
+                None if table is None else Encodings.blindly(table, samples, self.impute)
+            )
             self.target_transform_ = transform_of(
                 getattr(self, "target_transform", None),
                 replace(samples, X=self._finite(samples.X)),
@@ -202,8 +208,8 @@ class AutoBase(Constructed, HostStored):
 
     @property
     def _n_classes(self) -> int:
-        """Number of classes; 0 of a regression."""
-        return len(self.classes_) if is_classifier(self) else 0
+        """Number of classes; 0 of a regression, which has none."""
+        return len(getattr(self, "classes_", ()))
 
     def _keep(self, contest: Contest, samples: Samples, run: Run) -> None:
         """Set what the members came to."""
@@ -302,7 +308,8 @@ class AutoBase(Constructed, HostStored):
         total: Any = 0.0
         for k in folds:
             rows = seen.by(k, codes=member.takes_codes)
-            total = total + self._within(outputs_of(member.models[k], rows, self._n_classes))
+            found = of_all_classes(member.evaluators[k](rows), member.models[k], self._n_classes)
+            total = total + self._within(found)
         return total / len(folds)
 
     def _within(self, found: Array) -> Array:
@@ -325,7 +332,9 @@ class AutoBase(Constructed, HostStored):
         check_is_fitted(self)
         if self.encodings_ is None:
             return validate_samples(self, X, reset=False, method=method)
-        return self.encodings_.table.codes(X)
+        codes = self.encodings_.table.codes(X)
+        check_size(codes.shape, 1)
+        return codes
 
     @property
     def _sources(self) -> list[int]:

@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
 
 from gpukfl._array import Array, array_namespace, like, to_host
 from gpukfl._checks import check_choice, check_kind, check_number, check_switch
@@ -17,7 +16,7 @@ from gpukfl._results import Status
 from gpukfl._warnings import warn
 from gpukfl.estimators._features import LinearFeatures
 from gpukfl.estimators._learner import Choice, SteppedLearner
-from gpukfl.estimators._validation import check_finite_result, validate_samples
+from gpukfl.estimators._validation import check_finite_result
 from gpukfl.estimators.bkernn._attributes import ATTRIBUTES, RULES, TRIED
 from gpukfl.estimators.bkernn._description import describe
 from gpukfl.estimators.bkernn._problem import Knots, Problem, Setting
@@ -153,10 +152,7 @@ class BKerNNBase(LinearFeatures, SteppedLearner):
 
     # ------------------------------------------------------------------ prediction
 
-    def _predict(self, X: Any, method: str) -> Array:
-        """Fitted functions at `X`: (n, t)."""
-        check_is_fitted(self)
-        X = validate_samples(self, X, reset=False, method=method)
+    def _evaluate(self, X: Array) -> Array:
         xp = array_namespace(self.W_)
         rows = self._scaled_rows(X, xp.empty((0,), **like(self.W_)))
         parts = [

@@ -269,14 +269,18 @@ class HKRRBase(LinearFeatures, SteppedLearner):
 
     # ------------------------------------------------------------------ prediction
 
-    def _predict(self, X: Any, method: str) -> Array:
-        """Fitted functions at `X`: (n, t)."""
-        check_is_fitted(self)
-        X = validate_samples(self, X, reset=False, method=method)
-        operator = self._operator_at(X)
-        xp = array_namespace(self.B_)
-        fitted = truncated(operator @ self.dual_coef_, self.bound_)
-        return xp.astype(self.intercept_ + fitted, X.dtype)
+    def _evaluate(self, X: Array) -> Array:
+        return self._functions()(X)
+
+    def _functions(self) -> Callable[[Array], Array]:
+        xp, known = array_namespace(self.B_), self._operator_at(self.centers_[:0, ...])
+
+        def evaluate(X: Array) -> Array:
+            operator = known.on(self._scaled_rows(X, known.rows.reference))
+            fitted = truncated(operator @ self.dual_coef_, self.bound_)
+            return xp.astype(self.intercept_ + fitted, X.dtype)
+
+        return evaluate
 
     def _deviations(self, X: Any) -> Array:
         """Give the standard deviations of new targets at `X`: (n, t)."""

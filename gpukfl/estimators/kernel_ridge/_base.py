@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
 
 from gpukfl._array import (
     Array,
@@ -37,7 +36,7 @@ from gpukfl.estimators._declared import (
     Whole,
 )
 from gpukfl.estimators._learner import Choice, Learner
-from gpukfl.estimators._validation import check_finite_result, validate_samples
+from gpukfl.estimators._validation import check_finite_result
 from gpukfl.estimators.kernel_ridge._description import describe
 from gpukfl.estimators.kernel_ridge._method import KernelRidgeProblem, KernelRidgeSettings
 from gpukfl.inspection import Description, Names
@@ -160,10 +159,7 @@ class KernelRidgeBase(BoundedPredictions, Learner):
 
     # ------------------------------------------------------------------ prediction
 
-    def _predict(self, X: Any, method: str) -> Array:
-        """Fitted functions at `X`: (n, t)."""
-        check_is_fitted(self)
-        X = validate_samples(self, X, reset=False, method=method)
+    def _evaluate(self, X: Array) -> Array:
         xp = array_namespace(self.centers_)
         reference = xp.empty((0,), **like(self.centers_))
         rows = self._scaled_rows(X, reference)

@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
 
 from gpukfl._array import Array, array_namespace, like
 from gpukfl._checks import check_number
@@ -20,7 +19,7 @@ from gpukfl.estimators._data import Data
 from gpukfl.estimators._learner import Choice, Learner
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples, Splits
-from gpukfl.estimators._validation import check_finite_result, validate_samples
+from gpukfl.estimators._validation import check_finite_result
 from gpukfl.estimators.kernel_ridge._description import describe_brownian
 from gpukfl.inspection import Description, Names
 from gpukfl.kernels import Brownian
@@ -194,10 +193,7 @@ class BrownianKernelRidge(ArrayRegressor, Learner):
     def _describe(self, names: Names, /) -> Description:
         return describe_brownian(self, names)
 
-    def _predict(self, X: Any, method: str) -> Array:
-        """Fitted functions at `X`: (n, t)."""
-        check_is_fitted(self)
-        X = validate_samples(self, X, reset=False, method=method)
+    def _evaluate(self, X: Array) -> Array:
         xp = array_namespace(self.X_fit_)
         reference = xp.empty((0,), **like(self.X_fit_))
         rows = self._scaled_rows(X, reference)

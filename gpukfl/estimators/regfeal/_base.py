@@ -25,7 +25,7 @@ from gpukfl._results import Status
 from gpukfl.estimators._bounds import BoundedPredictions
 from gpukfl.estimators._features import DirectionProfiles
 from gpukfl.estimators._learner import Choice, SteppedLearner
-from gpukfl.estimators._validation import check_finite_result, validate_samples
+from gpukfl.estimators._validation import check_finite_result
 from gpukfl.estimators.regfeal._attributes import ATTRIBUTES, RULES, TRIED
 from gpukfl.estimators.regfeal._description import describe
 from gpukfl.estimators.regfeal._problem import Problem, Setting, farthest
@@ -179,11 +179,6 @@ class RegFeaLBase(DirectionProfiles, Retraining, BoundedPredictions, SteppedLear
         self._keep_steps(fit.history, fitted.status, _QUIET)
 
     # ------------------------------------------------------------------ prediction
-
-    def _predict(self, X: Any, method: str) -> Array:
-        """Fitted functions at `X`: (n, t)."""
-        check_is_fitted(self)
-        return self._evaluate(validate_samples(self, X, reset=False, method=method))
 
     def _evaluate(self, X: Array) -> Array:
         xp = array_namespace(self.coef_)

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from gpukfl._array import Array, array_namespace, beside, epsilon, is_host, like, to_host
 from gpukfl._checks import check_kind, check_number, check_switch
@@ -16,7 +15,7 @@ from gpukfl._rows import Rows
 from gpukfl._warnings import warn
 from gpukfl.estimators._bounds import BoundedPredictions
 from gpukfl.estimators._learner import Choice, SteppedLearner
-from gpukfl.estimators._validation import check_finite_result, validate_samples
+from gpukfl.estimators._validation import check_finite_result
 from gpukfl.estimators.kernel_ridge._base import warn_of_solution
 from gpukfl.estimators.scaling import StandardScaling
 from gpukfl.estimators.selection._attributes import ATTRIBUTES, RULES, TRIED
@@ -184,10 +183,7 @@ class SelectionBase(SelectedVariables, BoundedPredictions, SteppedLearner):
 
     # ------------------------------------------------------------------ prediction
 
-    def _predict(self, X: Any, method: str) -> Array:
-        """Fitted functions at `X`: (n, t)."""
-        check_is_fitted(self)
-        X = validate_samples(self, X, reset=False, method=method)
+    def _evaluate(self, X: Array) -> Array:
         xp = array_namespace(self.intercept_)
         if self.dual_coef_ is None:
             n, t = X.shape[0], self.intercept_.shape[0]

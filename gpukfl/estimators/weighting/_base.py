@@ -21,7 +21,7 @@ from gpukfl._warnings import warn
 from gpukfl.estimators._data import mover
 from gpukfl.estimators._features import DirectionProfiles
 from gpukfl.estimators._learner import Choice, SteppedLearner
-from gpukfl.estimators._validation import check_finite_result, validate_samples
+from gpukfl.estimators._validation import check_finite_result
 from gpukfl.estimators.weighting._attributes import ATTRIBUTES, RULES, TRIED
 from gpukfl.estimators.weighting._description import describe
 from gpukfl.estimators.weighting._problem import Learned, WeightingProblem
@@ -238,11 +238,6 @@ class WeightingBase(DirectionProfiles, SteppedLearner):
         reference = xp.empty((0,), **like(self.parameters_))
         rows = replace(self._scaled_rows(X, reference), leading_ones=self.bias)
         return FeatureOperator(self.instantiation_, rows, self.parameters_, self.log_scale_)
-
-    def _predict(self, X: Any, method: str) -> Array:
-        """Fitted functions at `X`: (n, t)."""
-        check_is_fitted(self)
-        return self._evaluate(validate_samples(self, X, reset=False, method=method))
 
     def _evaluate(self, X: Array) -> Array:
         xp = array_namespace(self.coef_)
