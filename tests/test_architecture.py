@@ -34,6 +34,7 @@ LAYER = {
     "solvers": 8,
     "penalties": 8,
     "methods": 9,
+    "prediction": 9,
     "inspection": 9,  # scores and pictures of arrays and names; it knows no estimator
     "estimators": 10,
     "tables": 10.2,

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.metrics import r2_score
+from sklearn.utils.validation import check_is_fitted
 
 from gpukfl._array import (
     Array,
@@ -30,11 +31,9 @@ from gpukfl.estimators._declared import (
 from gpukfl.estimators._described import DescribedEstimator
 from gpukfl.estimators._device import on_its_device
 from gpukfl.estimators._samples import Samples
-from gpukfl.estimators._validation import (
-    check_finite_prediction,
-    validate_targets,
-)
+from gpukfl.estimators._validation import validate_samples, validate_targets
 from gpukfl.estimators.scaling import ColumnScaling
+from gpukfl.prediction import Function, check_finite_prediction, function_of
 
 
 def on_host(value: Any, /) -> Any:
@@ -198,8 +197,9 @@ class HostStored(DescribedEstimator, BaseEstimator):
 
 
 class HostPickled(HostStored):
-    """One that scales its features itself."""
+    """One that scales its features itself, and predicts by one function of arrays."""
 
+    _predicts: ClassVar[str] = ""  # by which function, of `gpukfl.prediction`
     _unit_free: ClassVar[bool] = False  # whether a unit of all features changes nothing
     _attributes: ClassVar[dict[str, Declared]] = {
         "scaling_": Fields(ColumnScaling, optional=True),
@@ -209,6 +209,19 @@ class HostPickled(HostStored):
         "a scaling of features": _scales,
     }
     scaling_: ColumnScaling | None
+
+    def _function(self) -> Function:
+        """Give what was fitted, as a function of arrays."""
+        return function_of(self._predicts, self)
+
+    def _predict(self, X: Any, method: str) -> Array:
+        """Fitted functions at `X`: (n, t)."""
+        check_is_fitted(self)
+        return self._by_blocks(validate_samples(self, X, reset=False, method=method))
+
+    def _by_blocks(self, X: Array) -> Array:
+        """Fitted functions at validated rows: (n, t)."""
+        return self._function().by_blocks(X)
 
     def _scaled_rows(self, X: Array, reference: Array, /) -> Rows:
         """Rows to predict for, scaled as the fit scaled its own, on the place of `reference`."""

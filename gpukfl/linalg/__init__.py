@@ -35,10 +35,10 @@ from gpukfl.linalg._factor import (
     svd,
 )
 from gpukfl.linalg._hermite import hermite_table
+from gpukfl.linalg._knots import evaluate_knots, interpolate_knots
 from gpukfl.linalg._ridge_sums import (
     SortedRows,
     absolute_differences,
-    interpolate_knots,
     ridge_curves,
     ridge_sums,
     sign_products,
@@ -74,6 +74,7 @@ __all__ = [
     "eigh",
     "eigvalsh",
     "erf",
+    "evaluate_knots",
     "factored_difference_sums",
     "factored_square_sums",
     "hermite_table",

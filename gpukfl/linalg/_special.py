@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
+from gpukfl._accel.trust import has_compiled
 from gpukfl._array import Array, array_namespace, clipped, is_cupy, is_host, is_torch
 
 _SATURATED = 6.0  # erf is 1 to double precision from here on
@@ -12,10 +15,12 @@ _TERMS = 130  # of the series, enough up to there
 
 def erf(x: Array, /) -> Array:
     """Error function, of the library, device and dtype of `x`."""
-    if is_host(x):
+    if has_compiled(x):
         from scipy.special import erf as twin
 
         return twin(x)
+    if is_host(x):  # one by one, which takes a fifth of the time of the series
+        return np.reshape(np.asarray([*map(math.erf, x.ravel().tolist())], dtype=x.dtype), x.shape)
     if is_cupy(x):
         from cupyx.scipy.special import erf as twin
 

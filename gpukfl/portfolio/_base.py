@@ -25,7 +25,7 @@ from gpukfl.estimators._declared import Declared, Number, Rule, Switch, Text, Wh
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._threads import few_threads
-from gpukfl.estimators._validation import check_finite_prediction, validate_samples
+from gpukfl.estimators._validation import validate_samples
 from gpukfl.inspection import Description, Names
 from gpukfl.portfolio._attributes import ATTRIBUTES, TRIED, VALUES, Blended, OutOfFold
 from gpukfl.portfolio._candidates import (
@@ -52,6 +52,7 @@ from gpukfl.portfolio._transforms import (
     TargetTransform,
     transform_of,
 )
+from gpukfl.prediction import check_finite_prediction
 from gpukfl.selftest import trusted
 from gpukfl.tables import Table
 

@@ -1,0 +1,26 @@
+"""Predictions as pure functions of arrays: made of a fit's arrays, and of nothing else.
+
+Estimators evaluate them by blocks of rows, wherever arrays live; the runtime on NumPy alone; and
+the export on arrays that only record what is done with them.
+"""
+
+from gpukfl.prediction._classes import Classes
+from gpukfl.prediction._finite import check_finite_prediction
+from gpukfl.prediction._function import Constant, Function
+from gpukfl.prediction._methods import FAR, farthest, function_of
+from gpukfl.prediction._sums import FeatureSum, HermiteSum, KernelSum, ShapeSum, inside
+
+__all__ = [
+    "FAR",
+    "Classes",
+    "Constant",
+    "FeatureSum",
+    "Function",
+    "HermiteSum",
+    "KernelSum",
+    "ShapeSum",
+    "check_finite_prediction",
+    "farthest",
+    "function_of",
+    "inside",
+]
