@@ -49,6 +49,7 @@ LAYER = {
     "_target": 1,
     "datasets": 1,
     "_registry": 11,
+    "runtime": 11,
     "_persistence": 12,
     "_model": 13,
     "_fit": 14,

@@ -149,7 +149,8 @@ class OneHotClassifier(LabelClassifier):
         array of shape (n_samples,) or (n_samples, n_classes)
             For two classes the estimated probability of the second less one half.
         """
-        return self._classes().margins(finite_prediction(self, X, "decision_function"))
+        found = finite_prediction(self, X, "decision_function")
+        return self._classes().margins(found)
 
     @on_its_device
     def predict_proba(self, X: Any) -> Array:
@@ -185,7 +186,8 @@ class OneHotClassifier(LabelClassifier):
         return self._log_proba(X, "predict_log_proba")
 
     def _log_proba(self, X: Any, method: str) -> Array:
-        return self._classes().log_proba(finite_prediction(self, X, method))
+        found = finite_prediction(self, X, method)
+        return self._classes().log_proba(found)
 
     @on_its_device
     def predict(self, X: Any) -> Array:
@@ -201,7 +203,6 @@ class OneHotClassifier(LabelClassifier):
         array of shape (n_samples,)
             Labels; of X's library where they are numbers it can hold, else NumPy.
         """
+        found = finite_prediction(self, X, "predict")
         classes = self._classes()
-        return self._labels_of(
-            classes.codes(classes.margins(finite_prediction(self, X, "predict")))
-        )
+        return self._labels_of(classes.codes(classes.margins(found)))

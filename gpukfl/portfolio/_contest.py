@@ -21,9 +21,10 @@ from gpukfl.portfolio._attributes import Blended
 from gpukfl.portfolio._blend import blend_weights
 from gpukfl.portfolio._folds import Fold
 from gpukfl.portfolio._judges import Judge, LogLoss, SquaredError
-from gpukfl.portfolio._members import Member, bounded, mixed, outputs_of
-from gpukfl.portfolio._temperature import temperature_of, tempered
-from gpukfl.portfolio._transforms import TargetTransform, residual_quantiles
+from gpukfl.portfolio._members import Member, outputs_of
+from gpukfl.portfolio._temperature import temperature_of
+from gpukfl.portfolio._transforms import residual_quantiles
+from gpukfl.prediction import TargetTransform, bounded, mixed, tempered
 
 SHARE = 0.9  # of max_time spent by the end
 _PROBED = 2_000  # rows that say how long all take

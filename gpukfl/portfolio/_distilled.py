@@ -13,7 +13,8 @@ from gpukfl._reader import Reader
 from gpukfl.estimators._run import Run
 from gpukfl.portfolio._candidates import CANDIDATES, NAMES, Task
 from gpukfl.portfolio._judges import Judge, LogLoss, SquaredError
-from gpukfl.portfolio._members import Member, mixed, outputs_of
+from gpukfl.portfolio._members import Member, outputs_of
+from gpukfl.prediction import mixed
 
 _SHARE = 5  # a fifth of the rows judges, where there is one fold
 

@@ -38,11 +38,22 @@ def function_of(kind: str, e: Any, /) -> Function:
     TypeError
         If the class is none of a single method, or predictions are another estimator's.
     """
-    name = kind.removesuffix("Regressor").removesuffix("Classifier")
-    if name not in _MAKERS:
-        msg = f"expected an estimator of {', '.join(_MAKERS)}, got {kind}"
+    if not is_method(kind):
+        msg = (
+            f"expected an estimator of {', '.join(_MAKERS)}, whose predictions are array "
+            f"operations alone, got {kind}"
+        )
         raise TypeError(msg)
-    return _MAKERS[name](e)
+    return _MAKERS[_stem(kind)](e)
+
+
+def is_method(kind: str, /) -> bool:
+    """Whether this is the name of a class that `function_of` takes."""
+    return _stem(kind) in _MAKERS
+
+
+def _stem(kind: str) -> str:
+    return kind.removesuffix("Regressor").removesuffix("Classifier")
 
 
 def _empty_like(x: Array) -> Array:
