@@ -361,6 +361,32 @@ class Model(Shown):
         """
         write(path, self.estimator, self._about())
 
+    def to_onnx(self, path: str | Path) -> None:
+        """Write what predicts to an ONNX file: see `BKerNNRegressor.to_onnx`.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file; an older one is replaced when the new one is complete.
+
+        Raises
+        ------
+        TypeError
+            If predictions are not array operations alone, as of a table with categories, text,
+            dates or gaps; says what to fit instead.
+        ImportError
+            If ndonnx is missing: ``pip install 'gpukfl[onnx]'``.
+        OSError
+            If the file cannot be written; an older one stays as it was.
+        """
+        if self.reader is not None:
+            msg = (
+                "expected a model of columns of numbers, got one of a table with categories, "
+                "text, dates or gaps, which ONNX files do not read"
+            )
+            raise TypeError(msg)
+        self.estimator._to_onnx(path, self.feature_names, self.target_name)
+
     def _about(self) -> dict[str, Any]:
         """Give what is known beside the estimator."""
         names = [field.name for field in fields(self) if field.name not in _NOT_SAVED]

@@ -35,6 +35,7 @@ LAYER = {
     "penalties": 8,
     "methods": 9,
     "prediction": 9,
+    "export": 9.5,
     "inspection": 9,  # scores and pictures of arrays and names; it knows no estimator
     "estimators": 10,
     "tables": 10.2,

@@ -9,7 +9,7 @@ from gpukfl.prediction._classes import Classes
 from gpukfl.prediction._finite import check_finite_prediction
 from gpukfl.prediction._function import Constant, Function
 from gpukfl.prediction._methods import FAR, farthest, function_of
-from gpukfl.prediction._served import Served, served
+from gpukfl.prediction._served import BLENDS, Served, served
 from gpukfl.prediction._sums import FeatureSum, HermiteSum, KernelSum, ShapeSum, inside
 from gpukfl.prediction._transforms import (
     LogTransform,
@@ -19,6 +19,7 @@ from gpukfl.prediction._transforms import (
 )
 
 __all__ = [
+    "BLENDS",
     "FAR",
     "Blending",
     "Classes",

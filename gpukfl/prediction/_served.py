@@ -56,18 +56,16 @@ class Served:
     labels: np.ndarray | None = None
     classes: Classes | None = None
 
-    def predictions(self, X: Array, /) -> Array:
-        """Predict (n,) or (n, t): of classes their numbers."""
-        found = self.values(X)
+    def predicted(self, found: Array, /) -> Array:
+        """Give predictions (n,) or (n, t) of values: of classes their numbers."""
         if self.labels is None:
             return found[:, 0] if self.one_target else found
         if self.classes is None:
             return array_namespace(found).argmax(found, axis=1)
         return self.classes.codes(self.classes.margins(found))
 
-    def probabilities(self, X: Array, /) -> Array:
-        """Estimate probabilities (n, k) of the classes."""
-        found = self.values(X)
+    def probabilities(self, found: Array, /) -> Array:
+        """Give probabilities (n, k) of the classes of values."""
         if self.classes is None:
             return found
         return array_namespace(found).exp(self.classes.log_proba(found))
@@ -77,7 +75,10 @@ class Served:
         xp = array_namespace(X)
         if self.labels is None:
             return xp.astype(self.values(X), xp.float64)
-        found, seen = xp.astype(self.probabilities(X), xp.float64), self.labels.tolist()
+        found, seen = (
+            xp.astype(self.probabilities(self.values(X)), xp.float64),
+            self.labels.tolist(),
+        )
         if len(seen) == n_classes:
             return found
         nothing = xp.zeros_like(found[:, 0])

@@ -81,7 +81,7 @@ class Predictor:
         ValueError
             If X is not such, or so far from the data of the fit that a prediction overflows.
         """
-        found = self._evaluated(self._served.predictions, X, "prediction")
+        found = self._evaluated(self._served.predicted, X, "prediction")
         return found if self.classes_ is None else self.classes_[found]
 
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -109,14 +109,15 @@ class Predictor:
             raise TypeError(msg)
         return self._evaluated(self._served.probabilities, X, "probability")
 
-    def _evaluated(self, function: Callable[[Array], Array], X: Any, what: str) -> np.ndarray:
-        """Evaluate by blocks of rows."""
+    def _evaluated(self, said: Callable[[Array], Array], X: Any, what: str) -> np.ndarray:
+        """Give what is said of the values, by blocks of rows."""
         rows = self._rows(X)
         size = max(_AT_ONCE // max(self._served.values.width, rows.shape[1]), 1)
         parts = []
         with numpy_alone(), np.errstate(over="ignore", invalid="ignore"):  # reported just below
             for start in range(0, len(rows), size):
-                parts.append(np.asarray(function(rows[start : start + size])))
+                found = self._served.values(rows[start : start + size])
+                parts.append(np.asarray(said(found)))
         found = parts[0] if len(parts) == 1 else np.concatenate(parts)
         if found.dtype.kind == "f":
             columns = found[:, None] if found.ndim == 1 else found
@@ -200,7 +201,7 @@ def _assembled(archive: Archive) -> Predictor:
         model = served(parts_of(archive, kind, archive.header), _kind_of)
         found = Predictor(model, about)
         with numpy_alone(), np.errstate(all="ignore"):  # shapes are looked at
-            model.predictions(np.zeros((1, model.n_features)))
+            model.predicted(model.values(np.zeros((1, model.n_features))))
     except RefusedError:
         raise
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
@@ -213,7 +214,7 @@ def _kind_of(parts: Parts) -> str:
     if parts.kind == FOREIGN:
         msg = (
             "whose blend has a member of another library (trees or a linear model): expected "
-            "kernel methods alone, as members=['hkrr', 'bkernn', 'laplace'] gives; gpukfl.load reads it"
+            "kernel methods alone, by members=['hkrr', 'bkernn', 'laplace']; gpukfl.load reads it"
         )
         raise RefusedError(msg)
     return parts.kind
