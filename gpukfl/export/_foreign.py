@@ -124,9 +124,11 @@ class TreeValues:
             looked = xp.reshape(xp.take(feature, flat, axis=0), (-1, self.width))
             x = xp.reshape(xp.take_along_axis(wide, looked, axis=1), (-1,))
             goes_left = x <= xp.take(thresholds, flat, axis=0)
-            kids = xp.where(goes_left, xp.take(left, flat), xp.take(right, flat))
+            kids = xp.where(goes_left, xp.take(left, flat, axis=0), xp.take(right, flat, axis=0))
             at = xp.reshape(kids, (-1, self.width))
-        leaves = xp.reshape(xp.take(values, xp.reshape(at, (-1,))), (-1, self.width // t, t))
+        leaves = xp.reshape(
+            xp.take(values, xp.reshape(at, (-1,)), axis=0), (-1, self.width // t, t)
+        )
         raw = xp.sum(leaves, axis=1) + xp.asarray(self.baseline, **on)
         return _proba(xp.reshape(raw, (-1, t))) if self.classes else raw
 
