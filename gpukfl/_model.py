@@ -14,19 +14,21 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from gpukfl._array import Array, to_host
+from gpukfl._compression import Compression
+from gpukfl._deployed import Deployed
 from gpukfl._given import complete, with_gaps_named, with_target
-from gpukfl._persistence import read, write
+from gpukfl._persistence import read
 from gpukfl._reader import Reader, rows_for, rows_of
 from gpukfl._registry import METHODS
 from gpukfl._target import host_target, read_target, target_name
 from gpukfl.estimators._described import feature_names, task_text
 from gpukfl.inspection import Description, Shown
 
-_NOT_SAVED = ("estimator", "max_time", "columns")
+_NOT_SAVED = ("estimator", "max_time", "columns", "compression")
 
 
 @dataclass(eq=False, repr=False)
-class Model(Shown):
+class Model(Deployed, Shown):
     """A tuned and fitted estimator, and how it came about.
 
     It is an estimator of scikit-learn too, for its tools: `fit` fits again, with the options that
@@ -57,6 +59,8 @@ class Model(Shown):
         What makes rows for the estimator of a frame, where it does not take frames itself.
     columns : dict of str: str, optional
         What `fit` takes columns for, by name, where it shall not guess; not kept in files.
+    compression : Compression, optional
+        What `compress` made smaller, and the loss; not kept in files.
     """
 
     estimator: Any
@@ -71,6 +75,7 @@ class Model(Shown):
     max_time: float | None = None
     reader: Reader | None = None
     columns: Mapping[str, str] | None = None
+    compression: Compression | None = None
 
     def __post_init__(self) -> None:
         self.tuning = [
@@ -340,52 +345,9 @@ class Model(Shown):
             seconds=self.seconds or None,
         )
 
-    # ------------------------------------------------------------------ files
-
-    def save(self, path: str | Path) -> None:
-        """Write the model to one file that `gpukfl.load` reads anywhere.
-
-        Parameters
-        ----------
-        path : str or Path
-            The file; an older one is replaced when the new one is complete.
-
-        Raises
-        ------
-        TypeError
-            If the model holds something that is neither an array nor JSON.
-        ValueError
-            If it is not as `gpukfl.fit` made it.
-        OSError
-            If the file cannot be written; an older one stays as it was.
-        """
-        write(path, self.estimator, self._about())
-
-    def to_onnx(self, path: str | Path) -> None:
-        """Write what predicts to an ONNX file: see `BKerNNRegressor.to_onnx`.
-
-        Parameters
-        ----------
-        path : str or Path
-            The file; an older one is replaced when the new one is complete.
-
-        Raises
-        ------
-        TypeError
-            If predictions are not array operations alone, as of a table with categories, text,
-            dates or gaps; says what to fit instead.
-        ImportError
-            If ndonnx is missing: ``pip install 'gpukfl[onnx]'``.
-        OSError
-            If the file cannot be written; an older one stays as it was.
-        """
-        if self.reader is not None:
-            msg = (
-                "expected a model of columns of numbers, got one of a table with categories, "
-                "text, dates or gaps, which ONNX files do not read"
-            )
-            raise TypeError(msg)
-        self.estimator._to_onnx(path, self.feature_names, self.target_name)
+    def _with(self, **changes: Any) -> Self:
+        """Give a copy with other fields."""
+        return replace(self, **changes)
 
     def _about(self) -> dict[str, Any]:
         """Give what is known beside the estimator."""
