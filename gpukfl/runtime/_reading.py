@@ -26,6 +26,7 @@ _RECORDS: dict[str, Callable[..., Any]] = {
 }
 _PLAIN = (str, int, float, bool, type(None))
 _HELD = ("ShapeFunctions", "Blended")  # records that only hold parts
+_TABLES = "Encodings"  # a record that is only known to be there
 
 
 class Parts:
@@ -87,6 +88,8 @@ def _objects(value: Any, _: Archive) -> np.ndarray:
 
 def _record(value: Any, archive: Archive) -> Any:
     name, fields = value["record"], value["fields"]
+    if name == _TABLES:
+        return name
     made = {key: decoded(item, archive) for key, item in fields.items()}
     if name in _HELD:
         return SimpleNamespace(**made)
