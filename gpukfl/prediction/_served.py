@@ -173,12 +173,16 @@ def served(
     """
     kind = kind_of(e)
     is_blend = kind in BLENDS
-    if not is_blend and foreign is not None and not is_method(kind):
+    own = hasattr(type(e), "_function")  # of estimators, of which there may be new ones
+    if foreign is not None and not (is_blend or own or is_method(kind)):
         return foreign(e)
-    values = _blend(e, kind, kind_of, foreign) if is_blend else function_of(kind, e)
+    if is_blend:
+        values: Valued = _blend(e, kind, kind_of, foreign)
+    else:
+        values = e._function() if own else function_of(kind, e)
     if hasattr(e, "classes_"):
         labels = np.asarray(to_host(e.classes_))
-        signs = kind.startswith("RKHSWeighting")
+        signs = getattr(e, "_signs", kind.startswith("RKHSWeighting"))
         classes = None if is_blend else Classes(len(labels), e.calibration_, signs)
         return Served(values, e.n_features_in_, labels=labels, classes=classes)
     return Served(values, e.n_features_in_, e._one_target)

@@ -13,6 +13,7 @@ from sklearn.linear_model import Lasso, LogisticRegression, RidgeCV
 from sklearn.multioutput import MultiOutputRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from toy_method import RidgeRegressor
 
 import gpukfl
 from gpukfl import HKRRRegressor, KernelRidgeRegressor, RKHSWeightingRegressor
@@ -160,6 +161,13 @@ def test_the_file_says_what_it_is_of(tmp_path):
     assert said["gpukfl.features"].split("\n") == list(frame.columns)
     assert said["gpukfl.method"] == "HKRRRegressor"
     assert session.get_inputs()[0].shape == ["n", 4]
+
+
+def test_a_new_method_is_written_by_its_function(tmp_path):
+    found = RidgeRegressor(0.1).fit(X, Y)
+    found.to_onnx(tmp_path / "model.onnx")
+    got = run(tmp_path / "model.onnx", NEW)["prediction"]
+    np.testing.assert_allclose(got, found.predict(NEW), rtol=0, atol=1e-12)
 
 
 # ---------------------------------------------------------------------- bad input

@@ -13,6 +13,7 @@ import gpukfl
 from gpukfl import runtime
 from gpukfl.kernels import Gaussian, Linear
 from gpukfl.linalg import distances, erf, evaluate_knots, interpolate_knots
+from gpukfl.prediction import Served
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -201,10 +202,20 @@ def test_columns_in_another_order_are_refused(tmp_path):
         light.predict(frame[names[::-1]])
 
 
-def test_predictions_that_overflow_are_refused(tmp_path):
-    light = saved(model("hkrr, three classes"), tmp_path / "model.gpukfl")
-    with pytest.raises(ValueError, match="not finite at 1 of 1 rows"):
-        light.predict(np.full((1, 4), 1e308))
+class Far:
+    """Values that overflow in every row but the first."""
+
+    width = 1
+
+    def __call__(self, X):
+        return np.where(np.arange(len(X)) > 0, np.inf, 1.0)[:, None]
+
+
+def test_predictions_that_overflow_are_refused():
+    about = {"method": "hkrr", "task": "regression", "feature_names": [], "target_name": "y"}
+    light = runtime.Predictor(Served(Far(), 4), about)
+    with pytest.raises(ValueError, match="not finite at 2 of 3 rows"):
+        light.predict(NEW[:3])
 
 
 def test_tables_and_members_of_other_libraries_are_refused(tmp_path):
