@@ -24,7 +24,7 @@ METHODS = ("bkernn", "hkrr", "selection", "rkhs_weighting", "regfeal")
 BLEND = ("laplace", "hkrr", "bkernn")
 TOLERANCE = 0.01  # of R², that compressed models may lose
 ROW_MS, IMPORT_SECONDS = 1.0, 0.15
-REPEATS = 5
+REPEATS = 3
 
 
 def draw_data(n: int, d: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -154,7 +154,7 @@ def judge(rows: list[dict[str, Any]], imports: dict[str, float]) -> list[dict[st
 
 def main() -> None:
     args = parser(__doc__ or "").parse_args()
-    n, d, n_test = (100, 4, 200) if args.smoke else (2_000, 10, 20_000)
+    n, d, n_test = (100, 4, 200) if args.smoke else (2_000, 10, 5_000)
     train, held_out, test = (draw_data(k, d, s) for s, k in enumerate((n, n, n_test)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
