@@ -63,7 +63,8 @@ class LinearValues:
     def placed(self, put: Put, /) -> Self:
         """Give the same function of arrays that `put` makes of its own."""
         names = ("mean", "scale", "coef", "intercept")
-        return dataclasses.replace(self, **{name: put(getattr(self, name)) for name in names})
+        found: dict[str, Any] = {name: put(getattr(self, name)) for name in names}
+        return dataclasses.replace(self, **found)
 
 
 def _linear(model: Any) -> LinearValues | None:

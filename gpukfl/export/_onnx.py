@@ -17,7 +17,11 @@ from gpukfl.instantiations import INSTANTIATIONS, RandomKitchenSinks
 from gpukfl.kernels import KERNELS, Product, Scaled, Sum
 from gpukfl.prediction import BLENDS, Served, served
 
-_PARTS = {Sum: ("first", "second"), Product: ("first", "second"), Scaled: ("kernel",)}
+_PARTS: dict[Any, tuple[str, ...]] = {
+    Sum: ("first", "second"),
+    Product: ("first", "second"),
+    Scaled: ("kernel",),
+}
 
 
 def write_onnx(estimator: Any, path: str | Path, names: Sequence[str], target: str, /) -> None:

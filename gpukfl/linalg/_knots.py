@@ -35,7 +35,7 @@ def evaluate_knots(A: Array, knots: Array, values: Array, /) -> Array:
         from gpukfl._accel import cpu
 
         host = hosts(A, knots, values)
-        alone = (tuple(part[j : j + 1] for part in host) for j in range(len(knots)))
+        alone = (tuple(part[j : j + 1] for part in host) for j in range(knots.shape[0]))
         return xp.stack([cpu.interpolate_knots(a, k, v[..., None])[:, 0] for a, k, v in alone])
     if _is_small(A):
         return _together(A, knots, values[..., None])[..., 0]

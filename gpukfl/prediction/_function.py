@@ -6,7 +6,7 @@ import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -87,7 +87,9 @@ class Function(ABC):
     def placed(self, put: Callable[[Array], Array], /) -> Self:
         """Give the same function of arrays that `put` makes of its own."""
         found = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        own = {k: put(v) for k, v in found.items() if is_array(v) and k not in self._on_host}
+        own: dict[str, Any] = {
+            k: put(v) for k, v in found.items() if is_array(v) and k not in self._on_host
+        }
         return dataclasses.replace(self, **own)
 
 

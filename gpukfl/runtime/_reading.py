@@ -16,14 +16,12 @@ from gpukfl.instantiations import INSTANTIATIONS, RandomKitchenSinks
 from gpukfl.kernels import KERNELS, Product, Scaled, Sum
 from gpukfl.prediction import LogTransform, RankTransform
 
-_RECORDS: dict[str, Callable[..., Any]] = {
-    kind.__name__: kind
-    for kind in (
-        *(*KERNELS.values(), Sum, Product, Scaled),
-        *(*INSTANTIATIONS.values(), RandomKitchenSinks),
-        *(*SCALINGS.values(), Calibration, LogTransform, RankTransform),
-    )
-}
+_KINDS: tuple[Any, ...] = (
+    *(*KERNELS.values(), Sum, Product, Scaled),
+    *(*INSTANTIATIONS.values(), RandomKitchenSinks),
+    *(*SCALINGS.values(), Calibration, LogTransform, RankTransform),
+)
+_RECORDS = {kind.__name__: kind for kind in _KINDS}
 _PLAIN = (str, int, float, bool, type(None))
 _HELD = ("ShapeFunctions", "Blended")  # records that only hold parts
 _TABLES = "Encodings"  # a record that is only known to be there
@@ -94,7 +92,7 @@ def _record(value: Any, archive: Archive) -> Any:
     if name in _HELD:
         return SimpleNamespace(**made)
     kind = _RECORDS.get(name)
-    if kind is None or set(made) != {field.name for field in dataclasses.fields(kind)}:  # type: ignore[arg-type]
+    if kind is None or set(made) != {field.name for field in dataclasses.fields(kind)}:
         msg = f"which holds a {name} that the runtime does not know"
         raise RefusedError(msg)
     return kind(**made)

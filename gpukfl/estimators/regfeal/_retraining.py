@@ -144,6 +144,7 @@ class Retraining:
 
     def _of_another(self, rows: Rows) -> Array:
         """Predictions of the regressor that was given, at scaled rows: (n, t)."""
+        assert self.retrained_ is not None
         Z = project(rows, self.retrain_components_)
         predicted = np.asarray(self.retrained_.predict(to_host(Z).astype(np.float64)))
         predicted = predicted.reshape(len(predicted), -1) * self._y_scale + self._y_mean
