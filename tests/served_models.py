@@ -58,7 +58,9 @@ def model(name, dtype="float64"):
     else:
         method, target = name.split(", ")
         y, more = TARGETS[target]
-        options = {"effort": "quick"} if method == "auto" else {**SMALL[method], **more}
+        options = (
+            {"effort": "quick", "n_folds": 2} if method == "auto" else {**SMALL[method], **more}
+        )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return gpukfl.fit(X.astype(dtype), y, method=method, progress=False, **options)
