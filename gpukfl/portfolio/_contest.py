@@ -90,7 +90,7 @@ class Entry:
     def _own(self, found: np.ndarray) -> np.ndarray:
         if self.transform is None or self.residuals is None:
             return found
-        return self.transform.mean(found, self.residuals)
+        return to_host(self.transform.mean(found, self.residuals))
 
 
 @dataclass(eq=False)

@@ -63,5 +63,5 @@ def _error(transform: TargetTransform | None, samples: Samples) -> float:
         weights.append(np.ones(len(fold.outside)) if w is None else w)
     F, Y, w = np.concatenate(found), np.concatenate(truth), np.concatenate(weights)
     if transform is not None:
-        F = transform.mean(F, residual_quantiles(transform.forward(Y) - F))
+        F = to_host(transform.mean(F, residual_quantiles(transform.forward(Y) - F)))
     return float(w @ np.sum(((Y - F) / scale) ** 2, axis=1))
