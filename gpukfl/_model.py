@@ -10,10 +10,10 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import clone, is_classifier
-from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from gpukfl._array import Array, to_host
+from gpukfl._as_estimator import AsEstimator
 from gpukfl._compression import Compression
 from gpukfl._deployed import Deployed
 from gpukfl._given import complete, with_gaps_named, with_target
@@ -23,12 +23,13 @@ from gpukfl._registry import METHODS
 from gpukfl._target import host_target, read_target, target_name
 from gpukfl.estimators._described import feature_names, task_text
 from gpukfl.inspection import Description, Shown
+from gpukfl.tables import Table
 
-_NOT_SAVED = ("estimator", "max_time", "columns", "compression")
+_NOT_SAVED = ("estimator", "max_time", "columns", "impute", "compression")
 
 
 @dataclass(eq=False, repr=False)
-class Model(Deployed, Shown):
+class Model(AsEstimator, Deployed, Shown):
     """A tuned and fitted estimator, and how it came about.
 
     It is an estimator of scikit-learn too, for its tools: `fit` fits again, with the options that
@@ -59,6 +60,8 @@ class Model(Deployed, Shown):
         What makes rows for the estimator of a frame, where it does not take frames itself.
     columns : dict of str: str, optional
         What `fit` takes columns for, by name, where it shall not guess; not kept in files.
+    impute : str
+        What stands for missing numbers where `fit` reads a table; not kept in files.
     compression : Compression, optional
         What `compress` made smaller, and the loss; not kept in files.
     """
@@ -75,6 +78,7 @@ class Model(Deployed, Shown):
     max_time: float | None = None
     reader: Reader | None = None
     columns: Mapping[str, str] | None = None
+    impute: str = "median"
     compression: Compression | None = None
 
     def __post_init__(self) -> None:
@@ -150,7 +154,7 @@ class Model(Deployed, Shown):
         X, y, sample_weight = complete(with_gaps_named(X), y, sample_weight)
         target = read_target(y, self.task)
         estimator = clone(self.estimator).set_params(max_time=self.max_time)
-        rows = rows_for(estimator, X, target, sample_weight, self.columns)
+        rows = rows_for(estimator, X, target, sample_weight, self.columns, self.impute)
         estimator.fit(rows.X, target.y, sample_weight=sample_weight)
         self.estimator = estimator.set_params(max_time=None)
         self.n_samples, self.reader = estimator._n_samples, rows.reader
@@ -160,36 +164,6 @@ class Model(Deployed, Shown):
         self.tuning, self.seconds = estimator.tuning_, time.perf_counter() - begun
         self.__post_init__()
         return self
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Give the parameters that `fit` fits again with: the estimator's."""
-        return {**self.estimator.get_params(deep=deep), "max_time": self.max_time}
-
-    def set_params(self, **params: Any) -> Self:
-        """Set parameters for the next `fit`.
-
-        Raises
-        ------
-        ValueError
-            If the estimator has no such parameter.
-        """
-        self.max_time = params.pop("max_time", self.max_time)
-        self.estimator.set_params(**params)
-        return self
-
-    def __sklearn_clone__(self) -> Self:
-        unfitted = clone(self.estimator)
-        return replace(self, estimator=unfitted, n_samples=0, tuning=[], seconds=0.0, reader=None)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        try:
-            check_is_fitted(self.estimator)
-        except NotFittedError:
-            return False
-        return True
-
-    def __sklearn_tags__(self) -> Any:
-        return self.estimator.__sklearn_tags__()
 
     @property
     def n_features_in_(self) -> int:
@@ -208,6 +182,12 @@ class Model(Deployed, Shown):
     def classes_(self) -> np.ndarray:
         """Labels, of a classification."""
         return self.estimator.classes_
+
+    @property
+    def table(self) -> Table | None:
+        """What the columns of the frame are that the model reads; None of complete numbers."""
+        known = self.reader or getattr(self.estimator, "encodings_", None)
+        return None if known is None else known.table
 
     # ------------------------------------------------------------------ predictions
 

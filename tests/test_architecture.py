@@ -54,6 +54,7 @@ LAYER = {
     "runtime": 11,
     "_persistence": 12,
     "_deployed": 12.5,
+    "_as_estimator": 12,
     "_model": 13,
     "_fit": 14,
     "cli": 15,

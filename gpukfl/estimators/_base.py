@@ -10,7 +10,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.metrics import r2_score
-from sklearn.utils.validation import check_is_fitted
 
 from gpukfl._array import (
     Array,
@@ -31,7 +30,7 @@ from gpukfl.estimators._declared import (
 from gpukfl.estimators._described import DescribedEstimator
 from gpukfl.estimators._device import on_its_device
 from gpukfl.estimators._samples import Samples
-from gpukfl.estimators._validation import validate_samples, validate_targets
+from gpukfl.estimators._validation import validate_targets
 from gpukfl.estimators.scaling import ColumnScaling
 from gpukfl.prediction import Function, check_finite_prediction, function_of
 
@@ -60,8 +59,13 @@ def finite_prediction(estimator: Any, X: Any, method: str, /) -> Array:
     ValueError
         If the data are not as in the fit, or a row is so far from them that a result overflows.
     """
+    return finite(estimator, lambda: estimator._predict(X, method))
+
+
+def finite(estimator: Any, evaluate: Callable[[], Array], /) -> Array:
+    """Give what an estimator evaluates (n, t); ValueError where a result overflows."""
     with np.errstate(over="ignore", invalid="ignore"):  # reported just below
-        predicted = estimator._predict(X, method)
+        predicted = evaluate()
     bits = array_namespace(predicted).finfo
     precision = min(predicted.dtype, estimator.intercept_.dtype, key=lambda t: bits(t).bits)
     return check_finite_prediction(predicted, "prediction", precision)
@@ -213,15 +217,6 @@ class HostPickled(HostStored):
     def _function(self) -> Function:
         """Give what was fitted, as a function of arrays."""
         return function_of(self._predicts, self)
-
-    def _predict(self, X: Any, method: str) -> Array:
-        """Fitted functions at `X`: (n, t)."""
-        check_is_fitted(self)
-        return self._by_blocks(validate_samples(self, X, reset=False, method=method))
-
-    def _by_blocks(self, X: Array) -> Array:
-        """Fitted functions at validated rows: (n, t)."""
-        return self._function().by_blocks(X)
 
     def _scaled_rows(self, X: Array, reference: Array, /) -> Rows:
         """Rows to predict for, scaled as the fit scaled its own, on the place of `reference`."""

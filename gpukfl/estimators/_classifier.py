@@ -14,7 +14,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 from gpukfl._array import Array, array_namespace, is_array, library_of, like, to_host
 from gpukfl._results import Status
 from gpukfl._warnings import warn
-from gpukfl.estimators._base import finite_prediction, unchanged_on_error
+from gpukfl.estimators._base import finite, finite_prediction, unchanged_on_error
 from gpukfl.estimators._calibration import Calibration, HeldOutScores
 from gpukfl.estimators._declared import Declared, Labels, Record
 from gpukfl.estimators._device import on_its_device
@@ -110,6 +110,7 @@ class OneHotClassifier(LabelClassifier):
 
     _signs: ClassVar[bool] = False  # whether targets are -1 and 1 instead of 0 and 1
     _predict: Callable[[Any, str], Array]
+    _functions: Callable[[], Callable[[Array], Array]]
     _attributes: ClassVar[dict[str, Declared]] = {"calibration_": Record(Calibration)}
     _rules: ClassVar[dict[str, Callable[[Any], bool]]] = {
         "different classes, and a column for each": _has_columns
@@ -166,8 +167,7 @@ class OneHotClassifier(LabelClassifier):
         array of shape (n_samples, n_classes)
             Rows sum to 1. The largest is that of the predicted class.
         """
-        logs = self._log_proba(X, "predict_proba")
-        return array_namespace(logs).exp(logs)
+        return self._proba_of(finite_prediction(self, X, "predict_proba"))
 
     @on_its_device
     def predict_log_proba(self, X: Any) -> Array:
@@ -183,11 +183,19 @@ class OneHotClassifier(LabelClassifier):
         array of shape (n_samples, n_classes)
             At most 0; finite.
         """
-        return self._log_proba(X, "predict_log_proba")
+        return self._log_proba_of(finite_prediction(self, X, "predict_log_proba"))
 
-    def _log_proba(self, X: Any, method: str) -> Array:
-        found = finite_prediction(self, X, method)
-        return self._classes().log_proba(found)
+    def _outputs(self) -> Callable[[Array], Array]:
+        functions = self._functions()
+        return lambda X: self._proba_of(finite(self, lambda: functions(X)))
+
+    def _proba_of(self, scores: Array) -> Array:
+        logs = self._log_proba_of(scores)
+        return array_namespace(logs).exp(logs)
+
+    def _log_proba_of(self, scores: Array) -> Array:
+        """Logarithms of the classes' probabilities for scores (n, t)."""
+        return self._classes().log_proba(scores)
 
     @on_its_device
     def predict(self, X: Any) -> Array:

@@ -122,7 +122,7 @@ class DirectionProfiles(LinearFeatures):
         low, high = np.array(self._range).reshape(-1, 2)[:count].T
         steps = np.linspace(low, high, points, axis=1)
         X = np.array(self._middle) + steps[:, :, None] * directions[:, None, :]
-        values = host._by_blocks(X.reshape(-1, X.shape[-1]).astype(host.coef_.dtype))
+        values = host._evaluate(X.reshape(-1, X.shape[-1]).astype(host.coef_.dtype))
         return steps, values.reshape(len(steps), points, host.coef_.shape[1])
 
 

@@ -143,7 +143,7 @@ def _check_memory_map(estimator: Any, X: np.memmap, *, reset: bool, min_samples:
     # The first rows go through the usual checks, which also set n_features_in_.
     with one_at_a_time():
         validate_data(estimator, np.asarray(X[: max(min_samples, 1)]), reset=reset)
-    _check_size(X.shape, min_samples)
+    check_size(X.shape, min_samples)
     for start in range(0, X.shape[0], _MEMMAP_ROWS):
         _check_finite(np.asarray(X[start : start + _MEMMAP_ROWS]), "X")
 
@@ -154,7 +154,7 @@ def _validate_device_array(estimator: Any, X: Array, *, reset: bool, min_samples
     if X.ndim != 2:
         msg = f"Expected 2D array, got {X.ndim}D array of shape {tuple(X.shape)}. Reshape your data"
         raise ValueError(msg)
-    _check_size(X.shape, min_samples)
+    check_size(X.shape, min_samples)
     if xp.isdtype(X.dtype, "complex floating"):
         msg = f"Complex data not supported: expected real numbers, got dtype {X.dtype}"
         raise ValueError(msg)
@@ -173,7 +173,8 @@ def _validate_device_array(estimator: Any, X: Array, *, reset: bool, min_samples
     return X
 
 
-def _check_size(shape: tuple[int, ...], min_samples: int) -> None:
+def check_size(shape: tuple[int, ...], min_samples: int, /) -> None:
+    """Raise ValueError unless there are so many rows, and a column."""
     if shape[0] < min_samples:
         msg = (
             f"Found array with {shape[0]} sample(s) (shape={tuple(shape)}) while a minimum of "

@@ -32,10 +32,11 @@ from gpukfl.linalg._factor import (
     mean_diagonal,
     on_host_if_small,
     orthonormal_range,
+    solve_and_read,
     svd,
 )
 from gpukfl.linalg._hermite import hermite_table
-from gpukfl.linalg._knots import evaluate_knots, interpolate_knots
+from gpukfl.linalg._knots import interpolate_columns, interpolate_knots
 from gpukfl.linalg._ridge_sums import (
     SortedRows,
     absolute_differences,
@@ -74,11 +75,11 @@ __all__ = [
     "eigh",
     "eigvalsh",
     "erf",
-    "evaluate_knots",
     "factored_difference_sums",
     "factored_square_sums",
     "hermite_table",
     "interpolate_bins",
+    "interpolate_columns",
     "interpolate_knots",
     "knot_levels",
     "map_singular_values",
@@ -93,6 +94,7 @@ __all__ = [
     "ridge_sums",
     "sign_products",
     "sign_sums",
+    "solve_and_read",
     "sort_rows",
     "squared_distances",
     "svd",

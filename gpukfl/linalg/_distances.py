@@ -47,7 +47,8 @@ def squared_distances(X: Array, Z: Array, /) -> Array:
     O(n q d), as a matrix product with d + 2 columns, which adds the norms at no pass over (n, q).
     The mean of Z is subtracted from both first. The error is then absolute: up to about
     (8 + sqrt(d)) eps times the largest squared distance of a point from that mean, also
-    between equal points. `distances` has small relative errors instead.
+    between equal points. `distances` has small relative errors instead, as this has of at most
+    four points of NumPy.
 
     Examples
     --------
@@ -64,6 +65,12 @@ def squared_distances(X: Array, Z: Array, /) -> Array:
 
         roots = cuda_distances.distances(X, Z, "euclidean")
         return roots * roots
+    if has_compiled(X):
+        from gpukfl._accel import cpu_distances
+
+        few = cpu_distances.squares_of_few(*hosts(X, Z))
+        if few is not None:
+            return few
     center = xp.mean(Z, axis=0)[None, :]
     X, Z = X - center, Z - center
     left = xp.concat([-2.0 * X, _squared_norms(X), xp.ones_like(X[:, :1])], axis=1)

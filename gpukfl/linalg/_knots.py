@@ -28,25 +28,27 @@ def interpolate_knots(A: Array, knots: Array, values: Array, /) -> Array:
     return total
 
 
-def evaluate_knots(A: Array, knots: Array, values: Array, /) -> Array:
-    """Give each of the functions of `interpolate_knots` by itself: (m, n)."""
-    xp = array_namespace(A)
-    if has_compiled(A):
+def interpolate_columns(X: Array, knots: Array, values: Array, /) -> Array:
+    """Apply to each column of `X` (n, d) its own piecewise-linear function: (n, d), float64.
+
+    `knots` and `values` (d, q) are as of `interpolate_knots`, for one function each. O(n d log q).
+    """
+    if has_compiled(X):
         from gpukfl._accel import cpu
 
-        host = hosts(A, knots, values)
-        alone = (tuple(part[j : j + 1] for part in host) for j in range(knots.shape[0]))
-        return xp.stack([cpu.interpolate_knots(a, k, v[..., None])[:, 0] for a, k, v in alone])
-    if _is_small(A):
-        return _together(A, knots, values[..., None])[..., 0]
-    rows = range(knots.shape[0])
-    return xp.stack([_alone(A[j, :], knots[j, :], values[j, :, None])[:, 0] for j in rows])
+        return cpu.interpolate_columns(*hosts(X, knots, values))
+    if _is_small(X):
+        return _together(X.T, knots, values[..., None])[..., 0].T
+    columns = [  # copies, because torch warns of what has gaps
+        _alone(X[:, j] + 0.0, knots[j, :], values[j, :][:, None]) for j in range(knots.shape[0])
+    ]
+    return array_namespace(X).concat(columns, axis=1)
 
 
 def _is_small(A: Array) -> bool:
     """Whether points are few; of arrays that are only described nobody knows the number."""
     m, n = A.shape
-    return n is None or m * n <= _FEW
+    return m is None or n is None or m * n <= _FEW
 
 
 def _together(A: Array, knots: Array, values: Array) -> Array:

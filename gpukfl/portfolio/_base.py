@@ -25,7 +25,7 @@ from gpukfl.estimators._declared import Declared, Number, Rule, Switch, Text, Wh
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._threads import few_threads
-from gpukfl.estimators._validation import validate_samples
+from gpukfl.estimators._validation import check_size, validate_samples
 from gpukfl.inspection import Description, Names
 from gpukfl.portfolio._attributes import ATTRIBUTES, TRIED, VALUES, Blended, OutOfFold
 from gpukfl.portfolio._candidates import (
@@ -40,10 +40,11 @@ from gpukfl.portfolio._contest import Contest, judge_of
 from gpukfl.portfolio._description import describe
 from gpukfl.portfolio._distilled import Distilled, distil
 from gpukfl.portfolio._encodings import Encodings, Seen
+from gpukfl.portfolio._evaluators import of_all_classes
 from gpukfl.portfolio._folds import FEW, Fold, n_folds_of, split
 from gpukfl.portfolio._importances import permutation_importances
 from gpukfl.portfolio._leaderboard import frame_of, rows_of
-from gpukfl.portfolio._members import Member, outputs_of, reach_of
+from gpukfl.portfolio._members import Member, reach_of
 from gpukfl.portfolio._transforms import (
     TRANSFORMS,
     transform_of,
@@ -56,7 +57,7 @@ from gpukfl.prediction import (
     check_finite_prediction,
 )
 from gpukfl.selftest import trusted
-from gpukfl.tables import Table
+from gpukfl.tables import IMPUTE, Table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -109,6 +110,7 @@ class AutoBase(Constructed, HostStored):
         n_folds: int | str = "auto",
         refit: bool = False,
         columns: Mapping[str, str] | None = None,
+        impute: str = "median",
         max_time: float | None = None,
         random_state: Any = None,
         backend: str | Backend = "auto",
@@ -119,6 +121,7 @@ class AutoBase(Constructed, HostStored):
         self.n_folds = n_folds
         self.refit = refit
         self.columns = columns
+        self.impute = impute
         self.max_time = max_time
         self.random_state = random_state
         self.backend = backend
@@ -137,6 +140,7 @@ class AutoBase(Constructed, HostStored):
         check_choice("effort", self.effort, EFFORTS)
         check_number("n_folds", self.n_folds, kind=numbers.Integral, low=1, also=("auto",))
         check_switch("refit", self.refit)
+        check_choice("impute", self.impute, IMPUTE)
         check_choice("target_transform", getattr(self, "target_transform", None), TRANSFORMS)
         check_number("max_time", self.max_time, low=0, low_allowed=False, also=(None,))
 
@@ -151,7 +155,9 @@ class AutoBase(Constructed, HostStored):
                 backend.name, X, dtype=backend.precision(X), work=_WORK * len(samples)
             )
             place = trusted(place, X)
-            self.encodings_ = None if table is None else Encodings.blindly(table, samples)
+            self.encodings_ = (
+                None if table is None else Encodings.blindly(table, samples, self.impute)
+            )
             self.target_transform_ = transform_of(
                 getattr(self, "target_transform", None),
                 replace(samples, X=self._finite(samples.X)),
@@ -205,8 +211,8 @@ class AutoBase(Constructed, HostStored):
 
     @property
     def _n_classes(self) -> int:
-        """Number of classes; 0 of a regression."""
-        return len(self.classes_) if is_classifier(self) else 0
+        """Number of classes; 0 of a regression, which has none."""
+        return len(getattr(self, "classes_", ()))
 
     def _keep(self, contest: Contest, samples: Samples, run: Run) -> None:
         """Set what the members came to."""
@@ -290,8 +296,8 @@ class AutoBase(Constructed, HostStored):
 
     def _of_model(self, member: Blended, fold: int, seen: Seen) -> Array:
         """Predictions of one of a member's models."""
-        rows = seen.by(fold, codes=member.takes_codes)
-        return outputs_of(member.models[fold], rows, self._n_classes)
+        found = member.evaluators[fold](seen.by(fold, codes=member.takes_codes))
+        return of_all_classes(found, member.models[fold], self._n_classes)
 
     def _blending(self) -> Blending:
         """Give what joins predictions of models."""
@@ -323,7 +329,9 @@ class AutoBase(Constructed, HostStored):
         check_is_fitted(self)
         if self.encodings_ is None:
             return validate_samples(self, X, reset=False, method=method)
-        return self.encodings_.table.codes(X)
+        codes = self.encodings_.table.codes(X)
+        check_size(codes.shape, 1)
+        return codes
 
     @property
     def _sources(self) -> list[int]:

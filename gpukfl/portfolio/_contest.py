@@ -19,9 +19,10 @@ from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._search import is_behind
 from gpukfl.portfolio._attributes import Blended
 from gpukfl.portfolio._blend import blend_weights
+from gpukfl.portfolio._evaluators import evaluator_of, of_all_classes
 from gpukfl.portfolio._folds import Fold
 from gpukfl.portfolio._judges import Judge, LogLoss, SquaredError
-from gpukfl.portfolio._members import Member, outputs_of
+from gpukfl.portfolio._members import Member
 from gpukfl.portfolio._temperature import temperature_of
 from gpukfl.portfolio._transforms import residual_quantiles
 from gpukfl.prediction import TargetTransform, bounded, mixed, tempered
@@ -247,7 +248,8 @@ class Contest:
 
     def outputs(self, model: Any, samples: Samples, /) -> np.ndarray:
         """Predictions of a member's model on the host, within their bounds."""
-        found = to_host(outputs_of(model, samples.X, self.n_classes))
+        own = evaluator_of(model)(samples.X)
+        found = to_host(of_all_classes(own, model, self.n_classes))
         if not np.isfinite(found).all():
             msg = "expected finite predictions, got NaN or infinity"
             raise FloatingPointError(msg)

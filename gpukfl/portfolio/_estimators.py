@@ -41,6 +41,9 @@ _PARAMETERS = """
         three samples are fitted so in any case.
     columns : dict of str: str, optional
         What columns of a frame are to be taken for, by name, where `Table.of` shall not guess.
+    impute : {"median", "model"}, default="median"
+        What stands for missing numbers of a table: medians, or what kernel ridge regression tells
+        from the other columns, learned in each fold; trees see the gaps themselves.
     max_time : float or None, default=None
         Seconds for everything. Each member has its share of what is left; of many rows it is fitted
         to as many as that is enough for.
@@ -148,6 +151,7 @@ class AutoRegressor(ArrayRegressor, AutoBase):
         n_folds: int | str = "auto",
         refit: bool = False,
         columns: Mapping[str, str] | None = None,
+        impute: str = "median",
         target_transform: str | None = "auto",
         max_time: float | None = None,
         random_state: Any = None,
@@ -160,6 +164,7 @@ class AutoRegressor(ArrayRegressor, AutoBase):
             n_folds=n_folds,
             refit=refit,
             columns=columns,
+            impute=impute,
             max_time=max_time,
             random_state=random_state,
             backend=backend,

@@ -11,7 +11,7 @@ from typing import Self
 import numpy as np
 
 from gpukfl._array import Array, array_namespace, double_like
-from gpukfl.linalg import evaluate_knots
+from gpukfl.linalg import interpolate_columns
 
 _KNOTS = 200
 _BEYOND = 0.7  # of a logarithm, that is predicted beyond the largest
@@ -111,9 +111,8 @@ class RankTransform(TargetTransform):
         xp, on = array_namespace(Z), double_like(Z)
         columns = []
         for j, (scores, knots) in enumerate(zip(self.scores, self.knots, strict=True)):
-            z = xp.asarray(Z[:, j], copy=True)[None, :]  # without gaps, for compiled code
             tables = (xp.asarray([part], **on) for part in (scores, knots))
-            columns.append(evaluate_knots(z, *tables)[0, :])
+            columns.append(interpolate_columns(Z[:, j : j + 1] + 0.0, *tables)[:, 0])
         return xp.stack(columns, axis=1)
 
 

@@ -11,6 +11,7 @@ from gpukfl.linalg import (
     SortedRows,
     _knots,
     absolute_differences,
+    interpolate_columns,
     interpolate_knots,
     ridge_curves,
     ridge_sums,
@@ -170,6 +171,18 @@ def test_of_repeated_knots_the_last_counts(on):
     at = on.put([[1.0, 1.5, 100.0, -1.0]])
     total = interpolate_knots(at, on.put(knots), on.put(values, "float64"))
     on.assert_close(total, [[2.0], [2.0], [2.0], [0.0]], ulps=0, dtype="float64")
+
+
+@kinds
+def test_columns_are_interpolated_each_by_its_own_knots(on, rng, kind):
+    for d, n, q in [(1, 1, 1), (2, 3, 1), (3, 2000, 33)]:
+        X = on.rounded(2 * oracles.projections(rng, kind, d, n).T)
+        knots = on.rounded(np.sort(oracles.projections(rng, kind, d, q), axis=1))
+        values = np.cos(3 * knots)
+        each = [oracles.piecewise_linear(X[:, j], knots[j], values[j]) for j in range(d)]
+        found = interpolate_columns(on.put(X), on.put(knots, "float64"), on.put(values, "float64"))
+        ulps = 1e3 * on.eps / np.finfo(np.float64).eps
+        on.assert_close(found, np.stack(each, axis=1), ulps=ulps, dtype="float64")
 
 
 @st.composite

@@ -12,7 +12,7 @@ from served_models import NEW, SINGLE, TARGETS, X, Y, kernel_blend, model, said
 import gpukfl
 from gpukfl import runtime
 from gpukfl.kernels import Gaussian, Linear
-from gpukfl.linalg import distances, erf, evaluate_knots, interpolate_knots
+from gpukfl.linalg import distances, erf, interpolate_columns, interpolate_knots
 from gpukfl.prediction import Served
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -144,7 +144,7 @@ def test_operations_without_compiled_code_are_the_same():
     B = rng.normal(size=(7, 3))
     calls = (
         lambda: interpolate_knots(A, knots, values),
-        lambda: evaluate_knots(A, knots, values[..., 0]),
+        lambda: interpolate_columns(A.T, knots, values[..., 0]),
         lambda: erf(A),
         lambda: distances(B, B, norm="manhattan"),
         lambda: distances(B, B),
@@ -167,8 +167,8 @@ def test_many_points_are_interpolated_as_few_are():
         for n in (30, 20_000):
             found = interpolate_knots(A[:, :n], knots, values)[:, 0]
             np.testing.assert_allclose(found, expected[:n], rtol=0, atol=1e-12)
-            alone = evaluate_knots(A[:, :n], knots, values[..., 0])
-            np.testing.assert_allclose(alone.sum(axis=0), expected[:n], rtol=0, atol=1e-12)
+            alone = interpolate_columns(A[:, :n].T, knots, values[..., 0])
+            np.testing.assert_allclose(alone.sum(axis=1), expected[:n], rtol=0, atol=1e-12)
 
 
 # ---------------------------------------------------------------------- bad input

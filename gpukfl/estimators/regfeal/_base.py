@@ -181,9 +181,12 @@ class RegFeaLBase(DirectionProfiles, Retraining, BoundedPredictions, SteppedLear
 
     # ------------------------------------------------------------------ prediction
 
-    def _by_blocks(self, X: Array) -> Array:
+    def _functions(self) -> Callable[[Array], Array]:
         if self.retrained_ is None:
-            return super()._by_blocks(X)
+            return super()._functions()
+        return self._of_its_regressor
+
+    def _of_its_regressor(self, X: Array) -> Array:
         reference = array_namespace(self.coef_).empty((0,), **like(self.coef_))
         rows = replace(self._scaled_rows(X, reference), clip=farthest(self.clip))
         return array_namespace(X).astype(self._of_another(rows), X.dtype)

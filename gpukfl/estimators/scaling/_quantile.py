@@ -12,7 +12,7 @@ from gpukfl._rows import Rows
 from gpukfl.estimators._declared import DOUBLE, Numbers
 from gpukfl.estimators.scaling._base import ColumnScaling
 from gpukfl.estimators.scaling._sample import LARGE_SAMPLE, weighted_sample
-from gpukfl.linalg import evaluate_knots
+from gpukfl.linalg import interpolate_columns
 
 _MOST, _CELLS, _FEWEST = 1000, 2**22, 100  # quantiles of a column, of all, and of one of many
 _ROUNDING = 1e-12  # of the largest value: what a column that does not vary may vary by
@@ -80,8 +80,7 @@ class QuantileScaling(ColumnScaling):
         """Scale `X` (m, d), of float64, where it is."""
         xp = array_namespace(X)
         values, scores = (xp.asarray(part, **like(X)) for part in (self.values, self.scores))
-        columns = xp.asarray(X.T, copy=True)  # without gaps, which compiled code is made for
-        return evaluate_knots(columns, values, scores).T
+        return interpolate_columns(X, values, scores)
 
     def of_columns(self, columns: np.ndarray, factors: np.ndarray, /) -> Self:
         """Give the scaling of some columns, whose results are multiplied by positive factors."""
