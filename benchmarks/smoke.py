@@ -45,6 +45,7 @@ SCRIPTS = (
     "bench_portfolio.py",
     "bench_encoding.py",
     "bench_tables.py",
+    "bench_serving.py",
 )
 
 

@@ -14,8 +14,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from gpukfl._array import Array, to_host
 from gpukfl._as_estimator import AsEstimator
+from gpukfl._compression import Compression
+from gpukfl._deployed import Deployed
 from gpukfl._given import complete, with_gaps_named, with_target
-from gpukfl._persistence import read, write
+from gpukfl._persistence import read
 from gpukfl._reader import Reader, rows_for, rows_of
 from gpukfl._registry import METHODS
 from gpukfl._target import host_target, read_target, target_name
@@ -23,11 +25,11 @@ from gpukfl.estimators._described import feature_names, task_text
 from gpukfl.inspection import Description, Shown
 from gpukfl.tables import Table
 
-_NOT_SAVED = ("estimator", "max_time", "columns", "impute")
+_NOT_SAVED = ("estimator", "max_time", "columns", "impute", "compression")
 
 
 @dataclass(eq=False, repr=False)
-class Model(AsEstimator, Shown):
+class Model(AsEstimator, Deployed, Shown):
     """A tuned and fitted estimator, and how it came about.
 
     It is an estimator of scikit-learn too, for its tools: `fit` fits again, with the options that
@@ -60,6 +62,8 @@ class Model(AsEstimator, Shown):
         What `fit` takes columns for, by name, where it shall not guess; not kept in files.
     impute : str
         What stands for missing numbers where `fit` reads a table; not kept in files.
+    compression : Compression, optional
+        What `compress` made smaller, and the loss; not kept in files.
     """
 
     estimator: Any
@@ -75,6 +79,7 @@ class Model(AsEstimator, Shown):
     reader: Reader | None = None
     columns: Mapping[str, str] | None = None
     impute: str = "median"
+    compression: Compression | None = None
 
     def __post_init__(self) -> None:
         self.tuning = [
@@ -320,26 +325,9 @@ class Model(AsEstimator, Shown):
             seconds=self.seconds or None,
         )
 
-    # ------------------------------------------------------------------ files
-
-    def save(self, path: str | Path) -> None:
-        """Write the model to one file that `gpukfl.load` reads anywhere.
-
-        Parameters
-        ----------
-        path : str or Path
-            The file; an older one is replaced when the new one is complete.
-
-        Raises
-        ------
-        TypeError
-            If the model holds something that is neither an array nor JSON.
-        ValueError
-            If it is not as `gpukfl.fit` made it.
-        OSError
-            If the file cannot be written; an older one stays as it was.
-        """
-        write(path, self.estimator, self._about())
+    def _with(self, **changes: Any) -> Self:
+        """Give a copy with other fields."""
+        return replace(self, **changes)
 
     def _about(self) -> dict[str, Any]:
         """Give what is known beside the estimator."""

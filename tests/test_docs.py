@@ -12,6 +12,7 @@ PAGES = (
     "docs/extend/description.md",
     "docs/guide/uncertainty.md",
     "docs/guide/tables.md",
+    "docs/guide/deploy.md",
 )
 MAIN_JOB = 'python -m pip install ".[plot]" && gpukfl fit diabetes --report report.html'
 TESTS = 'python -m pip install ".[test]" && python -m pytest'

@@ -18,6 +18,7 @@ from gpukfl.estimators._learner import SteppedLearner
 from gpukfl.estimators._samples import Splits
 from gpukfl.estimators._search import Search, untried
 from gpukfl.inspection import Description, Importances
+from gpukfl.prediction import Function
 
 RIDGES = (1e-3, 1e-2, 1e-1, 1.0)
 
@@ -90,6 +91,18 @@ class RidgeSettings:
         return W, history, Status.INTERRUPTED if choice.stopped else Status.CONVERGED
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Line(Function):
+    coef: Array
+
+    @property
+    def width(self):
+        return self.coef.shape[0]
+
+    def at(self, X, /):
+        return self.intercept + X @ self.coef
+
+
 class RidgeBase(LinearFeatures, SteppedLearner):
     _tried: ClassVar[dict[str, Declared]] = {"ridge": Number()}
     _attributes: ClassVar[dict[str, Declared]] = {
@@ -132,10 +145,15 @@ class RidgeBase(LinearFeatures, SteppedLearner):
             panels=(Importances(features, importances, "coefficients"),),
         )
 
-    def _evaluate(self, X):
+    def _function(self):
         xp = array_namespace(self.coef_)
-        rows = self._scaled_rows(X, xp.empty((0,), **like(self.coef_)))
-        return xp.astype(self.intercept_ + rows.whole() @ self.coef_, X.dtype)
+        reference = xp.empty((0,), **like(self.coef_))
+        return Line(
+            reference=reference,
+            intercept=self.intercept_,
+            scaling=self.scaling_,
+            coef=self.coef_,
+        )
 
 
 class RidgeRegressor(ArrayRegressor, RidgeBase):

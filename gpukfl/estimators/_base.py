@@ -30,11 +30,9 @@ from gpukfl.estimators._declared import (
 from gpukfl.estimators._described import DescribedEstimator
 from gpukfl.estimators._device import on_its_device
 from gpukfl.estimators._samples import Samples
-from gpukfl.estimators._validation import (
-    check_finite_prediction,
-    validate_targets,
-)
+from gpukfl.estimators._validation import validate_targets
 from gpukfl.estimators.scaling import ColumnScaling
+from gpukfl.prediction import Function, check_finite_prediction, function_of
 
 
 def on_host(value: Any, /) -> Any:
@@ -203,8 +201,9 @@ class HostStored(DescribedEstimator, BaseEstimator):
 
 
 class HostPickled(HostStored):
-    """One that scales its features itself."""
+    """One that scales its features itself, and predicts by one function of arrays."""
 
+    _predicts: ClassVar[str] = ""  # by which function, of `gpukfl.prediction`
     _unit_free: ClassVar[bool] = False  # whether a unit of all features changes nothing
     _attributes: ClassVar[dict[str, Declared]] = {
         "scaling_": Fields(ColumnScaling, optional=True),
@@ -214,6 +213,10 @@ class HostPickled(HostStored):
         "a scaling of features": _scales,
     }
     scaling_: ColumnScaling | None
+
+    def _function(self) -> Function:
+        """Give what was fitted, as a function of arrays."""
+        return function_of(self._predicts, self)
 
     def _scaled_rows(self, X: Array, reference: Array, /) -> Rows:
         """Rows to predict for, scaled as the fit scaled its own, on the place of `reference`."""

@@ -20,6 +20,7 @@ from gpukfl.estimators._declared import Declared, Labels, Record
 from gpukfl.estimators._device import on_its_device
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._validation import validate_labels, validate_weights
+from gpukfl.prediction import Classes
 
 CLASS_WEIGHT = """    class_weight : dict, "balanced" or None, default=None
         Weights of the classes, which multiply those of the samples; "balanced" gives all classes
@@ -107,7 +108,7 @@ class OneHotClassifier(LabelClassifier):
     Two classes are one column: the second's. Probabilities are calibrated on held-out rows.
     """
 
-    _neutral = 0.5  # score of the second of two classes where both are as likely
+    _signs: ClassVar[bool] = False  # whether targets are -1 and 1 instead of 0 and 1
     _predict: Callable[[Any, str], Array]
     _functions: Callable[[], Callable[[Array], Array]]
     _attributes: ClassVar[dict[str, Declared]] = {"calibration_": Record(Calibration)}
@@ -128,7 +129,12 @@ class OneHotClassifier(LabelClassifier):
         if found is not None and len(self.classes_) > 1:
             F, Y, weights = found
             codes = Y.argmax(axis=1) if Y.shape[1] > 1 else (Y[:, 0] > 0.5).astype(np.int64)
-            self.calibration_ = Calibration.of(to_host(self._of_every_class(F)), codes, weights)
+            scores = to_host(self._classes().of_every_class(F))
+            self.calibration_ = Calibration.of(scores, codes, weights)
+
+    def _classes(self) -> Classes:
+        """Give what makes classes and probabilities of scores."""
+        return Classes(len(self.classes_), self.calibration_, self._signs)
 
     @on_its_device
     def decision_function(self, X: Any) -> Array:
@@ -144,11 +150,8 @@ class OneHotClassifier(LabelClassifier):
         array of shape (n_samples,) or (n_samples, n_classes)
             For two classes the estimated probability of the second less one half.
         """
-        return self._scores(X, "decision_function")
-
-    def _scores(self, X: Any, method: str) -> Array:
-        scores = finite_prediction(self, X, method)
-        return scores[:, 0] - self._neutral if len(self.classes_) <= 2 else scores
+        found = finite_prediction(self, X, "decision_function")
+        return self._classes().margins(found)
 
     @on_its_device
     def predict_proba(self, X: Any) -> Array:
@@ -192,16 +195,7 @@ class OneHotClassifier(LabelClassifier):
 
     def _log_proba_of(self, scores: Array) -> Array:
         """Logarithms of the classes' probabilities for scores (n, t)."""
-        if len(self.classes_) == 1:
-            return array_namespace(scores).zeros_like(scores)
-        return self.calibration_.log_proba(self._of_every_class(scores))
-
-    def _of_every_class(self, scores: Array) -> Array:
-        """Scores (n, t) of every class, where these are at least two."""
-        if scores.shape[1] > 1:
-            return scores
-        both = [2.0 * self._neutral - scores, scores]
-        return array_namespace(scores).concat(both, axis=1)
+        return self._classes().log_proba(scores)
 
     @on_its_device
     def predict(self, X: Any) -> Array:
@@ -217,12 +211,6 @@ class OneHotClassifier(LabelClassifier):
         array of shape (n_samples,)
             Labels; of X's library where they are numbers it can hold, else NumPy.
         """
-        scores = self._scores(X, "predict")
-        xp = array_namespace(scores)
-        if len(self.classes_) == 1:
-            codes = xp.zeros_like(scores, dtype=xp.int64)
-        elif scores.ndim == 1:
-            codes = xp.astype(scores > 0, xp.int64)
-        else:
-            codes = xp.argmax(scores, axis=1)
-        return self._labels_of(codes)
+        found = finite_prediction(self, X, "predict")
+        classes = self._classes()
+        return self._labels_of(classes.codes(classes.margins(found)))

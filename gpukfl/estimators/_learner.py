@@ -249,13 +249,13 @@ class Learner(Constructed, HostPickled):
     def _read_targets(self, y: Any, X: Array, sample_weight: Any) -> Samples:
         """Validate targets and weights, and set what predictions say of them."""
 
-    @abstractmethod
+    def _functions(self) -> Callable[[Array], Array]:
+        """Give fitted functions (n, t) of validated rows, prepared beforehand."""
+        return self._function().by_blocks
+
     def _evaluate(self, X: Array) -> Array:
         """Fitted functions at validated rows: (n, t)."""
-
-    def _functions(self) -> Callable[[Array], Array]:
-        """Give `_evaluate`, with what does not depend on rows done beforehand."""
-        return self._evaluate
+        return self._functions()(X)
 
     def _predict(self, X: Any, method: str) -> Array:
         """Fitted functions at `X`: (n, t)."""

@@ -36,11 +36,10 @@ from gpukfl.linalg._factor import (
     svd,
 )
 from gpukfl.linalg._hermite import hermite_table
+from gpukfl.linalg._knots import interpolate_columns, interpolate_knots
 from gpukfl.linalg._ridge_sums import (
     SortedRows,
     absolute_differences,
-    interpolate_columns,
-    interpolate_knots,
     ridge_curves,
     ridge_sums,
     sign_products,

@@ -29,7 +29,7 @@ from gpukfl.portfolio._intervals import Uncertainty
 from gpukfl.portfolio._residuals import Residuals
 from gpukfl.portfolio._sets import ClassScores
 from gpukfl.portfolio._spread import Spread
-from gpukfl.portfolio._transforms import TargetTransform
+from gpukfl.prediction import TargetTransform
 
 
 @dataclass(frozen=True, eq=False)

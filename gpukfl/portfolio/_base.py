@@ -25,7 +25,7 @@ from gpukfl.estimators._declared import Declared, Number, Rule, Switch, Text, Wh
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._threads import few_threads
-from gpukfl.estimators._validation import check_finite_prediction, check_size, validate_samples
+from gpukfl.estimators._validation import check_size, validate_samples
 from gpukfl.inspection import Description, Names
 from gpukfl.portfolio._attributes import ATTRIBUTES, TRIED, VALUES, Blended, OutOfFold
 from gpukfl.portfolio._candidates import (
@@ -44,14 +44,17 @@ from gpukfl.portfolio._evaluators import of_all_classes
 from gpukfl.portfolio._folds import FEW, Fold, n_folds_of, split
 from gpukfl.portfolio._importances import permutation_importances
 from gpukfl.portfolio._leaderboard import frame_of, rows_of
-from gpukfl.portfolio._members import Member, bounded, mixed, reach_of
-from gpukfl.portfolio._temperature import tempered
+from gpukfl.portfolio._members import Member, reach_of
 from gpukfl.portfolio._transforms import (
     TRANSFORMS,
+    transform_of,
+)
+from gpukfl.prediction import (
+    Blending,
     LogTransform,
     RankTransform,
     TargetTransform,
-    transform_of,
+    check_finite_prediction,
 )
 from gpukfl.selftest import trusted
 from gpukfl.tables import IMPUTE, Table
@@ -282,12 +285,25 @@ class AutoBase(Constructed, HostStored):
 
     def _outputs(self, X: Array, fold: int | None = None, /) -> Array:
         """Blend (n, t) at validated rows, in float64; by the models of one fold, or of all."""
-        total: Any = 0.0
-        seen = Seen(X, self.encodings_)
-        for member in self.members_:
+        seen, blending = Seen(X, self.encodings_), self._blending()
+
+        def mean(member: Blended) -> Array:
             folds = range(len(member.models)) if fold is None else [fold]
-            total = total + member.weight * self._own(member, self._mean(member, folds, seen))
-        return tempered(total, self.temperature_) if self._n_classes else total
+            found = [self._of_model(member, k, seen) for k in folds]
+            return blending.mean(found, member.residuals)
+
+        return blending.total((member.weight, mean(member)) for member in self.members_)
+
+    def _of_model(self, member: Blended, fold: int, seen: Seen) -> Array:
+        """Predictions of one of a member's models."""
+        found = member.evaluators[fold](seen.by(fold, codes=member.takes_codes))
+        return of_all_classes(found, member.models[fold], self._n_classes)
+
+    def _blending(self) -> Blending:
+        """Give what joins predictions of models."""
+        return Blending(
+            self._n_classes > 0, self.floor_, self.temperature_, self.reach_, self.target_transform_
+        )
 
     def _by_fold(self, X: Array, /) -> np.ndarray:
         """Blends (K, n, t) of each fold's models at validated rows, on the host.
@@ -302,25 +318,6 @@ class AutoBase(Constructed, HostStored):
             check_finite_prediction(one, "prediction", one.dtype)
         blends = np.stack([to_host(one) for one in found])
         return np.broadcast_to(blends, (n_folds, *blends.shape[1:]))
-
-    def _mean(self, member: Blended, folds: Sequence[int], seen: Seen) -> Array:
-        """Mean of what a member's models of some folds predict."""
-        total: Any = 0.0
-        for k in folds:
-            rows = seen.by(k, codes=member.takes_codes)
-            found = of_all_classes(member.evaluators[k](rows), member.models[k], self._n_classes)
-            total = total + self._within(found)
-        return total / len(folds)
-
-    def _within(self, found: Array) -> Array:
-        """Predictions of a model as far as they are believed."""
-        return mixed(found, self.floor_) if self._n_classes else bounded(found, self.reach_)
-
-    def _own(self, member: Blended, found: Array) -> Array:
-        """Predictions in the targets' own units."""
-        if self.target_transform_ is None or member.residuals is None:
-            return found
-        return beside(self.target_transform_.mean(to_host(found), to_host(member.residuals)), found)
 
     def _predict(self, X: Any, method: str) -> Array:
         """Blend at `X`: (n, t)."""

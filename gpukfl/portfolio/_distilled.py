@@ -14,7 +14,8 @@ from gpukfl.estimators._run import Run
 from gpukfl.portfolio._candidates import CANDIDATES, NAMES, Task
 from gpukfl.portfolio._evaluators import evaluator_of, of_all_classes
 from gpukfl.portfolio._judges import Judge, LogLoss, SquaredError
-from gpukfl.portfolio._members import Member, mixed
+from gpukfl.portfolio._members import Member
+from gpukfl.prediction import mixed
 
 _SHARE = 5  # a fifth of the rows judges, where there is one fold
 

@@ -13,10 +13,10 @@ from gpukfl.estimators._base import ArrayRegressor, finite_prediction
 from gpukfl.estimators._classifier import CLASS_WEIGHT, LabelClassifier
 from gpukfl.estimators._declared import Declared, Fields, Rule
 from gpukfl.estimators._device import on_its_device
-from gpukfl.estimators._validation import check_finite_prediction
 from gpukfl.portfolio._base import AutoBase
 from gpukfl.portfolio._intervals import Uncertainty
 from gpukfl.portfolio._sets import ClassScores
+from gpukfl.prediction import check_finite_prediction
 
 _BLOCK = 50_000  # rows for which intervals are made at once
 _PARAMETERS = """

@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.pipeline import Pipeline
 
-from gpukfl._array import Array, array_namespace, to_host
+from gpukfl._array import to_host
 from gpukfl.estimators._learner import Learner, Precedent
 from gpukfl.estimators._samples import Samples
 from gpukfl.portfolio._evaluators import few_threads
@@ -88,13 +88,6 @@ def _weight_arguments(model: Any, weights: np.ndarray | None) -> dict[str, np.nd
     return {f"{first}sample_weight": weights}
 
 
-def mixed(probabilities: Array, floor: float, /) -> Array:
-    """Probabilities (n, k) of which none is below `floor`."""
-    xp = array_namespace(probabilities)
-    raised = xp.clip(probabilities, min=floor)
-    return raised / xp.sum(raised, axis=1, keepdims=True)
-
-
 def reach_of(targets: np.ndarray, /) -> np.ndarray:
     """Lowest and highest prediction (2, t) that is believed: a tenth beyond targets (n, t).
 
@@ -102,12 +95,3 @@ def reach_of(targets: np.ndarray, /) -> np.ndarray:
     """
     low, high = targets.min(axis=0), targets.max(axis=0)
     return np.stack([low, high]) + _BEYOND * (high - low) * np.array([[-1.0], [1.0]])
-
-
-def bounded(found: Array, reach: Array | None, /) -> Array:
-    """Predictions (n, t) no lower and no higher than they are believed; what overflowed stays."""
-    if reach is None:
-        return found
-    xp = array_namespace(found)
-    within = xp.minimum(xp.maximum(found, reach[0, :]), reach[1, :])
-    return xp.where(xp.isfinite(found), within, found)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from gpukfl._array import Array, array_namespace, like, to_host
+from gpukfl._array import Array, array_namespace, to_host
 from gpukfl._checks import check_choice, check_kind, check_number, check_switch
 from gpukfl._places import Backend
 from gpukfl._results import Status
@@ -36,6 +36,7 @@ class BKerNNBase(LinearFeatures, SteppedLearner):
     """The common part: parameters, what is kept of a fit, and predictions."""
 
     _tried = TRIED
+    _predicts = "BKerNN"
     _attributes = ATTRIBUTES
     _rules = RULES
     _values = (ProximalGradient, Knots, *PENALTIES.values())
@@ -149,14 +150,3 @@ class BKerNNBase(LinearFeatures, SteppedLearner):
 
     def _describe(self, names: Names, /) -> Description:
         return describe(self, names)
-
-    # ------------------------------------------------------------------ prediction
-
-    def _evaluate(self, X: Array) -> Array:
-        xp = array_namespace(self.W_)
-        rows = self._scaled_rows(X, xp.empty((0,), **like(self.W_)))
-        parts = [
-            self.intercept_ + self.shape_functions_.mean(self.W_.T @ block.T)
-            for _, _, block in rows.blocks(self.W_.shape[1])
-        ]
-        return xp.astype(xp.concat(parts, axis=0), X.dtype)

@@ -46,6 +46,7 @@ class HKRRBase(LinearFeatures, SteppedLearner):
     """The common part: parameters, what is kept of a fit, and predictions."""
 
     _tried = TRIED
+    _predicts = "HKRR"
     _attributes = ATTRIBUTES
     _values = (Centers, HoldOut, ArmijoSearch, *_ALL_OPTIMIZERS.values())
     _renamed: ClassVar[dict[str, str]] = {
@@ -268,19 +269,6 @@ class HKRRBase(LinearFeatures, SteppedLearner):
         return steps, values.reshape(len(steps), points, -1)
 
     # ------------------------------------------------------------------ prediction
-
-    def _evaluate(self, X: Array) -> Array:
-        return self._functions()(X)
-
-    def _functions(self) -> Callable[[Array], Array]:
-        xp, known = array_namespace(self.B_), self._operator_at(self.centers_[:0, ...])
-
-        def evaluate(X: Array) -> Array:
-            operator = known.on(self._scaled_rows(X, known.rows.reference))
-            fitted = truncated(operator @ self.dual_coef_, self.bound_)
-            return xp.astype(self.intercept_ + fitted, X.dtype)
-
-        return evaluate
 
     def _deviations(self, X: Any) -> Array:
         """Give the standard deviations of new targets at `X`: (n, t)."""

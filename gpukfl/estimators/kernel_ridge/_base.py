@@ -14,7 +14,6 @@ from gpukfl._array import (
     Array,
     array_namespace,
     epsilon,
-    like,
     sample_norm,
     to_host,
 )
@@ -42,7 +41,6 @@ from gpukfl.estimators.kernel_ridge._method import KernelRidgeProblem, KernelRid
 from gpukfl.inspection import Description, Names
 from gpukfl.kernels import Kernel, make_kernel
 from gpukfl.methods import SELECTIONS, SOLVERS, KernelRidgeFit, RidgePath
-from gpukfl.operators import KernelOperator
 from gpukfl.solvers import ConjugateGradient
 
 _CHOSEN = ("auto", "median")  # lengthscales that the samples say
@@ -70,6 +68,7 @@ class KernelRidgeBase(BoundedPredictions, Learner):
 
     _attributes = ATTRIBUTES
     _values = (RidgePath,)
+    _predicts = "KernelRidge"
     _unit_free = True  # the lengthscale takes it up
     _finds_nothing = "has nothing to fit"
 
@@ -156,15 +155,6 @@ class KernelRidgeBase(BoundedPredictions, Learner):
 
     def _describe(self, names: Names, /) -> Description:
         return describe(self, names)
-
-    # ------------------------------------------------------------------ prediction
-
-    def _evaluate(self, X: Array) -> Array:
-        xp = array_namespace(self.centers_)
-        reference = xp.empty((0,), **like(self.centers_))
-        rows = self._scaled_rows(X, reference)
-        operator = KernelOperator(self.kernel_, rows, self.centers_)
-        return xp.astype(self._inside(self.intercept_ + operator @ self.dual_coef_), X.dtype)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

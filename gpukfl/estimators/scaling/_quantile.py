@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import ClassVar, Self
 
 import numpy as np
-from scipy.special import ndtri
 
 from gpukfl._array import Array, array_namespace, like, to_host
 from gpukfl._rows import Rows
@@ -60,6 +59,8 @@ class QuantileScaling(ColumnScaling):
         ValueError
             If the range of a column overflows.
         """
+        from scipy.special import ndtri
+
         sample, w = weighted_sample(rows, weights, at_most=LARGE_SAMPLE)
         d = sample.shape[1]
         ends = _ends(rows, weights) if len(sample) < rows.shape[0] else None

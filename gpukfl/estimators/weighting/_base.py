@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -48,6 +47,7 @@ class WeightingBase(DirectionProfiles, SteppedLearner):
     """The common part: parameters, what is kept of a fit, and predictions."""
 
     _tried = TRIED
+    _predicts = "RKHSWeighting"
     _attributes = ATTRIBUTES
     _rules = RULES
     _values = (Descent, Pruning)
@@ -232,19 +232,6 @@ class WeightingBase(DirectionProfiles, SteppedLearner):
             warn(msg, ConvergenceWarning)
 
     # ------------------------------------------------------------------ prediction
-
-    def _operator(self, X: Array) -> FeatureOperator:
-        xp = array_namespace(self.parameters_)
-        reference = xp.empty((0,), **like(self.parameters_))
-        rows = replace(self._scaled_rows(X, reference), leading_ones=self.bias)
-        return FeatureOperator(self.instantiation_, rows, self.parameters_, self.log_scale_)
-
-    def _evaluate(self, X: Array) -> Array:
-        xp = array_namespace(self.coef_)
-        if not self.n_parameters_:
-            flat = xp.zeros((X.shape[0], self.intercept_.shape[0]), **like(self.coef_))
-            return xp.astype(self.intercept_ + flat, X.dtype)
-        return xp.astype(self.intercept_ + self._operator(X) @ self.coef_, X.dtype)
 
     @property
     def theta_(self) -> float:
