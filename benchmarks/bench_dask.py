@@ -6,6 +6,7 @@ process of two, passes over the rows, bytes that travel, and memory of client an
 
 from __future__ import annotations
 
+import itertools
 import tempfile
 import time
 from collections.abc import Callable
@@ -106,14 +107,14 @@ def write_parquet(folder: str, n: int, partitions: int) -> None:
 
     target = Target()
     edges = np.linspace(0, n, partitions + 1).astype(int)
-    for k, (start, stop) in enumerate(zip(edges[:-1], edges[1:], strict=True)):
+    for k, (start, stop) in enumerate(itertools.pairwise(edges)):
         X, y = target.draw(stop - start, 1000 + k)
         frame = pd.DataFrame(X, columns=[f"x{j}" for j in range(D)])
         frame.assign(y=y).to_parquet(Path(folder) / f"part.{k:04d}.parquet")
 
 
 def measured(name: str, n: int, partitions: int, *, alone: bool) -> dict[str, Any]:
-    """A row of the table."""
+    """Give a row of the table."""
     with tempfile.TemporaryDirectory() as folder:
         write_parquet(folder, n, partitions)
         row = {"method": name, "n": n} | in_subprocess(on_a_cluster, name, folder, 2)

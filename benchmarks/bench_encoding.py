@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import itertools
 import statistics
 import time
 from typing import Any
@@ -16,6 +17,7 @@ from common import criterion, in_subprocess, parser, say, write_json
 ROWS, SMOKE_ROWS = 1_000_000, 5_000
 SECONDS, TIMES_MEMORY, ROW_SECONDS = 20.0, 2.0, 0.02  # limits that it is held to
 REPEATS = 50
+DTYPES = ("float64", "float32")
 SETTINGS = (
     "20 columns: 6 of floats, 2 of them with gaps, 2 of integers, 2 of few integers, a boolean, "
     "4 of 2 to 12 words, 2 of 1000 and 50 000 words, 2 of dates, and one of 5 words a row; targets "
@@ -45,33 +47,30 @@ def mixed_table(n: int, text: str) -> tuple[pd.DataFrame, np.ndarray]:
     return frame, frame["float 5"].to_numpy() + 0.1 * rng.standard_normal(n)
 
 
-def encode(n: int, text: str) -> dict[str, Any]:
+def encode(n: int, text: str, dtype: str) -> dict[str, Any]:
     """Learn the table and an encoding, encode the rows, and then one row again and again."""
-    from gpukfl.tables import Encoding, Table
+    from gpukfl.tables import TableEncoder
 
     frame, y = mixed_table(n, text)
-    encode_rows(frame[:1000], y[:1000])  # what is compiled or imported is there
+    TableEncoder(dtype=dtype).fit_transform(
+        frame[:1000], y[:1000]
+    )  # what is compiled or imported is there
     gc.collect()
     held, begun = psutil.Process().memory_info(), time.process_time()
-    marks = [begun]
-    table = Table.of(frame)
-    marks.append(time.process_time())
-    codes = table.codes(frame)
-    marks.append(time.process_time())
-    encoding, encoded = Encoding.learn(codes, table.coded, y)
-    marks.append(time.process_time())
+    encoder = TableEncoder(dtype=dtype)
+    encoded = encoder.fit_transform(frame, y)
+    taken = time.process_time() - begun
     row = frame[:1]
     seconds = []
     for _ in range(REPEATS):
         start = time.process_time()
-        encoding.transform(table.codes(row))
+        encoder.transform(row)
         seconds.append(time.process_time() - start)
-    parts = dict(zip(("table", "codes", "encoding"), np.diff(marks).tolist(), strict=True))
     return {
         "text": text,
-        "kinds": [column.kind for column in table.columns],
-        "seconds": marks[-1] - begun,
-        "seconds_of": parts,
+        "dtype": dtype,
+        "kinds": [column.kind for column in encoder.table_.columns],
+        "seconds": taken,
         "row_seconds": statistics.median(seconds),
         "columns_out": encoded.shape[1],
         "frame_mb": float(frame.memory_usage(deep=True).sum()) / 1e6,
@@ -80,27 +79,22 @@ def encode(n: int, text: str) -> dict[str, Any]:
     }
 
 
-def encode_rows(frame: pd.DataFrame, y: np.ndarray) -> None:
-    """Encode a few rows."""
-    from gpukfl.tables import Encoding, Table
-
-    table = Table.of(frame)
-    Encoding.learn(table.codes(frame), table.coded, y)
-
-
-def measure(n: int, text: str) -> dict[str, Any]:
+def measure(n: int, text: str, dtype: str) -> dict[str, Any]:
     """Encode in a process of its own, and say what it had beside the frame."""
-    found = in_subprocess(encode, n, text)
+    found = in_subprocess(encode, n, text, dtype)
     beside = found["peak_anonymous_mb"] - found["held_mb"]
     found |= {"beside_mb": beside, "times_frame": beside / found["frame_mb"]}
     numbers = {key: value for key, value in found.items() if isinstance(value, float)}
-    say(f"text as {text}: " + ", ".join(f"{key} {value:.4g}" for key, value in numbers.items()))
+    say(
+        f"text as {text}, numbers as {dtype}: "
+        + ", ".join(f"{key} {value:.4g}" for key, value in numbers.items())
+    )
     return found
 
 
 def judged(found: dict[str, Any], full: bool) -> list[dict[str, Any]]:
     """Compare with what is to be reached."""
-    where = f"text of dtype {found['text']}"
+    where = f"text of dtype {found['text']}, numbers of {found['dtype']}"
     return [
         criterion(
             f"{ROWS:,} rows of 20 mixed columns, {where}: at most {SECONDS:.0f} s",
@@ -123,7 +117,7 @@ def judged(found: dict[str, Any], full: bool) -> list[dict[str, Any]]:
 def main() -> None:
     args: argparse.Namespace = parser(__doc__).parse_args()
     n = SMOKE_ROWS if args.smoke else ROWS
-    runs = [measure(n, text) for text in ("object", "str")]
+    runs = [measure(n, *one) for one in itertools.product(("object", "str"), DTYPES)]
     checks = [one for found in runs for one in judged(found, not args.smoke)]
     content = {"settings": SETTINGS, "n": n, "runs": runs, "criteria": checks}
     write_json(args, "bench_encoding", content)

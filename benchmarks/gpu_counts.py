@@ -118,9 +118,8 @@ def watched(owner: Any, name: str, note: Callable[..., None]) -> Any:
     return mock.patch.object(owner, name, call)
 
 
-@contextlib.contextmanager
-def counting(counts: Counts) -> Iterator[None]:
-    """Count what fits inside the ``with`` block do."""
+def watched_primitives(counts: Counts) -> list[Any]:
+    """Patches that count the projections of each primitive, the pairs of rows, and sorts."""
 
     def add(*names: str) -> Callable[..., None]:
         def note(_: Any, of: Any, *__: Any) -> None:  # a matrix, sorted rows, or positions
@@ -133,6 +132,30 @@ def counting(counts: Counts) -> Iterator[None]:
         m, n = at.codes.shape
         counts.pairs += n * m * (m + 1) / 2
 
+    def sorting(*args: Any) -> None:  # once a step
+        counts.steps += 1
+        add("sort", "project")(*args)
+
+    return [
+        watched(_brownian, "sort_rows", sorting),
+        watched(_brownian, "ridge_sums", add("ridge_sums")),
+        watched(_brownian, "sign_products", add("sign_products")),
+        watched(_bins, "bin_sums", add("bin_sums")),
+        watched(_binned, "interpolate_bins", add("interpolate_bins")),
+        watched(_binned, "bin_products", add("bin_products")),
+        watched(_coarse, "bin_sums", add("bin_sums")),
+        watched(_coarse, "interpolate_bins", add("interpolate_bins")),
+        watched(_coarse, "pair_sums", pairs),
+        watched(_coarse.Positions, "of", add("encode", "project")),
+    ]
+
+
+def watched_steps(counts: Counts) -> list[Any]:
+    """Patches that count binned steps, iterations of conjugate gradients, factors and solves."""
+
+    def step(*_: Any) -> None:
+        counts.steps += 1
+
     def iterations(solution: Any, _: Any, __: Any, b: Any, *___: Any) -> None:
         counts.cg += solution.n_iter
         counts.cg_samples += solution.n_iter * b.shape[0]
@@ -143,31 +166,19 @@ def counting(counts: Counts) -> Iterator[None]:
     def factorisation(_: Any, A: Any, *__: Any) -> None:
         counts.factored += A.shape[0] ** 3 / 3
 
-    def step(*_: Any) -> None:
-        counts.steps += 1
-
-    def sorting(*args: Any) -> None:
-        step()
-        add("sort", "project")(*args)
-
-    patches = (
-        watched(_brownian, "sort_rows", sorting),
-        watched(_brownian, "ridge_sums", add("ridge_sums")),
-        watched(_brownian, "sign_products", add("sign_products")),
-        watched(_bins, "bin_sums", add("bin_sums")),
-        watched(_binned, "interpolate_bins", add("interpolate_bins")),
-        watched(_binned, "bin_products", add("bin_products")),
+    return [
         watched(_binned, "projection_range", step),
-        watched(_coarse, "bin_sums", add("bin_sums")),
-        watched(_coarse, "interpolate_bins", add("interpolate_bins")),
-        watched(_coarse, "pair_sums", pairs),
-        watched(_coarse.Positions, "of", add("encode", "project")),
         watched(_coarse.CholeskyFactor, "solve", solve),
         watched(_coarse.CholeskyFactor, "of", factorisation),
         watched(ConjugateGradient, "solve", iterations),
-    )
+    ]
+
+
+@contextlib.contextmanager
+def counting(counts: Counts) -> Iterator[None]:
+    """Count what fits inside the ``with`` block do."""
     with contextlib.ExitStack() as stack:
-        for patch in patches:
+        for patch in (*watched_primitives(counts), *watched_steps(counts)):
             stack.enter_context(patch)
         yield
 

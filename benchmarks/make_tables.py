@@ -19,6 +19,7 @@ from tables import (
     portfolio,
     regfeal,
     selection,
+    serving,
     threads,
     weighting,
 )
@@ -34,6 +35,7 @@ FILES = {  # one for each method, and one for all
     "threads_results.md": threads.SECTIONS,
     "first_fit_results.md": first_fit.SECTIONS,
     "portfolio_results.md": portfolio.SECTIONS,
+    "serving_results.md": serving.SECTIONS,
     "gpu_model_results.md": gpu_model.SECTIONS,
 }
 

@@ -46,6 +46,7 @@ SCRIPTS = (
     "bench_portfolio.py",
     "bench_encoding.py",
     "bench_tables.py",
+    "bench_serving.py",
 )
 
 

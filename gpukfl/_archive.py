@@ -23,6 +23,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+FORMAT, VERSION = "gpukfl-model", 4
 HEADER = "header.json"
 LARGEST_HEADER = 2**25  # bytes: names of a million features
 DEEPEST = 200  # lists and objects inside one another in the header
@@ -244,3 +245,15 @@ def deepest(text: bytes, /) -> int:
         elif first in b"]}":
             depth -= 1
     return largest
+
+
+def check_version(header: dict[str, Any], /) -> None:
+    """Raise RefusedError unless a header is of a model of this version."""
+    version = header.get("version")
+    if header.get("format") != FORMAT or not isinstance(version, int):
+        msg = "which is something else"
+        raise RefusedError(msg)
+    if version != VERSION:
+        advice = "upgrade gpukfl" if version > VERSION else "fit and save the model again"
+        msg = f"which is of version {version}: expected version {VERSION}; {advice}"
+        raise RefusedError(msg)

@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import sys
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeGuard, overload
 
-import array_api_compat as compat
 import numpy as np
 
 from gpukfl._types import Array, Device, Namespace, Placement
 
+_PLAIN = (str, bytes, int, float, list, tuple, dict, type(None))  # and are no arrays
 _STRIPES = 4096  # sums over so many rows each are made side by side
 
-_HOST = compat.array_namespace(np.empty(0))
+
+@functools.cache
+def _compat() -> ModuleType:
+    """Give the compatibility layer, which NumPy arrays do without since they keep the standard."""
+    import array_api_compat
+
+    return array_api_compat
+
+
+_HOST = np if hasattr(np, "cumulative_sum") else _compat().array_namespace(np.empty(0))
 
 if TYPE_CHECKING:
     import cupy
@@ -23,14 +35,22 @@ if TYPE_CHECKING:
     def is_array(x: object, /) -> TypeGuard[Array]: ...
 
 else:
-    device_of = compat.device
-    is_array = compat.is_array_api_obj
+
+    def device_of(x, /):
+        """Device of an array."""
+        return "cpu" if isinstance(x, np.ndarray) else _compat().device(x)
+
+    def is_array(x, /):
+        """Whether `x` is an array of a library that is known."""
+        return isinstance(x, (np.ndarray, np.generic)) or (
+            not isinstance(x, _PLAIN) and _compat().is_array_api_obj(x)
+        )
 
     def array_namespace(*arrays):
         """Namespace of arrays of one library; fast on NumPy, where small steps ask for it often."""
         if all(type(x) is np.ndarray for x in arrays):
             return _HOST
-        return compat.array_namespace(*arrays)
+        return _compat().array_namespace(*arrays)
 
 
 def library_of(x: object, /) -> str:
@@ -62,7 +82,7 @@ def lies_in_parts(x: object, /) -> bool:
 
 def is_cupy(x: object, /) -> TypeGuard[cupy.ndarray]:
     """Whether `x` is a CuPy array, so that CUDA kernels may read it."""
-    return bool(compat.is_cupy_array(x))
+    return _is_loaded("cupy", x) and bool(_compat().is_cupy_array(x))
 
 
 def on_gpu(x: object, /) -> bool:
@@ -72,7 +92,12 @@ def on_gpu(x: object, /) -> bool:
 
 def is_torch(x: object, /) -> TypeGuard[torch.Tensor]:
     """Whether `x` is a torch tensor."""
-    return bool(compat.is_torch_array(x))
+    return _is_loaded("torch", x) and bool(_compat().is_torch_array(x))
+
+
+def _is_loaded(library: str, x: object) -> bool:
+    """Whether `x` may be of a library, which somebody has imported then."""
+    return library in sys.modules and not isinstance(x, np.ndarray)
 
 
 def on_device_of(x: object, /) -> contextlib.AbstractContextManager[object]:
@@ -158,8 +183,8 @@ def to_host(x: Array, /) -> np.ndarray:
     if is_torch(x):
         return x.detach().cpu().numpy()
     xp: Any = array_namespace(x)
-    if compat.is_array_api_strict_namespace(xp):
-        x = compat.to_device(x, xp.Device("CPU_DEVICE"))
+    if _compat().is_array_api_strict_namespace(xp):
+        x = _compat().to_device(x, xp.Device("CPU_DEVICE"))
     return np.asarray(x)
 
 

@@ -9,6 +9,14 @@ from typing import Any
 
 import numpy as np
 
+# Words that stand for no value among numbers and dates, in a file and in a frame
+GAPS = frozenset(
+    {
+        *("?", "-", "--", "---", ".", "..", "...", "*", "n/a", "n.a.", "n.a", "na", "n/d", "n.d."),
+        *("nan", "nat", "nil", "none", "null", "(null)", "missing", "unknown", "undefined"),
+        *("not available", "#n/a", "#div/0!", "#value!", "#ref!", "#name?", "#num!", "#null!"),
+    }
+)
 _NAMED = 10  # columns that a message names
 _ADVICE = {
     "text": "encode categories (pandas.get_dummies makes one column a category)",

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gpukfl._checks import check_number
+from gpukfl._checks import check_choice, check_number
 from gpukfl._given import complete, with_gaps_named, with_target
 from gpukfl._model import Model
 from gpukfl._places import Backend
@@ -23,6 +23,7 @@ from gpukfl.estimators._run import Report, reported_to
 from gpukfl.estimators._threads import few_threads
 from gpukfl.estimators._validation import check_container
 from gpukfl.penalties import PENALTIES, Penalty
+from gpukfl.tables import IMPUTE
 
 
 def fit(
@@ -39,6 +40,7 @@ def fit(
     random_state: int | None = 0,
     sample_weight: Any = None,
     columns: Mapping[str, str] | None = None,
+    impute: str = "median",
     progress: bool | None = None,
     **options: Any,
 ) -> Model:
@@ -89,6 +91,9 @@ def fit(
     columns : dict of str: str, optional
         What columns of a frame are to be taken for, by name, where the guess is wrong: for example
         ``{"zip": "category"}``. Kinds are those of `gpukfl.tables`.
+    impute : {"median", "model"}, default="median"
+        What stands for missing numbers of a table, beside a column that marks them: the median, or
+        what kernel ridge regression tells from the other columns.
     progress : bool, optional
         Show a progress bar on standard error; by default on a terminal only.
     **options
@@ -125,6 +130,7 @@ def fit(
     """
     begun = time.perf_counter()
     _check(method, task, ridge, scaling, penalty, max_time)
+    check_choice("impute", impute, IMPUTE)
     X, y, y_name = with_target(X, y)
     whole, lazy = (X, y, sample_weight), any_dask(X, y, sample_weight)
     if lazy:  # some rows say what the columns are
@@ -142,12 +148,12 @@ def fit(
     if penalty is not None:
         given |= {"penalty": penalty}
     if not row.single:
-        given |= {"columns": columns}
+        given |= {"columns": columns, "impute": impute}
     estimator = row.of(target.task)(**given)
     show = sys.stderr.isatty() if progress is None else progress
     where = Backend.of(backend).name
     with _progress(show) as report, few_threads(X, _length_of(X), where), reported_to(report):
-        rows = rows_for(estimator, X, target, sample_weight, columns)
+        rows = rows_for(estimator, X, target, sample_weight, columns, impute)
         if lazy:
             estimator.fit_collections(*whole, read=rows.reader)
         else:
@@ -166,6 +172,7 @@ def fit(
         max_time=max_time,
         reader=rows.reader,
         columns=columns,
+        impute=impute,
     )
 
 

@@ -7,8 +7,6 @@ import gc
 import time
 from collections.abc import Callable, Iterator
 
-import psutil
-
 from gpukfl._array import Array, is_cupy, is_torch, on_device_of
 from gpukfl._warnings import warn
 
@@ -87,6 +85,8 @@ def _free_host_memory() -> int:
     global _free_on_host  # noqa: PLW0603
     asked, free = _free_on_host
     if (now := time.monotonic()) - asked >= _KNOWN_FOR:
+        import psutil
+
         free = psutil.virtual_memory().available
         _free_on_host = now, free
     return free

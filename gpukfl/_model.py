@@ -10,24 +10,27 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import clone, is_classifier
-from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from gpukfl._array import Array, to_host
+from gpukfl._as_estimator import AsEstimator
+from gpukfl._compression import Compression
+from gpukfl._deployed import Deployed
 from gpukfl._given import complete, with_gaps_named, with_target
-from gpukfl._persistence import read, write
+from gpukfl._persistence import read
 from gpukfl._reader import Reader, rows_for, rows_of
 from gpukfl._registry import METHODS
 from gpukfl._target import host_target, read_target, target_name
 from gpukfl.estimators._dask import by_partition
 from gpukfl.estimators._described import feature_names, task_text
 from gpukfl.inspection import Description, Shown
+from gpukfl.tables import Table
 
-_NOT_SAVED = ("estimator", "max_time", "columns")
+_NOT_SAVED = ("estimator", "max_time", "columns", "impute", "compression")
 
 
 @dataclass(eq=False, repr=False)
-class Model(Shown):
+class Model(AsEstimator, Deployed, Shown):
     """A tuned and fitted estimator, and how it came about.
 
     It is an estimator of scikit-learn too, for its tools: `fit` fits again, with the options that
@@ -58,6 +61,10 @@ class Model(Shown):
         What makes rows for the estimator of a frame, where it does not take frames itself.
     columns : dict of str: str, optional
         What `fit` takes columns for, by name, where it shall not guess; not kept in files.
+    impute : str
+        What stands for missing numbers where `fit` reads a table; not kept in files.
+    compression : Compression, optional
+        What `compress` made smaller, and the loss; not kept in files.
     """
 
     estimator: Any
@@ -72,6 +79,8 @@ class Model(Shown):
     max_time: float | None = None
     reader: Reader | None = None
     columns: Mapping[str, str] | None = None
+    impute: str = "median"
+    compression: Compression | None = None
 
     def __post_init__(self) -> None:
         self.tuning = [
@@ -146,7 +155,7 @@ class Model(Shown):
         X, y, sample_weight = complete(with_gaps_named(X), y, sample_weight)
         target = read_target(y, self.task)
         estimator = clone(self.estimator).set_params(max_time=self.max_time)
-        rows = rows_for(estimator, X, target, sample_weight, self.columns)
+        rows = rows_for(estimator, X, target, sample_weight, self.columns, self.impute)
         estimator.fit(rows.X, target.y, sample_weight=sample_weight)
         self.estimator = estimator.set_params(max_time=None)
         self.n_samples, self.reader = estimator._n_samples, rows.reader
@@ -156,36 +165,6 @@ class Model(Shown):
         self.tuning, self.seconds = estimator.tuning_, time.perf_counter() - begun
         self.__post_init__()
         return self
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Give the parameters that `fit` fits again with: the estimator's."""
-        return {**self.estimator.get_params(deep=deep), "max_time": self.max_time}
-
-    def set_params(self, **params: Any) -> Self:
-        """Set parameters for the next `fit`.
-
-        Raises
-        ------
-        ValueError
-            If the estimator has no such parameter.
-        """
-        self.max_time = params.pop("max_time", self.max_time)
-        self.estimator.set_params(**params)
-        return self
-
-    def __sklearn_clone__(self) -> Self:
-        unfitted = clone(self.estimator)
-        return replace(self, estimator=unfitted, n_samples=0, tuning=[], seconds=0.0, reader=None)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        try:
-            check_is_fitted(self.estimator)
-        except NotFittedError:
-            return False
-        return True
-
-    def __sklearn_tags__(self) -> Any:
-        return self.estimator.__sklearn_tags__()
 
     @property
     def n_features_in_(self) -> int:
@@ -204,6 +183,12 @@ class Model(Shown):
     def classes_(self) -> np.ndarray:
         """Labels, of a classification."""
         return self.estimator.classes_
+
+    @property
+    def table(self) -> Table | None:
+        """What the columns of the frame are that the model reads; None of complete numbers."""
+        known = self.reader or getattr(self.estimator, "encodings_", None)
+        return None if known is None else known.table
 
     # ------------------------------------------------------------------ predictions
 
@@ -347,26 +332,9 @@ class Model(Shown):
             seconds=self.seconds or None,
         )
 
-    # ------------------------------------------------------------------ files
-
-    def save(self, path: str | Path) -> None:
-        """Write the model to one file that `gpukfl.load` reads anywhere.
-
-        Parameters
-        ----------
-        path : str or Path
-            The file; an older one is replaced when the new one is complete.
-
-        Raises
-        ------
-        TypeError
-            If the model holds something that is neither an array nor JSON.
-        ValueError
-            If it is not as `gpukfl.fit` made it.
-        OSError
-            If the file cannot be written; an older one stays as it was.
-        """
-        write(path, self.estimator, self._about())
+    def _with(self, **changes: Any) -> Self:
+        """Give a copy with other fields."""
+        return replace(self, **changes)
 
     def _about(self) -> dict[str, Any]:
         """Give what is known beside the estimator."""

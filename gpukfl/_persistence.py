@@ -13,7 +13,17 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
-from gpukfl._archive import DEEPEST, LARGEST_HEADER, Archive, RefusedError, Stored, write_archive
+from gpukfl._archive import (
+    DEEPEST,
+    FORMAT,
+    LARGEST_HEADER,
+    VERSION,
+    Archive,
+    RefusedError,
+    Stored,
+    check_version,
+    write_archive,
+)
 from gpukfl._array import Array, is_array, to_host
 from gpukfl._foreign import Foreign, bytes_of, made_of
 from gpukfl._places import Backend
@@ -41,7 +51,6 @@ from gpukfl.kernels import KERNELS, Product, Scaled, Sum
 from gpukfl.methods import ShapeFunctions
 from gpukfl.portfolio._attributes import VALUES
 
-FORMAT, VERSION = "gpukfl-model", 4
 _KERNELS = (*KERNELS.values(), Sum, Product, Scaled)
 _INSTANTIATIONS = (*INSTANTIATIONS.values(), RandomKitchenSinks)
 _LEARNED: tuple[Any, ...] = (
@@ -136,7 +145,7 @@ def read(path: str | Path, /) -> tuple[Any, dict[str, Any]]:
     with Path(path).open("rb") as file:
         try:
             archive = Archive(file)
-            _check_version(archive.header)
+            check_version(archive.header)
             estimator, about = _assembled(archive.header, archive.arrays)
             _filled(estimator, archive.read)
             about["reader"] = _filled(about["reader"], archive.read)
@@ -150,17 +159,6 @@ def read(path: str | Path, /) -> tuple[Any, dict[str, Any]]:
 def _check_reader(reader: Reader | None, estimator: Any) -> None:
     if reader is not None and not reader.is_sound(estimator.n_features_in_):
         msg = "whose reader does not make rows for its estimator"
-        raise RefusedError(msg)
-
-
-def _check_version(header: dict[str, Any]) -> None:
-    version = header.get("version")
-    if header.get("format") != FORMAT or not isinstance(version, int):
-        msg = "which is something else"
-        raise RefusedError(msg)
-    if version != VERSION:
-        advice = "upgrade gpukfl" if version > VERSION else "fit and save the model again"
-        msg = f"which is of version {version}: expected version {VERSION}; {advice}"
         raise RefusedError(msg)
 
 

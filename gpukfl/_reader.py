@@ -18,9 +18,10 @@ from gpukfl.estimators._declared import Declared, Record
 from gpukfl.estimators._validation import validate_weights
 from gpukfl.inspection import Description, Importances
 from gpukfl.tables import Coded, Column, Encoding, Table
+from gpukfl.tables._imputation import Imputation
 from gpukfl.tables._lookups import Lookup
 
-TABLE_VALUES = (Table, Column, Coded, Encoding, Lookup)  # records of model files
+TABLE_VALUES = (Table, Column, Coded, Encoding, Lookup, Imputation)  # records of model files
 _NAMED = 10  # columns that are left out and said
 
 
@@ -111,6 +112,7 @@ class Reader:
         /,
         *,
         classes: bool,
+        impute: str,
         seed: int,
     ) -> tuple[Self, np.ndarray]:
         """Learn from the rows of a fit, with targets or labels; give these rows too."""
@@ -118,8 +120,16 @@ class Reader:
         if classes:
             labels, y = np.unique(y, return_inverse=True)
             n_classes = len(labels)
-        encoding, rows = Encoding.learn(
-            table.codes(X), table.coded, y, n_classes=n_classes, weights=weights, random_state=seed
+        n, columns = table.code_columns(X)
+        encoding, rows = Encoding.learn_columns(
+            columns,
+            table.coded,
+            y,
+            n=n,
+            n_classes=n_classes,
+            impute=impute,
+            weights=weights,
+            random_state=seed,
         )
         return cls(table, encoding), rows
 
@@ -189,6 +199,7 @@ def rows_for(
     target: Target,
     sample_weight: Any,
     columns: Mapping[str, str] | None,
+    impute: str,
     /,
 ) -> Read:
     """Make rows for a fit of an estimator, unless it reads tables itself.
@@ -212,6 +223,7 @@ def rows_for(
         to_host(target.y),
         validate_weights(sample_weight, X),
         classes=target.task == "classification",
+        impute=impute,
         seed=int(rng.randint(2**31 - 1)),
     )
     return Read(rows, reader.names, reader)

@@ -63,7 +63,7 @@ class Rows:
         if not self.leading_ones:
             return X
         xp = array_namespace(X)
-        return xp.concat([xp.ones((X.shape[0], 1), **like(X)), X], axis=1)
+        return xp.concat([xp.ones_like(X[:, :1]), X], axis=1)
 
     def _scaled(self, start: int, stop: int) -> Array:
         xp = array_namespace(self.reference)

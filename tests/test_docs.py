@@ -13,6 +13,7 @@ PAGES = (
     "docs/guide/uncertainty.md",
     "docs/guide/tables.md",
     "docs/guide/cluster.md",
+    "docs/guide/deploy.md",
 )
 MAIN_JOB = 'python -m pip install ".[plot]" && gpukfl fit diabetes --report report.html'
 TESTS = 'python -m pip install ".[test]" && python -m pytest'

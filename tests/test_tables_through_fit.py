@@ -355,3 +355,39 @@ def test_bad_columns_that_are_told_are_explained(fit):
         fit(FRAME, "price", columns={"colour": "colour"})
     with pytest.raises(TypeError, match="expected a frame where columns are named, got ndarray"):
         fit(np.ones((N, 2)) * SIZE[:, None], PRICE, columns={"colour": "category"})
+
+
+# ---------------------------------------------------------------------- missing numbers
+
+TWICE = ROWS.assign(again=SIZE + 0.01 * RNG.normal(size=N))
+
+
+def encodings_of(model):
+    return [model.reader.encoding] if model.reader else model.estimator.encodings_.by_fold
+
+
+@fits
+def test_missing_numbers_are_told_from_other_columns(fit, tmp_path):
+    plain, told = (fit(TWICE, PRICE, impute=impute) for impute in ("median", "model"))
+    assert not any(one.imputations for one in encodings_of(plain))
+    for one in encodings_of(told):
+        place = one.names.index("size")
+        gaps = TWICE["size"].isna().to_numpy()
+        found = one.transform(told.table.codes(TWICE))[gaps, place]
+        assert np.abs(found - SIZE[gaps]).max() < 0.2 < np.abs(0.5 - SIZE[gaps]).max()
+    told.save(tmp_path / "model")
+    loaded = gpukfl.load(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.predict(TWICE), told.predict(TWICE))
+    again = clone(told).fit(TWICE, PRICE)
+    assert all(len(one.imputations) == 1 for one in encodings_of(again))
+
+
+@fits
+def test_a_bad_way_to_impute_is_explained(fit):
+    with pytest.raises(ValueError, match=r"expected impute to be one of .*, got 'mean'"):
+        fit(FRAME, impute="mean")
+
+
+def test_a_model_says_what_its_columns_are(model):
+    assert [column.name for column in model.table.columns] == list(ROWS)
+    assert gpukfl.fit(SIZE[:, None], PRICE, **QUICK).table is None

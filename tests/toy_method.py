@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from sklearn.utils.validation import check_is_fitted
-
 from gpukfl._array import Array, array_namespace, like, to_host
 from gpukfl._checks import check_number
 from gpukfl._results import History, Status
@@ -19,8 +17,8 @@ from gpukfl.estimators._held_out import HeldOut
 from gpukfl.estimators._learner import SteppedLearner
 from gpukfl.estimators._samples import Splits
 from gpukfl.estimators._search import Search, untried
-from gpukfl.estimators._validation import validate_samples
 from gpukfl.inspection import Description, Importances
+from gpukfl.prediction import Function
 
 RIDGES = (1e-3, 1e-2, 1e-1, 1.0)
 
@@ -93,6 +91,18 @@ class RidgeSettings:
         return W, history, Status.INTERRUPTED if choice.stopped else Status.CONVERGED
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Line(Function):
+    coef: Array
+
+    @property
+    def width(self):
+        return self.coef.shape[0]
+
+    def at(self, X, /):
+        return self.intercept + X @ self.coef
+
+
 class RidgeBase(LinearFeatures, SteppedLearner):
     _tried: ClassVar[dict[str, Declared]] = {"ridge": Number()}
     _attributes: ClassVar[dict[str, Declared]] = {
@@ -135,12 +145,15 @@ class RidgeBase(LinearFeatures, SteppedLearner):
             panels=(Importances(features, importances, "coefficients"),),
         )
 
-    def _predict(self, X, method):
-        check_is_fitted(self)
-        X = validate_samples(self, X, reset=False, method=method)
+    def _function(self):
         xp = array_namespace(self.coef_)
-        rows = self._scaled_rows(X, xp.empty((0,), **like(self.coef_)))
-        return xp.astype(self.intercept_ + rows.whole() @ self.coef_, X.dtype)
+        reference = xp.empty((0,), **like(self.coef_))
+        return Line(
+            reference=reference,
+            intercept=self.intercept_,
+            scaling=self.scaling_,
+            coef=self.coef_,
+        )
 
 
 class RidgeRegressor(ArrayRegressor, RidgeBase):

@@ -9,6 +9,8 @@ import numpy as np
 from gpukfl._accel.compiled import njit
 from gpukfl._accel.threads import in_chunks
 
+_NEAR = 1024  # points of a column that are looked up one after the other, while its table is near
+
 
 def sort_rows(A: np.ndarray, /) -> tuple[np.ndarray, np.ndarray]:
     """Sort each row of `A` (m, n): values and int32 order.
@@ -241,24 +243,46 @@ def interpolate_knots(A: np.ndarray, knots: np.ndarray, values: np.ndarray, /) -
 
 @njit(nogil=True, cache=True)
 def _interpolate_knots(A, knots, values, out, start, stop):
-    q = knots.shape[1]
     for j in range(A.shape[0]):
         for i in range(start, stop):
-            a = A[j, i]
-            low, high = 0, q  # the last knot at or left of a is low
-            while high - low > 1:
-                middle = (low + high) // 2
-                if knots[j, middle] <= a:
-                    low = middle
-                else:
-                    high = middle
-            right = 0.0
-            if low < q - 1 and a > knots[j, low]:
-                right = (a - knots[j, low]) / (knots[j, low + 1] - knots[j, low])
-            up = min(low + 1, q - 1)
+            low, up, share = _between(A[j, i], knots[j])
             for c in range(values.shape[2]):
                 left = values[j, low, c]
-                out[i, c] += left + right * (values[j, up, c] - left)
+                out[i, c] += left + share * (values[j, up, c] - left)
+
+
+def interpolate_columns(X: np.ndarray, knots: np.ndarray, values: np.ndarray, /) -> np.ndarray:
+    """Twin of `gpukfl.linalg.interpolate_columns`."""
+    out = np.empty(X.shape)
+    args = (*map(np.ascontiguousarray, (X, knots, values)), out)  # compiled once for all layouts
+    body = functools.partial(_interpolate_columns, *args)
+    in_chunks(X.shape[0], X.size, body)
+    return out
+
+
+@njit(nogil=True, cache=True)
+def _interpolate_columns(X, knots, values, out, _, start, stop):
+    for top in range(start, stop, _NEAR):
+        for j in range(X.shape[1]):
+            for i in range(top, min(top + _NEAR, stop)):
+                low, up, share = _between(X[i, j], knots[j])
+                out[i, j] = values[j, low] + share * (values[j, up] - values[j, low])
+
+
+@njit(nogil=True, cache=True, inline="always")
+def _between(a, knots):
+    """Find the knots that a point lies between, and its share of the way."""
+    low, high = 0, knots.shape[0]  # the last knot at or left of a is low
+    while high - low > 1:
+        middle = (low + high) // 2
+        if knots[middle] <= a:
+            low = middle
+        else:
+            high = middle
+    share = 0.0
+    if low < knots.shape[0] - 1 and a > knots[low]:
+        share = (a - knots[low]) / (knots[low + 1] - knots[low])
+    return low, min(low + 1, knots.shape[0] - 1), share
 
 
 def keep_knots(knots: np.ndarray, values: np.ndarray, tolerance: float, /) -> np.ndarray:

@@ -13,6 +13,7 @@ from gpukfl._accel.cpu import in_chunks
 
 _ROWS = 8  # rows of X that share a tile of Z
 _TILE = 256  # rows of Z in a tile
+_FEW = 4  # rows of X for which a transposed copy of Z is not worth while
 _ORDERS = {"manhattan": 1.0, "euclidean": 2.0}
 
 
@@ -22,9 +23,53 @@ def distances(X: np.ndarray, Z: np.ndarray, norm: str | float, /) -> np.ndarray:
     n, d = X.shape
     q = Z.shape[0]
     out = np.empty((n, q), dtype=X.dtype)
+    if n <= _FEW:
+        _of_few(np.ascontiguousarray(X), np.ascontiguousarray(Z), order, True, out)
+        return out
     args = (np.array(X, dtype=np.float64, order="C"), _columns(Z), order, out)
     in_chunks(n, n * q * d, lambda _, start, stop: _distances(*args, start, stop))
     return out
+
+
+def squares_of_few(X: np.ndarray, Z: np.ndarray, /) -> np.ndarray | None:
+    """Squared Euclidean distances (n, q) by differences; None where X has more than a few rows."""
+    if X.shape[0] > _FEW:
+        return None
+    out = np.empty((X.shape[0], Z.shape[0]), dtype=X.dtype)
+    _of_few(np.ascontiguousarray(X), np.ascontiguousarray(Z), 2.0, False, out)
+    return out
+
+
+@njit(nogil=True, cache=True, fastmath={"contract", "reassoc"})
+def _of_few(X, Z, order, rooted, out):
+    totals = np.empty(Z.shape[0])
+    for i in range(X.shape[0]):
+        for j in range(Z.shape[0]):
+            totals[j] = _sum_of_powers(X[i], Z[j], order)
+        if rooted:
+            _root(totals, order, out[i])
+        else:
+            out[i] = totals
+
+
+@njit(nogil=True, cache=True, fastmath={"contract", "reassoc"}, inline="always")
+def _sum_of_powers(x, z, order):
+    total = 0.0
+    if order == 2.0:
+        for f in range(x.shape[0]):
+            gap = np.float64(x[f]) - np.float64(z[f])
+            total += gap * gap
+    elif order == 1.0:
+        for f in range(x.shape[0]):
+            total += abs(np.float64(x[f]) - np.float64(z[f]))
+    elif order == 1.5:
+        for f in range(x.shape[0]):
+            gap = abs(np.float64(x[f]) - np.float64(z[f]))
+            total += gap * np.sqrt(gap)
+    else:
+        for f in range(x.shape[0]):
+            total += abs(np.float64(x[f]) - np.float64(z[f])) ** order
+    return total
 
 
 def _columns(Z: np.ndarray, /) -> np.ndarray:

@@ -1,12 +1,21 @@
-"""Which CUDA kernels may run: those whose results the self-test has not found wrong here."""
+"""Which compiled twins may run: CUDA kernels that the self-test has not found wrong here.
+
+And code for the CPU, unless somebody asked for NumPy alone.
+"""
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+from contextvars import ContextVar
 from typing import TypeGuard
 
-from gpukfl._array import is_cupy
+import numpy as np
+
+from gpukfl._array import is_cupy, is_host
 from gpukfl._types import Array
 
+_numpy_alone: ContextVar[bool] = ContextVar("numpy_alone", default=False)
 _distrusted: set[str] = set()  # files of kernels, by their names without the ending
 
 
@@ -18,3 +27,18 @@ def has_kernels(x: object, file: str, /) -> TypeGuard[Array]:
 def distrust(file: str, /) -> None:
     """Let array operations do what the kernels of `file` would, in this process."""
     _distrusted.add(file)
+
+
+def has_compiled(x: object, /) -> TypeGuard[np.ndarray]:
+    """Whether code that is compiled for the CPU, or SciPy's, computes what concerns `x`."""
+    return is_host(x) and not _numpy_alone.get()
+
+
+@contextlib.contextmanager
+def numpy_alone() -> Iterator[None]:
+    """Let array operations do what compiled code would, so that nothing but NumPy is imported."""
+    token = _numpy_alone.set(True)
+    try:
+        yield
+    finally:
+        _numpy_alone.reset(token)

@@ -60,6 +60,7 @@ def _fitted(
         max_time=options.max_time,
         random_state=options.random_state,
         columns=kinds_of(options) or None,
+        impute=options.impute,
         **given,
     )
 

@@ -69,6 +69,12 @@ def _add_method(fit_parser: argparse.ArgumentParser) -> None:
         default="standard",
         help="of features: standard (default), robust, quantile or none",
     )
+    add(
+        "--impute",
+        default="median",
+        choices=("median", "model"),
+        help="what stands for missing numbers: medians (default), or what other columns tell",
+    )
     add("--penalty", help="of bkernn: a penalty's name, or tune")
     add("--ridge", default="tune", type=_ridge, help="tune, auto or a number")
     add("--particles", type=int, help="of bkernn: number of particles")

@@ -14,7 +14,6 @@ from gpukfl.datasets._names import check_columns, listed
 
 if TYPE_CHECKING:
     from gpukfl._model import Model
-    from gpukfl.tables import Table
 
 
 def predict(options: argparse.Namespace) -> int:
@@ -26,7 +25,7 @@ def predict(options: argparse.Namespace) -> int:
 
     check_writable("--out", options.out, source=options.data)
     model = _model.load(options.model)
-    table = _table_of(model)
+    table = model.table
     if table is None:
         kinds = dict.fromkeys(model.feature_names, "numeric")
     else:
@@ -39,12 +38,6 @@ def predict(options: argparse.Namespace) -> int:
     told = pd.DataFrame(predictions.reshape(len(predictions), -1), columns=columns)
     told.to_csv(options.out or sys.stdout, index=False)
     return 0
-
-
-def _table_of(model: Model) -> Table | None:
-    """Give what the model knows of the columns it reads; None of complete numbers."""
-    reader = getattr(model, "reader", None) or getattr(model.estimator, "encodings_", None)
-    return None if reader is None else reader.table
 
 
 def _numbers(frame: Any, model: Model) -> Any:

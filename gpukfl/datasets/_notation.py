@@ -7,15 +7,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from gpukfl._columns import reads_as_date
+from gpukfl._columns import GAPS, reads_as_date
 
-GAPS = frozenset(
-    {
-        *("?", "-", "--", "---", ".", "..", "...", "*", "n/a", "n.a.", "n.a", "na", "n/d", "n.d."),
-        *("nan", "nil", "none", "null", "(null)", "missing", "unknown", "not available"),
-        *("#n/a", "#div/0!", "#value!", "#ref!", "#name?", "#num!", "#null!"),
-    }
-)
 _UNIT = "[$€£¥₹%]"
 _SPACE = "[ '\u2019\u00a0\u202f]"  # what else may stand between groups of three digits
 _WHOLE = rf"\d+|[1-9]\d{{0,2}}(?:{_SPACE}\d{{3}})+"

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from gpukfl._columns import GAPS
 from gpukfl._warnings import warn
 from gpukfl.datasets._names import listed
-from gpukfl.datasets._notation import GAPS, Words
+from gpukfl.datasets._notation import Words
 
 AS_TEXT = ("category", "ordered", "text", "identifier")  # kinds that are read as written
 

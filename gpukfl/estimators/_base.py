@@ -30,11 +30,9 @@ from gpukfl.estimators._declared import (
 from gpukfl.estimators._described import DescribedEstimator
 from gpukfl.estimators._device import on_its_device
 from gpukfl.estimators._samples import Samples
-from gpukfl.estimators._validation import (
-    check_finite_prediction,
-    validate_targets,
-)
+from gpukfl.estimators._validation import validate_targets
 from gpukfl.estimators.scaling import ColumnScaling
+from gpukfl.prediction import Function, check_finite_prediction, function_of
 
 
 def on_host(value: Any, /) -> Any:
@@ -61,8 +59,13 @@ def finite_prediction(estimator: Any, X: Any, method: str, /) -> Array:
     ValueError
         If the data are not as in the fit, or a row is so far from them that a result overflows.
     """
+    return finite(estimator, lambda: estimator._predict(X, method))
+
+
+def finite(estimator: Any, evaluate: Callable[[], Array], /) -> Array:
+    """Give what an estimator evaluates (n, t); ValueError where a result overflows."""
     with np.errstate(over="ignore", invalid="ignore"):  # reported just below
-        predicted = estimator._predict(X, method)
+        predicted = evaluate()
     bits = array_namespace(predicted).finfo
     precision = min(predicted.dtype, estimator.intercept_.dtype, key=lambda t: bits(t).bits)
     return check_finite_prediction(predicted, "prediction", precision)
@@ -199,8 +202,9 @@ class HostStored(DescribedEstimator, BaseEstimator):
 
 
 class HostPickled(HostStored):
-    """One that scales its features itself."""
+    """One that scales its features itself, and predicts by one function of arrays."""
 
+    _predicts: ClassVar[str] = ""  # by which function, of `gpukfl.prediction`
     _unit_free: ClassVar[bool] = False  # whether a unit of all features changes nothing
     _attributes: ClassVar[dict[str, Declared]] = {
         "scaling_": Fields(ColumnScaling, optional=True),
@@ -210,6 +214,10 @@ class HostPickled(HostStored):
         "a scaling of features": _scales,
     }
     scaling_: ColumnScaling | None
+
+    def _function(self) -> Function:
+        """Give what was fitted, as a function of arrays."""
+        return function_of(self._predicts, self)
 
     def _scaled_rows(self, X: Array, reference: Array, /) -> Rows:
         """Rows to predict for, scaled as the fit scaled its own, on the place of `reference`."""

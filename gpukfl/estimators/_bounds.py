@@ -21,9 +21,3 @@ class BoundedPredictions:
         bound = problem.bound * problem.y_scale
         ends = [back(problem.y_mean - bound), back(problem.y_mean + bound)]
         self.bounds_ = array_namespace(ends[0]).stack(ends)
-
-    def _inside(self, found: Array) -> Array:
-        """Cut functions (n, t) off at the bounds; what overflows is told by those who ask."""
-        xp = array_namespace(found)
-        inside = xp.minimum(xp.maximum(found, self.bounds_[0, ...]), self.bounds_[1, ...])
-        return xp.where(xp.isfinite(found), inside, found)

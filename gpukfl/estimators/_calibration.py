@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import NamedTuple, Self
 
 import numpy as np
-from scipy.optimize import minimize
 
 from gpukfl._array import Array, array_namespace, clipped, to_host
 
@@ -55,6 +54,8 @@ class Calibration:
         weights : host array, shape (m,)
             Sample weights.
         """
+        from scipy.optimize import minimize
+
         m, k = scores.shape
         unit = float(np.sqrt(np.mean(scores**2))) or 1.0
         doubt = _SUCCESSION / (m + 2.0)

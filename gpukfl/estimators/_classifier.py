@@ -23,12 +23,13 @@ from gpukfl._array import (
 from gpukfl._passes import map_rows, reduce_rows
 from gpukfl._results import Status
 from gpukfl._warnings import warn
-from gpukfl.estimators._base import finite_prediction, unchanged_on_error
+from gpukfl.estimators._base import finite, finite_prediction, unchanged_on_error
 from gpukfl.estimators._calibration import Calibration, HeldOutScores
 from gpukfl.estimators._declared import Declared, Labels, Record
 from gpukfl.estimators._device import on_its_device
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._validation import validate_labels, validate_weights
+from gpukfl.prediction import Classes
 
 CLASS_WEIGHT = """    class_weight : dict, "balanced" or None, default=None
         Weights of the classes, which multiply those of the samples; "balanced" gives all classes
@@ -152,8 +153,9 @@ class OneHotClassifier(LabelClassifier):
     Two classes are one column: the second's. Probabilities are calibrated on held-out rows.
     """
 
-    _neutral = 0.5  # score of the second of two classes where both are as likely
+    _signs: ClassVar[bool] = False  # whether targets are -1 and 1 instead of 0 and 1
     _predict: Callable[[Any, str], Array]
+    _functions: Callable[[], Callable[[Array], Array]]
     _attributes: ClassVar[dict[str, Declared]] = {"calibration_": Record(Calibration)}
     _rules: ClassVar[dict[str, Callable[[Any], bool]]] = {
         "different classes, and a column for each": _has_columns
@@ -172,7 +174,12 @@ class OneHotClassifier(LabelClassifier):
         if found is not None and len(self.classes_) > 1:
             F, Y, weights = found
             codes = Y.argmax(axis=1) if Y.shape[1] > 1 else (Y[:, 0] > 0.5).astype(np.int64)
-            self.calibration_ = Calibration.of(to_host(self._of_every_class(F)), codes, weights)
+            scores = to_host(self._classes().of_every_class(F))
+            self.calibration_ = Calibration.of(scores, codes, weights)
+
+    def _classes(self) -> Classes:
+        """Give what makes classes and probabilities of scores."""
+        return Classes(len(self.classes_), self.calibration_, self._signs)
 
     @on_its_device
     def decision_function(self, X: Any) -> Array:
@@ -188,11 +195,8 @@ class OneHotClassifier(LabelClassifier):
         array of shape (n_samples,) or (n_samples, n_classes)
             For two classes the estimated probability of the second less one half.
         """
-        return self._scores(X, "decision_function")
-
-    def _scores(self, X: Any, method: str) -> Array:
-        scores = finite_prediction(self, X, method)
-        return scores[:, 0] - self._neutral if len(self.classes_) <= 2 else scores
+        found = finite_prediction(self, X, "decision_function")
+        return self._classes().margins(found)
 
     @on_its_device
     def predict_proba(self, X: Any) -> Array:
@@ -208,8 +212,7 @@ class OneHotClassifier(LabelClassifier):
         array of shape (n_samples, n_classes)
             Rows sum to 1. The largest is that of the predicted class.
         """
-        logs = self._log_proba(X, "predict_proba")
-        return array_namespace(logs).exp(logs)
+        return self._proba_of(finite_prediction(self, X, "predict_proba"))
 
     @on_its_device
     def predict_log_proba(self, X: Any) -> Array:
@@ -225,20 +228,19 @@ class OneHotClassifier(LabelClassifier):
         array of shape (n_samples, n_classes)
             At most 0; finite.
         """
-        return self._log_proba(X, "predict_log_proba")
+        return self._log_proba_of(finite_prediction(self, X, "predict_log_proba"))
 
-    def _log_proba(self, X: Any, method: str) -> Array:
-        scores = finite_prediction(self, X, method)
-        if len(self.classes_) == 1:
-            return array_namespace(scores).zeros_like(scores)
-        return self.calibration_.log_proba(self._of_every_class(scores))
+    def _outputs(self) -> Callable[[Array], Array]:
+        functions = self._functions()
+        return lambda X: self._proba_of(finite(self, lambda: functions(X)))
 
-    def _of_every_class(self, scores: Array) -> Array:
-        """Scores (n, t) of every class, where these are at least two."""
-        if scores.shape[1] > 1:
-            return scores
-        both = [2.0 * self._neutral - scores, scores]
-        return array_namespace(scores).concat(both, axis=1)
+    def _proba_of(self, scores: Array) -> Array:
+        logs = self._log_proba_of(scores)
+        return array_namespace(logs).exp(logs)
+
+    def _log_proba_of(self, scores: Array) -> Array:
+        """Logarithms of the classes' probabilities for scores (n, t)."""
+        return self._classes().log_proba(scores)
 
     @on_its_device
     def predict(self, X: Any) -> Array:
@@ -254,12 +256,6 @@ class OneHotClassifier(LabelClassifier):
         array of shape (n_samples,)
             Labels; of X's library where they are numbers it can hold, else NumPy.
         """
-        scores = self._scores(X, "predict")
-        xp = array_namespace(scores)
-        if len(self.classes_) == 1:
-            codes = xp.zeros_like(scores, dtype=xp.int64)
-        elif scores.ndim == 1:
-            codes = xp.astype(scores > 0, xp.int64)
-        else:
-            codes = xp.argmax(scores, axis=1)
-        return self._labels_of(codes)
+        found = finite_prediction(self, X, "predict")
+        classes = self._classes()
+        return self._labels_of(classes.codes(classes.margins(found)))

@@ -63,6 +63,43 @@ class DescribedEstimator(Shown):
         check_is_fitted(self)
         save(self, path)
 
+    def to_onnx(self, path: str | Path) -> None:
+        """Write what predicts to an ONNX file, which other programs run without this library.
+
+        Its input "X" has the shape (n, n_features), for any n, and the precision of the fit. Its
+        output is "prediction"; of classifiers "label" and "probabilities". Scaling of features,
+        clipping, units of targets and calibration are part of it.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file; an older one is replaced when the new one is complete.
+
+        Raises
+        ------
+        TypeError
+            If predictions are not array operations alone: of tables with categories, text, dates
+            or gaps, with kernels or instantiations that are not of this library, or with members
+            of others than those of a portfolio; says what to fit instead.
+        ImportError
+            If ndonnx is missing: ``pip install 'gpukfl[onnx]'``.
+        OSError
+            If the file cannot be written; an older one stays as it was.
+
+        Notes
+        -----
+        Agrees with `predict` up to rounding: of the order of 1e-10 of the targets' spread in
+        float64, and 1e-5 in float32. Finite rows are expected and not checked.
+        """
+        self._to_onnx(path, None, "y")
+
+    def _to_onnx(self, path: str | Path, features: Sequence[str] | None, target: str) -> None:
+        """Write with the names of columns."""
+        from gpukfl.export import write_onnx
+
+        check_is_fitted(self)
+        write_onnx(self, path, feature_names(self, features), target)
+
     def _described_as(self, features: Sequence[str] | None, target: str) -> Description:
         """Describe with the names of columns."""
         check_is_fitted(self)

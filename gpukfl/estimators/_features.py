@@ -14,8 +14,9 @@ from gpukfl._rows import Rows
 from gpukfl.estimators._declared import FLOAT, Declared, Items, Number, Numbers, Whole
 from gpukfl.estimators._described import DescribedMethod, coordinate
 from gpukfl.estimators._device import on_its_device
-from gpukfl.estimators._validation import check_finite_prediction, validate_samples
+from gpukfl.estimators._validation import validate_samples
 from gpukfl.inspection import Curves, Names, direction_name, effective_rank, leading_directions
+from gpukfl.prediction import check_finite_prediction
 
 _PROFILES = 5  # that can be told apart
 

@@ -10,13 +10,14 @@ from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
 
-from gpukfl._array import Array, library_of, lies_in_parts, to_host
+from gpukfl._array import Array, is_host, library_of, lies_in_parts, on_gpu, to_host
 from gpukfl._checks import check_choice, check_number
 from gpukfl._places import Backend, Place, resolve_place
 from gpukfl._results import History, Status
 from gpukfl._warnings import warn
-from gpukfl.estimators._base import HostPickled
+from gpukfl.estimators._base import HostPickled, finite
 from gpukfl.estimators._calibration import Calibration, HeldOutScores
 from gpukfl.estimators._constructor import Constructed
 from gpukfl.estimators._dask import any_dask, fit_collections
@@ -216,6 +217,14 @@ def held_out_scores(
     return HeldOutScores(np.concatenate(F), np.concatenate(Y), np.concatenate(weights))
 
 
+def _place_text(reference: Array, X: Array, source: Array) -> str:
+    """Say where a fit was computed, and how rows of the host came to a GPU."""
+    place = f"{library_of(reference)} {reference.device}"
+    if not is_host(X) or not on_gpu(reference):
+        return place
+    return f"{place}, X {'read in blocks' if is_host(source) else 'copied to it'}"
+
+
 class Learner(Constructed, HostPickled):
     """An estimator that fits by a method; it names its parts, and the fit is here."""
 
@@ -243,6 +252,24 @@ class Learner(Constructed, HostPickled):
     @abstractmethod
     def _read_targets(self, y: Any, X: Array, sample_weight: Any) -> Samples:
         """Validate targets and weights, and set what predictions say of them."""
+
+    def _functions(self) -> Callable[[Array], Array]:
+        """Give fitted functions (n, t) of validated rows, prepared beforehand."""
+        return self._function().by_blocks
+
+    def _evaluate(self, X: Array) -> Array:
+        """Fitted functions at validated rows: (n, t)."""
+        return self._functions()(X)
+
+    def _predict(self, X: Any, method: str) -> Array:
+        """Fitted functions at `X`: (n, t)."""
+        check_is_fitted(self)
+        return self._evaluate(validate_samples(self, X, reset=False, method=method))
+
+    def _outputs(self) -> Callable[[Array], Array]:
+        """Give what makes predictions (n, t) of validated rows; of classes all probabilities."""
+        functions = self._functions()
+        return lambda X: finite(self, lambda: functions(X))
 
     def _checked(self) -> Any:
         """Check all parameters, those that every method has first, and give the `Method`."""
@@ -301,7 +328,7 @@ class Learner(Constructed, HostPickled):
             self._keep_tuning(choice, time.perf_counter() - begun)
             fitted = method.learn(problem, choice, run)
             self._library = library_of(place.reference) if lies_in_parts(X) else library_of(X)
-            self.place_ = f"{library_of(place.reference)} {place.reference.device}"
+            self.place_ = _place_text(place.reference, X, problem.rows.source)
             self.scaling_ = problem.rows.scaling
             self._n_samples = int(problem.rows.shape[0])
             self._keep(problem, fitted, choice, mover(X, dtype))

@@ -101,7 +101,7 @@ class Search(Generic[Setting, Learned]):
     trials: list[Trial[Setting, Learned]] = field(default_factory=list)
     enough: Callable[[Sequence[Trial[Setting, Learned]]], bool] = bool  # to end when time is up
     is_cut_short: bool = False  # by the time
-    racing: bool = False  # whether a setting is left where it falls behind the best so far
+    racing: bool = False  # whether a setting is left where it falls behind the choice so far
 
     def go(self) -> None:
         """Try one setting at least, or enough of them."""
@@ -114,8 +114,8 @@ class Search(Generic[Setting, Learned]):
     def evaluate(self, setting: Setting, /) -> Trial[Setting, Learned]:
         """Fit every fold and judge it; the score is the worst where numbers overflow.
 
-        With `racing` no more folds are fitted once the best so far is clearly better on those that
-        were; the score is then by how much.
+        With `racing` no more folds are fitted once the choice so far is clearly better on those
+        that were; the score is then by how much.
         """
         begun = time.perf_counter()
         trial: Trial[Setting, Learned] = Trial(setting)
@@ -141,18 +141,15 @@ class Search(Generic[Setting, Learned]):
     def _is_behind(self, trial: Trial[Setting, Learned]) -> bool:
         if not (self.racing and self.trials):
             return False
-        return is_behind(trial.losses, self._leader.losses[: len(trial.losses)])
-
-    @property
-    def _leader(self) -> Trial[Setting, Learned]:
-        return max(self.trials, key=lambda trial: trial.score)
+        best = self.tuner.choose(self.trials)  # not the highest score, where that may be chance
+        return bool(best.learned) and is_behind(trial.losses, best.losses[: len(trial.losses)])
 
     def _score(self, trial: Trial[Setting, Learned], n_folds: int) -> float:
         error, folds = float(trial.losses.sum()), self.folds[:n_folds]
         if n_folds == len(self.folds):
             return explained(error, folds)
         trial.learned.clear()
-        best = self._leader
+        best = self.tuner.choose(self.trials)
         seen = float(best.losses[: len(trial.losses)].sum())
         return best.score + explained(error, folds) - explained(seen, folds)
 

@@ -97,7 +97,7 @@ def validate_samples(
 
 def _validate_parts(estimator: Any, X: Array, min_samples: int) -> Array:
     """Take rows in parts, which were read and checked where they lie."""
-    _check_size(X.shape, min_samples)
+    check_size(X.shape, min_samples)
     estimator.n_features_in_ = X.shape[1]
     vars(estimator).pop("feature_names_in_", None)
     return X
@@ -157,7 +157,7 @@ def _check_memory_map(estimator: Any, X: np.memmap, *, reset: bool, min_samples:
     # The first rows go through the usual checks, which also set n_features_in_.
     with one_at_a_time():
         validate_data(estimator, np.asarray(X[: max(min_samples, 1)]), reset=reset)
-    _check_size(X.shape, min_samples)
+    check_size(X.shape, min_samples)
     for start in range(0, X.shape[0], _MEMMAP_ROWS):
         _check_finite(np.asarray(X[start : start + _MEMMAP_ROWS]), "X")
 
@@ -168,7 +168,7 @@ def _validate_device_array(estimator: Any, X: Array, *, reset: bool, min_samples
     if X.ndim != 2:
         msg = f"Expected 2D array, got {X.ndim}D array of shape {tuple(X.shape)}. Reshape your data"
         raise ValueError(msg)
-    _check_size(X.shape, min_samples)
+    check_size(X.shape, min_samples)
     if xp.isdtype(X.dtype, "complex floating"):
         msg = f"Complex data not supported: expected real numbers, got dtype {X.dtype}"
         raise ValueError(msg)
@@ -187,7 +187,8 @@ def _validate_device_array(estimator: Any, X: Array, *, reset: bool, min_samples
     return X
 
 
-def _check_size(shape: tuple[int, ...], min_samples: int) -> None:
+def check_size(shape: tuple[int, ...], min_samples: int, /) -> None:
+    """Raise ValueError unless there are so many rows, and a column."""
     if shape[0] < min_samples:
         msg = (
             f"Found array with {shape[0]} sample(s) (shape={tuple(shape)}) while a minimum of "
@@ -382,19 +383,3 @@ def check_finite_result(*results: Array) -> None:
                 "dtype='float64'"
             )
             raise ValueError(msg)
-
-
-def check_finite_prediction(predicted: Array, what: str, precision: object, /) -> Array:
-    """Give predictions back; raise ValueError where they overflowed, as far from the data."""
-    xp = array_namespace(predicted)
-    finite = xp.isfinite(predicted)
-    if not bool(xp.all(finite)):
-        bad = int(xp.sum(xp.astype(~xp.all(finite, axis=1), xp.int64)))
-        msg = (
-            f"the {what} overflows {precision} and is not finite at {bad} of {finite.shape[0]} "
-            "rows: expected rows nearer to the data of the fit"
-        )
-        if "32" in str(precision):
-            msg += "; or fit with float64, and predict for float64 data"
-        raise ValueError(msg)
-    return predicted

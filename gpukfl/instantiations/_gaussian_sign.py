@@ -151,6 +151,6 @@ def _unit_rows(X: Array, /) -> tuple[Array, Array]:
     sizes = xp.max(xp.abs(X), axis=1, keepdims=True)
     sizes = xp.where(sizes > 0, sizes, xp.ones_like(sizes))
     U = X / sizes  # squares of large or small entries would be beyond the precision
-    norms = xp.linalg.vector_norm(U, axis=1, keepdims=True)
+    norms = xp.sqrt(xp.sum(U * U, axis=1, keepdims=True))
     norms = xp.where(norms > 0, norms, xp.ones_like(norms))
     return U / norms, norms * sizes

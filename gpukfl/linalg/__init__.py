@@ -32,13 +32,14 @@ from gpukfl.linalg._factor import (
     mean_diagonal,
     on_host_if_small,
     orthonormal_range,
+    solve_and_read,
     svd,
 )
 from gpukfl.linalg._hermite import hermite_table
+from gpukfl.linalg._knots import interpolate_columns, interpolate_knots
 from gpukfl.linalg._ridge_sums import (
     SortedRows,
     absolute_differences,
-    interpolate_knots,
     ridge_curves,
     ridge_sums,
     sign_products,
@@ -78,6 +79,7 @@ __all__ = [
     "factored_square_sums",
     "hermite_table",
     "interpolate_bins",
+    "interpolate_columns",
     "interpolate_knots",
     "knot_levels",
     "map_singular_values",
@@ -92,6 +94,7 @@ __all__ = [
     "ridge_sums",
     "sign_products",
     "sign_sums",
+    "solve_and_read",
     "sort_rows",
     "squared_distances",
     "svd",

@@ -167,8 +167,8 @@ def _factored_difference_sums(V: Array, columns: SortedColumns, /) -> Array:
     for feature in range(columns.order.shape[0]):
         below = xp.cumulative_sum(xp.take(rows, columns.order[feature, :-1], axis=1), axis=1)
         gaps = xp.astype(columns.gaps[feature, :], xp.float64)
-        sums.append(2.0 * xp.sum((below * (total - below)) @ gaps))
-    return xp.stack(sums) if sums else xp.zeros(0, **double_like(V))
+        sums.append(xp.sum((below * (total - below)) @ gaps))
+    return 2.0 * xp.stack(sums) if sums else xp.zeros(0, **double_like(V))
 
 
 def factored_square_sums(V: Array, X: Array, /) -> Array:

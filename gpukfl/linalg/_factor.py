@@ -20,6 +20,7 @@ from gpukfl._array import (
     array_namespace,
     beside,
     clipped,
+    epsilon,
     is_cupy,
     is_host,
     is_torch,
@@ -29,6 +30,8 @@ from gpukfl._array import (
 )
 
 _SMALL = 2**14  # elements of a matrix that the host factors before a GPU has begun
+# Epsilons and sizes by which squared rows of a factor may miss the diagonal: rounding takes two
+_MISS = 8.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +75,46 @@ class CholeskyFactor:
     def solve_upper(self, b: Array, /) -> Array:
         """Solve ``L.T x = b``."""
         return _solve_triangular(self.L, b, transposed=True)
+
+
+def solve_and_read(A: Array, b: Array, measure: Callable[[Array], Array], /) -> tuple[Array, Array]:
+    """Solve ``A x = b``, and read the vector ``measure(x)``: CuPy waits for the device once.
+
+    `A` (n, n) is symmetric positive definite, and overwritten; all have its dtype. O(n³ + n² t).
+
+    Raises
+    ------
+    numpy.linalg.LinAlgError
+        If `A` is not positive definite in its precision.
+    """
+    if not is_cupy(A):
+        x = CholeskyFactor.of(A, overwrite=True).solve(b)
+        return x, to_host(measure(x))
+    import cupyx
+
+    xp = array_namespace(A)
+    with cupyx.errstate(linalg="ignore"):  # else CuPy waits for the solver's verdict
+        factor = CholeskyFactor(xp.linalg.cholesky(A))
+    x, L = factor.solve(b), factor.L
+    signs = [xp.sum(L * L, axis=1), xp.linalg.diagonal(A), xp.linalg.diagonal(L)]
+    numbers, n = to_host(xp.concat([*signs, measure(x)])), A.shape[0]
+    if not _is_factor(*numbers[: 3 * n].reshape(3, n), rounding=_MISS * n * epsilon(A)):
+        msg = "Matrix is not positive definite"
+        raise np.linalg.LinAlgError(msg)
+    return x, numbers[3 * n :]
+
+
+def _is_factor(
+    squares: np.ndarray, diagonal: np.ndarray, pivots: np.ndarray, *, rounding: float
+) -> bool:
+    """Tell a factor L of A from what a solver leaves behind that found none, all (n,).
+
+    The `squares` of a factor's rows add up to A's `diagonal`. Those of rows that were not reached
+    do not: off the diagonal they still have what would have been subtracted there.
+    """
+    if not (np.isfinite(squares) & np.isfinite(diagonal) & (pivots > 0)).all():
+        return False
+    return bool((abs(squares - diagonal) <= rounding * diagonal).all())
 
 
 def add_to_diagonal(A: Array, value: float, /) -> Array:

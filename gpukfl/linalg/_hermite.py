@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from gpukfl._accel.trust import has_kernels
 from gpukfl._array import Array, array_namespace
 
 
@@ -38,6 +39,14 @@ def hermite_table(X: Array, degree: int, /) -> Array:
     if degree < 0:
         msg = f"expected a degree of at least 0, got {degree}"
         raise ValueError(msg)
+    if has_kernels(X, "hermite"):
+        from gpukfl._accel import cuda_hermite
+
+        return cuda_hermite.hermite_table(X, degree)
+    return _hermite_table(X, degree)
+
+
+def _hermite_table(X: Array, degree: int, /) -> Array:
     xp = array_namespace(X)
     x = xp.astype(X, xp.float64)
     values = [xp.ones_like(x)]

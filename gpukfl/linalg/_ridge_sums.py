@@ -14,10 +14,8 @@ from gpukfl._accel.trust import has_kernels
 from gpukfl._array import (
     Array,
     array_namespace,
-    clipped,
     double_like,
     hosts,
-    index_like,
     is_host,
 )
 from gpukfl._memory import block_size, for_blocks
@@ -202,36 +200,3 @@ def absolute_differences(A: Array, /) -> Array:
 def _cast(x: Array, reference: Array, /) -> Array:
     """Cast `x` to the dtype of `reference`."""
     return array_namespace(x).astype(x, reference.dtype, copy=False)
-
-
-def interpolate_knots(A: Array, knots: Array, values: Array, /) -> Array:
-    """Sum piecewise-linear functions, one per row of `A`, constant beyond their end knots.
-
-    `A` (m, n) holds the points, `knots` (m, q) ascending positions, `values` (m, q, t) the
-    functions there. A repeated knot is a padding: the last of equal knots counts. Returns
-    float64 (n, t). O(n m log q).
-    """
-    if is_host(A):
-        from gpukfl._accel import cpu
-
-        return cpu.interpolate_knots(*hosts(A, knots, values))
-    xp = array_namespace(A)
-    total = xp.zeros((A.shape[1], values.shape[2]), **double_like(A))
-    for j in range(A.shape[0]):
-        total = total + _interpolate(A[j, :], knots[j, :], values[j, ...])
-    return total
-
-
-def _interpolate(a: Array, knots: Array, values: Array, /) -> Array:
-    xp = array_namespace(a)
-    q = knots.shape[0]
-    right_of = xp.searchsorted(knots, a, side="right")
-    low = clipped(xp.astype(right_of, index_like(a)["dtype"]) - 1, low=0, high=q - 1)
-    high = clipped(low + 1, low=0, high=q - 1)
-    left_knot = xp.take(knots, low, axis=0)
-    gap = xp.take(knots, high, axis=0) - left_knot
-    flat = gap <= 0
-    share = xp.where(flat, xp.zeros_like(a), (a - left_knot) / xp.where(flat, gap + 1, gap))
-    share = clipped(share, low=0.0, high=1.0)[:, None]
-    left = xp.take(values, low, axis=0)
-    return left + share * (xp.take(values, high, axis=0) - left)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 
@@ -26,13 +27,14 @@ from gpukfl._array import (
     to_host,
 )
 from gpukfl._results import Solution
-from gpukfl.linalg import CholeskyFactor, add_to_diagonal, eigh, mean_diagonal
+from gpukfl.linalg import CholeskyFactor, add_to_diagonal, eigh, mean_diagonal, solve_and_read
 from gpukfl.methods._nystrom import NystromSystem
 from gpukfl.methods._ridge_path import Fold, RidgePath
 from gpukfl.operators import KernelMatrix
 from gpukfl.solvers import ConjugateGradient, NystromPreconditioner
 
 _RAISE, _LARGEST_JITTER = 100.0, 1e-2
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,23 +73,30 @@ class DenseSystem:
             If no small jitter makes the matrix positive definite.
         """
         xp = array_namespace(self.K)
-        beta, jitter, shift = self._solved(ridge)
+        beta, jitter, shift = self._solved(
+            ridge, lambda A: CholeskyFactor.of(A, overwrite=True).solve(self.Y)
+        )
         size = sample_norm(self.Y)
         size = xp.where(size > 0, size, xp.ones_like(size))
         residuals = sample_norm(self.Y - self.K @ beta - shift * beta) / size
         return self._unweighted(beta), jitter, residuals
 
-    def coefficients(self, ridge: float, /) -> Array:
-        """Give the α of `solve` alone."""
-        return self._unweighted(self._solved(ridge)[0])
+    def coefficients_and(
+        self, ridge: float, measure: Callable[[Array], Array], /
+    ) -> tuple[Array, Array]:
+        """Give the α of `solve` alone, and on the host the vector ``measure(α)``: one wait."""
+        (beta, numbers), _, _ = self._solved(
+            ridge,
+            lambda A: solve_and_read(A, self.Y, lambda beta: measure(self._unweighted(beta))),
+        )
+        return self._unweighted(beta), numbers
 
-    def _solved(self, ridge: float) -> tuple[Array, float, float]:
-        """Solve for weighted coefficients; also the jitter, and all that was on the diagonal."""
+    def _solved(self, ridge: float, solve: Callable[[Array], T]) -> tuple[T, float, float]:
+        """Call `solve` with a matrix for it to overwrite; also the jitter, and the whole shift."""
         shift, jitter = self.weight * ridge, 0.0
         while True:
             try:
-                factor = CholeskyFactor.of(add_to_diagonal(self.K, shift), overwrite=True)
-                return factor.solve(self.Y), jitter, shift
+                return solve(add_to_diagonal(self.K, shift)), jitter, shift
             except np.linalg.LinAlgError:
                 if jitter > _LARGEST_JITTER:
                     raise

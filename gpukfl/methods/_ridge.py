@@ -39,7 +39,7 @@ from gpukfl.solvers import ConjugateGradient, NystromPreconditioner
 DIRECT_UP_TO, _TIMES_ON_GPU = 200, 15
 # On a GPU a wait costs as much as two launches, and a step a dozen; up to so many elements of the
 # targets its kernels take less time than their launches
-_READ_TOGETHER, _QUICK = 5, 2**16
+_READ_TOGETHER, _QUICK = 6, 2**16
 _LONG = 40  # iterations of a solve from which a preconditioner may pay
 _TIGHT = 1e-4  # relative tolerance up to which it pays in any case
 _SKETCH_SHARE = 2  # products since the last sketch, per column of a new one

@@ -30,6 +30,7 @@ from gpukfl._array import (
     double_like,
     epsilon,
     index_like,
+    is_host,
     like,
     to_host,
 )
@@ -63,7 +64,7 @@ class Point:
     alpha: Array  # (n, t)
     pairs: Array | None = None  # what h is taken of, among all (n, n) or to the centres (n, m)
     kernel: Array | None = None  # h of them; None of both at β = 0, where all are equal
-    centers: Array | None = None  # (m,)
+    among: tuple[Array, Array] | None = None  # pairs and kernel among the centres (m, m)
 
 
 class SelectionObjective(ABC):
@@ -125,9 +126,13 @@ class SelectionObjective(ABC):
         """Number of variables p."""
         return self.X.shape[1]
 
-    def _value(self, alpha: Array, /) -> float:
+    def _product(self, alpha: Array, /) -> Array:
+        """Inner product of `alpha` and the targets (1,)."""
         xp = array_namespace(alpha)
-        return 0.5 * self.ridge * float(xp.sum(alpha * self.Y))
+        return xp.reshape(xp.sum(alpha * self.Y), (1,))
+
+    def _value(self, product: Array, /) -> float:
+        return 0.5 * self.ridge * float(product[0])
 
     def _samples(self, columns: np.ndarray | None, permutation: np.ndarray | None, /) -> Array:
         """Take columns of X, and its rows to where a permutation takes what they meet from."""
@@ -155,7 +160,7 @@ class SelectionObjective(ABC):
         xp = array_namespace(self.Y)
         total = xp.sum(self.shares * self.Y, axis=0) / (self.ridge + self._profile_at_zero[0])
         alpha = self.shares * (self.Y - self._profile_at_zero[0] * total) / self.ridge
-        return Point(beta, self._value(alpha), alpha)
+        return Point(beta, self._value(self._product(alpha)), alpha)
 
     @cached_property
     def _profile_at_zero(self) -> tuple[float, float]:
@@ -252,8 +257,9 @@ class DenseSelection(SelectionObjective):
         u = self.distances(Z, Z)
         K = self.kernel.profile(u)
         double = xp.astype(K, xp.float64, copy=False)
-        alpha = DenseSystem.of(double, self.Y, self.weights).coefficients(self.ridge)
-        return Point(beta, self._value(alpha), alpha, u, K)
+        system = DenseSystem.of(double, self.Y, self.weights)
+        alpha, product = system.coefficients_and(self.ridge, self._product)
+        return Point(beta, self._value(product), alpha, u, K)
 
     def _gradient(
         self, point: Point, columns: np.ndarray | None, permutation: np.ndarray | None, /
@@ -323,18 +329,32 @@ class FactoredSelection(SelectionObjective):
         given = self.kernel.profile(u)
         K = xp.astype(given, xp.float64, copy=False)
         # L = K W is not formed: one product of (n, m) with itself is all that grows with n
-        weighted = xp.sqrt(self.shares) * K
-        moment = K.T @ (self.shares * self.Y)
-        a = self._dual(xp.take(K, index, axis=0), weighted.T @ weighted, moment, u)
-        alpha = self.shares * (self.Y - K @ a) / self.ridge
-        return Point(beta, self._value(alpha), alpha, u, given, index)
-
-    def _dual(self, core: Array, gram: Array, moment: Array, given: Array) -> Array:
-        """Coefficients (m, t) of the centres; few of them on the host, with one wait for a GPU."""
-        core, gram, moment = on_host_if_small(core, gram, moment)
+        weighted = self._root_shares * K
+        moment = K.T @ self._shared_targets
+        near = xp.take(u, index, axis=0), xp.take(given, index, axis=0)
+        wide = [xp.astype(x, xp.float64, copy=False) for x in near]
+        pairs, core, gram, right = on_host_if_small(*wide, weighted.T @ weighted, moment)
         W = _whitener(core, given)
         factor = CholeskyFactor.of(add_to_diagonal(W.T @ gram @ W, self.ridge))
-        return back_beside(W @ factor.solve(W.T @ moment), self.Y)
+        a = W @ factor.solve(W.T @ right)
+        alpha = self.shares * (self.Y - K @ back_beside(a, self.Y)) / self.ridge
+        if is_host(core) and not is_host(u):  # no more is waited for
+            value = 0.5 * (self._squares - float(array_namespace(a).sum(right * a)))
+            return Point(beta, value, alpha, u, given, (pairs, core))
+        return Point(beta, self._value(self._product(alpha)), alpha, u, given, near)
+
+    @cached_property
+    def _root_shares(self) -> Array:
+        return array_namespace(self.shares).sqrt(self.shares)
+
+    @cached_property
+    def _shared_targets(self) -> Array:
+        return self.shares * self.Y
+
+    @cached_property
+    def _squares(self) -> float:
+        """Weighted mean of the squared targets."""
+        return float(array_namespace(self.Y).sum(self._shared_targets * self.Y))
 
     def _gradient(
         self, point: Point, columns: np.ndarray | None, permutation: np.ndarray | None, /
@@ -347,10 +367,10 @@ class FactoredSelection(SelectionObjective):
         xp = array_namespace(self.X)
         assert point.pairs is not None
         assert point.kernel is not None
-        assert point.centers is not None
+        assert point.among is not None
         K = -self.kernel.derivative_from(point.pairs, point.kernel)
-        core = xp.astype(xp.take(K, point.centers, axis=0), xp.float64, copy=False)
-        (core,) = on_host_if_small(core)
+        core = -self.kernel.derivative_from(*point.among)
+        core = array_namespace(core).astype(core, array_namespace(core).float64, copy=False)
         W = back_beside(_whitener(core, K), K)
         return K @ xp.astype(W, K.dtype)
 

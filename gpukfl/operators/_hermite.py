@@ -97,18 +97,21 @@ class HermiteOperator(RowOperator):
 
     def at(self, X: Array, /) -> Array:
         """Values at the rows of `X` (n, d): (n, m), in the precision of X."""
-        xp, (n, d), m = array_namespace(X), X.shape, self.shape[1]
+        xp, n, (m, d) = array_namespace(X), X.shape[0], self.tuples.shape
         Z = xp.astype(X, xp.float64, copy=False).T
         # Both make a copy in which a coordinate's values lie side by side, to be taken at once
         index = xp.arange(d, **index_like(X))
         Z = xp.take(Z, index, axis=0) if self.R is None else self.R.T @ Z
         table = hermite_table(Z, self.degree)
-        table = xp.reshape(table, (table.shape[0] * table.shape[1], n))
-        size = max(_FEWEST, _CACHED // max(n, 1)) if is_host(X) else max(m, 1)
-        Phi = xp.empty((m, n), **like(table))
-        for start in range(0, m, size):
-            stop = min(start + size, m)
-            Phi[start:stop, :] = self._products(table, start, stop)
+        table = xp.reshape(table, (d * (self.degree + 1), -1))
+        size = max(_FEWEST, _CACHED // max(n, 1)) if is_host(X) else m
+        if 0 < m <= size:
+            Phi = self._products(table, 0, m)
+        else:
+            Phi = xp.empty((m, n), **like(table))
+            for start in range(0, m, size):
+                stop = min(start + size, m)
+                Phi[start:stop, :] = self._products(table, start, stop)
         if self._back is not None:
             Phi = xp.take(Phi, self._back, axis=0)
         return xp.astype(Phi.T, X.dtype, copy=False)

@@ -65,6 +65,12 @@ class KernelOperator(RowOperator):
         rows = Rows(self.rows.at(index), self.rows.reference)
         return KernelOperator(self.kernel, rows, self.Z, self.B)
 
+    def on(self, rows: Rows, /) -> KernelOperator:
+        """Kernel between other rows and the same centres, which are not projected anew."""
+        other = KernelOperator(self.kernel, rows, self.Z, self.B)
+        vars(other)["centers"] = self.centers
+        return other
+
     def project(self, X: Array, /) -> Array:
         """Map rows by B."""
         return X if self.B is None else X @ self.B.T

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -23,11 +24,12 @@ from gpukfl.estimators._declared import (
     Whole,
 )
 from gpukfl.portfolio._encodings import Encodings
+from gpukfl.portfolio._evaluators import Evaluator, evaluator_of
 from gpukfl.portfolio._intervals import Uncertainty
 from gpukfl.portfolio._residuals import Residuals
 from gpukfl.portfolio._sets import ClassScores
 from gpukfl.portfolio._spread import Spread
-from gpukfl.portfolio._transforms import TargetTransform
+from gpukfl.prediction import TargetTransform
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +56,11 @@ class Blended:
     models: list[Any] = field(default_factory=list)
     residuals: Array | None = None
     takes_codes: bool = False
+
+    @cached_property
+    def evaluators(self) -> list[Evaluator]:
+        """What makes outputs of each model: kept, for predictions of single rows."""
+        return [evaluator_of(model) for model in self.models]
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,7 +27,7 @@ from gpukfl.estimators._declared import Declared, Number, Rule, Switch, Text, Wh
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._threads import few_threads
-from gpukfl.estimators._validation import check_finite_prediction, validate_samples
+from gpukfl.estimators._validation import check_size, validate_samples
 from gpukfl.inspection import Description, Names
 from gpukfl.partitioned import Collections
 from gpukfl.portfolio._attributes import ATTRIBUTES, TRIED, VALUES, Blended, OutOfFold
@@ -43,21 +43,25 @@ from gpukfl.portfolio._contest import Contest, judge_of
 from gpukfl.portfolio._description import describe
 from gpukfl.portfolio._distilled import Distilled, distil
 from gpukfl.portfolio._encodings import Encodings, Seen
+from gpukfl.portfolio._evaluators import of_all_classes
 from gpukfl.portfolio._folds import FEW, Fold, n_folds_of, split
 from gpukfl.portfolio._importances import permutation_importances
 from gpukfl.portfolio._in_parts import fitted_to_all
 from gpukfl.portfolio._leaderboard import frame_of, rows_of
-from gpukfl.portfolio._members import Member, bounded, mixed, outputs_of, reach_of
-from gpukfl.portfolio._temperature import tempered
+from gpukfl.portfolio._members import Member, reach_of
 from gpukfl.portfolio._transforms import (
     TRANSFORMS,
+    transform_of,
+)
+from gpukfl.prediction import (
+    Blending,
     LogTransform,
     RankTransform,
     TargetTransform,
-    transform_of,
+    check_finite_prediction,
 )
 from gpukfl.selftest import trusted
-from gpukfl.tables import Table
+from gpukfl.tables import IMPUTE, Table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -111,6 +115,7 @@ class AutoBase(Constructed, HostStored):
         n_folds: int | str = "auto",
         refit: bool = False,
         columns: Mapping[str, str] | None = None,
+        impute: str = "median",
         max_time: float | None = None,
         random_state: Any = None,
         backend: str | Backend = "auto",
@@ -121,6 +126,7 @@ class AutoBase(Constructed, HostStored):
         self.n_folds = n_folds
         self.refit = refit
         self.columns = columns
+        self.impute = impute
         self.max_time = max_time
         self.random_state = random_state
         self.backend = backend
@@ -139,6 +145,7 @@ class AutoBase(Constructed, HostStored):
         check_choice("effort", self.effort, EFFORTS)
         check_number("n_folds", self.n_folds, kind=numbers.Integral, low=1, also=("auto",))
         check_switch("refit", self.refit)
+        check_choice("impute", self.impute, IMPUTE)
         check_choice("target_transform", getattr(self, "target_transform", None), TRANSFORMS)
         check_number("max_time", self.max_time, low=0, low_allowed=False, also=(None,))
 
@@ -167,7 +174,9 @@ class AutoBase(Constructed, HostStored):
                 backend.name, X, dtype=backend.precision(X), work=_WORK * len(samples)
             )
             place = trusted(place, X)
-            self.encodings_ = None if table is None else Encodings.blindly(table, samples)
+            self.encodings_ = (
+                None if table is None else Encodings.blindly(table, samples, self.impute)
+            )
             self.target_transform_ = transform_of(
                 getattr(self, "target_transform", None),
                 replace(samples, X=self._finite(samples.X)),
@@ -225,8 +234,8 @@ class AutoBase(Constructed, HostStored):
 
     @property
     def _n_classes(self) -> int:
-        """Number of classes; 0 of a regression."""
-        return len(self.classes_) if is_classifier(self) else 0
+        """Number of classes; 0 of a regression, which has none."""
+        return len(getattr(self, "classes_", ()))
 
     def _keep(self, contest: Contest, samples: Samples, run: Run) -> list[tuple[float, Any]]:
         """Set what the members came to; give those that are blended, with their weights."""
@@ -300,12 +309,25 @@ class AutoBase(Constructed, HostStored):
 
     def _outputs(self, X: Array, fold: int | None = None, /) -> Array:
         """Blend (n, t) at validated rows, in float64; by the models of one fold, or of all."""
-        total: Any = 0.0
-        seen = Seen(X, self.encodings_)
-        for member in self.members_:
+        seen, blending = Seen(X, self.encodings_), self._blending()
+
+        def mean(member: Blended) -> Array:
             folds = range(len(member.models)) if fold is None else [fold]
-            total = total + member.weight * self._own(member, self._mean(member, folds, seen))
-        return tempered(total, self.temperature_) if self._n_classes else total
+            found = [self._of_model(member, k, seen) for k in folds]
+            return blending.mean(found, member.residuals)
+
+        return blending.total((member.weight, mean(member)) for member in self.members_)
+
+    def _of_model(self, member: Blended, fold: int, seen: Seen) -> Array:
+        """Predictions of one of a member's models."""
+        found = member.evaluators[fold](seen.by(fold, codes=member.takes_codes))
+        return of_all_classes(found, member.models[fold], self._n_classes)
+
+    def _blending(self) -> Blending:
+        """Give what joins predictions of models."""
+        return Blending(
+            self._n_classes > 0, self.floor_, self.temperature_, self.reach_, self.target_transform_
+        )
 
     def _by_fold(self, X: Array, /) -> np.ndarray:
         """Blends (K, n, t) of each fold's models at validated rows, on the host.
@@ -321,24 +343,6 @@ class AutoBase(Constructed, HostStored):
         blends = np.stack([to_host(one) for one in found])
         return np.broadcast_to(blends, (n_folds, *blends.shape[1:]))
 
-    def _mean(self, member: Blended, folds: Sequence[int], seen: Seen) -> Array:
-        """Mean of what a member's models of some folds predict."""
-        total: Any = 0.0
-        for k in folds:
-            rows = seen.by(k, codes=member.takes_codes)
-            total = total + self._within(outputs_of(member.models[k], rows, self._n_classes))
-        return total / len(folds)
-
-    def _within(self, found: Array) -> Array:
-        """Predictions of a model as far as they are believed."""
-        return mixed(found, self.floor_) if self._n_classes else bounded(found, self.reach_)
-
-    def _own(self, member: Blended, found: Array) -> Array:
-        """Predictions in the targets' own units."""
-        if self.target_transform_ is None or member.residuals is None:
-            return found
-        return beside(self.target_transform_.mean(to_host(found), to_host(member.residuals)), found)
-
     def _predict(self, X: Any, method: str) -> Array:
         """Blend at `X`: (n, t)."""
         X = self._new_rows(X, method)
@@ -349,7 +353,9 @@ class AutoBase(Constructed, HostStored):
         check_is_fitted(self)
         if self.encodings_ is None:
             return validate_samples(self, X, reset=False, method=method)
-        return self.encodings_.table.codes(X)
+        codes = self.encodings_.table.codes(X)
+        check_size(codes.shape, 1)
+        return codes
 
     @property
     def _sources(self) -> list[int]:

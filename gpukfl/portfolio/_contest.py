@@ -19,11 +19,13 @@ from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._search import is_behind
 from gpukfl.portfolio._attributes import Blended
 from gpukfl.portfolio._blend import blend_weights
+from gpukfl.portfolio._evaluators import evaluator_of, of_all_classes
 from gpukfl.portfolio._folds import Fold
 from gpukfl.portfolio._judges import Judge, LogLoss, SquaredError
-from gpukfl.portfolio._members import Member, bounded, mixed, outputs_of
-from gpukfl.portfolio._temperature import temperature_of, tempered
-from gpukfl.portfolio._transforms import TargetTransform, residual_quantiles
+from gpukfl.portfolio._members import Member
+from gpukfl.portfolio._temperature import temperature_of
+from gpukfl.portfolio._transforms import residual_quantiles
+from gpukfl.prediction import TargetTransform, bounded, mixed, tempered
 
 SHARE = 0.9  # of max_time spent by the end
 _PROBED = 2_000  # rows that say how long all take
@@ -89,7 +91,7 @@ class Entry:
     def _own(self, found: np.ndarray) -> np.ndarray:
         if self.transform is None or self.residuals is None:
             return found
-        return self.transform.mean(found, self.residuals)
+        return to_host(self.transform.mean(found, self.residuals))
 
 
 @dataclass(eq=False)
@@ -246,7 +248,8 @@ class Contest:
 
     def outputs(self, model: Any, samples: Samples, /) -> np.ndarray:
         """Predictions of a member's model on the host, within their bounds."""
-        found = to_host(outputs_of(model, samples.X, self.n_classes))
+        own = evaluator_of(model)(samples.X)
+        found = to_host(of_all_classes(own, model, self.n_classes))
         if not np.isfinite(found).all():
             msg = "expected finite predictions, got NaN or infinity"
             raise FloatingPointError(msg)

@@ -12,8 +12,10 @@ from gpukfl._array import Array, array_namespace, take, to_host
 from gpukfl._reader import Reader
 from gpukfl.estimators._run import Run
 from gpukfl.portfolio._candidates import CANDIDATES, NAMES, Task
+from gpukfl.portfolio._evaluators import evaluator_of, of_all_classes
 from gpukfl.portfolio._judges import Judge, LogLoss, SquaredError
-from gpukfl.portfolio._members import Member, mixed, outputs_of
+from gpukfl.portfolio._members import Member
+from gpukfl.prediction import mixed
 
 _SHARE = 5  # a fifth of the rows judges, where there is one fold
 
@@ -66,7 +68,8 @@ def distil(blend: Any, name: str, /) -> Distilled:
     student = _taught(blend, member, take(kept.rows, inside), fold)
     rows = take(kept.rows, outside)
     judge = _judge(kept.truth[outside], kept.weights[outside], classes)
-    found = to_host(outputs_of(student, blend._finite(rows), blend._n_classes))
+    own = evaluator_of(student)(blend._finite(rows))
+    found = to_host(of_all_classes(own, student, blend._n_classes))
     if classes:
         found = to_host(mixed(found, blend.floor_))
     taught = to_host(blend._outputs(rows, fold))

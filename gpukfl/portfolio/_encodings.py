@@ -11,11 +11,11 @@ import numpy as np
 
 from gpukfl._array import to_host
 from gpukfl._reader import fits
-from gpukfl.estimators._declared import Declared, Items, Record
+from gpukfl.estimators._declared import Declared, Items, Record, Text
 from gpukfl.estimators._samples import Samples
 from gpukfl.portfolio._folds import Fold
 from gpukfl.portfolio._members import Member
-from gpukfl.tables import Encoding, Table
+from gpukfl.tables import IMPUTE, Encoding, Table
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,26 +30,31 @@ class Encodings:
         One for each model of a member.
     blind : Encoding
         Learned without targets, for what looks at rows whose targets are known.
+    impute : str
+        What stands for missing numbers: as of `Encoding.learn`.
     """
 
     table: Table
     by_fold: list[Encoding]
     blind: Encoding
+    impute: str = "median"
     fields: ClassVar[Mapping[str, Declared]] = {
         "table": Record(Table),
         "by_fold": Items(Record(Encoding)),
         "blind": Record(Encoding),
+        "impute": Text(IMPUTE),
     }
 
     @classmethod
-    def blindly(cls, table: Table, samples: Samples, /) -> Self:
+    def blindly(cls, table: Table, samples: Samples, impute: str = "median", /) -> Self:
         """Learn from all codes, without targets; nothing of the folds yet."""
-        blind, _ = Encoding.learn(to_host(samples.X), table.coded, weights=samples.weights)
-        return cls(table, [], blind)
+        X, w = to_host(samples.X), samples.weights
+        blind, _ = Encoding.learn(X, table.coded, weights=w, impute=impute)
+        return cls(table, [], blind, impute)
 
     def on(self, folds: Sequence[Fold], seed: int, /) -> tuple[Self, list[Fold]]:
         """Learn one with each fold, and give the folds encoded."""
-        learned = [_learned(self.table, fold.inside, seed) for fold in folds]
+        learned = [self._learned(fold.inside, seed) for fold in folds]
         encoded: list[Fold] = []
         for (one, inside), fold in zip(learned, folds, strict=True):
             outside = replace(fold.outside, X=one.transform(to_host(fold.outside.X)))
@@ -58,7 +63,7 @@ class Encodings:
 
     def on_all(self, samples: Samples, seed: int, /) -> tuple[Self, Fold]:
         """Learn one with all rows, and give these as members take them."""
-        one, inside = _learned(self.table, samples, seed)
+        one, inside = self._learned(samples, seed)
         return replace(self, by_fold=[one]), TableFold(inside, inside, Fold(samples, samples), one)
 
     def is_sound(self, n_features: int, n_models: int, /) -> bool:
@@ -69,6 +74,20 @@ class Encodings:
             and all(fits(self.table, one) for one in [*self.by_fold, self.blind])
             and len({one.n_features for one in self.by_fold}) == 1
         )
+
+    def _learned(self, samples: Samples, seed: int) -> tuple[Encoding, Samples]:
+        """Learn an encoding from samples of codes, and give them encoded."""
+        classes = samples.classes
+        encoding, X = Encoding.learn(
+            to_host(samples.X),
+            self.table.coded,
+            to_host(samples.Y) if classes is None else classes,
+            n_classes=0 if classes is None else max(samples.Y.shape[1], 2),
+            impute=self.impute,
+            weights=samples.weights,
+            random_state=seed,
+        )
+        return encoding, replace(samples, X=X)
 
     def finite(self, codes: np.ndarray, /) -> np.ndarray:
         """Rows (m, d) without gaps, that know nothing of targets."""
@@ -145,17 +164,3 @@ class Seen:
             )
             self._made[k, codes] = made
         return self._made[k, codes]
-
-
-def _learned(table: Table, samples: Samples, seed: int) -> tuple[Encoding, Samples]:
-    """Learn an encoding from samples of codes, and give them encoded."""
-    classes = samples.classes
-    encoding, X = Encoding.learn(
-        to_host(samples.X),
-        table.coded,
-        to_host(samples.Y) if classes is None else classes,
-        n_classes=0 if classes is None else max(samples.Y.shape[1], 2),
-        weights=samples.weights,
-        random_state=seed,
-    )
-    return encoding, replace(samples, X=X)

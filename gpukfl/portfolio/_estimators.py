@@ -13,10 +13,10 @@ from gpukfl.estimators._base import ArrayRegressor, finite_prediction
 from gpukfl.estimators._classifier import CLASS_WEIGHT, LabelClassifier
 from gpukfl.estimators._declared import Declared, Fields, Rule
 from gpukfl.estimators._device import on_its_device
-from gpukfl.estimators._validation import check_finite_prediction
 from gpukfl.portfolio._base import AutoBase
 from gpukfl.portfolio._intervals import Uncertainty
 from gpukfl.portfolio._sets import ClassScores
+from gpukfl.prediction import check_finite_prediction
 
 _BLOCK = 50_000  # rows for which intervals are made at once
 _PARAMETERS = """
@@ -41,6 +41,9 @@ _PARAMETERS = """
         three samples are fitted so in any case.
     columns : dict of str: str, optional
         What columns of a frame are to be taken for, by name, where `Table.of` shall not guess.
+    impute : {"median", "model"}, default="median"
+        What stands for missing numbers of a table: medians, or what kernel ridge regression tells
+        from the other columns, learned in each fold; trees see the gaps themselves.
     max_time : float or None, default=None
         Seconds for everything. Each member has its share of what is left; of many rows it is fitted
         to as many as that is enough for.
@@ -148,6 +151,7 @@ class AutoRegressor(ArrayRegressor, AutoBase):
         n_folds: int | str = "auto",
         refit: bool = False,
         columns: Mapping[str, str] | None = None,
+        impute: str = "median",
         target_transform: str | None = "auto",
         max_time: float | None = None,
         random_state: Any = None,
@@ -160,6 +164,7 @@ class AutoRegressor(ArrayRegressor, AutoBase):
             n_folds=n_folds,
             refit=refit,
             columns=columns,
+            impute=impute,
             max_time=max_time,
             random_state=random_state,
             backend=backend,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,12 +10,11 @@ from sklearn.base import clone
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.pipeline import Pipeline
 
-from gpukfl._accel.limits import one_openmp_thread_of_sklearn
-from gpukfl._array import Array, array_namespace, beside, double_like, to_host
+from gpukfl._array import to_host
 from gpukfl.estimators._learner import Learner, Precedent
 from gpukfl.estimators._samples import Samples
+from gpukfl.portfolio._evaluators import few_threads
 
-_FEW = 20_000  # rows below which scikit-learn has one thread
 _BEYOND = 0.1  # of the targets' range
 
 
@@ -77,14 +75,9 @@ class Member:
                 model.set_params(max_time=None)
             return model, found
         X, y = np.asarray(to_host(samples.X)), to_host(y)
-        with _few_threads(len(X)):
+        with few_threads(len(X)):
             model.fit(X, y, **_weight_arguments(model, samples.weights))
         return model, precedent
-
-
-def _few_threads(n: int) -> contextlib.AbstractContextManager[object]:
-    """Give one thread to work on few rows, of which several wait for each other more than work."""
-    return one_openmp_thread_of_sklearn() if n < _FEW else contextlib.nullcontext()
 
 
 def _weight_arguments(model: Any, weights: np.ndarray | None) -> dict[str, np.ndarray]:
@@ -95,41 +88,6 @@ def _weight_arguments(model: Any, weights: np.ndarray | None) -> dict[str, np.nd
     return {f"{first}sample_weight": weights}
 
 
-def outputs_of(model: Any, X: Array, n_classes: int, /) -> Array:
-    """Predictions (n, t) of a fitted member; of classes the probabilities of all of them.
-
-    In float64, of the library of `X`. A class that the member has not seen has probability 0.
-    """
-    xp = array_namespace(X)
-    there = xp.empty((0,), **double_like(X))
-    rows = X if isinstance(model, Learner) else np.asarray(to_host(X))
-    with _few_threads(X.shape[0]):
-        found = _wide((model.predict_proba if n_classes else model.predict)(rows), there)
-    if not n_classes:
-        return found[:, None] if found.ndim == 1 else found
-    seen = to_host(model.classes_).tolist()
-    if len(seen) == n_classes:
-        return found
-    nothing = xp.zeros_like(found[:, 0])
-    columns = [found[:, seen.index(k)] if k in seen else nothing for k in range(n_classes)]
-    return xp.stack(columns, axis=1)
-
-
-def _wide(found: Any, there: Array) -> Array:
-    """Predictions in float64, on the place of `there`."""
-    xp = array_namespace(there)
-    if isinstance(found, np.ndarray):
-        return beside(found.astype(np.float64, copy=False), there)
-    return xp.astype(found, xp.float64)
-
-
-def mixed(probabilities: Array, floor: float, /) -> Array:
-    """Probabilities (n, k) of which none is below `floor`."""
-    xp = array_namespace(probabilities)
-    raised = xp.clip(probabilities, min=floor)
-    return raised / xp.sum(raised, axis=1, keepdims=True)
-
-
 def reach_of(targets: np.ndarray, /) -> np.ndarray:
     """Lowest and highest prediction (2, t) that is believed: a tenth beyond targets (n, t).
 
@@ -137,12 +95,3 @@ def reach_of(targets: np.ndarray, /) -> np.ndarray:
     """
     low, high = targets.min(axis=0), targets.max(axis=0)
     return np.stack([low, high]) + _BEYOND * (high - low) * np.array([[-1.0], [1.0]])
-
-
-def bounded(found: Array, reach: Array | None, /) -> Array:
-    """Predictions (n, t) no lower and no higher than they are believed; what overflowed stays."""
-    if reach is None:
-        return found
-    xp = array_namespace(found)
-    within = xp.minimum(xp.maximum(found, reach[0, :]), reach[1, :])
-    return xp.where(xp.isfinite(found), within, found)

@@ -11,8 +11,9 @@ import math
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from gpukfl._array import Array, array_namespace, to_host
+from gpukfl._array import to_host
 from gpukfl.portfolio._judges import LogLoss
+from gpukfl.prediction import tempered
 
 _MOST = 4.0  # and one over it the least: so that no probability becomes 0 in float32
 _SPREAD = 0.3  # expected of the temperature's logarithm, which few rows say little of
@@ -41,11 +42,3 @@ def temperature_of(probabilities: np.ndarray, judge: LogLoss, /) -> float:
     most = math.log(_MOST)
     found = minimize_scalar(loss, bounds=(-most, most), method="bounded")
     return math.exp(found.x) if found.fun < loss(0.0) else 1.0
-
-
-def tempered(probabilities: Array, temperature: float, /) -> Array:
-    """Give positive probabilities (n, k) at a temperature."""
-    xp = array_namespace(probabilities)
-    logs = xp.log(probabilities) / temperature
-    powers = xp.exp(logs - xp.max(logs, axis=1, keepdims=True))
-    return powers / xp.sum(powers, axis=1, keepdims=True)

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from gpukfl._accel import cuda, cuda_differences, cuda_distances, cuda_vectors
+from gpukfl._accel import cuda, cuda_differences, cuda_distances, cuda_hermite, cuda_vectors
 from gpukfl._array import Array, array_namespace, double_like, sample_dot
-from gpukfl.linalg import _bins, _difference_sums, _distances, _ridge_sums, _steps
+from gpukfl.linalg import _bins, _difference_sums, _distances, _hermite, _ridge_sums, _steps
 
 N, M, T = 2100, 3, 2  # samples (two blocks of a scan), rows, columns of weights
 _POINTS, _CENTERS, _FEATURES = 70, 280, 19  # several tiles, slices of sums and depths
@@ -24,6 +24,7 @@ DTYPES = ("float32", "float64")
 _EVEN = 2048  # samples, of which a mean is exact
 _OVER, _SHIFT = 4, 0.25  # divisors and factors that are exact
 _COARSE = 8  # bits of a share that leave room for exact sums
+_DEGREES = 2, 12  # up to which only the last operation rounds, and another
 
 Arrays = tuple[Array, ...]
 Inputs = tuple[Any, ...]  # host arrays, and numbers
@@ -135,6 +136,10 @@ def _vectors(rng: np.random.RandomState, dtype: str, exact: bool) -> Inputs:
     four = [_numbers(rng, (N, T), dtype, exact) for _ in range(4)]
     rz, curvature = np.array([0.5, 3.0]), np.array([4.0 if exact else 3.0, 0.0])
     return *four, rz, curvature, np.array([0.25, 1.0])
+
+
+def _points_and_degree(rng: np.random.RandomState, dtype: str, exact: bool) -> Inputs:
+    return _numbers(rng, (_POINTS, _FEATURES), dtype, exact), _DEGREES[0 if exact else 1]
 
 
 def _product_and_columns(rng: np.random.RandomState, dtype: str, exact: bool) -> Inputs:
@@ -313,5 +318,12 @@ PRIMITIVES = (
         _points_and_weights,
         lambda A, X: (_difference_sums._difference_sums(A, X),),
         lambda A, X: (cuda_differences.difference_sums(A, X),),
+    ),
+    Primitive(
+        "hermite_table",
+        "hermite",
+        _points_and_degree,
+        lambda X, degree: (_hermite._hermite_table(X, degree),),
+        lambda X, degree: (cuda_hermite.hermite_table(X, degree),),
     ),
 )

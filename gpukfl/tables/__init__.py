@@ -2,7 +2,7 @@
 
 from gpukfl.tables._column import KINDS, Coded, Column
 from gpukfl.tables._encoder import TableEncoder
-from gpukfl.tables._encoding import Encoding
+from gpukfl.tables._encoding import IMPUTE, Encoding
 from gpukfl.tables._table import Table
 
-__all__ = ["KINDS", "Coded", "Column", "Encoding", "Table", "TableEncoder"]
+__all__ = ["IMPUTE", "KINDS", "Coded", "Column", "Encoding", "Table", "TableEncoder"]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -77,12 +78,24 @@ class Coder:
     def __init__(self, column: Column, /) -> None:
         self.column = column
 
-    def __call__(self, values: Values, /) -> list[np.ndarray]:
+    def __call__(self, blocks: Iterator[Values], n: int, /) -> Iterator[np.ndarray]:
         """Give columns of codes (n,): those of `coded_of`, without times since other dates."""
-        return getattr(self, f"_{self.column.kind}", self._number)(values)
+        coded = getattr(self, f"_{self.column.kind}", self._number)
+        first = next(blocks)
+        if len(first.data) == n:
+            yield from coded(first)
+            return
+        parts = np.empty((len(coded_of(self.column, 0)), n))
+        at = 0
+        for values in itertools.chain([first], blocks):
+            stop = at + len(values.data)
+            for whole, part in zip(parts, coded(values), strict=True):
+                whole[at:stop] = part
+            at = stop
+        yield from parts
 
-    def _number(self, values: Values) -> list[np.ndarray]:
-        return [self._told(values, values.as_numbers(self.column.unit), "numbers")]
+    def _number(self, values: Values) -> Iterator[np.ndarray]:
+        yield self._told(values, values.as_numbers(self.column.unit), "numbers")
 
     def _told(self, values: Values, found: np.ndarray, what: str) -> np.ndarray:
         """Warn of values that are not what the column holds."""
@@ -108,23 +121,25 @@ class Coder:
         index = [self._place.get(label, other) for label in named.labels]
         return np.array([*index, np.nan], dtype=np.float64)[named.data]
 
-    def _category(self, values: Values) -> list[np.ndarray]:
-        return [self._indices(values, len(self.column.levels))]
+    def _category(self, values: Values) -> Iterator[np.ndarray]:
+        yield self._indices(values, len(self.column.levels))
 
-    def _ordered(self, values: Values) -> list[np.ndarray]:
-        return [self._indices(values, np.nan)]
+    def _ordered(self, values: Values) -> Iterator[np.ndarray]:
+        yield self._indices(values, np.nan)
 
-    def _code(self, values: Values) -> list[np.ndarray]:
+    def _code(self, values: Values) -> Iterator[np.ndarray]:
         (found,) = self._number(values)
-        return [found, *self._category(Values(_values.NUMBERS, found))]
+        yield found
+        yield from self._category(Values(_values.NUMBERS, found))
 
-    def _date(self, values: Values) -> list[np.ndarray]:
+    def _date(self, values: Values) -> Iterator[np.ndarray]:
         moments = values.as_dates(self.column.day_first)
-        days = self._told(values, days_since(moments, self.column.start), "dates")
-        return [days, *(part_of(moments, part) for part in self.column.parts)]
+        yield self._told(values, days_since(moments, self.column.start), "dates")
+        for part in self.column.parts:
+            yield part_of(moments, part)
 
-    def _text(self, values: Values) -> list[np.ndarray]:
+    def _text(self, values: Values) -> Iterator[np.ndarray]:
         named = values.as_labels()
         parts = text_parts(named.labels, self.column.components)
         gap = np.full((1, parts.shape[1]), np.nan)
-        return list(np.concatenate([parts, gap])[named.data].T)
+        yield from np.concatenate([parts, gap])[named.data].T

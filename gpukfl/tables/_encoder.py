@@ -35,6 +35,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         tells from the other columns.
     random_state : int, default=0
         Draws the folds of the cross-fit.
+    dtype : {numpy.float64, numpy.float32}, default=numpy.float64
+        Of what `transform` gives: float32 takes half the memory.
 
     Attributes
     ----------
@@ -49,6 +51,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     Notes
     -----
+    Columns are read one at a time: beside the frame and the result there are the temporaries of one
+    column, of which those of text are the largest.
+
     `fit_transform` cross-fits: means of targets are those of other rows. `fit` and then
     `transform` of the same rows gives each row what it said itself, which a model would overrate.
 
@@ -75,10 +80,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         *,
         impute: str = "median",
         random_state: int = 0,
+        dtype: Any = np.float64,
     ) -> None:
         self.columns = columns
         self.impute = impute
         self.random_state = random_state
+        self.dtype = dtype
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn from a table.
@@ -116,25 +123,31 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         Returns
         -------
         array, shape (n, n_out)
-            Finite, in float64.
+            Finite, of `dtype`.
 
         Raises
         ------
         TypeError, ValueError
             As of `fit`.
         """
+        if np.dtype(self.dtype) not in (np.float64, np.float32):
+            msg = f"expected dtype float64 or float32, got {self.dtype!r}"
+            raise ValueError(msg)
         table = Table.of(X, columns=self.columns)
         if not table.coded:
             msg = f"expected a column that says something, got none: {'; '.join(table.lines()[1:])}"
             raise ValueError(msg)
         y, n_classes = _coded_targets(y)
-        encoding, encoded = Encoding.learn(
-            table.codes(X),
+        n, columns = table.code_columns(X)
+        encoding, encoded = Encoding.learn_columns(
+            columns,
             table.coded,
             y,
+            n=n,
             n_classes=n_classes,
             impute=self.impute,
             random_state=self.random_state,
+            dtype=self.dtype,
         )
         self.table_, self.encoding_ = table, encoding
         self.n_features_in_ = len(table.columns)
@@ -153,7 +166,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         Returns
         -------
         array, shape (n, n_out)
-            Finite, in float64.
+            Finite, of `dtype`.
 
         Raises
         ------
@@ -161,7 +174,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             If columns are missing; names them.
         """
         check_is_fitted(self)
-        return self.encoding_.transform(self.table_.codes(X))
+        n, columns = self.table_.code_columns(X)
+        return self.encoding_.transform_columns(columns, n, self.dtype)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Give the names of the columns that `transform` makes.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Self
@@ -12,19 +12,11 @@ import numpy as np
 from gpukfl._checks import check_choice
 from gpukfl.tables._column import Coded, Listed
 from gpukfl.tables._imputation import Imputation, learn_imputation
-from gpukfl.tables._lookups import Lookup, learn_lookup
+from gpukfl.tables._layout import Groups, groups_of, places_of
+from gpukfl.tables._lookups import Lookup, learn_lookup, width_of
 
 IMPUTE = ("median", "model")
 _ROWS = 2**15  # encoded at a time
-
-
-class Groups(NamedTuple):
-    """Columns of codes by what they are: indices of each sort."""
-
-    numbers: list[int]
-    rounds: list[int]  # numbers that go round
-    gaps: list[int]  # numbers with an indicator
-    levels: list[int]
 
 
 class Output(NamedTuple):
@@ -107,21 +99,92 @@ class Encoding(Listed):
         ValueError
             If there are no rows, or the arrays do not fit each other.
         """
-        check_choice("impute", impute, IMPUTE)
         _check_columns(codes, coded)
-        Y = _targets(y, n_classes, len(codes))
-        levels = [j for j, one in enumerate(coded) if one.levels]
-        learned = [learn_lookup(codes[:, j], coded[j], Y, weights, random_state) for j in levels]
-        lookups = tuple(lookup for lookup, _ in learned)
-        encoding = cls(tuple(coded), _medians(codes, coded), lookups)
-        encoded = encoding._encoded(codes, [own for _, own in learned])
+        return cls.learn_columns(
+            codes.T,
+            coded,
+            y,
+            n=len(codes),
+            n_classes=n_classes,
+            impute=impute,
+            weights=weights,
+            random_state=random_state,
+        )
+
+    @classmethod
+    def learn_columns(
+        cls,
+        columns: Iterable[np.ndarray],
+        coded: Sequence[Coded],
+        y: Any = None,
+        /,
+        *,
+        n: int,
+        n_classes: int = 0,
+        impute: str = "median",
+        weights: np.ndarray | None = None,
+        random_state: int = 0,
+        dtype: Any = np.float64,
+    ) -> tuple[Self, np.ndarray]:
+        """Learn as `learn` does, from codes that come column by column.
+
+        One column is held at a time, beside what all become.
+
+        Parameters
+        ----------
+        columns : iterable of arrays, shape (n,)
+            Of `Table.code_columns`.
+        coded, y, n_classes, impute, weights, random_state
+            As of `learn`.
+        n : int
+            Rows.
+        dtype : dtype, default=numpy.float64
+            Of the encoded rows.
+
+        Returns
+        -------
+        encoding : Encoding
+            For rows that it has not seen.
+        encoded : array, shape (n, d)
+            These rows.
+
+        Raises
+        ------
+        ValueError
+            If there are no rows, more or fewer columns, or the arrays do not fit each other.
+        """
+        check_choice("impute", impute, IMPUTE)
+        Y = _targets(y, n_classes, n)
+        t = 0 if Y is None else Y.shape[1]
+        places = places_of(coded, [width_of(one, t) for one in coded if one.levels])
+        encoded = np.empty((n, sum(map(len, places))), dtype=dtype)
+        known: list[float | Lookup] = []
+        gappy: dict[int, np.ndarray] = {}
+        for j, (codes, one) in enumerate(zip(columns, coded, strict=True)):
+            own = None
+            if one.levels:
+                learned, own = learn_lookup(codes, one, Y, weights, random_state)
+                known.append(learned)
+            else:
+                known.append(_median(codes, one))
+            if one.gaps and not one.levels and impute == "model":
+                gappy[j] = codes
+            _write(encoded, places[j], codes, one, known[j], own)
+        encoding = cls._of(coded, known)
         if impute == "model":
-            encoding = encoding._imputing(codes, encoded, weights, random_state)
-            encoding._impute(codes, encoded)
+            encoding = encoding._imputing(gappy, encoded, weights, random_state)
+            encoding._impute(gappy, encoded)
         return encoding, encoded
 
+    @classmethod
+    def _of(cls, coded: Sequence[Coded], known: Sequence[float | Lookup]) -> Self:
+        """Make it of what is known of each column of codes: medians, and lookups of levels."""
+        lookups = tuple(one for one in known if isinstance(one, Lookup))
+        medians = [0.0 if isinstance(one, Lookup) else one for one in known]
+        return cls(tuple(coded), np.array(medians), lookups)
+
     def transform(self, codes: np.ndarray, /) -> np.ndarray:
-        """Encode codes (n, c): finite numbers (n, d).
+        """Encode codes (n, c): finite numbers (n, d), in float64.
 
         Raises
         ------
@@ -129,24 +192,52 @@ class Encoding(Listed):
             If there are more or fewer columns.
         """
         _check_columns(codes, self.coded)
-        encoded = self._encoded(codes, [None] * len(self.lookups))
-        self._impute(codes, encoded)
+        encoded = np.empty((len(codes), self.n_features))
+        for start in range(0, len(codes), _ROWS):  # copies of all rows would take too much memory
+            rows, at = slice(start, start + _ROWS), 0
+            for block in self._blocks(codes[rows]):
+                encoded[rows, at : at + block.shape[1]] = block
+                at += block.shape[1]
+        self._impute(codes.T, encoded)
         return encoded
 
-    def _encoded(self, codes: np.ndarray, given: Sequence[np.ndarray | None]) -> np.ndarray:
-        """Encode, with medians for missing numbers; `given` stands for some lookups."""
-        out = np.empty((len(codes), self.n_features))
-        for start in range(0, len(codes), _ROWS):  # copies of all rows would take too much memory
-            rows = slice(start, start + _ROWS)
-            at = 0
-            for block in self._blocks(codes[rows], given, rows):
-                out[rows, at : at + block.shape[1]] = block
-                at += block.shape[1]
-        return out
+    def transform_columns(
+        self, columns: Iterable[np.ndarray], n: int, dtype: Any = np.float64, /
+    ) -> np.ndarray:
+        """Encode as `transform` does, codes that come column by column.
 
-    def _blocks(
-        self, codes: np.ndarray, given: Sequence[np.ndarray | None], rows: slice
-    ) -> Iterator[np.ndarray]:
+        Parameters
+        ----------
+        columns : iterable of arrays, shape (n,)
+            Of `Table.code_columns`.
+        n : int
+            Rows.
+        dtype : dtype, default=numpy.float64
+            Of the result.
+
+        Returns
+        -------
+        array, shape (n, d)
+            Finite numbers.
+
+        Raises
+        ------
+        ValueError
+            If there are more or fewer columns.
+        """
+        encoded, lookups, gappy = np.empty((n, self.n_features), dtype), iter(self.lookups), {}
+        told = {one.column for one in self.imputations}
+        places = places_of(self.coded, [len(lookup.names) for lookup in self.lookups])
+        for j, (codes, one) in enumerate(zip(columns, self.coded, strict=True)):
+            known = next(lookups) if one.levels else float(self.medians[j])
+            _write(encoded, places[j], codes, one, known)
+            if j in told:
+                gappy[j] = codes
+        self._impute(gappy, encoded)
+        return encoded
+
+    def _blocks(self, codes: np.ndarray) -> Iterator[np.ndarray]:
+        """Encode some rows, all columns of a sort at once, with medians for missing numbers."""
         groups = self._groups
         X = codes[:, groups.numbers]
         yield np.where(np.isnan(X), self.medians[groups.numbers], X)
@@ -155,12 +246,12 @@ class Encoding(Listed):
             for wave in (np.sin(angles), np.cos(angles)):
                 yield np.where(np.isnan(angles), 0.0, wave)
         yield np.isnan(codes[:, groups.gaps])
-        for j, lookup, own in zip(groups.levels, self.lookups, given, strict=True):
-            yield lookup(codes[:, j]) if own is None else own[rows]
+        for j, lookup in zip(groups.levels, self.lookups, strict=True):
+            yield lookup(codes[:, j])
 
     def _imputing(
         self,
-        codes: np.ndarray,
+        codes: Mapping[int, np.ndarray],
         encoded: np.ndarray,
         weights: np.ndarray | None,
         random_state: int,
@@ -174,14 +265,14 @@ class Encoding(Listed):
                 for k, one in enumerate(self.outputs)
                 if self.coded[one.column].source != source and not one.told
             ]
-            learned.append(learn_imputation(j, codes[:, j], encoded, others, weights, rng))
+            learned.append(learn_imputation(j, codes[j], encoded, others, weights, rng))
         return replace(self, imputations=tuple(one for one in learned if one is not None))
 
-    def _impute(self, codes: np.ndarray, encoded: np.ndarray) -> None:
+    def _impute(self, codes: Mapping[int, np.ndarray] | np.ndarray, encoded: np.ndarray) -> None:
         """Write into encoded rows what models tell; all of them from medians."""
         told = []
         for one in self.imputations:
-            rows = np.flatnonzero(np.isnan(codes[:, one.column]))
+            rows = np.flatnonzero(np.isnan(codes[one.column]))
             if len(rows):
                 told.append((rows, self._groups.numbers.index(one.column), one(encoded[rows])))
         for rows, place, values in told:
@@ -189,13 +280,7 @@ class Encoding(Listed):
 
     @cached_property
     def _groups(self) -> Groups:
-        every = list(enumerate(self.coded))
-        return Groups(
-            [j for j, one in every if not one.levels and not one.period],
-            [j for j, one in every if one.period],
-            [j for j, one in every if one.gaps and not one.levels],
-            [j for j, one in every if one.levels],
-        )
+        return groups_of(self.coded)
 
     @cached_property
     def _turns(self) -> np.ndarray:
@@ -263,11 +348,33 @@ def _targets(y: Any, n_classes: int, n: int) -> np.ndarray | None:
     return Y.reshape(n, -1)
 
 
-def _medians(codes: np.ndarray, coded: Sequence[Coded]) -> np.ndarray:
-    """Medians (c,) of numbers, as of `SimpleImputer`, which sorts masked arrays: far slower."""
-    medians = np.zeros(len(coded))
-    for j, one in enumerate(coded):
-        if not one.levels and not one.period:
-            kept = codes[~np.isnan(codes[:, j]), j]
-            medians[j] = np.median(kept) if len(kept) else 0.0
-    return medians
+def _median(codes: np.ndarray, coded: Coded) -> float:
+    """Median of numbers, as of `SimpleImputer`, which sorts masked arrays: far slower."""
+    kept = codes[~np.isnan(codes)]
+    return float(np.median(kept)) if len(kept) and not coded.period else 0.0
+
+
+def _write(
+    encoded: np.ndarray,
+    places: list[int],
+    codes: np.ndarray,
+    coded: Coded,
+    known: float | Lookup,
+    own: np.ndarray | None = None,
+) -> None:
+    """Write what a column of codes (n,) becomes, or its `own` (n, width) of training rows."""
+    for start in range(0, len(codes), _ROWS):
+        rows = slice(start, start + _ROWS)
+        encoded[rows, places] = _made(codes[rows], coded, known) if own is None else own[rows]
+
+
+def _made(codes: np.ndarray, coded: Coded, known: float | Lookup) -> np.ndarray:
+    """Make numbers (n, width) of codes (n,), by their lookup or median."""
+    if isinstance(known, Lookup):
+        return known(codes)
+    gaps = np.isnan(codes)
+    if coded.period:
+        angles = np.where(gaps, 0.0, codes * (2.0 * np.pi / coded.period))
+        return np.column_stack([np.sin(angles), np.where(gaps, 0.0, np.cos(angles))])
+    filled = np.where(gaps, known, codes)
+    return np.column_stack([filled, gaps]) if coded.gaps else filled[:, None]

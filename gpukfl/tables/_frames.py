@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from gpukfl._array import is_array, to_host
 from gpukfl.estimators._validation import check_container
-from gpukfl.tables._reading import read_series
+from gpukfl.tables._reading import read_in_blocks, read_series
 from gpukfl.tables._values import Values, numbers
 
 _NAMED = 10  # columns that a message names
@@ -32,12 +33,15 @@ class Frame:
         Rows.
     read : callable
         Gives the values of the column at an index.
+    read_blocks : callable
+        Gives them in parts, one after the other, where they are text, which takes much memory.
     """
 
     names: tuple[str, ...]
     named: bool
     n_rows: int
     read: Callable[[int], Values]
+    read_blocks: Callable[[int], Iterator[Values]]
 
 
 def frame_of(X: Any, /) -> Frame:
@@ -62,7 +66,13 @@ def frame_of(X: Any, /) -> Frame:
     X = _with_names(X) if named else _unnamed(X)
     frame = nw.from_native(X, eager_only=True)
     names = tuple(frame.columns)
-    return Frame(names, named, len(frame), lambda k: read_series(frame.get_column(names[k])))
+    return Frame(
+        names,
+        named,
+        len(frame),
+        lambda k: read_series(frame.get_column(names[k])),
+        lambda k: read_in_blocks(frame.get_column(names[k])),
+    )
 
 
 def check_any(frame: Frame, /) -> None:
@@ -82,10 +92,27 @@ def read_column(frame: Frame, k: int, /) -> Values:
     ValueError
         If it holds complex numbers; names it.
     """
-    try:
+    with _told_of(frame.names[k]):
         return frame.read(k)
+
+
+def read_whole(frame: Frame, k: int, /) -> Iterator[Values]:
+    """Read a column as one part."""
+    yield read_column(frame, k)
+
+
+def read_blocks(frame: Frame, k: int, /) -> Iterator[Values]:
+    """Read a column in parts, where it is text; raises what `read_column` does."""
+    with _told_of(frame.names[k]):
+        yield from frame.read_blocks(k)
+
+
+@contextlib.contextmanager
+def _told_of(name: str) -> Iterator[None]:
+    try:
+        yield
     except ValueError as error:
-        msg = f"column {frame.names[k]!r}: {error}"
+        msg = f"column {name!r}: {error}"
         raise ValueError(msg) from error
 
 
@@ -97,7 +124,9 @@ def listed(names: Sequence[str], /) -> str:
 
 def _of_array(X: np.ndarray) -> Frame:
     names = tuple(f"x{k}" for k in range(X.shape[1]))
-    return Frame(names, False, X.shape[0], lambda k: numbers(X[:, k]))
+    return Frame(
+        names, False, X.shape[0], lambda k: numbers(X[:, k]), lambda k: iter([numbers(X[:, k])])
+    )
 
 
 def _with_names(X: Any) -> Any:

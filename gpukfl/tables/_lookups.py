@@ -42,6 +42,11 @@ def rows_of(codes: np.ndarray, size: int, /) -> np.ndarray:
     return np.where(np.isnan(codes), size - 1, codes).astype(np.int64)
 
 
+def width_of(coded: Coded, t: int, /) -> int:
+    """Say how many numbers stand for a level of a column, where there are t targets."""
+    return coded.levels + coded.gaps if coded.levels <= _FEW else 1 + t
+
+
 def learn_lookup(
     codes: np.ndarray,
     coded: Coded,

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-# What stands for no value among numbers and dates
-GAPS = {"?", "-", "--", ".", "..", "na", "n/a", "#n/a", "n.a.", "nan", "nat", "null", "nil", "none"}
-GAPS |= {"missing", "unknown", "undefined"}
+from gpukfl._columns import GAPS
+
 _NUMERAL = re.compile(
     r"([-+]?)\s*([$€£¥₹]?)\s*([-+]?)(\d{1,3}(?:,\d{3})+|\d+)(\.\d*)?\s*([%$€£¥₹°]|[^\W\d_]\D{0,9})?"
 )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -13,12 +14,15 @@ from gpukfl.tables import _values
 from gpukfl.tables._numerals import text_of
 from gpukfl.tables._values import BOOLEANS, LABELS, Values, labels, numbers, texts
 
+_ROWS = 2**16  # of text that are read at once
+
 
 def read_series(series: nw.Series[Any], /) -> Values:
     """Read one column of a frame."""
     native = series.to_native()
-    if str(getattr(native, "dtype", "")) == "object":
-        return read_objects(native)
+    known = getattr(native, "dtype", None)
+    if isinstance(known, np.dtype) and known.kind in "iufO":  # of pandas, as it lies
+        return read_objects(native) if known.kind == "O" else numbers(native.to_numpy())
     dtype = series.dtype
     if dtype.is_numeric():
         return numbers(series.cast(nw.Float64).to_numpy())
@@ -28,6 +32,30 @@ def read_series(series: nw.Series[Any], /) -> Values:
         return _categories(series, native)
     read = next((read for known, read in _READERS.items() if dtype == known), None)
     return read(series) if read else read_objects(native)
+
+
+def read_in_blocks(series: nw.Series[Any], /) -> Iterator[Values]:
+    """Read text in parts, for the memory that different ones take; all else at once.
+
+    Objects say what they are only together.
+    """
+    text = series.dtype == nw.String and not _holds_objects(series)
+    size = _ROWS if text else max(len(series), 1)
+    for start in range(0, max(len(series), 1), size):
+        yield read_series(series[start : start + size])
+
+
+def release_text(n_rows: int, /) -> None:
+    """Let pyarrow give back what it holds of texts that were read, where these are many.
+
+    It keeps what it has had for what may come, here as much as the texts take.
+    """
+    if n_rows >= _ROWS and "pyarrow" in sys.modules:
+        sys.modules["pyarrow"].default_memory_pool().release_unused()
+
+
+def _holds_objects(series: nw.Series[Any]) -> bool:
+    return str(getattr(series.to_native(), "dtype", "")) == "object"
 
 
 def _read_text(series: nw.Series[Any]) -> Values:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
@@ -13,8 +13,17 @@ from gpukfl._warnings import warn
 from gpukfl.tables._codes import Coder, coded_of, with_times_between
 from gpukfl.tables._column import KINDS, TOLD, Coded, Column, Listed
 from gpukfl.tables._duplicates import Duplicates
-from gpukfl.tables._frames import Frame, check_any, frame_of, listed, read_column
+from gpukfl.tables._frames import (
+    Frame,
+    check_any,
+    frame_of,
+    listed,
+    read_blocks,
+    read_column,
+    read_whole,
+)
 from gpukfl.tables._guess import guess, of_kind
+from gpukfl.tables._reading import release_text
 
 
 @dataclass(frozen=True)
@@ -70,6 +79,8 @@ class Table(Listed):
                 if first != name:
                     column = Column(name, "duplicate", f"says the same as {first}")
             learned.append(column)
+        del values
+        release_text(given.n_rows)
         empty = [column.name for column in learned if column.kind == "empty"]
         if empty:
             warn(f"columns without any value are left out: {listed(empty)}")
@@ -108,19 +119,44 @@ class Table(Listed):
             If the frame cannot be read, or columns are missing; names them.
         """
         given = frame_of(frame)
-        places = self._places(given)
         codes = np.empty((given.n_rows, len(self.coded)))
-        at, days = 0, {}
-        for k, coder in self._coders:
-            days[coder.column.name] = at
-            for one in coder(read_column(given, places[k])):
-                codes[:, at] = one
-                at += 1
-            for other in coder.column.since:  # both are days since their own start
-                apart = coder.column.start - self._start_of(other)
-                codes[:, at] = codes[:, days[coder.column.name]] - codes[:, days[other]] + apart
-                at += 1
+        for at, column in enumerate(self._coded_by(given)):
+            codes[:, at] = column
         return codes
+
+    def code_columns(self, frame: Any, /) -> tuple[int, Iterator[np.ndarray]]:
+        """Give the columns of `codes` one after the other.
+
+        Parameters
+        ----------
+        frame : frame, array or list of rows, shape (n, d)
+            Columns in any order where they have names.
+
+        Returns
+        -------
+        tuple of int and iterator of arrays, shape (n,)
+            The number of rows, and the columns, of which each is made when it is asked for.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As of `codes`; of columns when they are asked for.
+        """
+        given = frame_of(frame)
+        return given.n_rows, self._coded_by(given)
+
+    def _coded_by(self, given: Frame) -> Iterator[np.ndarray]:
+        places, days = self._places(given), dict[str, np.ndarray]()
+        for k, coder in self._coders:
+            column = coder.column
+            read = read_blocks if column.kind == "text" else read_whole
+            for part, codes in enumerate(coder(read(given, places[k]), given.n_rows)):
+                if part == 0 and column.kind == "date":
+                    days[column.name] = codes
+                yield codes
+            for other in column.since:  # both are days since their own start
+                apart = column.start - self._start_of(other)
+                yield days[column.name] - days[other] + apart
 
     def _start_of(self, name: str) -> float:
         return next(column.start for column in self.columns if column.name == name)

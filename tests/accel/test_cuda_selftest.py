@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from emulation import emulate, replace_kernels
 
-from gpukfl._accel import cuda, cuda_differences, cuda_distances, cuda_vectors
+from gpukfl._accel import cuda, cuda_differences, cuda_distances, cuda_hermite, cuda_vectors
 from gpukfl.selftest._checks import quick_checks, recorded_checks, run
 from gpukfl.selftest._primitives import PRIMITIVES
 
@@ -18,6 +18,7 @@ SIZES = {
     "distances": (cuda_distances, {"SIDE": 2, "EACH": 2, "DEPTH": 3}),
     "vectors": (cuda_vectors, {"THREADS": 8}),
     "differences": (cuda_differences, {"SIDE": 2, "EACH": 2, "DEPTH": 3}),
+    "hermite": (cuda_hermite, {"THREADS": 8}),
 }
 
 
@@ -89,6 +90,7 @@ def off_by_an_ulp(function):
         (cuda_distances, "distances"),
         (cuda_distances, "sign_sums"),
         (cuda_differences, "difference_sums"),
+        (cuda_hermite, "hermite_table"),
     ],
 )
 def test_recorded_bits_see_one_wrong_bit(emulated, module, twin):

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 from cupy import _memory, _raw
 
-from gpukfl._accel import cuda_differences, cuda_distances, cuda_vectors
+from gpukfl._accel import cuda_differences, cuda_distances, cuda_hermite, cuda_vectors
 from gpukfl.linalg import (
     Positions,
     _bins,
     _difference_sums,
     _distances,
+    _hermite,
     _ridge_sums,
     bin_products,
     bin_sums,
@@ -24,6 +25,7 @@ from gpukfl.linalg import (
     conjugate_step,
     difference_sums,
     distances,
+    hermite_table,
     interpolate_bins,
     knot_levels,
     pair_sums,
@@ -280,3 +282,13 @@ def test_a_solved_column_stays_where_it_is(monkeypatch):
 def test_a_slice_of_differences_has_several_tiles(rng, monkeypatch):
     monkeypatch.setattr(cuda_differences, "_BLOCKS", 2)
     test_differences(rng, monkeypatch, "float64", 200, 3)
+
+
+@pytest.mark.parametrize("blocks", [65_535, 2])  # a thread for each element, and more than one
+@pytest.mark.parametrize(("n", "d", "degree"), [(7, 300, 9), (600, 2, 3), (3, 1, 0)])
+def test_hermite_polynomials(rng, monkeypatch, dtype, blocks, n, d, degree):
+    monkeypatch.setattr(cuda_hermite, "_MAX_BLOCKS", blocks)
+    X = (2.0 * rng.standard_normal((n, d))).astype(dtype)
+    (table,) = in_every_order(monkeypatch, lambda: (hermite_table(cupy.asarray(X), degree),))
+    expected = _hermite._hermite_table(X, degree)
+    np.testing.assert_allclose(table, expected, rtol=1e-12, atol=1e-12)

@@ -39,12 +39,16 @@ class Listed:
     """Settings one after another, each begun from the last."""
 
     settings: list
+    first: bool = False  # whether the first is the choice, whatever the scores
 
     def propose(self, trials):
         return untried(self.settings, trials)
 
     def starts(self, _, trials):
         return trials[-1].learned if trials and trials[-1].learned else [None, None]
+
+    def choose(self, trials):
+        return trials[0] if self.first else max(trials, key=lambda trial: trial.score)
 
 
 def folds():
@@ -89,6 +93,23 @@ def test_a_setting_that_falls_behind_is_not_tried_on_the_other_folds():
     error = np.sum(one.folds[0].held_out.Y ** 2)
     spread = one.folds[0].held_out.spread
     assert behind.score == pytest.approx(one.trials[0].score - 0.99 * error / spread)
+
+
+def test_a_setting_runs_against_the_choice_and_not_against_a_higher_score():
+    one = Search(folds(), Listed([0.5, 1.0, 0.6, 0.0], first=True), Run(None, 0, 0), 1.0)
+    one.racing = True
+    one.go()
+    assert [setting for setting, _ in one.folds[1].asked] == [0.5, 1.0, 0.6]
+    behind = one.trials[3]
+    assert behind.learned == []
+    assert behind.score < one.trials[0].score
+
+
+def test_nothing_runs_against_what_has_overflowed():
+    one = Search(folds(), Listed(["overflow", 0.5], first=True), Run(None, 0, 0), 1.0)
+    one.racing = True
+    one.go()
+    assert [setting for setting, _ in one.folds[1].asked] == [0.5]
 
 
 def test_behind_is_by_more_than_the_standard_error_of_the_difference():

@@ -14,6 +14,7 @@ from gpukfl.linalg import (
     eigvalsh,
     map_singular_values,
     orthonormal_range,
+    solve_and_read,
     svd,
 )
 
@@ -51,6 +52,50 @@ def test_cholesky_solves(on, rng, n):
 def test_cholesky_raises_linalgerror_everywhere(on, A):
     with pytest.raises(np.linalg.LinAlgError):
         CholeskyFactor.of(on.put(A))
+
+
+@pytest.mark.parametrize("n", [1, 2, 30])
+def test_what_is_solved_is_read(on, rng, n):
+    A, b = on.rounded(positive_definite(rng, n)), on.rounded(rng.standard_normal((n, 3)))
+    x, numbers = solve_and_read(on.put(A), on.put(b), lambda x: x[:, 0])
+    on.assert_close(x, np.linalg.solve(A, b), ulps=100 * n)
+    assert isinstance(numbers, np.ndarray)
+    np.testing.assert_array_equal(numbers, on.host(x)[:, 0])
+
+
+def bordered(rng, n, at, pivot):
+    """Positive definite up to row `at`, where the factor's squared pivot is to be `pivot`."""
+    L = np.tril(rng.standard_normal((n, n)), -1) + np.diag(rng.uniform(1.0, 2.0, n))
+    squares = np.diag(L) ** 2
+    squares[at] = pivot
+    unit = L / np.diag(L)
+    return (unit * squares) @ unit.T
+
+
+NOT_FACTORED = {
+    "the first pivot": lambda rng: bordered(rng, 9, 0, -1.0),
+    "one in the middle": lambda rng: bordered(rng, 9, 4, -1e-3),
+    "the last": lambda rng: bordered(rng, 9, 8, -1e-3),
+    "a block, and the identity": lambda _: np.diag([-1e-3, 1.0, 1.0]),
+    "nan": lambda _: np.diag([1.0, np.nan, 1.0]),
+    "infinity": lambda _: np.diag([1.0, 1.0, np.inf]),
+    "zeros": lambda _: np.zeros((3, 3)),
+}
+
+
+@pytest.mark.parametrize("name", NOT_FACTORED)
+def test_what_is_not_solved_is_noticed_everywhere(on, rng, name):
+    A = NOT_FACTORED[name](rng)
+    b = on.put(np.ones((len(A), 1)))
+    with pytest.raises(np.linalg.LinAlgError):
+        solve_and_read(on.put(A), b, lambda x: x[:, 0])
+
+
+def test_nearly_singular_matrices_are_solved_with_where_they_have_a_factor(on, rng):
+    B = rng.standard_normal((40, 10))
+    A = on.rounded(B @ B.T + 1e3 * on.eps * np.eye(40))
+    x, numbers = solve_and_read(on.put(A), on.put(np.ones((40, 1))), lambda x: x[:, 0])
+    np.testing.assert_array_equal(numbers, on.host(x)[:, 0])
 
 
 FACTORISATIONS = [

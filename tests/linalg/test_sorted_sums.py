@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 import gpukfl
 from gpukfl.linalg import (
     SortedRows,
+    _knots,
     absolute_differences,
+    interpolate_columns,
     interpolate_knots,
     ridge_curves,
     ridge_sums,
@@ -171,6 +173,18 @@ def test_of_repeated_knots_the_last_counts(on):
     on.assert_close(total, [[2.0], [2.0], [2.0], [0.0]], ulps=0, dtype="float64")
 
 
+@kinds
+def test_columns_are_interpolated_each_by_its_own_knots(on, rng, kind):
+    for d, n, q in [(1, 1, 1), (2, 3, 1), (3, 2000, 33)]:
+        X = on.rounded(2 * oracles.projections(rng, kind, d, n).T)
+        knots = on.rounded(np.sort(oracles.projections(rng, kind, d, q), axis=1))
+        values = np.cos(3 * knots)
+        each = [oracles.piecewise_linear(X[:, j], knots[j], values[j]) for j in range(d)]
+        found = interpolate_columns(on.put(X), on.put(knots, "float64"), on.put(values, "float64"))
+        ulps = 1e3 * on.eps / np.finfo(np.float64).eps
+        on.assert_close(found, np.stack(each, axis=1), ulps=ulps, dtype="float64")
+
+
 @st.composite
 def drawn(draw):
     """Projections (m, n) and centred weights (n, t), from shapes, ties and scales."""
@@ -204,6 +218,8 @@ def test_compiled_interpolation_equals_the_array_api_form(case, q):
     A, _ = case
     knots = np.sort(np.tile(A, (1, q))[:, :q], axis=1).astype(np.float64)
     values = np.cos(np.arange(len(A) * q * 2.0)).reshape(len(A), q, 2)
-    total = sum(generic._interpolate(A[j], knots[j], values[j]) for j in range(len(A)))
-    twin = interpolate_knots(A, knots, values)
-    np.testing.assert_allclose(twin, total, rtol=0, atol=20 * np.finfo(A.dtype).eps * len(A))
+    twin, close = interpolate_knots(A, knots, values), 20 * np.finfo(A.dtype).eps * len(A)
+    total = sum(_knots._alone(A[j], knots[j], values[j]) for j in range(len(A)))
+    np.testing.assert_allclose(twin, total, rtol=0, atol=close)
+    together = _knots._together(A, knots, values).sum(axis=0)
+    np.testing.assert_allclose(twin, together, rtol=0, atol=close)

@@ -1,4 +1,4 @@
-"""The error function, by its library and by its series."""
+"""The error function, by its library and by quotients."""
 
 import math
 
@@ -13,7 +13,7 @@ functions = pytest.mark.parametrize("function", [erf, _erf])
 
 @pytest.fixture
 def ulps(on, function):
-    """What the function promises: the series adds up a hundred terms."""
+    """What the function promises: quotients have a dozen roundings."""
     return 20 if function is _erf or on.package == "array_api_strict" else 4
 
 

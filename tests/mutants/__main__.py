@@ -58,6 +58,11 @@ def planted(mutant: Mutant) -> str:
     return source.replace(mutant.old, mutant.new)
 
 
+def _is_there(word: str, folder: pathlib.Path) -> bool:
+    """Whether an argument of pytest is an option, or tests of a file that the suite has."""
+    return word[:2] == "--" or (folder / word.split("::", maxsplit=1)[0]).exists()
+
+
 def verdict(mutant: Mutant, folder: pathlib.Path) -> str:
     """Run the tests on the mistake: "caught", "missed" or "timed out"."""
     target = folder / "gpukfl" / mutant.path
@@ -66,8 +71,7 @@ def verdict(mutant: Mutant, folder: pathlib.Path) -> str:
     # Compiled code does not know that a function it calls has changed
     compiled = "compiled-wrong" if mutant.layer == "_accel" else "compiled"
     command = [sys.executable, "-m", "pytest", "-x", "-n", "0", "-p", "no:cacheprovider"]
-    wanted = mutant.tests.split()
-    command += [word for word in wanted if word[:2] == "--" or (folder / word).exists()]
+    command += [word for word in mutant.tests.split() if _is_there(word, folder)]
     try:
         done = subprocess.run(
             command,

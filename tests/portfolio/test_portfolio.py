@@ -1,18 +1,12 @@
-"""Portfolios as estimators: laws, members that fail, time, and data of every kind."""
+"""Portfolios as estimators: laws, the blend, classes, importances, and what is said and drawn."""
 
 import functools
-import time
 
 import numpy as np
-import pandas as pd
 import pytest
-from interruption import interrupt
 from portfolio_cases import (
-    QUICK,
     THREE,
     TWO,
-    Failing,
-    Infinite,
     Memory,
     N,
     Truth,
@@ -24,10 +18,7 @@ from portfolio_cases import (
     regressor,
     weights,
 )
-from sklearn.base import clone
 from sklearn.ensemble import RandomForestRegressor
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.metrics import log_loss, r2_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -151,84 +142,6 @@ def test_settings_are_searched_once(monkeypatch):
 original = gpukfl.estimators._learner.choose
 
 
-# ---------------------------------------------------------------------- members that fail
-
-
-@pytest.mark.parametrize("bad", [Failing(), Infinite()])
-def test_a_member_that_fails_is_left_out_and_named(bad):
-    with pytest.warns(UserWarning, match="the member broken is left out: "):
-        model = regressor(members=["linear", ("broken", bad)]).fit(X, Y)
-    assert weights(model) == {"linear": 1.0}
-    assert notes(model)["broken"].startswith(("MemoryError: no room", "FloatingPointError"))
-
-
-def test_no_member_is_an_error_that_says_why():
-    with (
-        pytest.warns(UserWarning, match="left out"),
-        pytest.raises(RuntimeError, match=r"got none .*broken: MemoryError: no room"),
-    ):
-        regressor(members=[("broken", Failing())]).fit(X, Y)
-
-
-@pytest.mark.parametrize(
-    ("members", "expected"),
-    [
-        ("forest", "got 'forest'"),
-        (["forest"], "got 'forest'"),
-        ([], r"got \[\]"),
-        ([3], "got 3"),
-        ([Unsure()], "expected members to be regressors, got Unsure"),
-        (["linear", "linear"], "different names, got linear, linear"),
-    ],
-)
-def test_members_that_are_none_are_named(members, expected):
-    with pytest.raises(ValueError, match=expected):
-        regressor(members=members).fit(X, Y)
-
-
-@pytest.mark.parametrize(
-    "option", [{"effort": "much"}, {"n_folds": 0}, {"refit": 2}, {"max_time": -1}]
-)
-def test_bad_parameters_are_named(option):
-    with pytest.raises((TypeError, ValueError), match=f"expected {next(iter(option))} to be"):
-        regressor(**option).fit(X, Y)
-
-
-@pytest.mark.parametrize("n", [2, 3])
-@pytest.mark.parametrize("n_folds", ["auto", 1])
-def test_few_rows_are_fitted_whole(n, n_folds):
-    line = regressor(members=["linear"], n_folds=n_folds).fit(X[:n], X[:n, 0])
-    np.testing.assert_allclose(line.predict(X[:n]), X[:n, 0], atol=0.3)
-    assert len(line.members_[0].models) == 1
-    sides = classifier(members=["laplace"], n_folds=n_folds).fit(X[:n], np.arange(n) % 2)
-    np.testing.assert_allclose(sides.predict_proba(X[:n]).sum(axis=1), 1.0)
-    for ask in (line.predict_interval, sides.predict_set):
-        with pytest.raises(ValueError, match="expected at least 9 rows that were held out"):
-            ask(X)
-
-
-def test_two_rows_are_fitted_by_default():
-    model = gpukfl.fit([[0.0], [1.0]], [0.0, 1.0], progress=False, random_state=0)
-    low, high = model.predict([[0.0], [1.0]])
-    assert 0.0 <= low < 0.5 < high <= 1.0
-
-
-def test_copies_of_one_row_are_refused():
-    with pytest.raises(ValueError, match=r"expected at least 2 different samples, .* got 1"):
-        regressor().fit(np.ones((3, 2)), np.ones(3))
-
-
-def test_classes_of_one_row_are_held_out_once():
-    labels = np.where(np.arange(30) == 0, "once", np.where(TWO[:30], "yes", "no"))
-    model = classifier(members=["laplace"], n_folds=1).fit(X[:30], labels)
-    assert model.predict_proba(X).shape == (N, 3)
-
-
-def test_fewer_rows_than_folds_leave_one_out():
-    model = regressor(members=["linear"], n_folds="auto").fit(X[:6], X[:6, 0])
-    assert len(model.members_[0].models) == 6
-
-
 # ---------------------------------------------------------------------- classes
 
 
@@ -270,61 +183,6 @@ def test_a_constant_is_predicted(make):
     np.testing.assert_array_equal(model.predict(X), np.ones(N))
 
 
-# ---------------------------------------------------------------------- data of every kind
-
-
-@pytest.mark.parametrize(("make", "y"), [(regressor, Y), (classifier, THREE)])
-def test_weights_count_as_copies(make, y):
-    counts = np.random.default_rng(0).integers(0, 3, N)
-    weighted = make().fit(X, y, sample_weight=counts.astype(float))
-    copied = make().fit(np.repeat(X, counts, axis=0), np.repeat(y, counts))
-    np.testing.assert_array_equal(weighted.predict(X), copied.predict(X))
-
-
-def test_several_targets_share_their_weights():
-    both = np.stack([Y, 100.0 * X[:, 2]], axis=1)
-    model = regressor().fit(X, both)
-    assert model.predict(X).shape == both.shape
-    assert r2_score(both, model.predict(X)) > 0.9
-    alone = regressor(members=["trees"]).fit(X, both)
-    assert alone.predict(X).shape == both.shape
-
-
-def test_a_frame_gives_names():
-    frame = pd.DataFrame(X, columns=["a", "b", "c"])
-    model = gpukfl.fit(frame, Y, progress=False, members=["linear", "laplace"])
-    assert model.method == "auto"
-    assert model.feature_names == ["a", "b", "c"]
-    assert "blend of" in model.summary()
-    again = gpukfl.fit(X, Y, progress=False, members=["linear", "laplace"])
-    np.testing.assert_array_equal(model.predict(frame), again.predict(X))
-
-
-@pytest.mark.parametrize(("make", "y"), [(regressor, Y), (classifier, TWO.astype(int))])
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_tensors_are_taken_and_given(torch, make, y, dtype):
-    there = torch.asarray(X.astype(dtype))
-    model = make().fit(there, torch.asarray(y))
-    found = model.predict(there)
-    assert isinstance(found, torch.Tensor)
-    expected = make().fit(X, y).predict(X)
-    np.testing.assert_allclose(found.numpy(), expected, atol=1e-2)
-    np.testing.assert_allclose(model.to_host().predict(X.astype(dtype)), found, atol=1e-4)
-
-
-def test_a_memory_map_is_taken(tmp_path):
-    X.tofile(tmp_path / "X")
-    rows = np.memmap(tmp_path / "X", dtype=np.float64, mode="r", shape=X.shape)
-    np.testing.assert_allclose(
-        regressor().fit(rows, Y).predict(X), regressor().fit(X, Y).predict(X)
-    )
-
-
-def test_a_fit_says_the_same_again():
-    model = gpukfl.AutoRegressor(effort="quick", random_state=0)
-    np.testing.assert_array_equal(model.fit(X, Y).predict(X), clone(model).fit(X, Y).predict(X))
-
-
 # ---------------------------------------------------------------------- importances
 
 
@@ -352,81 +210,6 @@ def test_importances_that_there_is_no_time_for_are_said_to_be_missing(monkeypatc
     with pytest.warns(UserWarning, match="no time is left for importances"):
         model = regressor(members=["linear"]).fit(X, Y)
     np.testing.assert_array_equal(model.feature_importances_, 0.0)
-
-
-# ---------------------------------------------------------------------- time
-
-
-def test_what_is_too_slow_is_not_begun():
-    class Slow(Ridge):
-        def fit(self, X, y, sample_weight=None):
-            time.sleep(0.5)
-            return super().fit(X, y)
-
-    begun = time.perf_counter()
-    with pytest.warns(ConvergenceWarning, match="time limit|max_time|stopped"):
-        model = regressor(members=["linear", ("slow", Slow())], max_time=0.2).fit(X, Y)
-    assert weights(model) == {"linear": 1.0}
-    assert "too slow" in notes(model)["slow"]
-    assert model.status_ == "TIME_LIMIT"
-    assert time.perf_counter() - begun < 30
-
-
-def test_of_many_rows_some_are_fitted_where_time_is_short(monkeypatch):
-    class Slow(Ridge):
-        def fit(self, X, y, sample_weight=None):
-            self.n_rows_ = len(X)
-            time.sleep(2e-3 * len(X))
-            return super().fit(X, y)
-
-    monkeypatch.setattr(_contest, "_PROBED", 10)
-    with pytest.warns(ConvergenceWarning):
-        model = regressor(members=[("slow", Slow())], n_folds=3, max_time=1.0).fit(X, Y)
-    board = model.leaderboard().set_index("member")
-    fitted = {one.n_rows_ for one in model.members_[0].models}
-    assert max(fitted) < 60
-    assert board.loc["slow", "note"] == f"fitted to {max(fitted)} rows for want of time"
-    assert model.status_ == "TIME_LIMIT"
-
-
-def test_an_interruption_keeps_the_members_that_are_done(monkeypatch):
-    interrupt(monkeypatch, _contest.Contest, "_compete", 1)
-    with pytest.warns(ConvergenceWarning, match="blended of linear"):
-        model = regressor(members=["linear", "laplace"]).fit(X, Y)
-    assert weights(model) == {"linear": 1.0}
-    assert model.status_ == "INTERRUPTED"
-    assert notes(model)["laplace"] == "interrupted"
-
-
-def test_an_interruption_before_any_member_is_one(monkeypatch):
-    interrupt(monkeypatch, _contest.Contest, "_compete", 0)
-    with pytest.raises(KeyboardInterrupt):
-        regressor().fit(X, Y)
-
-
-def test_an_interruption_within_our_members_is_heard(monkeypatch):
-    from gpukfl.estimators.bkernn._problem import Problem
-
-    interrupt(monkeypatch, Problem, "fit", 2)
-    with pytest.warns(ConvergenceWarning, match="blended of linear"):
-        model = regressor(members=["linear", "bkernn"]).fit(X, Y)
-    assert weights(model) == {"linear": 1.0}
-
-
-def test_progress_tells_of_members_and_folds():
-    from gpukfl.estimators._run import reported_to
-
-    said = []
-    with reported_to(lambda stage, *_: said.append(stage)):
-        regressor(members=["linear", "bkernn"], n_folds=3).fit(X, Y)
-    assert any("blend" in stage and "bkernn, fold 3 of 3: " in stage for stage in said)
-
-
-def test_members_of_others_are_cloned():
-    mine = LinearRegression()
-    regressor(members=[("mine", mine)]).fit(X, Y)
-    assert not hasattr(mine, "coef_")
-    assert QUICK["members"] == ["linear", "laplace"]
 
 
 # ---------------------------------------------------------------------- what is said and drawn

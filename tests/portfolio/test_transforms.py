@@ -69,6 +69,18 @@ def test_auto_looks_at_what_is_skewed_only():
     assert isinstance(model.target_transform_, (LogTransform, RankTransform))
 
 
+def test_auto_keeps_what_members_fit_well_as_it_is():
+    rng = np.random.default_rng(1)
+    A = rng.standard_normal((500, 8))
+    y = 5.0 * A[:, 0] ** 3 + A[:, 1] + 0.1 * rng.standard_normal(500)
+    options = {"members": ["manhattan_laplace", "evidence_quantile"], "n_folds": 2}
+    model = regressor(target_transform="auto", **options).fit(A[:200], y[:200])
+    assert model.target_transform_ is None
+    ranked = regressor(target_transform="rank", **options).fit(A[:200], y[:200])
+    lost, kept = (1.0 - one.score(A[200:], y[200:]) for one in (ranked, model))
+    assert lost > 1.3 * kept
+
+
 def test_it_is_kept_in_files(tmp_path):
     both = np.stack([SKEWED, -(SKEWED**2)], axis=1)
     for asked in ("log", "rank"):

@@ -112,7 +112,7 @@ def test_a_compiler_that_fails_leaves_results_right(monkeypatch):
     with pytest.warns(RuntimeWarning, match="failed to open libnvrtc-builtins"):
         actual = model().fit(X, Y).predict(X)
     np.testing.assert_allclose(actual, expected, rtol=1e-6)
-    assert trust._distrusted == {"brownian", "differences", "distances", "vectors"}
+    assert trust._distrusted == {"brownian", "differences", "distances", "hermite", "vectors"}
 
 
 def test_wrong_libraries_leave_the_fit_to_numpy(monkeypatch, cupy):

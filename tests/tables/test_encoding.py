@@ -269,3 +269,28 @@ def test_bad_input_is_refused():
         learn(y=np.where(TARGETS > 0, np.nan, TARGETS))
     with pytest.raises(ValueError, match=r"expected codes \(n, 4\), got shape \(2, 5\)"):
         learn()[0].transform(np.zeros((2, 5)))
+
+
+# ---------------------------------------------------------------------- column by column
+
+
+@pytest.mark.parametrize("impute", ["median", "model"])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_columns_one_by_one_give_what_all_of_them_do(impute, dtype):
+    expected, X = learn(impute=impute)
+    n, options = len(CODES), {"impute": impute, "dtype": dtype}
+    found, own = Encoding.learn_columns(iter(CODES.T), CODED, TARGETS, n=n, **options)
+    rtol = 1e-12 if dtype == "float64" else 1e-4
+    assert own.dtype == dtype
+    np.testing.assert_allclose(own, X, rtol=rtol, atol=rtol)
+    np.testing.assert_array_equal(found.medians, expected.medians)
+    encoded = found.transform_columns(iter(CODES.T), n, np.dtype(dtype))
+    assert encoded.dtype == dtype
+    np.testing.assert_allclose(encoded, expected.transform(CODES), rtol=rtol, atol=rtol)
+
+
+def test_more_or_fewer_columns_one_by_one_are_refused():
+    encoding, _ = learn()
+    for some in (CODES[:, :3], np.column_stack([CODES, CODES[:, 0]])):
+        with pytest.raises(ValueError, match="argument"):
+            encoding.transform_columns(iter(some.T), len(some))

@@ -249,3 +249,16 @@ def test_a_table_is_not_changed():
     Table.of(frame).codes(frame)
     pd.testing.assert_frame_equal(frame, before)
     assert len(frame) == N
+
+
+@pytest.mark.parametrize("dtype", ["str", "object", "string[pyarrow]"])
+def test_text_read_in_parts_is_what_it_is_at_once(monkeypatch, dtype):
+    rng = np.random.default_rng(0)
+    words = [" ".join(rng.choice(["red", "blue", "small", "old"], 4)) + f" {k}" for k in range(50)]
+    column = pd.Series([*words, None, "", "red"], dtype=dtype)
+    frame = pd.DataFrame({"a": column, "b": np.arange(53.0)})
+    table = Table.of(frame, columns={"a": "text"})
+    expected = table.codes(frame)
+    monkeypatch.setattr("gpukfl.tables._reading._ROWS", 7)
+    np.testing.assert_allclose(table.codes(frame), expected, rtol=1e-12)
+    assert np.isnan(expected[50:52, 0]).all()

@@ -92,3 +92,12 @@ def test_a_bad_fit_changes_nothing():
     with pytest.raises(ValueError, match="expected a target in every row"):
         encoder.fit(FRAME, [None] * N)
     assert encoder.encoding_ is before
+
+
+def test_numbers_may_be_of_float32():
+    half, whole = TableEncoder(dtype="float32"), TableEncoder()
+    found, expected = half.fit_transform(FRAME, Y), whole.fit_transform(FRAME, Y)
+    assert found.dtype == half.transform(FRAME).dtype == np.float32
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+    with pytest.raises(ValueError, match="expected dtype float64 or float32, got 'int8'"):
+        TableEncoder(dtype="int8").fit(FRAME)

@@ -8,16 +8,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
 
-from gpukfl._array import Array, array_namespace, like, to_host
+from gpukfl._array import Array, array_namespace, to_host
 from gpukfl._checks import check_choice, check_kind, check_number, check_switch
 from gpukfl._places import Backend
 from gpukfl._results import Status
 from gpukfl._warnings import warn
 from gpukfl.estimators._features import LinearFeatures
 from gpukfl.estimators._learner import Choice, SteppedLearner
-from gpukfl.estimators._validation import check_finite_result, validate_samples
+from gpukfl.estimators._validation import check_finite_result
 from gpukfl.estimators.bkernn._attributes import ATTRIBUTES, RULES, TRIED
 from gpukfl.estimators.bkernn._description import describe
 from gpukfl.estimators.bkernn._problem import Knots, Problem, Setting
@@ -37,6 +36,7 @@ class BKerNNBase(LinearFeatures, SteppedLearner):
     """The common part: parameters, what is kept of a fit, and predictions."""
 
     _tried = TRIED
+    _predicts = "BKerNN"
     _attributes = ATTRIBUTES
     _rules = RULES
     _values = (ProximalGradient, Knots, *PENALTIES.values())
@@ -152,17 +152,3 @@ class BKerNNBase(LinearFeatures, SteppedLearner):
 
     def _describe(self, names: Names, /) -> Description:
         return describe(self, names)
-
-    # ------------------------------------------------------------------ prediction
-
-    def _predict(self, X: Any, method: str) -> Array:
-        """Fitted functions at `X`: (n, t)."""
-        check_is_fitted(self)
-        X = validate_samples(self, X, reset=False, method=method)
-        xp = array_namespace(self.W_)
-        rows = self._scaled_rows(X, xp.empty((0,), **like(self.W_)))
-        parts = [
-            self.intercept_ + self.shape_functions_.mean(self.W_.T @ block.T)
-            for _, _, block in rows.blocks(self.W_.shape[1])
-        ]
-        return xp.astype(xp.concat(parts, axis=0), X.dtype)

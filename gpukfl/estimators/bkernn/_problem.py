@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from numbers import Integral
-from typing import Any
 
 import numpy as np
 
@@ -157,6 +156,15 @@ class Problem(Data):
         ridge = times_ridge * system.ridge
         return lambda W: BrownianKernel.of(X, W), RidgeSystem(Y, ridge, s, rng=rng)
 
+    def _few_system(
+        self, system: RidgeSystem, rng: np.random.RandomState, above: int
+    ) -> tuple[Callable[[Array], BrownianKernel], RidgeSystem] | None:
+        """Kernel and system of the rows that the first steps see."""
+        n = self.rows.shape[0]
+        few = min(max(n // _FIRST_SHARE, _FEWEST_FIRST), _FIRST_ROWS)
+        # The formula's ridge goes with 1/n: fewer rows need a larger one
+        return self._sample_system(system, rng, few, above, n / few)
+
     def _solved_for(self) -> tuple[Array, Array | None]:
         """Targets and root weights of the linear systems.
 
@@ -216,52 +224,36 @@ class Problem(Data):
         stage: str = "fit",
     ) -> BKerNNFit:
         """Run the method from some particles, in a share of the time."""
-        settings, held_out = self.settings, self.watched
-        tol = times_tol * settings.optimizer.tol
+        settings, tol = self.settings, times_tol * self.settings.optimizer.tol
         optimizer = replace(settings.optimizer, tol=tol, max_time=run.left(share))
         steps = optimizer.max_iter if max_iter is None else max_iter
         Y, s = self._solved_for()
         system = RidgeSystem(Y, self.ridge(setting), s, rng=rng)
         W = self._first_particles(start, rng)
         # Different rows: those that particles were fitted to judge every trial worse
-        n = self.rows.shape[0]
-        sample = self._sample_system(system, rng, n // _SAMPLE_SHARE, _SAMPLE_FROM)
-        few = min(max(n // _FIRST_SHARE, _FEWEST_FIRST), _FIRST_ROWS)
-        above = _COLD_FROM if start is None else _SAMPLE_FROM
-        # The formula's ridge goes with 1/n: fewer rows need a larger one
-        first_system = self._sample_system(system, rng, few, above, n / few)
+        sample = self._sample_system(system, rng, self.rows.shape[0] // _SAMPLE_SHARE, _SAMPLE_FROM)
+        few = self._few_system(system, rng, _COLD_FROM if start is None else _SAMPLE_FROM)
         if self.constant:
             W, steps = array_namespace(W).zeros_like(W), 0
 
         def tell(k: int, history: History) -> None:
             run.tell(stage, k, history)
 
-        watcher = Watcher(self, held_out, tell)
-        given: dict[str, Any] = {
-            "penalty": setting.penalty,
-            "penalty_strength": settings.penalty_strength,
-        }
+        watcher = Watcher(self, self.watched, tell)
+        strength = settings.penalty_strength
+        learn = partial(fit_bkernn, penalty=setting.penalty, penalty_strength=strength)
         first = None
         with np.errstate(over="ignore"):  # reported as an error
-            if first_system is not None and held_out is None and not self.constant:
+            if few is not None and self.watched is None and not self.constant:
                 # Steps from a random start are coarse: the first half of them sees a sample
                 half, progress = replace(optimizer, max_iter=steps // 2), Watcher(self, None, tell)
-                first = fit_bkernn(*first_system, W, optimizer=half, watch=progress, **given)
+                first = learn(*few, W, optimizer=half, watch=progress)
                 W = W if first.status is Status.COLLAPSED else first.W
-                steps -= len(first.history)
-                if first.status in (Status.INTERRUPTED, Status.TIME_LIMIT):
-                    steps = 0
-            fit = fit_bkernn(
-                self.kernel,
-                system,
-                W,
-                sample=sample,
-                optimizer=replace(optimizer, max_iter=steps, max_time=run.left(share)),
-                watch=watcher,
-                **given,
-            )
-        if first is not None:
-            fit = _joined(first, fit)
+                has_time = first.status not in (Status.INTERRUPTED, Status.TIME_LIMIT)
+                steps = steps - len(first.history) if has_time else 0
+            optimizer = replace(optimizer, max_iter=steps, max_time=run.left(share))
+            fit = learn(self.kernel, system, W, sample=sample, optimizer=optimizer, watch=watcher)
+        fit = fit if first is None else _joined(first, fit)
         if self.constant and fit.status is not Status.INTERRUPTED:
             return replace(fit, status=Status.CONVERGED)  # there were no steps to take
         return watcher.best(fit)

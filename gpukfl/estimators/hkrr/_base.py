@@ -46,6 +46,7 @@ class HKRRBase(LinearFeatures, SteppedLearner):
     """The common part: parameters, what is kept of a fit, and predictions."""
 
     _tried = TRIED
+    _predicts = "HKRR"
     _attributes = ATTRIBUTES
     _values = (Centers, HoldOut, ArmijoSearch, *_ALL_OPTIMIZERS.values())
     _renamed: ClassVar[dict[str, str]] = {
@@ -268,15 +269,6 @@ class HKRRBase(LinearFeatures, SteppedLearner):
         return steps, values.reshape(len(steps), points, -1)
 
     # ------------------------------------------------------------------ prediction
-
-    def _predict(self, X: Any, method: str) -> Array:
-        """Fitted functions at `X`: (n, t)."""
-        check_is_fitted(self)
-        X = validate_samples(self, X, reset=False, method=method)
-        operator = self._operator_at(X)
-        xp = array_namespace(self.B_)
-        fitted = truncated(operator @ self.dual_coef_, self.bound_)
-        return xp.astype(self.intercept_ + fitted, X.dtype)
 
     def _deviations(self, X: Any) -> Array:
         """Give the standard deviations of new targets at `X`: (n, t)."""

@@ -9,13 +9,11 @@ from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
 
 from gpukfl._array import (
     Array,
     array_namespace,
     epsilon,
-    like,
     sample_norm,
     to_host,
 )
@@ -37,13 +35,12 @@ from gpukfl.estimators._declared import (
     Whole,
 )
 from gpukfl.estimators._learner import Choice, Learner
-from gpukfl.estimators._validation import check_finite_result, validate_samples
+from gpukfl.estimators._validation import check_finite_result
 from gpukfl.estimators.kernel_ridge._description import describe
 from gpukfl.estimators.kernel_ridge._method import KernelRidgeProblem, KernelRidgeSettings
 from gpukfl.inspection import Description, Names
 from gpukfl.kernels import Kernel, make_kernel
 from gpukfl.methods import SELECTIONS, SOLVERS, KernelRidgeFit, RidgePath
-from gpukfl.operators import KernelOperator
 from gpukfl.solvers import ConjugateGradient
 
 _CHOSEN = ("auto", "median")  # lengthscales that the samples say
@@ -71,6 +68,7 @@ class KernelRidgeBase(BoundedPredictions, Learner):
 
     _attributes = ATTRIBUTES
     _values = (RidgePath,)
+    _predicts = "KernelRidge"
     _unit_free = True  # the lengthscale takes it up
     _finds_nothing = "has nothing to fit"
 
@@ -157,18 +155,6 @@ class KernelRidgeBase(BoundedPredictions, Learner):
 
     def _describe(self, names: Names, /) -> Description:
         return describe(self, names)
-
-    # ------------------------------------------------------------------ prediction
-
-    def _predict(self, X: Any, method: str) -> Array:
-        """Fitted functions at `X`: (n, t)."""
-        check_is_fitted(self)
-        X = validate_samples(self, X, reset=False, method=method)
-        xp = array_namespace(self.centers_)
-        reference = xp.empty((0,), **like(self.centers_))
-        rows = self._scaled_rows(X, reference)
-        operator = KernelOperator(self.kernel_, rows, self.centers_)
-        return xp.astype(self._inside(self.intercept_ + operator @ self.dual_coef_), X.dtype)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -8,9 +8,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
 
-from gpukfl._array import Array, array_namespace, like
+from gpukfl._array import Array, array_namespace
 from gpukfl._checks import check_number
 from gpukfl._places import Backend, Place
 from gpukfl._results import Status
@@ -20,12 +19,12 @@ from gpukfl.estimators._data import Data
 from gpukfl.estimators._learner import Choice, Learner
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples, Splits
-from gpukfl.estimators._validation import check_finite_result, validate_samples
+from gpukfl.estimators._validation import check_finite_result
 from gpukfl.estimators.kernel_ridge._description import describe_brownian
 from gpukfl.inspection import Description, Names
 from gpukfl.kernels import Brownian
 from gpukfl.methods import RidgeSystem, paper_ridge
-from gpukfl.operators import KernelMatrix, KernelOperator
+from gpukfl.operators import KernelMatrix
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,6 +149,7 @@ class BrownianKernelRidge(ArrayRegressor, Learner):
     True
     """
 
+    _predicts = "BrownianKernelRidge"
     _unit_free = True  # the ridge takes it up
 
     def __init__(
@@ -193,16 +193,6 @@ class BrownianKernelRidge(ArrayRegressor, Learner):
 
     def _describe(self, names: Names, /) -> Description:
         return describe_brownian(self, names)
-
-    def _predict(self, X: Any, method: str) -> Array:
-        """Fitted functions at `X`: (n, t)."""
-        check_is_fitted(self)
-        X = validate_samples(self, X, reset=False, method=method)
-        xp = array_namespace(self.X_fit_)
-        reference = xp.empty((0,), **like(self.X_fit_))
-        rows = self._scaled_rows(X, reference)
-        operator = KernelOperator(Brownian(), rows, self.X_fit_)
-        return xp.astype(self.intercept_ + operator @ self.dual_coef_, X.dtype)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -25,10 +25,10 @@ from gpukfl._results import Status
 from gpukfl.estimators._bounds import BoundedPredictions
 from gpukfl.estimators._features import DirectionProfiles
 from gpukfl.estimators._learner import Choice, SteppedLearner
-from gpukfl.estimators._validation import check_finite_result, validate_samples
+from gpukfl.estimators._validation import check_finite_result
 from gpukfl.estimators.regfeal._attributes import ATTRIBUTES, RULES, TRIED
 from gpukfl.estimators.regfeal._description import describe
-from gpukfl.estimators.regfeal._problem import Problem, Setting, farthest
+from gpukfl.estimators.regfeal._problem import Problem, Setting
 from gpukfl.estimators.regfeal._retraining import Retraining, check_retrain
 from gpukfl.estimators.regfeal._search import Fitted, RegFeaLMethod
 from gpukfl.inspection import Description, Names
@@ -39,7 +39,7 @@ from gpukfl.methods import (
     derivative_weights,
     eta_shares,
 )
-from gpukfl.operators import HermiteOperator
+from gpukfl.prediction import farthest
 
 SELECTIONS = ("features", "variables")
 MAX_DEGREE = 40
@@ -53,6 +53,7 @@ class RegFeaLBase(DirectionProfiles, Retraining, BoundedPredictions, SteppedLear
     """The common part: parameters, what is kept of a fit, and predictions."""
 
     _tried = TRIED
+    _predicts = "RegFeaL"
     _attributes = ATTRIBUTES
     _rules = RULES
     _values = (DegreeLaw, Reweighting)
@@ -180,22 +181,15 @@ class RegFeaLBase(DirectionProfiles, Retraining, BoundedPredictions, SteppedLear
 
     # ------------------------------------------------------------------ prediction
 
-    def _predict(self, X: Any, method: str) -> Array:
-        """Fitted functions at `X`: (n, t)."""
-        check_is_fitted(self)
-        return self._evaluate(validate_samples(self, X, reset=False, method=method))
+    def _functions(self) -> Callable[[Array], Array]:
+        if self.retrained_ is None:
+            return super()._functions()
+        return self._of_its_regressor
 
-    def _evaluate(self, X: Array) -> Array:
-        xp = array_namespace(self.coef_)
-        reference = xp.empty((0,), **like(self.coef_))
+    def _of_its_regressor(self, X: Array) -> Array:
+        reference = array_namespace(self.coef_).empty((0,), **like(self.coef_))
         rows = replace(self._scaled_rows(X, reference), clip=farthest(self.clip))
-        if self._is_retrained:
-            return xp.astype(self._evaluate_retrained(rows), X.dtype)
-        R = to_host(self._rotation)
-        placed = None if np.array_equal(R, np.eye(len(R))) else self._rotation
-        tuples = to_host(self.multi_indices_)
-        operator = HermiteOperator(rows, tuples, np.ones(len(tuples)), placed)
-        return xp.astype(self._inside(self.intercept_ + operator @ self.coef_), X.dtype)
+        return array_namespace(X).astype(self._of_another(rows), X.dtype)
 
     # ------------------------------------------------------------------ description
 

@@ -16,8 +16,8 @@ from gpukfl.estimators._data import Data
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators.regfeal._retraining import Coordinates, check_weighted
 from gpukfl.methods import DegreeLaw, RegFeaL, Reweighting
+from gpukfl.prediction import FAR, farthest
 
-FAR = 6.0  # standard deviations beyond which Hermite polynomials explode
 _TERMS = 10  # of the kernel for each random feature, from which these tell little
 
 
@@ -150,8 +150,3 @@ class Problem(Data):
                 f"most {most:.2g}, more random features, or 'auto'"
             )
             warn(msg)
-
-
-def farthest(clip: Any, /) -> float | None:
-    """Give the standard deviations at which features end."""
-    return FAR if clip == "auto" else clip

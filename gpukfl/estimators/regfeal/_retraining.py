@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone, is_regressor
 from sklearn.utils.validation import has_fit_parameter
 
-from gpukfl._array import Array, array_namespace, beside, double_like, like, take, to_host
+from gpukfl._array import Array, array_namespace, beside, double_like, take, to_host
 from gpukfl._rows import Rows
 from gpukfl.estimators._data import Data, some_rows
 from gpukfl.estimators._declared import Declared, Rule
@@ -19,7 +19,6 @@ from gpukfl.estimators._validation import check_finite_result
 from gpukfl.estimators.regfeal._attributes import OF_RETRAINING, RULES_OF_RETRAINING
 from gpukfl.kernels import Gaussian, Kernel, median_distance
 from gpukfl.methods import KernelRidge, KernelRidgeFit, derivative_weights
-from gpukfl.operators import KernelOperator
 
 _EXACT, _MANY = 5_000, 100_000  # rows up to which all, or many, are centres
 _CENTERS, _FEW_CENTERS = 2_000, 1_000
@@ -143,15 +142,10 @@ class Retraining:
     def _is_retrained(self) -> bool:
         return self.kernel_ is not None or self.retrained_ is not None
 
-    def _evaluate_retrained(self, rows: Rows) -> Array:
-        """Predictions at standardised rows: (n, t)."""
-        Z = project(rows, self.retrain_components_)
-        if self.kernel_ is not None:
-            xp = array_namespace(self.coef_)
-            here = Rows(Z, xp.empty((0,), **like(self.coef_)))
-            operator = KernelOperator(self.kernel_, here, self.centers_)
-            return self._inside(self._offset + operator @ self.dual_coef_)
+    def _of_another(self, rows: Rows) -> Array:
+        """Predictions of the regressor that was given, at scaled rows: (n, t)."""
         assert self.retrained_ is not None
+        Z = project(rows, self.retrain_components_)
         predicted = np.asarray(self.retrained_.predict(to_host(Z).astype(np.float64)))
         predicted = predicted.reshape(len(predicted), -1) * self._y_scale + self._y_mean
         return beside(predicted, self.coef_)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import ClassVar, Self
 
 import numpy as np
-from scipy.special import ndtri
 
 from gpukfl._array import Array, array_namespace, like, to_host
 from gpukfl._passes import lowest, reduce_rows
@@ -14,7 +13,7 @@ from gpukfl._rows import Rows
 from gpukfl.estimators._declared import DOUBLE, Numbers
 from gpukfl.estimators.scaling._base import ColumnScaling
 from gpukfl.estimators.scaling._sample import LARGE_SAMPLE, weighted_sample, weights_of
-from gpukfl.linalg import interpolate_knots
+from gpukfl.linalg import interpolate_columns
 
 _MOST, _CELLS, _FEWEST = 1000, 2**22, 100  # quantiles of a column, of all, and of one of many
 _ROUNDING = 1e-12  # of the largest value: what a column that does not vary may vary by
@@ -61,6 +60,8 @@ class QuantileScaling(ColumnScaling):
         ValueError
             If the range of a column overflows.
         """
+        from scipy.special import ndtri
+
         sample, w = weighted_sample(rows, weights, at_most=LARGE_SAMPLE)
         d = sample.shape[1]
         ends = _ends(rows, weights) if len(sample) < rows.shape[0] else None
@@ -80,12 +81,7 @@ class QuantileScaling(ColumnScaling):
         """Scale `X` (m, d), of float64, where it is."""
         xp = array_namespace(X)
         values, scores = (xp.asarray(part, **like(X)) for part in (self.values, self.scores))
-        columns = []
-        for j in range(X.shape[1]):
-            column = X[:, j] + 0.0  # a copy without gaps, which compiled code is made for
-            table = values[j : j + 1, :], scores[j : j + 1, :, None]
-            columns.append(interpolate_knots(column[None, :], *table))
-        return xp.concat(columns, axis=1)
+        return interpolate_columns(X, values, scores)
 
     def of_columns(self, columns: np.ndarray, factors: np.ndarray, /) -> Self:
         """Give the scaling of some columns, whose results are multiplied by positive factors."""

@@ -7,18 +7,15 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
-from gpukfl._array import Array, array_namespace, beside, epsilon, is_host, like, to_host
+from gpukfl._array import Array, array_namespace, beside, epsilon, like
 from gpukfl._checks import check_kind, check_number, check_switch
 from gpukfl._places import Backend
-from gpukfl._rows import Rows
 from gpukfl._warnings import warn
 from gpukfl.estimators._bounds import BoundedPredictions
 from gpukfl.estimators._learner import Choice, SteppedLearner
-from gpukfl.estimators._validation import check_finite_result, validate_samples
+from gpukfl.estimators._validation import check_finite_result
 from gpukfl.estimators.kernel_ridge._base import warn_of_solution
-from gpukfl.estimators.scaling import StandardScaling
 from gpukfl.estimators.selection._attributes import ATTRIBUTES, RULES, TRIED
 from gpukfl.estimators.selection._problem import SelectionProblem, selection_kernel
 from gpukfl.estimators.selection._search import (
@@ -33,7 +30,6 @@ from gpukfl.estimators.selection._selected import SelectedVariables
 from gpukfl.estimators.selection._settings import Path, Permutations, Stability, Weights
 from gpukfl.kernels import Kernel
 from gpukfl.methods import Selection
-from gpukfl.operators import KernelOperator
 from gpukfl.solvers import ArmijoSearch, ProjectedGradient
 
 _SPARSITIES: dict[str, Permutations | Path] = {"auto": Permutations(), "tune": Path()}
@@ -43,6 +39,7 @@ class SelectionBase(SelectedVariables, BoundedPredictions, SteppedLearner):
     """The common part: parameters, what is kept of a fit, and predictions."""
 
     _tried = TRIED
+    _predicts = "KernelFeatureSelector"
     _attributes = ATTRIBUTES
     _rules = RULES
     _values = (Permutations, Path, Stability, Weights, ProjectedGradient, ArmijoSearch)
@@ -183,24 +180,6 @@ class SelectionBase(SelectedVariables, BoundedPredictions, SteppedLearner):
         self.levels_, self.scores_ = _beside(levels, there), _beside(scores, there)
 
     # ------------------------------------------------------------------ prediction
-
-    def _predict(self, X: Any, method: str) -> Array:
-        """Fitted functions at `X`: (n, t)."""
-        check_is_fitted(self)
-        X = validate_samples(self, X, reset=False, method=method)
-        xp = array_namespace(self.intercept_)
-        if self.dual_coef_ is None:
-            n, t = X.shape[0], self.intercept_.shape[0]
-            flat = xp.zeros((n, t), **like(self.intercept_))
-            return xp.astype(self.intercept_ + flat, X.dtype)
-        assert self.centers_ is not None
-        used, stretch = to_host(self._used), to_host(self._stretch)
-        columns = np.asarray(X[:, used]) if is_host(X) else xp.take(X, self._used, axis=1)
-        whole = self.scaling_ or StandardScaling.none(X.shape[1])
-        scaling = whole.of_columns(used, stretch)
-        rows = Rows(columns, xp.empty((0,), **like(self.centers_)), scaling)
-        operator = KernelOperator(self.kernel_, rows, self.centers_)
-        return xp.astype(self._inside(self.intercept_ + operator @ self.dual_coef_), X.dtype)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,7 +20,7 @@ from gpukfl._warnings import warn
 from gpukfl.estimators._data import mover
 from gpukfl.estimators._features import DirectionProfiles
 from gpukfl.estimators._learner import Choice, SteppedLearner
-from gpukfl.estimators._validation import check_finite_result, validate_samples
+from gpukfl.estimators._validation import check_finite_result
 from gpukfl.estimators.weighting._attributes import ATTRIBUTES, RULES, TRIED
 from gpukfl.estimators.weighting._description import describe
 from gpukfl.estimators.weighting._problem import Learned, WeightingProblem
@@ -48,6 +47,7 @@ class WeightingBase(DirectionProfiles, SteppedLearner):
     """The common part: parameters, what is kept of a fit, and predictions."""
 
     _tried = TRIED
+    _predicts = "RKHSWeighting"
     _attributes = ATTRIBUTES
     _rules = RULES
     _values = (Descent, Pruning)
@@ -232,24 +232,6 @@ class WeightingBase(DirectionProfiles, SteppedLearner):
             warn(msg, ConvergenceWarning)
 
     # ------------------------------------------------------------------ prediction
-
-    def _operator(self, X: Array) -> FeatureOperator:
-        xp = array_namespace(self.parameters_)
-        reference = xp.empty((0,), **like(self.parameters_))
-        rows = replace(self._scaled_rows(X, reference), leading_ones=self.bias)
-        return FeatureOperator(self.instantiation_, rows, self.parameters_, self.log_scale_)
-
-    def _predict(self, X: Any, method: str) -> Array:
-        """Fitted functions at `X`: (n, t)."""
-        check_is_fitted(self)
-        return self._evaluate(validate_samples(self, X, reset=False, method=method))
-
-    def _evaluate(self, X: Array) -> Array:
-        xp = array_namespace(self.coef_)
-        if not self.n_parameters_:
-            flat = xp.zeros((X.shape[0], self.intercept_.shape[0]), **like(self.coef_))
-            return xp.astype(self.intercept_ + flat, X.dtype)
-        return xp.astype(self.intercept_ + self._operator(X) @ self.coef_, X.dtype)
 
     @property
     def theta_(self) -> float:

@@ -214,7 +214,7 @@ class RKHSWeightingClassifier(OneHotClassifier, WeightingBase):
     True
     """
 
-    _neutral = 0.0  # of -1 and 1
+    _signs = True
     _attributes = OF_CLASSES
 
     def _keep_validation(
@@ -241,10 +241,6 @@ class RKHSWeightingClassifier(OneHotClassifier, WeightingBase):
             "n_samples": seen,
             "unit": unit,
         }
-
-    def _of_every_class(self, scores: Array) -> Array:
-        """Give what estimates probabilities, as regressions on indicators do: (f + 1) / 2."""
-        return 0.5 + 0.5 * super()._of_every_class(scores)
 
     @on_its_device
     def decision_function(self, X: Any) -> Array:

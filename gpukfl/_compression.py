@@ -1,0 +1,250 @@
+"""Smaller models at a stated loss: fewer knots, centres, features or members."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.linalg import lapack
+from sklearn.base import is_classifier
+from sklearn.metrics import accuracy_score, r2_score
+
+from gpukfl._array import Array, beside, take, to_host
+from gpukfl.estimators._run import Run
+from gpukfl.methods import ShapeFunctions
+
+_HALVINGS = 14  # of the error of shape functions
+_MOST = 4_000  # centres among which the best are looked for
+_FIRST = 8  # centres or features of the smallest model
+_GROWTH = 1.5
+_CUTOFF = 1e-12  # of singular values
+
+
+@dataclass(frozen=True)
+class Compression:
+    """What a compressed model lost.
+
+    Attributes
+    ----------
+    score, score_before : float
+        R², or share of correct labels, on rows that the fit has not seen.
+    size, size_before : int
+        Numbers of `unit`.
+    unit : str
+        What there are fewer of: knots, centres, features or members.
+    """
+
+    score: float
+    score_before: float
+    size: int
+    size_before: int
+    unit: str
+
+    @property
+    def loss(self) -> float:
+        """How much the score fell."""
+        return self.score_before - self.score
+
+
+def compressed(
+    estimator: Any, tolerance: float, score: Callable[[Any], float], /
+) -> tuple[Any, Compression]:
+    """Take the smallest estimator whose score is at most `tolerance` lower; the same if none is.
+
+    Raises
+    ------
+    TypeError
+        If predictions are another estimator's.
+    """
+    unit, size, smaller = _ways(estimator)
+    before = score(estimator)
+    for count, candidate in smaller:
+        if count >= size:
+            break
+        found = score(candidate)
+        if found >= before - tolerance:
+            return candidate, Compression(found, before, count, size, unit)
+    return estimator, Compression(before, before, size, size, unit)
+
+
+def _ways(e: Any) -> tuple[str, int, Iterator[tuple[int, Any]]]:
+    """Give what there may be fewer of, how many there are, and smaller estimators, least first."""
+    if hasattr(e, "members_"):
+        return "members", len(e.members_), _fewer_members(e)
+    if hasattr(e, "shape_functions_"):
+        return "knots", _n_knots(e.shape_functions_), _fewer_knots(e)
+    if getattr(e, "dual_coef_", None) is not None and hasattr(e, "centers_"):
+        return "centres", e.centers_.shape[0], _fewer_centers(e)
+    if hasattr(e, "parameters_"):
+        return "features", e.n_parameters_, _fewer_parameters(e)
+    if hasattr(e, "multi_indices_") and e.retrained_ is None:
+        return "features", e.coef_.shape[0], _fewer_tuples(e)
+    msg = (
+        "expected a model with knots, centres, features or members to leave out, got "
+        f"{type(e).__name__} without any of its own"
+    )
+    raise TypeError(msg)
+
+
+def _with(e: Any, /, **attributes: Any) -> Any:
+    """Give a copy with other fitted attributes."""
+    found = copy.copy(e)
+    vars(found).update(attributes)
+    return found
+
+
+def _sizes(n: int) -> Iterator[int]:
+    """Give sizes that grow, up to one below n."""
+    size = _FIRST
+    while size < n:
+        yield size
+        size = max(size + 1, int(_GROWTH * size))
+
+
+# ---------------------------------------------------------------------- knots
+
+
+def _n_knots(shapes: ShapeFunctions) -> int:
+    """Count the different knots of all functions."""
+    knots = to_host(shapes.knots)
+    return int(np.sum(knots[:, 1:] != knots[:, :-1]) + len(knots))
+
+
+def _fewer_knots(e: Any) -> Iterator[tuple[int, Any]]:
+    shapes = e.shape_functions_
+    values = to_host(shapes.values)
+    span = float(np.ptp(values, axis=1).max(initial=0.0))
+    for k in range(_HALVINGS):
+        thin = ShapeFunctions.thinned(shapes.knots, shapes.values, span * 0.5 ** (k + 1))
+        yield _n_knots(thin), _with(e, shape_functions_=thin)
+
+
+# ---------------------------------------------------------------------- centres
+
+
+def _fewer_centers(e: Any) -> Iterator[tuple[int, Any]]:
+    Z = _wide(e.centers_)
+    B = getattr(e, "B_", None)
+    U = Z if B is None else Z @ _wide(B).T
+    coef = _wide(e.dual_coef_)
+    sizes = np.linalg.norm(coef, axis=1)
+    order = _pivots(lambda some: e.kernel_._evaluate(U[some], U[some]), sizes)
+    values = np.concatenate([e.kernel_._evaluate(rows, U) @ coef for rows in _blocks(U)])
+    forgotten = {"precision_", "amplitude_", "noise_", "evidence_"} & set(vars(e))
+    for size in _sizes(len(Z)):
+        kept = np.sort(order[:size])
+        K = np.concatenate([e.kernel_._evaluate(rows, U[kept]) for rows in _blocks(U)])
+        fewer = np.linalg.lstsq(K, values, rcond=_CUTOFF)[0]
+        yield (
+            len(kept),
+            _with(
+                e,
+                centers_=take(e.centers_, kept),
+                dual_coef_=beside(fewer, e.dual_coef_),
+                **dict.fromkeys(forgotten),
+            ),
+        )
+        if len(kept) < size:
+            return
+
+
+def _blocks(U: np.ndarray) -> Iterator[np.ndarray]:
+    size = max(2**22 // len(U), 1)
+    return (U[start : start + size] for start in range(0, len(U), size))
+
+
+def _pivots(
+    kernel: Callable[[np.ndarray], np.ndarray], sizes: np.ndarray, /, *, weighted: bool = False
+) -> np.ndarray:
+    """Order points by how much of the kernel's matrix each adds: pivoted Cholesky."""
+    some = np.argsort(-sizes, kind="stable")[:_MOST]
+    K = np.array(kernel(some), dtype=np.float64)
+    if weighted:
+        K = sizes[some][:, None] * K * sizes[some]
+    _, pivots, rank, _ = lapack.dpstrf(K, tol=-1.0, lower=1)
+    return some[pivots[:rank] - 1]
+
+
+def _wide(x: Array) -> np.ndarray:
+    return to_host(x).astype(np.float64)
+
+
+# ---------------------------------------------------------------------- features
+
+
+def _fewer_parameters(e: Any) -> Iterator[tuple[int, Any]]:
+    """Project in the RKHS of the weightings, on those of fewer parameters."""
+    W, coef = _wide(e.parameters_), _wide(e.coef_)
+    kernel = e.instantiation_.kernel
+    sizes = np.linalg.norm(coef, axis=1)
+    order = _pivots(lambda some: kernel(W[some], W[some]), sizes, weighted=True)
+    for size in _sizes(len(W)):
+        kept = np.sort(order[:size])
+        values = kernel(W[kept], W) @ coef
+        fewer = np.linalg.lstsq(kernel(W[kept], W[kept]), values, rcond=_CUTOFF)[0]
+        found = {"parameters_": take(e.parameters_, kept), "coef_": beside(fewer, e.coef_)}
+        yield len(kept), _with(e, **found, n_parameters_=len(kept))
+        if len(kept) < size:
+            return
+
+
+def _fewer_tuples(e: Any) -> Iterator[tuple[int, Any]]:
+    """Leave out the smallest coefficients: the polynomials are orthonormal."""
+    order = np.argsort(-np.linalg.norm(_wide(e.coef_), axis=1), kind="stable")
+    for size in _sizes(len(order)):
+        kept = np.sort(order[:size])
+        found = {name: take(getattr(e, name), kept) for name in ("coef_", "multi_indices_")}
+        yield size, _with(e, **found)
+
+
+# ---------------------------------------------------------------------- members
+
+
+def _fewer_members(e: Any) -> Iterator[tuple[int, Any]]:
+    """Leave out the members of least weight; what is sure of predictions is measured anew."""
+    members = sorted(e.members_, key=lambda member: -member.weight)
+    for count in range(1, len(members)):
+        yield count, _of_members(e, members[:count])
+
+
+def _of_members(e: Any, members: Sequence[Any]) -> Any:
+    total = sum(member.weight for member in members)
+    found = _with(e, members_=[replace(one, weight=one.weight / total) for one in members])
+    kept = found.out_of_fold_
+    found.out_of_fold_ = replace(kept, predicted=out_of_fold(found))
+    found._keep_uncertainty(Run.of(found).again(), None)
+    return found
+
+
+def out_of_fold(e: Any, /) -> np.ndarray:
+    """Predictions (m, t) of a blend for its rows that were held out, by models without them.
+
+    Raises
+    ------
+    ValueError
+        If its members were fitted to all rows.
+    """
+    kept = e.out_of_fold_
+    if any(len(member.models) != kept.n_folds for member in e.members_):
+        msg = (
+            "expected a blend of the folds' models, got members that were fitted to all rows: "
+            "give X and y that the fit has not seen"
+        )
+        raise ValueError(msg)
+    found = np.empty_like(kept.predicted)
+    for fold in range(kept.n_folds):
+        rows = np.flatnonzero(kept.fold == fold)
+        found[rows] = to_host(e._outputs(take(kept.rows, rows), fold))
+    return found
+
+
+def own_score(e: Any, /) -> float:
+    """Score of a blend on its rows that were held out; raises as `out_of_fold`."""
+    kept, found = e.out_of_fold_, out_of_fold(e)
+    if is_classifier(e):
+        truth = kept.truth.argmax(axis=1)
+        return float(accuracy_score(truth, found.argmax(axis=1), sample_weight=kept.weights))
+    return float(r2_score(kept.truth, found, sample_weight=kept.weights))

@@ -1,0 +1,5 @@
+"""Fitted models in formats that other programs run."""
+
+from gpukfl.export._onnx import write_onnx
+
+__all__ = ["write_onnx"]

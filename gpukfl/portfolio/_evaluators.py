@@ -1,0 +1,62 @@
+"""What fitted members say of rows that the portfolio has checked."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from sklearn.base import is_classifier
+
+from gpukfl._accel.limits import one_openmp_thread_of_sklearn
+from gpukfl._array import Array, array_namespace, as_columns, beside, double_like, to_host
+from gpukfl.estimators._learner import Learner
+from gpukfl.portfolio._few_rows import FEW, for_few_rows
+
+_MANY = 20_000  # rows from which scikit-learn has all threads
+
+Evaluator = Callable[[Array], Array]
+
+
+def evaluator_of(model: Any, /) -> Evaluator:
+    """Give what makes a fitted member's outputs (n, t) of validated rows (n, d).
+
+    Predictions, or probabilities of the classes that it has seen; in float64, of the library of the
+    rows. What does not depend on rows is done beforehand.
+    """
+    if isinstance(model, Learner):
+        outputs = model._outputs()
+        return lambda X: array_namespace(X).astype(outputs(X), double_like(X)["dtype"], copy=False)
+    asked = model.predict_proba if is_classifier(model) else model.predict
+    few = for_few_rows(model)
+
+    def evaluate(X: Array) -> Array:
+        rows = np.asarray(to_host(X))
+        if few is not None and len(rows) <= FEW:
+            found = few(rows)
+        else:
+            with few_threads(len(rows)):
+                found = asked(rows)
+        there = array_namespace(X).empty((0,), **double_like(X))
+        return beside(as_columns(found.astype(np.float64, copy=False)), there)
+
+    return evaluate
+
+
+def of_all_classes(found: Array, model: Any, n_classes: int, /) -> Array:
+    """Probabilities (n, n_classes) of those of the classes (n, k) that a member has seen.
+
+    Of the others they are 0. Outputs of a regression, of 0 classes, stay as they are.
+    """
+    if not n_classes or found.shape[1] == n_classes:
+        return found
+    xp, seen = array_namespace(found), to_host(model.classes_).tolist()
+    nothing = xp.zeros_like(found[:, 0])
+    columns = [found[:, seen.index(k)] if k in seen else nothing for k in range(n_classes)]
+    return xp.stack(columns, axis=1)
+
+
+def few_threads(n: int, /) -> contextlib.AbstractContextManager[object]:
+    """Give one thread to work on few rows, of which several wait for each other more than work."""
+    return one_openmp_thread_of_sklearn() if n < _MANY else contextlib.nullcontext()

@@ -1,0 +1,21 @@
+"""What a prediction must be."""
+
+from __future__ import annotations
+
+from gpukfl._array import Array, array_namespace
+
+
+def check_finite_prediction(predicted: Array, what: str, precision: object, /) -> Array:
+    """Give predictions back; raise ValueError where they overflowed, as far from the data."""
+    xp = array_namespace(predicted)
+    finite = xp.isfinite(predicted)
+    if not bool(xp.all(finite)):
+        bad = int(xp.sum(xp.astype(~xp.all(finite, axis=1), xp.int64)))
+        msg = (
+            f"the {what} overflows {precision} and is not finite at {bad} of {finite.shape[0]} "
+            "rows: expected rows nearer to the data of the fit"
+        )
+        if "32" in str(precision):
+            msg += "; or fit with float64, and predict for float64 data"
+        raise ValueError(msg)
+    return predicted

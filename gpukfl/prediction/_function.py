@@ -1,0 +1,114 @@
+"""What a fitted function is."""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from gpukfl._array import Array, array_namespace, index_like, is_array, is_host
+from gpukfl._rows import Rows
+from gpukfl.linalg import each_block
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Function(ABC):
+    """A fitted function of rows, in the units of the targets.
+
+    Attributes
+    ----------
+    reference : array, shape (0,)
+        Of the place and the dtype to compute on.
+    intercept : array, shape (t,)
+        What is added to everything.
+    scaling : callable, optional
+        Of rows in float64.
+    clip : float, optional
+        Largest absolute coordinate of the scaled rows.
+    leading_ones : bool
+        Whether a column of ones is put first.
+    columns : host array of int, optional
+        Those that are looked at; `scaling` is of them.
+    """
+
+    reference: Array
+    intercept: Array
+    scaling: Callable[[Array], Array] | None = None
+    clip: float | None = None
+    leading_ones: bool = False
+    columns: np.ndarray | None = None
+    _on_host: ClassVar[tuple[str, ...]] = ("columns",)  # arrays that say what to do
+
+    @property
+    @abstractmethod
+    def width(self) -> int:
+        """Elements that a row needs."""
+
+    @abstractmethod
+    def at(self, X: Array, /) -> Array:
+        """Values (n, t) at rows that are prepared."""
+
+    def prepare(self) -> None:  # noqa: B027
+        """Compute what all rows need, once and not in every thread."""
+
+    def rows(self, X: Array, /) -> Rows:
+        """Prepare rows (n, d) of data, when they are asked for."""
+        if self.columns is not None:
+            X = _columns_of(X, self.columns)
+        return Rows(X, self.reference, self.scaling, self.clip, self.leading_ones)
+
+    def __call__(self, X: Array, /) -> Array:
+        """Evaluate at all rows (n, d) at once: (n, t), in the dtype of `X`.
+
+        Array operations only: rows may be such as record what is done with them, and nobody need
+        know how many they are.
+        """
+        return array_namespace(X).astype(self.at(self.rows(X).whole()), X.dtype)
+
+    def by_blocks(self, X: Array, /) -> Array:
+        """Evaluate at rows (n, d) by blocks that fit in memory: (n, t), in the dtype of `X`."""
+        rows, parts = self.rows(X), list[Array]()
+        self.prepare()
+        each_block(
+            self.reference,
+            rows.shape[0],
+            self.width,
+            lambda start, stop: self.at(rows.block(start, stop)),
+            lambda _start, _stop, part: parts.append(part),
+            fewest=1,
+        )
+        xp = array_namespace(self.reference)
+        return xp.astype(xp.concat(parts, axis=0), X.dtype)
+
+    def placed(self, put: Callable[[Array], Array], /) -> Self:
+        """Give the same function of arrays that `put` makes of its own."""
+        found = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        own: dict[str, Any] = {
+            k: put(v) for k, v in found.items() if is_array(v) and k not in self._on_host
+        }
+        return dataclasses.replace(self, **own)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Constant(Function):
+    """The intercept, whatever the row."""
+
+    @property
+    def width(self) -> int:
+        """Elements that a row needs."""
+        return self.intercept.shape[0]
+
+    def at(self, X: Array, /) -> Array:
+        """Values (n, t)."""
+        return self.intercept + array_namespace(X).zeros_like(X[:, :1])
+
+
+def _columns_of(X: Array, columns: np.ndarray) -> Array:
+    if is_host(X):
+        return np.asarray(X[:, columns])
+    xp = array_namespace(X)
+    return xp.take(X, xp.asarray(columns, **index_like(X)), axis=1)

@@ -1,0 +1,197 @@
+"""The fitted function of each method, made of its fitted attributes.
+
+What is read is an estimator, or anything else that has its attributes and parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gpukfl._array import Array, array_namespace, double_like, like, to_host
+from gpukfl.kernels import Brownian
+from gpukfl.prediction._function import Constant, Function
+from gpukfl.prediction._sums import FeatureSum, HermiteSum, KernelSum, ShapeSum
+
+FAR = 6.0  # standard deviations beyond which Hermite polynomials explode
+
+
+def function_of(kind: str, e: Any, /) -> Function:
+    """Make the function of a fitted estimator.
+
+    Parameters
+    ----------
+    kind : str
+        Name of its class.
+    e : estimator
+        Fitted; or what has its attributes.
+
+    Returns
+    -------
+    Function
+        On the place of its arrays.
+
+    Raises
+    ------
+    TypeError
+        If the class is none of a single method, or predictions are another estimator's.
+    """
+    if not is_method(kind):
+        msg = (
+            f"expected an estimator of {', '.join(_MAKERS)}, whose predictions are array "
+            f"operations alone, got {kind}"
+        )
+        raise TypeError(msg)
+    return _MAKERS[_stem(kind)](e)
+
+
+def is_method(kind: str, /) -> bool:
+    """Whether this is the name of a class that `function_of` takes."""
+    return _stem(kind) in _MAKERS
+
+
+def _stem(kind: str) -> str:
+    return kind.removesuffix("Regressor").removesuffix("Classifier")
+
+
+def _empty_like(x: Array) -> Array:
+    return array_namespace(x).empty((0,), **like(x))
+
+
+def _bkernn(e: Any) -> Function:
+    shapes = e.shape_functions_
+    return ShapeSum(
+        reference=_empty_like(e.W_),
+        intercept=e.intercept_,
+        scaling=e.scaling_,
+        W=e.W_,
+        knots=shapes.knots,
+        values=shapes.values,
+    )
+
+
+def _hkrr(e: Any) -> Function:
+    return KernelSum(
+        reference=_empty_like(e.B_),
+        intercept=e.intercept_,
+        scaling=e.scaling_,
+        kernel=e.kernel_,
+        centers=e.centers_ @ e.B_.T,
+        coef=e.dual_coef_,
+        components=e.B_,
+        bound=e.bound_,
+    )
+
+
+def _selection(e: Any) -> Function:
+    reference = _empty_like(e.intercept_)
+    if e.dual_coef_ is None:
+        return Constant(reference=reference, intercept=e.intercept_)
+    used, stretch = to_host(e._used), to_host(e._stretch)
+    scaling = _times(stretch) if e.scaling_ is None else e.scaling_.of_columns(used, stretch)
+    return KernelSum(
+        reference=reference,
+        intercept=e.intercept_,
+        scaling=scaling,
+        columns=used,
+        kernel=e.kernel_,
+        centers=e.centers_,
+        coef=e.dual_coef_,
+        bounds=e.bounds_,
+    )
+
+
+def _times(factors: np.ndarray) -> Callable[[Array], Array]:
+    """Give what multiplies columns by factors."""
+    return lambda X: X * array_namespace(X).asarray(factors, **double_like(X))
+
+
+def _kernel_ridge(e: Any) -> Function:
+    return KernelSum(
+        reference=_empty_like(e.centers_),
+        intercept=e.intercept_,
+        scaling=e.scaling_,
+        kernel=e.kernel_,
+        centers=e.centers_,
+        coef=e.dual_coef_,
+        bounds=e.bounds_,
+    )
+
+
+def _brownian(e: Any) -> Function:
+    return KernelSum(
+        reference=_empty_like(e.X_fit_),
+        intercept=e.intercept_,
+        scaling=e.scaling_,
+        kernel=Brownian(),
+        centers=e.X_fit_,
+        coef=e.dual_coef_,
+    )
+
+
+def _regfeal(e: Any) -> Function:
+    prepared = {
+        "reference": _empty_like(e.coef_),
+        "scaling": e.scaling_,
+        "clip": farthest(e.clip),
+    }
+    if e.kernel_ is not None:
+        return KernelSum(
+            **prepared,
+            intercept=e._offset,
+            kernel=e.kernel_,
+            centers=e.centers_,
+            coef=e.dual_coef_,
+            components=e.retrain_components_,
+            bounds=e.bounds_,
+        )
+    if e.retrained_ is not None:
+        msg = (
+            "expected predictions by the method itself, got those of "
+            f"{type(e.retrained_).__name__}: fit with retrain='kernel_ridge', or None"
+        )
+        raise TypeError(msg)
+    R = to_host(e._rotation)
+    return HermiteSum(
+        **prepared,
+        intercept=e.intercept_,
+        tuples=to_host(e.multi_indices_),
+        coef=e.coef_,
+        R=None if np.array_equal(R, np.eye(len(R))) else e._rotation,
+        bounds=e.bounds_,
+    )
+
+
+def _weighting(e: Any) -> Function:
+    reference = _empty_like(e.parameters_)
+    if not e.n_parameters_:
+        return Constant(reference=reference, intercept=e.intercept_)
+    return FeatureSum(
+        reference=reference,
+        intercept=e.intercept_,
+        scaling=e.scaling_,
+        leading_ones=e.bias,
+        instantiation=e.instantiation_,
+        parameters=e.parameters_,
+        log_scale=e.log_scale_,
+        coef=e.coef_,
+        n_columns=e.n_features_in_ + e.bias,
+    )
+
+
+def farthest(clip: Any, /) -> float | None:
+    """Give the standard deviations at which features of RegFeaL end."""
+    return FAR if clip == "auto" else clip
+
+
+_MAKERS: dict[str, Callable[[Any], Function]] = {
+    "BKerNN": _bkernn,
+    "HKRR": _hkrr,
+    "KernelFeatureSelector": _selection,
+    "KernelRidge": _kernel_ridge,
+    "BrownianKernelRidge": _brownian,
+    "RegFeaL": _regfeal,
+    "RKHSWeighting": _weighting,
+}

@@ -1,0 +1,209 @@
+"""What a model says of rows, by array operations only: values, codes of classes, probabilities."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol, Self
+
+import numpy as np
+
+from gpukfl._array import Array, array_namespace, to_host
+from gpukfl.prediction._blend import Blending
+from gpukfl.prediction._classes import Classes
+from gpukfl.prediction._methods import function_of, is_method
+
+Put = Callable[[Array], Array]
+BLENDS = ("AutoRegressor", "AutoClassifier")
+
+
+class Valued(Protocol):
+    """A function of rows: one of a method, or a blend."""
+
+    @property
+    def width(self) -> int:
+        """Elements that a row needs."""
+
+    def __call__(self, X: Array, /) -> Array:
+        """Values (n, t) at rows (n, d)."""
+
+    def placed(self, put: Put, /) -> Self:
+        """Give the same function of arrays that `put` makes of its own."""
+
+
+@dataclass(frozen=True, eq=False)
+class Served:
+    """A fitted model without its estimator.
+
+    Attributes
+    ----------
+    values : Valued
+        Predictions (n, t), scores of classes, or, of a blend, their probabilities.
+    n_features : int
+        Columns of rows.
+    one_target : bool
+        Whether predictions are (n,).
+    labels : host array, shape (k,), optional
+        Of the classes; None of a regression.
+    classes : Classes, optional
+        What makes classes of scores; None where values are probabilities.
+    """
+
+    values: Valued
+    n_features: int
+    one_target: bool = True
+    labels: np.ndarray | None = None
+    classes: Classes | None = None
+
+    def predicted(self, found: Array, /) -> Array:
+        """Give predictions (n,) or (n, t) of values: of classes their numbers."""
+        if self.labels is None:
+            return found[:, 0] if self.one_target else found
+        if self.classes is None:
+            return array_namespace(found).argmax(found, axis=1)
+        return self.classes.codes(self.classes.margins(found))
+
+    def probabilities(self, found: Array, /) -> Array:
+        """Give probabilities (n, k) of the classes of values."""
+        if self.classes is None:
+            return found
+        return array_namespace(found).exp(self.classes.log_proba(found))
+
+    def outputs(self, X: Array, n_classes: int, /) -> Array:
+        """Predictions (n, t) as a blend takes them, in float64: of classes all probabilities."""
+        xp = array_namespace(X)
+        if self.labels is None:
+            return xp.astype(self.values(X), xp.float64)
+        found, seen = (
+            xp.astype(self.probabilities(self.values(X)), xp.float64),
+            self.labels.tolist(),
+        )
+        if len(seen) == n_classes:
+            return found
+        nothing = xp.zeros_like(found[:, 0])
+        columns = [found[:, seen.index(k)] if k in seen else nothing for k in range(n_classes)]
+        return xp.stack(columns, axis=1)
+
+    def placed(self, put: Put, /) -> Self:
+        """Give the same model of arrays that `put` makes of its own."""
+        return dataclasses.replace(self, values=self.values.placed(put))
+
+
+@dataclass(frozen=True, eq=False)
+class BlendedModels:
+    """A member of a blend: its weight, models, and residuals on the scale that it predicts on."""
+
+    weight: float
+    models: tuple[Served, ...]
+    residuals: Array | None
+
+
+@dataclass(frozen=True, eq=False)
+class Blend:
+    """A blend of models, for rows (n, d) of numbers.
+
+    Attributes
+    ----------
+    members : tuple of BlendedModels
+        All with a weight.
+    blending : Blending
+        How they are joined.
+    n_classes : int
+        0 of a regression.
+    """
+
+    members: tuple[BlendedModels, ...]
+    blending: Blending
+    n_classes: int
+
+    @property
+    def width(self) -> int:
+        """Elements that a row needs."""
+        return max(model.values.width for member in self.members for model in member.models)
+
+    def __call__(self, X: Array, /) -> Array:
+        """Values (n, t), or probabilities."""
+        means = (
+            (one.weight, self.blending.mean(self._outputs(one, X), one.residuals))
+            for one in self.members
+        )
+        return array_namespace(X).astype(self.blending.total(means), X.dtype)
+
+    def _outputs(self, member: BlendedModels, X: Array) -> list[Array]:
+        return [model.outputs(X, self.n_classes) for model in member.models]
+
+    def placed(self, put: Put, /) -> Self:
+        """Give the same blend of arrays that `put` makes of its own."""
+        members = tuple(
+            BlendedModels(
+                one.weight,
+                tuple(model.placed(put) for model in one.models),
+                None if one.residuals is None else put(one.residuals),
+            )
+            for one in self.members
+        )
+        reach = self.blending.reach
+        blending = self.blending if reach is None else _with_reach(self.blending, put(reach))
+        return dataclasses.replace(self, members=members, blending=blending)
+
+
+def _with_reach(blending: Blending, reach: Array) -> Blending:
+    return dataclasses.replace(blending, reach=reach)
+
+
+def served(
+    e: Any, kind_of: Callable[[Any], str], foreign: Callable[[Any], Served] | None = None, /
+) -> Served:
+    """Make what serves a fitted estimator.
+
+    Parameters
+    ----------
+    e : estimator
+        Fitted; or what has its attributes and parameters.
+    kind_of : callable
+        Gives the name of the class of an estimator, or of one inside it.
+    foreign : callable, optional
+        What makes it of a member of another library.
+
+    Raises
+    ------
+    TypeError
+        If predictions are not array operations alone; says what to fit instead.
+    """
+    kind = kind_of(e)
+    is_blend = kind in BLENDS
+    own = hasattr(type(e), "_function")  # of estimators, of which there may be new ones
+    if foreign is not None and not (is_blend or own or is_method(kind)):
+        return foreign(e)
+    if is_blend:
+        values: Valued = _blend(e, kind, kind_of, foreign)
+    else:
+        values = e._function() if own else function_of(kind, e)
+    if hasattr(e, "classes_"):
+        labels = np.asarray(to_host(e.classes_))
+        signs = getattr(e, "_signs", kind.startswith("RKHSWeighting"))
+        classes = None if is_blend else Classes(len(labels), e.calibration_, signs)
+        return Served(values, e.n_features_in_, labels=labels, classes=classes)
+    return Served(values, e.n_features_in_, e._one_target)
+
+
+def _blend(
+    e: Any, kind: str, kind_of: Callable[[Any], str], foreign: Callable[[Any], Served] | None
+) -> Blend:
+    if e.encodings_ is not None:
+        msg = (
+            "expected a model of columns of numbers, got one of a table with categories, text, "
+            "dates or gaps, which gpukfl.load and Model.predict read"
+        )
+        raise TypeError(msg)
+    members = tuple(
+        BlendedModels(
+            one.weight, tuple(served(m, kind_of, foreign) for m in one.models), one.residuals
+        )
+        for one in e.members_
+        if one.weight > 0
+    )
+    n_classes = len(e.classes_) if kind == "AutoClassifier" else 0
+    blending = Blending(n_classes > 0, e.floor_, e.temperature_, e.reach_, e.target_transform_)
+    return Blend(members, blending, n_classes)

@@ -1,0 +1,135 @@
+"""Targets on another scale, on which members are fitted, and means of predictions on their own."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from gpukfl._array import Array, array_namespace, double_like
+from gpukfl.linalg import interpolate_columns
+
+_KNOTS = 200
+_BEYOND = 0.7  # of a logarithm, that is predicted beyond the largest
+
+
+@dataclass(frozen=True)
+class TargetTransform(ABC):
+    """A growing function of each target, with its inverse."""
+
+    @classmethod
+    @abstractmethod
+    def of(cls, Y: np.ndarray, /) -> Self:
+        """Choose what there is to choose by targets (n, t)."""
+
+    @abstractmethod
+    def forward(self, Y: np.ndarray, /) -> np.ndarray:
+        """Targets (n, t) on the other scale."""
+
+    @abstractmethod
+    def _inverse(self, Z: Array, /) -> Array:
+        """Targets of values (n, t) on the other scale."""
+
+    def mean(self, Z: Array, residuals: Array, /) -> Array:
+        """Mean (n, t) of the targets where the other scale has these predictions.
+
+        Duan's smearing: what is predicted is as likely to be off as rows were that models had not
+        seen, of whose residuals (q, t) these are quantiles.
+        """
+        count = residuals.shape[0]
+        parts = (self._inverse(Z + residuals[k, :]) for k in range(count))
+        return functools.reduce(operator.add, parts) / count
+
+
+@dataclass(frozen=True)
+class LogTransform(TargetTransform):
+    """Logarithms of 1 + (y - low) / scale, or of -y where the long tail is to the left.
+
+    Attributes
+    ----------
+    sign, low, scale, high : list of float
+        Of each target; `high` is the largest logarithm.
+    """
+
+    sign: list[float]
+    low: list[float]
+    scale: list[float]
+    high: list[float]
+
+    @classmethod
+    def of(cls, Y: np.ndarray, /) -> Self:
+        """Take the least value for 0, and the median for 1."""
+        sign = np.where(skewness(Y) < 0, -1.0, 1.0)
+        low = (sign * Y).min(axis=0)
+        gaps = sign * Y - low
+        middle = np.median(gaps, axis=0)
+        scale = np.where(middle > 0, middle, np.where(gaps.max(axis=0) > 0, gaps.mean(axis=0), 1.0))
+        high = np.log1p(gaps.max(axis=0) / scale)
+        return cls(*(part.tolist() for part in (sign, low, scale, high)))
+
+    def forward(self, Y: np.ndarray, /) -> np.ndarray:
+        """Logarithms, where the least value is 0."""
+        sign, low, scale = map(np.asarray, (self.sign, self.low, self.scale))
+        return np.log1p((sign * Y - low) / scale)
+
+    def _inverse(self, Z: Array, /) -> Array:
+        xp, on = array_namespace(Z), double_like(Z)
+        sign, low, scale = (xp.asarray(part, **on) for part in (self.sign, self.low, self.scale))
+        ends = xp.asarray([high + _BEYOND for high in self.high], **on)
+        return sign * (low + scale * xp.expm1(xp.minimum(Z, ends)))
+
+
+@dataclass(frozen=True)
+class RankTransform(TargetTransform):
+    """Normal scores of the ranks; between knots by straight lines.
+
+    Attributes
+    ----------
+    knots, scores : list of lists of float
+        Of each target: values that grow, and what they become.
+    """
+
+    knots: list[list[float]]
+    scores: list[list[float]]
+
+    @classmethod
+    def of(cls, Y: np.ndarray, /) -> Self:
+        """Take quantiles of the targets for knots."""
+        found = [_knots(column) for column in Y.T]
+        return cls([knots.tolist() for knots, _ in found], [s.tolist() for _, s in found])
+
+    def forward(self, Y: np.ndarray, /) -> np.ndarray:
+        """Give normal scores of targets."""
+        parts = zip(Y.T, self.knots, self.scores, strict=True)
+        return np.stack([np.interp(y, knots, scores) for y, knots, scores in parts], axis=1)
+
+    def _inverse(self, Z: Array, /) -> Array:
+        xp, on = array_namespace(Z), double_like(Z)
+        columns = []
+        for j, (scores, knots) in enumerate(zip(self.scores, self.knots, strict=True)):
+            tables = (xp.asarray([part], **on) for part in (scores, knots))
+            columns.append(interpolate_columns(Z[:, j : j + 1] + 0.0, *tables)[:, 0])
+        return xp.stack(columns, axis=1)
+
+
+def _knots(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Values that grow, and normal scores of their middle ranks."""
+    from scipy.special import ndtri
+
+    values, counts = np.unique(y, return_counts=True)
+    scores = ndtri((np.cumsum(counts) - 0.5 * counts) / len(y))
+    chosen = np.unique(np.linspace(0, len(values) - 1, min(_KNOTS, len(values))).round())
+    chosen = chosen.astype(np.int64)
+    return values[chosen], scores[chosen]
+
+
+def skewness(Y: np.ndarray, /) -> np.ndarray:
+    """Skewness of each column of targets (n, t); 0 of one that does not vary."""
+    from scipy.stats import skew
+
+    spread = np.std(Y, axis=0) > 0
+    return np.where(spread, skew(np.where(spread, Y, np.arange(len(Y))[:, None]), axis=0), 0.0)

@@ -1,0 +1,116 @@
+"""The parts of a model file that predictions are made of, read when they are asked for."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from gpukfl._archive import Archive, RefusedError
+from gpukfl.estimators._calibration import Calibration
+from gpukfl.estimators.scaling import SCALINGS
+from gpukfl.instantiations import INSTANTIATIONS, RandomKitchenSinks
+from gpukfl.kernels import KERNELS, Product, Scaled, Sum
+from gpukfl.prediction import LogTransform, RankTransform
+
+_KINDS: tuple[Any, ...] = (
+    *(*KERNELS.values(), Sum, Product, Scaled),
+    *(*INSTANTIATIONS.values(), RandomKitchenSinks),
+    *(*SCALINGS.values(), Calibration, LogTransform, RankTransform),
+)
+_RECORDS = {kind.__name__: kind for kind in _KINDS}
+_PLAIN = (str, int, float, bool, type(None))
+_HELD = ("ShapeFunctions", "Blended")  # records that only hold parts
+_TABLES = "Encodings"  # a record that is only known to be there
+
+
+class Parts:
+    """A fitted estimator in a file: its class's name, and attributes and parameters by name."""
+
+    def __init__(self, kind: str, values: dict[str, Any], archive: Archive) -> None:
+        self.kind = kind
+        self._values, self._archive = values, archive
+
+    def __getattr__(self, name: str) -> Any:
+        values = self.__dict__["_values"]
+        if name not in values:
+            msg = f"which has no {name} of a fitted {self.__dict__['kind']}"
+            raise AttributeError(msg)
+        return decoded(values[name], self.__dict__["_archive"])
+
+
+def parts_of(archive: Archive, kind: str, node: Any, /) -> Parts:
+    """Take the parameters and fitted attributes of an estimator out of a file's header."""
+    parts = [node.get(name) for name in ("parameters", "fitted")]
+    if not all(isinstance(part, dict) for part in parts):
+        msg = f"which has no parameters and attributes of {kind}"
+        raise RefusedError(msg)
+    return Parts(kind, parts[0] | parts[1], archive)
+
+
+def decoded(value: Any, archive: Archive, /) -> Any:
+    """Make a value of JSON: plain ones, arrays, and records that predictions are made of.
+
+    Raises
+    ------
+    RefusedError
+        If it is something else, which no prediction by NumPy needs.
+    """
+    if isinstance(value, _PLAIN):
+        return value
+    if isinstance(value, list):
+        return [decoded(item, archive) for item in value]
+    make = _MAKERS.get(frozenset(value))
+    if make is None:
+        msg = f"which holds neither a value nor an array where one is needed: {str(value)[:80]}"
+        raise RefusedError(msg)
+    return make(value, archive)
+
+
+def _array(value: Any, archive: Archive) -> np.ndarray:
+    if value["array"] not in archive.arrays:
+        msg = "which lacks an array"
+        raise RefusedError(msg)
+    return archive.read(archive.arrays[value["array"]])
+
+
+def _objects(value: Any, _: Archive) -> np.ndarray:
+    if not all(isinstance(item, _PLAIN) for item in value["objects"]):
+        msg = "which holds labels that are neither text nor numbers"
+        raise RefusedError(msg)
+    return np.array(value["objects"], dtype=object)
+
+
+def _record(value: Any, archive: Archive) -> Any:
+    name, fields = value["record"], value["fields"]
+    if name == _TABLES:
+        return name
+    made = {key: decoded(item, archive) for key, item in fields.items()}
+    if name in _HELD:
+        return SimpleNamespace(**made)
+    kind = _RECORDS.get(name)
+    if kind is None or set(made) != {field.name for field in dataclasses.fields(kind)}:
+        msg = f"which holds a {name} that the runtime does not know"
+        raise RefusedError(msg)
+    return kind(**made)
+
+
+def _inner(value: Any, archive: Archive) -> Parts:
+    return parts_of(archive, str(value["estimator"]), value)
+
+
+def _foreign(_: Any, archive: Archive) -> Parts:
+    return Parts(FOREIGN, {}, archive)
+
+
+FOREIGN = "an estimator of another library"
+_MAKERS: dict[frozenset[str], Callable[[Any, Archive], Any]] = {
+    frozenset({"array"}): _array,
+    frozenset({"objects"}): _objects,
+    frozenset({"record", "fields"}): _record,
+    frozenset({"estimator", "parameters", "fitted"}): _inner,
+    frozenset({"skops"}): _foreign,
+}

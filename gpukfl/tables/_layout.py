@@ -1,0 +1,42 @@
+"""Where the columns of numbers stand that columns of codes become."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from gpukfl.tables._column import Coded
+
+
+class Groups(NamedTuple):
+    """Columns of codes by what they are: indices of each sort."""
+
+    numbers: list[int]
+    rounds: list[int]  # numbers that go round
+    gaps: list[int]  # numbers with an indicator
+    levels: list[int]
+
+
+def groups_of(coded: Sequence[Coded], /) -> Groups:
+    """Sort columns of codes."""
+    every = list(enumerate(coded))
+    return Groups(
+        [j for j, one in every if not one.levels and not one.period],
+        [j for j, one in every if one.period],
+        [j for j, one in every if one.gaps and not one.levels],
+        [j for j, one in every if one.levels],
+    )
+
+
+def places_of(coded: Sequence[Coded], widths: Sequence[int], /) -> list[list[int]]:
+    """Give the columns of numbers of each column of codes; `widths` are those of levels.
+
+    A number comes before its indicator, a sine before its cosine.
+    """
+    groups = groups_of(coded)
+    levels = [j for j, width in zip(groups.levels, widths, strict=True) for _ in range(width)]
+    places: list[list[int]] = [[] for _ in coded]
+    order = (*groups.numbers, *groups.rounds, *groups.rounds, *groups.gaps, *levels)
+    for k, j in enumerate(order):
+        places[j].append(k)
+    return places

@@ -1,0 +1,124 @@
+"""Members of scikit-learn at few rows: what they say themselves, without being asked."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from portfolio_cases import THREE, TWO, X, Y
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.linear_model import LogisticRegression, RidgeCV
+from sklearn.multioutput import MultiOutputRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import gpukfl
+from gpukfl.portfolio._evaluators import evaluator_of
+from gpukfl.portfolio._few_rows import FEW, Columns, Linear, Trees, for_few_rows
+
+BOTH = np.column_stack([Y, X[:, 0] - 2.0 * Y])
+GAPPY = np.where(np.random.default_rng(0).random(X.shape) < 0.2, np.nan, X)
+SMALL = {"max_iter": 20, "min_samples_leaf": 3, "random_state": 0}
+REGRESSION = HistGradientBoostingRegressor(**SMALL)
+CLASSES = HistGradientBoostingClassifier(**SMALL)
+
+
+def linear(last):
+    return make_pipeline(StandardScaler(), last)
+
+
+def asked(model, X):
+    found = model.predict_proba(X) if hasattr(model, "classes_") else model.predict(X)
+    return found.reshape(len(X), -1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "model", "X", "y"),
+    [
+        (Trees, REGRESSION, GAPPY, Y),
+        (Trees, CLASSES, GAPPY, TWO),
+        (Trees, CLASSES, GAPPY, THREE),
+        (Columns, MultiOutputRegressor(REGRESSION), GAPPY, BOTH),
+        (Linear, linear(RidgeCV()), X, Y),
+        (Linear, linear(RidgeCV()), X, BOTH),
+        (Linear, linear(LogisticRegression()), X, TWO),
+        (Linear, linear(LogisticRegression()), X, THREE),
+    ],
+)
+def test_what_is_known_says_what_scikit_learn_does(kind, model, X, y):
+    model.fit(X[:60], y[:60])
+    found = for_few_rows(model)
+    assert isinstance(found, kind)  # or this version of scikit-learn keeps its trees otherwise
+    expected = asked(model, X)
+    np.testing.assert_allclose(found(X), expected, rtol=1e-12, atol=1e-14)
+    evaluate = evaluator_of(model)
+    for rows in (X[:1], X[:FEW], X):
+        np.testing.assert_allclose(evaluate(rows), asked(model, rows), rtol=1e-12, atol=1e-14)
+    single = X[:5].astype(np.float32)  # in which scikit-learn may compute
+    np.testing.assert_allclose(evaluate(single), asked(model, single), rtol=1e-4, atol=1e-6)
+
+
+class Own(HistGradientBoostingRegressor):
+    """May predict anything."""
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        Own(**SMALL),
+        HistGradientBoostingRegressor(loss="poisson", **SMALL),
+        HistGradientBoostingRegressor(categorical_features=[0], **SMALL),
+        MultiOutputRegressor(Own(**SMALL)),
+        make_pipeline(StandardScaler(), StandardScaler(), RidgeCV()),
+        RidgeCV(),
+    ],
+)
+def test_what_is_not_known_is_asked_itself(model):
+    rows = np.abs(np.round(3 * X))
+    y = np.exp(BOTH) if isinstance(model, MultiOutputRegressor) else np.exp(Y)
+    model.fit(rows, y)
+    assert for_few_rows(model) is None
+    np.testing.assert_array_equal(evaluator_of(model)(rows[:3]), asked(model, rows[:3]))
+
+
+FRAME = pd.DataFrame(GAPPY, columns=["a", "b", "c"]).assign(
+    kind=np.where(X[:, 0] > 0.3, "u", "v"), when=pd.Timestamp("2024-01-01")
+)
+MEMBERS = {"members": ["linear", "trees", "shallow_trees", "agop", "laplace"], "n_folds": 3}
+
+
+@pytest.mark.parametrize("y", [Y, THREE])
+@pytest.mark.parametrize("rows", [X, FRAME])
+@pytest.mark.filterwarnings("ignore")
+def test_rows_by_themselves_are_predicted_as_together(rows, y):
+    model = gpukfl.fit(rows, y, random_state=0, progress=False, **MEMBERS)
+    ask = model.predict if y is Y else model.predict_proba
+    together = ask(rows)
+    apart = np.concatenate([ask(rows[k : k + 1]) for k in range(10)])
+    np.testing.assert_allclose(apart, together[:10], rtol=1e-8, atol=1e-10)
+
+
+def test_a_row_is_not_checked_by_every_model(monkeypatch):
+    members = ["linear", "trees", "agop"]
+    model = gpukfl.AutoRegressor(members, n_folds=2, random_state=0).fit(X, Y)
+    expected = model.predict(X[:1])
+
+    def refuse(*_, **__):
+        msg = "asked"
+        raise AssertionError(msg)
+
+    for kind in (HistGradientBoostingRegressor, RidgeCV, StandardScaler):
+        for name in ("predict", "transform"):
+            if hasattr(kind, name):
+                monkeypatch.setattr(kind, name, refuse)
+    monkeypatch.setattr("gpukfl.estimators._learner.validate_samples", refuse)
+    np.testing.assert_array_equal(model.predict(X[:1]), expected)
+
+
+def test_what_is_made_for_few_rows_is_kept_in_no_pickle():
+    model = gpukfl.AutoRegressor(["linear", "trees"], n_folds=2, random_state=0).fit(X, Y)
+    model.predict(X[:1])
+    assert all("evaluators" in vars(member) for member in model.members_)
+    again = pickle.loads(pickle.dumps(model))
+    assert not any("evaluators" in vars(member) for member in again.members_)
+    np.testing.assert_array_equal(again.predict(X[:5]), model.predict(X[:5]))

@@ -1,0 +1,138 @@
+"""Members of portfolios that fail, are asked for wrongly, take too long or are interrupted."""
+
+import time
+
+import pytest
+from interruption import interrupt
+from portfolio_cases import (
+    QUICK,
+    Failing,
+    Infinite,
+    Unsure,
+    X,
+    Y,
+    notes,
+    regressor,
+    weights,
+)
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LinearRegression, Ridge
+
+from gpukfl.portfolio import _contest
+
+# ---------------------------------------------------------------------- members that fail
+
+
+@pytest.mark.parametrize("bad", [Failing(), Infinite()])
+def test_a_member_that_fails_is_left_out_and_named(bad):
+    with pytest.warns(UserWarning, match="the member broken is left out: "):
+        model = regressor(members=["linear", ("broken", bad)]).fit(X, Y)
+    assert weights(model) == {"linear": 1.0}
+    assert notes(model)["broken"].startswith(("MemoryError: no room", "FloatingPointError"))
+
+
+def test_no_member_is_an_error_that_says_why():
+    with (
+        pytest.warns(UserWarning, match="left out"),
+        pytest.raises(RuntimeError, match=r"got none .*broken: MemoryError: no room"),
+    ):
+        regressor(members=[("broken", Failing())]).fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    ("members", "expected"),
+    [
+        ("forest", "got 'forest'"),
+        (["forest"], "got 'forest'"),
+        ([], r"got \[\]"),
+        ([3], "got 3"),
+        ([Unsure()], "expected members to be regressors, got Unsure"),
+        (["linear", "linear"], "different names, got linear, linear"),
+    ],
+)
+def test_members_that_are_none_are_named(members, expected):
+    with pytest.raises(ValueError, match=expected):
+        regressor(members=members).fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    "option", [{"effort": "much"}, {"n_folds": 0}, {"refit": 2}, {"max_time": -1}]
+)
+def test_bad_parameters_are_named(option):
+    with pytest.raises((TypeError, ValueError), match=f"expected {next(iter(option))} to be"):
+        regressor(**option).fit(X, Y)
+
+
+# ---------------------------------------------------------------------- time
+
+
+def test_what_is_too_slow_is_not_begun():
+    class Slow(Ridge):
+        def fit(self, X, y, sample_weight=None):
+            time.sleep(0.5)
+            return super().fit(X, y)
+
+    begun = time.perf_counter()
+    with pytest.warns(ConvergenceWarning, match="time limit|max_time|stopped"):
+        model = regressor(members=["linear", ("slow", Slow())], max_time=0.2).fit(X, Y)
+    assert weights(model) == {"linear": 1.0}
+    assert "too slow" in notes(model)["slow"]
+    assert model.status_ == "TIME_LIMIT"
+    assert time.perf_counter() - begun < 30
+
+
+def test_of_many_rows_some_are_fitted_where_time_is_short(monkeypatch):
+    class Slow(Ridge):
+        def fit(self, X, y, sample_weight=None):
+            self.n_rows_ = len(X)
+            time.sleep(2e-3 * len(X))
+            return super().fit(X, y)
+
+    monkeypatch.setattr(_contest, "_PROBED", 10)
+    with pytest.warns(ConvergenceWarning):
+        model = regressor(members=[("slow", Slow())], n_folds=3, max_time=1.0).fit(X, Y)
+    board = model.leaderboard().set_index("member")
+    fitted = {one.n_rows_ for one in model.members_[0].models}
+    assert max(fitted) < 60
+    assert board.loc["slow", "note"] == f"fitted to {max(fitted)} rows for want of time"
+    assert model.status_ == "TIME_LIMIT"
+
+
+def test_an_interruption_keeps_the_members_that_are_done(monkeypatch):
+    interrupt(monkeypatch, _contest.Contest, "_compete", 1)
+    with pytest.warns(ConvergenceWarning, match="blended of linear"):
+        model = regressor(members=["linear", "laplace"]).fit(X, Y)
+    assert weights(model) == {"linear": 1.0}
+    assert model.status_ == "INTERRUPTED"
+    assert notes(model)["laplace"] == "interrupted"
+
+
+def test_an_interruption_before_any_member_is_one(monkeypatch):
+    interrupt(monkeypatch, _contest.Contest, "_compete", 0)
+    with pytest.raises(KeyboardInterrupt):
+        regressor().fit(X, Y)
+
+
+def test_an_interruption_within_our_members_is_heard(monkeypatch):
+    from gpukfl.estimators.bkernn._problem import Problem
+
+    interrupt(monkeypatch, Problem, "fit", 2)
+    with pytest.warns(ConvergenceWarning, match="blended of linear"):
+        model = regressor(members=["linear", "bkernn"]).fit(X, Y)
+    assert weights(model) == {"linear": 1.0}
+
+
+def test_progress_tells_of_members_and_folds():
+    from gpukfl.estimators._run import reported_to
+
+    said = []
+    with reported_to(lambda stage, *_: said.append(stage)):
+        regressor(members=["linear", "bkernn"], n_folds=3).fit(X, Y)
+    assert any("blend" in stage and "bkernn, fold 3 of 3: " in stage for stage in said)
+
+
+def test_members_of_others_are_cloned():
+    mine = LinearRegression()
+    regressor(members=[("mine", mine)]).fit(X, Y)
+    assert not hasattr(mine, "coef_")
+    assert QUICK["members"] == ["linear", "laplace"]

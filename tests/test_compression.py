@@ -1,0 +1,114 @@
+"""Compressed models lose no more than was said, and say what they lost."""
+
+import numpy as np
+import pytest
+from served_models import RNG, SMALL, X, Y, kernel_blend, model
+from sklearn.linear_model import Lasso
+
+import gpukfl
+from gpukfl import runtime
+
+ROWS = X + 0.05 * RNG.normal(size=X.shape)
+UNITS = {
+    "bkernn": "knots",
+    "hkrr": "centres",
+    "selection": "centres",
+    "rkhs_weighting": "features",
+    "regfeal": "centres",
+    "regfeal, Hermite": "features",
+}
+
+
+@pytest.mark.parametrize("name", UNITS)
+def test_a_smaller_model_is_as_good_as_was_asked(name, tmp_path):
+    found = model(name if "," in name else f"{name}, one target")
+    small = found.compress(0.05, ROWS, Y)
+    said = small.compression
+    assert said.unit == UNITS[name]
+    assert said.size < said.size_before
+    assert said.score_before == found.score(ROWS, Y)
+    assert said.score == small.score(ROWS, Y)
+    assert said.loss == said.score_before - said.score <= 0.05
+    assert found.compression is None
+    small.save(tmp_path / "small.gpukfl")
+    again = gpukfl.load(tmp_path / "small.gpukfl")
+    assert np.array_equal(again.predict(ROWS), small.predict(ROWS))
+    light = runtime.load(tmp_path / "small.gpukfl")
+    np.testing.assert_allclose(light.predict(ROWS), small.predict(ROWS), rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("method", SMALL)
+def test_the_model_stays_as_it_was(method):
+    found = model(f"{method}, one target")
+    before = found.predict(ROWS)
+    found.compress(0.5, ROWS, Y)
+    assert np.array_equal(found.predict(ROWS), before)
+
+
+def test_nothing_is_lost_where_nothing_may_be():
+    found = model("hkrr, one target")
+    small = found.compress(0.0, ROWS, Y)
+    assert small.compression.loss <= 0.0
+    assert small.compression.size <= small.compression.size_before
+
+
+def test_classes_are_compressed(tmp_path):
+    found = model("hkrr, three classes")
+    labels = found.predict(ROWS)
+    small = found.compress(0.1, ROWS, labels)
+    assert small.compression.score_before == 1.0
+    assert small.compression.score == np.mean(small.predict(ROWS) == labels) >= 0.9
+    assert small.compression.size < small.compression.size_before
+
+
+def test_members_are_left_out_by_rows_that_their_folds_held_out():
+    found = kernel_blend("one target")
+    small = found.compress(0.2)
+    said, kept = small.compression, small.estimator.out_of_fold_
+    assert said.unit == "members"
+    assert said.size == len(small.estimator.members_) < said.size_before
+    assert said.size_before == len(found.estimator.members_)
+    assert sum(member.weight for member in small.estimator.members_) == pytest.approx(1.0)
+    residual = np.sum((kept.truth - kept.predicted) ** 2) / np.sum((Y - Y.mean()) ** 2)
+    assert said.score == pytest.approx(1.0 - residual)
+    assert small.predict_interval(ROWS).shape == (len(ROWS), 2)
+
+
+def test_members_are_left_out_by_given_rows():
+    found = kernel_blend("three classes")
+    small = found.compress(0.3, ROWS, found.predict(ROWS))
+    assert small.compression.score == small.score(ROWS, found.predict(ROWS))
+    assert small.predict_set(ROWS).shape == (len(ROWS), 3)
+
+
+def test_standard_deviations_are_forgotten():
+    found = model("hkrr, evidence")
+    small = found.compress(0.05, ROWS, Y)
+    assert small.compression.size < small.compression.size_before
+    with pytest.raises(ValueError, match="for standard deviations"):
+        small.estimator.predict(ROWS, return_std=True)
+
+
+# ---------------------------------------------------------------------- bad input
+
+
+def test_rows_are_asked_for():
+    found = model("hkrr, one target")
+    with pytest.raises(ValueError, match="got no X and no y"):
+        found.compress(0.1)
+    with pytest.raises(ValueError, match="got X and no y"):
+        found.compress(0.1, ROWS)
+    with pytest.raises(ValueError, match="tolerance"):
+        found.compress(-0.1, ROWS, Y)
+
+
+def test_what_has_nothing_to_leave_out_is_refused():
+    lasso = gpukfl.fit(X, Y, method="regfeal", n_random_features=30, retrain=Lasso(), ridge=1e-3)
+    with pytest.raises(TypeError, match="got RegFeaLRegressor without any"):
+        lasso.compress(0.1, ROWS, Y)
+
+
+def test_a_blend_of_refitted_members_asks_for_rows():
+    found = gpukfl.fit(X, Y, members=["laplace", "matern52"], n_folds=2, refit=True)
+    with pytest.raises(ValueError, match="give X and y"):
+        found.compress(0.1)
