@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from gpukfl._array import Array, array_namespace
-from gpukfl.partitioned import Combine, Partitioning
+from gpukfl.partitioned import Combine, PartitionedArray, Partitioning
 
 T = TypeVar("T")
 
@@ -54,7 +54,7 @@ def map_rows(
     parts = partitioning_of(x)
     if parts is None:
         return part(0, x.shape[0])
-    mapped: Any = parts.map(part, columns, dtype)
+    mapped: Any = PartitionedArray(parts, part, columns, dtype)
     return mapped
 
 

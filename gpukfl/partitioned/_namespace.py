@@ -5,8 +5,8 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-from gpukfl._array import Array, array_namespace
-from gpukfl.partitioned._array import PartitionedArray, name_of, rowwise
+from gpukfl._array import Array, array_namespace, lies_in_parts, to_host
+from gpukfl.partitioned._rowwise import name_of, rowwise
 
 _ROWWISE = {
     *("abs", "sqrt", "exp", "expm1", "log", "log1p", "sign", "floor", "ceil", "round", "square"),
@@ -49,7 +49,7 @@ class PartitionedNamespace:
             return given
 
         def function(*args: Any, **options: Any) -> Any:
-            if not any(isinstance(x, PartitionedArray) for x in _flat(args)):
+            if not any(lies_in_parts(x) for x in _flat(args)):
                 return given(*args, **options)
             if name in _ROWWISE:
                 return rowwise(Named(name), *args, **options)
@@ -62,13 +62,13 @@ class PartitionedNamespace:
 
     def astype(self, x: Any, dtype: Any, /, *, copy: bool = True, **options: Any) -> Any:
         """Convert; what is of that precision already stays as it is."""
-        if not isinstance(x, PartitionedArray):
+        if not lies_in_parts(x):
             return self._xp.astype(x, dtype, copy=copy, **options)
         return x if x.dtype == dtype else rowwise(_AsType(dtype), x)
 
     def reshape(self, x: Any, shape: Any, /, **options: Any) -> Any:
         """Change the shape of what follows the rows."""
-        if not isinstance(x, PartitionedArray):
+        if not lies_in_parts(x):
             return self._xp.reshape(x, shape, **options)
         rows, *columns = shape if isinstance(shape, tuple) else (shape,)
         if rows not in (-1, len(x)):
@@ -78,7 +78,7 @@ class PartitionedNamespace:
 
     def concat(self, arrays: Any, /, *, axis: int | None = 0) -> Any:
         """Join columns."""
-        if not any(isinstance(x, PartitionedArray) for x in arrays):
+        if not any(lies_in_parts(x) for x in arrays):
             return self._xp.concat(arrays, axis=axis)
         if axis not in (1, -1):
             msg = f"expected arrays whose rows lie in parts to be joined by columns, got {axis=}"
@@ -87,7 +87,7 @@ class PartitionedNamespace:
 
     def stack(self, arrays: Any, /, *, axis: int = 0) -> Any:
         """Join as columns."""
-        if not any(isinstance(x, PartitionedArray) for x in arrays):
+        if not any(lies_in_parts(x) for x in arrays):
             return self._xp.stack(arrays, axis=axis)
         if axis not in (1, -1):
             msg = f"expected arrays whose rows lie in parts to be stacked by columns, got {axis=}"
@@ -96,18 +96,17 @@ class PartitionedNamespace:
 
     def take(self, x: Any, index: Any, /, *, axis: int | None = None) -> Any:
         """Bring some rows here, or take columns."""
-        if not isinstance(x, PartitionedArray):
+        if not lies_in_parts(x):
             return self._xp.take(x, index, axis=axis)
         if axis != 0:
             return rowwise(Named("take"), x, index, axis=axis)
-        from gpukfl._array import to_host
 
         found = x.partitioning.gather(x, to_host(index))
         return self._xp.asarray(found, device=x.device)
 
     def asarray(self, x: Any, /, **options: Any) -> Any:
         """Make an array; one whose rows lie in parts stays one."""
-        if not isinstance(x, PartitionedArray):
+        if not lies_in_parts(x):
             return self._xp.asarray(x, **options)
         return x if options.get("dtype") is None else self.astype(x, options["dtype"])
 
@@ -123,7 +122,7 @@ class _Linalg:
 
     def vector_norm(self, x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
         """Euclidean norm of rows, or of columns in a pass."""
-        if not isinstance(x, PartitionedArray):
+        if not lies_in_parts(x):
             return self._xp.linalg.vector_norm(x, axis=axis, keepdims=keepdims)
         if axis in (1, -1):
             return rowwise(_Norm(), x, axis=axis, keepdims=keepdims)
@@ -194,7 +193,7 @@ _COMBINED = {
 }
 
 
-def _along(name: str, x: PartitionedArray, /, *, axis: Any = None, **options: Any) -> Any:
+def _along(name: str, x: Any, /, *, axis: Any = None, **options: Any) -> Any:
     """Reduce over axes: over columns put off, over rows in a pass."""
     axes = tuple(range(x.ndim)) if axis is None else (axis,) if isinstance(axis, int) else axis
     axes = tuple(a % x.ndim for a in axes)

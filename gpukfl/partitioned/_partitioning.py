@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import operator
 import weakref
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -13,9 +13,6 @@ from gpukfl._array import Array, array_namespace, like, take, to_host
 from gpukfl.partitioned._holder import Combine, Pass, combined
 from gpukfl.partitioned._program import Part, Partitioned, dumps
 from gpukfl.partitioned._tree import Known, add_up
-
-if TYPE_CHECKING:
-    from gpukfl.partitioned._array import PartitionedArray
 
 
 class Holders(Protocol):
@@ -66,12 +63,6 @@ class Partitioning:
         add_up(known, 0, len(self.edges) - 1, lambda a, b: combined(a, b, combine))
         ((_, total),) = known.items()
         return [_placed(x, self.reference) for x in total]
-
-    def map(self, part: Part, columns: tuple[int, ...], dtype: Any, /) -> PartitionedArray:
-        """Describe an array (n, *columns) whose rows from one to another `part` gives."""
-        from gpukfl.partitioned._array import PartitionedArray
-
-        return PartitionedArray(self, part, columns, dtype)
 
     def keep(self, part: Part, /) -> Described:
         """Describe what each part has: ``part(start, stop)``, which stays there."""
