@@ -158,6 +158,12 @@ def double_like(x: Array, /) -> Placement:
     return {"dtype": array_namespace(x).float64, "device": device_of(x)}
 
 
+def in_double(x: Array, /) -> Array:
+    """Give `x` in float64, where it lies."""
+    xp = array_namespace(x)
+    return xp.astype(x, xp.float64)
+
+
 def index_like(x: Array, /) -> Placement:
     """Creation keywords for an int64 index array on the device of `x`."""
     return {"dtype": array_namespace(x).int64, "device": device_of(x)}

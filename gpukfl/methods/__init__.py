@@ -57,7 +57,13 @@ from gpukfl.methods._multi_indices import (
     draw_tuples,
     equal_eta,
 )
-from gpukfl.methods._nystrom import NystromFactor, NystromSystem, falkon, jitter_for
+from gpukfl.methods._nystrom import (
+    NystromFactor,
+    NystromSystem,
+    falkon,
+    jitter_for,
+    weight_of,
+)
 from gpukfl.methods._pruning import RULES as PRUNING_RULES
 from gpukfl.methods._pruning import Candidate, last_accepted
 from gpukfl.methods._pruning import candidates as pruning_candidates
@@ -72,7 +78,7 @@ from gpukfl.methods._regfeal import (
 from gpukfl.methods._regfeal import shares as eta_shares
 from gpukfl.methods._reweighting import Reweighting
 from gpukfl.methods._ridge import RidgeSystem, paper_ridge
-from gpukfl.methods._ridge_path import Fold, RidgePath, best_path
+from gpukfl.methods._ridge_path import RidgePath, best_path
 from gpukfl.methods._selection import (
     FeatureSelection,
     Round,
@@ -121,7 +127,6 @@ __all__ = [
     "FactoredSelection",
     "FeatureSelection",
     "FirstTurn",
-    "Fold",
     "FoldSums",
     "FunctionalDescent",
     "GradientFit",
@@ -199,5 +204,6 @@ __all__ = [
     "scored_rows",
     "solve_by_conjugate_gradients",
     "unit_weights",
+    "weight_of",
     "weighted_quantile",
 ]

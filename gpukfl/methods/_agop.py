@@ -21,7 +21,7 @@ from numbers import Integral
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, clipped, double_like, like
+from gpukfl._array import Array, array_namespace, clipped, double_like, in_double, like
 from gpukfl._checks import check_choice, check_number
 from gpukfl._results import History, Status
 from gpukfl._rows import Rows
@@ -124,8 +124,9 @@ def average_gradient_outer_product(
         return (total,)
 
     (total,) = operator.sum_over_blocks(compute)
-    n = operator.shape[0]
-    return total / (float(n) if weights is None else float(xp.sum(weights, dtype=xp.float64)))
+    if weights is None:
+        return total / float(operator.shape[0])
+    return total / float(array_namespace(weights).sum(weights, dtype=xp.float64))
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,8 +222,8 @@ class MappedProblem:
             rows, Z = Rows(whole, rows.reference), whole
         else:
             Z = xp.astype(self.Z, xp.float64)
-        weights = None if self.weights is None else xp.astype(self.weights, xp.float64)
-        return rows, Z, xp.astype(self.Y, xp.float64), weights
+        weights = None if self.weights is None else in_double(self.weights)
+        return rows, Z, in_double(self.Y), weights
 
     def at(self, B: Array, /) -> MappedRidge:
         """Fit with the map B (k, d), float64."""

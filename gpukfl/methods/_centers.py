@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from gpukfl._array import Array, array_namespace, double_like, epsilon, index_like, like, to_host
+from gpukfl._draws import drawn
 from gpukfl._memory import available_memory
 from gpukfl._rows import Rows
 from gpukfl.kernels import Kernel
@@ -19,6 +20,7 @@ _PILOT = 1000  # centres behind approximate leverage scores, at most
 _BLOCK = 64  # proposals of the pivoted choice at a time
 _EXHAUSTED = 1e-12  # share of k(x, x) below which nothing is left to explain
 _ROUNDING = 100.0  # the same in units of the precision
+_HERE = 20_000  # of rows in parts, those that are looked at where they are chosen
 _PIVOTED_SHARE = 0.25  # of the memory that may be used, for the factor of the pivoted choice
 
 
@@ -66,7 +68,7 @@ def choose_centers(
     -----
     "leverage" costs one pass of O(n p²) with p = min(n, 1000) pilot samples; "pivoted" n (q + 1)
     kernel values, O(n q²) time and O(n q) memory, on a random part of the rows where that is too
-    much.
+    much. Where rows lie in parts both choose among 20 000 of them, which are brought here.
 
     References
     ----------
@@ -85,7 +87,12 @@ def choose_centers(
     if n_centers >= n:
         return np.arange(n)
     if selection == "uniform":
-        return np.sort(rng.choice(n, n_centers, replace=False))
+        return np.sort(drawn(rng, n, n_centers))
+    if rows.partitioning is not None:  # some are looked at here, one by one
+        at_most = max(_HERE, 2 * n_centers)
+        some = np.arange(n) if n <= at_most else np.sort(drawn(rng, n, at_most))
+        here = Rows(rows.at(some), rows.reference)
+        return some[choose_centers(selection, kernel, here, n_centers, ridge=ridge, rng=rng, B=B)]
     if selection == "leverage":
         scores = leverage_scores(kernel, rows, ridge=ridge, rng=rng, B=B)
         return np.sort(rng.choice(n, n_centers, replace=False, p=scores / scores.sum()))

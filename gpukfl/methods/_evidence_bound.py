@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, like
+from gpukfl._array import Array, array_namespace, in_double, like
 from gpukfl._rows import Rows
 from gpukfl.kernels import Kernel
 from gpukfl.linalg import CholeskyFactor, add_to_diagonal
@@ -127,11 +127,10 @@ class BoundCriterion:
         *,
         weights: Array | None = None,
     ) -> None:
-        xp = array_namespace(Z, Y)
-        self.kernel, self.Z = kernel, xp.astype(Z, xp.float64)
+        self.kernel, self.Z = kernel, in_double(Z)
         self.rows = replace(rows, reference=self.Z[:0, 0]).in_memory()
-        self.Y = xp.astype(Y, xp.float64)
-        self.weights = None if weights is None else xp.astype(weights, xp.float64)
+        self.Y = in_double(Y)
+        self.weights = None if weights is None else in_double(weights)
 
     @property
     def scale(self) -> float:

@@ -6,11 +6,12 @@ Equations (3.7) and (3.8) of Follain and Bach (arXiv:2307.12754), with an interc
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, double_like, to_host
+from gpukfl._array import Array, array_namespace, double_like, in_double, to_host
 from gpukfl.linalg import CholeskyFactor, add_to_diagonal, on_host_if_small
 from gpukfl.operators import HermiteOperator
 
@@ -32,12 +33,11 @@ class FeatureSums:
     @classmethod
     def of(cls, operator: HermiteOperator, Y: Array, weights: Array | None, /) -> FeatureSums:
         """One pass over the rows, O(n m²)."""
-        xp = array_namespace(Y)
-        n, t = Y.shape
-        wide = xp.astype(Y, xp.float64)
-        ones = xp.ones((n, 1), **double_like(Y))
-        gram, moment = operator.moments(xp.concat([wide, ones], axis=1), weights)
-        N, y_mean, squares = _target_sums(wide, weights)
+        t, wide = Y.shape[1], in_double(Y)
+        xp = array_namespace(wide)
+        beside = xp.concat([wide, xp.ones_like(wide[:, :1])], axis=1)
+        gram, moment, *sums = operator.moments(beside, weights, also=_sums_of(wide, weights))
+        N, y_mean, squares = _about_means(*sums)
         mean = moment[:, t] / N
         gram = gram - N * mean[:, None] * mean[None, :]
         right = moment[:, :t] - N * mean[:, None] * y_mean[None, :]
@@ -75,9 +75,8 @@ class SampleFeatures:
     @classmethod
     def of(cls, operator: HermiteOperator, Y: Array, weights: Array | None, /) -> SampleFeatures:
         """Form the features, O(n m s) for s factors each."""
-        xp = array_namespace(Y)
-        wide = xp.astype(Y, xp.float64)
-        N, y_mean, _ = _target_sums(wide, weights)
+        xp, wide = array_namespace(Y), in_double(Y)
+        N, y_mean, _ = _about_means(*_sums_of(wide, weights)(0, Y.shape[0]))
         Phi = xp.astype(operator.dense(), xp.float64, copy=False)
         centred = wide - y_mean[None, :]
         if weights is None:
@@ -104,9 +103,10 @@ class SampleFeatures:
 def ridge_system(
     operator: HermiteOperator, Y: Array, weights: Array | None, /
 ) -> FeatureSums | SampleFeatures:
-    """Take the view of fewer unknowns; Y (n, t), weights (n, 1)."""
+    """Take the view of fewer unknowns; Y (n, t), weights (n, 1). Of rows in parts, their sums."""
     n, m = operator.shape
-    return (FeatureSums if n > m else SampleFeatures).of(operator, Y, weights)
+    by_sums = n > m or operator.rows.partitioning is not None
+    return (FeatureSums if by_sums else SampleFeatures).of(operator, Y, weights)
 
 
 def factor(K: Array, ridge: float, operator: HermiteOperator) -> CholeskyFactor:
@@ -133,10 +133,21 @@ def factor(K: Array, ridge: float, operator: HermiteOperator) -> CholeskyFactor:
         raise FloatingPointError(msg) from error
 
 
-def _target_sums(Y: Array, weights: Array | None) -> tuple[float, Array, Array]:
-    """Sum of the weights, weighted means of the targets, and their squares about these."""
+def _sums_of(Y: Array, weights: Array | None) -> Callable[[int, int], list[Array]]:
+    """Sum the weights, and with them the targets and their squares, of rows that lie together."""
     xp = array_namespace(Y)
-    w = xp.ones_like(Y[:, :1]) if weights is None else xp.astype(weights, xp.float64)
-    N = float(Y.shape[0]) if weights is None else float(xp.sum(w))
-    mean = xp.sum(w * Y, axis=0) / N
-    return N, mean, xp.sum(w * (Y - mean[None, :]) ** 2, axis=0)
+
+    def part(start: int, stop: int) -> list[Array]:
+        y = Y[start:stop, :]
+        w = xp.ones_like(y[:, :1]) if weights is None else weights[start:stop, :]
+        w = xp.astype(w, xp.float64)
+        return [xp.sum(w), xp.sum(w * y, axis=0), xp.sum(w * y**2, axis=0)]
+
+    return part
+
+
+def _about_means(weight: Array, total: Array, squares: Array) -> tuple[float, Array, Array]:
+    """Sum of the weights, weighted means of the targets, and their squares about these."""
+    N = float(weight)
+    mean = total / N
+    return N, mean, squares - N * mean**2

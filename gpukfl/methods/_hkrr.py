@@ -97,12 +97,13 @@ class HyperKernelObjective:
     def gradient_alpha(self, B: Array, alpha: Array, /) -> Array:
         """Differentiate L with respect to α: one pass."""
         xp = array_namespace(alpha)
-        operator = self.operator(B)
-        a = xp.astype(alpha, self.Y.dtype)
+        operator, Y, weights = self.operator(B), self.Y, self.weights
+        a = xp.astype(alpha, Y.dtype)
 
         def compute(start: int, stop: int) -> tuple[Array, ...]:
             K = operator.values(start, stop)
-            return (K.T @ self._weighted(K @ a - self.Y[start:stop, :], start, stop),)
+            r = K @ a - Y[start:stop, :]
+            return (K.T @ _weighted(r, weights, start, stop),)
 
         (total,) = operator.sum_over_blocks(compute)
         # With the jitter that α is solved with, so that all optimisers have one objective
@@ -123,25 +124,21 @@ class HyperKernelObjective:
         value, slope = self._evaluate(placed, self.minimize_alpha(placed), with_gradient=True)
         return value, _beside(slope, B)
 
-    def _weighted(self, r: Array, start: int, stop: int) -> Array:
-        return r if self.weights is None else self.weights[start:stop, :] * r
-
     def _evaluate(self, B: Array, alpha: Array, *, with_gradient: bool) -> tuple[float, Array]:
-        operator = self.operator(B)
-        xp = array_namespace(alpha)
-        a = xp.astype(alpha, self.Y.dtype)
-        V = operator.centers
+        operator, Y, weights = self.operator(B), self.Y, self.weights
+        xp, kernel, unit = array_namespace(alpha), self.kernel, 2.0 / self.weight
+        a, V = xp.astype(alpha, Y.dtype), operator.centers
 
         def compute(start: int, stop: int) -> tuple[Array, ...]:
-            X = self.rows.block(start, stop)
+            X = operator.rows.block(start, stop)
             U = operator.project(X)
             K = operator.values(start, stop, U)
-            r = K @ a - self.Y[start:stop, :]
-            pull = self._weighted(r, start, stop)
+            r = K @ a - Y[start:stop, :]
+            pull = _weighted(r, weights, start, stop)
             loss = xp.sum(xp.astype(r, xp.float64) * xp.astype(pull, xp.float64))
             if not with_gradient:
                 return (loss,)
-            dU, dV = self.kernel._pullback(U, V, (2.0 / self.weight) * pull @ a.T, K)
+            dU, dV = kernel._pullback(U, V, unit * pull @ a.T, K)
             return loss, dU.T @ X, dV
 
         wide = (xp.astype(x, xp.float64, copy=False) for x in (B, self.Z))
@@ -159,6 +156,10 @@ class HyperKernelObjective:
         here, there = self.kernel._pullback(V, V, self.ridge * alpha @ alpha.T, core)
         gradient = slopes[0] + (slopes[1] + here + there).T @ Z
         return value, gradient
+
+
+def _weighted(r: Array, weights: Array | None, start: int, stop: int) -> Array:
+    return r if weights is None else weights[start:stop, :] * r
 
 
 def _beside(gradient: Array, B: Array) -> Array:

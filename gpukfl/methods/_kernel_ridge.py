@@ -29,7 +29,7 @@ from gpukfl._array import (
 from gpukfl._results import Solution
 from gpukfl.linalg import CholeskyFactor, add_to_diagonal, eigh, mean_diagonal, solve_and_read
 from gpukfl.methods._nystrom import NystromSystem
-from gpukfl.methods._ridge_path import Fold, RidgePath
+from gpukfl.methods._ridge_path import RidgePath
 from gpukfl.operators import KernelMatrix
 from gpukfl.solvers import ConjugateGradient, NystromPreconditioner
 
@@ -137,13 +137,15 @@ class DenseSystem:
         nothing = self.root_weights == 0  # whose predictions nobody weighs
         return predicted / xp.where(nothing, xp.ones_like(self.root_weights), self.root_weights)
 
-    def held_out(self, folds: Sequence[Fold], ridges: Sequence[float], /) -> RidgePath:
-        """Error on the samples of each fold by the fit to the others: O(n³) a fold."""
+    def held_out(self, folds: Sequence[np.ndarray], ridges: Sequence[float], /) -> RidgePath:
+        """Error on the samples at each fold's host indices by the fit to the others: O(n³) each."""
         xp = array_namespace(self.K)
         roots = xp.ones_like(self.Y[:, :1]) if self.root_weights is None else self.root_weights
         totals, total = [0.0] * len(ridges), 0.0
+        every = np.arange(self.K.shape[0])
         for fold in folds:
-            inside, outside = (xp.asarray(index, **index_like(self.K)) for index in fold)
+            sides = np.setdiff1d(every, fold), fold
+            inside, outside = (xp.asarray(index, **index_like(self.K)) for index in sides)
             K = xp.take(self.K, inside, axis=1)
             s, Q = eigh(xp.take(K, inside, axis=0))
             s, turned = clipped(s, low=0.0), Q.T @ xp.take(self.Y, inside, axis=0)

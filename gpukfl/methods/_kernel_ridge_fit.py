@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, double_like
+from gpukfl._array import Array, array_namespace, double_like, in_double
 from gpukfl._memory import available_memory
 from gpukfl._results import Solution, Status
 from gpukfl._rows import Rows
@@ -127,20 +127,30 @@ class _Problem:
         xp = array_namespace(rows.reference)
         self.method, self.given_rows, self.rng = method, rows, rng
         self.rows = replace(rows, reference=xp.empty((0,), **double_like(rows.reference)))
-        self.Y = xp.astype(Y, xp.float64)
-        self.weights = None if weights is None else xp.astype(weights, xp.float64)
-        self.n = rows.shape[0]
+        self.Y = in_double(Y)
+        self.weights = None if weights is None else in_double(weights)
+        self.n, self._together = rows.shape[0], rows.partitioning is None
         self.solver, self.n_centers = self._plan()
         self._systems: dict[int, NystromSystem] = {}
         self.path: RidgePath | None = None
         self.ridge = self._choose_ridge()
 
     def _plan(self) -> tuple[str, int]:
-        """Solver and number of centres; n centres mean the exact problem."""
+        """Solver and number of centres; n centres mean the exact problem where rows lie together.
+
+        Rows that lie in parts never meet all others.
+        """
         solver, wanted, n = self.method.solver, self.method.n_centers, self.n
+        if solver == "cg" and not self._together:
+            msg = (
+                "expected solver 'auto', 'direct' or 'falkon' for rows that lie in parts, got 'cg', "
+                "which takes all pairs of rows"
+            )
+            raise ValueError(msg)
         if wanted is None:
             fits = 32 * n * n <= available_memory(self.rows.reference)
             exact = n <= _EXACT_UP_TO if solver == "auto" else solver in ("direct", "cg")
+            exact = exact and self._together
             centers = n if exact else min(n, 4_000, max(1_000, int(4 * math.sqrt(n))))
             if solver == "auto" and exact:
                 return ("direct" if n <= _DENSE_UP_TO and fits else "cg"), n
@@ -155,8 +165,7 @@ class _Problem:
         if wanted is not None:
             # Below this the precision cannot tell a ridge from rounding
             return max(wanted, 0.0 if self._is_dense else 1e-14)
-        takes_all = self.solver == "cg" or self.n_centers == self.n
-        if self.n <= _PATH_DENSE and takes_all:
+        if self.n <= _PATH_DENSE and (self.solver == "cg" or self._takes_all):
             _, self.path = best_path(
                 [self._dense],
                 lambda system: system.leave_one_out(RIDGES),
@@ -176,7 +185,11 @@ class _Problem:
 
     @property
     def _is_dense(self) -> bool:
-        return self.solver == "direct" and self.n_centers == self.n
+        return self.solver == "direct" and self._takes_all
+
+    @property
+    def _takes_all(self) -> bool:
+        return self._together and self.n_centers == self.n
 
     def _operator(self, n_centers: int, rows: Rows) -> KernelOperator:
         ridge = 1e-6 if self.method.ridge is None else self.method.ridge

@@ -11,12 +11,13 @@ With N the sum of the weights D,
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, clipped, epsilon, index_like, sample_dot
+from gpukfl._array import Array, array_namespace, clipped, epsilon, sample_dot, take
+from gpukfl._passes import reduce_rows
 from gpukfl._results import Solution
 from gpukfl.linalg import (
     CholeskyFactor,
@@ -27,7 +28,7 @@ from gpukfl.linalg import (
     mean_diagonal,
     on_host_if_small,
 )
-from gpukfl.methods._ridge_path import Fold, RidgePath
+from gpukfl.methods._ridge_path import RidgePath
 from gpukfl.operators import KernelOperator
 from gpukfl.solvers import ConjugateGradient
 
@@ -110,8 +111,8 @@ class NystromSystem:
     @classmethod
     def of(cls, operator: KernelOperator, Y: Array, weights: Array | None, /) -> NystromSystem:
         """Pass over the rows, O(n q²); `Y` (n, t), weights (n, 1) or None."""
-        gram, moment = operator.moments(Y, weights)
-        return cls(operator, gram, moment, *target_sums(Y, weights))
+        gram, moment, squares, *rest = operator.moments(Y, weights, also=_target_sums(Y, weights))
+        return cls(operator, gram, moment, squares, float(rest[0]) if rest else float(Y.shape[0]))
 
     def factor(self, ridge: float, /) -> NystromFactor:
         """Factor the kernel among the centres."""
@@ -177,9 +178,10 @@ class NystromSystem:
         xp = array_namespace(s)
         shrunk = xp.stack([1.0 / (s + self.weight * ridge) for ridge in ridges], axis=1)
         coefs = [shrunk * turned[:, c][:, None] for c in range(turned.shape[1])]
+        operator = self.operator  # without the sums, where blocks lie elsewhere
 
         def compute(start: int, stop: int) -> tuple[Array, ...]:
-            T = xp.astype(self.operator.values(start, stop), xp.float64) @ back
+            T = xp.astype(operator.values(start, stop), xp.float64) @ back
             target = xp.astype(Y[start:stop, :], xp.float64)
             w = None if weights is None else xp.astype(weights[start:stop, :], xp.float64)
             leverage = (T * T) @ shrunk  # of all ridges at once: (rows, ridges)
@@ -189,7 +191,7 @@ class NystromSystem:
                 squares = squares + ((target[:, c][:, None] - T @ coef) / outside) ** 2
             return (xp.sum(squares if w is None else w * squares, axis=0),)
 
-        (totals,) = self.operator.sum_over_blocks(compute)
+        (totals,) = operator.sum_over_blocks(compute)
         return RidgePath(
             list(ridges), [float(totals[k]) / self.weight for k in range(totals.shape[0])]
         )
@@ -199,9 +201,10 @@ class NystromSystem:
         s, turned, back = self._features(ridge)
         xp = array_namespace(s)
         shrunk = (1.0 / (s + self.weight * ridge))[:, None]
+        operator = self.operator
 
         def compute(start: int, stop: int) -> Array:
-            T = xp.astype(self.operator.values(start, stop), xp.float64) @ back
+            T = xp.astype(operator.values(start, stop), xp.float64) @ back
             target = xp.astype(Y[start:stop, :], xp.float64)
             leverage = (T * T) @ shrunk
             if weights is not None:
@@ -209,9 +212,7 @@ class NystromSystem:
             outside = clipped(1.0 - leverage, low=1e-12)
             return target - (target - T @ (shrunk * turned)) / outside
 
-        parts: list[Array] = []
-        self.operator.over_blocks(compute, lambda _start, _stop, part: parts.append(part))
-        return xp.concat(parts, axis=0)
+        return operator.map_blocks(compute, columns=turned.shape[1:], dtype=xp.float64)
 
     def _features(self, smallest: float) -> tuple[Array, Array, Array]:
         """Squares of the singular values, turned targets, and a map from K to the features."""
@@ -224,21 +225,20 @@ class NystromSystem:
         self,
         Y: Array,
         weights: Array | None,
-        folds: Sequence[Fold],
+        folds: Sequence[np.ndarray],
         ridges: Sequence[float],
         /,
     ) -> RidgePath:
         """Error on the rows of each fold by the fit to the others, the centres held: O(q³) a fold.
 
-        The sums without a fold are the sums less its own.
+        Folds are host indices. The sums without a fold are the sums less its own.
         """
-        xp = array_namespace(Y)
+        xp = array_namespace(self.gram)
         factor = self.factor(min(ridges))
         totals, total = [0.0] * len(ridges), 0.0
-        for _, index in folds:
-            at = xp.asarray(index, **index_like(Y))
-            target = xp.astype(xp.take(Y, at, axis=0), xp.float64)
-            w = None if weights is None else xp.take(weights, at, axis=0)
+        for index in folds:
+            target = xp.astype(take(Y, index), xp.float64)
+            w = None if weights is None else take(weights, index)
             part = NystromSystem.of(self.operator.at_rows(index), target, w)
             errors = self._without(part).errors_outside(part.operator, target, w, ridges, factor)
             totals = [a + b for a, b in zip(totals, errors, strict=True)]
@@ -332,8 +332,7 @@ def falkon(
     """
     factor = NystromFactor.of(operator.core, jitter=jitter_for(operator, ridge))
     xp = array_namespace(Y)
-    _, weight = target_sums(Y, weights)
-    q, L = operator.shape[1], factor.L
+    q, L, weight = operator.shape[1], factor.L, weight_of(Y, weights)
     shift = weight * ridge
     inner = CholeskyFactor.of(add_to_diagonal(weight / q * (L.L.T @ L.L), shift))
 
@@ -348,8 +347,28 @@ def falkon(
 
 
 def target_sums(Y: Array, weights: Array | None, /) -> tuple[Array, float]:
-    """Weighted squares of the targets (t,), and the sum of the weights."""
-    xp = array_namespace(Y)
+    """Weighted squares of the targets (t,), and the sum of the weights: one pass."""
+    squares, *rest = reduce_rows(Y, _target_sums(Y, weights))
+    return squares, float(rest[0]) if rest else float(Y.shape[0])
+
+
+def weight_of(Y: Array, weights: Array | None, /) -> float:
+    """Sum of the weights of the rows that targets `Y` (n, t) are of."""
     if weights is None:
-        return sample_dot(Y, Y), float(Y.shape[0])
-    return sample_dot(weights * Y, Y), float(xp.sum(weights, dtype=xp.float64))
+        return float(Y.shape[0])
+    xp = array_namespace(weights)
+    return float(xp.sum(weights, dtype=xp.float64))
+
+
+def _target_sums(Y: Array, weights: Array | None) -> Callable[[int, int], list[Array]]:
+    """Give what `target_sums` adds up, of rows that lie together: squares, and unequal weights."""
+    xp = array_namespace(Y)
+
+    def part(start: int, stop: int) -> list[Array]:
+        y = Y[start:stop, :]
+        if weights is None:
+            return [sample_dot(y, y)]
+        w = weights[start:stop, :]
+        return [sample_dot(w * y, y), xp.sum(w, dtype=xp.float64)]
+
+    return part

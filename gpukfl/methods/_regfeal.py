@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from scipy import sparse
 
-from gpukfl._array import Array, array_namespace, double_like, like
+from gpukfl._array import Array, array_namespace, double_like, in_double, like
 from gpukfl._results import History, Status
 from gpukfl._rows import Rows
 from gpukfl.methods._hermite_ridge import FeatureSums, SampleFeatures, ridge_system
@@ -137,9 +137,7 @@ class RegFeaL:
             )
             raise ValueError(msg)
         fit = RegFeaLFit(rows, np.eye(d), equal_eta(d, self.exponent))
-        if weights is not None:
-            xp = array_namespace(weights)
-            weights = xp.astype(weights, xp.float64)
+        weights = None if weights is None else in_double(weights)
         try:
             for k in range(self.n_iter):
                 R, eta = self.directions(fit) if k else (fit.R, fit.eta)

@@ -7,10 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-import numpy as np
-
 Candidate = TypeVar("Candidate")
-Fold = tuple[np.ndarray, np.ndarray]  # host indices of samples to fit, and of those held out
 _FINALISTS = 4  # candidates that are worth a finer judge
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -49,6 +50,10 @@ class KernelOperator(RowOperator):
     def shape(self) -> tuple[int, int]:
         """Number of rows and of centres."""
         return self.rows.shape[0], self.Z.shape[0]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave behind what is computed from the rest."""
+        return {field.name: getattr(self, field.name) for field in fields(self)} | {"_kept": {}}
 
     @cached_property
     def centers(self) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import ClassVar, TypeVar
 
 from gpukfl._array import Array, array_namespace, as_columns, like
@@ -61,9 +61,17 @@ class RowOperator(ABC):
         each_block(self.rows.reference, rows, self.width, compute, take, fewest=fewest)
 
     def sum_over_blocks(
-        self, compute: Callable[[int, int], tuple[Array, ...]], /, *, fewest: int = 1
+        self,
+        compute: Callable[[int, int], tuple[Array, ...]],
+        /,
+        *,
+        fewest: int = 1,
+        also: Callable[[int, int], Sequence[Array]] = lambda _start, _stop: (),
     ) -> list[Array]:
-        """Sum the arrays that `compute` gives for each block, in float64."""
+        """Sum the arrays that `compute` gives for each block, in float64.
+
+        And those that `also` gives for all rows that lie together, in the same pass.
+        """
         xp = array_namespace(self.rows.reference)
 
         def part(first: int, last: int) -> list[Array]:
@@ -74,7 +82,7 @@ class RowOperator(ABC):
                 totals[:] = [a + b for a, b in zip(totals, wide, strict=True)] if totals else wide
 
             self.over_blocks(compute, take, rows=(first, last), fewest=fewest)
-            return totals
+            return [*totals, *also(first, last)]
 
         return reduce_rows(self.rows.source, part)
 
@@ -149,10 +157,17 @@ class RowOperator(ABC):
         (total,) = self.sum_over_blocks(compute)
         return xp.astype(total, V.dtype)
 
-    def moments(self, Y: Array, weights: Array | None = None, /) -> tuple[Array, Array]:
+    def moments(
+        self,
+        Y: Array,
+        weights: Array | None = None,
+        /,
+        *,
+        also: Callable[[int, int], Sequence[Array]] = lambda _start, _stop: (),
+    ) -> list[Array]:
         r"""Compute :math:`K^\top D K` (q, q) and :math:`K^\top D Y` (q, t), float64: one pass.
 
-        O(n q²). The products are float64 too, so that the first is positive semidefinite to that
+        O(n q²). After them come the sums of `also`, as in `sum_over_blocks`. The products are float64 too, so that the first is positive semidefinite to that
         precision, whatever the precision of the kernel's values.
         """
         xp = array_namespace(Y)
@@ -166,8 +181,8 @@ class RowOperator(ABC):
             K = s * K
             return K.T @ K, K.T @ (s * right)
 
-        gram, moment = self.sum_over_blocks(compute, fewest=_GRAM_ROWS * self.shape[1])
-        return gram, moment
+        fewest = _GRAM_ROWS * self.shape[1]
+        return self.sum_over_blocks(compute, fewest=fewest, also=also)
 
     def dense(self) -> Array:
         """Form the matrix (n, q)."""

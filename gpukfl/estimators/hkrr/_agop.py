@@ -270,9 +270,9 @@ class GradientHKRR:
         """Solve with more centres, where there are more; ridge and lengthscale are tuned anew."""
         refit, used = self.settings.centers.refit, model.Z.shape[0]
         if refit is None:
-            return model if part is problem else problem.solved(model)
+            return model if part.n == problem.n else problem.solved(model)
         wanted = problem.n_refit_centers()
-        if problem.constant or (part is problem and used == problem.n and refit in ("auto", "all")):
+        if problem.constant or (used == part.n == problem.n and refit in ("auto", "all")):
             return model
         if stopped:  # nobody waits for more
             return problem.refit(model, min(wanted, _FEW_CENTERS), (1.0, fit.best.path))

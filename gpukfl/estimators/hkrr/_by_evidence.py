@@ -120,9 +120,10 @@ class ByEvidence(Settings):
         self, problem: HyperKernelProblem, run: Run, known: MetricFit | None = None, /
     ) -> Believed:
         """Learn a metric on some rows, or begin with a known one; solve with all that count."""
-        problem = problem.part(problem.n)
+        together = problem.rows.partitioning is None
+        problem = problem.part(problem.n) if together else problem
         metric = self.metric(problem, run, known)
-        if problem.n <= EXACT_ROWS:
+        if together and problem.n <= EXACT_ROWS:
             return solved(problem, metric)
         return solved_by_centers(problem, metric, problem.n_refit_centers())
 

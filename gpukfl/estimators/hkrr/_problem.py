@@ -10,7 +10,8 @@ from functools import cached_property
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, beside, index_like, to_host
+from gpukfl._array import Array, array_namespace, beside, in_double, take, to_host
+from gpukfl._draws import drawn
 from gpukfl._memory import available_memory
 from gpukfl._places import Place
 from gpukfl._results import History, Status
@@ -35,6 +36,7 @@ from gpukfl.methods import (
     folds,
     left_out_path,
     resized_map,
+    weight_of,
 )
 from gpukfl.operators import KernelOperator
 
@@ -95,10 +97,9 @@ class HyperKernelProblem(Data):
         super().__init__(settings, samples, place)
         self.settings, self.rng, self.kernel = settings, rng, settings.kernel
         self.n, self.d = self.rows.shape
-        xp = array_namespace(self.reference)
-        w = self.weights
-        self.weight = float(self.n if w is None else xp.sum(w, dtype=xp.float64))
-        self.bound = xp.max(xp.abs(self.Y), axis=0)  # M of the truncated predictions, (t,)
+        self.weight = weight_of(self.Y, self.weights)
+        # M of the truncated predictions, (t,)
+        self.bound = array_namespace(self.Y).max(abs(self.Y), axis=0)
 
     # ------------------------------------------------------------------ pieces
 
@@ -128,22 +129,20 @@ class HyperKernelProblem(Data):
     def part(self, at_most: int) -> HyperKernelProblem:
         """Give some of the rows, by lot, on the same scale; all where they are no more.
 
-        Without those of weight 0, of which memory maps alone may have some.
+        Without those of weight 0, of which memory maps alone may have some. In one place.
         """
-        w = self.weights
-        index = np.arange(self.n) if w is None else np.flatnonzero(to_host(w)[:, 0])
-        if len(index) == self.n <= at_most:
+        w, together = self.weights, self.rows.partitioning is None
+        kept = np.flatnonzero(to_host(w)[:, 0]) if together and w is not None else None
+        count = self.n if kept is None else len(kept)
+        if together and count == self.n <= at_most:
             return self
-        if len(index) > at_most:
-            index = index[np.sort(self.rng.choice(len(index), at_most, replace=False))]
-        xp, some = array_namespace(self.Y), copy(self)
-        at = xp.asarray(index, **index_like(self.Y))
-        some.rows, some.n, some.Y = self.rows.taken(index), len(index), xp.take(self.Y, at, axis=0)
-        some.weight = float(len(index))
-        if self.weights is not None and self.root_weights is not None:
-            some.weights = xp.take(self.weights, at, axis=0)
-            some.root_weights = xp.take(self.root_weights, at, axis=0)
-            some.weight = float(xp.sum(some.weights, dtype=xp.float64))
+        index = np.sort(drawn(self.rng, count, at_most)) if count > at_most else np.arange(count)
+        index = index if kept is None else kept[index]
+        some = copy(self)
+        some.rows, some.n, some.Y = self.rows.taken(index), len(index), take(self.Y, index)
+        if w is not None and self.root_weights is not None:
+            some.weights, some.root_weights = take(w, index), take(self.root_weights, index)
+        some.weight = weight_of(some.Y, some.weights)
         return some
 
     def operator(self, X: Rows, B: Array, lengthscale: float, Z: Array) -> KernelOperator:
@@ -161,9 +160,7 @@ class HyperKernelProblem(Data):
         )
 
     def _wide_targets(self) -> tuple[Array, Array | None]:
-        xp = array_namespace(self.reference)
-        weights = None if self.weights is None else xp.astype(self.weights, xp.float64)
-        return xp.astype(self.Y, xp.float64), weights
+        return in_double(self.Y), None if self.weights is None else in_double(self.weights)
 
     def predict(self, model: Solved, X: Array) -> Array:
         """Predict at placed rows, truncated to the range of the targets (Section 4.3)."""

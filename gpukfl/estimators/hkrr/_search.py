@@ -276,7 +276,7 @@ class HKRR(Settings):
             stopped, learned = True, False
             fit, model = self._optimized(part, setting, start, run, stopped=True, quick=True)
         refit = self.centers.refit
-        if refit is None and part is not problem:
+        if refit is None and part.n != problem.n:
             model = problem.solved(model)
         elif refit is not None and not problem.constant:
             try:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, index_like, to_host
+from gpukfl._array import Array, in_double, take, to_host
 from gpukfl._places import Place
 from gpukfl._rows import Rows
 from gpukfl.estimators._data import Data, some_rows, truncated
@@ -41,15 +41,13 @@ class KernelRidgeProblem(Data):
             return 1.0
         index = some_rows(self.rows.shape[0], run.rng)
         X, s = self.rows.at(index), self.root_weights
-        xp = array_namespace(X)
-        at = xp.asarray(index, **index_like(X))
-        D = None if s is None else xp.take(s, at, axis=0) ** 2
+        D = None if s is None else take(s, index) ** 2
         weights = None if D is None else to_host(D)[:, 0].astype(np.float64)
         typical = median_distance(X, norm=kernel.norm, weights=weights)
         if given == "median" or self.constant or len(index) < settings.splits.fewest:
             return typical
         ridges = RIDGES if settings.ridge is None else [settings.ridge]
-        Y = xp.take(self.Y, at, axis=0)
+        Y = take(self.Y, index)
         return lengthscale_left_out(kernel, X, Y, D, typical=typical, ridges=ridges)
 
 
@@ -126,6 +124,6 @@ class KernelRidgeSettings:
             self.center_selection,
             self.conjugate_gradient,
         )
-        xp, s = array_namespace(problem.reference), problem.root_weights
-        weights = None if s is None else xp.astype(s, xp.float64) ** 2
+        s = problem.root_weights
+        weights = None if s is None else in_double(s) ** 2
         return method.fit(problem.rows, problem.Y, weights, problem.rng)

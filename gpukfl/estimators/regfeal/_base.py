@@ -20,6 +20,7 @@ from gpukfl._array import (
     to_host,
 )
 from gpukfl._checks import check_choice, check_kind, check_number
+from gpukfl._draws import drawn
 from gpukfl._places import Backend
 from gpukfl._results import Status
 from gpukfl.estimators._bounds import BoundedPredictions
@@ -173,9 +174,8 @@ class RegFeaLBase(DirectionProfiles, Retraining, BoundedPredictions, SteppedLear
         self.degree_decay_, self.max_degree_ = law.decay, law.largest
         self.ridge_ = fitted.method.ridge
         self._keep_retrained(fitted.retrained, problem, back)
-        index = np.arange(problem.rows.shape[0])
-        if len(index) > _RANGE_ROWS:
-            index = np.random.RandomState(0).choice(len(index), _RANGE_ROWS, replace=False)
+        n, rng = problem.rows.shape[0], np.random.RandomState(0)
+        index = np.arange(n) if n <= _RANGE_ROWS else drawn(rng, n, _RANGE_ROWS)
         self._keep_range(to_host(problem.rows.at(np.sort(index))))
         self._keep_steps(fit.history, fitted.status, _QUIET)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, double_like
+from gpukfl._array import Array, array_namespace, double_like, in_double
 from gpukfl._results import Status
 from gpukfl._rows import Rows
 from gpukfl.estimators._data import truncated
@@ -65,8 +65,7 @@ class Fold:
         again = learned.retrained
         if again is None or again.fit is None:
             return truncated(learned.fit.predict(self.rows), self.problem.bound)
-        Z = project(self.rows, self._placed(again.directions))
-        return again.fit.predict(Rows(Z, Z[:0, 0]))
+        return again.fit.predict(project(self.rows, self._placed(again.directions)))
 
     def _fitted(self, setting: Setting, start: Learned | None, run: Run) -> Learned:
         first = (start and start.first) or FirstTurn()
@@ -83,10 +82,9 @@ class Fold:
 
     def _retrained(self, directions: np.ndarray) -> Retrained:
         """Kernel ridge regression on coordinates along some directions."""
-        problem, xp = self.problem, array_namespace(self.problem.reference)
-        Z, Y = project(problem.rows, self._placed(directions)), xp.astype(problem.Y, xp.float64)
-        weights = problem.host_weights
-        fit = kernel_ridge(Z, Y, weights, centers=_CENTERS, few=_PATH_CENTERS)
+        problem, weights = self.problem, self.problem.given_weights
+        rows, Y = project(problem.rows, self._placed(directions)), in_double(problem.Y)
+        fit = kernel_ridge(rows, Y, weights, centers=_CENTERS, few=_PATH_CENTERS)
         return Retrained(directions, fit)
 
     def _placed(self, directions: np.ndarray) -> Array:

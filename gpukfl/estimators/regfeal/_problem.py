@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -10,11 +11,12 @@ from typing import Any
 import numpy as np
 
 from gpukfl._array import array_namespace, to_host
+from gpukfl._passes import reduce_rows
 from gpukfl._places import Place
 from gpukfl._warnings import warn
 from gpukfl.estimators._data import Data
 from gpukfl.estimators._samples import Samples
-from gpukfl.estimators.regfeal._retraining import Coordinates, check_weighted
+from gpukfl.estimators.regfeal._retraining import Coordinates, check_in_parts, check_weighted
 from gpukfl.methods import DegreeLaw, RegFeaL, Reweighting
 from gpukfl.prediction import FAR, farthest
 
@@ -85,13 +87,15 @@ class Problem(Data):
 
     Attributes
     ----------
-    host_weights : host array (n,), or None
-        Sample weights.
+    given_weights : host array (n,), or None
+        Sample weights; where rows lie in parts, theirs do.
     """
 
     def __init__(self, settings: Settings, samples: Samples, place: Place) -> None:
         super().__init__(settings, samples, place, clip=farthest(settings.clip))
-        self.settings, self.host_weights = settings, samples.weights
+        self.settings, self.given_weights = settings, samples.weights
+        if self.rows.partitioning is not None:
+            check_in_parts(settings.retrain)
         if samples.weights is not None:
             check_weighted(settings.retrain)
 
@@ -99,12 +103,17 @@ class Problem(Data):
     def _far(self) -> tuple[float, np.ndarray]:
         """Largest absolute value, and the share (d,) of values beyond where features may end."""
         xp = array_namespace(self.reference)
-        rows, largest = replace(self.rows, clip=None), 0.0
-        beyond, edge = np.zeros(rows.shape[1]), farthest(self.settings.clip) or FAR
-        for _, _, block in rows.blocks():
-            size = xp.abs(block)
-            largest = max(largest, float(xp.max(size)))
-            beyond += to_host(xp.sum(xp.astype(size > edge, xp.float64), axis=0))
+        rows, edge = replace(self.rows, clip=None), farthest(self.settings.clip) or FAR
+
+        def part(start: int, stop: int) -> list[tuple[float, np.ndarray]]:
+            found = []
+            for _, _, block in rows.blocks(start=start, stop=stop):
+                size = xp.abs(block)
+                beyond = xp.sum(xp.astype(size > edge, xp.float64), axis=0)
+                found.append((float(xp.max(size)), to_host(beyond)))
+            return [functools.reduce(_farther, found)]
+
+        ((largest, beyond),) = reduce_rows(rows.source, part, combine=_farther)
         return largest, beyond / rows.shape[0]
 
     @property
@@ -150,3 +159,8 @@ class Problem(Data):
                 f"most {most:.2g}, more random features, or 'auto'"
             )
             warn(msg)
+
+
+def _farther(a: tuple[float, np.ndarray], b: tuple[float, np.ndarray], /) -> Any:
+    """Largest value of two sets of rows, and the number of values beyond an edge."""
+    return max(a[0], b[0]), a[1] + b[1]

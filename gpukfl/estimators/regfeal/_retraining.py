@@ -10,7 +10,17 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone, is_regressor
 from sklearn.utils.validation import has_fit_parameter
 
-from gpukfl._array import Array, array_namespace, beside, double_like, take, to_host
+from gpukfl._array import (
+    Array,
+    array_namespace,
+    beside,
+    double_like,
+    in_double,
+    like,
+    take,
+    to_host,
+)
+from gpukfl._passes import map_rows
 from gpukfl._rows import Rows
 from gpukfl.estimators._data import Data, some_rows
 from gpukfl.estimators._declared import Declared, Rule
@@ -68,6 +78,16 @@ def check_retrain(value: Any, /) -> None:
         raise ValueError(msg)
 
 
+def check_in_parts(value: Any, /) -> None:
+    """Raise ValueError if this, to be retrained, needs all rows in one place."""
+    if not (value is None or isinstance(value, str)):
+        msg = (
+            "expected retrain to be 'kernel_ridge' or None for rows that lie in parts, got "
+            f"{type(value).__name__}, which takes all of them in one place"
+        )
+        raise ValueError(msg)
+
+
 def check_weighted(value: Any, /) -> None:
     """Raise ValueError if this, to be retrained, takes no weights."""
     own = value is None or isinstance(value, str)
@@ -79,16 +99,16 @@ def check_weighted(value: Any, /) -> None:
 
 
 def retrained(
-    regressor: Any, data: Data, weights: np.ndarray | None, directions: np.ndarray, run: Run, /
+    regressor: Any, data: Data, weights: Array | None, directions: np.ndarray, run: Run, /
 ) -> Retrained:
     """Fit kernel ridge regression, or a copy of the regressor, to coordinates along directions."""
     xp = array_namespace(data.reference)
-    Z = project(data.rows, xp.asarray(directions, **double_like(data.reference)))
+    rows = project(data.rows, xp.asarray(directions, **double_like(data.reference)))
     if regressor == "kernel_ridge":
-        Y = xp.astype(data.Y, xp.float64)
+        Y = in_double(data.Y)
 
         def solve(q: int) -> KernelRidgeFit:
-            return kernel_ridge(Z, Y, weights, centers=q)
+            return kernel_ridge(rows, Y, weights, centers=q)
 
         return Retrained(
             directions, solve(run.affordable(_centers(Y.shape[0]), solve, times=_WORKS))
@@ -96,7 +116,7 @@ def retrained(
     Y = to_host(data.Y).astype(np.float64)
     given = {} if weights is None else {"sample_weight": weights}
     y = Y[:, 0] if Y.shape[1] == 1 else Y
-    return Retrained(directions, regressor=clone(regressor).fit(to_host(Z), y, **given))
+    return Retrained(directions, regressor=clone(regressor).fit(to_host(rows.whole()), y, **given))
 
 
 class Retraining:
@@ -145,7 +165,7 @@ class Retraining:
     def _of_another(self, rows: Rows) -> Array:
         """Predictions of the regressor that was given, at scaled rows: (n, t)."""
         assert self.retrained_ is not None
-        Z = project(rows, self.retrain_components_)
+        Z = project(rows, self.retrain_components_).whole()
         predicted = np.asarray(self.retrained_.predict(to_host(Z).astype(np.float64)))
         predicted = predicted.reshape(len(predicted), -1) * self._y_scale + self._y_mean
         return beside(predicted, self.coef_)
@@ -165,9 +185,9 @@ class Retraining:
 
 
 def kernel_ridge(
-    Z: Array,
+    rows: Rows,
     Y: Array,
-    weights: np.ndarray | None,
+    weights: Array | None,
     /,
     *,
     centers: int,
@@ -180,11 +200,12 @@ def kernel_ridge(
     rng = np.random.RandomState(0)
     index = some_rows(Y.shape[0], rng)
     lengthscale = median_distance(
-        take(Z, index), weights=None if weights is None else weights[index]
+        rows.at(index), weights=None if weights is None else to_host(take(weights, index))
     )
     n_centers = None if Y.shape[0] <= centers else centers
     method = KernelRidge(Gaussian(lengthscale), n_centers=n_centers, cautious=True)
-    given = Rows(Z, Z[:0, 0]), Y, None if weights is None else beside(weights[:, None], Z), rng
+    placed = None if weights is None else beside(weights[:, None], rows.reference)
+    given = rows, Y, placed, rng
     if few is not None and Y.shape[0] > 2 * few:
         method = replace(method, ridge=replace(method, n_centers=few).fit(*given).ridge)
     return method.fit(*given)
@@ -196,8 +217,13 @@ def _centers(n: int) -> int:
     return _CENTERS if n <= _MANY else _FEW_CENTERS
 
 
-def project(rows: Rows, components: Array, /) -> Array:
+def project(rows: Rows, components: Array, /) -> Rows:
     """Coordinates of rows along `components` (s, d): (n, s), in the precision of these."""
-    xp = array_namespace(components)
-    parts = [xp.astype(X, components.dtype) @ components.T for _, _, X in rows.blocks()]
-    return xp.concat(parts, axis=0)
+    xp, dtype = array_namespace(components), components.dtype
+
+    def part(start: int, stop: int) -> Array:
+        blocks = rows.blocks(start=start, stop=stop)
+        return xp.concat([xp.astype(X, dtype) @ components.T for _, _, X in blocks], axis=0)
+
+    Z = map_rows(rows.source, part, columns=components.shape[:1], dtype=dtype)
+    return Rows(Z, xp.empty((0,), **like(components)))

@@ -286,7 +286,7 @@ class RegFeaLMethod(Settings):
             try:
                 if way is not None:
                     at = way.of(R, eta, method.exponent)
-                    again = retrained(self.retrain, problem, problem.host_weights, at, run)
+                    again = retrained(self.retrain, problem, problem.given_weights, at, run)
             except KeyboardInterrupt:  # the Hermite features predict
                 stopped = True
         status = Status.INTERRUPTED if stopped else fit.status
