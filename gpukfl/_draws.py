@@ -17,3 +17,14 @@ def drawn(rng: np.random.RandomState, n: int, count: int, /) -> np.ndarray:
     from sklearn.utils.random import sample_without_replacement
 
     return sample_without_replacement(n, count, random_state=rng).astype(np.int64)
+
+
+def scattered(start: int, stop: int, count: int, seed: int, /) -> np.ndarray:
+    """Give each of the numbers from one up to another a random one below `count`, int8.
+
+    The same whichever numbers are asked for together: a hash of each (SplitMix64).
+    """
+    x = np.arange(start, stop, dtype=np.uint64) + np.uint64(seed) * np.uint64(0x9E3779B97F4A7C15)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        x = (x ^ (x >> np.uint64(shift))) * np.uint64(factor)
+    return ((x ^ (x >> np.uint64(31))) % np.uint64(count)).astype(np.int8)

@@ -115,6 +115,20 @@ def some_rows(n: int, rng: np.random.RandomState, /) -> np.ndarray:
     return np.arange(n) if n <= _SAMPLE else np.sort(drawn(rng, n, _SAMPLE))
 
 
+def drawn_of_weight(
+    weights: Array | None, n: int, at_most: int, rng: np.random.RandomState, /
+) -> np.ndarray:
+    """Draw ascending host indices of at most so many of n rows that have weight (n, 1).
+
+    Those that lie in parts are all taken to have some.
+    """
+    known = None if weights is None or lies_in_parts(weights) else to_host(weights)[:, 0]
+    kept = None if known is None else np.flatnonzero(known)
+    count = n if kept is None else len(kept)
+    index = np.arange(count) if count <= at_most else np.sort(drawn(rng, count, at_most))
+    return index if kept is None else kept[index]
+
+
 def scaled_rows(settings: Scaled, samples: Samples, reference: Array, /) -> Rows:
     """Rows on the place of `reference`, scaled as the settings ask for."""
     X = resident(samples.X, reference)

@@ -109,8 +109,14 @@ class Samples:
 
     @cached_property
     def classes(self) -> np.ndarray | None:
-        """Class of every sample (n,), where the targets say of classes."""
-        return _classes_of(to_host(self.Y)) if self.labels else None
+        """Class of every sample (n,), on the host, where the targets say of classes."""
+        if not self.labels:
+            return None
+        Y = self.Y
+        classes = map_rows(
+            Y, lambda a, b: _classes_of(to_host(Y[a:b, :])), columns=(), dtype=np.int64
+        )
+        return to_host(take(classes, np.arange(len(self)))) if lies_in_parts(Y) else classes
 
     def taken(self, rows: np.ndarray | slice, /) -> Samples:
         """Those at host indices, or a slice of a memory map, as they are."""
@@ -127,6 +133,8 @@ class Samples:
         rows = np.arange(len(self))
         if len(self) > how.at_most:
             rows = np.sort(drawn(rng, len(self), how.at_most))
+        if lies_in_parts(self.X):  # all at once
+            return self.taken(rows).splits(rng, how)
         Y = to_host(take(self.Y, rows))
         rows = without_copies(self.X, Y, rows)
         classes = None if not self.labels else _classes_of(to_host(take(self.Y, rows)))

@@ -64,6 +64,7 @@ from gpukfl.methods._nystrom import (
     jitter_for,
     weight_of,
 )
+from gpukfl.methods._nystrom_intercept import solve_with_intercept
 from gpukfl.methods._pruning import RULES as PRUNING_RULES
 from gpukfl.methods._pruning import Candidate, last_accepted
 from gpukfl.methods._pruning import candidates as pruning_candidates
@@ -203,6 +204,7 @@ __all__ = [
     "resized_map",
     "scored_rows",
     "solve_by_conjugate_gradients",
+    "solve_with_intercept",
     "unit_weights",
     "weight_of",
     "weighted_quantile",

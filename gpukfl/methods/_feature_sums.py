@@ -14,8 +14,10 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from typing import Self
 
 import numpy as np
 
@@ -26,10 +28,14 @@ from gpukfl._array import (
     clipped,
     double_like,
     epsilon,
-    index_like,
+    in_double,
+    take,
     to_host,
 )
+from gpukfl._draws import drawn
+from gpukfl._passes import reduce_rows
 from gpukfl._results import Status
+from gpukfl._rows import Rows
 from gpukfl.linalg import each_block
 from gpukfl.methods._nystrom import NystromFactor
 from gpukfl.operators import FeatureOperator
@@ -52,6 +58,18 @@ class Sums:
     total: Array  # D-weighted sum of Y (t,)
     weight: float  # N
     count: int  # rows
+
+    @classmethod
+    def of(cls, arrays: Sequence[Array], /) -> Self:
+        """Make of `arrays`."""
+        *sums, weight, count = arrays
+        return cls(*sums, float(weight), int(count))
+
+    @property
+    def arrays(self) -> list[Array]:
+        """All of them as arrays, the numbers on the host."""
+        sums = [self.gram, self.moment, self.squares, self.total]
+        return [*sums, np.asarray(self.weight), np.asarray(self.count)]
 
     def __add__(self, other: Sums, /) -> Sums:
         return self._with(other, 1)
@@ -95,16 +113,14 @@ class Targets:
 
     Y: Array  # (n, t)
     weights: Array | None  # (n, 1)
-    folds: np.ndarray  # (n,), on the host
+    folds: Array  # (n,), on the host or where the rows lie
 
-    def at(self, rows: np.ndarray, /) -> tuple[np.ndarray, np.ndarray]:
-        """Targets (m, t) and weights (m,) of some rows, on the host in float64."""
-        index = array_namespace(self.Y).asarray(rows, **index_like(self.Y))
-        Y = to_host(array_namespace(self.Y).take(self.Y, index, axis=0)).astype(np.float64)
-        if self.weights is None:
-            return Y, np.ones(len(rows))
-        w = to_host(array_namespace(self.Y).take(self.weights, index, axis=0))
-        return Y, w[:, 0].astype(np.float64)
+    def at(self, rows: np.ndarray, /) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Targets (m, t), weights (m,) and folds (m,) of some rows, on the host in float64."""
+        Y, folds = (to_host(take(x, rows)) for x in (self.Y, self.folds))
+        w = None if self.weights is None else to_host(take(self.weights, rows))
+        weights = np.ones(len(rows)) if w is None else w[:, 0].astype(np.float64)
+        return Y.astype(np.float64), weights, folds
 
 
 @dataclass(eq=False)
@@ -125,12 +141,19 @@ class FoldSums:
             total = total + one
         return total
 
+    @cached_property
+    def scored(self) -> tuple[Rows, np.ndarray, np.ndarray, np.ndarray]:
+        """Rows that predictions are looked at on, with their targets, weights and folds."""
+        assert self.targets is not None
+        index = scored_rows(self.operator.shape[0])
+        return self.operator.rows.taken(index), *self.targets.at(index)
+
 
 def fold_sums(
     operator: FeatureOperator,
     Y: Array,
     weights: Array | None,
-    folds: np.ndarray,
+    folds: Array,
     /,
     *,
     watch: Callable[[int], bool] = lambda _: False,
@@ -145,32 +168,25 @@ def fold_sums(
         Targets.
     weights : array, shape (n, 1), or None
         Sample weights.
-    folds : host array of int, shape (n,)
-        Fold of each row, from 0.
+    folds : array of int, shape (n,)
+        Fold of each row, from 0: on the host, or with rows that lie in parts.
     watch : callable
         Called with the rows seen so far; the pass ends where it gives True. Ctrl-C also ends it,
-        once some rows were seen.
+        once some rows were seen. Rows in parts are all seen, or none.
 
     Returns
     -------
     FoldSums
         Of the rows seen.
     """
-    reference, T = operator.rows.reference, operator.shape[1]
-    done = FoldSums(operator, [_no_sums(reference, T, Y.shape[1]) for _ in range(folds.max() + 1)])
+    n_folds = int(array_namespace(folds).max(folds)) + 1
+    done = FoldSums(operator, [_no_sums(operator, Y.shape[1])] * n_folds)
     done.targets = Targets(Y, weights, folds)
-    operator.factors  # noqa: B018  # once, not in every thread
     try:
-        for start, stop, X in operator.rows.blocks():
-            order = np.argsort(folds[start:stop], kind="stable")
-            edges = np.searchsorted(folds[start:stop][order], np.arange(len(done.folds) + 1))
-            folded = list(done.folds)  # taken over together: an interruption splits no block
-            for k, (a, b) in enumerate(itertools.pairwise(edges.tolist())):
-                if a < b:
-                    part = _segment_sums(operator, X, Y, weights, start, order[a:b])
-                    folded[k] = folded[k] + part
-            done.folds, done.n_seen = folded, stop
-            if watch(stop) and stop < len(folds):
+        for stop, sums in _in_turn(operator, done.targets, n_folds):
+            # Taken over together: an interruption splits no block
+            done.folds, done.n_seen = sums, stop
+            if watch(stop) and stop < operator.shape[0]:
                 done.status = Status.TIME_LIMIT
                 break
     except KeyboardInterrupt:
@@ -180,27 +196,55 @@ def fold_sums(
     return done
 
 
-def _no_sums(reference: Array, T: int, t: int) -> Sums:
-    xp = array_namespace(reference)
-    on = double_like(reference)
+def _in_turn(
+    operator: FeatureOperator, targets: Targets, n_folds: int
+) -> Iterator[tuple[int, list[Sums]]]:
+    """Give the rows seen so far, and the sums over each fold's: after every block, or all parts."""
+    n = operator.shape[0]
+    if operator.rows.partitioning is None:
+        yield from _by_blocks(operator, targets, n_folds, (0, n))
+        return
+
+    def part(start: int, stop: int) -> list[Array]:
+        *_, (_, sums) = _by_blocks(operator, targets, n_folds, (start, stop))
+        return [x for one in sums for x in one.arrays]
+
+    each = len(fields(Sums))
+    found = reduce_rows(operator.rows.source, part)
+    yield n, [Sums.of(found[k : k + each]) for k in range(0, len(found), each)]
+
+
+def _by_blocks(
+    operator: FeatureOperator, targets: Targets, n_folds: int, rows: tuple[int, int]
+) -> Iterator[tuple[int, list[Sums]]]:
+    """Sum over rows that lie together, block by block."""
+    operator.factors  # noqa: B018  # once, not in every thread
+    folded = [_no_sums(operator, targets.Y.shape[1])] * n_folds
+    for start, stop, X in operator.rows.blocks(start=rows[0], stop=rows[1]):
+        folds, folded = to_host(targets.folds[start:stop]), list(folded)
+        order = np.argsort(folds, kind="stable")
+        edges = np.searchsorted(folds[order], np.arange(n_folds + 1))
+        for k, (a, b) in enumerate(itertools.pairwise(edges.tolist())):
+            if a < b:
+                folded[k] = folded[k] + _segment_sums(operator, X, targets, start, order[a:b])
+        yield stop, folded
+
+
+def _no_sums(operator: FeatureOperator, t: int) -> Sums:
+    reference, T = operator.rows.reference, operator.shape[1]
+    xp, on = array_namespace(reference), double_like(reference)
     zero = xp.zeros((t,), **on)
     return Sums(xp.zeros((T, T), **on), xp.zeros((T, t), **on), zero, zero, 0.0, 0)
 
 
 def _segment_sums(
-    operator: FeatureOperator,
-    X: Array,
-    Y: Array,
-    weights: Array | None,
-    start: int,
-    index: np.ndarray,
+    operator: FeatureOperator, X: Array, targets: Targets, start: int, index: np.ndarray
 ) -> Sums:
     """Sum over the rows of the block `X` at `index`; the block begins at row `start`."""
     xp = array_namespace(X)
-    U = xp.take(X, xp.asarray(index, **index_like(X)), axis=0)
-    rows = xp.asarray(index + start, **index_like(Y))
-    target = xp.astype(xp.take(Y, rows, axis=0), xp.float64)
-    w = None if weights is None else xp.astype(xp.take(weights, rows, axis=0), xp.float64)
+    U, block, weights = take(X, index), slice(start, start + X.shape[0]), targets.weights
+    target = in_double(take(targets.Y[block, :], index))
+    w = None if weights is None else in_double(take(weights[block, :], index))
     parts: list[Sums] = []
 
     def compute(a: int, b: int) -> Sums:
@@ -214,12 +258,12 @@ def _segment_sums(
             Phi, y = root * Phi, root * y
         return Sums(Phi.T @ Phi, Phi.T @ y, xp.sum(y * y, axis=0), total, weight, b - a)
 
-    def take(_a: int, _b: int, part: Sums) -> None:
+    def add(_a: int, _b: int, part: Sums) -> None:
         parts[:] = [parts[0] + part] if parts else [part]
 
     fewest = _GRAM_ROWS * operator.shape[1]
     each_block(
-        operator.rows.reference, (0, len(index)), operator.width, compute, take, fewest=fewest
+        operator.rows.reference, (0, len(index)), operator.width, compute, add, fewest=fewest
     )
     return parts[0]
 
@@ -276,21 +320,19 @@ def cross_validated(sums: FoldSums, solve: Solve, ridges: Sequence[float], /) ->
     -----
     All rows are predicted, or 20 000 of them, whether the pass came to them or not.
     """
-    assert sums.targets is not None
-    targets, whole, t = sums.targets, sums.whole, sums.whole.moment.shape[1]
-    rows = scored_rows(len(targets.folds))
+    rows, Y, weights, folds = sums.scored
+    whole, t = sums.whole, sums.whole.moment.shape[1]
     errors, weight = np.zeros(len(ridges)), 0.0
     coefs: list[list[Array]] = [[] for _ in ridges]
     predicted: list[list[np.ndarray]] = [[] for _ in ridges]
     for k, fold in enumerate(sums.folds):
         solved = solve(whole - fold, ridges)
-        own = rows[targets.folds[rows] == k]
-        F = _predictions_at(sums.operator, own, solved)
-        Y, w = targets.at(own)
+        own = np.flatnonzero(folds == k)
+        F, w = _predictions_at(replace(sums.operator, rows=rows), own, solved), weights[own]
         for r, A in enumerate(solved):
             coefs[r].append(A)
             predicted[r].append(F[:, r * t : (r + 1) * t])
-            errors[r] += np.sum(w[:, None] * (Y - predicted[r][-1]) ** 2)
+            errors[r] += np.sum(w[:, None] * (Y[own] - predicted[r][-1]) ** 2)
         weight += float(w.sum())
     spread = whole.spread * weight / whole.weight
     scores = [1.0 - e / spread if spread > 0 else -e for e in errors.tolist()]
@@ -320,7 +362,7 @@ def scored_rows(n: int, /) -> np.ndarray:
     """Host indices of the rows, ascending, that predictions are looked at on: at most 20 000."""
     if n <= _SCORED:
         return np.arange(n)
-    return np.sort(np.random.RandomState(0).choice(n, _SCORED, replace=False))
+    return np.sort(drawn(np.random.RandomState(0), n, _SCORED))
 
 
 def _predictions_at(operator: FeatureOperator, rows: np.ndarray, solved: list[Array]) -> np.ndarray:

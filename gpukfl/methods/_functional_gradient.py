@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, clipped, double_like, index_like
+from gpukfl._array import Array, array_namespace, clipped, double_like, in_double, take
 from gpukfl._results import History, Status
 from gpukfl.methods._losses import Loss, Squared
 from gpukfl.operators import FeatureOperator
@@ -122,14 +122,14 @@ def _take_steps(
     walk: _Walk, operator: FeatureOperator, Y: Array, batches: np.ndarray, start: int
 ) -> float:
     """Take the steps from `start`, one for each batch; returns the mean risk before them."""
-    xp = array_namespace(Y)
+    xp = array_namespace(operator.W)
     count, b = batches.shape
     rows = batches.reshape(-1)
     X = operator.rows.at(rows)
     known = replace(operator, W=operator.W[: start + count, :])
     F = xp.astype(known.at(X), xp.float64)
     K = _kernel_rows(known, start)
-    targets = xp.astype(xp.take(Y, xp.asarray(rows, **index_like(Y)), axis=0), xp.float64)
+    targets = in_double(take(Y, rows))
     risks = []
     for k in range(count):
         batch, t = slice(k * b, (k + 1) * b), start + k

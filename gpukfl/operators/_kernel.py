@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -53,7 +53,7 @@ class KernelOperator(RowOperator):
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave behind what is computed from the rest."""
-        return {field.name: getattr(self, field.name) for field in fields(self)} | {"_kept": {}}
+        return super().__getstate__() | {"_kept": {}}
 
     @cached_property
     def centers(self) -> Array:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import ClassVar, TypeVar
+from dataclasses import fields
+from typing import Any, ClassVar, TypeVar
 
 from gpukfl._array import Array, array_namespace, as_columns, like
 from gpukfl._passes import map_rows, reduce_rows
@@ -25,6 +26,10 @@ class RowOperator(ABC):
 
     rows: Rows
     _by_columns: ClassVar[bool] = False  # how values lie in memory
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave behind what is computed from the fields: it may be as large as a gram matrix."""
+        return {one.name: getattr(self, one.name) for one in fields(self)}  # type: ignore[arg-type]
 
     @property
     @abstractmethod
@@ -167,8 +172,9 @@ class RowOperator(ABC):
     ) -> list[Array]:
         r"""Compute :math:`K^\top D K` (q, q) and :math:`K^\top D Y` (q, t), float64: one pass.
 
-        O(n q²). After them come the sums of `also`, as in `sum_over_blocks`. The products are float64 too, so that the first is positive semidefinite to that
-        precision, whatever the precision of the kernel's values.
+        O(n q²). After them come the sums of `also`, as in `sum_over_blocks`. The products are
+        float64 too, so that the first is positive semidefinite to that precision, whatever the
+        precision of the kernel's values.
         """
         xp = array_namespace(Y)
 

@@ -11,12 +11,11 @@ from functools import cached_property
 import numpy as np
 
 from gpukfl._array import Array, array_namespace, beside, in_double, take, to_host
-from gpukfl._draws import drawn
 from gpukfl._memory import available_memory
 from gpukfl._places import Place
 from gpukfl._results import History, Status
 from gpukfl._rows import Rows
-from gpukfl.estimators._data import Data, truncated
+from gpukfl.estimators._data import Data, drawn_of_weight, truncated
 from gpukfl.estimators._held_out import HeldOut
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
@@ -131,14 +130,10 @@ class HyperKernelProblem(Data):
 
         Without those of weight 0, of which memory maps alone may have some. In one place.
         """
-        w, together = self.weights, self.rows.partitioning is None
-        kept = np.flatnonzero(to_host(w)[:, 0]) if together and w is not None else None
-        count = self.n if kept is None else len(kept)
-        if together and count == self.n <= at_most:
+        w, some = self.weights, copy(self)
+        index = drawn_of_weight(w, self.n, at_most, self.rng)
+        if self.rows.partitioning is None and len(index) == self.n:
             return self
-        index = np.sort(drawn(self.rng, count, at_most)) if count > at_most else np.arange(count)
-        index = index if kept is None else kept[index]
-        some = copy(self)
         some.rows, some.n, some.Y = self.rows.taken(index), len(index), take(self.Y, index)
         if w is not None and self.root_weights is not None:
             some.weights, some.root_weights = take(w, index), take(self.root_weights, index)

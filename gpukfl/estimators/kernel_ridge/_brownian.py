@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from gpukfl._array import Array, array_namespace
+from gpukfl._array import Array, array_namespace, in_double
 from gpukfl._checks import check_number
+from gpukfl._draws import drawn
 from gpukfl._places import Backend, Place
 from gpukfl._results import Status
 from gpukfl._warnings import warn
@@ -23,15 +24,18 @@ from gpukfl.estimators._validation import check_finite_result
 from gpukfl.estimators.kernel_ridge._description import describe_brownian
 from gpukfl.inspection import Description, Names
 from gpukfl.kernels import Brownian
-from gpukfl.methods import RidgeSystem, paper_ridge
-from gpukfl.operators import KernelMatrix
+from gpukfl.methods import RidgeSystem, paper_ridge, solve_with_intercept
+from gpukfl.operators import KernelMatrix, KernelOperator
+
+_CENTERS = 1_000  # of rows that lie in parts
 
 
 @dataclass(frozen=True, eq=False)
 class BrownianFit:
     """Coefficients in the units of the problem, and how their solver ended."""
 
-    alpha: Array  # (n, t)
+    Z: Array  # (q, d): all samples where these lie together
+    alpha: Array  # (q, t)
     intercept: Array  # (t,)
     ridge: float
     status: Status
@@ -40,13 +44,13 @@ class BrownianFit:
 
 
 class BrownianProblem(Data):
-    """One data set, whose rows are all in memory, and what draws a preconditioner's sketch."""
+    """One data set, and what draws a preconditioner's sketch or centres."""
 
     def __init__(
         self, settings: BrownianSettings, samples: Samples, place: Place, run: Run
     ) -> None:
         super().__init__(settings, samples, place)
-        self.X, self.rng = self.rows.whole(), run.rng
+        self.rng = run.rng
 
 
 @dataclass(frozen=True)
@@ -77,14 +81,21 @@ class BrownianSettings:
     def learn(
         self, problem: BrownianProblem, choice: Choice[float, Any], run: Run, /
     ) -> BrownianFit:
-        """Fit all rows by conjugate gradients; an interruption before has nothing to give."""
+        """Fit all rows by conjugate gradients; an interruption before has nothing to give.
+
+        Rows that lie in parts never meet all others: they meet centres.
+        """
         if choice.stopped:
             raise KeyboardInterrupt
+        if problem.rows.partitioning is not None:
+            return _fit_by_centers(problem, choice.setting)
+        X = problem.rows.whole()
         system = RidgeSystem(problem.Y, choice.setting, problem.root_weights, rng=run.rng)
-        kernel = KernelMatrix(Brownian(), problem.X)
+        kernel = KernelMatrix(Brownian(), X)
         solution = system.solve(kernel, rtol=system.tight())
         alpha = system.coefficients(solution.x)
         return BrownianFit(
+            X,
             alpha,
             system.intercept(kernel @ alpha),
             system.ridge,
@@ -92,6 +103,23 @@ class BrownianSettings:
             solution.n_iter,
             system.relative_residual(solution.residual),
         )
+
+
+def _fit_by_centers(problem: BrownianProblem, ridge: float) -> BrownianFit:
+    """Fit by normal equations of some rows as centres, in one pass."""
+    reference, xp = in_double(problem.reference), array_namespace(problem.reference)
+    rows = replace(problem.rows, reference=reference)
+    index = np.sort(drawn(problem.rng, rows.shape[0], min(rows.shape[0], _CENTERS)))
+    operator = KernelOperator(Brownian(), rows, rows.at(index))
+    weights = None if problem.weights is None else in_double(problem.weights)
+    Y = in_double(problem.Y)
+    alpha, intercept, factor = solve_with_intercept(operator, Y, weights, ridge=ridge)
+    if factor.raised:
+        warn(
+            f"the kernel matrix is singular in this precision: {factor.jitter:.1e} was added to it"
+        )
+    Z = xp.astype(operator.Z, reference.dtype)
+    return BrownianFit(Z, alpha, intercept, ridge, Status.CONVERGED, 1, 0.0)
 
 
 class BrownianKernelRidge(ArrayRegressor, Learner):
@@ -114,15 +142,16 @@ class BrownianKernelRidge(ArrayRegressor, Learner):
 
     Attributes
     ----------
-    X_fit_ : array of shape (n_samples, n_features)
-        Samples of positive weight, as the kernel sees them.
+    X_fit_ : array of shape (n_centers, n_features)
+        Centres, as the kernel sees them: all samples of positive weight, or some of those that lie
+        in parts.
     scaling_ : ColumnScaling or None
         What features are scaled by: a function of rows, of host arrays. Of "standard" with `mean`
         and `scale`, which are subtracted and divided by, and `limits` (4, n_features): the lowest
         value that is taken as it is, the 1 % and the 99 % quantile, which take the place of values
         below and above, and the highest. Of "robust" with `median` and `factor`; of "quantile"
         with a table of `values` and their `scores`.
-    dual_coef_ : array of shape (n_samples, n_targets)
+    dual_coef_ : array of shape (n_centers, n_targets)
         α.
     intercept_ : array of shape (n_targets,)
         c.
@@ -134,7 +163,8 @@ class BrownianKernelRidge(ArrayRegressor, Learner):
     Notes
     -----
     O(n² d) time for each iteration of preconditioned conjugate gradients and a block of rows in
-    memory; a dense factor up to 600 samples.
+    memory; a dense factor up to 600 samples. Where rows lie in parts 1000 of them are centres, and
+    it is O(n) with normal equations of these.
 
     References
     ----------
@@ -184,7 +214,7 @@ class BrownianKernelRidge(ArrayRegressor, Learner):
                 xp.astype(fit.intercept, xp.float64) * problem.y_scale + problem.y_mean
             )
         check_finite_result(alpha, intercept)
-        self.X_fit_, self.dual_coef_, self.intercept_ = back(problem.X), alpha, intercept
+        self.X_fit_, self.dual_coef_, self.intercept_ = back(fit.Z), alpha, intercept
         self.ridge_, self.solve_residual_ = fit.ridge, fit.residual
         self.status_, self.n_iter_ = fit.status.name, fit.n_iter
         if fit.status is not Status.CONVERGED:

@@ -122,7 +122,7 @@ class SelectionBase(SelectedVariables, BoundedPredictions, SteppedLearner):
         choice: Choice[Setting, Learned],
         back: Callable[[Array], Array],
     ) -> None:
-        xp = array_namespace(problem.X)
+        xp = array_namespace(problem.reference)
         selection, last = fitted.selection, fitted.last
         beta = np.zeros(problem.p) if last is None else last.beta
         used, stretch = np.flatnonzero(beta), np.ones(0)

@@ -5,11 +5,23 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, beside, double_like, index_like, like, to_host
+from gpukfl._array import (
+    Array,
+    array_namespace,
+    beside,
+    double_like,
+    index_like,
+    like,
+    take,
+    to_host,
+)
+from gpukfl._draws import drawn
 from gpukfl._memory import available_memory
+from gpukfl._passes import map_rows
 from gpukfl._places import Place
 from gpukfl._results import History, Status
 from gpukfl._rows import Rows
@@ -120,14 +132,18 @@ class SelectionProblem(Data):
         super().__init__(settings, samples, place)
         self.settings, self.kernel, self.rng = settings, settings.kernel, run.rng
         self._made_of = samples, place, run
-        self.X = self.rows.whole()
-        self.n, self.p = self.X.shape
+        self.n, self.p = self.rows.shape
         self.anchor = self._anchor()
 
     def part(self, rows: np.ndarray, /) -> SelectionProblem:
         """Give the problem of some of the samples, which are scaled anew."""
         samples, place, run = self._made_of
         return SelectionProblem(self.settings, samples.taken(rows), place, run)
+
+    @cached_property
+    def X(self) -> Array:  # noqa: N802
+        """All samples in one place, where they are."""
+        return self.rows.whole()
 
     @property
     def everything(self) -> np.ndarray:
@@ -159,7 +175,7 @@ class SelectionProblem(Data):
         """Centres of the factored form that are asked for and fit the memory."""
         wanted = self.settings.n_centers
         centers = _CENTERS if isinstance(wanted, str) else int(wanted)
-        fitting = int(_CENTERS_SHARE * available_memory(self.X) // (32 * n))
+        fitting = int(_CENTERS_SHARE * available_memory(self.reference) // (32 * n))
         return max(1, min(centers, fitting))
 
     def run(
@@ -252,12 +268,12 @@ class SelectionProblem(Data):
             weights.append(start)
         beta, kernel = self._best_kernel(weights, *few)
         n_centers = _HASTY_CENTERS if hasty else self._affordable_centers(beta, kernel, run)
-        X, Y, D = self.X, self.Y, self.weights
+        rows, Y, D = self._everyone, self.Y, self.weights
         if n_centers <= _HASTY_CENTERS < self.n:
             X, Y, D = self._some(_HASTY_ROWS)
-            n_centers = _HASTY_CENTERS
-        method = KernelRidge(kernel, n_centers=None if n_centers >= X.shape[0] else n_centers)
-        fit = method.fit(Rows(self._stretched(X, beta), self.reference), Y, D, self.rng)
+            rows, n_centers = Rows(X, self.reference), _HASTY_CENTERS
+        method = KernelRidge(kernel, n_centers=None if n_centers >= rows.shape[0] else n_centers)
+        fit = method.fit(self._stretched_rows(rows, beta), Y, D, self.rng)
         return Predictor(beta, fit, self._importances(fit, beta, *few))
 
     def predict(self, last: Predictor | None, X: Array, /) -> Array:
@@ -310,20 +326,30 @@ class SelectionProblem(Data):
 
     def _some(self, count: int) -> Some:
         """Draw samples, targets and weights of at most `count` samples."""
-        xp = array_namespace(self.X)
         index = np.arange(self.n)
         if self.n > count:
-            index = np.sort(self.rng.choice(self.n, count, replace=False))
-        at = xp.asarray(index, **index_like(self.X))
-        weights = None if self.weights is None else xp.take(self.weights, at, axis=0)
-        return xp.take(self.X, at, axis=0), xp.take(self.Y, at, axis=0), weights
+            index = np.sort(drawn(self.rng, self.n, count))
+        weights = None if self.weights is None else take(self.weights, index)
+        return self._everyone.at(index), take(self.Y, index), weights
+
+    @property
+    def _everyone(self) -> Rows:
+        """All samples, scaled already where they are in one place."""
+        return self.rows if self.rows.partitioning is not None else Rows(self.X, self.reference)
 
     def _stretched(self, X: Array, beta: np.ndarray) -> Array:
-        """Variables that have weight, times the root of it."""
-        xp = array_namespace(X)
-        used = np.flatnonzero(beta)
-        Z = xp.take(X, xp.asarray(used, **index_like(X)), axis=1)
-        return Z * beside(beta[used] ** (1.0 / self.kernel.power), X)
+        return _stretched(X, beta, self.kernel.power)
+
+    def _stretched_rows(self, rows: Rows, beta: np.ndarray) -> Rows:
+        """Rows of the variables that have weight, times the root of it."""
+        power = self.kernel.power
+        Z = map_rows(
+            rows.source,
+            lambda start, stop: _stretched(rows.block(start, stop), beta, power),
+            columns=(np.count_nonzero(beta),),
+            dtype=self.reference.dtype,
+        )
+        return Rows(Z, self.reference)
 
     def _best_kernel(
         self, weights: Sequence[np.ndarray], X: Array, Y: Array, D: Array | None
@@ -356,3 +382,11 @@ class SelectionProblem(Data):
         width = median_distance(self._stretched(X, beta), norm="euclidean", weights=w)
         both = self.kernel, Gaussian(width)
         return [kernel.stretched(factor) for kernel in both for factor in _STRETCHES]
+
+
+def _stretched(X: Array, beta: np.ndarray, power: int) -> Array:
+    """Variables that have weight, times the root of it."""
+    xp = array_namespace(X)
+    used = np.flatnonzero(beta)
+    Z = xp.take(X, xp.asarray(used, **index_like(X)), axis=1)
+    return Z * beside(beta[used] ** (1.0 / power), X)

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gpukfl._array import Array, array_namespace
+from gpukfl._draws import drawn
 from gpukfl._places import Place
 from gpukfl._results import Status
 from gpukfl._warnings import warn
@@ -267,12 +268,14 @@ class KernelSelection(Settings):
         ridge = choice.setting.ridge
         try:
             left, some = run.left(_SELECT_SHARE), problem
-            wanted = min(problem.n, _MOST_ROWS) if self.n_centers == "auto" else problem.n
+            wanted = problem.n if self._sees_all(problem) else min(problem.n, _MOST_ROWS)
             count = min(problem.affordable_rows(ridge, left), wanted)
             if count < min(problem.n, _FEWEST_ROWS):  # the search has seen as many
                 return self._in_want(problem, choice, Status.TIME_LIMIT)
             if count < problem.n:
-                some = problem.part(np.sort(run.rng.choice(problem.n, count, replace=False)))
+                some = problem.part(np.sort(drawn(run.rng, problem.n, count)))
+            elif problem.rows.partitioning is not None:
+                some = problem.part(np.arange(count))
             found = some.run(
                 some.objective(ridge),
                 choice.setting.sparsity,
@@ -287,6 +290,10 @@ class KernelSelection(Settings):
         if count < wanted and found.status in QUIET:
             return replace(found, status=Status.TIME_LIMIT)
         return found
+
+    def _sees_all(self, problem: SelectionProblem) -> bool:
+        """Whether variables are selected on all samples: their differences meet in one place."""
+        return self.n_centers != "auto" and problem.rows.partitioning is None
 
     def _in_want(
         self, problem: SelectionProblem, choice: Choice[Setting, Learned], status: Status
@@ -315,8 +322,11 @@ class KernelSelection(Settings):
         assert self.stability is not None
         most, p = self.stability.max_false, problem.p
 
+        n = problem.n if problem.rows.partitioning is None else min(problem.n, _MOST_ROWS)
+        among = np.arange(n) if n == problem.n else np.sort(drawn(run.again(), problem.n, n))
+
         def select(rows: np.ndarray) -> np.ndarray:
-            half = problem.part(rows)
+            half = problem.part(among[rows])
             found = half.run(half.objective(setting.ridge), setting.sparsity)
             if found.status is Status.INTERRUPTED:
                 raise KeyboardInterrupt
@@ -325,7 +335,7 @@ class KernelSelection(Settings):
         try:
             shares, mean, whole = selection_frequencies(
                 select,
-                problem.n,
+                n,
                 self.stability.n_subsamples,
                 run.again(),
                 lambda: run.is_over(_SELECT_SHARE),

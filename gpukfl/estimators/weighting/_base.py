@@ -14,10 +14,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from gpukfl._array import Array, array_namespace, beside, like, take, to_host
 from gpukfl._checks import check_choice, check_number, check_switch
+from gpukfl._draws import drawn
 from gpukfl._places import Backend
 from gpukfl._results import Status
 from gpukfl._warnings import warn
-from gpukfl.estimators._data import mover
+from gpukfl.estimators._data import drawn_of_weight, mover
 from gpukfl.estimators._features import DirectionProfiles
 from gpukfl.estimators._learner import Choice, SteppedLearner
 from gpukfl.estimators._validation import check_finite_result
@@ -156,7 +157,7 @@ class WeightingBase(DirectionProfiles, SteppedLearner):
         self._keep_norms(problem, fitted, exact)
         self.ridge_ = math.exp(min(learned.log_ridge, 700.0))
         self.jitter_, self.gap_ = learned.jitter, learned.gap
-        sample = problem.rows.at(problem.rng.choice(problem.n, min(problem.n, 200), replace=False))
+        sample = problem.rows.at(drawn(problem.rng, problem.n, min(problem.n, 200)))
         self.expectation_error_ = operator.features.standard_error(sample)
         self.pruning_ = fitted.pruning
         self._n_samples = learned.n_seen or problem.n
@@ -191,16 +192,12 @@ class WeightingBase(DirectionProfiles, SteppedLearner):
     ) -> None:
         """Set the average outer product of gradients, and the directions that it shows."""
         at_most = _GRADIENTS if operator.features.differentiable else _DIFFERENCES
-        rows = np.arange(problem.n)
-        if problem.root_weights is not None:
-            rows = np.flatnonzero(to_host(problem.root_weights)[:, 0])
-        if len(rows) > at_most:
-            rows = np.sort(problem.rng.choice(rows, at_most, replace=False))
+        rows = drawn_of_weight(problem.root_weights, problem.n, at_most, problem.rng)
         X = problem.rows.at(rows)
         xp = array_namespace(X)
         w = np.ones(len(rows))
         if problem.root_weights is not None:
-            w = to_host(problem.root_weights)[rows, 0].astype(np.float64) ** 2
+            w = to_host(take(problem.root_weights, rows))[:, 0].astype(np.float64) ** 2
         first = 1 if self.bias else 0
         M = np.zeros((problem.d - first, problem.d - first))
         reach = to_host(X)[:, first:].astype(np.float64)

@@ -11,7 +11,9 @@ from functools import cached_property
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, beside, double_like, index_like, take, to_host
+from gpukfl._array import Array, array_namespace, beside, double_like, in_double, take, to_host
+from gpukfl._draws import scattered
+from gpukfl._passes import map_rows
 from gpukfl._places import Place
 from gpukfl._results import History, Status
 from gpukfl._rows import Rows
@@ -42,6 +44,7 @@ _RIDGES = np.geomspace(1e-9, 1.0, 10).tolist()  # in units of the mean square of
 _PENALTIES = np.geomspace(1e-5, 1.0, 16).tolist()  # of the one that leaves nothing
 _STEP_RIDGES = np.geomspace(1e-5, 1e-1, 5).tolist()  # in units of the mean square of the features
 _LARGEST_LOG = 600.0  # beyond this a ridge leaves nothing anyway
+_DEALT = 2**22  # rows up to which folds are dealt out, and not drawn for each row by itself
 _CERTAIN = 1e-6  # rounding of a sum of squared errors, relative, above which rows are predicted
 
 
@@ -71,7 +74,7 @@ class WeightingProblem(Data):
     """One data set of an RKHS weighting; classes are -1 and 1."""
 
     def __init__(self, settings: Settings, samples: Samples, place: Place, run: Run) -> None:
-        self.settings, self.labels, self.classes = settings, samples.labels, samples.classes
+        self.settings, self.labels, self._samples = settings, samples.labels, samples
         super().__init__(settings, _with_signs(samples), place, raw_targets=self.labels)
         self.rows = replace(self.rows, leading_ones=settings.bias)
         self.rng, self.loss = run.rng, settings.loss
@@ -84,7 +87,7 @@ class WeightingProblem(Data):
     def part(self, index: np.ndarray) -> WeightingProblem:
         """Keep the rows at ascending host indices only, scaled and in folds as they are here."""
         one = copy.copy(self)
-        one.drawn_folds = self.drawn_folds[index]
+        one.drawn_folds = to_host(take(self.drawn_folds, index))
         one.rows, one.n = self.rows.taken(index), len(index)
         one.Y = take(self.Y, index)
         if self.weights is not None:
@@ -116,32 +119,51 @@ class WeightingProblem(Data):
         rows = Rows(X, self.reference, leading_ones=self.settings.bias)
         return replace(learned.operator, rows=rows)
 
-    def folds(self) -> np.ndarray:
-        """Draw the fold of each row, every class spread evenly."""
+    def folds(self) -> Array:
+        """Draw the fold of each row (n,): on the host, or where the rows lie."""
+        if self.n > _DEALT:
+            seed = self.rng.randint(2**31)
+            return self._mapped(lambda start, stop: scattered(start, stop, N_FOLDS, seed))
+        folds = self._dealt()
+        return self._mapped(lambda start, stop: folds[start:stop])
+
+    def _mapped(self, part: Callable[[int, int], np.ndarray]) -> Array:
+        return map_rows(self.rows.source, part, columns=(), dtype=np.int8)
+
+    def _dealt(self) -> np.ndarray:
+        """Draw folds on the host, every class spread evenly."""
         order = self.rng.permutation(self.n)
-        if self.classes is not None:
-            order = order[np.argsort(self.classes[order], kind="stable")]
-        if self.weights is not None:  # so that no fold has all the weight
+        if self._samples.labels:
+            classes = self._samples.classes
+            order = order[np.argsort(classes[order], kind="stable")]
+        if self.weights is not None and self.rows.partitioning is None:
+            # So that no fold has all the weight; in parts no row is without
             order = order[np.argsort(to_host(self.weights)[order, 0] == 0, kind="stable")]
         folds = np.empty(self.n, dtype=np.int8)
         folds[order] = np.arange(self.n) % min(N_FOLDS, self.n)
         return folds
 
     @cached_property
-    def drawn_folds(self) -> np.ndarray:
+    def drawn_folds(self) -> Array:
         """Fold of each row, drawn once: what is compared is scored on the same ones."""
         return self.folds()
 
+    @property
+    def _host_folds(self) -> np.ndarray:
+        """The same on the host, for draws of batches."""
+        return to_host(take(self.drawn_folds, np.arange(self.n)))
+
     def held_out_folds(self) -> list[HeldOut]:
         """Rows of each fold that predictions are looked at on."""
-        rows, wide = scored_rows(self.n), array_namespace(self.reference).float64
-        plain, weights, found = replace(self.rows, leading_ones=False), self.weights, []
-        for k in range(int(self.drawn_folds.max()) + 1):
-            own = rows[self.drawn_folds[rows] == k]
-            Y = array_namespace(self.Y).astype(take(self.Y, own), wide)
-            w = array_namespace(Y).ones_like(Y[:, :1])
-            if weights is not None:
-                w = array_namespace(Y).astype(take(weights, own), wide)
+        rows = scored_rows(self.n)
+        plain = replace(self.rows, leading_ones=False).taken(rows)
+        folds, every = to_host(take(self.drawn_folds, rows)), in_double(take(self.Y, rows))
+        weights = None if self.weights is None else in_double(take(self.weights, rows))
+        found = []
+        for k in range(int(folds.max()) + 1):
+            own = np.flatnonzero(folds == k)
+            Y = take(every, own)
+            w = array_namespace(Y).ones_like(Y[:, :1]) if weights is None else take(weights, own)
             found.append(HeldOut(plain.at(own), Y, w))
         return found
 
@@ -185,7 +207,7 @@ class WeightingProblem(Data):
         near: Learned | None,
     ) -> Learned:
         begun, history = time.perf_counter(), History()
-        folds = self.drawn_folds if validate else np.zeros(self.n, dtype=np.int8)
+        folds = self.drawn_folds if validate else self._mapped(_one_fold)
 
         def watch(seen: int) -> bool:
             _note(history, 1.0, seen / self.n, begun)
@@ -261,11 +283,10 @@ class WeightingProblem(Data):
                 return error / (2.0 * sums.weight), sums.count
         rows = scored_rows(self.n if sums is None else sums.count)
         F = xp.astype(operator.at(self.rows.at(rows)), xp.float64) @ A
-        Y = xp.astype(xp.take(self.Y, xp.asarray(rows, **index_like(A)), axis=0), xp.float64)
+        Y = in_double(take(self.Y, rows))
         w = xp.ones_like(Y[:, :1])
         if self.weights is not None:
-            picked = xp.take(self.weights, xp.asarray(rows, **index_like(A)), axis=0)
-            w = xp.astype(picked, xp.float64)
+            w = in_double(take(self.weights, rows))
         return float(xp.sum(w * self.loss.value(F, Y)) / xp.sum(w)), len(rows)
 
     # ------------------------------------------------------------------ descent
@@ -315,11 +336,13 @@ class WeightingProblem(Data):
         xp, t = array_namespace(self.reference), self.Y.shape[1]
         shares = None
         if self.root_weights is not None:
-            shares = to_host(self.root_weights)[rows, 0].astype(np.float64) ** 2
+            shares = to_host(take(self.root_weights, rows))[:, 0].astype(np.float64) ** 2
             shares = shares / shares.sum()
         size = (operator.shape[1], descent.batch_size)
         batches = self.rng.choice(rows, size=size, p=shares)
-        columns = xp.concat([self.Y] * len(log_ridges), axis=1) if len(log_ridges) > 1 else self.Y
+        columns = self.Y
+        if len(log_ridges) > 1:
+            columns = array_namespace(columns).concat([columns] * len(log_ridges), axis=1)
         each = np.repeat(log_ridges, t)
         steps = FunctionalDescent(self.loss, descent.optimal_step, descent.radius, max_time)
         return steps.run(
@@ -336,7 +359,7 @@ class WeightingProblem(Data):
         walk: Callable[[np.ndarray, list[float]], DescentFit],
         log_ridges: list[float],
     ) -> Validated:
-        folds, t, held = self.drawn_folds, self.Y.shape[1], self.held_out_folds()
+        folds, t, held = self._host_folds, self.Y.shape[1], self.held_out_folds()
         rows, each = scored_rows(self.n), range(len(log_ridges))
         coefs: list[list[Array]] = [[] for _ in each]
         predicted: list[list[np.ndarray]] = [[] for _ in each]
@@ -368,6 +391,10 @@ class WeightingProblem(Data):
             constant = constant + np.sum(w * Y, axis=0) / w.sum()
         ends = np.cumsum([len(to_host(one.Y)) for one in held])[:-1]
         return self._loss(held, np.split(constant, ends))
+
+
+def _one_fold(start: int, stop: int) -> np.ndarray:
+    return np.zeros(stop - start, dtype=np.int8)
 
 
 def _in_units(validated: Validated | None, log_unit: float) -> Validated | None:

@@ -67,17 +67,18 @@ def _on_rows(
     xp = array_namespace(problem.Y)
     models = [to_host(learned.A), *(one.B for one in found)]
     stacked = beside(np.concatenate(models, axis=1), learned.A)
+    Y, weights, loss = problem.Y, problem.weights, problem.loss
 
     def compute(start: int, stop: int) -> tuple[Array, ...]:
         F = xp.astype(operator.values(start, stop), xp.float64) @ stacked
-        y = xp.astype(problem.Y[start:stop, :], xp.float64)
+        y = xp.astype(Y[start:stop, :], xp.float64)
         w = xp.ones_like(y[:, :1])
-        if problem.weights is not None:
-            w = xp.astype(problem.weights[start:stop, :], xp.float64)
+        if weights is not None:
+            w = xp.astype(weights[start:stop, :], xp.float64)
         risks, errors = [], []
         for k in range(len(models)):
             f = F[:, k * t : (k + 1) * t]
-            risks.append(xp.sum(w * problem.loss.value(f, y)))
+            risks.append(xp.sum(w * loss.value(f, y)))
             wrong = (
                 f * y <= 0 if t == 1 else (xp.argmax(f, axis=1) != xp.argmax(y, axis=1))[:, None]
             )

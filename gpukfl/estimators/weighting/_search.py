@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gpukfl._array import Array, beside, to_host
+from gpukfl._draws import drawn
 from gpukfl._places import Place
 from gpukfl._results import Status
 from gpukfl.estimators._held_out import HeldOut
@@ -311,7 +312,7 @@ class RKHSWeighting(Settings):
         setting, count = choice.setting, self.n_parameters
         if choice.stopped:
             n, few = problem.n, min(problem.n, _HASTY_ROWS)
-            problem = problem.part(np.sort(run.rng.choice(n, few, replace=False)))
+            problem = problem.part(np.sort(drawn(run.rng, n, few)))
             count = min(count, _HASTY_PARAMETERS)
         W = setting.instantiation.draw(count, problem.d, run.rng)
         return problem.learn(
