@@ -10,7 +10,9 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from gpukfl._array import Array, array_namespace
+import numpy as np
+
+from gpukfl._array import Array, array_namespace, device_of, take
 from gpukfl.partitioned import Combine, PartitionedArray, Partitioning
 
 T = TypeVar("T")
@@ -56,6 +58,20 @@ def map_rows(
         return part(0, x.shape[0])
     mapped: Any = PartitionedArray(parts, part, columns, dtype)
     return mapped
+
+
+def take_together(index: np.ndarray, /, *arrays: Array | None) -> list[Any]:
+    """Give the rows at host indices of several arrays, or None of None: in one pass."""
+    given = [x for x in arrays if x is not None]
+    parts = partitioning_of(given[0])
+    if parts is None:
+        found = [take(x, index) for x in given]
+    else:
+        place: Any = array_namespace(parts.reference)
+        on = device_of(parts.reference)
+        found = [place.asarray(x, device=on) for x in parts.gather_together(given, index)]
+    rest = iter(found)
+    return [None if x is None else next(rest) for x in arrays]
 
 
 def lowest(a: Array, b: Array, /) -> Array:

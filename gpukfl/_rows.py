@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -18,12 +19,11 @@ from gpukfl._array import (
     lies_in_parts,
     like,
     on_gpu,
-    take,
     to_host,
     writable,
 )
 from gpukfl._memory import MAX_ELEMENTS, available_memory, block_size
-from gpukfl._passes import map_rows, partitioning_of
+from gpukfl._passes import map_rows, partitioning_of, take_together
 from gpukfl.partitioned import Partitioning
 
 _SMALL = 2**23  # elements that are worth keeping
@@ -93,8 +93,12 @@ class Rows:
 
     def taken(self, index: np.ndarray, /) -> Rows:
         """Only the rows at host indices, in any order; the source is copied."""
-        found = take(self.source, index)  # of rows in parts, here
-        return replace(self, source=np.asarray(found) if is_host(found) else found)
+        return self.taken_with(index)[0]
+
+    def taken_with(self, index: np.ndarray, /, *arrays: Array | None) -> tuple[Any, ...]:
+        """Only the rows at host indices, and those of arrays that lie beside them: in one pass."""
+        found, *others = take_together(index, self.source, *arrays)  # of rows in parts, here
+        return replace(self, source=np.asarray(found) if is_host(found) else found), *others
 
     def at(self, index: np.ndarray, /) -> Array:
         """Rows at host indices, in any order, in place."""

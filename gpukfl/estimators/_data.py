@@ -18,7 +18,6 @@ from gpukfl._array import (
     library_of,
     lies_in_parts,
     like,
-    take,
     to_host,
 )
 from gpukfl._draws import drawn
@@ -97,9 +96,10 @@ class Data:
 
     def sample(self, rng: np.random.RandomState, /) -> tuple[Array, np.ndarray | None]:
         """Draw some rows, with their weights: what pairs of samples are looked at in."""
-        index, s = some_rows(self.rows.shape[0], rng), self.root_weights
-        weights = None if s is None else to_host(take(s, index))[:, 0].astype(np.float64) ** 2
-        return self.rows.at(index), weights
+        index = some_rows(self.rows.shape[0], rng)
+        rows, s = self.rows.taken_with(index, self.root_weights)
+        weights = None if s is None else to_host(s)[:, 0].astype(np.float64) ** 2
+        return rows.whole(), weights
 
     def scaled(self, samples: Samples, /) -> tuple[Array, Array]:
         """Other samples and their targets (float64), placed and scaled like these."""

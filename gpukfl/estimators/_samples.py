@@ -17,7 +17,7 @@ from sklearn.model_selection import (
 
 from gpukfl._array import Array, array_namespace, lies_in_parts, take, to_host
 from gpukfl._draws import drawn
-from gpukfl._passes import map_rows
+from gpukfl._passes import map_rows, take_together
 from gpukfl.estimators._copies import copies_of, total_weights, without_copies
 from gpukfl.estimators._validation import validate_weights
 from gpukfl.methods import FOLDS_BELOW, N_FOLDS
@@ -120,8 +120,8 @@ class Samples:
 
     def taken(self, rows: np.ndarray | slice, /) -> Samples:
         """Those at host indices, or a slice of a memory map, as they are."""
-        weights = None if self.weights is None else to_host(take(self.weights, rows))
-        return Samples(take(self.X, rows), take(self.Y, rows), weights, self.labels)
+        X, Y, weights = take_together(rows, self.X, self.Y, self.weights)
+        return Samples(X, Y, None if weights is None else to_host(weights), self.labels)
 
     def splits(self, rng: np.random.RandomState, how: Splits, /) -> list[tuple[Samples, Samples]]:
         """Give samples to fit and samples held out.

@@ -115,13 +115,6 @@ class Targets:
     weights: Array | None  # (n, 1)
     folds: Array  # (n,), on the host or where the rows lie
 
-    def at(self, rows: np.ndarray, /) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Targets (m, t), weights (m,) and folds (m,) of some rows, on the host in float64."""
-        Y, folds = (to_host(take(x, rows)) for x in (self.Y, self.folds))
-        w = None if self.weights is None else to_host(take(self.weights, rows))
-        weights = np.ones(len(rows)) if w is None else w[:, 0].astype(np.float64)
-        return Y.astype(np.float64), weights, folds
-
 
 @dataclass(eq=False)
 class FoldSums:
@@ -146,7 +139,11 @@ class FoldSums:
         """Rows that predictions are looked at on, with their targets, weights and folds."""
         assert self.targets is not None
         index = scored_rows(self.operator.shape[0])
-        return self.operator.rows.taken(index), *self.targets.at(index)
+        rows, Y, weights, folds = self.operator.rows.taken_with(
+            index, self.targets.Y, self.targets.weights, self.targets.folds
+        )
+        w = np.ones(len(index)) if weights is None else to_host(weights)[:, 0].astype(np.float64)
+        return rows, to_host(Y).astype(np.float64), w, to_host(folds)
 
 
 def fold_sums(
@@ -156,6 +153,7 @@ def fold_sums(
     folds: Array,
     /,
     *,
+    n_folds: int | None = None,
     watch: Callable[[int], bool] = lambda _: False,
 ) -> FoldSums:
     """Sum over the rows of each fold: one pass, O(n T (d + T)).
@@ -170,6 +168,8 @@ def fold_sums(
         Sample weights.
     folds : array of int, shape (n,)
         Fold of each row, from 0: on the host, or with rows that lie in parts.
+    n_folds : int, optional
+        Their number, where it is known.
     watch : callable
         Called with the rows seen so far; the pass ends where it gives True. Ctrl-C also ends it,
         once some rows were seen. Rows in parts are all seen, or none.
@@ -179,7 +179,7 @@ def fold_sums(
     FoldSums
         Of the rows seen.
     """
-    n_folds = int(array_namespace(folds).max(folds)) + 1
+    n_folds = n_folds or int(array_namespace(folds).max(folds)) + 1
     done = FoldSums(operator, [_no_sums(operator, Y.shape[1])] * n_folds)
     done.targets = Targets(Y, weights, folds)
     try:

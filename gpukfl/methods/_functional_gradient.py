@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, clipped, double_like, in_double, take
+from gpukfl._array import Array, array_namespace, clipped, double_like, in_double
 from gpukfl._results import History, Status
 from gpukfl.methods._losses import Loss, Squared
 from gpukfl.operators import FeatureOperator
@@ -125,11 +125,11 @@ def _take_steps(
     xp = array_namespace(operator.W)
     count, b = batches.shape
     rows = batches.reshape(-1)
-    X = operator.rows.at(rows)
+    some, targets = operator.rows.taken_with(rows, Y)
+    X, targets = some.whole(), in_double(targets)
     known = replace(operator, W=operator.W[: start + count, :])
     F = xp.astype(known.at(X), xp.float64)
     K = _kernel_rows(known, start)
-    targets = in_double(take(Y, rows))
     risks = []
     for k in range(count):
         batch, t = slice(k * b, (k + 1) * b), start + k

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, clipped, epsilon, sample_dot, take
+from gpukfl._array import Array, array_namespace, clipped, epsilon, sample_dot
 from gpukfl._passes import reduce_rows
 from gpukfl._results import Solution
 from gpukfl.linalg import (
@@ -237,9 +237,9 @@ class NystromSystem:
         factor = self.factor(min(ridges))
         totals, total = [0.0] * len(ridges), 0.0
         for index in folds:
-            target = xp.astype(take(Y, index), xp.float64)
-            w = None if weights is None else take(weights, index)
-            part = NystromSystem.of(self.operator.at_rows(index), target, w)
+            rows, target, w = self.operator.rows.taken_with(index, Y, weights)
+            target, operator = xp.astype(target, xp.float64), self.operator.at_rows(rows)
+            part = NystromSystem.of(operator, target, w)
             errors = self._without(part).errors_outside(part.operator, target, w, ridges, factor)
             totals = [a + b for a, b in zip(totals, errors, strict=True)]
             total += part.weight

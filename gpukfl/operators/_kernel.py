@@ -6,8 +6,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
 from gpukfl._array import Array, array_namespace
 from gpukfl._memory import available_memory
 from gpukfl._rows import Rows
@@ -65,10 +63,9 @@ class KernelOperator(RowOperator):
         n, q = self.shape
         return self.keep and 8 * n * q <= _KEPT_SHARE * available_memory(self.Z)
 
-    def at_rows(self, index: np.ndarray, /) -> KernelOperator:
-        """Kernel between the rows at host indices and the same centres."""
-        rows = Rows(self.rows.at(index), self.rows.reference)
-        return KernelOperator(self.kernel, rows, self.Z, self.B)
+    def at_rows(self, rows: Rows, /) -> KernelOperator:
+        """Kernel between other rows, in one place, and the same centres."""
+        return KernelOperator(self.kernel, Rows(rows.whole(), rows.reference), self.Z, self.B)
 
     def on(self, rows: Rows, /) -> KernelOperator:
         """Kernel between other rows and the same centres, which are not projected anew."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import operator
 import weakref
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -70,18 +71,23 @@ class Partitioning:
 
     def gather(self, values: Any, index: np.ndarray, /) -> np.ndarray:
         """Bring rows at host indices, in any order, to the host."""
+        return self.gather_together([values], index)[0]
+
+    def gather_together(self, values: Sequence[Any], index: np.ndarray, /) -> list[np.ndarray]:
+        """Bring rows of several arrays to the host, in one pass."""
         order = np.argsort(index, kind="stable")
         ascending = index[order]
 
-        def taken(start: int, stop: int) -> tuple[list[np.ndarray]]:
+        def taken(start: int, stop: int) -> list[list[np.ndarray]]:
             low, high = np.searchsorted(ascending, [start, stop])
-            return ([to_host(take(values[start:stop], ascending[low:high] - start))],)
+            here = ascending[low:high] - start
+            return [[to_host(take(x[start:stop], here))] for x in values]
 
-        (blocks,) = self.reduce(taken)
-        found = np.concatenate(blocks, axis=0)
-        result = np.empty_like(found)
-        result[order] = found
-        return result
+        found = [np.concatenate(blocks, axis=0) for blocks in self.reduce(taken)]
+        results = [np.empty_like(x) for x in found]
+        for result, x in zip(results, found, strict=True):
+            result[order] = x
+        return results
 
     def compute(self) -> None:
         """Compute what was put off."""

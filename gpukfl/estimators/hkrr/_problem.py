@@ -10,7 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, beside, in_double, take, to_host
+from gpukfl._array import Array, array_namespace, beside, in_double, to_host
 from gpukfl._memory import available_memory
 from gpukfl._places import Place
 from gpukfl._results import History, Status
@@ -134,9 +134,10 @@ class HyperKernelProblem(Data):
         index = drawn_of_weight(w, self.n, at_most, self.rng)
         if self.rows.partitioning is None and len(index) == self.n:
             return self
-        some.rows, some.n, some.Y = self.rows.taken(index), len(index), take(self.Y, index)
-        if w is not None and self.root_weights is not None:
-            some.weights, some.root_weights = take(w, index), take(self.root_weights, index)
+        some.rows, some.Y, some.weights, some.root_weights = self.rows.taken_with(
+            index, self.Y, w, self.root_weights
+        )
+        some.n = len(index)
         some.weight = weight_of(some.Y, some.weights)
         return some
 

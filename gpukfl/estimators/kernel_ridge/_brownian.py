@@ -107,8 +107,7 @@ class BrownianSettings:
 
 def _fit_by_centers(problem: BrownianProblem, ridge: float) -> BrownianFit:
     """Fit by normal equations of some rows as centres, in one pass."""
-    reference, xp = in_double(problem.reference), array_namespace(problem.reference)
-    rows = replace(problem.rows, reference=reference)
+    rows = replace(problem.rows, reference=in_double(problem.reference))
     index = np.sort(drawn(problem.rng, rows.shape[0], min(rows.shape[0], _CENTERS)))
     operator = KernelOperator(Brownian(), rows, rows.at(index))
     weights = None if problem.weights is None else in_double(problem.weights)
@@ -118,8 +117,7 @@ def _fit_by_centers(problem: BrownianProblem, ridge: float) -> BrownianFit:
         warn(
             f"the kernel matrix is singular in this precision: {factor.jitter:.1e} was added to it"
         )
-    Z = xp.astype(operator.Z, reference.dtype)
-    return BrownianFit(Z, alpha, intercept, ridge, Status.CONVERGED, 1, 0.0)
+    return BrownianFit(operator.Z, alpha, intercept, ridge, Status.CONVERGED, 1, 0.0)
 
 
 class BrownianKernelRidge(ArrayRegressor, Learner):

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from gpukfl._array import Array, in_double, take, to_host
+from gpukfl._array import Array, in_double, to_host
 from gpukfl._places import Place
 from gpukfl._rows import Rows
 from gpukfl.estimators._data import Data, some_rows, truncated
@@ -40,14 +40,13 @@ class KernelRidgeProblem(Data):
         if isinstance(settings.kernel, Kernel):
             return 1.0
         index = some_rows(self.rows.shape[0], run.rng)
-        X, s = self.rows.at(index), self.root_weights
-        D = None if s is None else take(s, index) ** 2
+        rows, Y, s = self.rows.taken_with(index, self.Y, self.root_weights)
+        X, D = rows.whole(), None if s is None else s**2
         weights = None if D is None else to_host(D)[:, 0].astype(np.float64)
         typical = median_distance(X, norm=kernel.norm, weights=weights)
         if given == "median" or self.constant or len(index) < settings.splits.fewest:
             return typical
         ridges = RIDGES if settings.ridge is None else [settings.ridge]
-        Y = take(self.Y, index)
         return lengthscale_left_out(kernel, X, Y, D, typical=typical, ridges=ridges)
 
 

@@ -16,7 +16,6 @@ from gpukfl._array import (
     double_like,
     index_like,
     like,
-    take,
     to_host,
 )
 from gpukfl._draws import drawn
@@ -329,8 +328,8 @@ class SelectionProblem(Data):
         index = np.arange(self.n)
         if self.n > count:
             index = np.sort(drawn(self.rng, self.n, count))
-        weights = None if self.weights is None else take(self.weights, index)
-        return self._everyone.at(index), take(self.Y, index), weights
+        rows, Y, weights = self._everyone.taken_with(index, self.Y, self.weights)
+        return rows.whole(), Y, weights
 
     @property
     def _everyone(self) -> Rows:

@@ -87,13 +87,10 @@ class WeightingProblem(Data):
     def part(self, index: np.ndarray) -> WeightingProblem:
         """Keep the rows at ascending host indices only, scaled and in folds as they are here."""
         one = copy.copy(self)
-        one.drawn_folds = to_host(take(self.drawn_folds, index))
-        one.rows, one.n = self.rows.taken(index), len(index)
-        one.Y = take(self.Y, index)
-        if self.weights is not None:
-            assert self.root_weights is not None
-            one.weights = take(self.weights, index)
-            one.root_weights = take(self.root_weights, index)
+        one.rows, one.Y, one.weights, one.root_weights, folds = self.rows.taken_with(
+            index, self.Y, self.weights, self.root_weights, self.drawn_folds
+        )
+        one.n, one.drawn_folds = len(index), to_host(folds)
         return one
 
     def operator(self, instantiation: Instantiation, W: np.ndarray) -> FeatureOperator:
@@ -156,10 +153,11 @@ class WeightingProblem(Data):
     def held_out_folds(self) -> list[HeldOut]:
         """Rows of each fold that predictions are looked at on."""
         rows = scored_rows(self.n)
-        plain = replace(self.rows, leading_ones=False).taken(rows)
-        folds, every = to_host(take(self.drawn_folds, rows)), in_double(take(self.Y, rows))
-        weights = None if self.weights is None else in_double(take(self.weights, rows))
-        found = []
+        plain, targets, weights, found_folds = replace(self.rows, leading_ones=False).taken_with(
+            rows, self.Y, self.weights, self.drawn_folds
+        )
+        folds, every = to_host(found_folds), in_double(targets)
+        weights, found = None if weights is None else in_double(weights), []
         for k in range(int(folds.max()) + 1):
             own = np.flatnonzero(folds == k)
             Y = take(every, own)
@@ -214,7 +212,8 @@ class WeightingProblem(Data):
             tell("sums, share of rows", len(history) - 1, history)
             return late()
 
-        sums = fold_sums(operator, self.Y, self.weights, folds, watch=watch)
+        count = min(N_FOLDS, self.n) if validate else 1
+        sums = fold_sums(operator, self.Y, self.weights, folds, n_folds=count, watch=watch)
         status, whole = sums.status, sums.whole
         solve = LassoOnSums() if self.settings.learner == "lasso" else LeastSquares(sums)
         ridges, unit = self._ridges(operator, whole)
@@ -282,11 +281,10 @@ class WeightingProblem(Data):
             if float(xp.sum(sums.rounding(A))) <= _CERTAIN * error:
                 return error / (2.0 * sums.weight), sums.count
         rows = scored_rows(self.n if sums is None else sums.count)
-        F = xp.astype(operator.at(self.rows.at(rows)), xp.float64) @ A
-        Y = in_double(take(self.Y, rows))
-        w = xp.ones_like(Y[:, :1])
-        if self.weights is not None:
-            w = in_double(take(self.weights, rows))
+        some, Y, w = self.rows.taken_with(rows, self.Y, self.weights)
+        F = xp.astype(operator.at(some.whole()), xp.float64) @ A
+        Y = in_double(Y)
+        w = xp.ones_like(Y[:, :1]) if w is None else in_double(w)
         return float(xp.sum(w * self.loss.value(F, Y)) / xp.sum(w)), len(rows)
 
     # ------------------------------------------------------------------ descent
