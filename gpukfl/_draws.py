@@ -29,3 +29,8 @@ def scattered(start: int, stop: int, count: int, seed: int, /) -> np.ndarray:
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         x = (x ^ (x >> np.uint64(shift))) * np.uint64(factor)
     return ((x ^ (x >> np.uint64(31))) % np.uint64(count)).astype(np.int8)
+
+
+def others(index: np.ndarray, n: int, /) -> np.ndarray:
+    """Give the numbers below `n` that are not among some, ascending."""
+    return np.setdiff1d(np.arange(n), index)

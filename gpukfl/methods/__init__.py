@@ -79,7 +79,7 @@ from gpukfl.methods._regfeal import (
 from gpukfl.methods._regfeal import shares as eta_shares
 from gpukfl.methods._reweighting import Reweighting
 from gpukfl.methods._ridge import RidgeSystem, paper_ridge
-from gpukfl.methods._ridge_path import RidgePath, best_path
+from gpukfl.methods._ridge_path import Fold, RidgePath, best_path
 from gpukfl.methods._selection import (
     FeatureSelection,
     Round,
@@ -128,6 +128,7 @@ __all__ = [
     "FactoredSelection",
     "FeatureSelection",
     "FirstTurn",
+    "Fold",
     "FoldSums",
     "FunctionalDescent",
     "GradientFit",

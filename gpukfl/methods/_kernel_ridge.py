@@ -26,10 +26,11 @@ from gpukfl._array import (
     sample_norm,
     to_host,
 )
+from gpukfl._draws import others
 from gpukfl._results import Solution
 from gpukfl.linalg import CholeskyFactor, add_to_diagonal, eigh, mean_diagonal, solve_and_read
 from gpukfl.methods._nystrom import NystromSystem
-from gpukfl.methods._ridge_path import RidgePath
+from gpukfl.methods._ridge_path import Fold, RidgePath
 from gpukfl.operators import KernelMatrix
 from gpukfl.solvers import ConjugateGradient, NystromPreconditioner
 
@@ -137,14 +138,13 @@ class DenseSystem:
         nothing = self.root_weights == 0  # whose predictions nobody weighs
         return predicted / xp.where(nothing, xp.ones_like(self.root_weights), self.root_weights)
 
-    def held_out(self, folds: Sequence[np.ndarray], ridges: Sequence[float], /) -> RidgePath:
+    def held_out(self, folds: Sequence[Fold], ridges: Sequence[float], /) -> RidgePath:
         """Error on the samples at each fold's host indices by the fit to the others: O(n³) each."""
         xp = array_namespace(self.K)
         roots = xp.ones_like(self.Y[:, :1]) if self.root_weights is None else self.root_weights
         totals, total = [0.0] * len(ridges), 0.0
-        every = np.arange(self.K.shape[0])
         for fold in folds:
-            sides = np.setdiff1d(every, fold), fold
+            sides = others(fold, self.K.shape[0]), fold
             inside, outside = (xp.asarray(index, **index_like(self.K)) for index in sides)
             K = xp.take(self.K, inside, axis=1)
             s, Q = eigh(xp.take(K, inside, axis=0))

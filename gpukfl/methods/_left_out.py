@@ -9,7 +9,7 @@ import numpy as np
 from gpukfl._array import Array
 from gpukfl._draws import drawn
 from gpukfl.methods._nystrom import NystromSystem
-from gpukfl.methods._ridge_path import RidgePath
+from gpukfl.methods._ridge_path import Fold, RidgePath
 
 N_FOLDS = 5
 FOLDS_BELOW = 1_000  # rows below which one held-out set is too small to choose by
@@ -18,7 +18,7 @@ _HELD_OUT = 20_000  # rows that are held out once, at most
 _LEFT_OUT_UP_TO = 20  # rows to a centre up to which each is left out: GCV needs many
 
 
-def folds(n: int, rng: np.random.RandomState, /) -> list[np.ndarray]:
+def folds(n: int, rng: np.random.RandomState, /) -> list[Fold]:
     """Draw host indices to hold out of n rows, ascending: in five folds where rows are few.
 
     Else a fifth of them once, or 20 000.

@@ -28,7 +28,7 @@ from gpukfl.linalg import (
     mean_diagonal,
     on_host_if_small,
 )
-from gpukfl.methods._ridge_path import RidgePath
+from gpukfl.methods._ridge_path import Fold, RidgePath
 from gpukfl.operators import KernelOperator
 from gpukfl.solvers import ConjugateGradient
 
@@ -225,7 +225,7 @@ class NystromSystem:
         self,
         Y: Array,
         weights: Array | None,
-        folds: Sequence[np.ndarray],
+        folds: Sequence[Fold],
         ridges: Sequence[float],
         /,
     ) -> RidgePath:

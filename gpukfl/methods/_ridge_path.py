@@ -7,7 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+import numpy as np
+
 Candidate = TypeVar("Candidate")
+Fold = np.ndarray  # host indices of the samples that are held out
 _FINALISTS = 4  # candidates that are worth a finer judge
 
 

@@ -104,10 +104,9 @@ def test_memory_maps_are_left_as_they_are_but_not_what_is_held_out_of_them(tmp_p
 def test_folds_hold_out_every_row_once_or_a_fifth(n, parts):
     found = folds(n, np.random.RandomState(0))
     assert len(found) == parts
-    for inside, outside in found:
-        np.testing.assert_array_equal(np.union1d(inside, outside), np.arange(n))
-        assert len(inside) + len(outside) == n
-    out = np.concatenate([outside for _, outside in found])
+    out = np.concatenate(found)
+    assert out.min() >= 0
+    assert out.max() < n
     assert len(np.unique(out)) == len(out) == (n if parts > 1 else n // 5)
 
 
