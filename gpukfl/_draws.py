@@ -25,7 +25,7 @@ def scattered(start: int, stop: int, count: int, seed: int, /) -> np.ndarray:
     The same whichever numbers are asked for together: a hash of each (SplitMix64).
     """
     first = np.asarray([seed], dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)  # wraps around
-    x = first + np.arange(start, stop, dtype=np.uint64)
+    x: np.ndarray = first + np.arange(start, stop, dtype=np.uint64)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         x = (x ^ (x >> np.uint64(shift))) * np.uint64(factor)
     return ((x ^ (x >> np.uint64(31))) % np.uint64(count)).astype(np.int8)

@@ -24,8 +24,8 @@ def partitioning_of(x: object, /) -> Partitioning | None:
 
 
 def reduce_rows(
-    x: Array, part: Callable[[int, int], Sequence[Array]], /, *, combine: Combine = operator.add
-) -> list[Array]:
+    x: Array, part: Callable[[int, int], Sequence[Any]], /, *, combine: Combine = operator.add
+) -> list[Any]:
     """Combine the small arrays that `part` gives for the rows of `x` that lie together.
 
     Parameters
@@ -60,13 +60,14 @@ def map_rows(
     return mapped
 
 
-def take_together(index: np.ndarray, /, *arrays: Array | None) -> list[Any]:
+def take_together(index: np.ndarray | slice, /, *arrays: Array | None) -> list[Any]:
     """Give the rows at host indices of several arrays, or None of None: in one pass."""
     given = [x for x in arrays if x is not None]
     parts = partitioning_of(given[0])
     if parts is None:
         found = [take(x, index) for x in given]
     else:
+        assert not isinstance(index, slice)  # that memory maps alone are asked for
         place: Any = array_namespace(parts.reference)
         on = device_of(parts.reference)
         found = [place.asarray(x, device=on) for x in parts.gather_together(given, index)]

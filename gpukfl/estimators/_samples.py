@@ -113,10 +113,12 @@ class Samples:
         if not self.labels:
             return None
         Y = self.Y
-        classes = map_rows(
+        if not lies_in_parts(Y):
+            return _classes_of(to_host(Y))
+        there = map_rows(
             Y, lambda a, b: _classes_of(to_host(Y[a:b, :])), columns=(), dtype=np.int64
         )
-        return to_host(take(classes, np.arange(len(self)))) if lies_in_parts(Y) else classes
+        return to_host(take(there, np.arange(len(self))))
 
     def taken(self, rows: np.ndarray | slice, /) -> Samples:
         """Those at host indices, or a slice of a memory map, as they are."""

@@ -17,7 +17,6 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Self
 
 import numpy as np
 
@@ -25,7 +24,6 @@ from gpukfl._array import (
     Array,
     array_namespace,
     beside,
-    clipped,
     double_like,
     epsilon,
     in_double,
@@ -38,73 +36,14 @@ from gpukfl._results import Status
 from gpukfl._rows import Rows
 from gpukfl.linalg import each_block
 from gpukfl.methods._nystrom import NystromFactor
+from gpukfl.methods._sums import Sums
 from gpukfl.operators import FeatureOperator
 from gpukfl.solvers import Lasso, LassoFit
 
 _ROUNDING = 4.0  # of a matrix of sums, in units of the precision and of its trace
 _FEATURE_ROUNDING = 100.0  # squared error of a feature, in squares of its precision, with a margin
-_ERROR_ROUNDING = 10.0  # of a quadratic form, in units of the precision and of its largest terms
 _SCORED = 20_000  # rows that predictions are looked at on
 _GRAM_ROWS = 2  # rows to a parameter in a block, so that adding up (T, T) parts costs little
-
-
-@dataclass(frozen=True, eq=False)
-class Sums:
-    """Sums over some rows, in float64; they add and subtract."""
-
-    gram: Array  # Phi' D Phi (T, T)
-    moment: Array  # Phi' D Y (T, t)
-    squares: Array  # Y' D Y (t,)
-    total: Array  # D-weighted sum of Y (t,)
-    weight: float  # N
-    count: int  # rows
-
-    @classmethod
-    def of(cls, arrays: Sequence[Array], /) -> Self:
-        """Make of `arrays`."""
-        *sums, weight, count = arrays
-        return cls(*sums, float(weight), int(count))
-
-    @property
-    def arrays(self) -> list[Array]:
-        """All of them as arrays, the numbers on the host."""
-        sums = [self.gram, self.moment, self.squares, self.total]
-        return [*sums, np.asarray(self.weight), np.asarray(self.count)]
-
-    def __add__(self, other: Sums, /) -> Sums:
-        return self._with(other, 1)
-
-    def __sub__(self, other: Sums, /) -> Sums:
-        return self._with(other, -1)
-
-    def _with(self, other: Sums, sign: int) -> Sums:
-        return Sums(
-            self.gram + sign * other.gram,
-            self.moment + sign * other.moment,
-            self.squares + sign * other.squares,
-            self.total + sign * other.total,
-            self.weight + sign * other.weight,
-            self.count + sign * other.count,
-        )
-
-    def squared_error(self, A: Array, /) -> Array:
-        """Weighted squared errors (t,) that coefficients `A` (T, t) make on the rows."""
-        xp = array_namespace(A)
-        fitted = xp.sum(A * (self.gram @ A), axis=0)
-        return clipped(self.squares - 2.0 * xp.sum(A * self.moment, axis=0) + fitted, low=0.0)
-
-    @property
-    def spread(self) -> float:
-        """Weighted squares of the targets about their means."""
-        xp = array_namespace(self.squares)
-        return float(xp.sum(self.squares - self.total**2 / self.weight))
-
-    def rounding(self, A: Array, /) -> Array:
-        """Estimate the rounding (t,) of `squared_error`, in which large coefficients cancel."""
-        xp = array_namespace(A)
-        norms = xp.sqrt(xp.linalg.diagonal(self.gram))
-        largest = xp.sqrt(self.squares) + xp.sum(xp.abs(A) * norms[:, None], axis=0)
-        return _ERROR_ROUNDING * epsilon(A) * largest**2
 
 
 @dataclass(frozen=True, eq=False)

@@ -345,7 +345,7 @@ class SelectionProblem(Data):
         Z = map_rows(
             rows.source,
             lambda start, stop: _stretched(rows.block(start, stop), beta, power),
-            columns=(np.count_nonzero(beta),),
+            columns=(int(np.count_nonzero(beta)),),
             dtype=self.reference.dtype,
         )
         return Rows(Z, self.reference)

@@ -12,8 +12,6 @@ from functools import cached_property
 import numpy as np
 
 from gpukfl._array import Array, array_namespace, beside, double_like, in_double, take, to_host
-from gpukfl._draws import scattered
-from gpukfl._passes import map_rows
 from gpukfl._places import Place
 from gpukfl._results import History, Status
 from gpukfl._rows import Rows
@@ -21,6 +19,7 @@ from gpukfl.estimators._data import Data
 from gpukfl.estimators._held_out import HeldOut
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
+from gpukfl.estimators.weighting._folds import fold_of_each, one_fold
 from gpukfl.estimators.weighting._on_sums import LassoOnSums, LearnerOnSums, LeastSquares
 from gpukfl.estimators.weighting._settings import Descent, Settings
 from gpukfl.instantiations import Instantiation
@@ -44,7 +43,6 @@ _RIDGES = np.geomspace(1e-9, 1.0, 10).tolist()  # in units of the mean square of
 _PENALTIES = np.geomspace(1e-5, 1.0, 16).tolist()  # of the one that leaves nothing
 _STEP_RIDGES = np.geomspace(1e-5, 1e-1, 5).tolist()  # in units of the mean square of the features
 _LARGEST_LOG = 600.0  # beyond this a ridge leaves nothing anyway
-_DEALT = 2**22  # rows up to which folds are dealt out, and not drawn for each row by itself
 _CERTAIN = 1e-6  # rounding of a sum of squared errors, relative, above which rows are predicted
 
 
@@ -118,27 +116,7 @@ class WeightingProblem(Data):
 
     def folds(self) -> Array:
         """Draw the fold of each row (n,): on the host, or where the rows lie."""
-        if self.n > _DEALT:
-            seed = self.rng.randint(2**31)
-            return self._mapped(lambda start, stop: scattered(start, stop, N_FOLDS, seed))
-        folds = self._dealt()
-        return self._mapped(lambda start, stop: folds[start:stop])
-
-    def _mapped(self, part: Callable[[int, int], np.ndarray]) -> Array:
-        return map_rows(self.rows.source, part, columns=(), dtype=np.int8)
-
-    def _dealt(self) -> np.ndarray:
-        """Draw folds on the host, every class spread evenly."""
-        order = self.rng.permutation(self.n)
-        if self._samples.labels:
-            classes = self._samples.classes
-            order = order[np.argsort(classes[order], kind="stable")]
-        if self.weights is not None and self.rows.partitioning is None:
-            # So that no fold has all the weight; in parts no row is without
-            order = order[np.argsort(to_host(self.weights)[order, 0] == 0, kind="stable")]
-        folds = np.empty(self.n, dtype=np.int8)
-        folds[order] = np.arange(self.n) % min(N_FOLDS, self.n)
-        return folds
+        return fold_of_each(self.rows, self._samples, self.weights, N_FOLDS, self.rng)
 
     @cached_property
     def drawn_folds(self) -> Array:
@@ -205,7 +183,7 @@ class WeightingProblem(Data):
         near: Learned | None,
     ) -> Learned:
         begun, history = time.perf_counter(), History()
-        folds = self.drawn_folds if validate else self._mapped(_one_fold)
+        folds = self.drawn_folds if validate else one_fold(self.rows)
 
         def watch(seen: int) -> bool:
             _note(history, 1.0, seen / self.n, begun)
@@ -389,10 +367,6 @@ class WeightingProblem(Data):
             constant = constant + np.sum(w * Y, axis=0) / w.sum()
         ends = np.cumsum([len(to_host(one.Y)) for one in held])[:-1]
         return self._loss(held, np.split(constant, ends))
-
-
-def _one_fold(start: int, stop: int) -> np.ndarray:
-    return np.zeros(stop - start, dtype=np.int8)
 
 
 def _in_units(validated: Validated | None, log_unit: float) -> Validated | None:
