@@ -6,9 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
-import numpy as np
-
-from gpukfl._array import Array, array_namespace, clipped, epsilon
+from gpukfl._array import Array, array_namespace, clipped, double_like, epsilon
 
 _ERROR_ROUNDING = 10.0  # of a quadratic form, in units of the precision and of its largest terms
 
@@ -32,9 +30,10 @@ class Sums:
 
     @property
     def arrays(self) -> list[Array]:
-        """All of them as arrays, the numbers on the host."""
-        sums = [self.gram, self.moment, self.squares, self.total]
-        return [*sums, np.asarray(self.weight), np.asarray(self.count)]
+        """All of them as arrays."""
+        xp, on = array_namespace(self.gram), double_like(self.gram)
+        numbers = [xp.asarray(float(x), **on) for x in (self.weight, self.count)]
+        return [self.gram, self.moment, self.squares, self.total, *numbers]
 
     def __add__(self, other: Sums, /) -> Sums:
         return self._with(other, 1)
