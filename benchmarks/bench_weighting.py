@@ -128,7 +128,7 @@ def floor(reference: Any, n: int, count: int, d: int) -> dict[str, float]:
         "gram": lambda k: wide[:k].T @ wide[:k],
     }.items():
         begun = time.perf_counter()
-        each_block(reference, n, count, lambda a, b, f=body: f(min(b - a, rows)) is None,
+        each_block(reference, (0, n), count, lambda a, b, f=body: f(min(b - a, rows)) is None,
                    lambda *_: None, fewest=rows)  # fmt: skip
         seconds[f"floor_{key}_s"] = time.perf_counter() - begun
     return seconds

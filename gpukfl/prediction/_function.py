@@ -75,7 +75,7 @@ class Function(ABC):
         self.prepare()
         each_block(
             self.reference,
-            rows.shape[0],
+            (0, rows.shape[0]),
             self.width,
             lambda start, stop: self.at(rows.block(start, stop)),
             lambda _start, _stop, part: parts.append(part),
