@@ -58,6 +58,7 @@ from gpukfl.methods._multi_indices import (
     equal_eta,
 )
 from gpukfl.methods._nystrom import NystromFactor, NystromSystem, falkon, jitter_for
+from gpukfl.methods._partial_dependence import ProductExpansion, ProductTerm, product_terms
 from gpukfl.methods._pruning import RULES as PRUNING_RULES
 from gpukfl.methods._pruning import Candidate, last_accepted
 from gpukfl.methods._pruning import candidates as pruning_candidates
@@ -143,6 +144,8 @@ __all__ = [
     "NystromSystem",
     "Point",
     "Posterior",
+    "ProductExpansion",
+    "ProductTerm",
     "RegFeaL",
     "RegFeaLFit",
     "Reweighting",
@@ -194,6 +197,7 @@ __all__ = [
     "optimal_eta",
     "paper_ridge",
     "permutation_threshold",
+    "product_terms",
     "pruning_candidates",
     "resized_map",
     "scored_rows",
