@@ -270,13 +270,18 @@ def _out_of_fold(model: Any, estimator: Any, X: Any, y: Any) -> Asked:
         for k in range(kept.n_folds)
     )
     classes = is_classifier(estimator)
-    judge = FlooredLogLoss(kept.truth, kept.weights) if classes else _squares(
-        kept.truth, kept.weights
+    judge = (
+        FlooredLogLoss(kept.truth, kept.weights) if classes else _squares(kept.truth, kept.weights)
     )
     finite, finite_sources = _finite(estimator, estimator._sources)
     names = feature_names(estimator, getattr(model, "feature_names", None))
     return Asked(
-        _wide(kept.rows), names, tuple(estimator._sources), judge, parts, finite,
+        _wide(kept.rows),
+        names,
+        tuple(estimator._sources),
+        judge,
+        parts,
+        finite,
         tuple(finite_sources),
     )
 

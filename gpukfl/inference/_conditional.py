@@ -13,8 +13,8 @@ from sklearn.utils import check_random_state
 from gpukfl._checks import check_kind, check_number
 from gpukfl.inference._asked import Asked, Part, asked_of
 from gpukfl.inference._groups import features_of
-from gpukfl.inference._imputation import Imputer
 from gpukfl.inference._importances import ConditionalImportance
+from gpukfl.inference._imputation import Imputer
 from gpukfl.inference._redrawn import Drawn, Permuted, Redrawn
 from gpukfl.portfolio._judges import Judge
 
@@ -213,9 +213,7 @@ class _Copies:
         levels = self.imputer.levels(values)
         if levels is None:
             means = self.imputer.means(others, values, seed)
-            redrawn: list[Redrawn] = [
-                Permuted.of(values, means, one) for one in self.blocks
-            ]
+            redrawn: list[Redrawn] = [Permuted.of(values, means, one) for one in self.blocks]
             explained = _explained(values, means)
         else:
             shares = self.imputer.probabilities(others, levels, seed)

@@ -106,9 +106,7 @@ def dependence_of(
     return ByPrediction(rows, background, values, coupled)
 
 
-def _closed_form(
-    estimator: Any, rows: np.ndarray, background: np.ndarray
-) -> InClosedForm | None:
+def _closed_form(estimator: Any, rows: np.ndarray, background: np.ndarray) -> InClosedForm | None:
     """Read the expansion of a kernel regression whose kernel is a product; None of others."""
     kinds = (KernelRidgeBase, HKRRBase, SelectionBase)
     if not isinstance(estimator, kinds) or hasattr(estimator, "classes_"):

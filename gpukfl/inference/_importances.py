@@ -188,8 +188,9 @@ class ConditionalImportance(Tested):
         """Say which features were joined, and of which nothing can be said."""
         pairs = list(zip(self.groups, self.features, strict=True))
         joined = [", ".join(names) for _, names in pairs if len(names) > 1]
-        known = [name for name, share in zip(self.groups, self.explained, strict=True)
-                 if share >= _KNOWN]
+        known = [
+            name for name, share in zip(self.groups, self.explained, strict=True) if share >= _KNOWN
+        ]
         found = [f"  together: {names}" for names in joined]
         if known:
             found.append(
@@ -228,11 +229,21 @@ class ConditionalImportance(Tested):
         order = np.argsort(-self.importances, kind="stable")[:_LISTED][::-1]
         found = (self.adjusted(method) <= level)[order]
         at = np.arange(len(order))
-        for kind, color, name in ((found, BLUE, f"found at {level:g}"), (~found, PALE, "not found")):
+        for kind, color, name in (
+            (found, BLUE, f"found at {level:g}"),
+            (~found, PALE, "not found"),
+        ):
             if kind.any():
                 ax.barh(at[kind], self.importances[order][kind], color=color, label=name)
-        ax.errorbar(self.importances[order], at, xerr=2 * self.standard_errors[order],
-                    fmt="none", ecolor="#444444", elinewidth=1, capsize=2)
+        ax.errorbar(
+            self.importances[order],
+            at,
+            xerr=2 * self.standard_errors[order],
+            fmt="none",
+            ecolor="#444444",
+            elinewidth=1,
+            capsize=2,
+        )
         ax.set_yticks(at, [short(self.groups[k]) for k in order])
         ax.set(title="Conditional importances", xlabel=f"share of the {self.unit}")
         legend(ax, loc="lower right")

@@ -174,8 +174,9 @@ class Interactions(Tested):
             grid[row, column] = value
             color = "white" if value > _WHITE * top else "black"
             if value > 0:
-                ax.text(column, row, f"{value:.2f}", ha="center", va="center", color=color,
-                        fontsize=7)
+                ax.text(
+                    column, row, f"{value:.2f}", ha="center", va="center", color=color, fontsize=7
+                )
             if real:
                 place = (column - 0.5, row - 0.5)
                 ax.add_patch(Rectangle(place, 1, 1, fill=False, ec="#a33b3b", lw=2))

@@ -216,7 +216,9 @@ class _Space:
         found: dict[Sets, np.ndarray] = {(): averages[()]}
         for size in range(1, order + 1):
             for one in itertools.combinations(features, size):
-                parts = [found[part] for k in range(size) for part in itertools.combinations(one, k)]
+                parts = [
+                    found[part] for k in range(size) for part in itertools.combinations(one, k)
+                ]
                 if size > 1 and not self.dependence.may_interact([columns[k] for k in one]):
                     found[one] = np.zeros_like(averages[()])
                     averages[one] = np.sum(parts, axis=0)

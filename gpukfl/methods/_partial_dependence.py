@@ -83,9 +83,7 @@ class ProductExpansion:
     intercept: Array
     terms: tuple[ProductTerm, ...]
 
-    def partial_dependence(
-        self, X: Array, background: Array, columns: Sequence[int], /
-    ) -> Array:
+    def partial_dependence(self, X: Array, background: Array, columns: Sequence[int], /) -> Array:
         r"""Average f over the background in all but some columns, exactly.
 
         .. math:: \bar f_S(x) = \frac1b \sum_i f(x_S, b_{i, -S})
@@ -119,7 +117,9 @@ class ProductExpansion:
         """
         d = self.centers.shape[1]
         if X.shape[1] != d or background.shape[1] != d:
-            msg = f"expected rows of {d} columns, got {tuple(X.shape)} and {tuple(background.shape)}"
+            msg = (
+                f"expected rows of {d} columns, got {tuple(X.shape)} and {tuple(background.shape)}"
+            )
             raise ValueError(msg)
         xp = array_namespace(X, background, self.centers)
         rest = [k for k in range(d) if k not in set(columns)]
