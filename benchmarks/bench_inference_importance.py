@@ -161,8 +161,8 @@ CASES: tuple[tuple[str, Any, int, int, int, set[str], tuple[str, ...]], ...] = (
 
 def interaction_rows(args: argparse.Namespace) -> list[dict[str, Any]]:
     rows = []
-    for data, draw, p, n, order, wanted, models in CASES:
-        n, p = (60, 5) if args.smoke else (n, p)
+    for data, draw, columns, samples, order, wanted, models in CASES:
+        n, p = (60, 5) if args.smoke else (samples, columns)
         for model in models[:1] if args.smoke else models:
             begun, right, exact, found = time.process_time(), 0, True, []
             draws = 1 if args.smoke else args.interaction_draws

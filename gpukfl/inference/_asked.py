@@ -200,7 +200,7 @@ def _blend_of(estimator: AutoBase, there: Any, fold: int | None) -> Predict:
 
 
 def _finite(estimator: Any, sources: Sequence[int]) -> tuple[Predict, Sequence[int]]:
-    """What fills gaps without a look at targets, and of which features its columns are."""
+    """Give what fills gaps without a look at targets, and of which features its columns are."""
     encodings = getattr(estimator, "encodings_", None)
     if encodings is None:
         return (lambda rows: rows), sources

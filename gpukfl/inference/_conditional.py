@@ -43,11 +43,14 @@ def conditional_importance(
               \ell\big(y_i, f(x_{i,-j},\, \hat m(x_{i,-j}) + r_k)\big)
               - \ell(y_i, f(x_i))\big],
 
-    as a share of the loss of saying the same of every row: of R² in a regression, of the log loss
-    of classes. If y depends on column j through the others only, and r does not depend on them,
-    the rows as they are and the redrawn ones are exchangeable, and
-    :math:`p = (1 + \#\{T_b \le T\}) / (1 + B)` with the sums of losses T of the rows and
-    :math:`T_b` of permutations is uniform, or larger, whatever the model is.
+    in units of the loss of saying the same of every row: what is lost of R² in a regression, of the
+    explained log loss of classes. If y depends on column j through the others only, and r does not
+    depend on them, the rows as they are and the redrawn ones are exchangeable, and
+    :math:`p = (1 + \#\{T_b \le T\}) / (1 + B)` with sums T of the rows and :math:`T_b` of
+    permuted ones is uniform, or larger, whatever the model is. The sums are of squared errors, of
+    classes those of probabilities, after the predictions have been given what the other columns
+    say of their errors: so it does not take a perfect :math:`\hat m` where the model makes too
+    little of the others.
 
     Parameters
     ----------
@@ -91,9 +94,9 @@ def conditional_importance(
 
     Notes
     -----
-    Predicts n · `n_copies` rows and fits one imputer for each group: O(n³) for n ≤ 1000 rows, some
-    half a second. P-values are as good as the imputer: they are not uniform where it misses a part
-    of the column that the others do say. Those of folds are merged by twice their median, which
+    Predicts n · `n_copies` rows and fits two regressions for each group: O(n³) for n ≤ 1000 rows,
+    one or two seconds. P-values are as good as the imputer: they are not uniform where it misses a
+    part of the column that the others do say. Those of folds are merged by twice their median: it
     holds whatever their dependence, and is conservative: the models of two folds have seen each
     other's rows.
 
@@ -123,6 +126,9 @@ def conditional_importance(
     check_number("n_copies", n_copies, kind=numbers.Integral, low=2)
     check_kind("imputer", imputer, (Imputer, type(None)))
     asked = asked_of(model, X, y, sample_weight)
+    if asked.judge.spread <= 0:
+        msg = "expected targets that differ, got the same in every held-out row"
+        raise ValueError(msg)
     features = features_of(groups, asked.names, asked.sources, asked.rows)
     rng = check_random_state(random_state)
     n_held_out, asked = len(asked), asked.sampled(int(max_rows), rng)
@@ -143,14 +149,14 @@ def conditional_importance(
         n_held_out=n_held_out,
         n_folds=len(asked.parts),
         n_permutations=int(n_permutations),
-        unit="R²" if asked.is_regression else "log loss of the classes' shares",
+        unit="R²" if asked.is_regression else "explained log loss",
     )
 
 
 def _judged(
     asked: Asked, group: _Group, count: int, rng: np.random.RandomState
 ) -> tuple[float, float, float, float]:
-    """Importance, its standard error, p-value, and what the other columns explain."""
+    """Give importance, its standard error, p-value, and what the other columns explain."""
     gains, p_values, begin = [], [], 0
     for one, predicted in zip(group.redrawn, group.predicted, strict=True):
         losses = _losses(asked.judge, one, predicted)
@@ -159,7 +165,7 @@ def _judged(
         corrected = _losses(asked.squares, one, predicted + left[:, None, :])
         p_values.append(one.p_value(corrected, count, rng))
         begin += len(one.rows)
-    gain, unit = np.concatenate(gains), max(asked.judge.spread / len(asked), _TINY)
+    gain, unit = np.concatenate(gains), asked.judge.spread / len(asked)
     p = p_values[0] if len(p_values) == 1 else min(1.0, 2.0 * float(np.median(p_values)))
     error = float(gain.std()) / np.sqrt(len(gain))
     return float(gain.mean()) / unit, error / unit, p, group.explained

@@ -106,8 +106,8 @@ class ConditionalImportance(Tested):
     features : tuple of tuples of str
         Features of each.
     importances : array, shape (g,)
-        Mean rise of the loss, as a share of the loss of saying the same of every row. May be
-        below 0 by chance.
+        Mean rise of the loss, in units of the loss of saying the same of every row: what is lost of
+        `unit`. May be below 0 by chance, and above 1.
     standard_errors : array, shape (g,)
         Of the importances, as the rows are a sample; the model is fixed.
     p_values : array, shape (g,)
@@ -121,7 +121,7 @@ class ConditionalImportance(Tested):
     n_permutations : int
         Behind every p-value.
     unit : str
-        What importances are shares of.
+        What is lost.
     """
 
     groups: tuple[str, ...]
@@ -170,8 +170,8 @@ class ConditionalImportance(Tested):
         how = f"{self.n_rows} of {self.n_held_out} held-out rows"
         how += f" in {self.n_folds} folds" if self.n_folds > 1 else ""
         lines = [
-            f"Conditional importance: share of the {self.unit} that is lost without what a group",
-            f"says beyond all others; {how}, {self.n_permutations} permutations",
+            f"Conditional importance: what is lost of the {self.unit} without what a group says",
+            f"beyond all others; {how}, {self.n_permutations} permutations",
             f"  {'group':<28} {'importance':>10} {'± error':>9} {'p-value':>9} {'adjusted':>9}",
         ]
         table = self.frame()
@@ -229,10 +229,8 @@ class ConditionalImportance(Tested):
         order = np.argsort(-self.importances, kind="stable")[:_LISTED][::-1]
         found = (self.adjusted(method) <= level)[order]
         at = np.arange(len(order))
-        for kind, color, name in (
-            (found, BLUE, f"found at {level:g}"),
-            (~found, PALE, "not found"),
-        ):
+        kinds = ((found, BLUE, f"found at {level:g}"), (~found, PALE, "not found"))
+        for kind, color, name in kinds:
             if kind.any():
                 ax.barh(at[kind], self.importances[order][kind], color=color, label=name)
         ax.errorbar(
@@ -245,7 +243,7 @@ class ConditionalImportance(Tested):
             capsize=2,
         )
         ax.set_yticks(at, [short(self.groups[k]) for k in order])
-        ax.set(title="Conditional importances", xlabel=f"share of the {self.unit}")
+        ax.set(title="Conditional importances", xlabel=f"loss of {self.unit}")
         legend(ax, loc="lower right")
         plain(ax)
         return ax

@@ -20,7 +20,7 @@ from gpukfl.inference._interaction_result import Interactions
 from gpukfl.inference._score_test import additive_basis, score_p_values, without
 
 _FEATURES = {2: 10, 3: 6}  # that are looked at unless more are asked for
-_FLOOR = 1e-4  # of probabilities in log-odds
+_FLOOR = 1e-9  # of probabilities in log-odds: a higher one would make interactions of sums
 _TINY = 1e-300
 _ROUNDING = 1e-9  # of what a model's predictions vary by, below which an effect is none
 
@@ -216,9 +216,7 @@ class _Space:
         found: dict[Sets, np.ndarray] = {(): averages[()]}
         for size in range(1, order + 1):
             for one in itertools.combinations(features, size):
-                parts = [
-                    found[part] for k in range(size) for part in itertools.combinations(one, k)
-                ]
+                parts = [found[part] for part in _parts(one)]
                 if size > 1 and not self.dependence.may_interact([columns[k] for k in one]):
                     found[one] = np.zeros_like(averages[()])
                     averages[one] = np.sum(parts, axis=0)
@@ -257,21 +255,25 @@ class _Effects:
         return found
 
     def _alone(self, one: Sets) -> tuple[np.ndarray, np.ndarray]:
-        """An effect, and what others leave of targets, without functions of fewer features."""
+        """Give an effect, and what others leave, without functions of fewer features."""
         X = self.asked.rows[self.rows]
         basis = [additive_basis([X[:, self.asked.columns_of([k])] for k in one])]
-        for k in range(2, self.order):
-            basis += [self.effects[part] for part in itertools.combinations(one, k)]
+        basis += [self.effects[part] for part in _parts(one) if len(part) > 1]
         whole = np.concatenate(basis, axis=1)
         return without(whole, self.effects[one]), without(whole, self._left(one))
 
     def _left(self, one: Sets) -> np.ndarray:
-        """What all other effects leave of the targets (n, t)."""
+        """Give what all other effects leave of the targets (n, t)."""
         truth, squares = self.asked.judge.truth[self.rows], self.asked.squares
         others = np.sum([f for part, f in self.effects.items() if part != one], axis=0)
         if self.asked.is_regression:
             return (truth - others) / squares.scale**2
         return truth - softmax(others, axis=1)
+
+
+def _parts(one: Sets) -> list[Sets]:
+    """Give all smaller subsets of a set, the empty one first."""
+    return [part for k in range(len(one)) for part in itertools.combinations(one, k)]
 
 
 def _variation(effect: np.ndarray) -> float:

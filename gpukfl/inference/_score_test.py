@@ -51,7 +51,7 @@ def score_p_values(
 
 
 def _studentised(scores: np.ndarray) -> np.ndarray:
-    """Sums of scores (b, n) over the roots of their sums of squares."""
+    """Divide sums of scores (b, n) by the roots of their sums of squares."""
     return scores.sum(axis=1) / np.maximum(np.sqrt(np.sum(scores**2, axis=1)), 1e-300)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpukfl._array import Array, array_namespace, like
 from gpukfl.kernels import (
@@ -43,23 +43,30 @@ def product_terms(kernel: Kernel, /) -> tuple[ProductTerm, ...] | None:
     """
     if isinstance(kernel, Scaled):
         inner = product_terms(kernel.kernel)
-        return inner and tuple(
-            ProductTerm(kernel.factor * one.weight, one.rate, one.power) for one in inner
-        )
+        return inner and tuple(replace(one, weight=kernel.factor * one.weight) for one in inner)
     if isinstance(kernel, Sum):
         first, second = product_terms(kernel.first), product_terms(kernel.second)
         return first + second if first and second else None
+    return _terms_of_one(kernel)
+
+
+def _terms_of_one(kernel: Kernel) -> tuple[ProductTerm, ...] | None:
+    """Give the products of one-dimensional kernels that a kernel without parts is the sum of."""
+    weights: tuple[float, ...] = (1.0,)
+    rates: tuple[float, ...] = (1.0,)
     if isinstance(kernel, (GaussianMixture, ManhattanMixture)):
-        scale = kernel.lengthscale**-kernel.power
-        pairs = zip(kernel.weights, kernel.rates, strict=True)
-        return tuple(ProductTerm(w, t * scale, kernel.power) for w, t in pairs)
-    if isinstance(kernel, Gaussian):
-        return (ProductTerm(1.0, 0.5 * kernel.lengthscale**-2, 2),)
-    if isinstance(kernel, PowerExponential) and kernel.order == kernel.exponent:
-        return (ProductTerm(1.0, kernel.lengthscale**-kernel.order, kernel.order),)
-    if isinstance(kernel, ManhattanLaplace):
-        return (ProductTerm(1.0, 1.0 / kernel.lengthscale, 1),)
-    return None
+        power, weights, rates = float(kernel.power), kernel.weights, kernel.rates
+    elif isinstance(kernel, Gaussian):
+        power, rates = 2.0, (0.5,)
+    elif isinstance(kernel, ManhattanLaplace):
+        power = 1.0
+    elif isinstance(kernel, PowerExponential) and kernel.order == kernel.exponent:
+        power = kernel.order
+    else:
+        return None
+    scale = kernel.lengthscale**-power
+    pairs = zip(weights, rates, strict=True)
+    return tuple(ProductTerm(w, rate * scale, power) for w, rate in pairs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,9 +124,8 @@ class ProductExpansion:
         """
         d = self.centers.shape[1]
         if X.shape[1] != d or background.shape[1] != d:
-            msg = (
-                f"expected rows of {d} columns, got {tuple(X.shape)} and {tuple(background.shape)}"
-            )
+            found = f"{tuple(X.shape)} and {tuple(background.shape)}"
+            msg = f"expected X and background of {d} columns, got {found}"
             raise ValueError(msg)
         xp = array_namespace(X, background, self.centers)
         rest = [k for k in range(d) if k not in set(columns)]
@@ -136,7 +142,7 @@ class ProductExpansion:
 
 
 def _distances(X: Array, Z: Array, columns: Sequence[int], power: float) -> Array:
-    """Sums of powers of differences in some columns: (n, m)."""
+    """Add up powers of differences in some columns: (n, m)."""
     xp = array_namespace(X, Z)
     total = xp.zeros((X.shape[0], Z.shape[0]), **like(X))
     for k in columns:
