@@ -122,11 +122,14 @@ def _closed_form(estimator: Any, rows: np.ndarray, background: np.ndarray) -> In
         scaled = X if estimator.scaling_ is None else to_host(estimator.scaling_(X))
         return scaled[:, used] * factors
 
-    parts = (estimator.centers_, estimator.dual_coef_, estimator.intercept_)
-    host = [to_host(one).astype(np.float64) for one in parts]
+    centers, coefficients, intercept = (
+        to_host(one).astype(np.float64)
+        for one in (estimator.centers_, estimator.dual_coef_, estimator.intercept_)
+        if one is not None
+    )
     if isinstance(estimator, HKRRBase):
-        host[0] = host[0][:, used] * factors
-    expansion = ProductExpansion(*host, terms)
+        centers = centers[:, used] * factors
+    expansion = ProductExpansion(centers, coefficients, intercept, terms)
     places = {int(column): k for k, column in enumerate(used)}
     return InClosedForm(expansion, seen(rows), seen(background), places)
 

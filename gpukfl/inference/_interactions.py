@@ -259,16 +259,17 @@ class _Effects:
         X = self.asked.rows[self.rows]
         basis = [additive_basis([X[:, self.asked.columns_of([k])] for k in one])]
         basis += [self.effects[part] for part in _parts(one) if len(part) > 1]
-        whole = np.concatenate(basis, axis=1)
-        return without(whole, self.effects[one]), without(whole, self._left(one))
-
-    def _left(self, one: Sets) -> np.ndarray:
-        """Give what all other effects leave of the targets (n, t)."""
-        truth, squares = self.asked.judge.truth[self.rows], self.asked.squares
-        others = np.sum([f for part, f in self.effects.items() if part != one], axis=0)
+        truth, effect = self.asked.judge.truth[self.rows], self.effects[one]
+        rest = {part: f for part, f in self.effects.items() if part != one}
+        others = np.sum(list(rest.values()), axis=0)
         if self.asked.is_regression:
-            return (truth - others) / squares.scale**2
-        return truth - softmax(others, axis=1)
+            whole = np.concatenate(basis, axis=1)
+            left = (truth - others) / self.asked.squares.scale**2
+            return without(whole, effect), without(whole, left)
+        # The efficient score: to first order it does not matter how wrong the other effects are
+        shares = softmax(others, axis=1)
+        whole = np.concatenate([*basis, *rest.values()], axis=1)
+        return without(whole, effect, shares * (1.0 - shares)), truth - shares
 
 
 def _parts(one: Sets) -> list[Sets]:

@@ -24,10 +24,18 @@ def additive_basis(features: Sequence[np.ndarray], /) -> np.ndarray:
     return np.concatenate(parts, axis=1)
 
 
-def without(basis: np.ndarray, values: np.ndarray, /) -> np.ndarray:
-    """Take the span of a basis (n, q) out of values (n, t)."""
-    fitted = basis @ np.linalg.lstsq(basis, values, rcond=None)[0]
-    return values - fitted
+def without(
+    basis: np.ndarray, values: np.ndarray, weights: np.ndarray | None = None, /
+) -> np.ndarray:
+    """Take the span of a basis (n, q) out of values (n, t), by squares with weights (n, t)."""
+    if weights is None:
+        return values - basis @ np.linalg.lstsq(basis, values, rcond=None)[0]
+    roots = np.sqrt(weights)
+    parts = [
+        column - basis @ np.linalg.lstsq(root[:, None] * basis, root * column, rcond=None)[0]
+        for column, root in zip(values.T, roots.T, strict=True)
+    ]
+    return np.stack(parts, axis=1)
 
 
 def score_p_values(

@@ -215,7 +215,7 @@ def test_groups_are_monotone():
     X = np.c_[X, -(X[:, 1] ** 3), np.full(50, 2.0), np.full(50, np.nan)]
     groups = correlated_groups(X)
     assert groups == [[0], [1, 4], [2], [3], [5], [6]]
-    assert sum(correlated_groups(X, threshold=1e-3), []) != sum(groups, [])
+    assert len(correlated_groups(X, threshold=1e-3)) < len(groups)
     assert correlated_groups(X, sources=[0, 1, 2, 3, 4, 5, 0])[0] == [0, 6]
 
 

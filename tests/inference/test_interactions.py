@@ -58,13 +58,14 @@ MODELS = {
     ),
     "HKRR": lambda: gpukfl.HKRRRegressor(criterion="evidence", random_state=0),
     "selection": lambda: gpukfl.KernelFeatureSelector(random_state=0),
+    "selection, Gaussian": lambda: gpukfl.KernelFeatureSelector("gaussian", random_state=0),
 }
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_closed_forms_are_averages_of_predictions(name):
     model, X, _ = fitted(
-        MODELS[name](), lambda X: 3 * X[:, 0] * X[:, 1] + X[:, 2], n=100, noise=0.2
+        MODELS[name](), lambda X: 3 * X[:, 0] + X[:, 0] * X[:, 1] + X[:, 2], n=100, noise=0.2
     )
 
     def values(Z):
@@ -131,7 +132,7 @@ def test_sums_have_no_interactions():
 
 def test_log_odds_that_add_up_have_none():
     X = np.random.default_rng(0).standard_normal((200, 3))
-    y = (X[:, 0] + X[:, 1] > 0).astype(int)
+    y = (X.sum(axis=1) + np.tile([-2, 2], 100) > 0).astype(int)
     model = LogisticRegression().fit(X, y)
     found = interactions(model, X, y, n_permutations=99)
     assert found.h.max() < 1e-6
@@ -173,7 +174,7 @@ def test_a_triple_is_more_than_its_pairs():
     def signal(X):
         return X[:, 0] * X[:, 1] + X[:, 1] * X[:, 2] + X[:, 0] * X[:, 2]
 
-    model, X, y = fitted(polynomial(3), signal)
+    model, X, y = fitted(polynomial(3), signal, seed=1)
     assert interactions(model, X, y).selected_at(0.02) == ["x0 × x1", "x0 × x2", "x1 × x2"]
     triple = interactions(model, X, y, order=3, n_permutations=1999)
     assert triple.selected_at(0.05) == []
