@@ -161,7 +161,7 @@ def test_hierarchy_is_found_among_what_a_selection_kept():
     def signal(X):
         return X[:, 0] + X[:, 0] * X[:, 1] + X[:, 0] * X[:, 1] * X[:, 2]
 
-    model, X, y = fitted(MODELS["selection"](), signal, d=12, n=500)
+    model, X, y = fitted(MODELS["selection"](), signal, d=8, n=400)
     kept = set(model.get_feature_names_out())
     pairs = interactions(model, X, y)
     assert set(pairs.features) == kept >= {"x0", "x1", "x2"}
