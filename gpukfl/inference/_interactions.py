@@ -64,8 +64,8 @@ def interactions(
     order : {2, 3}, default=2
         Pairs, or triples.
     features : sequence of str or int, optional
-        What to look at. By default those that a selection found, of other models all; of these the
-        `n_features` whose shuffling moves predictions most.
+        What to look at. By default those that a selection found, of other models all, and where
+        it found too few; of these the `n_features` whose shuffling moves predictions most.
     n_features : int, optional
         At most; by default 10 for pairs, 6 for triples.
     n_permutations : int, default=1999
@@ -188,11 +188,7 @@ class _Space:
         if features is not None:
             found = sorted({feature_of(one, names) for one in features})
         else:
-            found = list(range(len(names)))
-            if hasattr(self.estimator, "get_support") and len(self.estimator.get_support()) == len(
-                names
-            ):
-                found = np.flatnonzero(self.estimator.get_support()).tolist()
+            found = self._selected(order)
             if len(found) > count:
                 moves = np.array([self._moved(k, rng) for k in found])
                 found = sorted(np.array(found)[np.argsort(-moves, kind="stable")[:count]].tolist())
@@ -200,6 +196,15 @@ class _Space:
             msg = f"expected at least {order} features to look at, got {len(found)}"
             raise ValueError(msg)
         return found
+
+    def _selected(self, order: int) -> list[int]:
+        """Give the features that a selection found, all of others and where these are too few."""
+        everything = list(range(len(self.asked.names)))
+        if not hasattr(self.estimator, "get_support"):
+            return everything
+        support = self.estimator.get_support(indices=True).tolist()
+        whole = len(self.estimator.get_support()) == len(everything)
+        return support if whole and len(support) >= order else everything
 
     def _moved(self, feature: int, rng: np.random.RandomState) -> float:
         """Mean square by which predictions move where one feature is shuffled."""

@@ -170,6 +170,16 @@ def test_hierarchy_is_found_among_what_a_selection_kept():
     assert triples.selected_at(0.05) == ["x0 × x1 × x2"]
 
 
+@pytest.mark.filterwarnings("ignore:no variable was selected")
+def test_a_selection_of_one_variable_has_no_interactions():
+    for signal in (lambda X: 3 * X[:, 0], lambda X: 0 * X[:, 0]):
+        model, X, y = fitted(MODELS["selection"](), signal, n=60)
+        found = interactions(model, X, y, n_permutations=99)
+        assert len(found.sets) == 6
+        np.testing.assert_array_equal(found.h, 0.0)
+        np.testing.assert_array_equal(found.p_values, 1.0)
+
+
 def test_a_triple_is_more_than_its_pairs():
     def signal(X):
         return X[:, 0] * X[:, 1] + X[:, 1] * X[:, 2] + X[:, 0] * X[:, 2]
