@@ -18,7 +18,7 @@ from gpukfl.estimators._described import feature_names
 from gpukfl.estimators._validation import validate_weights
 from gpukfl.portfolio._base import AutoBase
 from gpukfl.portfolio._judges import Judge, LogLoss, SquaredError
-from gpukfl.portfolio._members import mixed
+from gpukfl.prediction import mixed
 
 Predict = Callable[[np.ndarray], np.ndarray]  # rows (m, c) -> predictions (m, t)
 _FEWEST = 4  # rows of which anything is said
