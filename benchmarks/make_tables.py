@@ -15,6 +15,7 @@ from tables import (
     first_fit,
     gpu_model,
     hkrr,
+    inference_importance,
     kernel_ridge,
     portfolio,
     regfeal,
@@ -36,6 +37,7 @@ FILES = {  # one for each method, and one for all
     "first_fit_results.md": first_fit.SECTIONS,
     "portfolio_results.md": portfolio.SECTIONS,
     "serving_results.md": serving.SECTIONS,
+    "inference_importance_results.md": inference_importance.SECTIONS,
     "gpu_model_results.md": gpu_model.SECTIONS,
 }
 

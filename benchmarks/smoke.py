@@ -23,6 +23,7 @@ SCRIPTS = (
     "bench_kernel_ridge.py",
     "bench_hkrr.py",
     "bench_evidence.py",
+    "bench_inference_importance.py",
     "hkrr_figure1.py",
     "hkrr_figure2.py",
     "hkrr_toy.py",

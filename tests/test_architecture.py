@@ -52,6 +52,7 @@ LAYER = {
     "_saving": 0,
     "_target": 1,
     "datasets": 1,
+    "inference": 10.8,
     "_registry": 11,
     "_compression": 12,
     "runtime": 11,

@@ -11,6 +11,7 @@ PAGES = (
     "docs/quickstart.md",
     "docs/extend/description.md",
     "docs/guide/uncertainty.md",
+    "docs/guide/inference.md",
     "docs/guide/tables.md",
     "docs/guide/cluster.md",
     "docs/guide/deploy.md",

@@ -65,6 +65,7 @@ from gpukfl.methods._nystrom import (
     weight_of,
 )
 from gpukfl.methods._nystrom_intercept import solve_with_intercept
+from gpukfl.methods._partial_dependence import ProductExpansion, ProductTerm, product_terms
 from gpukfl.methods._pruning import RULES as PRUNING_RULES
 from gpukfl.methods._pruning import Candidate, last_accepted
 from gpukfl.methods._pruning import candidates as pruning_candidates
@@ -150,6 +151,8 @@ __all__ = [
     "NystromSystem",
     "Point",
     "Posterior",
+    "ProductExpansion",
+    "ProductTerm",
     "RegFeaL",
     "RegFeaLFit",
     "Reweighting",
@@ -201,6 +204,7 @@ __all__ = [
     "optimal_eta",
     "paper_ridge",
     "permutation_threshold",
+    "product_terms",
     "pruning_candidates",
     "resized_map",
     "scored_rows",

@@ -20,8 +20,10 @@ _MOMENT = 1.0  # seconds that importances may take when the time is over
 _PASSES = 100  # predictions of a fold's rows
 
 
-def groups_of(X: np.ndarray, sources: Sequence[int] | None = None, /) -> list[list[int]]:
-    """Join columns (n, d) that are correlated by 0.9 or more, also by way of others.
+def groups_of(
+    X: np.ndarray, sources: Sequence[int] | None = None, /, *, alike: float = _ALIKE
+) -> list[list[int]]:
+    """Join columns (n, d) that are correlated by `alike` or more, also by way of others.
 
     Those of one source in any case; gaps count as what is usual.
     """
@@ -38,7 +40,7 @@ def groups_of(X: np.ndarray, sources: Sequence[int] | None = None, /) -> list[li
     if sources is not None:
         gaps[np.equal.outer(sources, sources)] = 0.0
     gaps = np.clip(0.5 * (gaps + gaps.T), 0.0, None)
-    labels = fcluster(linkage(squareform(gaps, checks=False), "single"), 1 - _ALIKE, "distance")
+    labels = fcluster(linkage(squareform(gaps, checks=False), "single"), 1 - alike, "distance")
     found: dict[int, list[int]] = {}
     for column, label in enumerate(labels.tolist()):
         found.setdefault(label, []).append(column)

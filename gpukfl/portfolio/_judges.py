@@ -9,6 +9,8 @@ from functools import cached_property
 
 import numpy as np
 
+Chosen = slice | np.ndarray  # rows by their numbers, which may come again
+
 
 @dataclass(frozen=True, eq=False)
 class Judge(ABC):
@@ -26,7 +28,7 @@ class Judge(ABC):
     weights: np.ndarray
 
     @abstractmethod
-    def losses(self, predicted: np.ndarray, rows: slice = slice(None), /) -> np.ndarray:
+    def losses(self, predicted: np.ndarray, rows: Chosen = slice(None), /) -> np.ndarray:
         """Weighted loss of each of some rows of predictions (m, t): (m,)."""
 
     @abstractmethod
@@ -56,7 +58,7 @@ class SquaredError(Judge):
 
     scale: np.ndarray  # (t,), standard deviations; positive
 
-    def losses(self, predicted: np.ndarray, rows: slice = slice(None), /) -> np.ndarray:
+    def losses(self, predicted: np.ndarray, rows: Chosen = slice(None), /) -> np.ndarray:
         """Weighted squared error of each row, averaged over targets."""
         left = (self.truth[rows] - predicted) / self.scale
         return self.weights[rows] * np.mean(left**2, axis=1)
@@ -69,7 +71,7 @@ class SquaredError(Judge):
 class LogLoss(Judge):
     """The log loss of probabilities (n, k) that are positive."""
 
-    def losses(self, predicted: np.ndarray, rows: slice = slice(None), /) -> np.ndarray:
+    def losses(self, predicted: np.ndarray, rows: Chosen = slice(None), /) -> np.ndarray:
         """Weighted log loss of each row."""
         given = np.sum(self.truth[rows] * predicted, axis=1)
         with np.errstate(divide="ignore"):
