@@ -80,6 +80,11 @@ def lies_in_parts(x: object, /) -> bool:
     return hasattr(x, "partitioning")
 
 
+def small_beside(x: Any, /) -> Array:
+    """Give an array of no rows on the place of small arrays beside `x`."""
+    return x.partitioning.reference if lies_in_parts(x) else x[:0, ...]
+
+
 def is_cupy(x: object, /) -> TypeGuard[cupy.ndarray]:
     """Whether `x` is a CuPy array, so that CUDA kernels may read it."""
     return _is_loaded("cupy", x) and bool(_compat().is_cupy_array(x))

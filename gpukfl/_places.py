@@ -18,6 +18,7 @@ from gpukfl._array import (
     is_host,
     library_of,
     lies_in_parts,
+    small_beside,
     to_host,
     writable,
 )
@@ -146,7 +147,7 @@ def resolve_place(backend: str, X: Array, *, dtype: str, work: int) -> Place:
     """
     backend = _asked(backend)
     if lies_in_parts(X):  # parts have places of their own; small arrays are worked on here
-        reference = X.partitioning.reference
+        reference = small_beside(X)
         return Place(array_namespace(reference), device_of(reference), dtype)
     if backend not in BACKENDS:
         msg = f"expected backend to be one of {', '.join(BACKENDS)}, got {backend!r}"

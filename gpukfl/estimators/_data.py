@@ -18,6 +18,7 @@ from gpukfl._array import (
     library_of,
     lies_in_parts,
     like,
+    small_beside,
     to_host,
 )
 from gpukfl._draws import drawn
@@ -155,7 +156,7 @@ def placed_columns(Y: Array, place: Place) -> Array:
 
 def mover(X: Array, dtype: str) -> Callable[[Array], Array]:
     """Move results to the library and device of `X`."""
-    X = X.partitioning.reference if lies_in_parts(X) else X
+    X = small_beside(X)
     xp = array_namespace(X)
     target = xp.empty((0,), dtype=getattr(xp, dtype), device=like(X)["device"])
 

@@ -58,7 +58,7 @@ def fit_on_devices(
     given = ThreadHolders(holders, sizes)
     try:
         rows = Partitioning(given, holders[0].place)
-        fit(*(None if x is None else _divided(rows, x) for x in (X, y, weights)))
+        fit(*(None if x is None else _divided(rows, given, x) for x in (X, y, weights)))
     finally:
         given.close()
     vars(estimator).update(estimator.__getstate__())  # where the data came from
@@ -78,8 +78,8 @@ def _sizes(n: int) -> list[int]:
     return np.diff(edges).tolist()
 
 
-def _divided(rows: Partitioning, x: np.ndarray) -> PartitionedArray:
+def _divided(rows: Partitioning, holders: ThreadHolders, x: np.ndarray) -> PartitionedArray:
     whole = PartitionedArray(rows, None, x.shape[1:], x.dtype)
     for part, start in enumerate(rows.edges[:-1]):
-        rows.holders.put(part, whole.key, x[start : rows.edges[part + 1]])
+        holders.put(part, whole.key, x[start : rows.edges[part + 1]])
     return whole

@@ -59,7 +59,7 @@ class PartitionedArray(Described):
         return int(np.prod(self.shape))
 
     @property
-    def device(self) -> str:
+    def device(self) -> Any:
         """Where small arrays beside it are."""
         return self.partitioning.reference.device
 

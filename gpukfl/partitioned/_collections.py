@@ -296,7 +296,7 @@ def _targets(y: Any, n: int, n_targets: int | None, *, labels: bool) -> np.ndarr
         host = host.astype(np.float64)
     missing = host != host  # noqa: PLR0124 - NaN, of any type
     if host.dtype == object:
-        missing = missing | np.equal(host, None)
+        missing = missing | np.equal(host, np.array(None, dtype=object))
     if np.any(missing) or (host.dtype.kind == "f" and not np.isfinite(host).all()):
         msg = "Input y contains NaN or infinity: expected a target in every row"
         raise ValueError(msg)

@@ -114,22 +114,27 @@ class Partitioning:
     def _pass(self, part: Part | None, combine: Combine) -> Known[Any]:
         asked, reads = (None, set()) if part is None else dumps((part, combine))
         freed, self._freed = frozenset(self._freed), set()  # not what only this pass still reads
-        made = []
-        pending = self._pending()
-        for value in pending:
-            step, needs = dumps(value.recipe)
-            made.append((value.key, step))
-            reads |= needs
-        for value in pending:
-            value.recipe = None  # what only others were made of goes with it
-        refs = [weakref.ref(value) for value in pending]
+        refs = [weakref.ref(value) for value in self._pending()]
+        steps = [_written(ref) for ref in refs]
         self._put_off.clear()
-        value = None
-        del pending, value
-        kept = frozenset(v.key for ref in refs if (v := ref()) is not None)
+        kept = self._held_on_to(refs)
+        made = [(key, step) for key, step, _ in steps]
+        reads = reads.union(*(needs for _, _, needs in steps))
         self.n_passes += 1
         work = Pass(tuple(made), asked, kept, frozenset(reads))
         return self.holders.run(work, freed)
+
+    @staticmethod
+    def _held_on_to(refs: list[weakref.ref[Described]]) -> frozenset[int]:
+        """Forget how values are made, and give the keys of those that somebody still has.
+
+        What only recipes held is gone with them.
+        """
+        for ref in refs:
+            if (value := ref()) is not None:
+                value.recipe = None
+            value = None
+        return frozenset(value.key for ref in refs if (value := ref()) is not None)
 
 
 class Described(Partitioned):
@@ -153,8 +158,15 @@ class Described(Partitioned):
         self.partitioning.forget(self.key)
 
 
+def _written(ref: weakref.ref[Described], /) -> tuple[int, bytes, set[int]]:
+    """Key of a value, how it is made as bytes, and the keys of what that reads."""
+    value = ref()
+    assert value is not None  # others hold it, or the recipe of another
+    return value.key, *dumps(value.recipe)
+
+
 def _placed(x: Any, reference: Array, /) -> Any:
     """Put numbers beside the reference, in their own precision."""
     if not isinstance(x, (np.ndarray, np.generic)) or x.dtype.kind not in "fiub":
         return x
-    return array_namespace(reference).asarray(x, device=like(reference)["device"])
+    return array_namespace(reference).asarray(np.asarray(x), device=like(reference)["device"])

@@ -100,7 +100,7 @@ def _pickler() -> Any:
     """Give the class of picklers, made when it is asked for: nothing else needs cloudpickle."""
     import cloudpickle
 
-    class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+    class Pickler(cloudpickle.Pickler):
         def __init__(self, file: io.BytesIO) -> None:
             super().__init__(file)
             self.reads: set[int] = set()

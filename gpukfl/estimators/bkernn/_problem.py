@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from numbers import Integral
+from typing import Any
 
 import numpy as np
 
@@ -319,7 +320,7 @@ def _by_parts(samples: Samples, n_out: int, run: Run) -> tuple[Samples, Samples]
         weights[index[low:high] - start] = 0.0
         return weights
 
-    weights = map_rows(X, part, columns=(), dtype=np.float64)
+    weights: Any = map_rows(X, part, columns=(), dtype=np.float64)
     return replace(samples, weights=weights), samples.taken(index)
 
 
