@@ -36,6 +36,7 @@ LAYER = {
     "methods": 9,
     "prediction": 9,
     "export": 9.5,
+    "knockoffs": 9,  # copies of columns, and what beats them; it knows no method
     "inspection": 9,  # scores and pictures of arrays and names; it knows no estimator
     "estimators": 10,
     "tables": 10.2,
