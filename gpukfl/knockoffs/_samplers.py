@@ -13,7 +13,7 @@ from typing import Protocol
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, beside, clipped, like, to_host
+from gpukfl._array import Array, array_namespace, beside, clipped, double_like, to_host
 from gpukfl._checks import check_choice, check_kind
 from gpukfl.knockoffs._copies import GaussianCopies
 from gpukfl.knockoffs._correlation import Correlation
@@ -99,10 +99,9 @@ class GaussianKnockoffs(KnockoffSampler):
     ) -> GaussianCopies:
         """Factor, where X lives, what columns Z of variance 1 need."""
         xp = array_namespace(X)
-        place = {"dtype": xp.float64, "device": like(X)["device"]}
-        Sigma = xp.asarray(correlation.matrix, **place)
+        Sigma = xp.asarray(correlation.matrix, **double_like(X))
         spread = _SPREADS[self.spread](Sigma, copies)
-        return GaussianCopies.of(xp.asarray(Z, **place), Sigma, spread, copies)
+        return GaussianCopies.of(xp.asarray(Z, **double_like(X)), Sigma, spread, copies)
 
 
 @dataclass(frozen=True)

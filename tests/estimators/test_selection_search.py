@@ -26,9 +26,8 @@ from gpukfl.estimators._held_out import HeldOut
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples, Splits
 from gpukfl.estimators.selection import Path, Permutations, Stability, Weights
-from gpukfl.estimators.selection import _problem as _selection_problem
 from gpukfl.estimators.selection import _control as _selection_control
-from gpukfl.estimators.selection import _search as _selection_search
+from gpukfl.estimators.selection import _problem as _selection_problem
 from gpukfl.estimators.selection._problem import SelectionProblem
 from gpukfl.estimators.selection._search import RIDGES, KernelSelection
 from gpukfl.methods import FactoredSelection
