@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, beside, clipped
-from gpukfl.linalg import CholeskyFactor, eigh
+from gpukfl._array import Array, beside
+from gpukfl.linalg import CholeskyFactor
+
+_ROOM = 1e-9  # added to variances, so that rounding leaves them positive
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,11 +51,9 @@ class GaussianCopies:
         """
         s = beside(spread, Sigma)
         inverse = CholeskyFactor.of(Sigma).inverse()
-        xp = array_namespace(Sigma)
         shared = -s[:, None] * inverse * s[None, :]
-        diagonal = beside(np.eye(len(spread)) * spread * (copies + 1) / copies, Sigma)
-        values, U = eigh(shared + diagonal)
-        root = xp.sqrt(clipped(values, low=0.0))[:, None] * U.T
+        diagonal = beside(np.diag(spread * (copies + 1) / copies + _ROOM), Sigma)
+        root = CholeskyFactor.of(shared + diagonal).L.T
         return cls(copies, spread, Z - (Z @ inverse) * s[None, :], root)
 
     def draw(self, rng: np.random.RandomState, /) -> Iterator[Array]:

@@ -1,20 +1,25 @@
-r"""One fit of kernel feature selection on variables and copies of them, which compete.
+r"""One fit of kernel feature selection to variables and copies of them, which compete.
 
-Rounds as of Algorithm 2' on all columns, each with those that score highest. At the end the
-weights of all that entered are relearned together, without a penalty: what is compared with what a
-copy got. Nothing here may tell a variable from its copies.
+Rounds of Algorithm 1', each begun from the weights of the last, with the columns that score highest
+there: so interactions are found after what they hang on. Nothing here tells a variable from its
+copies.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from gpukfl._results import Status
-from gpukfl.methods._selection import FeatureSelection, permutation_threshold
-from gpukfl.methods._selection_objective import SelectionObjective
+from gpukfl.methods._selection import FeatureSelection
+from gpukfl.methods._selection_objective import Point, SelectionObjective
 
-_ORDERS = 4  # random orders behind a threshold, of as many columns as there are variables
+_ORDERS = 4  # random orders behind a threshold, each of as many columns as there are variables
+_FALSE = 20  # columns that tell nothing and may enter a round: copies judge them later
+_SHARE = 0.02  # of all columns, and no more than these
 _AT_ONCE = 100  # columns that may enter in one round
+_CLEAR = 1.2  # times the highest score of noise, which lets another round follow
 _STOPPED = (Status.INTERRUPTED, Status.TIME_LIMIT)
 
 
@@ -28,70 +33,110 @@ def competing_weights(
 ) -> tuple[np.ndarray, Status]:
     r"""Weigh variables and their copies in one fit.
 
-    A column enters a round where its score exceeds all those of some columns in random orders of
-    the samples, four times as many as there are variables, and where Algorithm 1' gives it weight.
+    In a round γ is what the scores of some twenty columns would exceed that tell nothing, by the
+    scores of columns in random orders of the samples: as many of either kind may enter, so that a
+    selection by the weights sees how they compare. Another round follows one in which some column
+    entered far beyond those of all random orders: from the weights it left, and once these bring
+    nothing more with such columns alone, at τ as in Algorithm 2'.
 
     Parameters
     ----------
     algorithm : FeatureSelection
         Its `max_rounds` end the rounds, at the latest.
     objective : SelectionObjective
-        J of n rows of the variables and, after them, of each of their copies.
+        J of the rows of p variables and, after them, of each of their κ copies.
     n_variables : int
         p, of which the columns of J are a multiple.
     rng : RandomState
-        Draws orders of the samples, and variables to take thresholds from, on the host.
+        Draws orders of the samples, and variables to take γ from, on the host.
 
     Returns
     -------
     tuple of a host array and a Status
-        Weights (κ + 1, p), of the variables first, and how the fit ended.
+        Weights (κ + 1, p), of the variables first, and how the last descent ended.
+
+    Raises
+    ------
+    ValueError
+        If the columns of J are not a multiple of p, two at least.
 
     Notes
     -----
-    A gradient of all columns a round, and half of one for its threshold: O(n² κ p).
+    A round takes a gradient by all columns, and four by p of them: O(n² κ p).
     """
-    held, status = np.zeros(objective.n_variables, dtype=bool), Status.CONVERGED
+    copies, rest = divmod(objective.n_variables, n_variables)
+    if rest or copies < 2:
+        msg = (
+            f"expected columns of {n_variables} variables and of as many copies once or several "
+            f"times, got {objective.n_variables} columns"
+        )
+        raise ValueError(msg)
+    state = _State.at_zero(objective.n_variables)
     for _ in range(algorithm.max_rounds):
-        entered, status = _round(algorithm, objective, n_variables, held, rng)
-        held[entered] = True
-        if not len(entered) or status in _STOPPED:
+        start = state.start(algorithm.anchor)
+        beta, status, clear = _round(algorithm, objective, start, state.beta, n_variables, rng)
+        if clear.any() or not state.anchored:
+            state.beta, state.status = beta, status
+        state.clear = state.clear | clear
+        last = state.anchored or not state.clear.any()
+        if status in _STOPPED or (not clear.any() and last):
             break
-    start = np.where(held, algorithm.anchor, 0.0)
-    if held.any() and status not in _STOPPED:
-        objective.focus(start)
-        last = algorithm.select(objective, 0.0, start, ~held)
-        start, status = last.beta, last.status
-    return start.reshape(-1, n_variables), status
+        state.anchored = state.anchored or not clear.any()
+    return state.beta.reshape(copies, n_variables), state.status
+
+
+@dataclass
+class _State:
+    """Where the rounds are."""
+
+    beta: np.ndarray
+    clear: np.ndarray  # columns that entered far beyond noise
+    status: Status = Status.CONVERGED
+    anchored: bool = False  # whether rounds begin with these at τ, where interactions show more
+
+    @classmethod
+    def at_zero(cls, count: int) -> _State:
+        return cls(np.zeros(count), np.zeros(count, dtype=bool))
+
+    def start(self, anchor: float) -> np.ndarray:
+        return np.where(self.clear, anchor, 0.0) if self.anchored else self.beta
 
 
 def _round(
     algorithm: FeatureSelection,
     objective: SelectionObjective,
+    start: np.ndarray,
+    beta: np.ndarray,
     p: int,
-    held: np.ndarray,
     rng: np.random.RandomState,
-) -> tuple[np.ndarray, Status]:
-    """Give the columns that enter beside those held at τ, and how the descent ended."""
-    start, free = np.where(held, algorithm.anchor, 0.0), np.flatnonzero(~held)
-    if held.any():
+) -> tuple[np.ndarray, Status, np.ndarray]:
+    """Give new weights, how the descent ended, and which columns entered that are no noise."""
+    if start.any():
         objective.focus(start)
-    point = objective.at(start)
-    scores = np.zeros(len(held))
+    point, free = objective.at(start), np.flatnonzero(start == 0)
+    scores = np.zeros(len(start))
     scores[free] = -objective.gradient(point, free)
-    some = _columns_of_some(p, len(held), rng)
-    gamma = permutation_threshold(objective, point, some, n_permutations=_ORDERS, rng=rng)
+    gamma, highest = _noise(objective, point, p, rng)
     rivals = _highest(scores, gamma)
     if not rivals.any():
-        return np.zeros(0, dtype=np.int64), Status.CONVERGED
-    found = algorithm.select(objective, gamma, start, ~rivals)
-    return found.rounds[0].entered, found.status
+        return beta, Status.CONVERGED, rivals
+    found = algorithm.select(objective, gamma, start, ~(rivals | (start > 0) | (beta > 0)))
+    clear = (found.beta > 0) & (scores > _CLEAR * highest)
+    return found.beta, found.status, clear
 
 
-def _columns_of_some(p: int, P: int, rng: np.random.RandomState) -> np.ndarray:
-    """Draw variables with all their copies, about p columns in all."""
-    drawn = rng.choice(p, -(-p * p // P), replace=False)
-    return np.sort((drawn[None, :] + np.arange(0, P, p)[:, None]).ravel())
+def _noise(
+    objective: SelectionObjective, point: Point, p: int, rng: np.random.RandomState
+) -> tuple[float, float]:
+    """Give γ, and the highest score, by random orders of the samples of some columns."""
+    P, n = objective.n_variables, objective.X.shape[0]
+    some = rng.choice(p, -(-p * p // P), replace=False)
+    # With all their copies: which of them is the variable must not matter
+    columns = np.sort((some[None, :] + np.arange(0, P, p)[:, None]).ravel())
+    scores = [-objective.gradient(point, columns, rng.permutation(n)) for _ in range(_ORDERS)]
+    share = min(_FALSE / P, _SHARE)
+    gamma, highest = np.quantile(np.concatenate(scores), [1.0 - share, 1.0])
+    return max(float(gamma), 0.0), max(float(highest), 0.0)
 
 
 def _highest(scores: np.ndarray, gamma: float) -> np.ndarray:

@@ -24,8 +24,8 @@ WEIGHTS = arrays.arrays(float, (4, 7), elements=st.sampled_from([0.0, 0.5, 1.0, 
 def knockoff_filter(W, level):
     """Knockoffs+ as Candès and others write it."""
     for t in np.unique(np.abs(W[W != 0])):
-        if (1 + np.sum(W <= -t)) / max(np.sum(W >= t), 1) <= level:
-            return W >= t
+        if (1 + np.sum(-t >= W)) / max(np.sum(t <= W), 1) <= level:
+            return t <= W
     return np.zeros(len(W), dtype=bool)
 
 
@@ -52,9 +52,7 @@ def test_one_draw_finds_what_hidimstat_finds(level):
     for _ in range(20):
         W = rng.standard_normal(60) + 2.5 * (np.arange(60) < 25)
         threshold = ModelXKnockoff.knockoff_threshold(W, fdr=level)
-        np.testing.assert_array_equal(
-            found_at(e_values(W, level=level), level), threshold <= W
-        )
+        np.testing.assert_array_equal(found_at(e_values(W, level=level), level), threshold <= W)
 
 
 @pytest.mark.parametrize("level", [0.1, 0.3])
@@ -65,14 +63,16 @@ def test_e_values_and_their_procedure_are_those_of_hidimstat(level):
     ).fdr_threshold
     rng, ours, theirs = np.random.default_rng(1), [], []
     for _ in range(10):
-        W = rng.standard_normal(50) + 3.0 * (np.arange(50) < 30)
-        ours.append(e_values(W, level=level))
-        at = knockoffs.knockoff_threshold(W, fdr=level)
-        theirs.append(knockoffs._empirical_knockoff_eval(W, at))
-    assert np.mean(ours, axis=0).max() > 0
+        W = rng.standard_normal(50) + 3.5 * (np.arange(50) < 30)
+        at = knockoffs.knockoff_threshold(W, fdr=level / 2)
+        if 0 < at < np.inf:
+            ours.append(e_values(W, level=level / 2))
+            theirs.append(knockoffs._empirical_knockoff_eval(W, at))
+    assert len(ours) > 1
     np.testing.assert_allclose(ours, theirs)
     values = np.mean(ours, axis=0)
     threshold = fdr_threshold(values, fdr=level, method="ebh")
+    assert found_at(values, level).any()  # of nothing, hidimstat takes the largest
     np.testing.assert_array_equal(found_at(values, level), values >= threshold)
 
 

@@ -149,7 +149,7 @@ def _say(sampler: Copies, problem: SelectionProblem) -> None:
             "far as they are right"
         )
         warn(msg, UserWarning)
-    if correlation.equal:
+    elif correlation.equal:
         pairs = ", ".join(f"{j} like {i}" for i, j in correlation.equal[:_NAMED])
         more = ", ..." if len(correlation.equal) > _NAMED else ""
         msg = (

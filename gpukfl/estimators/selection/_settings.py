@@ -90,7 +90,7 @@ class Knockoffs:
         columns that are Gaussian, see `gpukfl.knockoffs`.
     """
 
-    draws: int = 3
+    draws: int = 2
     copies: int | str = "auto"
     sampler: str | KnockoffSampler = "ranks"
 
