@@ -1,13 +1,10 @@
 r"""One fit of kernel feature selection to variables and copies of them, which compete.
 
-Rounds of Algorithm 1', each begun from the weights of the last, with the columns that score highest
-there: so interactions are found after what they hang on. Nothing here tells a variable from its
-copies.
+Rounds as of Algorithm 2', but only what is clear is held at τ while others are looked for, and no
+weights are held in the descents. Nothing here tells a variable from its copies.
 """
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -36,8 +33,8 @@ def competing_weights(
     In a round γ is what the scores of some twenty columns would exceed that tell nothing, by the
     scores of columns in random orders of the samples: as many of either kind may enter, so that a
     selection by the weights sees how they compare. Another round follows one in which some column
-    entered far beyond those of all random orders: from the weights it left, and once these bring
-    nothing more with such columns alone, at τ as in Algorithm 2'.
+    entered far beyond all of noise; it begins with such columns at τ, as in Algorithm 2', and ends
+    with the weights of all that entered so far.
 
     Parameters
     ----------
@@ -71,35 +68,15 @@ def competing_weights(
             f"times, got {objective.n_variables} columns"
         )
         raise ValueError(msg)
-    state = _State.at_zero(objective.n_variables)
+    beta, status = np.zeros(objective.n_variables), Status.CONVERGED
+    clear = beta > 0
     for _ in range(algorithm.max_rounds):
-        start = state.start(algorithm.anchor)
-        beta, status, clear = _round(algorithm, objective, start, state.beta, n_variables, rng)
-        if clear.any() or not state.anchored:
-            state.beta, state.status = beta, status
-        state.clear = state.clear | clear
-        last = state.anchored or not state.clear.any()
-        if status in _STOPPED or (not clear.any() and last):
+        start = np.where(clear, algorithm.anchor, 0.0)
+        beta, status, more = _round(algorithm, objective, start, beta, n_variables, rng)
+        clear = clear | more
+        if not more.any() or status in _STOPPED:
             break
-        state.anchored = state.anchored or not clear.any()
-    return state.beta.reshape(copies, n_variables), state.status
-
-
-@dataclass
-class _State:
-    """Where the rounds are."""
-
-    beta: np.ndarray
-    clear: np.ndarray  # columns that entered far beyond noise
-    status: Status = Status.CONVERGED
-    anchored: bool = False  # whether rounds begin with these at τ, where interactions show more
-
-    @classmethod
-    def at_zero(cls, count: int) -> _State:
-        return cls(np.zeros(count), np.zeros(count, dtype=bool))
-
-    def start(self, anchor: float) -> np.ndarray:
-        return np.where(self.clear, anchor, 0.0) if self.anchored else self.beta
+    return beta.reshape(copies, n_variables), status
 
 
 def _round(

@@ -39,6 +39,7 @@ def test_variables_that_beat_their_copies_are_selected(model):
     assert model.selected_at(model.fdr_).sum() == 2
     assert not model.selected_at(0.9 * model.fdr_).any()
     assert model.knockoffs_ == {
+        "level": 0.1,
         "draws": 2,
         "copies": 10,
         "shrinkage": model.knockoffs_["shrinkage"],
@@ -58,23 +59,21 @@ def test_the_word_is_the_value(model):
 
 
 def test_levels_say_how_many_copies():
-    assert Knockoffs().n_copies(0.1) == 10
-    assert Knockoffs().n_copies(0.3) == 4
-    assert Knockoffs().n_copies(0.001) == 10
-    assert Knockoffs(copies=2).n_copies(0.1) == 2
-    model = fdr(level=0.5).fit(X, Y)
+    assert Knockoffs().n_copies == 10
+    assert Knockoffs(0.3).n_copies == 4
+    assert Knockoffs(0.001).n_copies == 10
+    assert Knockoffs(copies=2).n_copies == 2
+    model = fdr(error_control=Knockoffs(0.5)).fit(X, Y)
     assert model.knockoffs_["copies"] == 2
 
 
 def test_a_level_that_is_out_of_reach_says_the_smallest():
-    with pytest.raises(
-        ValueError, match=r"of at least 0.0167 for 6 variables with 10 copies"
-    ):
-        fdr(level=0.01).fit(X, Y)
+    with pytest.raises(ValueError, match=r"of at least 0.0167 for 6 variables with 10 copies"):
+        fdr(error_control=Knockoffs(0.01)).fit(X, Y)
     with pytest.raises(ValueError, match=r"at least 0.167 for 6 variables with 1 copies each, got"):
         fdr(error_control=Knockoffs(copies=1)).fit(X, Y)
     with pytest.raises(ValueError, match=r"expected level to be .* greater than 0 and at most 1"):
-        fdr(level=0).fit(X, Y)
+        Knockoffs(0)
 
 
 def test_what_has_no_e_values_says_so(model):
@@ -86,6 +85,8 @@ def test_what_has_no_e_values_says_so(model):
         selector(error_control="fwer").fit(X, Y)
     with pytest.raises(TypeError, match=r"give error_control=Stability\(...\)"):
         gpukfl.KernelFeatureSelector(stability=Stability(4))
+    with pytest.raises(TypeError, match=r"give error_control=Knockoffs\(level\)"):
+        gpukfl.KernelFeatureSelector(error_control="fdr", level=0.2)
 
 
 def test_copies_are_not_the_data_of_the_same_seed():
@@ -127,7 +128,7 @@ def test_a_constant_target_has_no_discoveries():
 def test_fewer_rows_than_columns_are_said():
     wide = RNG.standard_normal((20, 30))
     with pytest.warns(UserWarning, match="20 rows say little of the correlations of 30 columns"):
-        fdr(error_control=Knockoffs(1)).fit(wide, 3.0 * wide[:, 4])
+        fdr(error_control=Knockoffs(draws=1)).fit(wide, 3.0 * wide[:, 4])
 
 
 def test_equal_and_constant_columns():
@@ -158,7 +159,7 @@ def test_noise_is_seldom_selected():
     false = 0
     for seed in range(10):
         rng = np.random.default_rng(seed)
-        model = fdr(random_state=seed, error_control=Knockoffs(2))
+        model = fdr(random_state=seed, error_control=QUICK)
         false += bool(found(model.fit(rng.standard_normal((60, 8)), rng.standard_normal(60))))
     assert false <= 3
 

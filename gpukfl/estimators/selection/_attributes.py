@@ -70,7 +70,13 @@ ATTRIBUTES: dict[str, Declared] = {
     "e_values_": Numbers(DOUBLE, ("n_features",), optional=True),
     "fdr_": Number(optional=True),
     "knockoffs_": Entries(
-        {"draws": Whole(), "copies": Whole(), "shrinkage": Number(), "n_samples": Whole()},
+        {
+            "level": Number(),
+            "draws": Whole(),
+            "copies": Whole(),
+            "shrinkage": Number(),
+            "n_samples": Whole(),
+        },
         optional=True,
     ),
 }

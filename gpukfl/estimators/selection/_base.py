@@ -67,6 +67,7 @@ class SelectionBase(SelectedVariables, BoundedPredictions, SteppedLearner):
         "radius": "give anchor=Weights(radius=...)",
         "n_permutations": "give sparsity=Permutations(number)",
         "n_sparsities": "give sparsity=Path(number)",
+        "level": "give error_control=Knockoffs(level)",
         "stability": "give error_control=Stability(...)",
         "n_subsamples": "give error_control=Stability(n_subsamples)",
         "max_false": "give error_control=Stability(n_subsamples, max_false)",
@@ -84,7 +85,6 @@ class SelectionBase(SelectedVariables, BoundedPredictions, SteppedLearner):
         anchor: float | str | Weights = "auto",
         n_centers: int | str = "auto",
         error_control: str | Stability | Knockoffs | None = None,
-        level: float = 0.1,
         optimizer: ProjectedGradient | None = None,
         max_time: float | None = None,
         random_state: Any = None,
@@ -99,7 +99,6 @@ class SelectionBase(SelectedVariables, BoundedPredictions, SteppedLearner):
         self.anchor = anchor
         self.n_centers = n_centers
         self.error_control = error_control
-        self.level = level
         self.optimizer = optimizer
         self.max_time = max_time
         self.random_state = random_state
@@ -113,7 +112,6 @@ class SelectionBase(SelectedVariables, BoundedPredictions, SteppedLearner):
         kernel, whole = selection_kernel(self.kernel), numbers.Integral
         check_number("ridge", self.ridge, low=0, low_allowed=False, also=("auto",))
         check_number("n_centers", self.n_centers, kind=whole, low=1, also=("auto", "all"))
-        check_number("level", self.level, low=0, high=1, low_allowed=False)
         check_kind("optimizer", self.optimizer, (ProjectedGradient, type(None)))
         check_switch("hierarchical", self.hierarchical)
         return KernelSelection(
@@ -124,7 +122,6 @@ class SelectionBase(SelectedVariables, BoundedPredictions, SteppedLearner):
             weights=self.anchor if isinstance(self.anchor, Weights) else Weights(self.anchor),
             n_centers=self.n_centers,
             error_control=self._error_control(),
-            level=float(self.level),
             optimizer=self.optimizer or ProjectedGradient(),
             scaling=self.scaling,
         )
@@ -198,6 +195,7 @@ class SelectionBase(SelectedVariables, BoundedPredictions, SteppedLearner):
         self.e_values_ = _beside(found.e_values, there)
         self.fdr_ = level_of(found.e_values, fitted.selection.support)
         self.knockoffs_ = {
+            "level": found.level,
             "draws": found.draws,
             "copies": found.copies,
             "shrinkage": found.shrinkage,

@@ -48,10 +48,10 @@ def stopped(selection: Selection, /) -> Selection:
 
 def check_level(settings: Settings, p: int, /) -> None:
     """Raise ValueError where knockoffs can find nothing at the level among p variables."""
-    control, level = settings.error_control, settings.level
+    control = settings.error_control
     if not isinstance(control, Knockoffs):
         return
-    copies = control.n_copies(level)
+    level, copies = control.level, control.n_copies
     smallest = smallest_level(p, copies)
     if level < smallest * (1.0 - 1e-9):
         msg = (
@@ -82,10 +82,9 @@ def _with_few_false(
     """Keep the variables that beat their copies."""
     found = None
     if problem.constant or selection.status in QUIET:
-        level = problem.settings.level
         # A λ that these data chose could tell variables from their copies
         ridge = problem.settings.ridge or DEFAULT_RIDGE
-        found = discover(problem, ridge, control, level, run, SELECT_SHARE)
+        found = discover(problem, ridge, control, run, SELECT_SHARE)
     if found is None:
         msg = (
             "the fit ended before knockoffs were compared: the share of false variables among "
@@ -93,7 +92,7 @@ def _with_few_false(
         )
         warn(msg, UserWarning)
         return Fitted(selection if selection.status not in QUIET else stopped(selection), None)
-    kept = _keeping(selection, found_at(found.e_values, problem.settings.level))
+    kept = _keeping(selection, found_at(found.e_values, control.level))
     kept = kept if found.status is None else replace(kept, status=found.status)
     return Fitted(kept, None, discoveries=found)
 

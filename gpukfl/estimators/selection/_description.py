@@ -49,10 +49,10 @@ def _discoveries(e: Any) -> dict[str, str]:
     """Say what knockoffs promise; nothing without them."""
     if e.knockoffs_ is None:
         return {}
-    draws, copies = e.knockoffs_["draws"], e.knockoffs_["copies"]
-    times, fewest = f"{draws} draw{'' if draws == 1 else 's'}", fewest_found(e.level, copies)
+    level, draws, copies = (e.knockoffs_[key] for key in ("level", "draws", "copies"))
+    times, fewest = f"{draws} draw{'' if draws == 1 else 's'}", fewest_found(level, copies)
     return {
-        "false discoveries": f"at most {e.level:.3g} of those selected, on average",
+        "false discoveries": f"at most {level:.3g} of those selected, on average",
         "knockoffs": f"{times} of {copies} copies, {e.knockoffs_['n_samples']} rows",
         "fewest that can be found": str(fewest),
         "correlations shrunk by": f"{e.knockoffs_['shrinkage']:.1%}",

@@ -31,6 +31,8 @@ class Discoveries:
     ----------
     e_values : host array (p,)
         Means over the draws.
+    level : float
+        α, at which they are used.
     draws, copies : int
         Draws that were done, and κ.
     shrinkage : float
@@ -42,6 +44,7 @@ class Discoveries:
     """
 
     e_values: np.ndarray
+    level: float
     draws: int
     copies: int
     shrinkage: float
@@ -53,7 +56,6 @@ def discover(
     problem: SelectionProblem,
     ridge: float,
     control: Knockoffs,
-    level: float,
     run: Run,
     share: float,
     /,
@@ -67,17 +69,15 @@ def discover(
     ridge : float
         λ.
     control : Knockoffs
-        Draws, copies and their sampler.
-    level : float
-        α, at which the e-values are to be used.
+        Draws, copies and their sampler, and the level.
     run : Run
         Its time ends the draws, after the first; so does an interruption.
     share : float
         Of the time.
     """
-    copies = control.n_copies(level)
+    level, copies = control.level, control.n_copies
     found: list[np.ndarray] = []
-    none = Discoveries(np.zeros(problem.p), 0, copies, 0.0, problem.n)
+    none = Discoveries(np.zeros(problem.p), level, 0, copies, 0.0, problem.n)
     if problem.constant:
         return none
     rng, status, sampled = _own(run), None, none

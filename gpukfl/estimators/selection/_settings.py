@@ -78,6 +78,8 @@ class Knockoffs:
 
     Parameters
     ----------
+    level : float
+        α, in (0, 1]: the share of false variables among those selected, at most, on average.
     draws : int
         Fits, each to the variables and to new copies of them. Several make what is found depend
         less on chance.
@@ -90,20 +92,23 @@ class Knockoffs:
         columns that are Gaussian, see `gpukfl.knockoffs`.
     """
 
+    level: float = 0.1
     draws: int = 2
     copies: int | str = "auto"
     sampler: str | KnockoffSampler = "ranks"
 
     def __post_init__(self) -> None:
+        check_number("level", self.level, low=0, high=1, low_allowed=False)
         check_number("draws", self.draws, kind=Integral, low=1)
         check_number("copies", self.copies, kind=Integral, low=1, also=("auto",))
         if not isinstance(self.sampler, KnockoffSampler):
             check_choice("sampler", self.sampler, tuple(SAMPLERS))
 
-    def n_copies(self, level: float, /) -> int:
-        """Give κ at a level."""
+    @property
+    def n_copies(self) -> int:
+        """The number κ."""
         if isinstance(self.copies, str):
-            return min(math.ceil((1.0 - 1e-9) / level), _MOST_COPIES)
+            return min(math.ceil((1.0 - 1e-9) / self.level), _MOST_COPIES)
         return int(self.copies)
 
     @property
@@ -145,8 +150,6 @@ class Settings:
         γ, or how it is found.
     n_centers : int or str
         Rank of the kernel matrix's factor, "all" for the matrix, or "auto".
-    level : float
-        Share of false variables among those that knockoffs find, at most, on average.
     """
 
     kernel: Radial | Manhattan
@@ -156,7 +159,6 @@ class Settings:
     weights: Weights
     n_centers: int | str
     error_control: Stability | Knockoffs | None
-    level: float
     optimizer: ProjectedGradient
     scaling: str | None
 
