@@ -26,7 +26,9 @@ _SPREADS = {"mvr": least_reconstructable, "equicorrelated": equicorrelated}
 class Copies(Protocol):
     """What draws copies of some rows."""
 
-    correlation: Correlation
+    @property
+    def correlation(self) -> Correlation:
+        """Of the columns, or of what is copied for them."""
 
     def draw(self, rng: np.random.RandomState, /) -> Array:
         """Draw κ copies of all columns, one after the other: (n, κ p)."""

@@ -22,6 +22,7 @@ from gpukfl.estimators._described import DescribedMethod
 from gpukfl.estimators._device import on_its_device
 from gpukfl.estimators._validation import validate_samples
 from gpukfl.estimators.selection._description import describe
+from gpukfl.estimators.selection._settings import Knockoffs, Stability
 from gpukfl.inspection import Description, Names
 from gpukfl.kernels import Kernel
 from gpukfl.knockoffs import found_at
@@ -36,7 +37,7 @@ class SelectedVariables(DescribedMethod, SelectorMixin):
     n_effective_features_: int
     rounds_: list[dict[str, Any]]
     ridge_: float
-    error_control: object
+    error_control: str | Stability | Knockoffs | None
     e_values_: Array | None
 
     def _get_support_mask(self) -> np.ndarray:
