@@ -31,6 +31,7 @@ SCRIPTS = (
     "selection_hierarchy.py",
     "selection_landscape.py",
     "bench_selection.py",
+    "bench_knockoffs.py",
     "weighting_table3.py",
     "weighting_pruning.py",
     "weighting_figure1.py",

@@ -68,7 +68,7 @@ def selection(**options):
     halves = options.pop("n_subsamples", 0)
     stability = _moved(options, ("max_false",))
     if halves:
-        options["stability"] = Stability(halves, **stability)
+        options["error_control"] = Stability(halves, **stability)
     if "radius" in options:
         options["anchor"] = Weights(options.get("anchor", "auto"), options.pop("radius"))
     optimizer = _moved(options, ("max_iter", "tol"))

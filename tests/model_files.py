@@ -11,6 +11,7 @@ from brief import bkernn, hkrr, regfeal, selection, weighting
 
 import gpukfl
 from gpukfl._archive import Archive, write_archive
+from gpukfl.estimators.selection import Knockoffs
 from gpukfl.instantiations import GaussianSign, RandomKitchenSinks, Stumps
 from gpukfl.kernels import Brownian, Gaussian, GaussianMixture, Linear, Matern52
 from gpukfl.methods import DegreeLaw
@@ -79,6 +80,7 @@ OF_ONE = {
     "selection": {
         "tuned": (X, Y, selection(sparsity="tune", ridge="tune", n_sparsities=3)),
         "stability": (X, Y, selection(n_subsamples=4, sparsity=1.0)),
+        "knockoffs": (X, Y, {"error_control": Knockoffs(draws=1)}),
         "one round": (X, THREE, {"hierarchical": False}),
         "nothing": (X, Y, {"sparsity": 1e9}),
     },

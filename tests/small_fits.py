@@ -99,7 +99,7 @@ CASES = {
     "hkrr, classes": Case(gpukfl.HKRRClassifier(**hkrr(ridge=1e-3, **_HKRR)), THREE),
     "selection": Case(gpukfl.KernelFeatureSelector(**_SELECTION), Y),
     "selection, stability": Case(
-        gpukfl.KernelFeatureSelector(stability=Stability(4, 5.0), **_SELECTION), Y
+        gpukfl.KernelFeatureSelector(error_control=Stability(4, 5.0), **_SELECTION), Y
     ),
     "selection, path": Case(
         gpukfl.KernelFeatureSelector(hierarchical=False, **{**_SELECTION, "sparsity": Path(3)}),

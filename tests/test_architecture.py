@@ -39,6 +39,7 @@ LAYER = {
     "methods": 9,
     "prediction": 9,
     "export": 9.5,
+    "knockoffs": 9,  # copies of columns, and what beats them; it knows no method
     "inspection": 9,  # scores and pictures of arrays and names; it knows no estimator
     "estimators": 10,
     "tables": 10.2,
@@ -74,6 +75,7 @@ BLIND = (
     "solvers",
     "penalties",
     "methods",
+    "knockoffs",
 )  # folders that know no library
 ALLOWED = {
     # A weighted median of a small sample, on the host
@@ -102,12 +104,20 @@ ALLOWED = {
     "solvers/_nystrom.py": {"numpy.random.RandomState"},
     # One weight for each variable: steps, projections and working sets are decided on the host
     "methods/_selection.py": {"numpy"},
+    "methods/_selection_contest.py": {"numpy"},
     # Folds and batches are drawn, and the small T x T problems of the Lasso solved, on the host
     "methods/_feature_sums.py": {"numpy"},
     "methods/_functional_gradient.py": {"numpy.ndarray"},
     "methods/_pruning.py": {"numpy"},
     "methods/_selection_objective.py": {"numpy"},
     "solvers/_projected_gradient.py": {"numpy"},
+    # Noise is drawn, ranks and their correlation are taken, on the host
+    "knockoffs/_copies.py": {"numpy"},
+    "knockoffs/_correlation.py": {"numpy"},
+    "knockoffs/_samplers.py": {"numpy", "scipy.special.ndtri", "scipy.stats.rankdata"},
+    # One number for each variable
+    "knockoffs/_filter.py": {"numpy"},
+    "knockoffs/_spread.py": {"numpy"},
     # Tuples of degrees are drawn, and their laws held in logarithms, on the host
     "methods/_multi_indices.py": {"numpy", "scipy.special.gammaln"},
     # Rotation and shares of a few directions are decided on the host

@@ -157,9 +157,46 @@ def _form(row: dict[str, Any]) -> str:
     return form if row["kernel"] == "Laplace" else f"{form}, {row['kernel']}"
 
 
+def knockoffs(r: dict[str, Any]) -> str:
+    names = ("kernel", "Lasso", "thresholds")
+    head = [
+        "columns",
+        "signal",
+        *(f"{name}, {key}" for name in names for key in ("false", "power")),
+    ]
+    rows = [
+        [
+            row["design"],
+            row["signal"],
+            *(_with_error(row, name, key) for name in names for key in ("false", "power")),
+        ]
+        for row in r["rows"]
+    ]
+    text = ["Share of false variables among the found, and of the true ones that were found.",
+            table(head, rows)]  # fmt: skip
+    rows = [
+        [
+            row["signal"],
+            f"{row['n']:,}, {row['p']:,}",
+            number(row["selection"], ".1f"),
+            number(row["knockoffs"], ".1f"),
+        ]
+        for row in r["times"]
+    ]
+    return "\n\n".join(
+        [*text, table(["signal", "n, p", "a selection (s)", "with knockoffs (s)"], rows)]
+    )
+
+
+def _with_error(row: dict[str, Any], name: str, key: str) -> str:
+    cell = row[f"{name} {key}"]
+    return f"{number(cell['mean'], '.3f')} ± {number(cell['standard_error'], '.3f')}"
+
+
 SECTIONS = {
     "selection_main_effects": ("Section 6.1: main effects", selection_main_effects),
     "selection_hierarchy": ("Section 6.2: hierarchical interactions", selection_hierarchy),
     "selection_landscape": ("Section 3.1: landscape", selection_landscape),
+    "bench_knockoffs": ("Knockoffs", knockoffs),
     "bench_selection": ("Time, memory and agreement", bench_selection),
 }

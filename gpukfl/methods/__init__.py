@@ -88,6 +88,7 @@ from gpukfl.methods._selection import (
     largest_sparsity,
     permutation_threshold,
 )
+from gpukfl.methods._selection_contest import competing_weights
 from gpukfl.methods._selection_objective import (
     DenseSelection,
     FactoredSelection,
@@ -170,6 +171,7 @@ __all__ = [
     "can_cover",
     "check_share",
     "choose_centers",
+    "competing_weights",
     "conformal_weight",
     "convergence_gap",
     "cross_validated",

@@ -33,10 +33,11 @@ from gpukfl import (
 )
 from gpukfl._places import cupy_is_usable
 from gpukfl.estimators.hkrr import Centers
-from gpukfl.estimators.selection import Path, Permutations, Stability, Weights
+from gpukfl.estimators.selection import Knockoffs, Path, Permutations, Stability, Weights
 from gpukfl.estimators.weighting import Descent, Pruning
 from gpukfl.instantiations import GaussianSign, Instantiation, RandomKitchenSinks, Stumps
 from gpukfl.kernels import KERNELS, Brownian, Gaussian, Laplace, Linear
+from gpukfl.knockoffs import GaussianKnockoffs, RankKnockoffs
 from gpukfl.methods import DegreeLaw, Reweighting
 from gpukfl.penalties import PENALTIES
 from gpukfl.solvers import LBFGS, ProximalGradient
@@ -320,6 +321,12 @@ def test_a_share_of_wrong_labels_is_refused_for_a_regression():
         (Path, {"number": 1}, ValueError, "number .* an integer of at least 2, got 1"),
         (Stability, {"n_subsamples": 0}, ValueError, "n_subsamples .* of at least 1, got 0"),
         (Stability, {"n_subsamples": 4, "max_false": 0}, ValueError, "max_false .* got 0"),
+        (Knockoffs, {"draws": 0}, ValueError, "draws .* integer of at least 1, got 0"),
+        (Knockoffs, {"copies": 0}, ValueError, "copies .* at least 1, or 'auto', got 0"),
+        (Knockoffs, {"copies": 2.5}, TypeError, "copies .* an integer .* got 2.5"),
+        (Knockoffs, {"sampler": "sdp"}, ValueError, "sampler .* 'ranks', 'gaussian', got 'sdp'"),
+        (GaussianKnockoffs, {"spread": "sdp"}, ValueError, "spread .* 'mvr', .* got 'sdp'"),
+        (RankKnockoffs, {"gaussian": 1}, TypeError, "gaussian to be GaussianKnockoffs, got 1"),
         (Weights, {"radius": np.nan}, ValueError, "radius .* greater than 0, got nan"),
         (Weights, {"radius": "auto"}, TypeError, "radius .* greater than 0, got 'auto'"),
         (Weights, {"anchor": -1.0}, ValueError, "anchor .* or 'auto', got -1.0"),
@@ -331,10 +338,13 @@ def test_bad_values_are_named(kind, options, error, match):
         kind(**options)
 
 
-@pytest.mark.parametrize("name", ["stability", "optimizer"])
+@pytest.mark.parametrize("name", ["error_control", "optimizer"])
 def test_what_is_no_value_of_a_selection_is_named(name):
-    kind = {"stability": "Stability", "optimizer": "ProjectedGradient"}[name]
-    with pytest.raises(TypeError, match=f"expected {name} to be {kind} or None, got 3"):
+    kind = {
+        "error_control": "Stability or Knockoffs or str or None",
+        "optimizer": "ProjectedGradient or None",
+    }[name]
+    with pytest.raises(TypeError, match=f"expected {name} to be {kind}, got 3"):
         selector(**{name: 3}).fit(X, Y)
 
 

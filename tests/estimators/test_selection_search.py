@@ -26,8 +26,8 @@ from gpukfl.estimators._held_out import HeldOut
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples, Splits
 from gpukfl.estimators.selection import Path, Permutations, Stability, Weights
+from gpukfl.estimators.selection import _control as _selection_control
 from gpukfl.estimators.selection import _problem as _selection_problem
-from gpukfl.estimators.selection import _search as _selection_search
 from gpukfl.estimators.selection._problem import SelectionProblem
 from gpukfl.estimators.selection._search import RIDGES, KernelSelection
 from gpukfl.methods import FactoredSelection
@@ -232,7 +232,7 @@ def test_values_group_parameters():
     words, values = (selector(sparsity=s, hierarchical=False).fit(X, Y) for s in ("tune", Path()))
     np.testing.assert_array_equal(words.predict(NEW), values.predict(NEW))
     assert len(words.tuning_) == 10
-    stable = selector(stability=Stability(4, max_false=9.0)).fit(X, Y)
+    stable = selector(error_control=Stability(4, max_false=9.0)).fit(X, Y)
     assert stable.selection_frequencies_.shape == (P,)
 
 
@@ -293,7 +293,7 @@ def test_variables_that_only_the_halves_select_get_a_weight(monkeypatch):
     def shares(*_):
         return np.array([1.0, 1.0, 0.0, 1.0, 0.2]), 3.2, True
 
-    monkeypatch.setattr(_selection_search, "selection_frequencies", shares)
+    monkeypatch.setattr(_selection_control, "selection_frequencies", shares)
     model = selector(n_subsamples=2, max_false=4.0).fit(X, Y)
     assert found(model) == [0, 1, 3]
     assert model.predict(NEW) == pytest.approx(formula(model, NEW)[:, 0], abs=1e-9)
@@ -301,7 +301,7 @@ def test_variables_that_only_the_halves_select_get_a_weight(monkeypatch):
     def none(*_):
         return np.zeros(P), 0.0, True
 
-    monkeypatch.setattr(_selection_search, "selection_frequencies", none)
+    monkeypatch.setattr(_selection_control, "selection_frequencies", none)
     with pytest.warns(UserWarning, match="no variable was selected"):
         model = selector(n_subsamples=2).fit(X, Y)
     assert (found(model), model.stability_threshold_) == ([], math.nextafter(0.5, 1.0))

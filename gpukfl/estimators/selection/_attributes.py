@@ -67,6 +67,18 @@ ATTRIBUTES: dict[str, Declared] = {
     ),
     "selection_frequencies_": Numbers(DOUBLE, ("n_features",), optional=True),
     "stability_threshold_": Number(optional=True),
+    "e_values_": Numbers(DOUBLE, ("n_features",), optional=True),
+    "fdr_": Number(optional=True),
+    "knockoffs_": Entries(
+        {
+            "level": Number(),
+            "draws": Whole(),
+            "copies": Whole(),
+            "shrinkage": Number(),
+            "n_samples": Whole(),
+        },
+        optional=True,
+    ),
 }
 
 
@@ -82,8 +94,14 @@ def _entered(e: Any) -> bool:
     )
 
 
+def _enough(e: Any) -> bool:
+    return e.e_values_ is None or bool(np.all(e.e_values_ >= 0))
+
+
 RULES: dict[str, Rule] = {
     "centres with their coefficients": together("centers_", "dual_coef_"),
     "indices of variables": _selected,
+    "e-values with their share of false ones": together("e_values_", "fdr_", "knockoffs_"),
+    "e-values": _enough,
     "rounds of the selected variables": _entered,
 }

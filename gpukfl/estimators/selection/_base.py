@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gpukfl._array import Array, array_namespace, beside, epsilon, like
-from gpukfl._checks import check_kind, check_number, check_switch
+from gpukfl._checks import check_choice, check_kind, check_number, check_switch
 from gpukfl._places import Backend
 from gpukfl._warnings import warn
 from gpukfl.estimators._bounds import BoundedPredictions
@@ -17,21 +17,29 @@ from gpukfl.estimators._learner import Choice, SteppedLearner
 from gpukfl.estimators._validation import check_finite_result
 from gpukfl.estimators.kernel_ridge._base import warn_of_solution
 from gpukfl.estimators.selection._attributes import ATTRIBUTES, RULES, TRIED
+from gpukfl.estimators.selection._control import Fitted
 from gpukfl.estimators.selection._problem import SelectionProblem, selection_kernel
 from gpukfl.estimators.selection._search import (
-    DEFAULT_RIDGE,
     QUIET,
-    Fitted,
     KernelSelection,
     Learned,
     Setting,
 )
 from gpukfl.estimators.selection._selected import SelectedVariables
-from gpukfl.estimators.selection._settings import Path, Permutations, Stability, Weights
+from gpukfl.estimators.selection._settings import (
+    DEFAULT_RIDGE,
+    Knockoffs,
+    Path,
+    Permutations,
+    Stability,
+    Weights,
+)
 from gpukfl.kernels import Kernel
+from gpukfl.knockoffs import GaussianKnockoffs, RankKnockoffs, level_of
 from gpukfl.methods import Selection
 from gpukfl.solvers import ArmijoSearch, ProjectedGradient
 
+_CONTROLS = {"fdr": Knockoffs()}
 _SPARSITIES: dict[str, Permutations | Path] = {"auto": Permutations(), "tune": Path()}
 
 
@@ -42,15 +50,27 @@ class SelectionBase(SelectedVariables, BoundedPredictions, SteppedLearner):
     _predicts = "KernelFeatureSelector"
     _attributes = ATTRIBUTES
     _rules = RULES
-    _values = (Permutations, Path, Stability, Weights, ProjectedGradient, ArmijoSearch)
+    _values = (
+        Permutations,
+        Path,
+        Stability,
+        Knockoffs,
+        RankKnockoffs,
+        GaussianKnockoffs,
+        Weights,
+        ProjectedGradient,
+        ArmijoSearch,
+    )
     _unit_free = True  # the anchor takes it up
     _finds_nothing = "selects no variable"
     _renamed: ClassVar[dict[str, str]] = {
         "radius": "give anchor=Weights(radius=...)",
         "n_permutations": "give sparsity=Permutations(number)",
         "n_sparsities": "give sparsity=Path(number)",
-        "n_subsamples": "give stability=Stability(n_subsamples)",
-        "max_false": "give stability=Stability(n_subsamples, max_false)",
+        "level": "give error_control=Knockoffs(level)",
+        "stability": "give error_control=Stability(...)",
+        "n_subsamples": "give error_control=Stability(n_subsamples)",
+        "max_false": "give error_control=Stability(n_subsamples, max_false)",
         "max_iter": "give optimizer=ProjectedGradient(max_iter=...)",
         "tol": "give optimizer=ProjectedGradient(tol=...)",
     }
@@ -64,7 +84,7 @@ class SelectionBase(SelectedVariables, BoundedPredictions, SteppedLearner):
         hierarchical: bool = True,
         anchor: float | str | Weights = "auto",
         n_centers: int | str = "auto",
-        stability: Stability | None = None,
+        error_control: str | Stability | Knockoffs | None = None,
         optimizer: ProjectedGradient | None = None,
         max_time: float | None = None,
         random_state: Any = None,
@@ -78,7 +98,7 @@ class SelectionBase(SelectedVariables, BoundedPredictions, SteppedLearner):
         self.hierarchical = hierarchical
         self.anchor = anchor
         self.n_centers = n_centers
-        self.stability = stability
+        self.error_control = error_control
         self.optimizer = optimizer
         self.max_time = max_time
         self.random_state = random_state
@@ -92,7 +112,6 @@ class SelectionBase(SelectedVariables, BoundedPredictions, SteppedLearner):
         kernel, whole = selection_kernel(self.kernel), numbers.Integral
         check_number("ridge", self.ridge, low=0, low_allowed=False, also=("auto",))
         check_number("n_centers", self.n_centers, kind=whole, low=1, also=("auto", "all"))
-        check_kind("stability", self.stability, (Stability, type(None)))
         check_kind("optimizer", self.optimizer, (ProjectedGradient, type(None)))
         check_switch("hierarchical", self.hierarchical)
         return KernelSelection(
@@ -102,10 +121,17 @@ class SelectionBase(SelectedVariables, BoundedPredictions, SteppedLearner):
             hierarchical=bool(self.hierarchical),
             weights=self.anchor if isinstance(self.anchor, Weights) else Weights(self.anchor),
             n_centers=self.n_centers,
-            stability=self.stability,
+            error_control=self._error_control(),
             optimizer=self.optimizer or ProjectedGradient(),
             scaling=self.scaling,
         )
+
+    def _error_control(self) -> Stability | Knockoffs | None:
+        if isinstance(self.error_control, str):
+            check_choice("error_control", self.error_control, tuple(_CONTROLS))
+            return _CONTROLS[self.error_control]
+        check_kind("error_control", self.error_control, (Stability, Knockoffs, str, type(None)))
+        return self.error_control
 
     def _sparsity(self) -> float | Permutations | Path:
         if isinstance(self.sparsity, (Permutations, Path)):
@@ -145,6 +171,7 @@ class SelectionBase(SelectedVariables, BoundedPredictions, SteppedLearner):
         shares = fitted.frequencies
         self.selection_frequencies_ = None if shares is None else _beside(shares, there)
         self.stability_threshold_ = fitted.threshold
+        self._keep_discoveries(fitted, there)
         importances = np.zeros(problem.p) if last is None else last.importances
         self.feature_importances_ = _beside(importances, there)
         order = used[np.argsort(-importances[used], kind="stable")]
@@ -158,6 +185,22 @@ class SelectionBase(SelectedVariables, BoundedPredictions, SteppedLearner):
         self._keep_steps(selection.history, selection.status, QUIET)
         if not self.n_effective_features_ and not problem.constant:
             warn("no variable was selected: the model predicts the mean of y", UserWarning)
+
+    def _keep_discoveries(self, fitted: Fitted, there: Array) -> None:
+        """Set what knockoffs found; None of all of it without them."""
+        found = fitted.discoveries
+        self.e_values_, self.fdr_, self.knockoffs_ = None, None, None
+        if found is None:
+            return
+        self.e_values_ = _beside(found.e_values, there)
+        self.fdr_ = level_of(found.e_values, fitted.selection.support)
+        self.knockoffs_ = {
+            "level": found.level,
+            "draws": found.draws,
+            "copies": found.copies,
+            "shrinkage": found.shrinkage,
+            "n_samples": found.n_samples,
+        }
 
     def _keep_rounds(self, selection: Selection, there: Array) -> None:
         """Set level and score of every variable, and what each round found."""

@@ -10,6 +10,7 @@ from gpukfl.estimators._described import SCORES
 from gpukfl.estimators._features import profile_curves
 from gpukfl.estimators.selection._problem import selection_kernel
 from gpukfl.inspection import Description, Importances, Names, Objective, Panel, Path, Rounds
+from gpukfl.knockoffs import fewest_found
 
 
 def describe(e: Any, names: Names, /) -> Description:
@@ -33,7 +34,8 @@ def describe(e: Any, names: Names, /) -> Description:
             "thresholds γ": ", ".join(f"{r['sparsity']:.3g}" for r in e.rounds_) or "none",
             "ridge λ": f"{e.ridge_:.3g}",
             "prediction by": last,
-        },
+        }
+        | _discoveries(e),
         note=(
             "A variable enters in the first round in which its score exceeds the threshold γ. A "
             "profile is the prediction along one selected variable, the others at the middle of "
@@ -41,6 +43,20 @@ def describe(e: Any, names: Names, /) -> Description:
         ),
         panels=_panels(e, names),
     )
+
+
+def _discoveries(e: Any) -> dict[str, str]:
+    """Say what knockoffs promise; nothing without them."""
+    if e.knockoffs_ is None:
+        return {}
+    level, draws, copies = (e.knockoffs_[key] for key in ("level", "draws", "copies"))
+    times, fewest = f"{draws} draw{'' if draws == 1 else 's'}", fewest_found(level, copies)
+    return {
+        "false discoveries": f"at most {level:.3g} of those selected, on average",
+        "knockoffs": f"{times} of {copies} copies, {e.knockoffs_['n_samples']} rows",
+        "fewest that can be found": str(fewest),
+        "correlations shrunk by": f"{e.knockoffs_['shrinkage']:.1%}",
+    }
 
 
 def _panels(e: Any, names: Names) -> tuple[Panel, ...]:

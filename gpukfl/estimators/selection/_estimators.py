@@ -37,8 +37,12 @@ _PARAMETERS = """
         "all" computes with the kernel matrix of all samples; a number with its pivoted Cholesky
         factor of that rank. "auto" is "all" up to 3000 samples, and 256 beyond, where variables
         are selected on 100 000 samples at most; the prediction is fitted to all.
-    stability : Stability, optional
-        ``Stability(n_subsamples, max_false=1.0)``: variables are kept that are selected on enough
+    error_control : "fdr", Knockoffs or Stability, optional
+        "fdr" keeps variables that outweigh copies of themselves (model-X knockoffs), so that of
+        those selected a tenth at most is false, on average;
+        ``Knockoffs(level=0.1, draws=2, copies="auto", sampler="ranks")`` says how many and
+        how. Where `ridge` is "auto", λ is 0.01 in this.
+        ``Stability(n_subsamples, max_false=1.0)`` keeps variables that are selected on enough
         halves of the samples, in complementary pairs, so that no more than `max_false` false ones
         are expected.
     optimizer : ProjectedGradient, optional
@@ -88,6 +92,11 @@ _ATTRIBUTES = """
         "sparsity" (k,), "beta" (k, n_features) and hold-out "score" (k,), for `sparsity="tune"`.
     selection_frequencies_, stability_threshold_ : array of shape (n_features,), float, or None
         Of stability selection: share of the halves that selected a variable, and what it took.
+    e_values_, fdr_, knockoffs_ : array of shape (n_features,), float, dict, or None
+        Of knockoffs: evidence for each variable, to be compared with p over the level and the
+        number of variables selected; the lowest level at which the same variables would be
+        selected, 0 of none; and "level", "draws", "copies", "shrinkage" of the correlations and
+        "n_samples" that were used.
     sparsity_, ridge_, anchor_ : float
         γ of the last round, λ and τ as used.
     kernel_, centers_, dual_coef_, intercept_ : Kernel and arrays

@@ -162,10 +162,10 @@ class SelectionProblem(Data):
         typical = typical[typical > 0] * self.kernel.lengthscale ** -float(power)
         return 1.0 / float(typical.mean()) if len(typical) else 1.0
 
-    def objective(self, ridge: float, /) -> SelectionObjective:
-        """J in the form that n_centers asks for."""
+    def objective(self, ridge: float, X: Array | None = None, /) -> SelectionObjective:
+        """J in the form that n_centers asks for; of other columns X (n, q) where they are given."""
         wanted, n = self.settings.n_centers, self.n
-        given = self.kernel, self.X, self.Y, ridge, self.weights
+        given = self.kernel, self.X if X is None else X, self.Y, ridge, self.weights
         if wanted == "all" or (wanted == "auto" and n <= _DENSE_UP_TO):
             return DenseSelection(*given)
         return FactoredSelection(*given, n_centers=self._n_centers(n), rng=self.rng)

@@ -13,37 +13,32 @@ from gpukfl._array import Array, array_namespace
 from gpukfl._draws import drawn
 from gpukfl._places import Place
 from gpukfl._results import Status
-from gpukfl._warnings import warn
 from gpukfl.estimators._held_out import HeldOut
 from gpukfl.estimators._learner import Choice
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples, Splits
 from gpukfl.estimators._search import Search, Trial, is_behind
-from gpukfl.estimators.selection._problem import Predictor, SelectionProblem
-from gpukfl.estimators.selection._settings import Path, Settings
-from gpukfl.estimators.selection._stability import selection_frequencies, stability_threshold
+from gpukfl.estimators.selection._control import (
+    MOST_ROWS,
+    QUIET,
+    SELECT_SHARE,
+    Fitted,
+    Setting,
+    check_level,
+    controlled,
+    stopped,
+)
+from gpukfl.estimators.selection._problem import SelectionProblem
+from gpukfl.estimators.selection._settings import DEFAULT_RIDGE, Path, Settings
 from gpukfl.methods import DenseSelection, Selection, largest_sparsity
 
 RIDGES = (0.1, 0.01, 0.001, 0.0001)
-DEFAULT_RIDGE = 0.01  # the paper's
 
-_MOST_ROWS = 100_000  # that variables are selected on, unless a number of centres is given
 _FEWEST_ROWS = 1_000  # that another selection is worth its time on
 _ROWS = 1_250  # rows that settings are chosen on, at most: the exact form is quick there
 _SHARE = 0.5  # of max_time after which the choice has ended
-_SELECT_SHARE = 0.8  # after which the selection has ended
 _LOWEST = 1e-3  # smallest γ of a path, relative to the largest
-QUIET = (Status.CONVERGED, Status.STALLED)  # no further progress is where a fit may well end
 _STOPPED = (Status.INTERRUPTED, Status.TIME_LIMIT)
-
-
-@dataclass(frozen=True)
-class Setting:
-    """A pair of λ and γ; γ is "auto" where permutations give it."""
-
-    ridge: float
-    sparsity: float | str
-    number: int = 1  # on the path of this λ
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,17 +172,6 @@ class Tuner:
         }
 
 
-@dataclass(frozen=True, eq=False)
-class Fitted:
-    """What is kept of a fit: the selection, the last fit, how often halves selected, the path."""
-
-    selection: Selection
-    last: Predictor | None
-    frequencies: np.ndarray | None = None  # (p,)
-    threshold: float | None = None
-    path: dict[str, np.ndarray] | None = None
-
-
 class KernelSelection(Settings):
     """Kernel feature selection with its settings."""
 
@@ -198,7 +182,14 @@ class KernelSelection(Settings):
         return n * d
 
     def problem(self, samples: Samples, place: Place, run: Run, /) -> SelectionProblem:
-        """Place samples, and measure τ."""
+        """Place samples, and measure τ.
+
+        Raises
+        ------
+        ValueError
+            If nothing can be found at the level, among so few variables.
+        """
+        check_level(self, samples.X.shape[1])
         return SelectionProblem(self, samples, place, run)
 
     def given(self, problem: SelectionProblem, /) -> Setting:  # noqa: ARG002
@@ -247,14 +238,12 @@ class KernelSelection(Settings):
             selection = Selection(np.zeros(problem.p), Status.CONVERGED)
         else:
             selection = self._selected(problem, choice, run)
-        found = Fitted(selection, None)
-        if self.stability is not None and not problem.constant and selection.status in QUIET:
-            found = self._stable(problem, choice.setting, selection, run)
+        found = controlled(problem, choice.setting, selection, run)
         try:
-            hasty = found.selection.status is Status.INTERRUPTED or run.is_over(_SELECT_SHARE)
+            hasty = found.selection.status is Status.INTERRUPTED or run.is_over(SELECT_SHARE)
             last = problem.fit_selected(found.selection, ridge, run, hasty=hasty)
         except KeyboardInterrupt:  # the quickest fit, which another one ends
-            found = replace(found, selection=_stopped(found.selection))
+            found = replace(found, selection=stopped(found.selection))
             last = problem.fit_selected(found.selection, ridge, run, hasty=True)
         return replace(found, last=last, path=self._path(choice))
 
@@ -267,8 +256,8 @@ class KernelSelection(Settings):
         """
         ridge = choice.setting.ridge
         try:
-            left, some = run.left(_SELECT_SHARE), problem
-            wanted = problem.n if self._sees_all(problem) else min(problem.n, _MOST_ROWS)
+            left, some = run.left(SELECT_SHARE), problem
+            wanted = problem.n if self._sees_all(problem) else min(problem.n, MOST_ROWS)
             count = min(problem.affordable_rows(ridge, left), wanted)
             if count < min(problem.n, _FEWEST_ROWS):  # the search has seen as many
                 return self._in_want(problem, choice, Status.TIME_LIMIT)
@@ -315,49 +304,6 @@ class KernelSelection(Settings):
             return everything
         return replace(found, status=status)
 
-    def _stable(
-        self, problem: SelectionProblem, setting: Setting, selection: Selection, run: Run
-    ) -> Fitted:
-        """Keep the variables that are selected on enough halves of the samples."""
-        assert self.stability is not None
-        most, p = self.stability.max_false, problem.p
-
-        n = problem.n if problem.rows.partitioning is None else min(problem.n, _MOST_ROWS)
-        among = np.arange(n) if n == problem.n else np.sort(drawn(run.again(), problem.n, n))
-
-        def select(rows: np.ndarray) -> np.ndarray:
-            half = problem.part(among[rows])
-            found = half.run(half.objective(setting.ridge), setting.sparsity)
-            if found.status is Status.INTERRUPTED:
-                raise KeyboardInterrupt
-            return found.support
-
-        try:
-            shares, mean, whole = selection_frequencies(
-                select,
-                n,
-                self.stability.n_subsamples,
-                run.again(),
-                lambda: run.is_over(_SELECT_SHARE),
-            )
-        except KeyboardInterrupt:
-            return Fitted(_stopped(selection), None)
-        threshold = stability_threshold(mean, p, most)
-        if threshold > 1.0:
-            msg = (
-                f"{mean:.1f} variables of {p} are selected on a half: at most "
-                f"{mean**2 / p:.2g} false ones can be promised, not max_false={most:g}; "
-                "those selected on every half are kept"
-            )
-            warn(msg, UserWarning)
-            threshold = 1.0
-        weights = selection.beta[selection.support]
-        typical = float(weights.mean()) if len(weights) else 1.0
-        stable = np.where(selection.support, selection.beta, typical)
-        beta = np.where(shares >= threshold, stable, 0.0)
-        status = selection.status if whole else Status.TIME_LIMIT
-        return Fitted(replace(selection, beta=beta, status=status), None, shares, threshold)
-
     def _path(self, choice: Choice[Setting, Learned], /) -> dict[str, np.ndarray] | None:
         """Give what the path at the chosen λ selected on the first fold, if there was one."""
         ridge = choice.setting.ridge
@@ -380,10 +326,6 @@ def n_selected(trial: Trial[Setting, Learned], /) -> float:
 def _error(trial: Trial[Setting, Learned]) -> float:
     """Sum of the held-out losses; infinite of a trial that failed."""
     return float(trial.losses.sum()) if trial.learned else np.inf
-
-
-def _stopped(selection: Selection) -> Selection:
-    return replace(selection, status=Status.INTERRUPTED)
 
 
 def _has_left_zero(trials: Trials) -> bool:

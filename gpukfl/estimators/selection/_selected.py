@@ -17,12 +17,15 @@ from gpukfl._array import (
     like,
     to_host,
 )
+from gpukfl._checks import check_number
 from gpukfl.estimators._described import DescribedMethod
 from gpukfl.estimators._device import on_its_device
 from gpukfl.estimators._validation import validate_samples
 from gpukfl.estimators.selection._description import describe
+from gpukfl.estimators.selection._settings import Knockoffs, Stability
 from gpukfl.inspection import Description, Names
 from gpukfl.kernels import Kernel
+from gpukfl.knockoffs import found_at
 
 
 class SelectedVariables(DescribedMethod, SelectorMixin):
@@ -34,6 +37,8 @@ class SelectedVariables(DescribedMethod, SelectorMixin):
     n_effective_features_: int
     rounds_: list[dict[str, Any]]
     ridge_: float
+    error_control: str | Stability | Knockoffs | None
+    e_values_: Array | None
 
     def _get_support_mask(self) -> np.ndarray:
         check_is_fitted(self)
@@ -103,6 +108,35 @@ class SelectedVariables(DescribedMethod, SelectorMixin):
         with_zeros = xp.concat([X, xp.zeros((X.shape[0], 1), **like(X))], axis=1)
         origin = np.where(support, np.cumsum(support) - 1, X.shape[1])
         return xp.take(with_zeros, xp.asarray(origin, **index_like(X)), axis=1)
+
+    def selected_at(self, level: float, /) -> np.ndarray:
+        """Select at another level, by the e-values that knockoffs gave.
+
+        Parameters
+        ----------
+        level : float
+            Share of false variables among those selected, at most, on average: in (0, 1].
+
+        Returns
+        -------
+        host array of bool (n_features,)
+            Whether each variable is selected. Far from the level of the fit fewer are found than
+            by a fit at that level.
+
+        Raises
+        ------
+        ValueError
+            If the fit has no e-values: it was not one with knockoffs, or ended before them.
+        """
+        check_is_fitted(self)
+        check_number("level", level, low=0, high=1, low_allowed=False)
+        if self.e_values_ is None:
+            msg = (
+                f"expected a fit with error_control='fdr' that was not interrupted, got one "
+                f"without e-values, of error_control={self.error_control!r}"
+            )
+            raise ValueError(msg)
+        return found_at(to_host(self.e_values_), float(level))
 
     # ------------------------------------------------------------------ description
 

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from numbers import Integral
 
-from gpukfl._checks import check_number
+from gpukfl._checks import check_choice, check_number
 from gpukfl.kernels import Manhattan, Radial
+from gpukfl.knockoffs import GaussianKnockoffs, KnockoffSampler, RankKnockoffs
 from gpukfl.solvers import ProjectedGradient
+
+SAMPLERS: dict[str, KnockoffSampler] = {"ranks": RankKnockoffs(), "gaussian": GaussianKnockoffs()}
+
+DEFAULT_RIDGE = 0.01  # the paper's
+_MOST_COPIES = 10  # of every column, where their number is not given
 
 
 @dataclass(frozen=True)
@@ -66,6 +73,51 @@ class Stability:
 
 
 @dataclass(frozen=True)
+class Knockoffs:
+    r"""Selection with a bounded false discovery rate: variables are kept that beat their copies.
+
+    Parameters
+    ----------
+    level : float
+        α, in (0, 1]: the share of false variables among those selected, at most, on average.
+    draws : int
+        Fits, each to the variables and to new copies of them. Several make what is found depend
+        less on chance.
+    copies : int or "auto"
+        κ copies of every variable, which compete with it in one fit: :math:`1 / (κ \alpha)`
+        variables at least must be found at a level α, or none is. "auto" is so many that one
+        variable may be found alone, and at most 10.
+    sampler : {"ranks", "gaussian"} or KnockoffSampler
+        How copies are drawn: of columns that are increasing functions of Gaussian ones, or of
+        columns that are Gaussian, see `gpukfl.knockoffs`.
+    """
+
+    level: float = 0.1
+    draws: int = 2
+    copies: int | str = "auto"
+    sampler: str | KnockoffSampler = "ranks"
+
+    def __post_init__(self) -> None:
+        check_number("level", self.level, low=0, high=1, low_allowed=False)
+        check_number("draws", self.draws, kind=Integral, low=1)
+        check_number("copies", self.copies, kind=Integral, low=1, also=("auto",))
+        if not isinstance(self.sampler, KnockoffSampler):
+            check_choice("sampler", self.sampler, tuple(SAMPLERS))
+
+    @property
+    def n_copies(self) -> int:
+        """The number κ."""
+        if isinstance(self.copies, str):
+            return min(math.ceil((1.0 - 1e-9) / self.level), _MOST_COPIES)
+        return int(self.copies)
+
+    @property
+    def drawn_by(self) -> KnockoffSampler:
+        """The sampler itself."""
+        return SAMPLERS[self.sampler] if isinstance(self.sampler, str) else self.sampler
+
+
+@dataclass(frozen=True)
 class Weights:
     """How large the weights of variables are.
 
@@ -106,7 +158,7 @@ class Settings:
     hierarchical: bool
     weights: Weights
     n_centers: int | str
-    stability: Stability | None
+    error_control: Stability | Knockoffs | None
     optimizer: ProjectedGradient
     scaling: str | None
 

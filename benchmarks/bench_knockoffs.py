@@ -1,0 +1,237 @@
+"""Knockoffs: false discoveries and power on columns of four kinds, three signals; time of a fit."""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from common import (
+    OURS,
+    PUBLISHED,
+    SECOND,
+    criterion,
+    parser,
+    pictures,
+    save_picture,
+    say,
+    write_json,
+)
+
+from gpukfl import KernelFeatureSelector
+from gpukfl.kernels import ManhattanLaplace
+from gpukfl.knockoffs import RankKnockoffs, contest, e_values, found_at
+from gpukfl.methods import DenseSelection, FeatureSelection, competing_weights
+
+N = P = 1000
+DRAWS, LEVEL, COPIES, TIMES, RIDGE = 50, 0.1, 10, 2, 0.01
+LINEAR, EFFECT = 10, 0.2  # variables with a linear effect, and how large it is
+ANCHOR = np.pi**0.5 / 2.0  # 1 / E|x - x'| of a standard normal variable
+DESIGNS = ("independent", "equicorrelated 0.5", "autoregressive 0.8", "heavy tails")
+SIGNALS = ("linear", "quadratic", "hierarchical")
+METHODS = ("kernel", "Lasso", "thresholds")
+COLOURS = dict(zip(METHODS, (OURS, SECOND, PUBLISHED), strict=True))
+LABELS = {
+    "kernel": "kernel selection with knockoffs",
+    "Lasso": "Lasso with the same knockoffs",
+    "thresholds": "kernel selection, thresholds by permutation",
+}
+
+
+def draw_columns(design: str, n: int, p: int, rng: np.random.Generator) -> np.ndarray:
+    Z = rng.standard_normal((n, p))
+    if design == "equicorrelated 0.5":
+        return 0.5**0.5 * (Z + rng.standard_normal((n, 1)))
+    if design == "autoregressive 0.8":
+        for j in range(1, p):
+            Z[:, j] = 0.8 * Z[:, j - 1] + 0.6 * Z[:, j]
+    if design == "heavy tails":
+        Z = rng.standard_t(4, (n, p)) / 2.0**0.5
+    return Z
+
+
+def draw_data(
+    design: str, signal: str, n: int, p: int, seed: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Draw columns, a target, and which variables matter: spread evenly over the columns."""
+    rng = np.random.default_rng([seed, DESIGNS.index(design), SIGNALS.index(signal)])
+    X = draw_columns(design, n, p, rng)
+    count = {"linear": LINEAR, "quadratic": 2, "hierarchical": 3}[signal]
+    true = ((np.arange(count) + 0.5) * p / count).astype(int)
+    S, noise = X[:, true].T, rng.standard_normal(n)
+    if signal == "linear":
+        y = EFFECT * (-1.0) ** np.arange(count) @ S + noise
+    elif signal == "quadratic":
+        y = S[0] + S[1] ** 2 - 1.0 + 2.0 * noise
+    else:
+        y = S[0] + S[0] * S[1] + S[0] * S[1] * S[2] + noise
+    return X, y, true
+
+
+def kernel_weights(columns: np.ndarray, y: np.ndarray, p: int, seed: int) -> np.ndarray:
+    objective = DenseSelection(ManhattanLaplace(), columns, y[:, None], RIDGE)
+    algorithm, rng = FeatureSelection(anchor=ANCHOR), np.random.RandomState(seed)
+    return competing_weights(algorithm, objective, p, rng=rng)[0]
+
+
+def lasso_weights(columns: np.ndarray, y: np.ndarray, p: int, _: int) -> np.ndarray:
+    from sklearn.linear_model import LassoCV
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of paths that end before they converged
+        fitted = LassoCV(cv=3, alphas=20, eps=0.02, max_iter=300, tol=1e-3).fit(columns, y)
+    return np.abs(fitted.coef_).reshape(-1, p)
+
+
+WEIGHTS: dict[str, Callable[..., np.ndarray]] = {"kernel": kernel_weights, "Lasso": lasso_weights}
+
+
+def judged(found: np.ndarray, true: np.ndarray) -> dict[str, Any]:
+    """Share of false ones among the found, and share of the true ones that were found."""
+    hits = int(np.isin(np.flatnonzero(found), true).sum())
+    count = int(found.sum())
+    return {"false": (count - hits) / max(count, 1), "power": hits / len(true), "found": count}
+
+
+def repetition(design: str, signal: str, n: int, p: int, seed: int) -> dict[str, Any]:
+    """One data set: every method, with the same copies."""
+    X, y, true = draw_data(design, signal, n, p, seed)
+    Z, y = (X - X.mean(axis=0)) / X.std(axis=0), (y - y.mean()) / y.std()
+    copies = RankKnockoffs().of(Z, COPIES)
+    rng = np.random.RandomState(seed + 1)
+    values: dict[str, list[np.ndarray]] = {name: [] for name in WEIGHTS}
+    seconds = dict.fromkeys(WEIGHTS, 0.0)
+    for _ in range(TIMES):
+        columns = np.concatenate([Z, copies.draw(rng)], axis=1)
+        for name, weigh in WEIGHTS.items():
+            begun = time.process_time()
+            W = contest(weigh(columns, y, p, seed))
+            seconds[name] += time.process_time() - begun
+            values[name].append(e_values(W, level=LEVEL / 2, copies=COPIES))
+    found = {name: found_at(np.mean(values[name], axis=0), LEVEL) for name in WEIGHTS}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # where nothing is selected
+        plain = KernelFeatureSelector(random_state=seed).fit(X, y)
+    found["thresholds"] = plain.get_support()
+    cell = {name: judged(found[name], true) for name in METHODS}
+    return {**cell, "seconds": seconds}
+
+
+def summary(design: str, signal: str, runs: list[dict[str, Any]]) -> dict[str, Any]:
+    row: dict[str, Any] = {"design": design, "signal": signal, "draws": len(runs)}
+    for name in METHODS:
+        for key in ("false", "power"):
+            values = np.array([run[name][key] for run in runs])
+            error = values.std(ddof=1) / len(values) ** 0.5 if len(values) > 1 else 0.0
+            row[f"{name} {key}"] = {"mean": float(values.mean()), "standard_error": float(error)}
+    row["seconds"] = {
+        name: float(np.mean([run["seconds"][name] for run in runs])) for name in WEIGHTS
+    }
+    return row
+
+
+def told(row: dict[str, Any]) -> str:
+    parts = [
+        f"{name} {row[f'{name} false']['mean']:.3f} / {row[f'{name} power']['mean']:.2f}"
+        for name in METHODS
+    ]
+    return f"{row['design']}, {row['signal']}: false / power: " + ", ".join(parts)
+
+
+def measure_time(signal: str, n: int, p: int) -> dict[str, Any]:
+    """Processor seconds of a selection, and of one with knockoffs."""
+    X, y, _ = draw_data("independent", signal, n, p, 0)
+    seconds = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # small sizes: few rows, nothing found
+        for control in (None, "fdr"):
+            begun = time.process_time()
+            KernelFeatureSelector(error_control=control, random_state=0).fit(X, y)
+            seconds.append(time.process_time() - begun)
+    row = {"signal": signal, "n": n, "p": p, "selection": seconds[0], "knockoffs": seconds[1]}
+    say(f"{signal}: a selection {seconds[0]:.1f} s, with knockoffs {seconds[1]:.1f} s")
+    return row
+
+
+def judge(rows: list[dict[str, Any]], times: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    found = []
+    for row in rows:
+        false, power = row["kernel false"], row["kernel power"]
+        where = f"{row['design']}, {row['signal']}"
+        most = LEVEL + 2.0 * false["standard_error"]
+        text = f"{where}: false discoveries at most {LEVEL:g} and two standard errors"
+        found.append(criterion(text, false["mean"] <= most, mean=false["mean"]))
+        if row["signal"] == "linear":
+            least, text = row["Lasso power"]["mean"] - 0.05, "the Lasso's less 0.05"
+        else:
+            least, text = 0.9, "0.9"
+        passed = power["mean"] >= least
+        found.append(criterion(f"{where}: power at least {text}", passed, mean=power["mean"]))
+    for row in times:
+        text = f"n = {row['n']}, p = {row['p']}, {row['signal']}: at most 5 times a selection"
+        ratio = row["knockoffs"] / row["selection"]
+        found.append(criterion(text, ratio <= 5.0, ratio=ratio))
+    return found
+
+
+def draw(args: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
+    plt = pictures()
+    figure, axes = plt.subplots(2, len(SIGNALS), figsize=(11.0, 6.0), sharex=True, sharey="row")
+    for column, signal in enumerate(SIGNALS):
+        mine = [row for row in rows if row["signal"] == signal]
+        for axis, key in zip(axes[:, column], ("power", "false"), strict=True):
+            for k, name in enumerate(METHODS):
+                cells = [row[f"{name} {key}"] for row in mine]
+                axis.errorbar(
+                    np.arange(len(mine)) + 0.15 * (k - 1),
+                    [cell["mean"] for cell in cells],
+                    [2.0 * cell["standard_error"] for cell in cells],
+                    fmt="o", color=COLOURS[name], label=LABELS[name],
+                )  # fmt: skip
+        axes[0, column].set(title=signal, ylim=(-0.05, 1.05))
+        axes[1, column].axhline(LEVEL, color=PUBLISHED, linestyle=":")
+        axes[1, column].set_xticks(
+            range(len(mine)), [row["design"].replace(" ", "\n") for row in mine]
+        )
+    axes[0, 0].set_ylabel("share of the true ones found")
+    axes[1, 0].set_ylabel("share of false ones among the found")
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    save_picture(args, "bench_knockoffs", figure)
+
+
+def main() -> None:
+    line = parser(__doc__)
+    line.add_argument("--draws", type=int, default=DRAWS, help="data sets of each kind")
+    line.add_argument("--rows", type=int, default=N, help="n of the data sets")
+    line.add_argument("--variables", type=int, default=P, help="p of the data sets")
+    args = line.parse_args()
+    n, p, draws, timed = args.rows, args.variables, args.draws, P
+    if args.smoke:
+        n, p, draws, timed = 80, 20, 1, 20
+    rows = []
+    for design in DESIGNS:
+        for signal in SIGNALS:
+            runs = [repetition(design, signal, n, p, seed) for seed in range(draws)]
+            rows.append(summary(design, signal, runs))
+            say(told(rows[-1]))
+    times = [measure_time(signal, timed, timed) for signal in SIGNALS[1:]]
+    result = {
+        "settings": f"n = {n}, p = {p}, {draws} data sets of each kind, level {LEVEL:g}; "
+        f"{TIMES} draws of {COPIES} copies by ranks, λ = {RIDGE:g}; linear: {LINEAR} effects of "
+        f"±{EFFECT:g} and N(0, 1); quadratic: x1 + (x2² - 1) + N(0, 4); hierarchical: x1 + x1 x2 + "
+        "x1 x2 x3 + N(0, 1), with variables spread over the columns; heavy tails: Student's t of 4 "
+        "degrees of freedom; the Lasso by scikit-learn's LassoCV; thresholds by permutation, as "
+        f"without error control; time at n = p = {timed}, of the processor",
+        "rows": rows,
+        "times": times,
+        "criteria": [] if args.smoke else judge(rows, times),
+    }
+    write_json(args, "bench_knockoffs", result)
+    draw(args, rows)
+
+
+if __name__ == "__main__":
+    main()

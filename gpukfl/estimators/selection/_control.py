@@ -1,0 +1,152 @@
+"""What is kept of a selection: by stability, by knockoffs, or all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from gpukfl._draws import drawn
+from gpukfl._results import Status
+from gpukfl._warnings import warn
+from gpukfl.estimators._run import Run
+from gpukfl.estimators.selection._discoveries import Discoveries, discover
+from gpukfl.estimators.selection._problem import Predictor, SelectionProblem
+from gpukfl.estimators.selection._settings import DEFAULT_RIDGE, Knockoffs, Settings, Stability
+from gpukfl.estimators.selection._stability import selection_frequencies, stability_threshold
+from gpukfl.knockoffs import found_at, smallest_level
+from gpukfl.methods import Selection
+
+MOST_ROWS = 100_000  # that variables are selected on, unless a number of centres is given
+SELECT_SHARE = 0.8  # of max_time after which the selection has ended
+QUIET = (Status.CONVERGED, Status.STALLED)  # no further progress is where a fit may well end
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A pair of λ and γ; γ is "auto" where permutations give it."""
+
+    ridge: float
+    sparsity: float | str
+    number: int = 1  # on the path of this λ
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """What is kept of a fit: the selection, the last fit, what bounds its errors, the path."""
+
+    selection: Selection
+    last: Predictor | None
+    frequencies: np.ndarray | None = None  # (p,)
+    threshold: float | None = None
+    path: dict[str, np.ndarray] | None = None
+    discoveries: Discoveries | None = None
+
+
+def stopped(selection: Selection, /) -> Selection:
+    """Say that a selection was interrupted."""
+    return replace(selection, status=Status.INTERRUPTED)
+
+
+def check_level(settings: Settings, p: int, /) -> None:
+    """Raise ValueError where knockoffs can find nothing at the level among p variables."""
+    control = settings.error_control
+    if not isinstance(control, Knockoffs):
+        return
+    level, copies = control.level, control.n_copies
+    smallest = smallest_level(p, copies)
+    if level < smallest * (1.0 - 1e-9):
+        msg = (
+            f"expected a level of at least {smallest:.3g} for {p} variables with {copies} copies "
+            f"each, got {level:g}: below, nothing can be found; more copies allow lower ones"
+        )
+        raise ValueError(msg)
+
+
+def controlled(
+    problem: SelectionProblem, setting: Setting, selection: Selection, run: Run, /
+) -> Fitted:
+    """Keep of a selection what the settings ask for."""
+    control = problem.settings.error_control
+    if isinstance(control, Knockoffs):
+        return _with_few_false(problem, selection, control, run)
+    if control is None or problem.constant or selection.status not in QUIET:
+        return Fitted(selection, None)
+    return _stable(problem, setting, selection, control, run)
+
+
+def _with_few_false(
+    problem: SelectionProblem,
+    selection: Selection,
+    control: Knockoffs,
+    run: Run,
+) -> Fitted:
+    """Keep the variables that beat their copies."""
+    found = None
+    if problem.constant or selection.status in QUIET:
+        # A λ that these data chose could tell variables from their copies
+        ridge = problem.settings.ridge or DEFAULT_RIDGE
+        found = discover(problem, ridge, control, run, SELECT_SHARE)
+    if found is None:
+        msg = (
+            "the fit ended before knockoffs were compared: the share of false variables among "
+            "those selected has no bound"
+        )
+        warn(msg, UserWarning)
+        return Fitted(selection if selection.status not in QUIET else stopped(selection), None)
+    kept = _keeping(selection, found_at(found.e_values, control.level))
+    kept = kept if found.status is None else replace(kept, status=found.status)
+    return Fitted(kept, None, discoveries=found)
+
+
+def _keeping(selection: Selection, kept: np.ndarray) -> Selection:
+    """Give weight to the variables that are kept, a typical one to those that had none."""
+    weights = selection.beta[selection.support]
+    typical = float(weights.mean()) if len(weights) else 1.0
+    beta = np.where(selection.support, selection.beta, typical)
+    return replace(selection, beta=np.where(kept, beta, 0.0))
+
+
+def _stable(
+    problem: SelectionProblem, setting: Setting, selection: Selection, control: Stability, run: Run
+) -> Fitted:
+    """Keep the variables that are selected on enough halves of the samples."""
+    n, index = problem.n, None
+    if problem.rows.partitioning is not None and n > MOST_ROWS:
+        n, index = MOST_ROWS, np.sort(drawn(run.again(), n, MOST_ROWS))
+
+    def select(rows: np.ndarray) -> np.ndarray:
+        half = problem.part(rows if index is None else index[rows])
+        found = half.run(half.objective(setting.ridge), setting.sparsity)
+        if found.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt
+        return found.support
+
+    try:
+        shares, mean, whole = selection_frequencies(
+            select,
+            n,
+            control.n_subsamples,
+            run.again(),
+            lambda: run.is_over(SELECT_SHARE),
+        )
+    except KeyboardInterrupt:
+        return Fitted(stopped(selection), None)
+    threshold = _promised(mean, problem.p, control.max_false)
+    kept = _keeping(selection, shares >= threshold)
+    status = selection.status if whole else Status.TIME_LIMIT
+    return Fitted(replace(kept, status=status), None, shares, threshold)
+
+
+def _promised(mean: float, p: int, most: float) -> float:
+    """Give the threshold of stability selection; 1, and say so, where it would be more."""
+    threshold = stability_threshold(mean, p, most)
+    if threshold <= 1.0:
+        return threshold
+    msg = (
+        f"{mean:.1f} variables of {p} are selected on a half: at most "
+        f"{mean**2 / p:.2g} false ones can be promised, not max_false={most:g}; "
+        "those selected on every half are kept"
+    )
+    warn(msg, UserWarning)
+    return 1.0
