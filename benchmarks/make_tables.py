@@ -15,6 +15,7 @@ from tables import (
     first_fit,
     gpu_model,
     hkrr,
+    inference,
     inference_importance,
     kernel_ridge,
     portfolio,
@@ -39,6 +40,7 @@ FILES = {  # one for each method, and one for all
     "serving_results.md": serving.SECTIONS,
     "inference_importance_results.md": inference_importance.SECTIONS,
     "gpu_model_results.md": gpu_model.SECTIONS,
+    "inference_results.md": inference.SECTIONS,
 }
 
 # Written, and run in smoke mode only: the documentation says so

@@ -49,6 +49,7 @@ SCRIPTS = (
     "bench_encoding.py",
     "bench_tables.py",
     "bench_serving.py",
+    "bench_bands.py",
 )
 
 

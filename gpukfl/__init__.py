@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from gpukfl._inferring import inferred_by
 from gpukfl._memory import memory_budget
 from gpukfl._saving import saved_by
 from gpukfl._version import __version__
@@ -89,6 +90,13 @@ def _save(estimator: Any, path: Any) -> None:
     Model.of(estimator).save(path)
 
 
+def _infer(model: Any, X: Any, y: Any, /, **options: Any) -> Any:
+    from gpukfl.inference import infer
+
+    return infer(model, X, y, **options)
+
+
+inferred_by(_infer)
 saved_by(_save)  # estimators are below what writes files of them
 
 

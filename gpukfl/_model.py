@@ -17,6 +17,7 @@ from gpukfl._as_estimator import AsEstimator
 from gpukfl._compression import Compression
 from gpukfl._deployed import Deployed
 from gpukfl._given import complete, with_gaps_named, with_target
+from gpukfl._inferring import infer
 from gpukfl._persistence import read
 from gpukfl._reader import Reader, rows_for, rows_of
 from gpukfl._registry import METHODS
@@ -331,6 +332,30 @@ class Model(AsEstimator, Deployed, Shown):
             n_samples=self.n_samples,
             seconds=self.seconds or None,
         )
+
+    def inference(self, X: Any, y: Any, **options: Any) -> Any:
+        """Say what may be concluded, with its errors: see `gpukfl.inference.infer`.
+
+        Parameters
+        ----------
+        X : array or frame of shape (n_samples, n_features)
+            Rows, at least 40: those of the fit, or new ones, then with ``held_out=True``.
+        y : str, or array of shape (n_samples,) or (n_samples, n_targets)
+            Their targets, or the name of the target's column in X.
+        **options : object
+            Of `gpukfl.inference.infer`.
+
+        Returns
+        -------
+        gpukfl.inference.Inference
+            A frozen result with `summary`, `frames`, `plot` and `report`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the rows or an option are not as described.
+        """
+        return infer(self, X, y, **options)
 
     def _with(self, **changes: Any) -> Self:
         """Give a copy with other fields."""

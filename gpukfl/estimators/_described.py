@@ -11,6 +11,7 @@ from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from gpukfl._array import Array
+from gpukfl._inferring import infer
 from gpukfl._saving import save
 from gpukfl.inspection import Description, Names, Shown, Tuning
 
@@ -99,6 +100,31 @@ class DescribedEstimator(Shown):
 
         check_is_fitted(self)
         write_onnx(self, path, feature_names(self, features), target)
+
+    def inference(self, X: Any, y: Any, **options: Any) -> Any:
+        """Say what may be concluded, with its errors: see `gpukfl.inference.infer`.
+
+        Parameters
+        ----------
+        X : array or frame of shape (n_samples, n_features)
+            Rows, at least 40: those of the fit, or new ones, then with ``held_out=True``.
+        y : str, or array of shape (n_samples,) or (n_samples, n_targets)
+            Their targets, or the name of the target's column in X.
+        **options : object
+            Of `gpukfl.inference.infer`.
+
+        Returns
+        -------
+        gpukfl.inference.Inference
+            A frozen result with `summary`, `frames`, `plot` and `report`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the rows or an option are not as described.
+        """
+        check_is_fitted(self)
+        return infer(self, X, y, **options)
 
     def _described_as(self, features: Sequence[str] | None, target: str) -> Description:
         """Describe with the names of columns."""

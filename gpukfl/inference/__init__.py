@@ -1,21 +1,33 @@
-"""What matters, with its error: importances with p-values, interactions, and groups of features.
+"""What matters, with its error: importances, interactions, bands of curves, and directions.
 
-Functions of any fitted model and of rows that it has not seen; they give frozen results with
-`summary`, `frame` and `plot`.
+Functions of any fitted model and of rows; they give frozen results with `summary`, `frame` and
+`plot`. P-values of importances and interactions take rows that the model has not seen.
 """
 
+from gpukfl.inference._band_results import Band, Bands
+from gpukfl.inference._bands import bands
 from gpukfl.inference._conditional import conditional_importance
 from gpukfl.inference._groups import correlated_groups
 from gpukfl.inference._importances import ConditionalImportance
 from gpukfl.inference._imputation import Imputer
 from gpukfl.inference._interaction_result import Interactions
 from gpukfl.inference._interactions import interactions
+from gpukfl.inference._result import Inference, infer
+from gpukfl.inference._subspace import subspace
+from gpukfl.inference._subspace_results import Subspace
 
 __all__ = [
+    "Band",
+    "Bands",
     "ConditionalImportance",
     "Imputer",
+    "Inference",
     "Interactions",
+    "Subspace",
+    "bands",
     "conditional_importance",
     "correlated_groups",
+    "infer",
     "interactions",
+    "subspace",
 ]

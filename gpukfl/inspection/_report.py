@@ -9,7 +9,7 @@ import platform
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from gpukfl._version import __version__
 from gpukfl.inspection._description import Described, Description, counted, described
@@ -37,19 +37,39 @@ tr.chosen {{ font-weight: 600; color: #31688e; }} img {{ width: 100%; }}
 <h1>{title}</h1><p class="note">{subtitle}</p>
 {caveat}<div class="scores">{scores}</div>
 {picture}<h2>The model</h2><table>{facts}</table>
-{tuning}{features}<p class="note">Written {date} by gpukfl {version}, Python {python}.</p>
+{tuning}{features}{inference}
+<p class="note">Written {date} by gpukfl {version}, Python {python}.</p>
 </body></html>
 """
 _PICTURE = """<h2>What was learned</h2><img alt="{alt}" src="data:image/png;base64,{data}">
 <p class="note">{note}</p>
+"""
+_INFERENCE = """<h2>What may be concluded</h2><p>{words}</p>
+<pre>{summary}</pre>
+<img alt="{alt}" src="data:image/png;base64,{data}">
 """
 _FEATURES = """<h2>Most important features</h2>
 {caveat}<table><tr><th>feature</th><th>importance</th></tr>{rows}</table>
 """
 
 
+class Inferred(Described, Protocol):
+    """What may be concluded of a model, in words, in numbers and in pictures."""
+
+    def in_words(self) -> str:
+        """Say what may be concluded, and what not."""
+
+    def in_numbers(self) -> str:
+        """Give the numbers in plain text."""
+
+
 def write_report(
-    of: Described | Description, path: str | Path, /, *, scores: Mapping[str, float]
+    of: Described | Description,
+    path: str | Path,
+    /,
+    *,
+    scores: Mapping[str, float],
+    inference: Inferred | None = None,
 ) -> None:
     """Write one HTML page that says and shows what was learned, with the pictures inside.
 
@@ -61,6 +81,8 @@ def write_report(
         Where to write.
     scores : dict
         Named scores for the top of the page.
+    inference : Inference, optional
+        What may be concluded: a section of its own.
 
     Raises
     ------
@@ -80,6 +102,7 @@ def write_report(
         facts=_facts(d),
         tuning="" if d.tuning is None else _tuning(d.tuning, d.seconds),
         features=_features(d),
+        inference="" if inference is None else _inference(inference),
         date=datetime.now().astimezone().strftime("%Y-%m-%d %H:%M"),
         version=__version__,
         python=platform.python_version(),
@@ -120,11 +143,25 @@ def _picture(d: Description) -> str:
     panels = [panel.name for panel in d.panels if not panel.empty]
     if not panels:
         return ""
+    note = html.escape(f"{d.units} {d.note}".strip())
+    return _PICTURE.format(alt=", ".join(panels), data=_drawn(d), note=note)
+
+
+def _drawn(d: Description) -> str:
+    """Draw into a picture that a page holds."""
     buffer = io.BytesIO()
     draw_apart(d).savefig(buffer, format="png", dpi=120)
-    data = base64.b64encode(buffer.getvalue()).decode()
-    note = html.escape(f"{d.units} {d.note}".strip())
-    return _PICTURE.format(alt=", ".join(panels), data=data, note=note)
+    return base64.b64encode(buffer.getvalue()).decode()
+
+
+def _inference(of: Inferred) -> str:
+    d = of.describe()
+    return _INFERENCE.format(
+        words=html.escape(of.in_words()),
+        summary=html.escape(of.in_numbers()),
+        alt=", ".join(panel.name for panel in d.panels),
+        data=_drawn(d),
+    )
 
 
 def _facts(d: Description) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from gpukfl.inspection._description import Description
 from gpukfl.inspection._figures import plot_model, plot_panel
-from gpukfl.inspection._report import write_report
+from gpukfl.inspection._report import Inferred, write_report
 from gpukfl.inspection._summary import summarize
 
 
@@ -71,7 +71,13 @@ class Shown(ABC):
             raise ValueError(msg)
         return plot_model(self, figsize=figsize)
 
-    def report(self, path: str | Path, *, scores: dict[str, float] | None = None) -> None:
+    def report(
+        self,
+        path: str | Path,
+        *,
+        scores: dict[str, float] | None = None,
+        inference: Inferred | None = None,
+    ) -> None:
         """Write one HTML file with the summary and the pictures inside.
 
         Parameters
@@ -80,5 +86,7 @@ class Shown(ABC):
             Where to write.
         scores : dict, optional
             Named scores to show, for example on held-out rows.
+        inference : gpukfl.inference.Inference, optional
+            What may be concluded, for a section of its own.
         """
-        write_report(self, path, scores=scores or {})
+        write_report(self, path, scores=scores or {}, inference=inference)

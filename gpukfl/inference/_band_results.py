@@ -1,0 +1,271 @@
+"""What `bands` gives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from gpukfl.inspection import Description, Panel, plot_panel
+from gpukfl.inspection._figures import Size
+from gpukfl.inspection._style import BLUE, GREY, legend, plain, short
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+TITLES = {
+    "partial_dependence": "Partial dependence",
+    "accumulated_effects": "Accumulated local effects",
+    "profiles": "Profiles along the learned directions",
+}
+_ACROSS = 3  # pictures in a row
+_SHOWN = 12
+
+
+@dataclass(frozen=True, eq=False)
+class Band:
+    """One curve, and a band that holds the whole of it with a stated probability.
+
+    Attributes
+    ----------
+    name, output : str
+        Of the feature or direction, and of the target or class.
+    steps : array, shape (g,)
+        Where the curve is: values of the feature, or coordinates along the direction.
+    center : array, shape (g,)
+        The estimate.
+    width : array, shape (g,)
+        Half the height of the band.
+    model : array, shape (g,)
+        The curve of the fitted model.
+    """
+
+    name: str
+    output: str
+    steps: np.ndarray
+    center: np.ndarray
+    width: np.ndarray
+    model: np.ndarray
+
+    @property
+    def lower(self) -> np.ndarray:
+        """The lower end of the band."""
+        return self.center - self.width
+
+    @property
+    def upper(self) -> np.ndarray:
+        """The upper end."""
+        return self.center + self.width
+
+    @property
+    def may_be_flat(self) -> bool:
+        """Whether some constant lies in the band everywhere."""
+        return bool(self.lower.max() <= self.upper.min())
+
+    def holds(self, curve: Any) -> bool:
+        """Whether a curve (g,) at the steps lies in the band everywhere."""
+        return bool(np.all(np.abs(np.asarray(curve) - self.center) <= self.width))
+
+
+@dataclass(frozen=True, eq=False)
+class Bands:
+    """Curves with simultaneous bands: each holds its whole curve with probability `coverage`.
+
+    Attributes
+    ----------
+    curves : tuple of Band
+        One for each feature or direction, and output.
+    kind : str
+        "partial_dependence", "accumulated_effects" or "profiles".
+    coverage : float
+        Of each band by itself.
+    basis : str
+        What the bands were made by.
+    remarks : tuple of str
+        What is to be known of them.
+    """
+
+    curves: tuple[Band, ...]
+    kind: str
+    coverage: float
+    basis: str
+    remarks: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.curves)
+
+    def __iter__(self) -> Iterator[Band]:
+        return iter(self.curves)
+
+    def __getitem__(self, name: str | int) -> Band:
+        """Give the first curve of a name, or one by its number."""
+        if not isinstance(name, str):
+            return self.curves[name]
+        found = [one for one in self.curves if one.name == name]
+        if not found:
+            names = ", ".join(dict.fromkeys(one.name for one in self.curves))
+            msg = f"expected the name of a curve, one of {names}, got {name!r}"
+            raise KeyError(msg)
+        return found[0]
+
+    def summary(self) -> str:
+        """Say in plain text what varies, and what the bands do not say."""
+        head = f"{TITLES[self.kind]}, bands of {self.coverage:.0%} by {self.basis}"
+        rows = [f"  {'':<28}{'from':>10}{'to':>10}{'± on average':>14}"]
+        rows += [
+            f"  {_label(one, self):<28}{one.center.min():>10.3g}{one.center.max():>10.3g}"
+            f"{one.width.mean():>14.3g}  {'may be flat' if one.may_be_flat else 'is not flat'}"
+            for one in self.curves
+        ]
+        return "\n".join([head, *rows, *(f"  {remark}" for remark in self.remarks)])
+
+    def in_words(self) -> str:
+        """Say what may be concluded of the curves, and what not, in a paragraph."""
+        varied = [_label(one, self) for one in self.curves if not one.may_be_flat]
+        flat = [_label(one, self) for one in self.curves if one.may_be_flat]
+        said = []
+        if varied:
+            said.append(f"The {_CURVES[self.kind]} of {_listed(varied)} is not constant.")
+        if flat:
+            said.append(
+                f"Of {_listed(flat)} a constant lies within the band: no effect was shown, which "
+                "does not show that there is none."
+            )
+        said.append(
+            f"Each band misses its curve somewhere in {1 - self.coverage:.0%} of samples; that all "
+            "of several hold is less likely. A curve says how the mean of the target goes with a "
+            "feature in these rows, not what would happen if the feature were changed."
+        )
+        return " ".join(said)
+
+    def frame(self) -> pd.DataFrame:
+        """Give a row for each step of each curve.
+
+        Returns
+        -------
+        DataFrame
+            Columns name, output, at, center, lower, upper and model.
+        """
+        import pandas as pd
+
+        rows = [
+            pd.DataFrame(
+                {
+                    "name": one.name,
+                    "output": one.output,
+                    "at": one.steps,
+                    "center": one.center,
+                    "lower": one.lower,
+                    "upper": one.upper,
+                    "model": one.model,
+                }
+            )
+            for one in self.curves
+        ]
+        return pd.concat(rows, ignore_index=True)
+
+    def panel(self) -> Panel:
+        """Give what draws the curves."""
+        return BandPictures(self)
+
+    def plot(self, curve: str | None = None, *, ax: Any = None, figsize: Size = None) -> Any:
+        """Draw the curves, or one of them.
+
+        Parameters
+        ----------
+        curve : str, optional
+            Name of one.
+        ax : matplotlib.axes.Axes, optional
+            Where to draw; several curves are drawn in its place.
+        figsize : tuple of float, optional
+            Width and height in inches of a new figure.
+
+        Returns
+        -------
+        matplotlib.axes.Axes or array of these
+            What was drawn on.
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is not installed.
+        KeyError
+            If there is no such curve.
+        """
+        shown = self
+        if curve is not None:
+            name = self[curve].name
+            kept = tuple(one for one in self.curves if one.name == name)
+            shown = replace(self, curves=kept)
+        d = Description(name="Bands", panels=(shown.panel(),))
+        return plot_panel(d, BandPictures.name, ax=ax, figsize=figsize)
+
+
+_CURVES = {
+    "partial_dependence": "partial dependence",
+    "accumulated_effects": "accumulated effect",
+    "profiles": "profile",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class BandPictures(Panel):
+    """Curves with their bands, a small picture each."""
+
+    name: ClassVar[str] = "bands"
+    bands: Bands
+
+    @property
+    def empty(self) -> str:
+        """Why there is nothing to draw."""
+        return "" if len(self.bands) else "no feature varies"
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns of small pictures."""
+        count = min(len(self.bands), _SHOWN)
+        across = min(count, _ACROSS)
+        return -(-count // max(across, 1)), max(across, 1)
+
+    def draw(self, ax: Any, /) -> Any:
+        """Draw one picture, or several in the place of the axes."""
+        curves = self.bands.curves[:_SHOWN]
+        if len(curves) == 1:
+            self._draw_one(ax, curves[0], title=TITLES[self.bands.kind])
+            legend(ax)
+            return ax
+        place = ax.get_subplotspec()
+        if place is None:
+            msg = "expected an axes that plt.subplots made for several curves, or one of them"
+            raise ValueError(msg)
+        figure = ax.figure.add_subfigure(place)
+        ax.remove()
+        left = len(self.bands) - len(curves)
+        more = f" ({left} left out)" if left else ""
+        figure.suptitle(TITLES[self.bands.kind] + more, fontsize="large")
+        cells = figure.subplots(*self.shape, sharey=True, squeeze=False).ravel()
+        for cell, one in zip(cells, curves, strict=False):
+            self._draw_one(cell, one, title="")
+        legend(cells[0])
+        for cell in cells[len(curves) :]:
+            cell.remove()
+        return cells[: len(curves)]
+
+    def _draw_one(self, ax: Any, one: Band, *, title: str) -> None:
+        ax.fill_between(one.steps, one.lower, one.upper, color=BLUE, alpha=0.25, lw=0)
+        label = f"estimate, {self.bands.coverage:.0%} band"
+        ax.plot(one.steps, one.center, color=BLUE, lw=1.6, label=label)
+        ax.plot(one.steps, one.model, color=GREY, lw=1.0, ls="--", label="the model's")
+        ax.set(xlabel=short(one.name), ylabel=short(one.output), title=title)
+        plain(ax)
+
+
+def _label(one: Band, bands: Bands) -> str:
+    several = len({each.output for each in bands.curves}) > 1
+    return f"{one.name}, {one.output}" if several else one.name
+
+
+def _listed(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -1,0 +1,238 @@
+"""Curves of what a model estimates, with bands that hold the whole curve."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from gpukfl._checks import check_choice, check_number, check_switch
+from gpukfl.inference._band_results import Band, Bands
+from gpukfl.inference._curves import Curve, accumulated_effects, partial_dependence, profile
+from gpukfl.inference._fold_bands import estimates_by_folds
+from gpukfl.inference._kernel_bands import FEWEST, estimates_by_kernel
+from gpukfl.inference._subject import Subject
+
+KINDS = ("partial_dependence", "accumulated_effects", "profiles")
+_FEATURES, _DIRECTIONS = 6, 3  # that are shown unless others are named
+_BACKGROUND = {"partial_dependence": 40, "accumulated_effects": 400}  # rows
+_DRAWS = 4_000  # of the largest deviation
+
+
+def bands(
+    model: Any,
+    X: Any,
+    y: Any,
+    *,
+    kind: str = "partial_dependence",
+    features: Sequence[int | str] | None = None,
+    coverage: float = 0.95,
+    held_out: bool = False,
+    points: int = 25,
+    max_rows: int = 2_000,
+    sample_weight: Any = None,
+    random_state: Any = 0,
+) -> Bands:
+    r"""Estimate curves of the regression function with simultaneous confidence bands.
+
+    Parameters
+    ----------
+    model : gpukfl.Model, or fitted regressor or classifier
+        Of this library, or of scikit-learn.
+    X : array or frame of shape (n, d)
+        Rows, at least 40.
+    y : array of shape (n,) or (n, t), or str
+        Their targets, or the name of the target's column in X.
+    kind : {"partial_dependence", "accumulated_effects", "profiles"}
+        Means over rows at values of a feature; sums of local differences, which ask the model for
+        no combinations of features that the rows do not have; or the function along the learned
+        directions, through the mean of the rows.
+    features : sequence of int or str, optional
+        Of which there are curves; by default the six most important. For "profiles" the numbers
+        of directions, by default the first three.
+    coverage : float
+        Probability, in (0, 1), with which a band holds its whole curve.
+    held_out : bool
+        Whether the model has not seen the rows. Then its kernel is used as it is, and nothing is
+        fitted again.
+    points : int
+        On each curve at most, at least 3.
+    max_rows : int
+        Rows that are used at most, at least 40; of more a sample is drawn, and bands are wider
+        than those of all rows.
+    sample_weight : array of shape (n,), optional
+        Weights; noise has variances that go with their inverses.
+    random_state : int, RandomState or None
+        Draws halves, background rows, and the largest deviation, on the host.
+
+    Returns
+    -------
+    Bands
+        A frozen result with `summary`, `frame` and `plot`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the model, the rows or an option is not as described.
+
+    Notes
+    -----
+    What is estimated is the curve of the conditional mean of y (of classes, of their
+    probabilities), not the model's own curve, which lies near.
+
+    A model that has learned a kernel (BKerNN, HKRR, kernel ridge regression, selection, RegFeaL)
+    is split: each half of the rows is smoothed by the kernel of a fit to the other half, and the
+    two curves are averaged. Given the kernels a curve is linear in y, with a variance in closed
+    form. Against bias the ridge is a tenth of what the restricted evidence says, and each smoother
+    fits its residuals once more; a linear trend, and the derivatives of the fit with respect to
+    the learned directions, are not penalised, so that errors of the directions are in the
+    variance. What a half may have left out is added by an additive kernel, as much of it as the
+    evidence asks for. Then the largest deviation over the curve is simulated. Costs two fits to
+    half of the rows, some ten times O(n³) for each target and half, and O(n p) kernel values for p
+    points; n at most `max_rows`.
+
+    Other models are fitted ten times, each time without a tenth of the rows, and the bands say
+    how far these curves vary: such bands know nothing of the bias that all share.
+
+    References
+    ----------
+    .. [1] Calonico, Cattaneo and Farrell, "On the Effect of Bias Estimation on Coverage Accuracy
+       in Nonparametric Inference", JASA, 2018.
+    .. [2] Chernozhukov and others, "Double/debiased machine learning for treatment and structural
+       parameters", The Econometrics Journal, 2018.
+    .. [3] Apley and Zhu, "Visualizing the effects of predictor variables in black box supervised
+       learning models", JRSS B, 2020.
+    """
+    check_choice("kind", kind, KINDS)
+    check_number("coverage", coverage, low=0, high=1, low_allowed=False)
+    if coverage == 1:
+        msg = "expected coverage below 1, got 1"
+        raise ValueError(msg)
+    check_switch("held_out", held_out)
+    check_number("points", points, kind=Integral, low=3)
+    check_number("max_rows", max_rows, kind=Integral, low=FEWEST)
+    subject = Subject.of(model, X, y, sample_weight)
+    if len(subject) < FEWEST:
+        msg = f"expected at least {FEWEST} rows for bands, got {len(subject)}"
+        raise ValueError(msg)
+    return bands_of(subject, kind, features, coverage, held_out, points, max_rows, random_state)
+
+
+def bands_of(
+    subject: Subject,
+    kind: str,
+    features: Sequence[int | str] | None,
+    coverage: float,
+    held_out: bool,
+    points: int,
+    max_rows: int,
+    random_state: Any,
+    /,
+) -> Bands:
+    """Give the bands of a model that is read already, by options that are checked."""
+    rng = check_random_state(random_state)
+    curves = curves_of(subject, kind, features, points, rng)
+    if subject.kernel is None:
+        estimates, said = estimates_by_folds(subject, curves, rng), "10 fits"
+    else:
+        sample = np.arange(len(subject))
+        if len(sample) > max_rows:
+            sample = np.sort(rng.choice(sample, max_rows, replace=False))
+        estimates = estimates_by_kernel(subject, curves, sample, held_out, rng)
+        said = f"the learned kernel and {len(sample)} rows"
+    found = []
+    for curve, each in zip(curves, estimates, strict=True):
+        own = curve.weights @ subject.functions(curve.points)
+        for c, output in enumerate(subject.outputs):
+            e = each[c]
+            factor = largest_deviation(e.covariance, e.freedom, coverage, rng)
+            width = factor * np.sqrt(np.diagonal(e.covariance))
+            found.append(Band(curve.name, output, curve.steps, e.values, width, own[:, c]))
+    remarks = [subject.remark] if subject.remark else []
+    if subject.kernel is None:
+        remarks.append("bias that all fits share is not in the bands")
+    return Bands(tuple(found), kind, float(coverage), said, tuple(remarks))
+
+
+def largest_deviation(
+    covariance: np.ndarray, freedom: float, coverage: float, rng: Any, /
+) -> float:
+    """Quantile of the largest deviation of a curve (g,), in standard errors, by simulation.
+
+    Standard errors have so many degrees of freedom.
+    """
+    errors = np.sqrt(np.diagonal(covariance))
+    sure = errors > 1e-9 * errors.max(initial=0.0)
+    if not sure.any():
+        return 0.0
+    scaled = covariance[np.ix_(sure, sure)] / np.outer(errors[sure], errors[sure])
+    values, vectors = np.linalg.eigh(scaled)
+    roots = vectors * np.sqrt(np.clip(values, 0.0, None))
+    draws = np.abs(roots @ rng.standard_normal((len(scaled), _DRAWS))).max(axis=0)
+    return float(np.quantile(draws / np.sqrt(rng.chisquare(freedom, _DRAWS) / freedom), coverage))
+
+
+# ---------------------------------------------------------------------- which curves
+
+
+def curves_of(
+    subject: Subject, kind: str, features: Sequence[int | str] | None, points: int, rng: Any
+) -> list[Curve]:
+    """Give the curves that are asked for."""
+    if kind == "profiles":
+        return _profiles(subject, features, points)
+    make = partial_dependence if kind == "partial_dependence" else accumulated_effects
+    X, count = subject.X, min(_BACKGROUND[kind], len(subject))
+    background = X[np.sort(rng.choice(len(X), count, replace=False))]
+    return [
+        make(X, j, subject.names[j], points=points, background=background)
+        for j in _features(subject, features)
+    ]
+
+
+def _features(subject: Subject, features: Sequence[int | str] | None) -> list[int]:
+    names, X = subject.names, subject.X
+    varying = np.ptp(X, axis=0) > 0
+    if features is None:
+        scores = getattr(subject.estimator, "feature_importances_", np.ones(len(names)))
+        scores = np.where(varying, np.asarray(scores, dtype=np.float64), -1.0)
+        order = np.argsort(-scores, kind="stable")[:_FEATURES]
+        return [int(j) for j in order if varying[j]]
+    found = [_number(names, one) for one in features]
+    for j in found:
+        if not varying[j]:
+            msg = f"expected features that vary, got {names[j]!r}, which is constant"
+            raise ValueError(msg)
+    return found
+
+
+def _number(names: tuple[str, ...], feature: int | str) -> int:
+    if isinstance(feature, str) and feature in names:
+        return names.index(feature)
+    if isinstance(feature, Integral) and 0 <= feature < len(names):
+        return int(feature)
+    msg = f"expected features by name or number below {len(names)}, got {feature!r}"
+    raise ValueError(msg)
+
+
+def _profiles(subject: Subject, ranks: Sequence[int | str] | None, points: int) -> list[Curve]:
+    components = getattr(subject.estimator, "components_", None)
+    if subject.kernel is None or components is None:
+        msg = (
+            "expected a model with learned directions for profiles, got "
+            f"{type(subject.estimator).__name__}"
+        )
+        raise ValueError(msg)
+    directions = np.asarray(components, dtype=np.float64)
+    known = range(len(directions))
+    chosen = list(known)[:_DIRECTIONS] if ranks is None else list(ranks)
+    if any(rank not in known for rank in chosen):
+        msg = f"expected numbers of directions below {len(directions)}, got {chosen}"
+        raise ValueError(msg)
+    scaled = subject.kernel.scale(subject.X)
+    return [
+        profile(subject.X, scaled, directions, int(k), subject.names, points=points) for k in chosen
+    ]

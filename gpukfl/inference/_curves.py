@@ -1,0 +1,114 @@
+"""Curves of a function as linear functionals of it: partial dependence, local effects, profiles."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpukfl.inspection import direction_name
+
+TAIL = 0.02  # of the rows beyond either end of a curve
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """Values at some points, averaged with weights: what of a function a picture shows.
+
+    Attributes
+    ----------
+    name : str
+        Of the feature or direction.
+    steps : array, shape (g,)
+        Where it is.
+    points : array, shape (p, d)
+        Rows at which the function is evaluated.
+    weights : array, shape (g, p)
+        What of each makes the curve.
+    centered : bool
+        Whether a constant of the function drops out.
+    """
+
+    name: str
+    steps: np.ndarray
+    points: np.ndarray
+    weights: np.ndarray
+    centered: bool = True
+
+
+def partial_dependence(
+    X: np.ndarray, feature: int, name: str, /, *, points: int, background: np.ndarray
+) -> Curve:
+    r"""Average a function over background rows (b, d) at values of a feature, less the mean.
+
+    .. math:: t \mapsto \frac1b \sum_i f(t, x_{i, -j})
+    """
+    steps = _values(X[:, feature], points)
+    b, g = len(background), len(steps)
+    rows = np.tile(background, (g, 1))
+    rows[:, feature] = np.repeat(steps, b)
+    weights = np.kron(np.eye(g), np.full((1, b), 1.0 / b))
+    return Curve(name, steps, rows, weights - weights.mean(axis=0))
+
+
+def accumulated_effects(
+    X: np.ndarray, feature: int, name: str, /, *, points: int, background: np.ndarray
+) -> Curve:
+    """Add up the mean differences across intervals of a feature, of the rows that are inside.
+
+    Apley and Zhu's accumulated local effects, less their mean over the rows that are used.
+    """
+    steps = _values(X[:, feature], points)
+    inside = (background[:, feature] >= steps[0]) & (background[:, feature] <= steps[-1])
+    rows = background[inside]
+    interval = np.clip(np.searchsorted(steps, rows[:, feature], side="left") - 1, 0, len(steps) - 2)
+    filled, interval, counts = np.unique(interval, return_inverse=True, return_counts=True)
+    # An interval without rows is joined to the one below it
+    edges = np.append(steps[filled], steps[-1])
+    edges[0] = steps[0]
+    low, high = rows.copy(), rows.copy()
+    low[:, feature], high[:, feature] = edges[interval], edges[interval + 1]
+    local = (interval == np.arange(len(counts))[:, None]) / counts[:, None]
+    total = np.concatenate([np.zeros((1, len(rows))), np.cumsum(local, axis=0)])
+    middle = 0.5 * (total[interval] + total[interval + 1]).mean(axis=0)
+    weights = total - middle
+    return Curve(name, edges, np.concatenate([high, low]), np.concatenate([weights, -weights], 1))
+
+
+def profile(
+    X: np.ndarray,
+    scaled: np.ndarray,
+    directions: np.ndarray,
+    rank: int,
+    names: tuple[str, ...],
+    /,
+    *,
+    points: int,
+) -> Curve:
+    """Evaluate along one of the directions (k, d) of scaled rows, through their mean.
+
+    As far as every feature stays within the range that it has.
+    """
+    middle, u = scaled.mean(axis=0), directions[rank]
+    low, high = np.quantile((scaled - middle) @ u, [TAIL, 1.0 - TAIL])
+    moved = np.flatnonzero(np.abs(u) > 1e-9)
+    ends = np.stack([scaled.min(axis=0) - middle, scaled.max(axis=0) - middle])[:, moved] / u[moved]
+    low, high = max(low, ends.min(axis=0).max()), min(high, ends.max(axis=0).min())
+    steps = np.linspace(low, high, points)
+    rows = _unscaled(middle + steps[:, None] * u, X, scaled)
+    return Curve(direction_name(names, directions, rank), steps, rows, np.eye(points), False)
+
+
+def _values(column: np.ndarray, points: int) -> np.ndarray:
+    """Different values of a feature from one end to the other, without the tails."""
+    quantiles = np.quantile(column, np.linspace(TAIL, 1.0 - TAIL, points), method="nearest")
+    return np.unique(quantiles)
+
+
+def _unscaled(Z: np.ndarray, X: np.ndarray, scaled: np.ndarray) -> np.ndarray:
+    """Rows whose scaled features are `Z`, between those of known rows: each feature by itself."""
+    found = np.empty_like(Z)
+    for j in range(Z.shape[1]):
+        there, first = np.unique(scaled[:, j], return_index=True)
+        found[:, j] = np.interp(Z[:, j], there, X[first, j])
+    return found

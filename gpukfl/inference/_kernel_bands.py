@@ -1,0 +1,166 @@
+"""Curves of what is estimated by a learned kernel, with their covariance in closed form."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gpukfl.inference._curves import Curve
+from gpukfl.inference._estimates import Estimate
+from gpukfl.inference._learned_kernels import LearnedKernel, kernel_of
+from gpukfl.inference._smoother import Smoother, mixed_share
+from gpukfl.inference._subject import Subject
+
+FEWEST = 40  # rows
+_RIDGE_SHARE = 0.1  # of the evidence's: chosen by coverage on models that no benchmark has
+_MIXES = (0.0, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)  # of the additive kernel, in units of the learned
+_FREE_SHARE = 5  # one in so many rows may be spent on what is not penalised
+_LEAST = 1e-3  # probability of which noise of classes is made at least
+
+
+@dataclass(frozen=True, eq=False)
+class _Half:
+    """Rows to smooth, and the kernel that has not seen them."""
+
+    kernel: LearnedKernel
+    rows: np.ndarray
+
+
+def estimates_by_kernel(
+    subject: Subject,
+    curves: Sequence[Curve],
+    sample: np.ndarray,
+    held_out: bool,
+    rng: Any,
+    /,
+) -> list[list[Estimate]]:
+    """Estimate curves from a sample of the rows: for each curve one of every output."""
+    halves = _halves(subject, sample, held_out, rng)
+    shared = [_Shared.of(subject, half, curves) for half in halves]
+    outputs = range(subject.Y.shape[1])
+    by_output = [_estimates(subject, shared, curves, c) for c in outputs]
+    return [[by_output[c][k] for c in outputs] for k in range(len(curves))]
+
+
+def _halves(subject: Subject, sample: np.ndarray, held_out: bool, rng: Any) -> list[_Half]:
+    """Split all rows in two: the sample's in one half goes with the kernel of the other."""
+    assert subject.kernel is not None
+    if held_out:
+        return [_Half(subject.kernel, sample)]
+    side = _sides(subject, sample, rng)
+    found = []
+    for k in (0, 1):
+        kernel = kernel_of(subject.refitted(np.flatnonzero(side != k)))
+        rows = sample[side[sample] == k]
+        # A half that finds nothing says nothing of what to compare: then the whole fit's kernel
+        found.append(_Half(subject.kernel if kernel is None else kernel, rows))
+    return found
+
+
+def _sides(subject: Subject, sample: np.ndarray, rng: Any) -> np.ndarray:
+    """Put every row in one of two halves (n,), of every class and of the sample its half."""
+    side = np.empty(len(subject), dtype=np.int64)
+    sampled = np.isin(np.arange(len(subject)), sample)
+    labels = subject.y if subject.classes else np.zeros(len(subject))
+    groups = np.unique(np.stack([np.unique(labels, return_inverse=True)[1], sampled]), axis=1)
+    codes = np.unique(labels, return_inverse=True)[1]
+    start = 0
+    for label, inside in groups.T:
+        members = np.flatnonzero((codes == label) & (sampled == inside))
+        side[rng.permutation(members)] = (start + np.arange(len(members))) % 2
+        start += len(members)
+    return side
+
+
+# ---------------------------------------------------------------------- one half of the rows
+
+
+@dataclass(frozen=True, eq=False)
+class _Shared:
+    """What all outputs share of one half: kernels and features of its rows and of the curves."""
+
+    half: _Half
+    free: _Free
+    K: tuple[np.ndarray, np.ndarray]  # the learned kernel and the additive one, of one size
+    kernels: list[tuple[np.ndarray, np.ndarray]]  # of each curve with the rows (g, n)
+
+    @classmethod
+    def of(cls, subject: Subject, half: _Half, curves: Sequence[Curve]) -> _Shared:
+        X, kernel = subject.X[half.rows], half.kernel
+        K, other = kernel(X, X), kernel.additive(X, X)
+        unit = _spread(K) / (_spread(other) or 1.0)
+        kernels = [
+            (
+                curve.weights @ kernel(curve.points, X),
+                curve.weights @ kernel.additive(curve.points, X) * unit,
+            )
+            for curve in curves
+        ]
+        return cls(half, _Free.of(kernel, len(X)), (K, unit * other), kernels)
+
+
+def _spread(K: np.ndarray) -> float:
+    """Variance of functions of a kernel (n, n) about their mean over the rows."""
+    return float(np.trace(K) / len(K) - K.mean())
+
+
+@dataclass(frozen=True, eq=False)
+class _Free:
+    """What is not penalised: a constant, trends, and moves of the learned directions."""
+
+    kernel: LearnedKernel
+    features: np.ndarray  # whose trends are free, and loadings where there are directions
+
+    @classmethod
+    def of(cls, kernel: LearnedKernel, n: int) -> _Free:
+        """Leave the most important features free, as many as the rows allow."""
+        count = (n // _FREE_SHARE - 1) // (1 + len(kernel.directions))
+        order = np.argsort(-kernel.importances, kind="stable")
+        return cls(kernel, order[: max(count, 0)])
+
+    def at(self, X: np.ndarray, output: int) -> np.ndarray:
+        r"""Give the features (m, p) at rows.
+
+        A direction u moves by some v that is orthogonal to all of them, and the function by
+        :math:`\partial_u f(x)\, v^\top x`.
+        """
+        Z = self.kernel.scale(X)
+        parts = [np.ones((len(Z), 1)), Z[:, self.features]]
+        if len(self.kernel.directions):
+            slopes = self.kernel.slopes(Z)[:, :, output]
+            beside = Z - (Z @ self.kernel.directions.T) @ self.kernel.directions
+            moved = slopes[:, :, None] * beside[:, None, self.features]
+            parts.append(moved.reshape(len(Z), -1))
+        return np.concatenate(parts, axis=1)
+
+
+def _estimates(
+    subject: Subject, shared: Sequence[_Shared], curves: Sequence[Curve], output: int
+) -> list[Estimate]:
+    """Average the halves' curves of one output."""
+    maps = [np.zeros((len(curve.steps), len(subject))) for curve in curves]
+    noise, sums = np.zeros(len(subject)), np.zeros(3)
+    y = subject.Y[:, output]
+    for one in shared:
+        rows, weights = one.half.rows, subject.weights[one.half.rows]
+        H = one.free.at(subject.X[rows], output)
+        roots, (K, other) = np.sqrt(weights), one.K
+        mix = mixed_share(K, other, H, y[rows], roots, _MIXES)
+        smoother = Smoother.of(K + mix * other, H, y[rows], roots, share=_RIDGE_SHARE)
+        for total, curve, (learned, more) in zip(maps, curves, one.kernels, strict=True):
+            free = curve.weights @ one.free.at(curve.points, output)
+            found = smoother.map(learned + mix * more, free)
+            total[:, rows] = smoother.corrected(found) / len(shared)
+        sums = sums + smoother.residual_sums(y[rows])
+        noise[rows] = 1.0 / weights
+        if subject.classes:
+            share = np.clip(smoother.fitted(y[rows]), _LEAST, 1.0 - _LEAST)
+            noise[rows] = share * (1.0 - share) / weights
+    squares, expected, spread = sums
+    if not subject.classes:
+        noise *= squares / expected
+    freedom = float(expected**2 / spread)  # Satterthwaite's
+    return [Estimate(L @ y, (L * noise) @ L.T, freedom) for L in maps]

@@ -1,0 +1,188 @@
+"""All that is inferred of a fitted model, in one value."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from gpukfl.inference._band_results import Bands
+from gpukfl.inference._bands import bands
+from gpukfl.inference._conditional import conditional_importance
+from gpukfl.inference._importances import ConditionalImportance
+from gpukfl.inference._interaction_result import Interactions
+from gpukfl.inference._interactions import interactions
+from gpukfl.inference._subject import Subject
+from gpukfl.inference._subspace import subspace
+from gpukfl.inference._subspace_results import Subspace
+from gpukfl.inspection import Description, Panel, Shown
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_TESTED = {"importance": "features beyond all others", "interactions": "interactions"}
+_LEVEL = 0.1  # false discovery rate of the words
+
+
+@dataclass(frozen=True, eq=False)
+class Inference(Shown):
+    """What may be concluded of a fitted model, with its errors.
+
+    Attributes
+    ----------
+    name, target : str
+        Of the model, and of what it predicts.
+    n_samples : int
+        Rows that were asked.
+    bands : Bands
+        Partial dependence.
+    subspace : Subspace or None
+        The learned directions; None of a model that learns none.
+    importance : ConditionalImportance or None
+        What features say beyond all others; None where the model has seen the rows.
+    interactions : Interactions or None
+        Of pairs of features; without p-values where the model has seen the rows, None where there
+        is one feature.
+    """
+
+    name: str
+    target: str
+    n_samples: int
+    bands: Bands
+    subspace: Subspace | None = None
+    importance: ConditionalImportance | None = None
+    interactions: Interactions | None = None
+
+    @property
+    def parts(self) -> dict[str, Any]:
+        """What there is, by name."""
+        known = {
+            "importance": self.importance,
+            "interactions": self.interactions,
+            "bands": self.bands,
+            "subspace": self.subspace,
+        }
+        return {name: part for name, part in known.items() if part is not None}
+
+    def summary(self) -> str:
+        """Say everything in plain text, with a paragraph on what may be concluded."""
+        head = f"Inference for {self.target}: {self.name}, {self.n_samples} rows"
+        return "\n\n".join([head, self.in_numbers(), self.in_words()])
+
+    def in_numbers(self) -> str:
+        """Give the summaries of all parts."""
+        return "\n\n".join(part.summary() for part in self.parts.values())
+
+    def in_words(self) -> str:
+        """Say what may be concluded, and what not."""
+        return " ".join(
+            _tested(name, part) if name in _TESTED else part.in_words()
+            for name, part in self.parts.items()
+        )
+
+    def frames(self) -> dict[str, pd.DataFrame]:
+        """Give a frame of each part, by name."""
+        return {name: part.frame() for name, part in self.parts.items()}
+
+    def describe(self) -> Description:
+        """Say it as one value, of which pictures are drawn: `plot` and `report` take it."""
+        return Description(
+            name=f"Inference of {self.name}",
+            target=self.target,
+            n_samples=self.n_samples,
+            note=self.in_words(),
+            panels=tuple(
+                Drawn(name, part) if name in _TESTED else part.panel()
+                for name, part in self.parts.items()
+            ),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn(Panel):
+    """A part that draws itself into an axes."""
+
+    name: str  # type: ignore[misc]
+    part: Any
+
+    def draw(self, ax: Any, /) -> Any:
+        """Draw it."""
+        return self.part.plot(ax=ax)
+
+
+def _tested(name: str, part: Any) -> str:
+    """Say what tests found at a level, and what not."""
+    what = _TESTED[name]
+    if getattr(part, "p_values", None) is None:
+        return f"Of {what} nothing was tested: the model has seen the rows."
+    found = part.selected_at(_LEVEL)
+    said = ", ".join(map(str, found)) if found else "none was found"
+    return (
+        f"Of {what} at a false discovery rate of {_LEVEL:.0%}: {said}. What was not found may "
+        "matter all the same."
+    )
+
+
+def infer(
+    model: Any,
+    X: Any,
+    y: Any,
+    *,
+    features: Sequence[int | str] | None = None,
+    coverage: float = 0.95,
+    held_out: bool = False,
+    sample_weight: Any = None,
+    random_state: Any = 0,
+) -> Inference:
+    """Give all that may be concluded of a fitted model: bands, and how sure directions are.
+
+    Parameters
+    ----------
+    model : gpukfl.Model, or fitted regressor or classifier
+        Of this library, or of scikit-learn.
+    X : array or frame of shape (n, d)
+        Rows, at least 40.
+    y : array of shape (n,) or (n, t), or str
+        Their targets, or the name of the target's column in X.
+    features : sequence of int or str, optional
+        Of which there are curves; by default the six most important.
+    coverage : float
+        Of the bands.
+    held_out : bool
+        Whether the model has not seen the rows: see `bands`.
+    sample_weight : array of shape (n,), optional
+        Weights of the rows.
+    random_state : int, RandomState or None
+        Draws all that is drawn, on the host.
+
+    Returns
+    -------
+    Inference
+        A frozen result with `summary`, `frames`, `plot` and `report`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the model or the rows are not as described.
+
+    Notes
+    -----
+    Costs what `bands` and `subspace` cost: seven fits of the model, to half and to four fifths of
+    the rows; and `interactions`, and with `held_out` also `conditional_importance`.
+    """
+    options = {"sample_weight": sample_weight, "random_state": random_state}
+    found = bands(model, X, y, features=features, coverage=coverage, held_out=held_out, **options)
+    subject = Subject.of(model, X, y, sample_weight)
+    directed = subject.kernel is not None and hasattr(subject.estimator, "components_")
+    seed = {"random_state": random_state}
+    return Inference(
+        name=type(subject.estimator).__name__,
+        target=str(getattr(model, "target_name", "y")),
+        n_samples=len(subject),
+        bands=found,
+        subspace=subspace(model, X, y, **options) if directed else None,
+        importance=conditional_importance(model, X, y, **options) if held_out else None,
+        interactions=interactions(model, X, y if held_out else None, **seed)
+        if len(subject.names) > 1
+        else None,
+    )

@@ -1,0 +1,204 @@
+"""A fitted model and rows, as bands and directions ask them: host arrays, refits, kernels."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone, is_classifier
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
+
+from gpukfl._array import is_array, to_host
+from gpukfl._columns import is_frame, numeric_frame
+from gpukfl._given import complete, with_gaps_named, with_target
+from gpukfl._target import host_target
+from gpukfl.estimators._described import feature_names
+from gpukfl.estimators._validation import validate_weights
+from gpukfl.inference._learned_kernels import LearnedKernel, kernel_of
+from gpukfl.portfolio._base import AutoBase
+from gpukfl.portfolio._encodings import Seen
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """A fitted estimator, and rows on the host.
+
+    Attributes
+    ----------
+    estimator : estimator
+        Fitted; of a blend the leading member that has learned a kernel.
+    X : array, shape (n, d)
+        Rows in float64, as the estimator takes them.
+    y : array
+        Targets or labels, as it is fitted to them.
+    weights : array, shape (n,)
+        Of the rows, of mean 1.
+    names, outputs : tuple of str
+        Of the features, and of the fitted functions.
+    remark : str
+        What is to be known of it.
+    """
+
+    estimator: Any
+    X: np.ndarray
+    y: np.ndarray
+    weights: np.ndarray
+    names: tuple[str, ...]
+    outputs: tuple[str, ...]
+    remark: str = ""
+
+    def __len__(self) -> int:
+        return len(self.X)
+
+    @property
+    def classes(self) -> bool:
+        """Whether targets are classes."""
+        return is_classifier(self.estimator)
+
+    @cached_property
+    def Y(self) -> np.ndarray:  # noqa: N802
+        """Targets, or indicators of the classes, (n, t): of two classes the second's alone."""
+        if not self.classes:
+            return self.y.reshape(len(self), -1).astype(np.float64)
+        labels = to_host(self.estimator.classes_)
+        found = (self.y[:, None] == labels).astype(np.float64)
+        return found[:, -1:] if len(labels) <= 2 else found
+
+    @cached_property
+    def kernel(self) -> LearnedKernel | None:
+        """The learned kernel, if there is one."""
+        return kernel_of(self.estimator)
+
+    def refitted(self, rows: np.ndarray, /) -> Any:
+        """Fit an estimator like it to some rows."""
+        new, given = clone(self.estimator), {}
+        if np.ptp(self.weights) > 0:
+            if not has_fit_parameter(new, "sample_weight"):
+                msg = f"expected an estimator that takes weights, got {type(new).__name__}"
+                raise TypeError(msg)
+            given["sample_weight"] = self.weights[rows]
+        return new.fit(self.X[rows], self.y[rows], **given)
+
+    def functions(self, X: np.ndarray, estimator: Any = None, /) -> np.ndarray:
+        """Predictions (n, t) at host rows: of classes their probabilities."""
+        e = _asked_by_arrays(self.estimator if estimator is None else estimator)
+        if not self.classes:
+            return np.asarray(to_host(e.predict(X)), dtype=np.float64).reshape(len(X), -1)
+        found = np.asarray(to_host(e.predict_proba(X)), dtype=np.float64)
+        return found[:, -1:] if found.shape[1] <= 2 else found
+
+    def taken(self, rows: np.ndarray, /) -> Subject:
+        """Give it with some of the rows."""
+        return replace(self, X=self.X[rows], y=self.y[rows], weights=self.weights[rows])
+
+    @classmethod
+    def of(cls, model: Any, X: Any, y: Any, sample_weight: Any = None, /) -> Subject:
+        """Read a model and rows.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If it is no fitted regressor or classifier, or does not take the rows.
+        """
+        estimator = model.estimator if hasattr(model, "reader") else model
+        if not hasattr(estimator, "predict"):
+            msg = f"expected a fitted regressor or classifier, got {type(model).__name__}"
+            raise TypeError(msg)
+        check_is_fitted(estimator)
+        if y is None:
+            msg = "expected targets y, or the name of their column in X, got None"
+            raise ValueError(msg)
+        X, y, target = with_target(X, y)
+        X, y, sample_weight = complete(with_gaps_named(X), y, sample_weight)
+        estimator, rows, names, remark = _rows_of(model, estimator, X)
+        y = _targets(estimator, host_target(y), len(rows))
+        weights = validate_weights(sample_weight, rows)
+        weights = np.ones(len(rows)) if weights is None else weights / np.mean(weights)
+        name = target or str(getattr(model, "target_name", "y"))
+        found = cls(estimator, rows, y, weights, names, _outputs(estimator, y, name), remark)
+        return found.taken(np.flatnonzero(weights)) if not weights.all() else found
+
+
+def _rows_of(model: Any, estimator: Any, X: Any) -> tuple[Any, np.ndarray, tuple[str, ...], str]:
+    """Give the estimator that is asked, its rows and their names, and a remark."""
+    if hasattr(model, "reader"):
+        X = model._rows(X)
+        if model.reader is not None:
+            return estimator, _wide(X), tuple(model.reader.encoding.names), ""
+    if isinstance(estimator, AutoBase):
+        return _member_of(estimator, X)
+    frame = numeric_frame(X) if is_frame(X) else None
+    rows = _wide(X if frame is None else frame.to_numpy())
+    expected = getattr(estimator, "n_features_in_", rows.shape[-1])
+    if rows.ndim != 2 or rows.shape[1] != expected:
+        msg = f"expected X of shape (n, {expected}), got {rows.shape}"
+        raise ValueError(msg)
+    if not np.isfinite(rows).all():
+        msg = "expected finite rows, got NaN or infinity"
+        raise ValueError(msg)
+    known = None if frame is None else [str(name) for name in frame.columns]
+    known = known or getattr(estimator, "feature_names_in_", None)
+    if known is None:
+        known = [f"x{k}" for k in range(rows.shape[1])]
+    return estimator, rows, tuple(str(name) for name in known), ""
+
+
+def _member_of(blend: AutoBase, X: Any) -> tuple[Any, np.ndarray, tuple[str, ...], str]:
+    """Give the leading member of a blend that has learned a kernel, or the blend itself."""
+    codes = blend._new_rows(X, "predict")
+    names = feature_names(blend)
+    for member in sorted(blend.members_, key=lambda one: -one.weight):
+        one = member.models[0]
+        if kernel_of(one) is None:
+            continue
+        rows = _wide(Seen(codes, blend.encodings_).by(0, codes=False))
+        if blend.encodings_ is not None:
+            names = tuple(blend.encodings_.by_fold[0].names)
+        said = f"by the kernel of {member.name}, the leading member of the blend that has one"
+        return one, rows, names, said
+    if blend.encodings_ is not None:
+        msg = "expected a blend with a member that learns a kernel, or a table of numbers"
+        raise ValueError(msg)
+    return blend, _wide(codes), names, ""
+
+
+def _targets(estimator: Any, y: Any, n: int) -> np.ndarray:
+    """Targets or labels of n rows, checked."""
+    values = to_host(y) if is_array(y) else np.asarray(y)
+    if len(values) != n:
+        msg = f"expected a target for each of {n} rows, got {len(values)}"
+        raise ValueError(msg)
+    if not is_classifier(estimator):
+        values = values.astype(np.float64)
+        if not np.isfinite(values).all():
+            msg = "expected finite targets, got NaN or infinity"
+            raise ValueError(msg)
+        return values
+    unknown = np.setdiff1d(values, to_host(estimator.classes_))
+    if len(unknown):
+        msg = f"expected labels that the model knows, got {unknown[0]!r}"
+        raise ValueError(msg)
+    return values
+
+
+def _outputs(estimator: Any, y: np.ndarray, target: str) -> tuple[str, ...]:
+    """Names of the fitted functions."""
+    if is_classifier(estimator):
+        labels = to_host(estimator.classes_)
+        return tuple(f"class {one}" for one in (labels[-1:] if len(labels) <= 2 else labels))
+    count = 1 if y.ndim == 1 else y.shape[1]
+    return (target,) if count == 1 else tuple(f"{target} {k}" for k in range(count))
+
+
+def _asked_by_arrays(estimator: Any) -> Any:
+    """Give a copy that takes NumPy's rows, and does not miss the names of a frame."""
+    found = estimator.to_host() if hasattr(estimator, "to_host") else copy.copy(estimator)
+    found.__dict__.pop("feature_names_in_", None)
+    return found
+
+
+def _wide(x: Any) -> np.ndarray:
+    return np.asarray(to_host(x) if is_array(x) else x, dtype=np.float64)

@@ -1,0 +1,181 @@
+"""How sure learned directions are: angles between fits, their number, and what one more adds."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from itertools import combinations
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from scipy.linalg import subspace_angles
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import KFold, StratifiedKFold
+from sklearn.utils import check_random_state
+
+from gpukfl._array import to_host
+from gpukfl._checks import check_number
+from gpukfl.estimators import KernelRidgeRegressor
+from gpukfl.inference._learned_kernels import LearnedKernel, kernel_of
+from gpukfl.inference._subject import Subject
+from gpukfl.inference._subspace_results import Subspace
+
+_MOST = 5  # directions that are tried
+
+
+def subspace(
+    model: Any,
+    X: Any,
+    y: Any,
+    *,
+    n_folds: int = 5,
+    max_directions: int | None = None,
+    sample_weight: Any = None,
+    random_state: Any = 0,
+) -> Subspace:
+    r"""Say how sure learned directions are, by fits that leave folds of the rows out.
+
+    Parameters
+    ----------
+    model : gpukfl.Model or fitted estimator
+        Of BKerNN, HKRR, RegFeaL or selection; of a blend the leading one of these is asked.
+    X : array or frame of shape (n, d)
+        Rows, at least four a fold.
+    y : array of shape (n,) or (n, t), or str
+        Their targets, or the name of the target's column in X.
+    n_folds : int
+        As many fits, at least 2.
+    max_directions : int, optional
+        Directions that are tried, at least 1; by default one more than the model has, at most
+        five.
+    sample_weight : array of shape (n,), optional
+        Weights of the rows.
+    random_state : int, RandomState or None
+        Draws the folds, on the host.
+
+    Returns
+    -------
+    Subspace
+        A frozen result with `summary`, `frame` and `plot`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the model learns no directions, or the rows are not as described.
+
+    Notes
+    -----
+    Each fit gives its directions in order. For k = 0, 1, ... kernel ridge regression on the first
+    k of them, tuned on the rows of the fit, predicts the rows that it left out; loss is the
+    squared error in units of the target's variance. The number of directions is the smallest
+    whose loss is at most one standard error above the lowest (Breiman and others, 1984). Whether
+    one more matters is tested by the differences of the losses of each row, against the
+    hypothesis that it does not lower them: a one-sided t test, whose standard errors are
+    :math:`\sqrt{1 + K / (K - 1)}` times the plain ones, for fits that share rows (Nadeau and
+    Bengio, 2003). Costs K fits of the model and K (k + 1) of kernel ridge regression.
+
+    References
+    ----------
+    .. [1] Nadeau and Bengio, "Inference for the generalization error", Machine Learning, 2003.
+    .. [2] Björck and Golub, "Numerical methods for computing angles between linear subspaces",
+       Mathematics of Computation, 1973.
+    """
+    check_number("n_folds", n_folds, kind=Integral, low=2)
+    check_number("max_directions", max_directions, kind=Integral, low=1, also=(None,))
+    return subspace_of(
+        Subject.of(model, X, y, sample_weight), n_folds, max_directions, random_state
+    )
+
+
+def subspace_of(
+    subject: Subject, n_folds: int, max_directions: int | None, random_state: Any, /
+) -> Subspace:
+    """Give the same of a model that is read already, by options that are checked."""
+    own_kernel = _checked(subject, n_folds)
+    rng = check_random_state(random_state)
+    kind = StratifiedKFold if subject.classes else KFold
+    folds = list(kind(n_folds, shuffle=True, random_state=rng).split(subject.X, subject.y))
+    own = _leading(subject.estimator)
+    known = int(subject.estimator.n_effective_features_)
+    most = min(known + 1, _MOST) if max_directions is None else max_directions
+    most = min(most, subject.X.shape[1])
+    bases, losses = [], np.zeros((len(subject), most + 1))
+    for inside, outside in folds:
+        fit = subject.refitted(inside)
+        kernel = kernel_of(fit)
+        basis = np.zeros((0, subject.X.shape[1])) if kernel is None else _leading(fit)
+        bases.append(basis)
+        scale = (own_kernel if kernel is None else kernel).scale
+        losses[outside] = _losses(subject, scale, basis, most, inside, outside)
+    angles = _angles(bases, most)
+    remarks = (subject.remark,) if subject.remark else ()
+    return Subspace(
+        own[:most], subject.names, angles, losses, subject.weights, n_folds, known, remarks
+    )
+
+
+def _checked(subject: Subject, n_folds: int) -> LearnedKernel:
+    """Give the kernel of a model that has directions, and rows enough."""
+    if subject.kernel is None or not hasattr(subject.estimator, "components_"):
+        msg = (
+            "expected a model with learned directions, got "
+            f"{type(subject.estimator).__name__}, or one that has learned nothing"
+        )
+        raise ValueError(msg)
+    if len(subject) < 4 * n_folds:
+        msg = f"expected at least {4 * n_folds} rows for {n_folds} folds, got {len(subject)}"
+        raise ValueError(msg)
+    return subject.kernel
+
+
+def _leading(estimator: Any) -> np.ndarray:
+    """Directions (k, d) of a fit, most important first: all that its map has, up to rounding."""
+    M = getattr(estimator, "feature_matrix_", None)
+    if M is None:
+        return np.asarray(estimator.components_, dtype=np.float64)
+    values, vectors = np.linalg.eigh(np.asarray(M, dtype=np.float64))
+    order = np.argsort(-values, kind="stable")
+    kept = order[values[order] > 1e-6 * max(values.max(), 0.0)]
+    return vectors[:, kept].T
+
+
+def _losses(
+    subject: Subject,
+    scale: Any,
+    basis: np.ndarray,
+    most: int,
+    inside: np.ndarray,
+    outside: np.ndarray,
+) -> np.ndarray:
+    """Squared errors (m, k + 1) of rows left out, by the first 0, 1, ..., k directions."""
+    w, Y = subject.weights[inside], subject.Y[inside]
+    middle = np.average(Y, axis=0, weights=w)
+    spread = np.average((Y - middle) ** 2, axis=0, weights=w)
+    spread = np.where(spread > 0, spread, 1.0)
+    there = subject.Y[outside]
+    found = [np.mean((there - middle) ** 2 / spread, axis=1)]
+    here, new = scale(subject.X[inside]) @ basis.T, scale(subject.X[outside]) @ basis.T
+    for k in range(1, most + 1):
+        if k > len(basis):
+            found.append(found[-1])
+            continue
+        ridge = KernelRidgeRegressor(random_state=0, scaling=None, backend="numpy")
+        with warnings.catch_warnings():  # of a ridge at the edge: losses judge it
+            warnings.simplefilter("ignore", UserWarning)
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            ridge.fit(here[:, :k], Y, sample_weight=w)
+        predicted = to_host(ridge.predict(new[:, :k])).reshape(len(outside), -1)
+        found.append(np.mean((there - predicted) ** 2 / spread, axis=1))
+    return np.stack(found, axis=1)
+
+
+def _angles(bases: Sequence[np.ndarray], most: int) -> np.ndarray:
+    """Largest principal angle, in degrees, of the first k directions of each pair of fits."""
+    most = min([most, *map(len, bases)])
+    pairs = list(combinations(bases, 2))
+    found = np.zeros((most, len(pairs)))
+    for k in range(1, most + 1):
+        for j, (one, other) in enumerate(pairs):
+            found[k - 1, j] = np.rad2deg(subspace_angles(one[:k].T, other[:k].T).max())
+    return found

@@ -1,0 +1,130 @@
+"""Curves are the functionals that they are called, and kernels those of the fits."""
+
+import numpy as np
+import pytest
+from sklearn.inspection import partial_dependence as oracle
+
+from gpukfl import BKerNNRegressor, HKRRRegressor, KernelFeatureSelector
+from gpukfl.estimators import KernelRidgeRegressor, RegFeaLRegressor, RKHSWeightingRegressor
+from gpukfl.inference._curves import accumulated_effects, partial_dependence, profile
+from gpukfl.inference._learned_kernels import kernel_of
+
+RNG = np.random.default_rng(1)
+X = RNG.uniform(-1.0, 1.0, (120, 3))
+Y = np.sin(3.0 * X[:, 0]) + X[:, 1] ** 2 + 0.1 * RNG.standard_normal(120)
+FITS = {
+    "bkernn": BKerNNRegressor(8, random_state=0),
+    "hkrr": HKRRRegressor(criterion="evidence", random_state=0),
+    "low rank": HKRRRegressor(2, criterion="evidence", random_state=0),
+    "selection": KernelFeatureSelector(sparsity=0.01, random_state=0),
+    "kernel ridge": KernelRidgeRegressor(),
+    "regfeal": RegFeaLRegressor(200, random_state=0),
+}
+
+
+@pytest.fixture(scope="module", params=FITS)
+def fit(request):
+    return FITS[request.param].fit(X, Y)
+
+
+# ---------------------------------------------------------------------- kernels
+
+
+def test_predictions_are_sums_of_the_kernel(fit):
+    """They are linear in it: what is left of any kernel regression on few rows is nothing."""
+    kernel = kernel_of(fit)
+    K = kernel(X, X)
+    assert np.allclose(K, K.T)
+    centered = K - K.mean(axis=0) - K.mean(axis=1)[:, None] + K.mean()
+    assert np.linalg.eigvalsh(centered).min() > -1e-8 * np.abs(centered).max()
+    functions = kernel.functions(kernel.scale(X))[:, 0]
+    assert np.allclose(functions, fit.predict(X))
+    H = np.column_stack([K, np.ones(len(X))])
+    left = functions - H @ np.linalg.lstsq(H, functions, rcond=1e-13)[0]
+    assert np.abs(left).max() < 1e-4
+
+
+def test_the_kernel_says_what_was_turned(fit):
+    found = kernel_of(fit).directions
+    if isinstance(fit, (KernelFeatureSelector, KernelRidgeRegressor)):
+        assert found.shape == (0, 3)
+    assert np.allclose(found @ found.T, np.eye(len(found)), atol=1e-8)
+
+
+def test_slopes_are_derivatives_along_directions():
+    kernel = kernel_of(FITS["low rank"].fit(X, Y))
+    Z = kernel.scale(X)
+    found = kernel.slopes(Z)
+    h = 0.05
+    for k, u in enumerate(kernel.directions):
+        finer = (kernel.functions(Z + h * u) - kernel.functions(Z - h * u)) / (2 * h)
+        assert np.abs(found[:, k] - finer).max() < 0.1 * np.abs(finer).max()
+
+
+def test_what_has_no_kernel_says_so():
+    assert kernel_of(RKHSWeightingRegressor(n_parameters=20, random_state=0).fit(X, Y)) is None
+    nothing = KernelFeatureSelector(sparsity=100.0, random_state=0)
+    with pytest.warns(UserWarning, match="no variable"):
+        nothing.fit(X, Y)
+    assert kernel_of(nothing) is None
+
+
+# ---------------------------------------------------------------------- curves
+
+
+def test_partial_dependence_is_scikit_learns():
+    model = FITS["kernel ridge"].fit(X, Y)
+    curve = partial_dependence(X, 0, "x0", points=9, background=X[:30])
+    found = curve.weights @ model.predict(curve.points)
+    grid = {0: curve.steps}
+    expected = oracle(model, X[:30], [0], custom_values=grid, method="brute")["average"][0]
+    assert np.allclose(found, expected - expected.mean())
+
+
+def test_partial_dependence_of_a_sum_is_its_term():
+    curve = partial_dependence(X, 1, "x1", points=9, background=X[:30])
+    found = curve.weights @ (np.exp(curve.points[:, 0]) + curve.points[:, 1] ** 3)
+    assert np.allclose(found, curve.steps**3 - np.mean(curve.steps**3))
+
+
+def test_accumulated_effects_are_those_of_sums():
+    curve = accumulated_effects(X, 1, "x1", points=9, background=X)
+    found = curve.weights @ (np.exp(curve.points[:, 0]) + curve.points[:, 1] ** 3)
+    assert np.allclose(np.diff(found), np.diff(curve.steps**3))
+
+
+def test_accumulated_effects_ask_for_no_strange_rows():
+    """Of two copies of a feature, partial dependence asks for rows where they differ."""
+    twins = np.column_stack([X[:, 0], X[:, 0]])
+    curve = accumulated_effects(twins, 0, "x0", points=9, background=twins)
+    gaps = np.abs(curve.points[:, 0] - curve.points[:, 1])
+    assert gaps.max() <= np.diff(curve.steps).max() + 1e-12
+    found = curve.weights @ (curve.points[:, 0] * curve.points[:, 1])
+    assert np.allclose(np.diff(found), 0.5 * np.diff(curve.steps**2), atol=0.02)
+
+
+def test_intervals_without_rows_are_joined():
+    column = np.repeat([0.0, 1.0, 5.0], [40, 40, 40])
+    rows = np.column_stack([column, X[:, 1]])
+    curve = accumulated_effects(rows, 0, "x0", points=20, background=rows[:41])
+    found = curve.weights @ (2.0 * curve.points[:, 0])
+    assert np.allclose(np.diff(found), 2.0 * np.diff(curve.steps))
+    assert (curve.steps[0], curve.steps[-1]) == (0.0, 5.0)
+
+
+def test_a_constant_drops_out_of_centered_curves():
+    for make in (partial_dependence, accumulated_effects):
+        curve = make(X, 0, "x0", points=9, background=X[:40])
+        assert np.abs(curve.weights.sum(axis=1)).max() < 1e-12
+
+
+def test_a_profile_is_straight_in_scaled_features():
+    model = HKRRRegressor(2, criterion="evidence", scaling="robust", random_state=0).fit(X, Y)
+    kernel = kernel_of(model)
+    scaled = kernel.scale(X)
+    curve = profile(X, scaled, kernel.directions, 0, ("a", "b", "c"), points=11)
+    away = kernel.scale(curve.points) - scaled.mean(axis=0)
+    expected = curve.steps[:, None] * kernel.directions[0]
+    assert np.abs(away - expected).max() < 0.02
+    assert (curve.points >= X.min(axis=0)).all()
+    assert (curve.points <= X.max(axis=0)).all()

@@ -1,0 +1,97 @@
+"""All in one value, by the door of models and estimators, and in reports."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LinearRegression
+
+from gpukfl import HKRRRegressor, Model
+from gpukfl.inference import infer
+from gpukfl.portfolio import AutoRegressor
+
+plt = pytest.importorskip("matplotlib.pyplot")
+
+ROOT = Path(__file__).parents[2]
+RNG = np.random.default_rng(4)
+X = RNG.uniform(-1.5, 1.5, (120, 3))
+Y = np.sin(2.0 * X[:, 0]) + 0.2 * RNG.standard_normal(120)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return Model.of(HKRRRegressor(1, criterion="evidence", random_state=0).fit(X, Y))
+
+
+@pytest.fixture(scope="module")
+def found(model):
+    return model.inference(X, Y, features=[0, 1])
+
+
+def test_it_says_what_may_be_concluded(found):
+    text = found.summary()
+    assert "HKRRRegressor, 120 rows" in text
+    assert "The partial dependence of x0 is not constant." in text
+    assert "a constant lies within the band" in text
+    assert "one direction" in text
+    assert set(found.frames()) >= {"bands", "subspace"}
+    assert found.importance is None
+    assert "Of interactions nothing was tested" in text
+
+
+def test_new_rows_are_tested_too(model):
+    new = RNG.uniform(-1.5, 1.5, (100, 3))
+    y = np.sin(2.0 * new[:, 0]) + 0.2 * RNG.standard_normal(100)
+    found = model.inference(new, y, features=[0], held_out=True)
+    assert set(found.frames()) == {"importance", "interactions", "bands", "subspace"}
+    assert "features beyond all others at a false discovery rate of 10%: x0" in found.summary()
+    assert len(found.plot().axes) >= 4
+
+
+def test_estimators_have_it_too(model, found):
+    other = model.estimator.inference(X, Y, features=[0, 1])
+    assert np.array_equal(other.bands[0].center, found.bands[0].center)
+    with pytest.raises(NotFittedError):
+        HKRRRegressor().inference(X, Y)
+
+
+def test_pictures_and_a_section_of_the_report(model, found, tmp_path):
+    assert len(found.plot().axes) >= 3
+    _, ax = plt.subplots()
+    assert found.plot("subspace", ax=ax) is ax
+    model.report(tmp_path / "with.html", inference=found)
+    page = (tmp_path / "with.html").read_text()
+    assert "What may be concluded" in page
+    assert "partial dependence of x0 is not constant" in page
+    assert page.count("data:image/png") == 2
+    model.report(tmp_path / "without.html")
+    assert "What may be concluded" not in (tmp_path / "without.html").read_text()
+
+
+def test_a_model_without_directions_has_bands_alone():
+    found = infer(LinearRegression().fit(X, Y), X, Y)
+    assert found.subspace is None
+    assert "10 fits" in found.summary()
+
+
+def test_a_blend_is_asked_by_its_leading_member():
+    blend = AutoRegressor(members=["hkrr"], effort="quick", random_state=0).fit(X, Y)
+    found = blend.inference(X, Y, features=["x0"])
+    assert "leading member of the blend" in found.summary()
+    assert not found.bands["x0"].may_be_flat
+
+
+def test_estimators_ask_without_a_model():
+    """In a process that has imported nothing else."""
+    code = (
+        "import numpy as np; from gpukfl.estimators import KernelRidgeRegressor as R;"
+        "X = np.random.default_rng(0).uniform(size=(40, 2));"
+        "print(R().fit(X, X[:, 0]).inference(X, X[:, 0]).bands[0].name)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    assert done.stdout.split() == ["x0"]
