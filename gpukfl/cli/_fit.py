@@ -10,7 +10,8 @@ import numpy as np
 
 from gpukfl._places import is_installed
 from gpukfl.cli._files import check_writable, try_to_write
-from gpukfl.cli._held_out import split
+from gpukfl.cli._held_out import score_name, split
+from gpukfl.cli._many_files import fit_files, is_many
 from gpukfl.cli._table import kinds_of, load
 
 if TYPE_CHECKING:
@@ -22,18 +23,16 @@ def fit(options: argparse.Namespace) -> int:
     """Fit to a part of the rows, score on the others, and write what is asked for."""
     given = _method_options(options)
     _check_outputs(options)
-    X, target, name = _read(options)
-    inside, outside = split(X, target, options.test_fraction, options.random_state)
-    model = _fitted(options, X.iloc[inside], target.y[inside], target.task, given)
-    model.target_name = name
+    if is_many(options):
+        model, scores = fit_files(
+            options, lambda frame, target: _fitted(options, frame, target, options.task, given)
+        )
+    else:
+        model, scores = _fit_table(options, given)
     # Written before anything is printed, which fails where nobody reads it
     outcomes = [try_to_write("model", options.out, model.save)]
-    lines, scores = [model.summary()], {}
-    if len(outside):
-        measure = "R²" if model.task == "regression" else "accuracy"
-        score = model.score(X.iloc[outside], target.y[outside])
-        scores[f"{measure} on {len(outside)} held-out rows"] = score
-        lines.append(f"  test        {measure} {score:.4f} on {len(outside)} held-out rows")
+    said = [f"  test        {_measured(name, score)}" for name, score in scores.items()]
+    lines = [model.summary(), *said]
     write = functools.partial(model.report, scores=scores)
     outcomes.append(try_to_write("report", options.report, write))
     print("\n".join([*lines, *(said for failed, said in outcomes if said and not failed)]))
@@ -43,8 +42,28 @@ def fit(options: argparse.Namespace) -> int:
     return 0
 
 
+def _fit_table(
+    options: argparse.Namespace, given: dict[str, Any]
+) -> tuple[Model, dict[str, float]]:
+    """Fit to a part of the rows of a table, and score on the others."""
+    X, target, name = _read(options)
+    inside, outside = split(X, target, options.test_fraction, options.random_state)
+    model = _fitted(options, X.iloc[inside], target.y[inside], target.task, given)
+    model.target_name = name
+    if not len(outside):
+        return model, {}
+    score = model.score(X.iloc[outside], target.y[outside])
+    return model, {score_name(model, len(outside)): score}
+
+
+def _measured(name: str, score: float) -> str:
+    """Put a score behind its measure: "R² 0.5000 on 10 held-out rows"."""
+    measure, rows = name.split(" ", 1)
+    return f"{measure} {score:.4f} {rows}"
+
+
 def _fitted(
-    options: argparse.Namespace, X: Any, y: np.ndarray, task: str, given: dict[str, Any]
+    options: argparse.Namespace, X: Any, y: np.ndarray | str, task: str, given: dict[str, Any]
 ) -> Model:
     from gpukfl import _fit
 

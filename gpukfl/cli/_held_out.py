@@ -52,3 +52,9 @@ def _numbered(column: Any) -> np.ndarray:
         return pd.factorize(column)[0]
     except TypeError:  # lists and the like, of Parquet
         return pd.factorize(column.astype(str))[0]
+
+
+def score_name(model: Any, n: int, /) -> str:
+    """Name the score of a model on so many rows: its measure first."""
+    measure = "R²" if model.task == "regression" else "accuracy"
+    return f"{measure} on {n} held-out rows"

@@ -41,6 +41,7 @@ def _add_fit(fit_parser: argparse.ArgumentParser) -> None:
     _add_table(fit_parser)
     _add_method(fit_parser)
     add = fit_parser.add_argument
+    add("more", nargs="*", metavar="FILE", help="more Parquet files; or data is a folder of them")
     add("--max-time", type=float, metavar="SECONDS", help="time for everything")
     add(
         "--test-fraction",

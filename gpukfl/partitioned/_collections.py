@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,7 @@ import numpy as np
 
 from gpukfl._array import is_array, library_of, to_host
 from gpukfl._draws import drawn
+from gpukfl._memory import available_memory
 from gpukfl.partitioned._array import PartitionedArray
 from gpukfl.partitioned._dask import DaskHolders
 from gpukfl.partitioned._holder import Holder
@@ -20,6 +22,7 @@ from gpukfl.partitioned._places import check_workers, make_place
 from gpukfl.partitioned._threads import ThreadHolders
 
 _PART_ROWS = 2**17  # partitions are put together to parts of so many rows, ...
+_SHARE = 0.25  # of the memory that may be used, for the rows of all parts in this process
 _PARTS = 16  # ... or of an even share of so many parts, if that is less
 
 Read = Callable[[Any], np.ndarray]  # rows (m, d) of a partition of X
@@ -203,8 +206,18 @@ def _in_process(sizes: Sequence[int], load: Callable[[int], Any]) -> ThreadHolde
     for part in range(len(sizes)):
         (values,) = dask.compute(load(part))
         for key, value in values.items():
-            holders.put(part, key, value)
+            is_large = key == 0 and value.nbytes * len(sizes) > _SHARE * available_memory(value)
+            holders.put(part, key, _on_disk(value) if is_large else value)
     return holders
+
+
+def _on_disk(rows: np.ndarray) -> np.ndarray:
+    """Move rows to a file, of which memory holds what is being read; it goes with the array."""
+    with tempfile.TemporaryFile() as file:
+        moved = np.memmap(file, rows.dtype, "w+", shape=rows.shape)
+    moved[...] = rows
+    moved.flush()
+    return moved
 
 
 def _threads() -> int:
