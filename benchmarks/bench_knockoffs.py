@@ -179,7 +179,7 @@ def judge(rows: list[dict[str, Any]], times: list[dict[str, Any]]) -> list[dict[
 
 def draw(args: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
     plt = pictures()
-    figure, axes = plt.subplots(2, len(SIGNALS), figsize=(11.0, 6.0), sharex=True, sharey="row")
+    figure, axes = plt.subplots(2, len(SIGNALS), figsize=(13.0, 6.0), sharex=True, sharey="row")
     for column, signal in enumerate(SIGNALS):
         mine = [row for row in rows if row["signal"] == signal]
         for axis, key in zip(axes[:, column], ("power", "false"), strict=True):
@@ -193,9 +193,8 @@ def draw(args: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
                 )  # fmt: skip
         axes[0, column].set(title=signal, ylim=(-0.05, 1.05))
         axes[1, column].axhline(LEVEL, color=PUBLISHED, linestyle=":")
-        axes[1, column].set_xticks(
-            range(len(mine)), [row["design"].replace(" ", "\n") for row in mine]
-        )
+        names = [row["design"].replace(" ", "\n") for row in mine]
+        axes[1, column].set_xticks(range(len(mine)), names, fontsize="small")
     axes[0, 0].set_ylabel("share of the true ones found")
     axes[1, 0].set_ylabel("share of false ones among the found")
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
