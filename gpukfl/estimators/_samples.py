@@ -132,9 +132,8 @@ class Samples:
         a sample for each fold. Of copies in a memory map, where they are not yet one sample, one
         is drawn.
         """
-        rows = np.arange(len(self))
-        if len(self) > how.at_most:
-            rows = np.sort(drawn(rng, len(self), how.at_most))
+        n, few = len(self), how.at_most
+        rows = np.arange(n) if n <= few else np.sort(drawn(rng, n, few))
         if lies_in_parts(self.X):  # all at once
             return self.taken(rows).splits(rng, how)
         Y = to_host(take(self.Y, rows))

@@ -82,7 +82,8 @@ class Function(ABC):
             fewest=1,
         )
         xp = array_namespace(self.reference)
-        return xp.astype(xp.concat(parts, axis=0), X.dtype)
+        found = xp.concat(parts, axis=0) if parts else self.at(rows.block(0, 0))
+        return xp.astype(found, X.dtype)
 
     def placed(self, put: Callable[[Array], Array], /) -> Self:
         """Give the same function of arrays that `put` makes of its own."""

@@ -46,7 +46,7 @@ class Predictor:
     >>> import numpy as np
     >>> import gpukfl, gpukfl.runtime
     >>> X = np.random.default_rng(0).uniform(-1, 1, (60, 3))
-    >>> model = gpukfl.fit(X, X[:, 0] ** 2, method="hkrr")
+    >>> model = gpukfl.fit(X, X[:, 0] ** 2, method="bkernn", ridge=0.01)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     model.save(os.path.join(folder, "model.gpukfl"))
     ...     light = gpukfl.runtime.load(os.path.join(folder, "model.gpukfl"))

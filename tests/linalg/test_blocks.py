@@ -25,7 +25,7 @@ def test_little_work_stays_in_the_callers_thread(monkeypatch):
     inside = []
     each_block(
         np.empty(0),
-        20,
+        (0, 20),
         WIDTH,
         lambda *_: inside.append(threading.current_thread()),
         lambda *_: None,
@@ -41,7 +41,7 @@ def taken(on, n, compute=lambda start, stop: (start, stop), width=WIDTH):
         got.append((start, stop, result))
         inside.add(threading.current_thread())
 
-    each_block(on.reference, n, width, compute, take)
+    each_block(on.reference, (0, n), width, compute, take)
     assert inside <= {threading.current_thread()}
     return got
 
@@ -176,7 +176,7 @@ def test_sums_do_not_depend_on_timing(rng, monkeypatch):
         parts = []
         each_block(
             x,
-            len(x),
+            (0, len(x)),
             1,
             lambda start, stop: (time.sleep(rng.uniform(0, 1e-3)), np.sum(x[start:stop]))[1],
             lambda _start, _stop, part: parts.append(part),

@@ -68,8 +68,8 @@ ARRAYS = [
     Mutant(
         "slice past the end",
         "_rows.py",
-        "stop = min(start + size, n)",
-        "stop = start + size",
+        "end = min(first + size, last)",
+        "end = first + size",
         "tests/test_rows.py tests/operators tests/methods/test_centers.py",
     ),
     Mutant(
@@ -226,8 +226,8 @@ METHODS = [
     Mutant(
         "dropped fold",
         "methods/_feature_sums.py",
-        "own = rows[targets.folds[rows] == k]",
-        "own = rows[targets.folds[rows] == 0]",
+        "folded[k] = folded[k] + _segment_sums",
+        "folded[k] = folded[0] + _segment_sums",
         f"tests/methods/test_feature_sums.py {WEIGHTING}",
     ),
     Mutant(
@@ -268,8 +268,8 @@ METHODS = [
     Mutant(
         "first class for the second",
         "estimators/_classifier.py",
-        "one_hot = one_hot[:, -1:]",
-        "one_hot = one_hot[:, :1]",
+        "asked = classes if len(classes) > 2 else classes[-1:]",
+        "asked = classes if len(classes) > 2 else classes[:1]",
         f"{RIDGE} {HKRR} tests/estimators/test_bkernn.py",
     ),
     Mutant(
@@ -311,8 +311,8 @@ METHODS = [
     Mutant(
         "weights are not tuned with",
         "estimators/_samples.py",
-        "weights = None if self.weights is None else self.weights[rows]",
-        "weights = None",
+        "None if weights is None else to_host(weights)",
+        "None",
         "tests/test_fit.py tests/test_fit_every_method.py",
     ),
     Mutant(
