@@ -94,7 +94,7 @@ class RowOperator(ABC):
     def map_blocks(
         self, compute: Callable[[int, int], Array], /, *, columns: tuple[int, ...], dtype: object
     ) -> Array:
-        """Join the rows (stop - start, *columns) that `compute` gives for each block."""
+        """Join the rows that `compute` gives for each block, of so many columns."""
         xp = array_namespace(self.rows.reference)
 
         def part(first: int, last: int) -> Array:
