@@ -98,7 +98,11 @@ def loads(
 @functools.cache
 def _pickler() -> Any:
     """Give the class of picklers, made when it is asked for: nothing else needs cloudpickle."""
-    import cloudpickle
+    try:
+        import cloudpickle
+    except ImportError as error:
+        msg = "rows that lie in parts need cloudpickle: `pip install 'gpukfl[dask]'`"
+        raise ImportError(msg) from error
 
     class Pickler(cloudpickle.Pickler):
         def __init__(self, file: io.BytesIO) -> None:

@@ -2,6 +2,8 @@
 
 # ruff: noqa: ARG005 - each case is given the same, and takes what it needs
 
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 from partitioned.rows import in_parts, whole
 
 from gpukfl._array import array_namespace, beside, sample_dot, take, to_host
-from gpukfl.partitioned import Holder, ThreadHolders
+from gpukfl.partitioned import Holder, ThreadHolders, _program
 
 SIZES = [7, 1, 30, 12]
 N = sum(SIZES)
@@ -174,3 +176,12 @@ def test_several_threads_of_a_holder_do_as_one(drawn):
     P = type(in_parts(drawn[:1], SIZES)[0])(rows, None, (3,), np.float64)
     (Q,) = in_parts(drawn[:1], SIZES)
     np.testing.assert_array_equal(sample_dot(P, P), sample_dot(Q, Q))
+
+
+def test_what_is_missing_is_said(drawn, monkeypatch):
+    (P,) = in_parts(drawn[:1], SIZES)
+    _program._pickler.cache_clear()
+    monkeypatch.setitem(sys.modules, "cloudpickle", None)
+    with pytest.raises(ImportError, match=r"gpukfl\[dask\]"):
+        sample_dot(P, P)
+    _program._pickler.cache_clear()
