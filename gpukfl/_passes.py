@@ -52,7 +52,7 @@ def keep_rows(x: Array, part: Callable[[int, int], T], /) -> T:
 def map_rows(
     x: Array, part: Callable[[int, int], Array], /, *, columns: tuple[int, ...], dtype: object
 ) -> Array:
-    """Give an array ``(n, *columns)`` of what `part` gives for the rows of `x` that lie together."""
+    """Give an array ``(n, *columns)`` of what `part` gives for rows of `x` that lie together."""
     parts = partitioning_of(x)
     if parts is None:
         return part(0, x.shape[0])
