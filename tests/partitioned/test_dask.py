@@ -28,7 +28,7 @@ CHUNKS = (250, 0, 50, 599, 1)
 pytestmark = pytest.mark.filterwarnings(
     "ignore:BKerNN:sklearn.exceptions.ConvergenceWarning",
     "ignore:unclosed:ResourceWarning",
-    "ignore::pytest.PytestUnraisableExceptionWarning",  # of clusters that are closed while they work
+    "ignore::pytest.PytestUnraisableExceptionWarning",  # of clusters closed while they work
 )
 
 
