@@ -37,7 +37,7 @@ class FeatureSums:
         xp = array_namespace(wide)
         beside = xp.concat([wide, xp.ones_like(wide[:, :1])], axis=1)
         gram, moment, *sums = operator.moments(beside, weights, also=_sums_of(wide, weights))
-        N, y_mean, squares = _about_means(*sums)
+        N, y_mean, squares = _about_means(Y.shape[0], *sums)
         mean = moment[:, t] / N
         gram = gram - N * mean[:, None] * mean[None, :]
         right = moment[:, :t] - N * mean[:, None] * y_mean[None, :]
@@ -76,7 +76,7 @@ class SampleFeatures:
     def of(cls, operator: HermiteOperator, Y: Array, weights: Array | None, /) -> SampleFeatures:
         """Form the features, O(n m s) for s factors each."""
         xp, wide = array_namespace(Y), in_double(Y)
-        N, y_mean, _ = _about_means(*_sums_of(wide, weights)(0, Y.shape[0]))
+        N, y_mean, _ = _about_means(Y.shape[0], *_sums_of(wide, weights)(0, Y.shape[0]))
         Phi = xp.astype(operator.dense(), xp.float64, copy=False)
         centred = wide - y_mean[None, :]
         if weights is None:
@@ -134,20 +134,23 @@ def factor(K: Array, ridge: float, operator: HermiteOperator) -> CholeskyFactor:
 
 
 def _sums_of(Y: Array, weights: Array | None) -> Callable[[int, int], list[Array]]:
-    """Sum the weights, and with them the targets and their squares, of rows that lie together."""
+    """Sum targets, their squares and the weights, if any, of rows that lie together."""
     xp = array_namespace(Y)
 
     def part(start: int, stop: int) -> list[Array]:
         y = Y[start:stop, :]
-        w = xp.ones_like(y[:, :1]) if weights is None else weights[start:stop, :]
-        w = xp.astype(w, xp.float64)
-        return [xp.sum(w), xp.sum(w * y, axis=0), xp.sum(w * y**2, axis=0)]
+        if weights is None:  # their sum is known without a wait
+            return [xp.sum(y, axis=0), xp.sum(y**2, axis=0)]
+        w = xp.astype(weights[start:stop, :], xp.float64)
+        return [xp.sum(w * y, axis=0), xp.sum(w * y**2, axis=0), xp.sum(w)]
 
     return part
 
 
-def _about_means(weight: Array, total: Array, squares: Array) -> tuple[float, Array, Array]:
-    """Sum of the weights, weighted means of the targets, and their squares about these."""
-    N = float(weight)
+def _about_means(
+    n: int, total: Array, squares: Array, weight: Array | None = None
+) -> tuple[float, Array, Array]:
+    """Sum of the weights, weighted means of n targets, and their squares about these."""
+    N = float(n if weight is None else weight)
     mean = total / N
     return N, mean, squares - N * mean**2
