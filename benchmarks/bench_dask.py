@@ -7,6 +7,7 @@ process of two, passes over the rows, bytes that travel, and memory of client an
 from __future__ import annotations
 
 import itertools
+import os
 import tempfile
 import time
 from collections.abc import Callable
@@ -113,12 +114,19 @@ def write_parquet(folder: str, n: int, partitions: int) -> None:
         frame.assign(y=y).to_parquet(Path(folder) / f"part.{k:04d}.parquet")
 
 
+def _give_threads(count: int) -> None:
+    """Say how many threads a process that is started next may use."""
+    os.environ["OMP_NUM_THREADS"] = os.environ["GPUKFL_NUM_THREADS"] = str(count)
+
+
 def measured(name: str, n: int, partitions: int, *, alone: bool) -> dict[str, Any]:
     """Give a row of the table."""
     with tempfile.TemporaryDirectory() as folder:
         write_parquet(folder, n, partitions)
+        _give_threads(1)
         row = {"method": name, "n": n} | in_subprocess(on_a_cluster, name, folder, 2)
     if alone:
+        _give_threads(2)
         row["one_process_seconds"] = in_subprocess(in_one_process, name, n)["seconds"]
         row["ratio"] = row["seconds"] / row["one_process_seconds"]
     say(
