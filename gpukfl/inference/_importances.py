@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,16 +21,16 @@ _LISTED = 15
 _KNOWN = 0.999  # share of a column that others explain, from which nothing is left to redraw
 
 
-class Tested:
+class Tested(ABC):
     """P-values of hypotheses with names, and those that are rejected."""
 
     p_values: np.ndarray
     n_permutations: int
 
     @property
+    @abstractmethod
     def _names(self) -> tuple[str, ...]:
         """What is tested, in the order of the p-values."""
-        raise NotImplementedError
 
     def adjusted(self, method: str = "bh") -> np.ndarray:
         """Adjust the p-values for their number.

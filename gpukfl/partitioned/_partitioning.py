@@ -89,11 +89,6 @@ class Partitioning:
             result[order] = x
         return results
 
-    def compute(self) -> None:
-        """Compute what was put off."""
-        if self._pending():
-            self._pass(None, operator.add)
-
     def new_key(self) -> int:
         """Name for another value."""
         return next(self._keys)
@@ -111,8 +106,8 @@ class Partitioning:
         found = (ref() for _, ref in sorted(self._put_off.items()))
         return [value for value in found if value is not None]
 
-    def _pass(self, part: Part | None, combine: Combine) -> Known[Any]:
-        asked, reads = (None, set()) if part is None else dumps((part, combine))
+    def _pass(self, part: Part, combine: Combine) -> Known[Any]:
+        asked, reads = dumps((part, combine))
         freed, self._freed = frozenset(self._freed), set()  # not what only this pass still reads
         refs = [weakref.ref(value) for value in self._pending()]
         steps = [_written(ref) for ref in refs]

@@ -33,7 +33,7 @@ class Plus(RegressorMixin, BaseEstimator):
         self.function = function
 
     def fit(self, X, y):
-        raise NotImplementedError
+        pytest.fail("a fitted model was fitted again")
 
     def __sklearn_is_fitted__(self):
         return True
