@@ -32,6 +32,7 @@ from common import (
 from gpukfl.solvers import LBFGS, ProjectedGradient, ProximalGradient
 
 D, M, ITERATIONS, KNOTS, N_TEST, N_WARM = 20, 50, 20, 2_000, 10_000, 1_200
+TWICE_BELOW = 15.0  # seconds
 Row = dict[str, Any]
 
 
@@ -52,25 +53,34 @@ class Task:
 
 
 def fit(make: Callable[[str], Any], backend: str, n: int) -> Row:
-    """Fit n samples; a small fit before, with the same options, has compiled."""
+    """Fit n samples twice, for the first fit of a size may compile; a long one only once."""
     X, y = Target().draw(n, 3)
     X_test, y_test = Target().draw(N_TEST, 4)
     few = min(n, N_WARM)
     with stopped_by_count():
         make(backend).fit(X[:few], y[:few]).predict(X_test)
-        begun, spent = time.perf_counter(), time.process_time()
-        model = make(backend).fit(X, y)
-        seconds, processor = time.perf_counter() - begun, time.process_time() - spent
+        model, seconds, processor = _clocked(lambda: make(backend).fit(X, y))
+        first = seconds
+        if first < TWICE_BELOW:
+            model, seconds, processor = _clocked(lambda: make(backend).fit(X, y))
     begun = time.perf_counter()
     r2 = float(model.score(X_test, y_test))
     return {
         "seconds": seconds,
+        "first_seconds": first,
         "processor_seconds": processor,
         "r2": r2,
         "predict_us_per_row": 1e6 * (time.perf_counter() - begun) / N_TEST,
         "status": getattr(model, "status_", None),
         "iterations": getattr(model, "n_iter_", None),
     }
+
+
+def _clocked(call: Callable[[], Any]) -> tuple[Any, float, float]:
+    """What a call gives, its seconds, and those of the processor."""
+    begun, spent = time.perf_counter(), time.process_time()
+    found = call()
+    return found, time.perf_counter() - begun, time.process_time() - spent
 
 
 def bkernn(backend: str, n: int) -> Row:
@@ -403,8 +413,9 @@ def main() -> None:
     fits = [row["seconds"] for row in rows if "r2" in row]
     result = {
         "settings": f"d = {D}, float64, y = |sum of 3 sines of rotated uniform features| + noise; "
-        f"R² on {N_TEST} other rows; BKerNN with {M} particles, {ITERATIONS} iterations; a small "
-        "fit of the same kind has compiled; device memory is what CuPy's pool has taken",
+        f"R² on {N_TEST} other rows; BKerNN with {M} particles, {ITERATIONS} iterations; a fit that "
+        f"took less than {TWICE_BELOW:.0f} s is made and timed again, as the first may have "
+        "compiled; device memory is what CuPy's pool has taken",
         "rows": rows,
         "median_fit_seconds": statistics.median(fits) if fits else None,
     }

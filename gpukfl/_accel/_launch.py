@@ -119,7 +119,12 @@ def _expanded(source: str) -> str:
 
 def type_name(x: Any, /) -> str:
     """Name of the dtype, as kernels spell it."""
-    return x.dtype.name
+    return _name_of(x.dtype)
+
+
+@functools.cache
+def _name_of(dtype: Any) -> str:
+    return dtype.name  # takes NumPy longer than all else that a launch checks
 
 
 def strides(x: Any, /) -> tuple[int, ...]:

@@ -11,12 +11,13 @@ import struct
 from typing import Any
 
 from gpukfl._accel._launch import Kernels, contiguous, type_name
-from gpukfl._array import Array, array_namespace, double_like, like, sample_sums
+from gpukfl._array import Array, array_namespace, double_like, like
 
 _THREADS = 256  # in a block
 _MAX_BLOCKS = 65_535  # threads loop on beyond it
 _SLICE = 2**13  # elements that one block sums up in the time a second launch takes
 _MAX_SLICES = 256  # parts of a column that one thread joins
+_MAX_JOINING = 2**11  # blocks that each join all slices first
 KERNELS = Kernels("vectors.cu", THREADS=_THREADS)
 
 
@@ -95,10 +96,10 @@ def center_columns(product: Array, V: Array, shift: float, /) -> Array:
     product, V = contiguous(product, V)
     xp, size, t = array_namespace(V), _size(V), _columns(V)
     out = xp.empty(V.shape, **like(V))
-    blocks, totals = 1, xp.empty((0,), **double_like(V))
+    blocks, parts = 1, xp.empty((0, t), **double_like(V))
     if size > _SLICE:
-        blocks, totals = min(-(-size // _THREADS), _MAX_BLOCKS), sample_sums(product)
-    args = (product, totals, int(size > _SLICE), V, _bits(shift), size, t, out)
+        blocks, parts = min(-(-size // _THREADS), _MAX_JOINING), _joined("column_sums", product)
+    args = (product, parts, parts.shape[0], V, _bits(shift), size, t, out)
     name = f"center_{type_name(product)}_{type_name(V)}"
     KERNELS.launch(name, (blocks if size else 0,), _THREADS, args)
     return out

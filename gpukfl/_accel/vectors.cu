@@ -100,6 +100,12 @@ __device__ void column_dots(const T *u, long long is_more, const T *more, const 
 }
 
 template <class T>
+__device__ void column_sums(const T *v, long long rows, long long t, long long each, double *out) {
+    const auto term = [=](long long k) { return static_cast<double>(v[k]); };
+    join_slices<Sum>(term, rows, t, each, out);
+}
+
+template <class T>
 __device__ void column_maxima(const T *v, long long rows, long long t, long long each,
                               double *out) {
     const auto term = [=](long long k) { return fabs(static_cast<double>(v[k])); };
@@ -107,24 +113,23 @@ __device__ void column_maxima(const T *v, long long rows, long long t, long long
 }
 
 // out = product less its columns' means, plus shift times v; the shift is handed over as its bits.
-// The columns' totals are given, or summed here by the only block.
+// The columns' sums over slices are given; where there are none, the only block sums columns here.
 template <class P, class T>
-__device__ void center(const P *product, const double *totals, long long are_given, const T *v,
+__device__ void center(const P *product, const double *parts, long long slices, const T *v,
                        long long shift_bits, long long size, long long t, T *out) {
-    const double rows = static_cast<double>(size / t);
-    __shared__ double sums[THREADS];
-    if (are_given == 0) {
-        const auto term = [=](long long k) { return static_cast<double>(product[k]); };
-        const double total = join_column<Sum>(term, 0, size / t, t);
-        if (threadIdx.x < t) {
-            sums[threadIdx.x] = total;
-        }
-        __syncthreads();
+    const long long rows = size / t;
+    __shared__ double means[THREADS];
+    const auto term = [=](long long k) {
+        return slices == 0 ? static_cast<double>(product[k]) : parts[k];
+    };
+    const double total = join_column<Sum>(term, 0, slices == 0 ? rows : slices, t);
+    if (threadIdx.x < t) {
+        means[threadIdx.x] = total / static_cast<double>(rows);
     }
-    const double *found = are_given == 0 ? sums : totals;
+    __syncthreads();
     const T shift = static_cast<T>(__longlong_as_double(shift_bits));
     for (long long k = first_element(); k < size; k += element_step()) {
-        const T centered = static_cast<T>(product[k] - static_cast<P>(found[k % t] / rows));
+        const T centered = static_cast<T>(product[k] - static_cast<P>(means[k % t]));
         out[k] = shift == 0 ? centered : centered + shift * v[k];
     }
 }
@@ -159,6 +164,10 @@ extern "C" __global__ void record(const double *first, const double *second, con
         long long each, double *out) {                                                            \
         column_dots(u, is_more, more, v, rows, t, each, out);                                     \
     }                                                                                             \
+    extern "C" __global__ void column_sums_##t_(const T *v, long long rows, long long t,          \
+                                                long long each, double *out) {                    \
+        column_sums(v, rows, t, each, out);                                                       \
+    }                                                                                             \
     extern "C" __global__ void column_maxima_##t_(const T *v, long long rows, long long t,        \
                                                   long long each, double *out) {                  \
         column_maxima(v, rows, t, each, out);                                                     \
@@ -166,9 +175,9 @@ extern "C" __global__ void record(const double *first, const double *second, con
 
 #define KERNELS_OF_PRODUCTS(P, p_, T, t_)                                                         \
     extern "C" __global__ void center_##p_##_##t_(                                                \
-        const P *product, const double *totals, long long are_given, const T *v,                  \
+        const P *product, const double *parts, long long slices, const T *v,                      \
         long long shift_bits, long long size, long long t, T *out) {                              \
-        center(product, totals, are_given, v, shift_bits, size, t, out);                          \
+        center(product, parts, slices, v, shift_bits, size, t, out);                              \
     }
 
 KERNELS_OF(float, float32)

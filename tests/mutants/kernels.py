@@ -139,7 +139,8 @@ _VECTORS = _planted(
     ("the residual goes with the direction", "new_r[k] = r[k] - step * Ap[k];", "new_r[k] = r[k] - step * p[k];"),
     ("directions restart", "new_p[k] = z[k] + static_cast<T>(ratio(rz[k % t], rz_old[k % t])) * p[k];", "new_p[k] = z[k];"),
     ("directions by the wrong ratio", "ratio(rz[k % t], rz_old[k % t])", "ratio(rz_old[k % t], rz[k % t])"),
-    ("means of all elements", "static_cast<double>(size / t)", "static_cast<double>(size)"),
+    ("means of all elements", "const long long rows = size / t;", "const long long rows = size;"),
+    ("slices count as rows", "total / static_cast<double>(rows);", "total / static_cast<double>(slices);"),
     ("the worst curvature is the last", "is_worse && worst[c] == worst[c] ? curvature[c] : worst[c];", "curvature[c];"),
     ("NaN is forgotten", "return a >= b || a != a ? a : b;", "return a >= b ? a : b;"),
     ("no barrier before joining lanes", "    scratch[me] = mine;\n    __syncthreads();", "    scratch[me] = mine;"),
@@ -150,7 +151,7 @@ _VECTORS = _planted(
     ("slices run into the next", "first + each < rows ? first + each : rows;", "rows;"),
     ("the others are not added", "is_more != 0 ? u[k] + more[k] : u[k];", "u[k];"),
     ("no shift", "shift == 0 ? centered : centered + shift * v[k];", "centered;"),
-    ("mean of the first column", "static_cast<P>(found[k % t] / rows)", "static_cast<P>(found[0] / rows)"),
+    ("mean of the first column", "static_cast<P>(means[k % t])", "static_cast<P>(means[0])"),
     ("records overlap", "out[2 * t + c] = third[c];", "out[t + c] = third[c];"),
 )  # fmt: skip
 
