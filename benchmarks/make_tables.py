@@ -13,6 +13,7 @@ from common import RESULTS, ROOT, say
 from tables import (
     bkernn,
     first_fit,
+    gpu,
     gpu_model,
     hkrr,
     inference,
@@ -39,6 +40,7 @@ FILES = {  # one for each method, and one for all
     "portfolio_results.md": portfolio.SECTIONS,
     "serving_results.md": serving.SECTIONS,
     "inference_importance_results.md": inference_importance.SECTIONS,
+    "gpu_results.md": gpu.SECTIONS,
     "gpu_model_results.md": gpu_model.SECTIONS,
     "inference_results.md": inference.SECTIONS,
 }
