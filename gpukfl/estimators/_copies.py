@@ -14,6 +14,7 @@ from gpukfl._array import (
     to_host,
 )
 from gpukfl._rows import Rows
+from gpukfl.linalg import each_block
 
 _AT_ONCE = 2**16  # rows that are compared with their neighbours at a time
 _LOOKED_AT = 2**12  # different rows whose values are counted
@@ -49,10 +50,10 @@ def copies_of(X: Any, y: np.ndarray, /) -> tuple[np.ndarray, np.ndarray] | None:
     if isinstance(X, np.memmap) or X.shape[0] < 2:
         return None
     hashes = _hashes(X)
+    if _all_differ(hashes):
+        return None
     order = np.argsort(hashes, kind="stable")
     alike = hashes[order[1:]] == hashes[order[:-1]]
-    if not alike.any():
-        return None
     pairs = np.flatnonzero(alike)
     alike[pairs] = _are_equal(X, order[pairs], order[pairs + 1])
     run = np.concatenate([[0], np.cumsum(~alike)])  # of equal rows, for each in order
@@ -95,15 +96,27 @@ def _are_cells(X: Array, rows: np.ndarray) -> bool:
 
 def _hashes(X: Array) -> np.ndarray:
     """Hash the bits of every row, on the host: the same for equal rows (n,)."""
-    reference = array_namespace(X).empty((0,), **double_like(X))
-    factors = np.random.RandomState(0).randint(0, 2**63, X.shape[1]).astype(np.uint64) * 2 + 1
-    parts = []
-    for _, _, block in Rows(X, reference).blocks():
-        bits = (to_host(block) + 0.0).view(np.uint64)  # of 0 where the value is -0
+    (n, d), out = X.shape, np.empty(X.shape[0], dtype=np.uint64)
+    rows = Rows(X, array_namespace(X).empty((0,), **double_like(X)))
+    factors = np.random.RandomState(0).randint(0, 2**63, d).astype(np.uint64) * 2 + 1
+
+    def compute(start: int, stop: int) -> np.ndarray:
+        bits = (to_host(rows.block(start, stop)) + 0.0).view(np.uint64)  # of 0 for -0
         # Low bits of round numbers are 0, and products carry upwards only
         mixed = (bits ^ bits >> _HALF) * factors
-        parts.append(np.sum(mixed ^ mixed >> _HALF, axis=1))
-    return np.concatenate(parts)
+        return np.sum(mixed ^ mixed >> _HALF, axis=1)
+
+    def take(start: int, stop: int, found: np.ndarray) -> None:
+        out[start:stop] = found
+
+    each_block(rows.reference, (0, n), d, compute, take)
+    return out
+
+
+def _all_differ(hashes: np.ndarray) -> bool:
+    """Whether no number comes twice; a sort without the order takes a tenth of the time."""
+    ranked = np.sort(hashes)
+    return not np.any(ranked[1:] == ranked[:-1])
 
 
 def _are_equal(X: Array, first: np.ndarray, second: np.ndarray) -> np.ndarray:
