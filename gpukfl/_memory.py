@@ -142,7 +142,7 @@ def _release_memory() -> None:
     gc.collect()
     import sys
 
-    if "cupy" in sys.modules:
+    if "cupy" in sys.modules and sys.modules["cupy"].is_available():
         sys.modules["cupy"].get_default_memory_pool().free_all_blocks()
     if "torch" in sys.modules and sys.modules["torch"].cuda.is_available():
         sys.modules["torch"].cuda.empty_cache()

@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <barrier>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -16,7 +17,7 @@ struct Dimensions {
 };
 inline thread_local Dimensions threadIdx, blockIdx;
 inline Dimensions blockDim, gridDim;
-inline std::barrier<> *block_barrier;
+inline std::optional<std::barrier<>> block_barrier;
 inline unsigned char *dynamic_shared;
 
 #define __global__
@@ -46,8 +47,7 @@ using Kernel = void (*)(long long, long long, long long, long long, long long, l
 extern "C" void launch(Kernel kernel, long long grid_x, long long grid_y, long long threads,
                        long long shared_bytes, const long long *a) {
     std::vector<unsigned char> shared(shared_bytes, 0xAB);  // never zero at first, as on a GPU
-    std::barrier<> barrier(threads);
-    block_barrier = &barrier;
+    block_barrier.emplace(threads);
     dynamic_shared = shared.data();
     gridDim = {static_cast<unsigned int>(grid_x), static_cast<unsigned int>(grid_y)};
     blockDim = {static_cast<unsigned int>(threads), 1};
@@ -57,7 +57,7 @@ extern "C" void launch(Kernel kernel, long long grid_x, long long grid_y, long l
             for (unsigned int x = 0; x < gridDim.x; ++x) {
                 blockIdx = {x, y};
                 kernel(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11]);
-                barrier.arrive_and_wait();  // shared memory is the next block's
+                __syncthreads();  // shared memory is the next block's
             }
         }
     };
