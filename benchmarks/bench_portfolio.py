@@ -24,6 +24,7 @@ from common import (
     say,
     write_json,
 )
+from joblib import Parallel, delayed
 from peers import conformal_quantiles, peers, versions
 from portfolio_criteria import (
     COVERAGE,
@@ -175,12 +176,12 @@ def run_sets(args: argparse.Namespace) -> None:
 
 def run_uci(args: argparse.Namespace) -> None:
     models = chosen(args)
-    rows = [
-        row
+    found = Parallel(n_jobs=args.processes)(
+        delayed(regression_row)(model, make, args, split, set=name, number=number)
         for name, number, split in uci_sets(args)
         for model, make in models.items()
-        if (row := regression_row(model, make, args, split, set=name, number=number))
-    ]
+    )
+    rows = [row for row in found if row]
     settings = "the usual splits, 90 % to fit, in their own units; defaults; RMSE of the test rows"
     record(args, "uci", settings, rows, judge_uci(rows))
 
@@ -357,6 +358,7 @@ def main() -> None:
     line.add_argument("--part", nargs="+", default=list(PARTS), choices=PARTS)
     line.add_argument("--models", nargs="+", help="names of models (default: all)")
     line.add_argument("--threads", type=int, default=1, help="of every model (default: 1)")
+    line.add_argument("--processes", type=int, default=1, help="that share the UCI sets' fits")
     line.add_argument("--splits", type=int, default=5, help="of the UCI sets (default: 5)")
     line.add_argument("--largest", type=int, default=10**6, help="rows (default: a million)")
     args = line.parse_args()
