@@ -55,7 +55,7 @@ class Task:
 
 
 def fit(make: Callable[[str], Any], backend: str, n: int) -> Row:
-    """Fit n samples twice, for the first fit of a size may compile; a long one only once."""
+    """Fit n samples, and once more if that was quick, for the first fit may compile."""
     X, y = Target().draw(n, 3)
     X_test, y_test = Target().draw(N_TEST, 4)
     few = min(n, N_WARM)
@@ -440,8 +440,8 @@ def main() -> None:
     fits = [row["seconds"] for row in rows if "r2" in row]
     result = {
         "settings": f"d = {D}, float64, y = |sum of 3 sines of rotated uniform features| + noise; "
-        f"R² on {N_TEST} other rows; BKerNN with {M} particles, {ITERATIONS} iterations; a fit that "
-        f"took less than {TWICE_BELOW:.0f} s is made and timed again, as the first may have "
+        f"R² on {N_TEST} other rows; BKerNN with {M} particles, {ITERATIONS} iterations; a fit "
+        f"that took less than {TWICE_BELOW:.0f} s is made and timed again, as the first may have "
         f"compiled; gpukfl.fit searches for settings, in at most {MAX_TIME:.0f} s, and is made "
         "once; device memory is what CuPy's pool has taken",
         "rows": rows,
