@@ -43,7 +43,7 @@ OURS = {  # as the benchmark calls them
 
 
 def diabetes() -> tuple[pd.DataFrame, pd.Series]:
-    """442 people, ten measurements each, and how far the disease had gone a year later."""
+    """Give 442 people, ten measurements each, and how far the disease had gone a year later."""
     return load_diabetes(return_X_y=True, as_frame=True)
 
 
@@ -66,12 +66,12 @@ def bare(ax: Any, **labels: str) -> None:
 
 
 def learned() -> Figure:
-    """All that a model says of itself."""
+    """Draw all that a model says of itself."""
     return fitted("bkernn").plot()
 
 
 def bkernn() -> Figure:
-    """How much each feature weighs, and the functions along the learned directions."""
+    """Draw how much each feature weighs, and the functions along the learned directions."""
     figure, (left, right) = pair((1.0, 1.4))
     model = fitted("bkernn")
     plot_importances(model, ax=left)
@@ -80,7 +80,7 @@ def bkernn() -> Figure:
 
 
 def hkrr() -> Figure:
-    """One learned direction, and the target and the prediction along it."""
+    """Draw one learned direction, and the target and the prediction along it."""
     figure, (left, right) = pair()
     X, y = diabetes()
     model = fitted("hkrr", n_components=1)
@@ -98,7 +98,7 @@ def hkrr() -> Figure:
 
 
 def selection() -> Figure:
-    """Weights of ten variables among shuffled copies that say nothing."""
+    """Draw weights of ten variables among shuffled copies that say nothing."""
     X, y = diabetes()
     d, rng = X.shape[1], np.random.default_rng(0)
     noise = {f"shuffled {k}": rng.permutation(X.iloc[:, k % d].to_numpy()) for k in range(N_NOISE)}
@@ -117,7 +117,7 @@ def selection() -> Figure:
 
 
 def rkhs_weighting() -> Figure:
-    """What the stumps of each feature do together, and how few parameters carry the model."""
+    """Draw what the stumps of each feature do together, and how few parameters carry the model."""
     figure, (left, right) = pair()
     model = fitted("rkhs_weighting", instantiation="stumps")
     plot_stumps(model, ax=left)
@@ -126,7 +126,7 @@ def rkhs_weighting() -> Figure:
 
 
 def regfeal() -> Figure:
-    """Loadings of the directions, and the people in the plane of the leading two."""
+    """Draw loadings of the directions, and the people in the plane of the leading two."""
     figure, (left, right) = pair()
     X, y = diabetes()
     model = fitted("regfeal")
@@ -139,7 +139,7 @@ def regfeal() -> Figure:
 
 
 def kernel_ridge() -> Figure:
-    """Three kernels on one variable."""
+    """Draw three kernels on one variable."""
     X, y = diabetes()
     bmi = X[["bmi"]].to_numpy()
     grid = np.linspace(bmi.min(), bmi.max(), 400)[:, None]
@@ -156,7 +156,7 @@ def kernel_ridge() -> Figure:
 
 
 def portfolio() -> Figure:
-    """What each member came to on rows that it had not seen, and what it weighs in the blend."""
+    """Draw what each member came to on held-out rows, and its weight in the blend."""
     X, y = diabetes()
     model = gpukfl.fit(X, y, backend="numpy", random_state=0)
     figure = Figure(figsize=(9.0, 3.8), layout="constrained")
@@ -165,7 +165,7 @@ def portfolio() -> Figure:
 
 
 def which_method() -> Figure:
-    """Mean accuracy over the benchmark's sets against the time of a fit."""
+    """Draw mean accuracy over the benchmark's sets against the time of a fit."""
     rows = pd.DataFrame(json.loads((RESULTS / "bench_portfolio_sets.json").read_text())["rows"])
     means = rows.groupby("model", sort=False)[["r2", "processor_seconds"]].mean()
     figure = Figure(figsize=(9.0, 4.2), layout="constrained")
