@@ -24,6 +24,10 @@ def _frame(record: dict[str, Any]) -> pd.DataFrame:
     return pd.DataFrame(record["rows"])
 
 
+def _settings(record: dict[str, Any]) -> str:
+    return f"Settings: {record['settings']}."
+
+
 def _title(model: str) -> str:
     return TITLES.get(model, model)
 
@@ -149,29 +153,32 @@ def single(read: Read) -> str:
         [
             _title(m),
             number(r2[m].mean(), ".3f"),
+            number(seconds[m].mean(), ".2f"),
             str((first == m).sum()),
             ", ".join(first.index[first == m]) or "–",
-            number(seconds[m].mean(), ".2f"),
         ]
         for m in SINGLE
     ]
-    return table(["method", "mean R²", "best on", "which are", "processor seconds"], rows)
+    return table(["", "mean R²", "processor seconds", "best on", "which are"], rows)
 
 
 def times(read: Read) -> str:
     """Give the seconds of first fits, by size."""
-    frame = _frame(read("bench_first_fit"))
+    record = read("bench_first_fit")
+    frame = _frame(record)
     sizes = frame[["n", "d"]].drop_duplicates().itertuples(index=False)
     head = [f"{n:,} × {d}" for n, d in sizes]
     rows = []
     for name, of in frame.groupby("method", sort=False):
         cells = [f"{s:.1f} ({r:.2f})" for s, r in zip(of["seconds"], of["score"], strict=True)]
         rows.append([str(name), *cells])
-    return table(["seconds (R²)", *head], rows)
+    shown = table(["seconds (R²)", *head], rows)
+    return f"{shown}\n\nFor rows × features. {_settings(record)}"
 
 
 def served(read: Read) -> str:
     """Give what a model costs after the fit."""
+    record = read("bench_serving")
     rows = [
         [
             row["model"],
@@ -179,10 +186,11 @@ def served(read: Read) -> str:
             f"{row['package']['rows_per_second']:,.0f}",
             number(row["package"]["bytes"] / 1e6, ".2f"),
         ]
-        for row in read("bench_serving")["rows"]
+        for row in record["rows"]
         if not row["model"].endswith("compressed")
     ]
-    return table(["", "ms for a row", "rows a second", "MB of the file"], rows)
+    shown = table(["", "ms for a row", "rows a second", "MB of the file"], rows)
+    return f"{shown}\n\n{_settings(record)}"
 
 
 def functions(read: Read) -> str:  # noqa: ARG001
