@@ -7,9 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from tables.markdown import number, table
-
 from gpukfl._support import LIBRARIES, SUPPORT
+from tables.markdown import number, table
 
 Read = Callable[[str], dict[str, Any]]
 
