@@ -84,18 +84,6 @@ def section(folder: Path, name: str, title: str, body: Callable[[dict[str, Any]]
     return "\n\n".join([*parts, where(record)])
 
 
-def write_pages(results: Path, target: Path) -> None:
-    """Write what joins several results, where all of them are there."""
-
-    def read(name: str) -> dict[str, Any]:
-        return json.loads((results / f"{name}.json").read_text())
-
-    for file, (body, names) in site.PAGES.items():
-        if all((results / f"{name}.json").exists() for name in names):
-            (target / file).write_text(body(read) + "\n")
-            say(f"wrote {file}")
-
-
 def main() -> None:
     line = argparse.ArgumentParser(description=__doc__)
     line.add_argument("--results", type=Path, default=RESULTS, help="folder of the JSON files")
@@ -114,7 +102,10 @@ def main() -> None:
         text = [section(args.results, name, *entry) for name, entry in there.items()]
         (args.target / file).write_text("\n\n".join(text) + "\n")
         say(f"wrote {file} with {len(text)} of {len(sections)} tables")
-    write_pages(args.results, args.target)
+    for file in site.PAGES:
+        if text := site.page(file, args.results):
+            (args.target / file).write_text(text)
+            say(f"wrote {file}")
 
 
 if __name__ == "__main__":

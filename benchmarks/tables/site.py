@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -212,3 +214,11 @@ PAGES: dict[str, tuple[Callable[[Read], str], tuple[str, ...]]] = {
     "functions.md": (functions, ()),
     "served.md": (served, ("bench_serving",)),
 }
+
+
+def page(file: str, results: Path, /) -> str:
+    """Give one of `PAGES`, or nothing where a result that it needs is missing."""
+    body, names = PAGES[file]
+    if not all((results / f"{name}.json").exists() for name in names):
+        return ""
+    return body(lambda name: json.loads((results / f"{name}.json").read_text())) + "\n"
