@@ -199,7 +199,7 @@ def functions(read: Read) -> str:  # noqa: ARG001
     titles = {"numpy": "NumPy", "cupy": "CuPy", "torch": "torch", "dask": "Dask"}
     rows = [
         [
-            f"{{py:obj}}`{row.name}`" + f"<br>{row.doing}",
+            f"{{py:obj}}`{row.name}`<br>" + (f"`{row.doing}`" if "=" in row.doing else row.doing),
             *(row.of(library).value for library in LIBRARIES),
         ]
         for row in SUPPORT
