@@ -122,48 +122,34 @@ def check(row, library, data, tmp_path):
         assert len(np.atleast_1d(np.asarray(host(result))))
 
 
-@pytest.fixture(scope="module")
-def of_numpy():
-    return Data(lambda a: a)
+data_by = functools.cache(Data)  # with the model that others ask
 
 
-@pytest.fixture(scope="module")
-def of_torch():
-    return Data(pytest.importorskip("torch").asarray)
+def in_two_parts(a):
+    return pytest.importorskip("dask.array").from_array(a, chunks=(N // 2, *a.shape[1:]))
 
 
-@pytest.fixture(scope="module")
-def of_cupy():
+@rows
+def test_numpy(row, tmp_path):
+    check(row, "numpy", data_by(np.asarray), tmp_path)
+
+
+@rows
+def test_torch(row, torch, tmp_path):
+    check(row, "torch", data_by(torch.asarray), tmp_path)
+
+
+@rows
+def test_cupy(row, tmp_path):
     if not cupy_is_usable():
         pytest.skip("there is no GPU, and no stand-in")
-    return Data(pytest.importorskip("cupy").asarray)
-
-
-@pytest.fixture(scope="module")
-def of_dask():
-    da = pytest.importorskip("dask.array")
-    return Data(lambda a: da.from_array(a, chunks=(N // 2, *a.shape[1:])))
+    check(row, "cupy", data_by(pytest.importorskip("cupy").asarray), tmp_path)
 
 
 @rows
-def test_numpy(row, of_numpy, tmp_path):
-    check(row, "numpy", of_numpy, tmp_path)
-
-
-@rows
-def test_torch(row, torch, of_torch, tmp_path):
-    check(row, "torch", of_torch, tmp_path)
-
-
-@rows
-def test_cupy(row, of_cupy, tmp_path):
-    check(row, "cupy", of_cupy, tmp_path)
-
-
-@rows
-def test_dask(row, of_dask, tmp_path, monkeypatch):
+def test_dask(row, tmp_path, monkeypatch):
     monkeypatch.setattr("gpukfl.estimators._dask.SAMPLE", 10)  # so that rows stay where they are
-    check(row, "dask", of_dask, tmp_path)
+    check(row, "dask", data_by(in_two_parts), tmp_path)
 
 
 def test_every_estimator_has_a_row():
