@@ -23,6 +23,7 @@ from tables import (
     regfeal,
     selection,
     serving,
+    site,
     threads,
     weighting,
 )
@@ -101,6 +102,10 @@ def main() -> None:
         text = [section(args.results, name, *entry) for name, entry in there.items()]
         (args.target / file).write_text("\n\n".join(text) + "\n")
         say(f"wrote {file} with {len(text)} of {len(sections)} tables")
+    for file in site.PAGES:
+        if text := site.page(file, args.results):
+            (args.target / file).write_text(text)
+            say(f"wrote {file}")
 
 
 if __name__ == "__main__":

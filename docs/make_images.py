@@ -1,28 +1,221 @@
-"""Make the pictures of the README and the documentation: ``python docs/make_images.py``.
+"""Make the pictures of the README and the documentation: ``python docs/make_images.py [NAME ...]``.
 
-Fits the diabetes data that ship with scikit-learn and draws what was learned.
+All are of real fits to data that ship with scikit-learn, but that of the decision page, which is
+drawn from what the benchmarks wrote.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
 from sklearn.datasets import load_diabetes
 
 import gpukfl
+from gpukfl.inspection import (
+    Directions,
+    plot_curves,
+    plot_directions,
+    plot_importances,
+    plot_leaderboard,
+    plot_sparsity,
+    plot_stumps,
+)
 
 HERE = Path(__file__).parent
+RESULTS = HERE.parent / "benchmarks" / "results"
+BLUE, ORANGE, GREEN, PALE = "#31688e", "#b5651d", "#3c8d5a", "#bbbbbb"
+N_NOISE = 30
+OURS = {  # as the benchmark calls them
+    "portfolio": "gpukfl.fit",
+    "BKerNN": "BKerNN",
+    "HKRR": "HKRR",
+    "KernelRidge": "kernel ridge",
+    "Weighting": "RKHS weighting",
+    "RegFeaL": "RegFeaL",
+}
+
+
+def diabetes() -> tuple[pd.DataFrame, pd.Series]:
+    """Give 442 people, ten measurements each, and how far the disease had gone a year later."""
+    return load_diabetes(return_X_y=True, as_frame=True)
+
+
+def fitted(method: str, **options: Any) -> gpukfl.Model:
+    """Fit one method to the diabetes data."""
+    return gpukfl.fit(*diabetes(), method=method, backend="numpy", random_state=0, **options)
+
+
+def pair(widths: tuple[float, float] = (1.0, 1.0)) -> tuple[Figure, Any]:
+    """Give a figure with two panels side by side."""
+    figure = Figure(figsize=(9.0, 3.4), layout="constrained")
+    return figure, figure.subplots(1, 2, width_ratios=widths)
+
+
+def bare(ax: Any, **labels: str) -> None:
+    """Name the axes and take away the frame."""
+    ax.set(**labels)
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.grid(lw=0.4, alpha=0.5)
+
+
+def learned() -> Figure:
+    """Draw all that a model says of itself."""
+    return fitted("bkernn").plot()
+
+
+def bkernn() -> Figure:
+    """Draw how much each feature weighs, and the functions along the learned directions."""
+    figure, (left, right) = pair((1.0, 1.4))
+    model = fitted("bkernn")
+    plot_importances(model, ax=left)
+    plot_curves(model, ax=right)
+    return figure
+
+
+def hkrr() -> Figure:
+    """Draw one learned direction, and the target and the prediction along it."""
+    figure, (left, right) = pair()
+    X, y = diabetes()
+    model = fitted("hkrr", n_components=1)
+    directions = model.estimator.describe().panel(Directions)
+    left.barh(directions.features, directions.loadings[0], color=BLUE)
+    left.invert_yaxis()
+    bare(left, title="The learned direction", xlabel="loading")
+    along = model.transform(X)[:, 0]
+    order = np.argsort(along)
+    right.plot(along, y, ".", color=PALE, ms=5, label="people")
+    right.plot(along[order], model.predict(X)[order], color=BLUE, lw=2, label="prediction")
+    right.legend(frameon=False)
+    bare(right, title="The function along it", xlabel="direction", ylabel="progression")
+    return figure
+
+
+def selection() -> Figure:
+    """Draw weights of ten variables among shuffled copies that say nothing."""
+    X, y = diabetes()
+    d, rng = X.shape[1], np.random.default_rng(0)
+    noise = {f"shuffled {k}": rng.permutation(X.iloc[:, k % d].to_numpy()) for k in range(N_NOISE)}
+    found = gpukfl.fit(X.assign(**noise), y, method="selection", backend="numpy", random_state=0)
+    weights = found.estimator.feature_importances_
+    figure = Figure(figsize=(9.0, 3.0), layout="constrained")
+    ax = figure.subplots()
+    ax.axvspan(d - 0.5, len(weights) - 0.5, color=ORANGE, alpha=0.12, lw=0)
+    ax.bar(np.arange(len(weights)), weights, color=[BLUE] * d + [ORANGE] * N_NOISE)
+    ax.set_xticks(np.arange(d), X.columns, rotation=45)
+    text = f"{N_NOISE} shuffled columns:\n{np.count_nonzero(weights[d:])} have a weight"
+    ax.annotate(text, (d + N_NOISE / 2, weights.max() / 2), ha="center")
+    ax.margins(x=0)
+    bare(ax, title="Weights of the variables", ylabel="importance")
+    return figure
+
+
+def rkhs_weighting() -> Figure:
+    """Draw what the stumps of each feature do together, and how few parameters carry the model."""
+    figure, (left, right) = pair()
+    model = fitted("rkhs_weighting", instantiation="stumps")
+    plot_stumps(model, ax=left)
+    plot_sparsity(model, ax=right)
+    return figure
+
+
+def regfeal() -> Figure:
+    """Draw loadings of the directions, and the people in the plane of the leading two."""
+    figure, (left, right) = pair()
+    X, y = diabetes()
+    model = fitted("regfeal")
+    plot_directions(model, ax=left)
+    plane = model.transform(X)
+    shown = right.scatter(plane[:, 0], plane[:, 1], c=y, s=10, linewidths=0, cmap="viridis")
+    figure.colorbar(shown, ax=right, label="progression")
+    bare(right, title="People in the learned plane", xlabel="direction 1", ylabel="direction 2")
+    return figure
+
+
+def kernel_ridge() -> Figure:
+    """Draw three kernels on one variable."""
+    X, y = diabetes()
+    bmi = X[["bmi"]].to_numpy()
+    grid = np.linspace(bmi.min(), bmi.max(), 400)[:, None]
+    figure = Figure(figsize=(9.0, 3.4), layout="constrained")
+    ax = figure.subplots()
+    ax.plot(bmi[:, 0], y, ".", color=PALE, ms=5, label="people")
+    kernels = {"gaussian": (BLUE, "-"), "laplace": (ORANGE, "--"), "brownian": (GREEN, ":")}
+    for name, (color, style) in kernels.items():
+        found = gpukfl.KernelRidgeRegressor(name, backend="numpy", random_state=0).fit(bmi, y)
+        ax.plot(grid[:, 0], found.predict(grid), style, color=color, lw=2, label=name)
+    ax.legend(frameon=False, ncols=4)
+    bare(ax, xlabel="body mass index, standardised by the data's authors", ylabel="progression")
+    return figure
+
+
+def portfolio() -> Figure:
+    """Draw what each member came to on held-out rows, and its weight in the blend."""
+    X, y = diabetes()
+    model = gpukfl.fit(X, y, backend="numpy", random_state=0)
+    figure = Figure(figsize=(9.0, 3.8), layout="constrained")
+    plot_leaderboard(model, ax=figure.subplots())
+    return figure
+
+
+def which_method() -> Figure:
+    """Draw mean accuracy over the benchmark's sets against the time of a fit."""
+    rows = pd.DataFrame(json.loads((RESULTS / "bench_portfolio_sets.json").read_text())["rows"])
+    means = rows.groupby("model", sort=False)[["r2", "processor_seconds"]].mean()
+    figure = Figure(figsize=(9.0, 4.2), layout="constrained")
+    ax = figure.subplots()
+    for name, (r2, seconds) in means.iterrows():
+        own = name in OURS
+        ax.plot(seconds, r2, "o" if own else "s", color=BLUE if own else ORANGE, ms=7)
+        above = name != "BKerNN"  # kernel ridge regression stands beside it
+        ax.annotate(
+            OURS.get(name, name),
+            (seconds, r2),
+            (6, 4 if above else -11),
+            textcoords="offset points",
+            fontsize=9,
+        )
+    ax.set_xscale("log")
+    ax.margins(x=0.12, y=0.1)
+    bare(
+        ax,
+        title=f"Means over {rows['set'].nunique()} sets of 400 rows: gpukfl (circles) and others",
+        xlabel="processor seconds of a fit by default",
+        ylabel="R² of other rows",
+    )
+    return figure
+
+
+PICTURES: dict[str, Callable[[], Figure]] = {
+    make.__name__: make
+    for make in (
+        learned,
+        bkernn,
+        hkrr,
+        selection,
+        rkhs_weighting,
+        regfeal,
+        kernel_ridge,
+        portfolio,
+        which_method,
+    )
+}
 
 
 def main() -> None:
-    """Write ``images/learned.png``."""
-    data = load_diabetes(as_frame=True)
-    model = gpukfl.fit(data.data, data.target, method="bkernn", backend="numpy", random_state=0)
-    print(model.summary())
-    path = HERE / "images" / "learned.png"
-    path.parent.mkdir(exist_ok=True)
-    model.plot().savefig(path, dpi=110)
-    print(f"{path.name}: {path.stat().st_size / 1000:.0f} kB")
+    """Write the pictures, or those that are named, into ``images``."""
+    line = argparse.ArgumentParser(description=__doc__)
+    line.add_argument("names", nargs="*", help=f"of {', '.join(PICTURES)}; default: all")
+    for name in line.parse_args().names or PICTURES:
+        path = HERE / "images" / f"{name}.png"
+        PICTURES[name]().savefig(path, dpi=110)
+        print(f"{path.name}: {path.stat().st_size / 1000:.0f} kB")
 
 
 if __name__ == "__main__":

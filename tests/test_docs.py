@@ -1,7 +1,10 @@
 """The code of the README and the quickstart works as it stands, and so do the commands."""
 
+import os
 import pathlib
 import re
+import subprocess
+import sys
 
 import pytest
 
@@ -9,6 +12,8 @@ ROOT = pathlib.Path(__file__).parents[1]
 PAGES = (
     "README.md",
     "docs/quickstart.md",
+    "docs/extend/kernel.md",
+    "docs/extend/penalty.md",
     "docs/extend/description.md",
     "docs/guide/uncertainty.md",
     "docs/guide/inference.md",
@@ -48,6 +53,25 @@ def test_readme_gives_two_commands():
     assert commands[:2] == [MAIN_JOB, TESTS]
     assert not any("pytest" in command for command in commands[2:])
     assert text_of("README.md").count(f"<!-- test command -->\n```bash\n{TESTS}\n```\n") == 1
+
+
+def test_readme_has_the_table_of_the_benchmarks():
+    marked = r"<!-- comparison -->\n(.*)<!-- end of comparison -->"
+    code = """
+import pathlib, sys
+from tables import site
+sys.stdout.write(site.page("compared.md", pathlib.Path("results")))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT / "benchmarks",
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8"},
+        capture_output=True,
+        encoding="utf-8",
+        check=True,
+    )
+    found = re.search(marked, text_of("README.md"), re.DOTALL)
+    assert found[1] == done.stdout, "put docs/_generated/compared.md of make_tables.py there"
 
 
 def test_main_job_is_a_command():

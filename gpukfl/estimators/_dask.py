@@ -98,20 +98,31 @@ def lazily(call: Callable[[Any, Any], Any], model: Any, X: Any, /) -> Any:
     """Give ``call(model, rows)`` of every partition, put off: of the kind of `X`.
 
     `model` works on NumPy arrays and frames; of a frame come a series, or a frame of the columns.
+    Where a call gives several arrays, so does this, and each is computed by itself.
     """
     if hasattr(X, "columns"):
         from dask.dataframe.utils import meta_nonempty
 
         example = meta_nonempty(X._meta)
-        empty = _framed(np.asarray(call(model, example))[:0], example.index[:0])
-        return X.map_partitions(_of_frame, model, call, empty, meta=empty)
-    X = X.rechunk({1: -1})
-    empty = np.asarray(call(model, np.zeros((1, X.shape[1]), dtype=X.dtype)))[:0]
+    else:
+        X = X.rechunk({1: -1})
+        example = np.zeros((1, X.shape[1]), dtype=X.dtype)
+    found = call(model, example)
+    if isinstance(found, tuple):
+        return tuple(lazily(functools.partial(_kth, call, k), model, X) for k in range(len(found)))
+    empty = np.asarray(found)[:0]
+    if hasattr(X, "columns"):
+        framed = _framed(empty, example.index[:0])
+        return X.map_partitions(_of_frame, model, call, framed, meta=framed)
     form: dict[str, Any] = {"drop_axis": 1}
     if empty.ndim > 1:
         form = {"chunks": (X.chunks[0], *((k,) for k in empty.shape[1:]))}
         form["new_axis"] = list(range(2, empty.ndim)) or None
     return X.map_blocks(_of_rows, model, call, empty, meta=empty, dtype=empty.dtype, **form)
+
+
+def _kth(call: Callable[[Any, Any], Any], k: int, model: Any, X: Any, /) -> Any:
+    return call(model, X)[k]
 
 
 def _of_rows(rows: Any, model: Any, call: Callable[[Any, Any], Any], empty: np.ndarray) -> Any:

@@ -133,8 +133,8 @@ def _leading(estimator: Any) -> np.ndarray:
     """Directions (k, d) of a fit, most important first: all that its map has, up to rounding."""
     M = getattr(estimator, "feature_matrix_", None)
     if M is None:
-        return np.asarray(estimator.components_, dtype=np.float64)
-    values, vectors = np.linalg.eigh(np.asarray(M, dtype=np.float64))
+        return to_host(estimator.components_).astype(np.float64)
+    values, vectors = np.linalg.eigh(to_host(M).astype(np.float64))
     order = np.argsort(-values, kind="stable")
     kept = order[values[order] > 1e-6 * max(values.max(), 0.0)]
     return vectors[:, kept].T

@@ -309,6 +309,7 @@ class AutoClassifier(LabelClassifier, AutoBase):
     }
     class_scores_: ClassScores
 
+    @on_its_device
     def predict_proba(self, X: Any) -> Array:
         """Estimate the classes' probabilities.
 
@@ -324,6 +325,7 @@ class AutoClassifier(LabelClassifier, AutoBase):
         """
         return finite_prediction(self, X, "predict_proba")
 
+    @on_its_device
     def predict_log_proba(self, X: Any) -> Array:
         """Estimate the logarithms of the classes' probabilities.
 
@@ -382,6 +384,7 @@ class AutoClassifier(LabelClassifier, AutoBase):
         sets = self.class_scores_.sets(to_host(proba), coverage=coverage)
         return array_namespace(proba).asarray(sets, device=device_of(proba))
 
+    @on_its_device
     def predict(self, X: Any) -> Array:
         """Predict the labels.
 

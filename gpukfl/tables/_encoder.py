@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from gpukfl._array import is_array, to_host
 from gpukfl._target import read_target
 from gpukfl._warnings import collected
 from gpukfl.tables._encoding import Encoding
@@ -209,6 +210,10 @@ def _coded_targets(y: Any) -> tuple[np.ndarray | None, int]:
     with collected():  # in doubt they are numbers, whose means say much the same
         target = read_target(y)
     if target.task == "regression":
-        return target.y, 0
-    classes, codes = np.unique(target.y, return_inverse=True)
+        return _on_host(target.y), 0
+    classes, codes = np.unique(_on_host(target.y), return_inverse=True)
     return codes, max(len(classes), 2)
+
+
+def _on_host(y: Any) -> Any:
+    return to_host(y) if is_array(y) else y

@@ -184,7 +184,8 @@ class BKerNN(Settings):
 
 def name_of(penalty: Penalty, /) -> str:
     """Name by which estimators take a penalty."""
-    return next(name for name, kind in PENALTIES.items() if kind is type(penalty))
+    names = (name for name, kind in PENALTIES.items() if kind is type(penalty))
+    return next(names, type(penalty).__name__)  # a penalty of the user's own has no other name
 
 
 def _warn_at_edge(power: int) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from gpukfl._array import Array, lies_in_parts
 from gpukfl._draws import drawn
 from gpukfl._results import Status
 from gpukfl._warnings import warn
@@ -48,11 +49,17 @@ def stopped(selection: Selection, /) -> Selection:
     return replace(selection, status=Status.INTERRUPTED)
 
 
-def check_level(settings: Settings, p: int, /) -> None:
-    """Raise ValueError where knockoffs can find nothing at the level among p variables."""
-    control = settings.error_control
+def check_knockoffs(settings: Settings, X: Array, /) -> None:
+    """Raise ValueError where knockoffs of X (n, p) cannot be drawn, or find nothing."""
+    control, p = settings.error_control, X.shape[1]
     if not isinstance(control, Knockoffs):
         return
+    if lies_in_parts(X):
+        msg = (
+            f"expected all rows in one place for knockoffs, got {X.shape[0]} in parts: fit to "
+            "a sample of them in memory, or use error_control=Stability(...)"
+        )
+        raise ValueError(msg)
     level, copies = control.level, control.n_copies
     smallest = smallest_level(p, copies)
     if level < smallest * (1.0 - 1e-9):

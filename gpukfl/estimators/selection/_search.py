@@ -24,7 +24,7 @@ from gpukfl.estimators.selection._control import (
     SELECT_SHARE,
     Fitted,
     Setting,
-    check_level,
+    check_knockoffs,
     controlled,
     stopped,
 )
@@ -187,9 +187,9 @@ class KernelSelection(Settings):
         Raises
         ------
         ValueError
-            If nothing can be found at the level, among so few variables.
+            If knockoffs can find nothing among so few variables, or rows lie in parts.
         """
-        check_level(self, samples.X.shape[1])
+        check_knockoffs(self, samples.X)
         return SelectionProblem(self, samples, place, run)
 
     def given(self, problem: SelectionProblem, /) -> Setting:  # noqa: ARG002

@@ -1,0 +1,224 @@
+"""Tables that join several benchmarks: for the landing page, and for the choice of a method."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from gpukfl._support import LIBRARIES, SUPPORT
+from tables.markdown import number, table
+
+Read = Callable[[str], dict[str, Any]]
+
+OURS = "gpukfl.fit"
+SINGLE = ("BKerNN", "HKRR", "KernelRidge", "Weighting", "RegFeaL")
+TITLES = {"KernelRidge": "kernel ridge", "Weighting": "RKHS weighting", "portfolio": OURS}
+COMPARED = ("portfolio", "HKRR", "CatBoost", "xRFM", "LightGBM", "XGBoost")
+NEAR, BEHIND, TIED = 0.005, 0.02, 0.001  # of R² or accuracy
+
+
+def _frame(record: dict[str, Any]) -> pd.DataFrame:
+    return pd.DataFrame(record["rows"])
+
+
+def _settings(record: dict[str, Any]) -> str:
+    return f"Settings: {record['settings']}."
+
+
+def _title(model: str) -> str:
+    return TITLES.get(model, model)
+
+
+def _shown(model: str) -> str:
+    """Name of a model in a table, in which the blend stands out."""
+    return f"**{OURS}**" if _title(model) == OURS else _title(model)
+
+
+def _scores(record: dict[str, Any], column: str) -> pd.DataFrame:
+    """Means by set, a row each, and model."""
+    frame = _frame(record)
+    return frame.pivot_table(index="set", columns="model", values=column, sort=False)
+
+
+def compared(read: Read) -> str:
+    """Give the tables beside other libraries, what was measured, and where others are better."""
+    sets, of_tables = read("bench_portfolio_sets"), read("bench_tables")
+    r2, scores = _scores(sets, "r2"), _table_scores(of_tables)
+    n = int(_frame(sets)["n"].max())
+    return "\n\n".join(
+        (
+            f"{len(r2)} public sets of {n} rows to fit, means over the sets:",
+            _on_sets(sets),
+            f"{len(scores)} tables with text, dates and gaps, means over the tables:",
+            _on_tables(of_tables),
+            "Every model has its defaults, the same rows in the same run, and one thread; seconds "
+            "are of the processor, for a fit with what it searches by default. *Nearly the best* "
+            f"is within {NEAR} of the best of {r2.shape[1]} models. HKRR is one of our methods "
+            "alone. Which methods are blended was chosen by cross-validation on rows to fit, those "
+            f"of these {len(r2)} sets among them; rows that test had no part in it.",
+            f"**Where it loses.** {_behind_on_sets(r2)} {_behind_on_tables(scores)} "
+            f"{_slower(sets, of_tables)}",
+        )
+    )
+
+
+def _on_sets(record: dict[str, Any]) -> str:
+    r2, seconds = _scores(record, "r2"), _scores(record, "processor_seconds")
+    near = r2.ge(r2.max(axis=1) - NEAR, axis=0).sum()
+    rows = [
+        [
+            _shown(model),
+            number(r2[model].mean(), ".3f"),
+            f"{near[model]} of {len(r2)}",
+            number(seconds[model].mean(), ".2f"),
+        ]
+        for model in COMPARED
+        if model in r2
+    ]
+    return table(["", "R²", "best, or nearly", "seconds"], rows)
+
+
+def _on_tables(record: dict[str, Any]) -> str:
+    """R² of regressions, accuracy and log loss of classes, seconds, and a row's milliseconds."""
+    rows = []
+    for model, of in _frame(record).groupby("model", sort=False):
+        # A small run has no classes, whose log loss it would be
+        means = of.groupby("table").mean(numeric_only=True).reindex(columns=["score", "log_loss"])
+        classes = means["log_loss"].notna()
+        numbers, labels = means.loc[~classes, "score"], means[classes].mean()
+        rows.append(
+            [
+                _shown(str(model)),
+                number(numbers.mean(), ".3f"),
+                f"{number(labels['score'], '.3f')} ({number(labels['log_loss'], '.3f')})",
+                number(of["processor_seconds"].mean(), ".2f"),
+                number(of["one_row_ms"].mean(), ".1f"),
+            ]
+        )
+    return table(["", "R²", "accuracy (log loss)", "seconds", "ms for a row"], rows)
+
+
+def _table_scores(record: dict[str, Any]) -> pd.DataFrame:
+    frame = _frame(record)
+    return frame.pivot_table(index="table", columns="model", values="score", sort=False)
+
+
+def _behind_on_sets(r2: pd.DataFrame) -> str:
+    others = r2.drop(columns="portfolio")
+    gaps = (others.max(axis=1) - r2["portfolio"]).sort_values(ascending=False)
+    far = gaps[gaps > BEHIND]
+    if far.empty:
+        return f"On no set is another model ahead by more than {BEHIND} of R²."
+    first = others.idxmax(axis=1).map(_title)
+    named = ", ".join(f"{one} ({first[one]} by {gap:.3f})" for one, gap in far.items())
+    return (
+        f"On {len(far)} of {len(r2)} sets another model is ahead by more than {BEHIND} of R²: "
+        f"{named}."
+    )
+
+
+def _behind_on_tables(scores: pd.DataFrame) -> str:
+    gaps = (scores.max(axis=1) - scores[OURS]).sort_values(ascending=False)
+    lost = gaps[gaps > TIED]
+    if lost.empty:
+        return "On no table another model has a better score."
+    first = scores.idxmax(axis=1)
+    named = ", ".join(f"{one} ({first[one]} by {gap:.3f})" for one, gap in lost.items())
+    return f"Of the {len(scores)} tables others have the better score on {named}."
+
+
+def _slower(sets: dict[str, Any], tables: dict[str, Any]) -> str:
+    """Say how much longer a fit takes than that of the quickest other library."""
+    factors = []
+    for record in (sets, tables):
+        seconds = _frame(record).groupby("model")["processor_seconds"].mean()
+        others = seconds.drop([m for m in seconds.index if m in SINGLE or _title(m) == OURS])
+        factor = seconds.drop(others.index).rename(_title)[OURS] / others.min()
+        factors.append(f"{factor:,.0f} times the time of {others.idxmin()}")
+    return (
+        f"On the sets a blend takes {factors[0]}, on the tables {factors[1]}: it fits many models, "
+        "several times each."
+    )
+
+
+def single(read: Read) -> str:
+    """Give the single methods' scores and times."""
+    r2 = _scores(read("bench_portfolio_sets"), "r2")[[*SINGLE]]
+    seconds = _scores(read("bench_portfolio_sets"), "processor_seconds")
+    first = r2.idxmax(axis=1)
+    rows = [
+        [
+            _title(m),
+            number(r2[m].mean(), ".3f"),
+            number(seconds[m].mean(), ".2f"),
+            str((first == m).sum()),
+            ", ".join(first.index[first == m]) or "–",
+        ]
+        for m in SINGLE
+    ]
+    return table(["", "mean R²", "processor seconds", "best on", "which are"], rows)
+
+
+def times(read: Read) -> str:
+    """Give the seconds of first fits, by size."""
+    record = read("bench_first_fit")
+    frame = _frame(record)
+    sizes = frame[["n", "d"]].drop_duplicates().itertuples(index=False)
+    head = [f"{n:,} × {d}" for n, d in sizes]
+    rows = []
+    for name, of in frame.groupby("method", sort=False):
+        cells = [f"{s:.1f} ({r:.2f})" for s, r in zip(of["seconds"], of["score"], strict=True)]
+        rows.append([str(name), *cells])
+    shown = table(["seconds (R²)", *head], rows)
+    return f"{shown}\n\nFor rows × features. {_settings(record)}"
+
+
+def served(read: Read) -> str:
+    """Give what a model costs after the fit."""
+    record = read("bench_serving")
+    rows = [
+        [
+            row["model"],
+            number(row["package"]["row_ms"], ".2f"),
+            f"{row['package']['rows_per_second']:,.0f}",
+            number(row["package"]["bytes"] / 1e6, ".2f"),
+        ]
+        for row in record["rows"]
+        if not row["model"].endswith("compressed")
+    ]
+    shown = table(["", "ms for a row", "rows a second", "MB of the file"], rows)
+    return f"{shown}\n\n{_settings(record)}"
+
+
+def functions(read: Read) -> str:  # noqa: ARG001
+    """Give what takes data of which library."""
+    titles = {"numpy": "NumPy", "cupy": "CuPy", "torch": "torch", "dask": "Dask"}
+    rows = [
+        [
+            f"{{py:obj}}`{row.name}`<br>" + (f"`{row.doing}`" if "=" in row.doing else row.doing),
+            *(row.of(library).value for library in LIBRARIES),
+        ]
+        for row in SUPPORT
+    ]
+    return table(["", *(titles[library] for library in LIBRARIES)], rows)
+
+
+PAGES: dict[str, tuple[Callable[[Read], str], tuple[str, ...]]] = {
+    "compared.md": (compared, ("bench_portfolio_sets", "bench_tables")),
+    "single_methods.md": (single, ("bench_portfolio_sets",)),
+    "first_times.md": (times, ("bench_first_fit",)),
+    "functions.md": (functions, ()),
+    "served.md": (served, ("bench_serving",)),
+}
+
+
+def page(file: str, results: Path, /) -> str:
+    """Give one of `PAGES`, or nothing where a result that it needs is missing."""
+    body, names = PAGES[file]
+    if not all((results / f"{name}.json").exists() for name in names):
+        return ""
+    return body(lambda name: json.loads((results / f"{name}.json").read_text())) + "\n"
