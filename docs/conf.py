@@ -5,8 +5,8 @@ import sys
 import warnings
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent), str(HERE)]
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from gpukfl._version import __version__
 
@@ -63,6 +63,7 @@ sphinx_gallery_conf = {
     "image_scrapers": ("alt_texts.scrape",),
     "image_srcset": ["2x"],
     "remove_config_comments": True,
+    "capture_repr": ("_repr_html_",),
     "download_all_examples": False,
     "show_signature": False,
     "write_computation_times": False,

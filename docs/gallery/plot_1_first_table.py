@@ -7,6 +7,7 @@ of the car, and six values of horsepower are missing. Nothing is cleaned here. D
 repository, CC BY 4.0, :download:`mpg.csv <../gallery/data/mpg.csv>`.
 """
 
+# sphinx_gallery_thumbnail_number = 2
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -48,13 +49,16 @@ print(f"typical error: {errors.abs().median():.1f} miles per gallon")
 # %%
 # **From what?** An importance is what shuffling a column adds to the error. Cylinders, displacement and weight go
 # together (correlations of 0.9), so that they are shuffled together, and share what that costs. The year of the model
-# matters almost as much as each of them: engines got better within the decade.
+# comes close to each of them: later cars go further.
 
 ax = plot_importances(model, figsize=(6, 3))
 # sphinx_gallery_alt = "Bars of importances: cylinders, displacement and weight share the lead, the model year follows closely, then horsepower; acceleration, origin and name hardly matter."
 
 # sphinx_gallery_start_ignore
-groups = [{model.feature_names[k] for k in group} for group in model.estimator.feature_groups_]
+groups = [
+    {model.feature_names[k] for k in group}
+    for group in model.estimator.feature_groups_
+]
 assert {"cylinders", "displacement", "weight"} in groups
 assert 0.8 < model.score(test, test["mpg"]) < 0.95
 assert dict(model.most_important())["model_year"] > 0.15
@@ -63,4 +67,4 @@ assert dict(model.most_important())["model_year"] > 0.15
 # %%
 # **What may not be concluded.** That a lighter car with the same engine would go further: cars were not made lighter at
 # random, and weight here stands for all that goes along with it. That the name does not matter: a few words in
-# 318 rows are hard to learn from. Nor anything about cars after 1982; a kernel method falls back to a constant there.
+# 318 rows are hard to learn from. Nor anything about cars after 1982, of which no row has told.

@@ -35,7 +35,13 @@ print(f"{inside.mean():.1%} ± {error:.1%} of the {len(test)} prices are inside"
 some = np.argsort(said)[::8]
 fig, ax = plt.subplots(figsize=(7, 4), layout="constrained")
 ax.vlines(said[some], low[some], high[some], color="#31688e", alpha=0.35)
-ax.scatter(said[some], price[some], s=9, c=np.where(inside[some], "#31688e", "#b5651d"), zorder=3)
+ax.scatter(
+    said[some],
+    price[some],
+    s=9,
+    c=np.where(inside[some], "#31688e", "#b5651d"),
+    zorder=3,
+)
 ax.set(
     title="Prices on new rows, with intervals of 90 %",
     xlabel="predicted, dollars",

@@ -1,13 +1,14 @@
-"""
+r"""
 One number that tells of five
 =============================
 
 Does the consumption of a car depend on five measures, or on one combination of them? In a single-index model y is a
-curve of one projection of the data, :math:`y = g(w^\\top x) + \\text{noise}`, and neither g nor w is known. BKerNN
+curve of one projection of the data, :math:`y = g(w^\top x) + \text{noise}`, and neither g nor w is known. BKerNN
 learns a sum of such curves and pulls their directions together, so that the data decide how many there are. Data: the
 cars of the :doc:`first story <plot_1_first_table>`, without the six that have a gap.
 """
 
+# sphinx_gallery_thumbnail_number = 2
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -19,7 +20,8 @@ from gpukfl.inference import bands, subspace
 from gpukfl.inspection import plot_directions
 
 cars = pd.read_csv("data/mpg.csv").dropna()
-X, y = cars[["displacement", "horsepower", "weight", "acceleration", "model_year"]], cars["mpg"]
+X = cars[["displacement", "horsepower", "weight", "acceleration", "model_year"]]
+y = cars["mpg"]
 model = gpukfl.BKerNNRegressor(30, random_state=0).fit(X, y)
 print(model.summary())
 
@@ -47,7 +49,9 @@ ax.scatter(coordinate, y, s=9, color="#777777", alpha=0.6)
 ax.plot(band.steps, band.center, color="#31688e")
 ax.fill_between(band.steps, band.lower, band.upper, color="#31688e", alpha=0.25)
 ax.set(
-    title="Consumption along the first direction", xlabel="coordinate", ylabel="miles per gallon"
+    title="Consumption along the first direction",
+    xlabel="coordinate",
+    ylabel="miles per gallon",
 )
 # sphinx_gallery_alt = "Miles per gallon of each car against the coordinate along the first direction: a narrow falling cloud that flattens out, with the estimated curve and its band through it."
 
@@ -58,16 +62,20 @@ ax.set(
 folds = KFold(5, shuffle=True, random_state=0)
 linear = cross_val_predict(LinearRegression(), X, y, cv=folds)
 loss = np.mean((y - linear) ** 2) / y.var()
-print(
-    f"loss of a line {loss:.2f}, of a curve {found.losses[1]:.2f} ± {found.standard_errors[1]:.2f}"
-)
+curve, error = found.losses[1], found.standard_errors[1]
+print(f"loss of a line {loss:.2f}, of a curve {curve:.2f} ± {error:.2f}")
 
 # sphinx_gallery_start_ignore
 assert (found.n_directions, len(model.components_)) == (1, 2)
 assert not band.may_be_flat
-assert loss > found.losses[1] + 2 * found.standard_errors[1]
+assert loss > curve + 2 * error
 lead = pd.Series(model.components_[0], X.columns) * np.sign(model.components_[0][2])
-assert lead[["weight", "horsepower", "displacement"]].min() > 0.2 > -0.2 > lead["model_year"]
+assert (
+    lead[["weight", "horsepower", "displacement"]].min()
+    > 0.2
+    > -0.2
+    > lead["model_year"]
+)
 assert abs(lead["acceleration"]) < 0.1
 # sphinx_gallery_end_ignore
 

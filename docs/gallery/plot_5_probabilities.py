@@ -30,21 +30,21 @@ model.leaderboard()
 failed = (test["credit_risk"] == "bad").to_numpy()
 risk = model.predict_proba(test)[:, list(model.classes_).index("bad")]
 share = np.full(len(test), np.mean(train["credit_risk"] == "bad"))
-print(
-    f"log loss {log_loss(failed, risk):.3f}, of saying {share[0]:.2f} to everybody {log_loss(failed, share):.3f}"
-)
+print(f"log loss {log_loss(failed, risk):.3f}")
+print(f"of saying {share[0]:.2f} to everybody {log_loss(failed, share):.3f}")
 
 # %%
 # Then in six groups of a hundred, from the safest to the riskiest. Dots on the diagonal mean that what is said comes
 # true; bars are two standard errors of a share of a hundred. On the right is the model's own picture, of rows of the
 # fit that its members had held out.
 
-groups = (
-    pd.DataFrame({"said": risk, "failed": failed}).groupby(pd.qcut(risk, 6), observed=True).mean()
-)
+said = pd.DataFrame({"said": risk, "failed": failed})
+groups = said.groupby(pd.qcut(risk, 6), observed=True).mean()
 twice = 2 * np.sqrt(groups["failed"] * (1 - groups["failed"]) / (len(test) / 6))
-fig, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
-left.errorbar(groups["said"], groups["failed"], yerr=twice, fmt="o", color="#31688e")
+fig, (left, right) = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
+left.errorbar(
+    groups["said"], groups["failed"], yerr=twice, fmt="o", color="#31688e"
+)
 left.axline((0, 0), slope=1, color="#777777", lw=1)
 left.set(
     title="600 new credits in six groups",
@@ -63,18 +63,20 @@ cost = {
     "turned away above 1/6": np.where(risk > 1 / 6, ~failed, 5 * failed),
 }
 for rule, costs in cost.items():
-    print(f"{rule:<24}{costs.mean():.2f} ± {costs.std() / np.sqrt(len(costs)):.2f} a credit")
+    error = costs.std() / np.sqrt(len(costs))
+    print(f"{rule:<24}{costs.mean():.2f} ± {error:.2f} a credit")
 
 # %%
 # Differences are surer than the costs themselves, since each rule meets the same credits:
 
 gain = cost["turned away above 1/2"] - cost["turned away above 1/6"]
-print(f"1/6 saves {gain.mean():.2f} ± {gain.std() / np.sqrt(len(gain)):.2f} beyond 1/2")
+error = gain.std() / np.sqrt(len(gain))
+print(f"1/6 saves {gain.mean():.2f} ± {error:.2f} beyond 1/2")
 
 # sphinx_gallery_start_ignore
 off = np.abs(groups["failed"] - groups["said"])
 assert (off < twice).all(), (groups, twice)
-assert gain.mean() > 2 * gain.std() / np.sqrt(len(gain))
+assert gain.mean() > 2 * error
 assert log_loss(failed, risk) < log_loss(failed, share) - 0.05
 # sphinx_gallery_end_ignore
 

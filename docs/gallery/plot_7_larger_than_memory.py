@@ -2,7 +2,7 @@
 A file that is larger than the memory
 =====================================
 
-Scraps of photographs as in the :doc:`last story <plot_6_million_rows>`, of 7 × 7 pixels and in two colours, in a file of
+Scraps of photographs as in the :doc:`story before <plot_6_million_rows>`, of 7 × 7 pixels and in two colours, in a file of
 130 megabytes. We pretend that this is more than the machine has, and allow 8 megabytes for computations. The file is
 small so that this page is built in seconds; what follows does not depend on its size.
 """
@@ -32,7 +32,9 @@ y = np.empty(n, np.float32)
 begin = 0
 for label, photo in enumerate(photos):
     for color in range(2):
-        windows = np.lib.stride_tricks.sliding_window_view(photo[:, :400, color], (7, 7))
+        windows = np.lib.stride_tricks.sliding_window_view(
+            photo[:, :400, color], (7, 7)
+        )
         at = places[begin : begin + windows.shape[0] * windows.shape[1]]
         on_disk[at], y[at] = windows.reshape(-1, 49), label
         begin += len(at)
@@ -41,16 +43,18 @@ del on_disk
 print(f"{n} rows, {path.stat().st_size / 1e6:.0f} MB")
 
 # %%
-# ``np.load`` with ``mmap_mode`` gives an array that stays on the disk, and every method for many rows reads it block by
-# block. ``memory_budget`` is what the blocks may take. ``tracemalloc`` counts every array that NumPy allocates; pages of
-# the file that the system keeps in memory while there is room are not counted, as they can be dropped at any time.
+# ``np.load`` with ``mmap_mode`` gives an array that stays on the disk, and methods for many rows read it block by block.
+# ``memory_budget`` is what the blocks may take. ``tracemalloc`` counts every array that NumPy allocates; pages of the file
+# that the system keeps in memory while there is room are not counted, as they can be dropped at any time.
 
 rows = np.load(path, mmap_mode="r")
 
 
 def fit(count):
-    """Fit to the first rows, and give the megabytes that were allocated at the peak."""
-    model = gpukfl.KernelRidgeRegressor(n_centers=100, lengthscale="median", random_state=0)
+    """Fit to the first rows; give the megabytes that were allocated at most."""
+    model = gpukfl.KernelRidgeRegressor(
+        n_centers=100, lengthscale="median", random_state=0
+    )
     tracemalloc.start()
     with gpukfl.memory_budget(8_000_000):
         model.fit(rows[:count], y[:count])
@@ -63,7 +67,9 @@ fit(2_000)  # what is imported at the first fit is no data
 sizes = [n // 16, n // 4, n]
 peaks = [fit(count) for count in sizes]
 for count, peak in zip(sizes, peaks, strict=True):
-    print(f"{rows[:count].nbytes / 1e6:4.0f} MB on the disk, {peak:4.0f} MB in memory")
+    print(
+        f"{rows[:count].nbytes / 1e6:4.0f} MB on the disk, {peak:4.0f} MB in memory"
+    )
 
 # %%
 # Below a few megabytes nothing can be saved: whatever is chosen is chosen on some thousands of rows, which are read. Beyond,
@@ -84,7 +90,6 @@ ax.legend(frameon=False)
 
 # sphinx_gallery_start_ignore
 assert peaks[-1] < held[-1] / 2
-del rows
 folder.cleanup()
 # sphinx_gallery_end_ignore
 

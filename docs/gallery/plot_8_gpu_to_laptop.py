@@ -26,9 +26,8 @@ train, tune, test = rows[:600], rows[600:1000], rows[1000:]
 # for one, and says what is missing where there is none. These digits stay on the CPU, and nothing below would change on a
 # GPU but this line:
 
-model = gpukfl.fit(
-    images[train], digits[train], method="hkrr", criterion="evidence", backend="auto"
-)
+options = {"method": "hkrr", "criterion": "evidence"}
+model = gpukfl.fit(images[train], digits[train], backend="auto", **options)
 print("computed on", model.estimator.place_)
 
 # %%
@@ -36,7 +35,8 @@ print("computed on", model.estimator.place_)
 # ``compress`` tries fewer, on rows that the fit has not seen, and stops at the loss that is allowed.
 
 small = model.compress(0.005, images[tune], digits[tune])
-print(small.compression)
+done = small.compression
+print(f"{done.size} of {done.size_before} {done.unit} are kept")
 
 folder = tempfile.TemporaryDirectory()
 for name, one in {"full": model, "small": small}.items():
@@ -44,8 +44,9 @@ for name, one in {"full": model, "small": small}.items():
     one.save(path)
     share = one.score(images[test], digits[test])
     error = np.sqrt(share * (1 - share) / len(test))
+    size = path.stat().st_size / 1e3
     print(
-        f"{name:<6}{path.stat().st_size / 1e3:7.0f} kB, {share:.3f} ± {error:.3f} of new digits are read right"
+        f"{name:<6}{size:5.0f} kB, {share:.3f} ± {error:.3f} of new digits read right"
     )
 
 # %%
@@ -59,32 +60,33 @@ served = gpukfl.runtime.load(Path(folder.name) / "small.gpukfl")
 begun = time.perf_counter()
 for row in images[test]:
     served.predict(row[None])
-print(f"{(time.perf_counter() - begun) / len(test) * 1e3:.1f} ms a digit, one at a time")
+milliseconds = (time.perf_counter() - begun) / len(test) * 1e3
+print(f"{milliseconds:.1f} ms a digit, one at a time")
 
 # %%
-# Where it errs, a person might too. These are the digits that it got wrong with the most confidence:
+# Where does it err? These are the digits that it got wrong with the most confidence:
 
 probabilities = served.predict_proba(images[test])
 said = served.predict(images[test])
 wrong = np.flatnonzero(said != digits[test])
 worst = wrong[np.argsort(-probabilities[wrong].max(axis=1))][:6]
-fig, axes = plt.subplots(1, 6, figsize=(9, 2), layout="constrained")
-for ax, k in zip(axes, worst, strict=False):
+fig, axes = plt.subplots(2, 3, figsize=(6, 4.2), layout="constrained")
+for ax, k in zip(axes.flat, worst, strict=False):
     ax.imshow(images[test][k].reshape(8, 8), cmap="gray_r")
     ax.set_title(f"{digits[test][k]}, not {said[k]}")
-for ax in axes:
+for ax in axes.flat:
     ax.set_axis_off()
 # sphinx_gallery_alt = "Six handwritten digits of 8 by 8 pixels that were read wrongly with the most confidence; most are hard to read."
 
 # sphinx_gallery_start_ignore
 folder.cleanup()
 assert np.array_equal(said, small.predict(images[test]))
-assert small.compression.size <= 0.6 * small.compression.size_before
+assert done.size <= 0.6 * done.size_before
 assert len(worst) == 6
 # sphinx_gallery_end_ignore
 
 # %%
-# **What may not be concluded.** That a GPU would have paid here: on data this small it does not, see
-# :doc:`libraries, devices and memory <../guide/places>`. That the smaller model is as good: their shares differ by no more than
+# **What may not be concluded.** That a GPU would have paid here: there are too few digits for it, see :doc:`libraries, devices
+# and memory <../guide/places>`. That the smaller model is as good: their shares differ by no more than
 # their errors, but errors of two models on the same digits go together, and a paired test could tell them apart. And
 # whoever has the file has its centres, which are images of the training set.
