@@ -30,7 +30,7 @@ model = gpukfl.fit(train, "mpg", effort="quick")
 # What it took each column for, and why. Origins are categories; names are text, of which words and letters count.
 # ``columns={"cylinders": "category"}`` would overrule a guess.
 
-model.table.described()
+model.table
 
 # %%
 # **How well?** Each dot is the score on rows that the method had not seen, with a standard error. Most methods overlap: on

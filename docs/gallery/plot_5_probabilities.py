@@ -19,7 +19,7 @@ from gpukfl.inspection import plot_reliability
 credits = pd.read_csv("data/credit.csv")
 rows = np.random.default_rng(0).permutation(len(credits))
 train, test = credits.iloc[rows[:400]], credits.iloc[rows[400:]]
-methods = ["linear", "shallow_trees", "manhattan_laplace", "agop"]
+methods = ["linear", "shallow_trees", "manhattan_laplace"]
 model = gpukfl.fit(train, "credit_risk", members=methods)
 model.leaderboard()
 

@@ -25,7 +25,7 @@ methods = {
     "HKRR": gpukfl.HKRRRegressor(criterion="evidence", random_state=0),
     "selection": gpukfl.KernelFeatureSelector(random_state=0),
     "RKHS weighting": gpukfl.RKHSWeightingRegressor(300, random_state=0),
-    "RegFeaL": gpukfl.RegFeaLRegressor(n_random_features=500, random_state=0),
+    "RegFeaL": gpukfl.RegFeaLRegressor(n_random_features=300, random_state=0),
     "linear": LinearRegression(),
     "boosted trees": HistGradientBoostingRegressor(random_state=0),
 }
