@@ -55,7 +55,7 @@ plot_reliability(model, ax=right)
 # sphinx_gallery_alt = "Left: share of credits that failed against the probability said, in six groups of a hundred; all six are within two standard errors of the diagonal. Right: the same on the rows that the members had held out."
 
 # %%
-# **The decision.** With the bank's own costs, five for a credit that fails and one for a customer lost:
+# **The decision.** With the costs that come with the data, five for a credit that fails and one for a customer lost:
 
 cost = {
     "everybody has a credit": 5 * failed,
