@@ -79,7 +79,7 @@ def fit(make: Callable[[str], Any], backend: str, n: int) -> Row:
 
 
 def _clocked(call: Callable[[], Any]) -> tuple[Any, float, float]:
-    """What a call gives, its seconds, and those of the processor."""
+    """Give what a call gives, its seconds, and those of the processor."""
     begun, spent = time.perf_counter(), time.process_time()
     found = call()
     return found, time.perf_counter() - begun, time.process_time() - spent

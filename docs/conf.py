@@ -2,8 +2,10 @@
 
 import re
 import sys
+import warnings
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parent))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from gpukfl._version import __version__
@@ -19,10 +21,11 @@ extensions = [
     "sphinx.ext.mathjax",
     "numpydoc",
     "myst_parser",
+    "sphinx_gallery.gen_gallery",
 ]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 # The generated tables are included by other pages and are no pages themselves
-exclude_patterns = ["_build", "_generated/*.md"]
+exclude_patterns = ["_build", "_generated/*.md", "gallery"]
 templates_path = ["_templates"]
 nitpicky = False
 default_role = "py:obj"  # single backticks in docstrings: a link where there is a page, else code
@@ -50,6 +53,22 @@ autosummary_context = {
 
 myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
+
+# The stories run with every build; one that fails or warns ends it
+sphinx_gallery_conf = {
+    "examples_dirs": "gallery",
+    "gallery_dirs": "gallery_built",
+    "within_subsection_order": "FileNameSortKey",
+    "abort_on_example_error": True,
+    "image_scrapers": ("alt_texts.scrape",),
+    "image_srcset": ["2x"],
+    "remove_config_comments": True,
+    "capture_repr": ("_repr_html_",),
+    "download_all_examples": False,
+    "show_signature": False,
+    "write_computation_times": False,
+}
+warnings.filterwarnings("error", module=r"__main__$|gpukfl")
 
 html_theme = "furo"
 html_title = f"gpukfl {__version__}"

@@ -190,6 +190,13 @@ class Table(Listed):
         rows = [(c.name, c.kind, c.reason, c.missing, len(c.levels)) for c in self.columns]
         return pd.DataFrame(rows, columns=["column", "kind", "reason", "missing", "levels"])
 
+    def __str__(self) -> str:
+        return self.described().to_string(index=False)
+
+    def _repr_html_(self) -> str:
+        """Show the same in notebooks; text of columns is escaped."""
+        return self.described().to_html(index=False)
+
     def lines(self) -> list[str]:
         """Say what columns are taken for, in lines: counts of kinds, and what is left out."""
         kinds = [column.kind for column in self.columns]

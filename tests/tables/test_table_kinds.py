@@ -229,6 +229,14 @@ def test_a_description_says_why():
     assert described["reason"].tolist() == ["another integer in every row", "numbers"]
 
 
+def test_a_table_is_shown_as_what_its_columns_are():
+    table = Table.of(pd.DataFrame({"<b>id</b>": np.arange(N), "x": np.arange(N) / 7}))
+    for shown, name in ((str(table), "<b>id</b>"), (table._repr_html_(), "&lt;b&gt;id&lt;/b&gt;")):
+        assert name in shown
+        assert "another integer in every row" in shown
+    assert "<b>" not in table._repr_html_()
+
+
 # ---------------------------------------------------------------------- odd columns
 
 
