@@ -124,10 +124,10 @@ class Archive:
     def __init__(self, file: BinaryIO, /) -> None:
         size = os.fstat(file.fileno()).st_size
         _check_digest(file, size)
-        with _refusals():
+        with refusals():
             self._zip = zipfile.ZipFile(file)
             members = self._members(size)
-            self.header = _parsed(self._zip.read(members.pop(HEADER)))
+            self.header = parsed(self._zip.read(members.pop(HEADER)))
             self.arrays = {
                 name.removesuffix(".npy"): self._stored(member) for name, member in members.items()
             }
@@ -175,7 +175,7 @@ class Archive:
         """Read one array."""
         array = np.empty(stored.shape, dtype=stored.dtype)
         space = array.reshape(-1).view(np.uint8).data
-        with _refusals(), self._zip.open(stored.member) as stream:
+        with refusals(), self._zip.open(stored.member) as stream:
             stream.read(stored.start)
             done = 0
             while chunk := stream.read(_CHUNK):
@@ -185,7 +185,7 @@ class Archive:
 
 
 @contextlib.contextmanager
-def _refusals() -> Iterator[None]:
+def refusals() -> Iterator[None]:
     """Say in one way what zipfile says in many."""
     try:
         yield
@@ -223,7 +223,8 @@ def _is_of_version_1(file: BinaryIO) -> bool:
     return '"format": "gpukfl-model", "version": 1'.encode("utf-32-le") in start
 
 
-def _parsed(text: bytes) -> dict[str, Any]:
+def parsed(text: bytes, /) -> dict[str, Any]:
+    """Read JSON that is an object, and not nested too deeply."""
     if deepest(text) > DEEPEST:
         msg = f"whose header is nested more than {DEEPEST} deep"
         raise RefusedError(msg)

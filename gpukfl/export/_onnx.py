@@ -12,10 +12,9 @@ import numpy as np
 from gpukfl._array import to_host
 from gpukfl._replacing import replacing
 from gpukfl._version import __version__
-from gpukfl.export._foreign import served_foreign
 from gpukfl.instantiations import INSTANTIATIONS, RandomKitchenSinks
 from gpukfl.kernels import KERNELS, Product, Scaled, Sum
-from gpukfl.prediction import BLENDS, Served, served
+from gpukfl.prediction import BLENDS, Served, served, served_foreign
 
 _PARTS: dict[Any, tuple[str, ...]] = {
     Sum: ("first", "second"),
@@ -40,7 +39,7 @@ def write_onnx(estimator: Any, path: str | Path, names: Sequence[str], target: s
     """
     ndx = _ndonnx()
     host = estimator.to_host()
-    model = served(host, _kind_of, served_foreign)
+    model = served(host, _kind_of, lambda one: served_foreign(one, _kind_of))
     _check_known(host)
     labels = None if model.labels is None else _labels(model.labels)
     precision = np.dtype(_precision_of(host, model)).name

@@ -17,10 +17,9 @@ from toy_method import RidgeRegressor
 
 import gpukfl
 from gpukfl import HKRRRegressor, KernelRidgeRegressor, RKHSWeightingRegressor
-from gpukfl.export._foreign import served_foreign
 from gpukfl.instantiations import RandomKitchenSinks, Stumps
 from gpukfl.kernels import KERNELS, Gaussian, Linear
-from gpukfl.prediction import served
+from gpukfl.prediction import served, served_foreign
 
 onnxruntime = pytest.importorskip("onnxruntime")
 pytest.importorskip("ndonnx")
@@ -34,6 +33,10 @@ IN_FLOAT32 = [
     *("bkernn, two targets", "hkrr, one target", "selection, three classes", "regfeal, Hermite"),
     pytest.param("rkhs_weighting, one target", marks=pytest.mark.slow),
 ]
+
+
+def kind_of(one):
+    return type(one).__name__
 
 
 def run(path, rows):
@@ -148,7 +151,7 @@ def test_members_of_scikit_learn_are_the_same_functions(name):
     estimator, y = FOREIGN[name]
     fitted = estimator.fit(X, y)
     told = getattr(fitted, "predict_proba", fitted.predict)(NEW)
-    found = served_foreign(fitted).values(NEW)
+    found = served_foreign(fitted, kind_of).values(NEW)
     np.testing.assert_allclose(found, told.reshape(found.shape), rtol=0, atol=1e-12)
 
 
@@ -207,7 +210,7 @@ def test_a_regressor_of_another_library_is_refused(tmp_path):
     with pytest.raises(TypeError, match="got those of Lasso"):
         found.to_onnx(tmp_path / "model.onnx")
     with pytest.raises(TypeError, match="got Lasso: members='kernels' blends kernel methods"):
-        served_foreign(Lasso().fit(X, Y))
+        served_foreign(Lasso().fit(X, Y), kind_of)
 
 
 def test_a_table_is_refused(tmp_path):
