@@ -127,7 +127,7 @@ class Archive:
         with refusals():
             self._zip = zipfile.ZipFile(file)
             members = self._members(size)
-            self.header = parsed(self._zip.read(members.pop(HEADER)))
+            self.header = _parsed(self._zip.read(members.pop(HEADER)))
             self.arrays = {
                 name.removesuffix(".npy"): self._stored(member) for name, member in members.items()
             }
@@ -223,8 +223,7 @@ def _is_of_version_1(file: BinaryIO) -> bool:
     return '"format": "gpukfl-model", "version": 1'.encode("utf-32-le") in start
 
 
-def parsed(text: bytes, /) -> dict[str, Any]:
-    """Read JSON that is an object, and not nested too deeply."""
+def _parsed(text: bytes) -> dict[str, Any]:
     if deepest(text) > DEEPEST:
         msg = f"whose header is nested more than {DEEPEST} deep"
         raise RefusedError(msg)

@@ -163,23 +163,18 @@ class TreeValues:
 
     def __call__(self, X: Array, /) -> Array:
         """Evaluate at rows (n, d)."""
-        xp, t, T = array_namespace(X), len(self.baseline), len(self.roots)
+        xp, t = array_namespace(X), len(self.baseline)
         wide = xp.astype(X, xp.float64)
         nodes = self if is_host(X) else self._beside(wide)
         at = nodes.roots[None, :] + xp.zeros_like(X[:, :1], dtype=xp.int64)
-        gaps = xp.isnan(wide)
         for _ in range(self.depth):
-            flat = xp.reshape(at, (-1,))
-            looked = xp.reshape(xp.take(nodes.feature, flat, axis=0), (-1, T))
-            x, gap = (
-                xp.reshape(xp.take_along_axis(one, looked, axis=1), (-1,)) for one in (wide, gaps)
-            )
-            left = xp.take(nodes.gaps_left, flat, axis=0) & gap
-            left = left | (x <= xp.take(nodes.threshold, flat, axis=0))  # never of what is missing
-            at = xp.reshape(xp.take(nodes.kids, 2 * flat + xp.astype(left, xp.int64)), (-1, T))
-        leaves = xp.take(nodes.value, xp.reshape(at, (-1,)), axis=0)
-        raw = xp.sum(xp.reshape(leaves, (-1, T // t, t)), axis=1) + nodes.baseline
-        return _proba(xp.reshape(raw, (-1, t))) if self.classes else raw
+            x = _along(wide, _taken(nodes.feature, at))
+            left = xp.isnan(x) & _taken(nodes.gaps_left, at)
+            left = left | (x <= _taken(nodes.threshold, at))  # never of what is missing
+            at = _taken(nodes.kids, 2 * at + xp.astype(left, xp.int64))
+        leaves = xp.reshape(_taken(nodes.value, at), (-1, len(self.roots) // t, t))
+        raw = xp.sum(leaves, axis=1) + nodes.baseline
+        return _proba(raw) if self.classes else raw
 
     def _beside(self, x: Array) -> Any:
         """Give the same of arrays beside `x`, which only records what is done with it."""
@@ -191,6 +186,21 @@ class TreeValues:
     def placed(self, put: Put, /) -> Self:  # noqa: ARG002
         """Give itself: its arrays are placed beside rows."""
         return self
+
+
+def _taken(x: Array, index: Array) -> Array:
+    """Values of x (m,) at indices (n, T)."""
+    if is_host(x):
+        return x[index]
+    xp = array_namespace(x)
+    return xp.reshape(xp.take(x, xp.reshape(index, (-1,)), axis=0), (-1, index.shape[1]))
+
+
+def _along(X: Array, columns: Array) -> Array:
+    """Values of each row of X (n, d) at its columns (n, T)."""
+    if is_host(X):  # `take_along_axis` takes longer than all else of a single row
+        return X[np.arange(len(X))[:, None], columns]
+    return array_namespace(X).take_along_axis(X, columns, axis=1)
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from gpukfl._archive import RefusedError, parsed, refusals
+from gpukfl._archive import RefusedError, refusals
 
 _SCHEMA = "schema.json"
 _START = 10  # bytes of an array before its description: magic, version, and length
@@ -55,7 +55,7 @@ def kept_of(data: np.ndarray, /) -> Kept:
         if any(one.compress_type != zipfile.ZIP_STORED for one in archive.infolist()):
             msg = "which holds an estimator with compressed members"
             raise RefusedError(msg)
-        return Kept(parsed(archive.read(_SCHEMA)), archive)
+        return Kept(json.loads(archive.read(_SCHEMA)), archive)
 
 
 def _made(node: dict[str, Any], archive: zipfile.ZipFile) -> Any:

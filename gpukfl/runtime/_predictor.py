@@ -230,14 +230,14 @@ def _assembled(archive: Archive) -> Predictor:
         _check_shapes(found)
     except RefusedError:
         raise
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
         msg = f"which NumPy alone cannot predict by: {error}"
         raise RefusedError(msg) from error
     return found
 
 
 def _table_of(e: Parts, read: Any, archive: Archive) -> tuple[Table | None, Encoding | None]:
-    """What reads tables, and what makes numbers for a model that takes nothing else."""
+    """Give what reads tables, and what makes numbers for a model that takes nothing else."""
     if read is not None:
         reader = decoded(read, archive)
         _check_encodings(reader.table, [reader.encoding])
