@@ -74,7 +74,7 @@ class LinearValues:
         xp = array_namespace(X)
         rows = (xp.astype(X, xp.float64) - self.mean) / self.scale
         raw = rows @ self.coef + self.intercept
-        return _proba(raw) if self.classes else raw
+        return _proba(raw, self.coef.shape[1]) if self.classes else raw
 
     def placed(self, put: Put, /) -> Self:
         """Give the same function of arrays that `put` makes of its own."""
@@ -94,10 +94,13 @@ def _linear(model: Any, kind_of: Callable[[Any], str]) -> LinearValues | None:
     return LinearValues(scaler.mean_, scaler.scale_, coef, intercept, hasattr(last, "classes_"))
 
 
-def _proba(raw: Array) -> Array:
-    """Probabilities (n, k) of raw scores (n, k), or (n, 1) of the second of two classes."""
+def _proba(raw: Array, count: int) -> Array:
+    """Probabilities (n, k) of `count` raw scores (n, k), or (n, 1) of the second of two classes.
+
+    Arrays that only record what is done with them need not know how many columns they have.
+    """
     xp = array_namespace(raw)
-    if raw.shape[1] == 1:
+    if count == 1:
         raw = xp.concat([xp.zeros_like(raw), raw], axis=1)
     powers = xp.exp(raw - xp.max(raw, axis=1, keepdims=True))
     return powers / xp.sum(powers, axis=1, keepdims=True)
@@ -163,18 +166,18 @@ class TreeValues:
 
     def __call__(self, X: Array, /) -> Array:
         """Evaluate at rows (n, d)."""
-        xp, t = array_namespace(X), len(self.baseline)
+        xp, t, T = array_namespace(X), len(self.baseline), len(self.roots)
         wide = xp.astype(X, xp.float64)
         nodes = self if is_host(X) else self._beside(wide)
         at = nodes.roots[None, :] + xp.zeros_like(X[:, :1], dtype=xp.int64)
         for _ in range(self.depth):
-            x = _along(wide, _taken(nodes.feature, at))
-            left = xp.isnan(x) & _taken(nodes.gaps_left, at)
-            left = left | (x <= _taken(nodes.threshold, at))  # never of what is missing
-            at = _taken(nodes.kids, 2 * at + xp.astype(left, xp.int64))
-        leaves = xp.reshape(_taken(nodes.value, at), (-1, len(self.roots) // t, t))
+            x = _along(wide, _taken(nodes.feature, at, T))
+            left = xp.isnan(x) & _taken(nodes.gaps_left, at, T)
+            left = left | (x <= _taken(nodes.threshold, at, T))  # never of what is missing
+            at = _taken(nodes.kids, 2 * at + xp.astype(left, xp.int64), T)
+        leaves = xp.reshape(_taken(nodes.value, at, T), (-1, T // t, t))
         raw = xp.sum(leaves, axis=1) + nodes.baseline
-        return _proba(raw) if self.classes else raw
+        return _proba(raw, t) if self.classes else raw
 
     def _beside(self, x: Array) -> Any:
         """Give the same of arrays beside `x`, which only records what is done with it."""
@@ -188,12 +191,12 @@ class TreeValues:
         return self
 
 
-def _taken(x: Array, index: Array) -> Array:
+def _taken(x: Array, index: Array, T: int) -> Array:
     """Values of x (m,) at indices (n, T)."""
     if is_host(x):
         return x[index]
     xp = array_namespace(x)
-    return xp.reshape(xp.take(x, xp.reshape(index, (-1,)), axis=0), (-1, index.shape[1]))
+    return xp.reshape(xp.take(x, xp.reshape(index, (-1,)), axis=0), (-1, T))
 
 
 def _along(X: Array, columns: Array) -> Array:

@@ -212,7 +212,7 @@ class Encoding(Listed):
         encoded = xp.concat(list(self._blocks(codes)), axis=1)
         if not self.imputations:
             return encoded
-        columns = [encoded[:, k : k + 1] for k in range(encoded.shape[1])]
+        columns = [encoded[:, k : k + 1] for k in range(self.n_features)]
         for one in self.imputations:
             gaps = xp.isnan(codes[:, one.column : one.column + 1])
             place = self._groups.numbers.index(one.column)
@@ -262,7 +262,9 @@ class Encoding(Listed):
             yield xp.where(xp.isnan(X), beside(self.medians[groups.numbers], codes), X)
         if groups.rounds:
             angles = columns_of(codes, groups.rounds) * beside(self._turns, codes)
-            for wave in (xp.sin(angles), xp.cos(angles)):
+            # Graphs for ONNX runtimes have the cosine in float32, and the sine in float64
+            cosine = xp.cos(angles) if is_host(angles) else xp.sin(angles + 0.5 * np.pi)
+            for wave in (xp.sin(angles), cosine):
                 yield xp.where(xp.isnan(angles), beside(np.zeros(()), codes), wave)
         if groups.gaps:
             yield xp.astype(xp.isnan(columns_of(codes, groups.gaps)), codes.dtype)

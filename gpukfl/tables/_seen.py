@@ -17,7 +17,7 @@ def with_gaps(encoding: Encoding, codes: Array, encoded: Array, /) -> Any:
     categories were hardly better, and take three times as long for a single row.
     """
     many, statistics = _many(encoding)
-    kept = [j for j in range(codes.shape[1]) if j not in many]
+    kept = [j for j in range(len(encoding.coded)) if j not in many]
     parts = [columns_of(codes, kept)] if kept else []
     parts += [columns_of(encoded, statistics)] if statistics else []
     return array_namespace(codes).concat(parts, axis=1)
