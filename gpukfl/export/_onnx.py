@@ -58,7 +58,7 @@ def write_onnx(
 
 
 def _inputs(host: Any, model: Served, reader: Any, ndx: ModuleType) -> tuple[dict[str, Any], Array]:
-    """Inputs of a graph, and the rows that the model sees."""
+    """Make inputs of a graph, and the rows that the model sees."""
     if reader is not None:
         inputs, codes = inputs_of(reader.table, ndx)
         return inputs, reader.encoding.transform(codes)

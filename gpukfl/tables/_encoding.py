@@ -210,6 +210,7 @@ class Encoding(Listed):
         """Encode all rows by all steps, whether rows need them or not."""
         xp = array_namespace(codes)
         encoded = xp.concat(list(self._blocks(codes)), axis=1)
+        encoded = xp.reshape(encoded, (-1, self.n_features))  # which is not known else
         if not self.imputations:
             return encoded
         columns = [encoded[:, k : k + 1] for k in range(self.n_features)]
@@ -217,7 +218,7 @@ class Encoding(Listed):
             gaps = xp.isnan(codes[:, one.column : one.column + 1])
             place = self._groups.numbers.index(one.column)
             columns[place] = xp.where(gaps, one.recorded(encoded), columns[place])
-        return xp.concat(columns, axis=1)
+        return xp.reshape(xp.concat(columns, axis=1), (-1, self.n_features))
 
     def transform_columns(
         self, columns: Iterable[np.ndarray], n: int, dtype: Any = np.float64, /

@@ -14,14 +14,19 @@ _KEPT = 2**16  # words whose hashes are kept
 
 
 def shares_of(texts: np.ndarray, components: np.ndarray, /) -> np.ndarray:
-    """Give what texts (n,) have in directions (k, n_hashes): counts of unit length, (n, k)."""
+    """Give what texts (n,) have in directions (k, n_hashes): counts of unit length, (n, k).
+
+    Sums are in the order of sparse products, to the last bit: trees may split between texts that
+    differ in nothing else.
+    """
     found = np.zeros((len(texts), len(components)))
     for i, text in enumerate(texts):
-        counts = _counts(text, components.shape[1])
-        values = np.array(list(counts.values()), dtype=np.float64)
-        norm = np.sqrt(values @ values)
+        counts = sorted(_counts(text, components.shape[1]).items())
+        values = np.array([count for _, count in counts], dtype=np.float64)
+        norm = np.sqrt(values @ values)  # of integers, without rounding
         if norm > 0.0:
-            found[i] = components[:, list(counts)] @ (values / norm)
+            parts = (values / norm)[:, None] * components[:, [place for place, _ in counts]].T
+            found[i] = np.cumsum(parts, axis=0)[-1]
     return found
 
 
