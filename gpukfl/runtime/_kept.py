@@ -70,8 +70,13 @@ def _array(node: dict[str, Any], archive: zipfile.ZipFile) -> Any:
     if node["type"] != "numpy":
         msg = "which holds an array of objects where predictions need numbers"
         raise RefusedError(msg)
+    try:
+        member = archive.getinfo(node["file"])
+    except KeyError as error:
+        msg = "which lacks an array of an estimator"
+        raise RefusedError(msg) from error
     with refusals():
-        data = archive.read(node["file"])
+        data = archive.read(member)
     start = _START + int.from_bytes(data[8:_START], "little")
     shape, columns_first, dtype = _described(data[:start])
     found = np.frombuffer(data, dtype, offset=start).reshape(shape, order="FC"[not columns_first])
