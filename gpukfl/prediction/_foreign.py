@@ -183,7 +183,9 @@ class TreeValues:
         """Give the same of arrays beside `x`, which only records what is done with it."""
         xp = array_namespace(x)
         own = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        placed = {k: xp.asarray(v) for k, v in own.items() if isinstance(v, np.ndarray)}
+        placed: dict[str, Any] = {
+            k: xp.asarray(v) for k, v in own.items() if isinstance(v, np.ndarray)
+        }
         return dataclasses.replace(self, **placed)
 
     def placed(self, put: Put, /) -> Self:  # noqa: ARG002
@@ -191,7 +193,7 @@ class TreeValues:
         return self
 
 
-def _taken(x: Array, index: Array, T: int) -> Array:
+def _taken(x: Any, index: Any, T: int) -> Any:
     """Values of x (m,) at indices (n, T)."""
     if is_host(x):
         return x[index]
@@ -199,7 +201,7 @@ def _taken(x: Array, index: Array, T: int) -> Array:
     return xp.reshape(xp.take(x, xp.reshape(index, (-1,)), axis=0), (-1, T))
 
 
-def _along(X: Array, columns: Array) -> Array:
+def _along(X: Any, columns: Any) -> Any:
     """Values of each row of X (n, d) at its columns (n, T)."""
     if is_host(X):  # `take_along_axis` takes longer than all else of a single row
         return X[np.arange(len(X))[:, None], columns]

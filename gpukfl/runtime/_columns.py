@@ -82,10 +82,9 @@ def _columns_of(X: Any) -> tuple[list[tuple[str, Any]], bool]:
     """Columns by their names, and whether they have any."""
     if is_named(X):
         if isinstance(X, (list, tuple)):
-            names = dict.fromkeys(name for row in X for name in row)
-            return [(str(name), [row.get(name) for row in X]) for name in names], True
-        names = X if isinstance(X, Mapping) else X.dtype.names
-        return [(str(name), X[name]) for name in names], True
+            keys = dict.fromkeys(name for row in X for name in row)
+            return [(str(name), [row.get(name) for row in X]) for name in keys], True
+        return [(str(n), X[n]) for n in (X if isinstance(X, Mapping) else X.dtype.names)], True
     names = getattr(X, "column_names", getattr(X, "columns", None))  # those of pyarrow are arrays
     if names is not None:
         return [(str(name), X[name]) for name in names], True

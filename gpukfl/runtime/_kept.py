@@ -79,7 +79,8 @@ def _array(node: dict[str, Any], archive: zipfile.ZipFile) -> Any:
         data = archive.read(member)
     start = _START + int.from_bytes(data[8:_START], "little")
     shape, columns_first, dtype = _described(data[:start])
-    found = np.frombuffer(data, dtype, offset=start).reshape(shape, order="FC"[not columns_first])
+    flat = np.frombuffer(data, dtype, offset=start)
+    found = flat.reshape(shape[::-1]).T if columns_first else flat.reshape(shape)
     return found if node["__class__"] == "ndarray" else found[()]
 
 
