@@ -1,8 +1,8 @@
 """What a fitted model costs to serve: rows a second, one row, file sizes, loading and importing.
 
-Every method by the package, by `gpukfl.runtime` and by onnxruntime, beside LightGBM; of numbers, and
-of a table with categories, dates and gaps. With OMP_NUM_THREADS=1 GPUKFL_NUM_THREADS=1 all of them
-have one thread.
+Every method by the package, by `gpukfl.runtime` and by onnxruntime, beside LightGBM; of numbers,
+and of a table with categories, dates and gaps. With OMP_NUM_THREADS=1 GPUKFL_NUM_THREADS=1 all of
+them have one thread.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def served(predict: Callable[[Any], Any], rows: Any, one: Any = None) -> dict[st
 
 
 def fed(rows: Any) -> dict[str, np.ndarray]:
-    """Inputs of an ONNX file: the array, or the columns of a frame."""
+    """Give inputs of an ONNX file: the array, or the columns of a frame."""
     if isinstance(rows, np.ndarray):
         return {"X": rows}
     columns = {name: rows[name].to_numpy() for name in rows.columns}
@@ -226,8 +226,8 @@ def main() -> None:
         "settings": (
             f"y = sin(1.5 x_1) + x_2 x_3 + noise of std 0.3, {n:,} rows of {d} features to fit by "
             f"default, {n_test:,} to predict; one thread; processor time, the least of {REPEATS} "
-            f"rounds; compressed models may lose {TOLERANCE} of R² on {n:,} other rows. Tables: 900 "
-            "rows of 8 columns, numbers with gaps, categories of 3, 7 and 60 levels, and dates, "
+            f"rounds; compressed models may lose {TOLERANCE} of R² on {n:,} other rows. "
+            "Tables: 900 rows of 8 columns, numbers with gaps, categories of 3, 7 and 60 levels, and dates, "
             "2,000 to predict; one row is a dict for the runtime; the blend is of effort='quick'"
         ),
         "rows": rows if peer is None else [*rows, peer],

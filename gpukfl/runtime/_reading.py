@@ -129,7 +129,8 @@ def _record(value: Any, archive: Archive) -> Any:
     if name in _HELD:
         return SimpleNamespace(**made)
     if name == _IMPUTATION:
-        return Imputation(made["column"], made["inputs"], Alone(made["model"]))
+        alone: Any = Alone(made["model"])
+        return Imputation(made["column"], made["inputs"], alone)
     kind = _RECORDS.get(name)
     if kind is None or set(made) != {field.name for field in dataclasses.fields(kind)}:
         msg = f"which holds a {name} that the runtime does not know"

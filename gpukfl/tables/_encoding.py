@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -13,20 +13,11 @@ from gpukfl._array import Array, array_namespace, beside, is_host
 from gpukfl._checks import check_choice
 from gpukfl.tables._column import Coded, Listed
 from gpukfl.tables._imputation import Imputation, learn_imputation
-from gpukfl.tables._layout import Groups, groups_of, places_of
+from gpukfl.tables._layout import Groups, Output, groups_of, places_of
 from gpukfl.tables._lookups import Lookup, columns_of, learn_lookup, width_of
 
 IMPUTE = ("median", "model")
 _ROWS = 2**15  # encoded at a time
-
-
-class Output(NamedTuple):
-    """A column of numbers."""
-
-    name: str
-    column: int  # of codes
-    weighed: bool
-    told: bool  # by targets
 
 
 @dataclass(frozen=True, eq=False)
