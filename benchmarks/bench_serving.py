@@ -227,8 +227,9 @@ def main() -> None:
             f"y = sin(1.5 x_1) + x_2 x_3 + noise of std 0.3, {n:,} rows of {d} features to fit by "
             f"default, {n_test:,} to predict; one thread; processor time, the least of {REPEATS} "
             f"rounds; compressed models may lose {TOLERANCE} of R² on {n:,} other rows. "
-            "Tables: 900 rows of 8 columns, numbers with gaps, categories of 3, 7 and 60 levels, and dates, "
-            "2,000 to predict; one row is a dict for the runtime; the blend is of effort='quick'"
+            "Tables: 900 rows of 8 columns, numbers with gaps, categories of 3, 7 and 60 levels, "
+            "and dates, 2,000 to predict; one row is a dict for the runtime; the blend is of "
+            "effort='quick'"
         ),
         "rows": rows if peer is None else [*rows, peer],
         "imports": imports,

@@ -38,7 +38,7 @@ class Predictor:
     method, task : str
         What was fitted, and "regression" or "classification".
     feature_names : list of str
-        One for each column of rows.
+        One for each column of rows; of a table also of those that are left out.
     target_name : str
         What is predicted.
     classes_ : array of shape (n_classes,) or None
@@ -176,7 +176,7 @@ class Predictor:
         return np.column_stack([values.as_numbers() for values in read])
 
     def __repr__(self) -> str:
-        return f"Predictor({self.method}, {self.task}, {self._served.n_features} features)"
+        return f"Predictor({self.method}, {self.task}, {len(self.feature_names)} features)"
 
 
 def load(path: str | Path, /) -> Predictor:

@@ -12,9 +12,7 @@ import numpy as np
 from gpukfl._warnings import warn
 from gpukfl.tables._codes import Coder, coded_of, with_times_between
 from gpukfl.tables._column import KINDS, TOLD, Coded, Column, Listed
-from gpukfl.tables._duplicates import Duplicates
 from gpukfl.tables._frame import Frame, listed, read_blocks, read_column, read_whole
-from gpukfl.tables._guess import guess, of_kind
 
 
 @dataclass(frozen=True)
@@ -54,7 +52,9 @@ class Table(Listed):
             If the frame cannot be read, has no row or no column, or `columns` names one that is
             not there or a kind that its values are not of.
         """
+        from gpukfl.tables._duplicates import Duplicates
         from gpukfl.tables._frames import check_any, frame_of
+        from gpukfl.tables._guess import guess, of_kind
         from gpukfl.tables._reading import release_text
 
         given, told = frame_of(frame), dict(columns or {})
