@@ -31,7 +31,7 @@ from gpukfl.tables._hashed import murmur3, shares_of
 from gpukfl.tables._reading import read_objects
 
 MODELS = {
-    "blend of targets": lambda: blend("two targets"),
+    "blend of targets": lambda: blend("two targets", "model"),
     "blend of classes": lambda: blend("three classes"),
     "single": lambda: single("one target"),
     "single, told gaps": lambda: single("one target", "model"),
@@ -43,7 +43,10 @@ def alone(found, folder):
     return runtime.load(folder / "model.gpukfl")
 
 
-@pytest.fixture(scope="module", params=MODELS)
+SLOW = pytest.param("blend of targets", marks=pytest.mark.slow)
+
+
+@pytest.fixture(scope="module", params=[SLOW, *list(MODELS)[1:]])
 def pair(request, tmp_path_factory):
     found = MODELS[request.param]()
     return found, alone(found, tmp_path_factory.mktemp("model"))
