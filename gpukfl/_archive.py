@@ -124,7 +124,7 @@ class Archive:
     def __init__(self, file: BinaryIO, /) -> None:
         size = os.fstat(file.fileno()).st_size
         _check_digest(file, size)
-        with _refusals():
+        with refusals():
             self._zip = zipfile.ZipFile(file)
             members = self._members(size)
             self.header = _parsed(self._zip.read(members.pop(HEADER)))
@@ -175,7 +175,7 @@ class Archive:
         """Read one array."""
         array = np.empty(stored.shape, dtype=stored.dtype)
         space = array.reshape(-1).view(np.uint8).data
-        with _refusals(), self._zip.open(stored.member) as stream:
+        with refusals(), self._zip.open(stored.member) as stream:
             stream.read(stored.start)
             done = 0
             while chunk := stream.read(_CHUNK):
@@ -185,7 +185,7 @@ class Archive:
 
 
 @contextlib.contextmanager
-def _refusals() -> Iterator[None]:
+def refusals() -> Iterator[None]:
     """Say in one way what zipfile says in many."""
     try:
         yield

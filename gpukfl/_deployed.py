@@ -57,20 +57,16 @@ class Deployed:
         Raises
         ------
         TypeError
-            If predictions are not array operations alone, as of a table with categories, text,
-            dates or gaps; says what to fit instead.
+            If predictions are not array operations alone, as of a table with text; says what to
+            fit instead.
+        ValueError
+            If a column of a table has the name of an output.
         ImportError
             If ndonnx is missing: ``pip install 'gpukfl[onnx]'``.
         OSError
             If the file cannot be written; an older one stays as it was.
         """
-        if self.reader is not None:
-            msg = (
-                "expected a model of columns of numbers, got one of a table with categories, "
-                "text, dates or gaps, which ONNX files do not read"
-            )
-            raise TypeError(msg)
-        self.estimator._to_onnx(path, self.feature_names, self.target_name)
+        self.estimator._to_onnx(path, self.feature_names, self.target_name, self.reader)
 
     def compress(
         self, tolerance: float = 0.01, X: Any = None, y: Any = None, sample_weight: Any = None

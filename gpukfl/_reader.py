@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -20,6 +20,7 @@ from gpukfl.inspection import Description, Importances
 from gpukfl.tables import Coded, Column, Encoding, Table
 from gpukfl.tables._imputation import Imputation
 from gpukfl.tables._lookups import Lookup
+from gpukfl.tables._sound import fits
 
 TABLE_VALUES = (Table, Column, Coded, Encoding, Lookup, Imputation)  # records of model files
 _NAMED = 10  # columns that are left out and said
@@ -57,30 +58,6 @@ def columns_text(table: Table, /) -> str:
         more = f" and {len(left) - _NAMED} more" if len(left) > _NAMED else ""
         said.append(f"left out {', '.join(left[:_NAMED])}{more}")
     return ", ".join(said)
-
-
-def fits(table: Table, encoding: Encoding, /) -> bool:
-    """Whether an encoding, of which a file may say anything, is one of a table's codes."""
-    try:
-        if not (_is_finite(table) and _is_finite(encoding)):
-            return False
-        if tuple(encoding.coded) != tuple(table.coded):
-            return False
-        levels = np.array([float(one.levels) for one in table.coded])
-        probes = np.stack([levels, np.full_like(levels, np.nan)])
-        found = encoding.transform(probes)
-    except (TypeError, ValueError, LookupError, AttributeError):
-        return False
-    return found.shape == (2, encoding.n_features) and bool(np.isfinite(found).all())
-
-
-def _is_finite(value: Any) -> bool:
-    """Whether all arrays inside a value are finite, of float64."""
-    if isinstance(value, np.ndarray):
-        return value.dtype == np.float64 and bool(np.isfinite(value).all())
-    if isinstance(value, tuple):
-        return all(map(_is_finite, value))
-    return not is_dataclass(value) or all(_is_finite(getattr(value, f.name)) for f in fields(value))
 
 
 @dataclass(frozen=True, eq=False)

@@ -31,7 +31,12 @@ def distrust(file: str, /) -> None:
 
 def has_compiled(x: object, /) -> TypeGuard[np.ndarray]:
     """Whether code that is compiled for the CPU, or SciPy's, computes what concerns `x`."""
-    return is_host(x) and not _numpy_alone.get()
+    return is_host(x) and not only_numpy()
+
+
+def only_numpy() -> bool:
+    """Whether somebody asked for NumPy alone."""
+    return _numpy_alone.get()
 
 
 @contextlib.contextmanager

@@ -67,9 +67,11 @@ class DescribedEstimator(Shown):
     def to_onnx(self, path: str | Path) -> None:
         """Write what predicts to an ONNX file, which other programs run without this library.
 
-        Its input "X" has the shape (n, n_features), for any n, and the precision of the fit. Its
-        output is "prediction"; of classifiers "label" and "probabilities". Scaling of features,
-        clipping, units of targets and calibration are part of it.
+        Its input "X" has the shape (n, n_features), for any n, and the precision of the fit. Of a
+        table every column is an input of its name and of shape (n,): numbers are float64 with NaN
+        for gaps, categories text with "" for gaps, and dates int64, microseconds since 1970. Its
+        output is "prediction"; of classifiers "label" and "probabilities". Encoding of columns,
+        scaling of features, clipping, units of targets and calibration are part of it.
 
         Parameters
         ----------
@@ -79,9 +81,11 @@ class DescribedEstimator(Shown):
         Raises
         ------
         TypeError
-            If predictions are not array operations alone: of tables with categories, text, dates
-            or gaps, with kernels or instantiations that are not of this library, or with members
-            of others than those of a portfolio; says what to fit instead.
+            If predictions are not array operations alone: of tables with text, with kernels or
+            instantiations that are not of this library, or with members of others than those of a
+            portfolio; says what to fit instead.
+        ValueError
+            If a column of a table has the name of an output.
         ImportError
             If ndonnx is missing: ``pip install 'gpukfl[onnx]'``.
         OSError
@@ -94,12 +98,14 @@ class DescribedEstimator(Shown):
         """
         self._to_onnx(path, None, "y")
 
-    def _to_onnx(self, path: str | Path, features: Sequence[str] | None, target: str) -> None:
-        """Write with the names of columns."""
+    def _to_onnx(
+        self, path: str | Path, features: Sequence[str] | None, target: str, reader: Any = None
+    ) -> None:
+        """Write with the names of columns, and with what makes rows of a table."""
         from gpukfl.export import write_onnx
 
         check_is_fitted(self)
-        write_onnx(self, path, feature_names(self, features), target)
+        write_onnx(self, path, feature_names(self, features), target, reader)
 
     def inference(self, X: Any, y: Any, **options: Any) -> Any:
         """Say what may be concluded, with its errors: see `gpukfl.inference.infer`.

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from gpukfl._array import to_host
+from gpukfl._array import Array, to_host
 from gpukfl._replacing import replacing
 from gpukfl._version import __version__
-from gpukfl.export._foreign import served_foreign
+from gpukfl.export._tables import inputs_of
 from gpukfl.instantiations import INSTANTIATIONS, RandomKitchenSinks
 from gpukfl.kernels import KERNELS, Product, Scaled, Sum
-from gpukfl.prediction import BLENDS, Served, served
+from gpukfl.prediction import BLENDS, Served, served, served_foreign
 
 _PARTS: dict[Any, tuple[str, ...]] = {
     Sum: ("first", "second"),
@@ -24,7 +24,9 @@ _PARTS: dict[Any, tuple[str, ...]] = {
 }
 
 
-def write_onnx(estimator: Any, path: str | Path, names: Sequence[str], target: str, /) -> None:
+def write_onnx(
+    estimator: Any, path: str | Path, names: Sequence[str], target: str, reader: Any = None, /
+) -> None:
     """Write a fitted estimator to an ONNX file; see `DescribedEstimator.to_onnx`.
 
     Parameters
@@ -37,21 +39,34 @@ def write_onnx(estimator: Any, path: str | Path, names: Sequence[str], target: s
         Of its features, for the file's metadata.
     target : str
         Name of what is predicted, for the same.
+    reader : Reader, optional
+        What makes rows for the estimator of a table.
     """
     ndx = _ndonnx()
     host = estimator.to_host()
-    model = served(host, _kind_of, served_foreign)
+    model = served(host, _kind_of, lambda one: served_foreign(one, _kind_of))
     _check_known(host)
     labels = None if model.labels is None else _labels(model.labels)
-    precision = np.dtype(_precision_of(host, model)).name
-    X = ndx.argument(shape=("n", model.n_features), dtype=getattr(ndx, precision))
-    graph = ndx.build({"X": X}, _outputs(model.placed(ndx.asarray), X, labels, ndx))
+    inputs, X = _inputs(host, model, reader, ndx)
+    graph = ndx.build(inputs, _outputs(model.placed(ndx.asarray), X, labels, ndx))
     graph.producer_name, graph.producer_version = "gpukfl", __version__
     said = {"method": type(estimator).__name__, "target": target, "features": "\n".join(names)}
     for key, value in said.items():
         graph.metadata_props.add(key=f"gpukfl.{key}", value=value)
     with replacing(path) as file:
         file.write(graph.SerializeToString())
+
+
+def _inputs(host: Any, model: Served, reader: Any, ndx: ModuleType) -> tuple[dict[str, Any], Array]:
+    """Make inputs of a graph, and the rows that the model sees."""
+    if reader is not None:
+        inputs, codes = inputs_of(reader.table, ndx)
+        return inputs, reader.encoding.transform(codes)
+    if _kind_of(host) in BLENDS and host.encodings_ is not None:
+        return inputs_of(host.encodings_.table, ndx)
+    precision = np.dtype(_precision_of(host, model)).name
+    X = ndx.argument(shape=("n", model.n_features), dtype=getattr(ndx, precision))
+    return {"X": X}, X
 
 
 def _ndonnx() -> ModuleType:

@@ -19,7 +19,6 @@ from gpukfl.estimators._described import feature_names
 from gpukfl.estimators._validation import validate_weights
 from gpukfl.inference._learned_kernels import LearnedKernel, kernel_of
 from gpukfl.portfolio._base import AutoBase
-from gpukfl.portfolio._encodings import Seen
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,7 +153,7 @@ def _member_of(blend: AutoBase, X: Any) -> tuple[Any, np.ndarray, tuple[str, ...
         one = member.models[0]
         if kernel_of(one) is None:
             continue
-        rows = _wide(Seen(codes, blend.encodings_).by(0, codes=False))
+        rows = _wide(blend._seen(codes).by(0, codes=False))
         if blend.encodings_ is not None:
             names = tuple(blend.encodings_.by_fold[0].names)
         said = f"by the kernel of {member.name}, the leading member of the blend that has one"

@@ -42,7 +42,7 @@ from gpukfl.portfolio._candidates import (
 from gpukfl.portfolio._contest import Contest, judge_of
 from gpukfl.portfolio._description import describe
 from gpukfl.portfolio._distilled import Distilled, distil
-from gpukfl.portfolio._encodings import Encodings, Seen
+from gpukfl.portfolio._encodings import Encodings
 from gpukfl.portfolio._evaluators import of_all_classes
 from gpukfl.portfolio._folds import FEW, Fold, n_folds_of, split
 from gpukfl.portfolio._importances import permutation_importances
@@ -62,6 +62,7 @@ from gpukfl.prediction import (
 )
 from gpukfl.selftest import trusted
 from gpukfl.tables import IMPUTE, Table
+from gpukfl.tables._seen import Seen
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -309,7 +310,7 @@ class AutoBase(Constructed, HostStored):
 
     def _outputs(self, X: Array, fold: int | None = None, /) -> Array:
         """Blend (n, t) at validated rows, in float64; by the models of one fold, or of all."""
-        seen, blending = Seen(X, self.encodings_), self._blending()
+        seen, blending = self._seen(X), self._blending()
 
         def mean(member: Blended) -> Array:
             folds = range(len(member.models)) if fold is None else [fold]
@@ -317,6 +318,10 @@ class AutoBase(Constructed, HostStored):
             return blending.mean(found, member.residuals)
 
         return blending.total((member.weight, mean(member)) for member in self.members_)
+
+    def _seen(self, X: Array) -> Seen:
+        """Give validated rows, of which each model sees what it takes."""
+        return Seen(X) if self.encodings_ is None else self.encodings_.seen(X)
 
     def _of_model(self, member: Blended, fold: int, seen: Seen) -> Array:
         """Predictions of one of a member's models."""

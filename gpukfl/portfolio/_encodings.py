@@ -1,21 +1,22 @@
-"""Rows of a table as members see them: encoded with each fold, or as codes with gaps."""
+"""Rows of a table as folds have them: encoded with each, or as codes with gaps."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 
-from gpukfl._array import to_host
-from gpukfl._reader import fits
+from gpukfl._array import Array, to_host
 from gpukfl.estimators._declared import Declared, Items, Record, Text
 from gpukfl.estimators._samples import Samples
 from gpukfl.portfolio._folds import Fold
 from gpukfl.portfolio._members import Member
 from gpukfl.tables import IMPUTE, Encoding, Table
+from gpukfl.tables._seen import Seen, with_gaps
+from gpukfl.tables._sound import fits
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,33 +90,13 @@ class Encodings:
         )
         return encoding, replace(samples, X=X)
 
+    def seen(self, codes: Array, /) -> Seen:
+        """Give new rows, of which each model sees what it takes."""
+        return Seen(codes, self.by_fold)
+
     def finite(self, codes: np.ndarray, /) -> np.ndarray:
         """Rows (m, d) without gaps, that know nothing of targets."""
         return self.blind.transform(codes)
-
-
-def with_gaps(encoding: Encoding, codes: np.ndarray, encoded: np.ndarray, /) -> np.ndarray:
-    """Make rows that trees take: codes, and statistics in place of those of many levels.
-
-    Codes are plain numbers to them: on the training rows of six tables trees that knew which were
-    categories were hardly better, and take three times as long for a single row.
-    """
-    many, statistics = _many(encoding)
-    kept = np.delete(codes, many, axis=1)
-    return np.concatenate([kept, encoded[:, statistics]], axis=1)
-
-
-def _many(encoding: Encoding) -> tuple[list[int], list[int]]:
-    """Codes of which statistics were made, and the columns of these, among the last of all."""
-    levels = [j for j, one in enumerate(encoding.coded) if one.levels]
-    at = encoding.n_features - sum(len(lookup.names) for lookup in encoding.lookups)
-    many, statistics = list[int](), list[int]()
-    for j, lookup in zip(levels, encoding.lookups, strict=True):
-        if not lookup.weighed:
-            many.append(j)
-            statistics += range(at, at + len(lookup.names))
-        at += len(lookup.names)
-    return many, statistics
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,25 +123,3 @@ class TableFold(Fold):
     def _with_gaps(self, codes: Samples, encoded: Samples) -> Samples:
         X = with_gaps(self.encoding, to_host(codes.X), to_host(encoded.X))
         return replace(encoded, X=X)
-
-
-class Seen:
-    """New rows as models see them, made when the first one asks and kept for the others."""
-
-    def __init__(self, X: Any, encodings: Encodings | None, /) -> None:
-        self._X, self._encodings = X, encodings
-        self._made: dict[tuple[int, bool], Any] = {}
-
-    def by(self, k: int, /, *, codes: bool) -> Any:
-        """Give the rows to a model of fold k: encoded, or as trees take them."""
-        if self._encodings is None:
-            return self._X
-        if (k, codes) not in self._made:
-            encoding = self._encodings.by_fold[k]
-            made = (
-                with_gaps(encoding, self._X, self.by(k, codes=False))
-                if codes
-                else encoding.transform(self._X)
-            )
-            self._made[k, codes] = made
-        return self._made[k, codes]

@@ -7,6 +7,7 @@ the export on arrays that only record what is done with them.
 from gpukfl.prediction._blend import Blending, bounded, mixed, tempered
 from gpukfl.prediction._classes import Classes
 from gpukfl.prediction._finite import check_finite_prediction
+from gpukfl.prediction._foreign import served_foreign
 from gpukfl.prediction._function import Constant, Function
 from gpukfl.prediction._methods import FAR, farthest, function_of
 from gpukfl.prediction._served import BLENDS, Served, served
@@ -40,6 +41,7 @@ __all__ = [
     "inside",
     "mixed",
     "served",
+    "served_foreign",
     "skewness",
     "tempered",
 ]

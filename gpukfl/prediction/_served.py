@@ -41,7 +41,7 @@ class Served:
     values : Valued
         Predictions (n, t), scores of classes, or, of a blend, their probabilities.
     n_features : int
-        Columns of rows.
+        Columns of rows; of a blend for tables those of codes.
     one_target : bool
         Whether predictions are (n,).
     labels : host array, shape (k,), optional
@@ -92,16 +92,27 @@ class Served:
 
 @dataclass(frozen=True, eq=False)
 class BlendedModels:
-    """A member of a blend: its weight, models, and residuals on the scale that it predicts on."""
+    """A member of a blend: its weight, models, and residuals on the scale that it predicts on.
+
+    Of a table `takes_codes` says whether its models take codes with gaps, for encoded rows.
+    """
 
     weight: float
     models: tuple[Served, ...]
     residuals: Array | None
+    takes_codes: bool = False
+
+
+class Seen(Protocol):
+    """Rows of which each model sees what it takes."""
+
+    def by(self, k: int, /, *, codes: bool) -> Array:
+        """Give them to a model of fold k: encoded, or as codes with gaps."""
 
 
 @dataclass(frozen=True, eq=False)
 class Blend:
-    """A blend of models, for rows (n, d) of numbers.
+    """A blend of models, for rows (n, d) of numbers, or of the codes of a table.
 
     Attributes
     ----------
@@ -111,11 +122,14 @@ class Blend:
         How they are joined.
     n_classes : int
         0 of a regression.
+    seen : callable, optional
+        What gives models their rows, where these are of a table.
     """
 
     members: tuple[BlendedModels, ...]
     blending: Blending
     n_classes: int
+    seen: Callable[[Array], Seen] | None = None
 
     @property
     def width(self) -> int:
@@ -124,22 +138,33 @@ class Blend:
 
     def __call__(self, X: Array, /) -> Array:
         """Values (n, t), or probabilities."""
+        by = self._rows(X)
         means = (
-            (one.weight, self.blending.mean(self._outputs(one, X), one.residuals))
+            (one.weight, self.blending.mean(self._outputs(one, by), one.residuals))
             for one in self.members
         )
         return array_namespace(X).astype(self.blending.total(means), X.dtype)
 
-    def _outputs(self, member: BlendedModels, X: Array) -> list[Array]:
-        return [model.outputs(X, self.n_classes) for model in member.models]
+    def _rows(self, X: Array) -> Callable[[int, bool], Array]:
+        """Give what a model's rows are, by its fold and whether it takes codes."""
+        if self.seen is None:
+            return lambda _, __: X
+        seen = self.seen(X)
+        return lambda k, codes: seen.by(k, codes=codes)
+
+    def _outputs(self, member: BlendedModels, by: Callable[[int, bool], Array]) -> list[Array]:
+        return [
+            model.outputs(by(k, member.takes_codes), self.n_classes)
+            for k, model in enumerate(member.models)
+        ]
 
     def placed(self, put: Put, /) -> Self:
         """Give the same blend of arrays that `put` makes of its own."""
         members = tuple(
-            BlendedModels(
-                one.weight,
-                tuple(model.placed(put) for model in one.models),
-                None if one.residuals is None else put(one.residuals),
+            dataclasses.replace(
+                one,
+                models=tuple(model.placed(put) for model in one.models),
+                residuals=None if one.residuals is None else put(one.residuals),
             )
             for one in self.members
         )
@@ -180,30 +205,30 @@ def served(
         values: Valued = _blend(e, kind, kind_of, foreign)
     else:
         values = e._function() if own else function_of(kind, e)
+    of_table = is_blend and e.encodings_ is not None
+    n_features = len(e.encodings_.table.coded) if of_table else e.n_features_in_
     if hasattr(e, "classes_"):
         labels = np.asarray(to_host(e.classes_))
         signs = getattr(e, "_signs", kind.startswith("RKHSWeighting"))
         classes = None if is_blend else Classes(len(labels), e.calibration_, signs)
-        return Served(values, e.n_features_in_, labels=labels, classes=classes)
-    return Served(values, e.n_features_in_, e._one_target)
+        return Served(values, n_features, labels=labels, classes=classes)
+    return Served(values, n_features, e._one_target)
 
 
 def _blend(
     e: Any, kind: str, kind_of: Callable[[Any], str], foreign: Callable[[Any], Served] | None
 ) -> Blend:
-    if e.encodings_ is not None:
-        msg = (
-            "expected a model of columns of numbers, got one of a table with categories, text, "
-            "dates or gaps, which gpukfl.load and Model.predict read"
-        )
-        raise TypeError(msg)
     members = tuple(
         BlendedModels(
-            one.weight, tuple(served(m, kind_of, foreign) for m in one.models), one.residuals
+            one.weight,
+            tuple(served(m, kind_of, foreign) for m in one.models),
+            one.residuals,
+            one.takes_codes,
         )
         for one in e.members_
         if one.weight > 0
     )
     n_classes = len(e.classes_) if kind == "AutoClassifier" else 0
     blending = Blending(n_classes > 0, e.floor_, e.temperature_, e.reach_, e.target_transform_)
-    return Blend(members, blending, n_classes)
+    seen = None if e.encodings_ is None else e.encodings_.seen
+    return Blend(members, blending, n_classes, seen)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +11,12 @@ import numpy as np
 from gpukfl._accel.trust import numpy_alone
 from gpukfl._archive import Archive, RefusedError, check_version
 from gpukfl._array import Array
-from gpukfl.prediction import Served, check_finite_prediction, served
-from gpukfl.runtime._reading import FOREIGN, Parts, parts_of
+from gpukfl.prediction import BLENDS, Served, check_finite_prediction, served, served_foreign
+from gpukfl.runtime._columns import frame_of, is_named
+from gpukfl.runtime._reading import Parts, decoded, kind_of, parts_of
+from gpukfl.tables import Encoding, Table
+from gpukfl.tables._frame import listed
+from gpukfl.tables._sound import fits
 
 _AT_ONCE = 2**21  # elements of a block of rows
 _NAMES = {  # of the estimators of methods and tasks
@@ -34,7 +38,7 @@ class Predictor:
     method, task : str
         What was fitted, and "regression" or "classification".
     feature_names : list of str
-        One for each column of rows.
+        One for each column of rows; of a table also of those that are left out.
     target_name : str
         What is predicted.
     classes_ : array of shape (n_classes,) or None
@@ -54,8 +58,14 @@ class Predictor:
     True
     """
 
-    def __init__(self, model: Served, about: dict[str, Any]) -> None:
-        self._served = model
+    def __init__(
+        self,
+        model: Served,
+        about: dict[str, Any],
+        table: Table | None = None,
+        encoding: Encoding | None = None,
+    ) -> None:
+        self._served, self._table, self._encoding = model, table, encoding
         self.method: str = about["method"]
         self.task: str = about["task"]
         self.feature_names: list[str] = about["feature_names"]
@@ -69,7 +79,8 @@ class Predictor:
         ----------
         X : array-like of shape (n_samples, n_features)
             Finite numbers; of a frame the columns of the fit in their order. Computed in the
-            precision of the model.
+            precision of the model. A model of a table takes a frame, a dict of columns, a list of
+            dicts, a structured array or a list of rows, with categories, text, dates and gaps.
 
         Returns
         -------
@@ -111,12 +122,12 @@ class Predictor:
 
     def _evaluated(self, said: Callable[[Array], Array], X: Any, what: str) -> np.ndarray:
         """Give what is said of the values, by blocks of rows."""
-        rows = self._rows(X)
-        size = max(_AT_ONCE // max(self._served.values.width, rows.shape[1]), 1)
         parts = []
         with numpy_alone(), np.errstate(over="ignore", invalid="ignore"):  # reported just below
+            rows = self._rows(X)
+            size = max(_AT_ONCE // max(self._served.values.width, rows.shape[1]), 1)
             for start in range(0, len(rows), size):
-                found = self._served.values(rows[start : start + size])
+                found = self._served.values(self._encoded(rows[start : start + size]))
                 parts.append(np.asarray(said(found)))
         found = parts[0] if len(parts) == 1 else np.concatenate(parts)
         if found.dtype.kind == "f":
@@ -125,6 +136,18 @@ class Predictor:
         return found
 
     def _rows(self, X: Any) -> np.ndarray:
+        """Give rows of numbers, or the codes of a table."""
+        if self._table is None:
+            return self._numbers(X)
+        names = [column.name for column in self._table.columns]
+        return self._table.codes(frame_of(X, self.target_name, names))
+
+    def _encoded(self, rows: np.ndarray) -> np.ndarray:
+        return rows if self._encoding is None else self._encoding.transform(rows)
+
+    def _numbers(self, X: Any) -> np.ndarray:
+        if is_named(X):
+            X = self._stacked(X)
         names = getattr(X, "columns", None)
         if names is not None and [str(name) for name in names] != self.feature_names:
             given = ", ".join(map(str, names))[:200]
@@ -142,8 +165,18 @@ class Predictor:
             raise ValueError(msg)
         return rows
 
+    def _stacked(self, X: Any) -> np.ndarray:
+        """Give columns of numbers in the order of the fit."""
+        frame = frame_of(X, self.target_name, self.feature_names)
+        lacking = [name for name in self.feature_names if name not in frame.names]
+        if lacking:
+            msg = f"expected columns {listed(lacking)}, which are missing"
+            raise ValueError(msg)
+        read = [frame.read(frame.names.index(name)) for name in self.feature_names]
+        return np.column_stack([values.as_numbers() for values in read])
+
     def __repr__(self) -> str:
-        return f"Predictor({self.method}, {self.task}, {self._served.n_features} features)"
+        return f"Predictor({self.method}, {self.task}, {len(self.feature_names)} features)"
 
 
 def load(path: str | Path, /) -> Predictor:
@@ -163,9 +196,8 @@ def load(path: str | Path, /) -> Predictor:
     ------
     ValueError
         If the file is truncated, damaged, no gpukfl model or of another version, or predictions
-        need more than NumPy: of a model of a table with categories, text, dates or gaps, or of a
-        blend with trees or a linear model. The latter is fitted without by ``members="kernels"``
-        or a list of kernel methods.
+        need more than NumPy: of a blend with members other than kernel methods, linear models and
+        gradient-boosted trees.
     OSError
         If it cannot be read.
 
@@ -190,31 +222,40 @@ def _assembled(archive: Archive) -> Predictor:
     if not isinstance(about, dict) or not known or about.get("task") not in _TASKS:
         msg = f"whose model is not of {', '.join(_NAMES)}"
         raise RefusedError(msg)
-    if about.get("reader") is not None:
-        msg = (
-            "whose rows are of a table with categories, text, dates or gaps: expected columns of "
-            "numbers for NumPy alone; gpukfl.load reads it"
-        )
-        raise RefusedError(msg)
     kind = _NAMES[about["method"]][_TASKS.index(about["task"])]
     try:
-        model = served(parts_of(archive, kind, archive.header), _kind_of)
-        found = Predictor(model, about)
-        with numpy_alone(), np.errstate(all="ignore"):  # shapes are looked at
-            model.predicted(model.values(np.zeros((1, model.n_features))))
+        e = parts_of(archive, kind, archive.header)
+        model = served(e, kind_of, lambda one: served_foreign(one, kind_of))
+        found = Predictor(model, about, *_table_of(e, about.get("reader"), archive))
+        _check_shapes(found)
     except RefusedError:
         raise
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
         msg = f"which NumPy alone cannot predict by: {error}"
         raise RefusedError(msg) from error
     return found
 
 
-def _kind_of(parts: Parts) -> str:
-    if parts.kind == FOREIGN:
-        msg = (
-            "whose blend has a member of another library (trees or a linear model): expected "
-            "kernel methods alone, by members=['hkrr', 'bkernn', 'laplace']; gpukfl.load reads it"
-        )
+def _table_of(e: Parts, read: Any, archive: Archive) -> tuple[Table | None, Encoding | None]:
+    """Give what reads tables, and what makes numbers for a model that takes nothing else."""
+    if read is not None:
+        reader = decoded(read, archive)
+        _check_encodings(reader.table, [reader.encoding])
+        return reader.table, reader.encoding
+    if e.kind not in BLENDS or e.encodings_ is None:
+        return None, None
+    _check_encodings(e.encodings_.table, e.encodings_.by_fold)
+    return e.encodings_.table, None
+
+
+def _check_encodings(table: Table, encodings: Sequence[Encoding]) -> None:
+    if not all(fits(table, one) for one in encodings):
+        msg = "whose encoding is not one of its table"
         raise RefusedError(msg)
-    return parts.kind
+
+
+def _check_shapes(found: Predictor) -> None:
+    """Predict for a row of zeros, whatever they mean."""
+    with numpy_alone(), np.errstate(all="ignore"):
+        width = found._served.n_features
+        found._served.predicted(found._served.values(np.zeros((1, width))))

@@ -4,27 +4,35 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from gpukfl._archive import Archive, RefusedError
+from gpukfl._array import Array
 from gpukfl.estimators._calibration import Calibration
 from gpukfl.estimators.scaling import SCALINGS
 from gpukfl.instantiations import INSTANTIATIONS, RandomKitchenSinks
 from gpukfl.kernels import KERNELS, Product, Scaled, Sum
-from gpukfl.prediction import LogTransform, RankTransform
+from gpukfl.prediction import LogTransform, RankTransform, served
+from gpukfl.runtime._kept import Kept, kept_of
+from gpukfl.tables import Coded, Column, Encoding, Table
+from gpukfl.tables._imputation import Imputation
+from gpukfl.tables._lookups import Lookup
+from gpukfl.tables._seen import Seen
 
 _KINDS: tuple[Any, ...] = (
     *(*KERNELS.values(), Sum, Product, Scaled),
     *(*INSTANTIATIONS.values(), RandomKitchenSinks),
     *(*SCALINGS.values(), Calibration, LogTransform, RankTransform),
+    *(Table, Column, Coded, Encoding, Lookup),
 )
 _RECORDS = {kind.__name__: kind for kind in _KINDS}
 _PLAIN = (str, int, float, bool, type(None))
-_HELD = ("ShapeFunctions", "Blended")  # records that only hold parts
-_TABLES = "Encodings"  # a record that is only known to be there
+_HELD = ("ShapeFunctions", "Blended", "Reader")  # records that only hold parts
+_IMPUTATION, _ENCODINGS = "Imputation", "Encodings"
 
 
 class Parts:
@@ -39,7 +47,36 @@ class Parts:
         if name not in values:
             msg = f"which has no {name} of a fitted {self.__dict__['kind']}"
             raise AttributeError(msg)
-        return decoded(values[name], self.__dict__["_archive"])
+        found = self.__dict__[name] = decoded(values[name], self.__dict__["_archive"])
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Encodings:
+    """What makes numbers of the codes of a table, for the models of each fold."""
+
+    table: Table
+    by_fold: list[Encoding]
+
+    def seen(self, codes: Array, /) -> Seen:
+        """Give rows, of which each model sees what it takes."""
+        return Seen(codes, self.by_fold)
+
+
+class Alone:
+    """A model inside another one, without its estimator."""
+
+    def __init__(self, parts: Parts, /) -> None:
+        self._served = served(parts, kind_of)
+
+    def predict(self, X: np.ndarray, /) -> Any:
+        """Predict at rows (n, d)."""
+        return self._served.predicted(self._served.values(X))
+
+
+def kind_of(parts: Parts, /) -> str:
+    """Name the class of an estimator."""
+    return parts.kind
 
 
 def parts_of(archive: Archive, kind: str, node: Any, /) -> Parts:
@@ -86,11 +123,14 @@ def _objects(value: Any, _: Archive) -> np.ndarray:
 
 def _record(value: Any, archive: Archive) -> Any:
     name, fields = value["record"], value["fields"]
-    if name == _TABLES:
-        return name
+    if name == _ENCODINGS:
+        return Encodings(*(decoded(fields[key], archive) for key in ("table", "by_fold")))
     made = {key: decoded(item, archive) for key, item in fields.items()}
     if name in _HELD:
         return SimpleNamespace(**made)
+    if name == _IMPUTATION:
+        alone: Any = Alone(made["model"])
+        return Imputation(made["column"], made["inputs"], alone)
     kind = _RECORDS.get(name)
     if kind is None or set(made) != {field.name for field in dataclasses.fields(kind)}:
         msg = f"which holds a {name} that the runtime does not know"
@@ -102,11 +142,10 @@ def _inner(value: Any, archive: Archive) -> Parts:
     return parts_of(archive, str(value["estimator"]), value)
 
 
-def _foreign(_: Any, archive: Archive) -> Parts:
-    return Parts(FOREIGN, {}, archive)
+def _foreign(value: Any, archive: Archive) -> Kept:
+    return kept_of(_array({"array": value["skops"]}, archive))
 
 
-FOREIGN = "an estimator of another library"
 _MAKERS: dict[frozenset[str], Callable[[Any, Archive], Any]] = {
     frozenset({"array"}): _array,
     frozenset({"objects"}): _objects,

@@ -1,8 +1,38 @@
-"""Tables as they come: what each column is, its codes, and the numbers that kernels take."""
+"""Tables as they come: what each column is, its codes, and the numbers that kernels take.
 
-from gpukfl.tables._column import KINDS, Coded, Column
-from gpukfl.tables._encoder import TableEncoder
-from gpukfl.tables._encoding import IMPUTE, Encoding
-from gpukfl.tables._table import Table
+Names are imported when first used: a table that was learned is read with NumPy alone.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gpukfl.tables._column import KINDS, Coded, Column
+    from gpukfl.tables._encoder import TableEncoder
+    from gpukfl.tables._encoding import IMPUTE, Encoding
+    from gpukfl.tables._table import Table
+
+_HOMES = {
+    "IMPUTE": "_encoding",
+    "KINDS": "_column",
+    "Coded": "_column",
+    "Column": "_column",
+    "Encoding": "_encoding",
+    "Table": "_table",
+    "TableEncoder": "_encoder",
+}
 
 __all__ = ["IMPUTE", "KINDS", "Coded", "Column", "Encoding", "Table", "TableEncoder"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(importlib.import_module(f"gpukfl.tables.{_HOMES[name]}"), name)
+    msg = f"module 'gpukfl.tables' has no attribute {name!r}"
+    raise AttributeError(msg)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

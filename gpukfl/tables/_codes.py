@@ -13,6 +13,7 @@ from gpukfl._warnings import warn
 from gpukfl.tables import _values
 from gpukfl.tables._column import Coded, Column
 from gpukfl.tables._dates import PERIODS, days_since, part_of
+from gpukfl.tables._frame import told_of
 from gpukfl.tables._numerals import is_gap
 from gpukfl.tables._text import text_parts
 from gpukfl.tables._values import Values
@@ -133,7 +134,8 @@ class Coder:
         yield from self._category(Values(_values.NUMBERS, found))
 
     def _date(self, values: Values) -> Iterator[np.ndarray]:
-        moments = values.as_dates(self.column.day_first)
+        with told_of(self.column.name):
+            moments = values.as_dates(self.column.day_first)
         yield self._told(values, days_since(moments, self.column.start), "dates")
         for part in self.column.parts:
             yield part_of(moments, part)

@@ -6,9 +6,10 @@ import re
 
 import numpy as np
 
+from gpukfl._accel.trust import only_numpy
+from gpukfl.tables._moments import MOMENT, local, moments_of
 from gpukfl.tables._numerals import is_gap
 
-MOMENT = "datetime64[us]"
 PERIODS = {"month": 12.0, "day": 31.0, "weekday": 7.0, "hour": 24.0}
 _DAY = np.timedelta64(1, "D") / np.timedelta64(1, "us")  # microseconds
 _MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
@@ -19,7 +20,6 @@ _DATE = re.compile(
     re.IGNORECASE,
 )
 _TWO_FIRST = re.compile(r"\s*(\d{1,2})([-/.])(\d{1,2})[-/.]")
-_OFFSET = re.compile(r"(:\d\d(?:\.\d+)?) ?(?:Z|UTC|GMT|[-+]\d\d:?\d\d)$")  # time is local
 _SEEN = 1000  # labels that are looked at before all are
 
 
@@ -44,10 +44,18 @@ def has_day_first(labels: np.ndarray, /) -> bool:
 
 
 def dates_of(labels: np.ndarray, day_first: bool, /) -> np.ndarray:
-    """Read labels (k,) as dates in local time; NaT of anything else."""
+    """Read labels (k,) as dates in local time; NaT of anything else.
+
+    Raises
+    ------
+    ValueError
+        With NumPy alone, of what is neither a date that it reads nor stands for no value.
+    """
+    if only_numpy():
+        return moments_of(labels, day_first)
     import pandas as pd
 
-    texts = pd.Series([_OFFSET.sub(r"\1", label.strip()) for label in labels], dtype=object)
+    texts = pd.Series([local(label) for label in labels], dtype=object)
     found = pd.to_datetime(texts, errors="coerce", utc=True, format="ISO8601")
     left = found.isna()
     if left.any():

@@ -5,27 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 
+from gpukfl._array import Array, array_namespace, beside, is_host
 from gpukfl._checks import check_choice
 from gpukfl.tables._column import Coded, Listed
 from gpukfl.tables._imputation import Imputation, learn_imputation
-from gpukfl.tables._layout import Groups, groups_of, places_of
-from gpukfl.tables._lookups import Lookup, learn_lookup, width_of
+from gpukfl.tables._layout import Groups, Output, groups_of, places_of
+from gpukfl.tables._lookups import Lookup, columns_of, learn_lookup, width_of
 
 IMPUTE = ("median", "model")
 _ROWS = 2**15  # encoded at a time
-
-
-class Output(NamedTuple):
-    """A column of numbers."""
-
-    name: str
-    column: int  # of codes
-    weighed: bool
-    told: bool  # by targets
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,8 +175,10 @@ class Encoding(Listed):
         medians = [0.0 if isinstance(one, Lookup) else one for one in known]
         return cls(tuple(coded), np.array(medians), lookups)
 
-    def transform(self, codes: np.ndarray, /) -> np.ndarray:
+    def transform(self, codes: Array, /) -> Any:
         """Encode codes (n, c): finite numbers (n, d), in float64.
+
+        Of arrays that only record what is done with them, all that is done.
 
         Raises
         ------
@@ -192,6 +186,8 @@ class Encoding(Listed):
             If there are more or fewer columns.
         """
         _check_columns(codes, self.coded)
+        if not is_host(codes):
+            return self._recorded(codes)
         encoded = np.empty((len(codes), self.n_features))
         for start in range(0, len(codes), _ROWS):  # copies of all rows would take too much memory
             rows, at = slice(start, start + _ROWS), 0
@@ -200,6 +196,20 @@ class Encoding(Listed):
                 at += block.shape[1]
         self._impute(codes.T, encoded)
         return encoded
+
+    def _recorded(self, codes: Array) -> Array:
+        """Encode all rows by all steps, whether rows need them or not."""
+        xp = array_namespace(codes)
+        encoded = xp.concat(list(self._blocks(codes)), axis=1)
+        encoded = xp.reshape(encoded, (-1, self.n_features))  # which is not known else
+        if not self.imputations:
+            return encoded
+        columns = [encoded[:, k : k + 1] for k in range(self.n_features)]
+        for one in self.imputations:
+            gaps = xp.isnan(codes[:, one.column : one.column + 1])
+            place = self._groups.numbers.index(one.column)
+            columns[place] = xp.where(gaps, one.recorded(encoded), columns[place])
+        return xp.reshape(xp.concat(columns, axis=1), (-1, self.n_features))
 
     def transform_columns(
         self, columns: Iterable[np.ndarray], n: int, dtype: Any = np.float64, /
@@ -236,16 +246,20 @@ class Encoding(Listed):
         self._impute(gappy, encoded)
         return encoded
 
-    def _blocks(self, codes: np.ndarray) -> Iterator[np.ndarray]:
+    def _blocks(self, codes: Array) -> Iterator[Array]:
         """Encode some rows, all columns of a sort at once, with medians for missing numbers."""
-        groups = self._groups
-        X = codes[:, groups.numbers]
-        yield np.where(np.isnan(X), self.medians[groups.numbers], X)
+        xp, groups = array_namespace(codes), self._groups
+        if groups.numbers:
+            X = columns_of(codes, groups.numbers)
+            yield xp.where(xp.isnan(X), beside(self.medians[groups.numbers], codes), X)
         if groups.rounds:
-            angles = codes[:, groups.rounds] * self._turns
-            for wave in (np.sin(angles), np.cos(angles)):
-                yield np.where(np.isnan(angles), 0.0, wave)
-        yield np.isnan(codes[:, groups.gaps])
+            angles = columns_of(codes, groups.rounds) * beside(self._turns, codes)
+            # Graphs for ONNX runtimes have the cosine in float32, and the sine in float64
+            cosine = xp.cos(angles) if is_host(angles) else xp.sin(angles + 0.5 * np.pi)
+            for wave in (xp.sin(angles), cosine):
+                yield xp.where(xp.isnan(angles), beside(np.zeros(()), codes), wave)
+        if groups.gaps:
+            yield xp.astype(xp.isnan(columns_of(codes, groups.gaps)), codes.dtype)
         for j, lookup in zip(groups.levels, self.lookups, strict=True):
             yield lookup(codes[:, j])
 
@@ -325,7 +339,7 @@ class Encoding(Listed):
         return len(self.outputs)
 
 
-def _check_columns(codes: np.ndarray, coded: Sequence[Coded]) -> None:
+def _check_columns(codes: Array, coded: Sequence[Coded]) -> None:
     if codes.ndim != 2 or codes.shape[1] != len(coded):
         msg = f"expected codes (n, {len(coded)}), got shape {codes.shape}"
         raise ValueError(msg)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import narwhals as nw
@@ -13,35 +11,9 @@ import numpy as np
 
 from gpukfl._array import is_array, to_host
 from gpukfl.estimators._validation import check_container
+from gpukfl.tables._frame import Frame
 from gpukfl.tables._reading import read_in_blocks, read_series
-from gpukfl.tables._values import Values, numbers
-
-_NAMED = 10  # columns that a message names
-
-
-@dataclass(frozen=True, eq=False)
-class Frame:
-    """Columns that are read one at a time.
-
-    Attributes
-    ----------
-    names : tuple of str
-        All different.
-    named : bool
-        Whether the data say so, or the names only count.
-    n_rows : int
-        Rows.
-    read : callable
-        Gives the values of the column at an index.
-    read_blocks : callable
-        Gives them in parts, one after the other, where they are text, which takes much memory.
-    """
-
-    names: tuple[str, ...]
-    named: bool
-    n_rows: int
-    read: Callable[[int], Values]
-    read_blocks: Callable[[int], Iterator[Values]]
+from gpukfl.tables._values import numbers
 
 
 def frame_of(X: Any, /) -> Frame:
@@ -82,44 +54,6 @@ def check_any(frame: Frame, /) -> None:
             shape = (frame.n_rows, len(frame.names))
             msg = f"Found array with 0 {what} (shape={shape}) while a minimum of 1 is required."
             raise ValueError(msg)
-
-
-def read_column(frame: Frame, k: int, /) -> Values:
-    """Read a column.
-
-    Raises
-    ------
-    ValueError
-        If it holds complex numbers; names it.
-    """
-    with _told_of(frame.names[k]):
-        return frame.read(k)
-
-
-def read_whole(frame: Frame, k: int, /) -> Iterator[Values]:
-    """Read a column as one part."""
-    yield read_column(frame, k)
-
-
-def read_blocks(frame: Frame, k: int, /) -> Iterator[Values]:
-    """Read a column in parts, where it is text; raises what `read_column` does."""
-    with _told_of(frame.names[k]):
-        yield from frame.read_blocks(k)
-
-
-@contextlib.contextmanager
-def _told_of(name: str) -> Iterator[None]:
-    try:
-        yield
-    except ValueError as error:
-        msg = f"column {name!r}: {error}"
-        raise ValueError(msg) from error
-
-
-def listed(names: Sequence[str], /) -> str:
-    """List names, or the first of many."""
-    more = len(names) - _NAMED
-    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _of_array(X: np.ndarray) -> Frame:

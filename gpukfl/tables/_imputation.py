@@ -7,9 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gpukfl import estimators
+from gpukfl._array import Array, array_namespace
 from gpukfl._warnings import collected
-from gpukfl.estimators import KernelRidgeRegressor
+from gpukfl.prediction import function_of
 from gpukfl.tables._column import Listed
+from gpukfl.tables._lookups import columns_of
 
 _FEWEST, _MOST = 10, 2000  # rows that a model is fitted to
 
@@ -30,11 +33,16 @@ class Imputation(Listed):
 
     column: int
     inputs: tuple[int, ...]
-    model: KernelRidgeRegressor
+    model: estimators.KernelRidgeRegressor
 
     def __call__(self, X: np.ndarray, /) -> np.ndarray:
         """Give what stands for the missing numbers (n,) of encoded rows (n, d)."""
         return np.asarray(self.model.predict(X[:, self.inputs]))
+
+    def recorded(self, X: Array, /) -> Array:
+        """Give the same (n, 1) for all rows (n, d) of arrays that only record what is done."""
+        values = function_of(type(self.model).__name__, self.model.to_host())
+        return values.placed(array_namespace(X).asarray)(columns_of(X, list(self.inputs)))
 
 
 def learn_imputation(
@@ -55,7 +63,7 @@ def learn_imputation(
         rows = np.sort(rng.choice(rows, _MOST, replace=False))
     if len(rows) < _FEWEST or not np.ptp(truth[rows]) or not np.ptp(X[rows], axis=0)[inputs].any():
         return None
-    model = KernelRidgeRegressor(random_state=int(rng.integers(2**31)))
+    model = estimators.KernelRidgeRegressor(random_state=int(rng.integers(2**31)))
     with collected():  # of a fit that is a part of another one
         w = None if weights is None else weights[rows]
         model.fit(X[rows][:, inputs], truth[rows], sample_weight=w)

@@ -17,6 +17,15 @@ class Groups(NamedTuple):
     levels: list[int]
 
 
+class Output(NamedTuple):
+    """A column of numbers."""
+
+    name: str
+    column: int  # of codes
+    weighed: bool
+    told: bool  # by targets
+
+
 def groups_of(coded: Sequence[Coded], /) -> Groups:
     """Sort columns of codes."""
     every = list(enumerate(coded))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from gpukfl._array import Array, array_namespace, beside, index_like, is_host
 from gpukfl.tables._column import Coded, Listed
 
 _FEW = 8  # levels up to which each has a column
@@ -32,14 +34,25 @@ class Lookup(Listed):
     names: tuple[str, ...]
     weighed: bool
 
-    def __call__(self, codes: np.ndarray, /) -> np.ndarray:
+    def __call__(self, codes: Array, /) -> Any:
         """Look up codes (n,): (n, width)."""
-        return self.values[rows_of(codes, len(self.values))]
+        rows = rows_of(codes, len(self.values))
+        return array_namespace(codes).take(beside(self.values, codes), rows, axis=0)
 
 
-def rows_of(codes: np.ndarray, size: int, /) -> np.ndarray:
+def rows_of(codes: Array, size: int, /) -> Any:
     """Rows of a lookup: the last one for NaN."""
-    return np.where(np.isnan(codes), size - 1, codes).astype(np.int64)
+    xp = array_namespace(codes)
+    last = beside(np.asarray(size - 1.0), codes)
+    return xp.astype(xp.where(xp.isnan(codes), last, codes), xp.int64)
+
+
+def columns_of(X: Array, columns: list[int], /) -> Array:
+    """Columns of X (n, d) at indices."""
+    if is_host(X):
+        return np.asarray(X[:, columns])
+    xp = array_namespace(X)
+    return xp.take(X, xp.asarray(columns, **index_like(X)), axis=1)
 
 
 def width_of(coded: Coded, t: int, /) -> int:

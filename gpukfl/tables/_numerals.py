@@ -12,6 +12,7 @@ from gpukfl._columns import GAPS
 _NUMERAL = re.compile(
     r"([-+]?)\s*([$€£¥₹]?)\s*([-+]?)(\d{1,3}(?:,\d{3})+|\d+)(\.\d*)?\s*([%$€£¥₹°]|[^\W\d_]\D{0,9})?"
 )
+_PLAIN = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?", re.IGNORECASE | re.ASCII)
 _PADDED = re.compile(r"[-+]?0\d")  # as of codes, of which the zeros are a part
 _SEEN = 1000  # labels that are looked at before all are
 
@@ -33,15 +34,18 @@ def numbers_of(labels: np.ndarray, unit: str = "", /) -> np.ndarray:
 
     NaN of anything else.
     """
-    import pandas as pd
-
-    found = pd.to_numeric(pd.Series(labels, dtype=object), errors="coerce").to_numpy(np.float64)
+    found = np.array([_plain(label) for label in labels], dtype=np.float64)
     found = np.where(np.isfinite(found), found, np.nan)
     for k in np.flatnonzero(np.isnan(found)).tolist():
         number, own = _parsed(labels[k])
         if own in ("", unit):
             found[k] = number
     return found
+
+
+def _plain(label: str) -> float:
+    text = label.strip()
+    return float(text) if _PLAIN.fullmatch(text) else np.nan
 
 
 def _parsed(label: str) -> tuple[float, str]:

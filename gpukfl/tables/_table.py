@@ -12,18 +12,7 @@ import numpy as np
 from gpukfl._warnings import warn
 from gpukfl.tables._codes import Coder, coded_of, with_times_between
 from gpukfl.tables._column import KINDS, TOLD, Coded, Column, Listed
-from gpukfl.tables._duplicates import Duplicates
-from gpukfl.tables._frames import (
-    Frame,
-    check_any,
-    frame_of,
-    listed,
-    read_blocks,
-    read_column,
-    read_whole,
-)
-from gpukfl.tables._guess import guess, of_kind
-from gpukfl.tables._reading import release_text
+from gpukfl.tables._frame import Frame, listed, read_blocks, read_column, read_whole
 
 
 @dataclass(frozen=True)
@@ -63,6 +52,11 @@ class Table(Listed):
             If the frame cannot be read, has no row or no column, or `columns` names one that is
             not there or a kind that its values are not of.
         """
+        from gpukfl.tables._duplicates import Duplicates
+        from gpukfl.tables._frames import check_any, frame_of
+        from gpukfl.tables._guess import guess, of_kind
+        from gpukfl.tables._reading import release_text
+
         given, told = frame_of(frame), dict(columns or {})
         _check_told(told, given)
         check_any(given)
@@ -118,9 +112,9 @@ class Table(Listed):
         TypeError, ValueError
             If the frame cannot be read, or columns are missing; names them.
         """
-        given = frame_of(frame)
-        codes = np.empty((given.n_rows, len(self.coded)))
-        for at, column in enumerate(self._coded_by(given)):
+        n, columns = self.code_columns(frame)
+        codes = np.empty((n, len(self.coded)))
+        for at, column in enumerate(columns):
             codes[:, at] = column
         return codes
 
@@ -142,8 +136,11 @@ class Table(Listed):
         TypeError, ValueError
             As of `codes`; of columns when they are asked for.
         """
-        given = frame_of(frame)
-        return given.n_rows, self._coded_by(given)
+        if not isinstance(frame, Frame):  # which the runtime makes with NumPy alone
+            from gpukfl.tables._frames import frame_of
+
+            frame = frame_of(frame)
+        return frame.n_rows, self._coded_by(frame)
 
     def _coded_by(self, given: Frame) -> Iterator[np.ndarray]:
         places, days = self._places(given), dict[str, np.ndarray]()

@@ -7,6 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from gpukfl._accel.trust import only_numpy
+from gpukfl.tables._hashed import shares_of
+
 _HASHES, _SAMPLE = 2**10, 10_000
 _ROWS = 2**15  # looked at together, for the memory that it takes
 _COMPONENTS = 3
@@ -38,6 +41,8 @@ def text_parts(texts: np.ndarray, components: np.ndarray | None, /) -> np.ndarra
         return lengths[:, None]
     if not len(texts):
         return np.empty((0, 1 + len(components)))
+    if only_numpy():
+        return np.column_stack([lengths, shares_of(texts, components)])
     parts = [
         _hashing().transform(texts[start : start + _ROWS]) @ components.T
         for start in range(0, len(texts), _ROWS)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from gpukfl._accel.trust import only_numpy
 from gpukfl.tables._dates import MOMENT, dates_of, days_since
 from gpukfl.tables._numerals import numbers_of, text_of
 
@@ -69,9 +70,7 @@ class Values:
         """Give the same as labels."""
         if self.form == LABELS:
             return self
-        import pandas as pd
-
-        index, found = pd.factorize(self.data)
+        index, found = _numbered(self.data)
         if self.form == BOOLEANS:
             found = found.astype(bool)
         return Values(LABELS, np.asarray(index), texts(map(text_of, found.tolist())))
@@ -108,17 +107,35 @@ def dates(array: np.ndarray, /) -> Values:
     return Values(DATES, array.astype(MOMENT))
 
 
+def _numbered(data: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Give numbers (n,) of different values, -1 of those that are missing, and the values."""
+    if not only_numpy():
+        import pandas as pd
+
+        return pd.factorize(data)
+    known = ~np.isnat(data) if data.dtype.kind == "M" else ~np.isnan(data)
+    found, places = np.unique(data[known], return_inverse=True)
+    index = np.full(len(data), -1)
+    index[known] = places
+    return index, found
+
+
 def labels(array: Any, /, note: str = "") -> Values:
     """Take text (n,); blank text is missing."""
     import pandas as pd
 
     index, found = pd.factorize(array)
-    known = texts(map(str, found))
+    return labelled(np.asarray(index), map(str, found), note)
+
+
+def labelled(index: np.ndarray, words: Iterable[str], note: str = "", /) -> Values:
+    """Take indices (n,) of text, -1 for none; blank text is missing."""
+    known = texts(words)
     blank = np.fromiter((not text or text.isspace() for text in known), bool, len(known))
     if blank.any():
         kept = np.append(np.where(blank, -1, np.cumsum(~blank) - 1), -1)
         index, known = kept[index], known[~blank]
-    return Values(LABELS, np.asarray(index), known, note=note)
+    return Values(LABELS, index, known, note=note)
 
 
 def texts(found: Iterable[str], /) -> np.ndarray:

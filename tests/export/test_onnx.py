@@ -7,6 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from served_models import NEW, SINGLE, TARGETS, X, Y, kernel_blend, model
+from sklearn.base import clone
+from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import Lasso, LogisticRegression, RidgeCV
@@ -17,13 +19,12 @@ from toy_method import RidgeRegressor
 
 import gpukfl
 from gpukfl import HKRRRegressor, KernelRidgeRegressor, RKHSWeightingRegressor
-from gpukfl.export._foreign import served_foreign
 from gpukfl.instantiations import RandomKitchenSinks, Stumps
 from gpukfl.kernels import KERNELS, Gaussian, Linear
-from gpukfl.prediction import served
+from gpukfl.prediction import served, served_foreign
 
 onnxruntime = pytest.importorskip("onnxruntime")
-pytest.importorskip("ndonnx")
+ndonnx = pytest.importorskip("ndonnx")
 
 SLOW = [  # graphs of hundreds of nodes, of which each takes some milliseconds
     *(name for name in SINGLE if name.endswith(("two targets", "two classes"))),
@@ -34,6 +35,10 @@ IN_FLOAT32 = [
     *("bkernn, two targets", "hkrr, one target", "selection, three classes", "regfeal, Hermite"),
     pytest.param("rkhs_weighting, one target", marks=pytest.mark.slow),
 ]
+
+
+def kind_of(one):
+    return type(one).__name__
 
 
 def run(path, rows):
@@ -148,8 +153,37 @@ def test_members_of_scikit_learn_are_the_same_functions(name):
     estimator, y = FOREIGN[name]
     fitted = estimator.fit(X, y)
     told = getattr(fitted, "predict_proba", fitted.predict)(NEW)
-    found = served_foreign(fitted).values(NEW)
+    found = served_foreign(fitted, kind_of).values(NEW)
     np.testing.assert_allclose(found, told.reshape(found.shape), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", [name for name in FOREIGN if name.startswith("trees")])
+def test_trees_know_where_gaps_go(name):
+    estimator, y = FOREIGN[name]
+    gaps = np.random.default_rng(0).uniform(size=X.shape) < 0.2
+    fitted = clone(estimator).fit(np.where(gaps, np.nan, X), y)
+    rows = np.where(gaps[: len(NEW)], np.nan, NEW)
+    told = getattr(fitted, "predict_proba", fitted.predict)(rows)
+    found = served_foreign(fitted, kind_of).values(rows)
+    np.testing.assert_allclose(found, told.reshape(found.shape), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["logistic", "trees of two classes"])
+def test_members_of_scikit_learn_are_the_same_in_graphs(name):
+    estimator, y = FOREIGN[name]
+    fitted = estimator.fit(X, y)
+    rows = ndonnx.argument(shape=("n", X.shape[1]), dtype=ndonnx.float64)
+    model = served_foreign(fitted, kind_of).placed(ndonnx.asarray)
+    graph = ndonnx.build({"X": rows}, {"found": model.values(rows)}).SerializeToString()
+    (found,) = onnxruntime.InferenceSession(graph).run(None, {"X": NEW})
+    np.testing.assert_allclose(found, fitted.predict_proba(NEW), rtol=0, atol=1e-12)
+
+
+def test_constants_of_folds_of_one_class():
+    for fitted in (DummyClassifier().fit(X, np.ones(len(X))), DummyRegressor().fit(X, Y)):
+        told = getattr(fitted, "predict_proba", fitted.predict)(NEW)
+        found = served_foreign(fitted, kind_of).values(NEW)
+        np.testing.assert_allclose(found, told.reshape(found.shape), rtol=0, atol=1e-12)
 
 
 def test_the_file_says_what_it_is_of(tmp_path):
@@ -207,14 +241,7 @@ def test_a_regressor_of_another_library_is_refused(tmp_path):
     with pytest.raises(TypeError, match="got those of Lasso"):
         found.to_onnx(tmp_path / "model.onnx")
     with pytest.raises(TypeError, match="got Lasso: members='kernels' blends kernel methods"):
-        served_foreign(Lasso().fit(X, Y))
-
-
-def test_a_table_is_refused(tmp_path):
-    table = pd.DataFrame({"a": X[:, 0], "kind": np.where(X[:, 1] > 50, "x", "y")})
-    found = gpukfl.fit(table, Y, method="hkrr", n_components=1, ridge=1e-2)
-    with pytest.raises(TypeError, match="got one of a table"):
-        found.to_onnx(tmp_path / "model.onnx")
+        served_foreign(Lasso().fit(X, Y), kind_of)
 
 
 def test_a_folder_that_is_not_there_is_said(tmp_path):

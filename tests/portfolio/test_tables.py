@@ -9,9 +9,10 @@ from sklearn.exceptions import ConvergenceWarning
 
 import gpukfl
 from gpukfl.estimators._copies import copies_of
-from gpukfl.portfolio._encodings import Encodings, Seen, with_gaps
+from gpukfl.portfolio._encodings import Encodings
 from gpukfl.portfolio._importances import groups_of
 from gpukfl.tables import Encoding, Table
+from gpukfl.tables._seen import with_gaps
 
 N = 150
 RNG = np.random.default_rng(9)
@@ -68,7 +69,7 @@ def test_members_get_rows_that_were_encoded_with_their_fold(model):
 
 
 def test_members_of_one_fold_share_an_encoding_and_predict_with_it(model):
-    seen = Seen(CODES, model.encodings_)
+    seen = model.encodings_.seen(CODES)
     for member in model.members_:
         for k, one in enumerate(member.models):
             rows = seen.by(k, codes=member.takes_codes)

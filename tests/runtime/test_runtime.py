@@ -218,20 +218,6 @@ def test_predictions_that_overflow_are_refused():
         light.predict(NEW[:3])
 
 
-def test_tables_and_members_of_other_libraries_are_refused(tmp_path):
-    path = tmp_path / "model.gpukfl"
-    table = pd.DataFrame({"a": X[:, 0], "kind": np.where(X[:, 1] > 1, "x", "y")})
-    gpukfl.fit(table, Y, method="hkrr", n_components=1, ridge=1e-2).save(path)
-    with pytest.raises(ValueError, match="rows are of a table"):
-        runtime.load(path)
-    gpukfl.fit(table, Y, members=["laplace"], n_folds=2).save(path)
-    with pytest.raises(ValueError, match="got one of a table with categories"):
-        runtime.load(path)
-    gpukfl.fit(X, Y, members=["linear"], n_folds=2).save(path)
-    with pytest.raises(ValueError, match="blend has a member of another library"):
-        runtime.load(path)
-
-
 def test_files_that_are_none_are_refused(tmp_path):
     path = tmp_path / "model.gpukfl"
     path.write_bytes(b"nothing")

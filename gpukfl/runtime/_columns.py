@@ -1,0 +1,220 @@
+"""Rows of a table as columns with names, read with NumPy alone whatever holds them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+
+from gpukfl.tables._dates import MOMENT
+from gpukfl.tables._frame import Frame
+from gpukfl.tables._numerals import text_of
+from gpukfl.tables._values import (
+    BOOLEANS,
+    DATES,
+    DURATIONS,
+    LABELS,
+    Values,
+    durations,
+    labelled,
+    texts,
+)
+from gpukfl.tables._values import numbers as of_numbers
+
+_GAPS = ("NAType", "NaTType")  # what pandas has for no value
+_NOT_EQUAL = (float, np.floating, Decimal, np.datetime64, np.timedelta64)  # gaps are not themselves
+_SORTS: tuple[tuple[str, tuple[type, ...]], ...] = (
+    ("text", (str,)),
+    ("boolean", (bool, np.bool_)),
+    ("number", (int, float, np.integer, np.floating)),
+    ("decimal", (Decimal,)),
+    ("date", (datetime, date, np.datetime64)),
+    ("time", (time,)),
+    ("duration", (timedelta, np.timedelta64)),
+    ("complex", (complex, np.complexfloating)),
+)
+
+
+def is_named(X: Any, /) -> bool:
+    """Whether rows are a dict of columns, dicts, or a structured array."""
+    if isinstance(X, Mapping):
+        return True
+    if isinstance(X, np.ndarray):
+        return X.dtype.names is not None
+    return isinstance(X, (list, tuple)) and len(X) > 0 and all(isinstance(x, Mapping) for x in X)
+
+
+def frame_of(X: Any, target: str, known: Iterable[str], /) -> Frame:
+    """Take rows apart; the target may be among their columns.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If they are no table in memory, or columns have one name or different lengths.
+    """
+    if hasattr(X, "collect") or hasattr(X, "compute"):
+        msg = f"expected data in memory, got {type(X).__name__}: collect it first"
+        raise TypeError(msg)
+    columns, named = _columns_of(X)
+    twice = [name for name, count in Counter(name for name, _ in columns).items() if count > 1]
+    if twice:
+        msg = f"expected columns of different names, got two called {twice[0]!r}"
+        raise ValueError(msg)
+    if target not in set(known):
+        columns = [one for one in columns if not named or one[0] != target]
+    lengths = {name: _length(name, column) for name, column in columns}
+    if len(set(lengths.values())) != 1 or not next(iter(lengths.values())):
+        msg = f"expected columns of one length and a row at least, got {str(lengths)[:200]}"
+        raise ValueError(msg)
+
+    def read(k: int) -> Values:
+        return values_of(columns[k][1])
+
+    names = tuple(name for name, _ in columns)
+    return Frame(names, named, next(iter(lengths.values())), read, lambda k: iter([read(k)]))
+
+
+def _columns_of(X: Any) -> tuple[list[tuple[str, Any]], bool]:
+    """Columns by their names, and whether they have any."""
+    if is_named(X):
+        if isinstance(X, (list, tuple)):
+            keys = dict.fromkeys(name for row in X for name in row)
+            return [(str(name), [row.get(name) for row in X]) for name in keys], True
+        return [(str(n), X[n]) for n in (X if isinstance(X, Mapping) else X.dtype.names)], True
+    names = getattr(X, "column_names", getattr(X, "columns", None))  # those of pyarrow are arrays
+    if names is not None:
+        return [(str(name), X[name]) for name in names], True
+    rows = X if hasattr(X, "__array__") else _objects_of(X)
+    rows = np.asarray(rows)
+    if rows.ndim != 2:
+        msg = f"expected a table of rows and columns, got {rows.ndim} dimensions"
+        raise ValueError(msg)
+    return [(f"x{k}", rows[:, k]) for k in range(rows.shape[1])], False
+
+
+def _objects_of(rows: Any) -> np.ndarray:
+    """Rows (n, d) of Python's values, which NumPy would turn into each other."""
+    listed = [list(row) for row in rows]
+    if len({len(row) for row in listed}) > 1:
+        msg = "expected rows of the same length"
+        raise ValueError(msg)
+    found = np.empty((len(listed), len(listed[0]) if listed else 0), dtype=object)
+    for i, row in enumerate(listed):
+        found[i] = row
+    return found
+
+
+def _length(name: str, column: Any) -> int:
+    if isinstance(column, (str, bytes)) or not hasattr(column, "__len__"):
+        msg = f"column {name!r}: expected a list or an array, got {column!r}"
+        raise TypeError(msg)
+    return len(column)
+
+
+def values_of(column: Any, /) -> Values:
+    """Read a column (n,): a list, an array, or what makes one of itself.
+
+    Raises
+    ------
+    ValueError
+        If it has more dimensions, or values of no known sort.
+    """
+    codes = getattr(getattr(column, "cat", None), "codes", None)
+    if codes is not None:  # of pandas
+        known = texts(map(text_of, column.cat.categories.tolist()))
+        return Values(LABELS, np.asarray(codes).astype(np.int64), known)
+    zone = getattr(getattr(column, "dtype", None), "time_zone", None)
+    if zone or getattr(getattr(column, "type", None), "tz", None):
+        msg = "expected dates in local time, without a time zone"
+        raise ValueError(msg)
+    array = np.asarray(column) if hasattr(column, "__array__") else texts(column)
+    if array.ndim != 1:
+        msg = f"expected values of one dimension, got shape {array.shape}"
+        raise ValueError(msg)
+    make = _BY_DTYPE.get(array.dtype.kind)
+    return _of_objects(array.tolist()) if make is None else make(array)
+
+
+_BY_DTYPE: dict[str, Callable[[np.ndarray], Values]] = {
+    **dict.fromkeys("iuf", of_numbers),
+    "b": lambda array: of_numbers(array, BOOLEANS),
+    "M": lambda array: Values(DATES, array.astype(MOMENT)),
+    "m": durations,
+}
+
+
+def _of_objects(values: list[Any]) -> Values:
+    """Read Python's values by what they are, apart from gaps."""
+    kept = [None if _is_gap(value) else value for value in values]
+    sorts = {_sort_of(value) for value in kept if value is not None}
+    if "complex" in sorts:
+        msg = "expected real numbers, got complex ones"
+        raise ValueError(msg)
+    sort = sorts.pop() if len(sorts) == 1 else ("other" if sorts else "text")
+    return _BY_SORT[sort](kept)
+
+
+def _is_gap(value: Any) -> bool:
+    if value is None or type(value).__name__ in _GAPS:
+        return True
+    return isinstance(value, _NOT_EQUAL) and bool(value != value)  # noqa: PLR0124
+
+
+def _sort_of(value: Any) -> str:
+    found = (sort for sort, kinds in _SORTS if isinstance(value, kinds))
+    return next(found, "period" if hasattr(value, "to_timestamp") else "other")
+
+
+def _number_or_gap(value: Any) -> float:
+    return np.nan if value is None else float(value)
+
+
+def _numbers(kept: list[Any]) -> Values:
+    return of_numbers(np.array([_number_or_gap(value) for value in kept]))
+
+
+def _booleans(kept: list[Any]) -> Values:
+    return of_numbers(np.array([_number_or_gap(value) for value in kept]), BOOLEANS)
+
+
+def _text(kept: list[Any], note: str = "") -> Values:
+    place: dict[str, int] = {}
+    index = [-1 if value is None else place.setdefault(value, len(place)) for value in kept]
+    return labelled(np.array(index, dtype=np.int64), place, note)
+
+
+def _dates(kept: list[Any]) -> Values:
+    local = [v.replace(tzinfo=None) if getattr(v, "tzinfo", None) else v for v in kept]
+    return Values(DATES, np.array(local, dtype=MOMENT))
+
+
+def _periods(kept: list[Any]) -> Values:
+    return _dates([None if value is None else value.to_timestamp() for value in kept])
+
+
+def _times(kept: list[Any]) -> Values:
+    seconds = [np.nan if v is None else v.hour * 3600 + v.minute * 60 + v.second for v in kept]
+    return Values(DURATIONS, np.array(seconds, dtype=np.float64))
+
+
+def _other(kept: list[Any]) -> Values:
+    kinds = sorted({type(value).__name__ for value in kept if value is not None})
+    note = f"values of type {', '.join(kinds[:5])}, which are taken as text"
+    return _text([None if value is None else text_of(value) for value in kept], note)
+
+
+_BY_SORT: dict[str, Callable[[list[Any]], Values]] = {
+    "text": _text,
+    "boolean": _booleans,
+    "number": _numbers,
+    "decimal": _numbers,
+    "date": _dates,
+    "time": _times,
+    "duration": lambda kept: durations(np.array(kept, dtype="timedelta64[us]")),
+    "period": _periods,
+    "other": _other,
+}

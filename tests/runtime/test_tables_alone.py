@@ -1,0 +1,313 @@
+"""Models of tables predict with NumPy alone, whatever holds their rows."""
+
+import datetime
+import io
+import json
+import subprocess
+import sys
+import zipfile
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from served_tables import COLUMNS, FRAME, OTHERS, blend, said, single
+from sklearn.feature_extraction.text import HashingVectorizer
+from sklearn.linear_model import Lasso
+from sklearn.utils import murmurhash3_32
+from test_runtime import HEAVY
+
+import gpukfl
+from gpukfl import runtime
+from gpukfl._accel.trust import numpy_alone
+from gpukfl._archive import RefusedError
+from gpukfl._foreign import bytes_of
+from gpukfl.runtime._columns import values_of
+from gpukfl.runtime._kept import kept_of
+from gpukfl.tables._dates import dates_of
+from gpukfl.tables._hashed import murmur3, shares_of
+from gpukfl.tables._reading import read_objects
+
+MODELS = {
+    "blend of targets": lambda: blend("two targets", "model"),
+    "blend of classes": lambda: blend("three classes"),
+    "single": lambda: single("one target"),
+    "single, told gaps": lambda: single("one target", "model"),
+}
+
+
+def alone(found, folder):
+    found.save(folder / "model.gpukfl")
+    return runtime.load(folder / "model.gpukfl")
+
+
+SLOW = pytest.param("blend of targets", marks=pytest.mark.slow)
+
+
+@pytest.fixture(scope="module", params=[SLOW, *list(MODELS)[1:]])
+def pair(request, tmp_path_factory):
+    found = MODELS[request.param]()
+    return found, alone(found, tmp_path_factory.mktemp("model"))
+
+
+@pytest.fixture(scope="module")
+def light(tmp_path_factory):
+    return alone(single("one target"), tmp_path_factory.mktemp("model"))
+
+
+@pytest.mark.parametrize("rows", [FRAME, OTHERS], ids=["of the fit", "others"])
+def test_tables_predict_alike(pair, rows):
+    found, model = pair
+    expected = said(found, rows)
+    for given_as in (rows, rows.to_dict("list"), rows.to_dict("records"), rows.to_numpy(object)):
+        np.testing.assert_allclose(said(model, given_as), expected, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(said(model, rows[::-1].iloc[:, ::-1])[::-1], expected, atol=1e-12)
+    if model.task == "classification":
+        assert model.predict(rows).tolist() == found.predict(rows).tolist()
+
+
+def test_one_row_is_as_among_others(pair):
+    found, model = pair
+    whole = said(found, OTHERS)
+    for k, row in enumerate(OTHERS.iloc[:5].to_dict("records")):
+        np.testing.assert_allclose(said(model, [row])[0], whole[k], rtol=0, atol=1e-11)
+
+
+@pytest.mark.parametrize("library", ["polars", "pyarrow"])
+def test_frames_of_other_libraries_are_read(library, light):
+    module = pytest.importorskip(library)
+    columns = {name: list(values) for name, values in COLUMNS.items()}
+    make = module.table if library == "pyarrow" else module.DataFrame
+    expected = single("one target").predict(FRAME)
+    np.testing.assert_allclose(light.predict(make(columns)), expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_structured_arrays_are_read(tmp_path):
+    frame = FRAME[["width", "colour"]].fillna("none")
+    options = {"method": "hkrr", "n_components": 1, "ridge": 1e-2}
+    found = gpukfl.fit(frame, FRAME["width"] ** 2, progress=False, **options)
+    rows = np.array(list(frame.itertuples(index=False)), dtype=[("width", "f8"), ("colour", "U9")])
+    model = alone(found, tmp_path)
+    np.testing.assert_allclose(model.predict(rows), found.predict(frame), rtol=0, atol=1e-12)
+    numbers = gpukfl.fit(frame[["width"]], FRAME["width"] ** 2, progress=False, **options)
+    model, expected = alone(numbers, tmp_path), numbers.predict(frame[["width"]])
+    for given_as in (
+        rows[["width"]],
+        {"width": rows["width"]},
+        frame[["width"]].to_dict("records"),
+    ):
+        np.testing.assert_allclose(model.predict(given_as), expected, rtol=0, atol=1e-12)
+    with pytest.raises(ValueError, match="expected columns width, which are missing"):
+        model.predict({"colour": ["red"]})
+
+
+ALONE = f"""
+import sys
+
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {HEAVY}:
+            raise ImportError("expected NumPy alone, got " + name)
+
+sys.meta_path.insert(0, Blocked())
+import json
+import gpukfl.runtime
+
+model = gpukfl.runtime.load(sys.argv[1])
+print(json.dumps(model.predict_proba(json.load(open(sys.argv[2]))).tolist()))
+"""
+
+
+def test_nothing_but_numpy_is_imported(tmp_path):
+    found = blend("three classes")
+    found.save(tmp_path / "model.gpukfl")
+    rows = OTHERS.assign(took=[None if v is None else v.total_seconds() for v in OTHERS["took"]])
+    rows["built"] = [None if pd.isna(v) else v.isoformat() for v in rows["built"]]
+    text = json.dumps(rows.astype(object).where(rows.notna(), None).to_dict("list"))
+    (tmp_path / "rows.json").write_text(text)
+    command = [
+        sys.executable,
+        "-c",
+        ALONE,
+        str(tmp_path / "model.gpukfl"),
+        str(tmp_path / "rows.json"),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    expected = found.predict_proba(OTHERS)
+    np.testing.assert_allclose(json.loads(done.stdout), expected, rtol=0, atol=1e-12)
+
+
+# ---------------------------------------------------------------------- its own operations
+
+DAY = datetime.datetime(2021, 3, 4, 10, 5, 6, 7)
+VALUES = {
+    "text": ["b", "a", None, " ", "b", np.nan],
+    "integers": [3, 1, None],
+    "numbers": [1, 2.5, np.inf, float("nan")],
+    "booleans": [True, None, False],
+    "decimals": [Decimal("1.5"), None],
+    "datetimes": [DAY, None, pd.Timestamp(DAY), pd.NaT],
+    "with a zone": [DAY.replace(tzinfo=datetime.UTC)],
+    "dates": [DAY.date(), None],
+    "times": [DAY.time(), None],
+    "durations": [datetime.timedelta(1, 2, 3), None, pd.Timedelta(5, "s")],
+    "periods": [pd.Period("2021-03", "M"), None],
+    "mixed": ["a", 1.0, 2, None],
+    "nothing": [None, None],
+    "pandas' own": [pd.NA, 1, 2],
+}
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_values_are_read_as_by_the_package(name):
+    values = np.empty(len(VALUES[name]), dtype=object)
+    values[:] = VALUES[name]
+    expected = read_objects(values)
+    with numpy_alone():
+        for given_as in (VALUES[name], values, pd.Series(values)):
+            found = values_of(given_as)
+            assert (found.form, found.note) == (expected.form, expected.note)
+            np.testing.assert_array_equal(found.missing, expected.missing)
+            kept = found.as_labels().data >= 0
+            labels = [one.as_labels() for one in (found, expected)]
+            words = [one.labels[one.data[kept]].tolist() for one in labels]
+            assert words[0] == words[1]
+            if found.form != "labels":
+                np.testing.assert_array_equal(found.data, expected.data)
+
+
+def test_arrays_are_read_as_they_are():
+    with numpy_alone():
+        assert values_of(np.array([True, False])).form == "booleans"
+        assert values_of(np.array(["2021-03-04", "NaT"], "M8[D]")).missing.tolist() == [False, True]
+        assert values_of(np.array([1, "NaT"], "m8[s]")).data[0] == 1.0
+        assert values_of(np.array(["a", ""])).data.tolist() == [0, -1]
+        assert values_of(np.array([1, 2], np.int8)).data.dtype == np.float64
+
+
+@given(st.binary(max_size=40))
+def test_hashes_are_those_of_scikit_learn(data):
+    assert murmur3(data) == murmurhash3_32(data, 0)
+
+
+@settings(max_examples=25)
+@given(st.lists(st.text(max_size=30), max_size=5))
+def test_words_of_text_are_those_of_scikit_learn(texts):
+    texts = np.array([*texts, "the quick brown fox and the Lazy dog", ""], dtype=object)
+    components = np.random.default_rng(0).normal(size=(3, 64))
+    expected = HashingVectorizer(n_features=64).transform(texts) @ components.T
+    np.testing.assert_allclose(shares_of(texts, components), expected, rtol=0, atol=1e-15)
+
+
+WRITTEN = [
+    *("2020-01-31", "2020-1-3", "2020/02/03", "2020.02.03", "20200203", "2020-02", "3/4/2020"),
+    *(
+        "13/4/2020",
+        "4-13-2020",
+        "3.4.2020",
+        "12 Jan 2020",
+        "12-jan-2020",
+        "Jan 5, 2020",
+        "Mar 2020",
+    ),
+    *("2020-01-31T10:11", "2020-01-31 10:11:12.5", "2020-01-31T10:11:12.123456789Z", "5/6/1850"),
+    *("2020-01-31 10:11:12+02:00", "3/4/2020 5:06 PM", "3/4/2020 12:06 am", "NA", "unknown"),
+    *("1960-01-01 23:59:59.9999999", "12 Sept 2020", "January 5 2020", "20200203T10:11"),
+]
+
+
+@pytest.mark.parametrize("day_first", [False, True])
+@pytest.mark.filterwarnings("ignore:Parsing dates in:UserWarning")
+def test_dates_in_text_are_those_of_pandas(day_first):
+    labels = np.array(WRITTEN, dtype=object)
+    expected = dates_of(labels, day_first)
+    with numpy_alone():
+        np.testing.assert_array_equal(dates_of(labels, day_first), expected)
+
+
+# ---------------------------------------------------------------------- bad input
+
+
+def test_what_is_no_table_is_refused(light):
+    row = FRAME.iloc[:1].to_dict("list")
+    short = {k: v for k, v in row.items() if k != "colour"}
+    for rows, told in (
+        (short, "expected columns colour, which are missing"),
+        ({**row, "width": [1.0, 2.0]}, "expected columns of one length"),
+        ({**row, "width": [1j]}, "column 'width': expected real numbers"),
+        ({**row, "width": np.ones((1, 2))}, "column 'width': expected values of one dimension"),
+        ({**row, "left": ["some day"]}, "column 'left': expected dates such as 2020-01-31"),
+        ({**row, "left": ["2021-13-40"]}, "column 'left': expected dates such as"),
+        ([], "expected a table of rows and columns|expected columns of one length"),
+        ([[1.0, 2.0], [3.0]], "expected rows of the same length"),
+        (np.ones(3), "expected a table of rows and columns"),
+        (np.ones((2, 3)), "X has 3 features"),
+        (pd.concat([FRAME, FRAME], axis=1), "two called 'length'"),
+    ):
+        with pytest.raises(ValueError, match=told):
+            light.predict(rows)
+    with pytest.raises(TypeError, match="column 'width': expected a list or an array"):
+        light.predict({**row, "width": 1.5})
+
+
+def test_dates_with_a_time_zone_are_refused(light):
+    polars = pytest.importorskip("polars")
+    frame = polars.DataFrame({k: list(v) for k, v in COLUMNS.items()})
+    frame = frame.with_columns(polars.col("built").dt.replace_time_zone("UTC"))
+    with pytest.raises(ValueError, match="column 'built': expected dates in local time"):
+        light.predict(frame)
+    with pytest.raises(TypeError, match="collect it first"):
+        light.predict(frame.lazy())
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_other_members_are_refused(tmp_path):
+    found = gpukfl.fit(FRAME[["width"]], FRAME["width"], members=[("lasso", Lasso())], n_folds=2)
+    found.save(tmp_path / "model.gpukfl")
+    with pytest.raises(ValueError, match="got Lasso: members='kernels' blends kernel methods"):
+        runtime.load(tmp_path / "model.gpukfl")
+
+
+def packed(schema, method=zipfile.ZIP_STORED, **arrays):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", method) as archive:
+        for name, data in arrays.items():
+            archive.writestr(f"{name}.npy", data)
+        archive.writestr("schema.json", json.dumps(schema))
+    return np.frombuffer(buffer.getvalue(), np.uint8)
+
+
+def an_object(**nodes):
+    inside = {"__loader__": "DictNode", "content": nodes}
+    return {"__class__": "A", "__module__": "sklearn.a", "__loader__": "ObjectNode"} | {
+        "content": inside
+    }
+
+
+def test_members_are_read_and_nothing_is_made():
+    model = kept_of(np.frombuffer(bytes_of(Lasso(0.5).fit(np.eye(3), [1, 2, 3])), np.uint8))
+    assert (model.kind, model.alpha, model.coef_.shape) == ("Lasso", 0.5, (3,))
+    with pytest.raises(AttributeError, match="which has no depth of a fitted Lasso"):
+        _ = model.depth
+    assert kept_of(packed(an_object() | {"__module__": "os"})).kind == "os.A"
+
+
+def test_members_that_are_none_are_refused():
+    buffer = io.BytesIO()
+    np.save(buffer, np.array([None]), allow_pickle=True)
+    array = {"__class__": "ndarray", "__loader__": "NdArrayNode", "type": "numpy", "file": "x.npy"}
+    for data, told in (
+        (np.zeros(9, np.uint8), "not a readable archive"),
+        (packed(an_object(), zipfile.ZIP_DEFLATED), "compressed members"),
+        (packed({"__class__": "A", "__module__": "a", "content": []}), "without attributes"),
+        (packed(an_object(a={"__loader__": "MethodNode"})), "holds a MethodNode"),
+        (packed(an_object(a={**array, "type": "json"})), "array of objects"),
+        (packed(an_object(a=array)), "lacks an array"),
+        (packed(an_object(a=array), x=buffer.getvalue()), "holds objects where"),
+    ):
+        with pytest.raises(RefusedError, match=told):
+            _ = kept_of(data).a
