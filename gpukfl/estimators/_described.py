@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -130,7 +131,8 @@ class DescribedEstimator(Shown):
         """Describe with the names of columns."""
         check_is_fitted(self)
         host = self.to_host()
-        return host._describe(Names(feature_names(self, features), target, outputs(host, target)))
+        names = Names(feature_names(self, features), target, outputs(host, target))
+        return replace(host._describe(names), call=f"model = {self!r}.fit(X, y)")
 
     def _about(self, names: Names, /) -> dict[str, Any]:
         """Give those fields of a description that every estimator has."""

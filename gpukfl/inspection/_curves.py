@@ -77,6 +77,20 @@ class Curves(Panel):
         k = names.index(output) if isinstance(output, str) else output % len(names)
         return replace(self, values=tuple(v[:, [k]] for v in self.values), outputs=(names[k],))
 
+    @property
+    def words(self) -> str:
+        """Say what the curves are of, and how far the first one reaches."""
+        ends = self.values[0].min(), self.values[0].max()
+        of = ", ".join(self.labels)
+        first = f"the first from {ends[0]:.3g} to {ends[1]:.3g}"
+        return f"functions of {', '.join(self.outputs[:_OUTPUTS])} along {of}; {first}"
+
+    def apart(self) -> list[tuple[str, Panel]]:
+        """Give a panel for each of the leading outputs."""
+        if len(self.outputs) == 1:
+            return [("", self)]
+        return [(self.outputs[k], self.of(k)) for k in self._leading()]
+
     def draw(self, ax: Any, /) -> Any:
         """Draw one picture, or one for each of several outputs in the place of the axes."""
         if len(self.outputs) == 1:
