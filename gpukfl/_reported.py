@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import html
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ class Reported(Shown):
     seconds: float
     reader: Reader | None
     table: Table | None
+    __sklearn_is_fitted__: Callable[[], bool]
 
     def describe(self) -> Description:
         """Say what was learned, as one value.
@@ -49,6 +51,12 @@ class Reported(Shown):
             data=told.data or data_facts(self.table, self.feature_names, None),
             call=call_of(self),
         )
+
+    def _repr_html_(self) -> str:
+        """Give what was learned in short, as notebooks show it."""
+        if not self.__sklearn_is_fitted__():
+            return f"<pre>{html.escape(repr(self))}</pre>"
+        return super()._repr_html_()
 
     def report(
         self,

@@ -65,6 +65,7 @@ LAYER = {
     "_judged": 12,
     "_reported": 12.5,
     "_model": 13,
+    "_progress": 13,
     "_fit": 14,
     "cli": 15,
     "__init__": 16,

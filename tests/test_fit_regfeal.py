@@ -168,7 +168,7 @@ def test_progress(monkeypatch, capfd):
         return contextlib.nullcontext(lambda name, k, h: stages.append((name, k, h.objective[-1])))
 
     with monkeypatch.context() as patched:
-        patched.setattr(_fit, "_progress", reporting)
+        patched.setattr(_fit, "progress_to", reporting)
         model = fit(X, Y, strength="auto", retrain=None)
     steps = [k for stage, k, _ in stages if stage == "fit"]
     assert steps == list(range(model.estimator.n_iter_))

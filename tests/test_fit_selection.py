@@ -169,7 +169,7 @@ def test_progress(monkeypatch, capfd):
         return contextlib.nullcontext(lambda name, k, h: stages.append((name, k, h.objective[-1])))
 
     with monkeypatch.context() as patched:
-        patched.setattr(_fit, "_progress", reporting)
+        patched.setattr(_fit, "progress_to", reporting)
         model = fit(X, Y, ridge="tune", sparsity=0.3)
     names = [stage for stage, _, _ in stages]
     assert names.count("selection") == model.estimator.n_iter_

@@ -169,7 +169,7 @@ def test_progress(monkeypatch, capfd):
         return contextlib.nullcontext(lambda name, k, h: stages.append((name, k, h.objective[-1])))
 
     with monkeypatch.context() as patched:
-        patched.setattr(_fit, "_progress", reporting)
+        patched.setattr(_fit, "progress_to", reporting)
         fit(X, Y, instantiation="stumps", n_parameters=310)  # more than the search has
         fit(X, Y, learner="sfgd", n_parameters=5)
     names = [stage for stage, _, _ in stages]

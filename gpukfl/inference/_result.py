@@ -15,7 +15,7 @@ from gpukfl.inference._interactions import interactions
 from gpukfl.inference._subject import Subject
 from gpukfl.inference._subspace import subspace
 from gpukfl.inference._subspace_results import Subspace
-from gpukfl.inspection import Description, Panel, Shown
+from gpukfl.inspection import Description, Panel, Shown, text_card
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -68,6 +68,11 @@ class Inference(Shown):
         """Say everything in plain text, with a paragraph on what may be concluded."""
         head = f"Inference for {self.target}: {self.name}, {self.n_samples} rows"
         return "\n\n".join([head, self.in_numbers(), self.in_words()])
+
+    def _repr_html_(self) -> str:
+        """Give the words and the numbers, as notebooks show them."""
+        title, _, _ = self.summary().partition("\n")
+        return text_card(title, self.in_words(), self.in_numbers())
 
     def in_numbers(self) -> str:
         """Give the summaries of all parts."""

@@ -5,6 +5,7 @@ arrays what there is.
 """
 
 from gpukfl.inspection._blends import Leaderboard, plot_leaderboard
+from gpukfl.inspection._card import Told, card, text_card
 from gpukfl.inspection._comparison import Compared, Comparison
 from gpukfl.inspection._curves import Curves, StumpCurves
 from gpukfl.inspection._description import Description, Names, described
@@ -69,7 +70,9 @@ __all__ = [
     "Shown",
     "Sparsity",
     "StumpCurves",
+    "Told",
     "Tuning",
+    "card",
     "described",
     "direction_name",
     "effective_rank",
@@ -95,5 +98,6 @@ __all__ = [
     "plot_stumps",
     "plot_tuning",
     "summarize",
+    "text_card",
     "write_report",
 ]

@@ -10,7 +10,7 @@ _WELL = ("", "converged", "decided", "early stopped")  # ends that nobody has to
 _UNJUDGED = "No rows were held out: nothing here says how well the model predicts new rows."
 
 
-def cautions(d: Description, /, *, judged: bool) -> list[str]:
+def cautions(d: Description, /, *, judged: bool = False) -> list[str]:
     """Give the warnings of a description.
 
     Parameters

@@ -28,7 +28,7 @@ def summarize(of: Described | Description, /) -> str:
     """
     d = described(of)
     lines = wrapped("", f"{d.name} for {d.target}")
-    for name, text in _entries(d).items():
+    for name, text in entries(d).items():
         lines += wrapped(f"  {name:<11} ", text) if text else []
     if d.importances is not None:
         lines.append("  importance" + (" (means nothing)" if d.caveat else ""))
@@ -47,7 +47,8 @@ def _features(known: Importances) -> list[str]:
     return [f"{lead}{padded(name, cells - len(lead))} {v:6.3f}" for lead, name, v in rows]
 
 
-def _entries(d: Description) -> dict[str, str]:
+def entries(d: Description, /) -> dict[str, str]:
+    """Give what is said of a model, by what it is; empty where nothing is known."""
     return {
         "data": _joined(
             _size(d.n_samples, "sample"),
