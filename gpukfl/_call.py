@@ -6,6 +6,7 @@ import inspect
 from typing import Any
 
 from gpukfl._registry import METHODS
+from gpukfl._source import imports_of
 
 _WIDE = 88  # letters of a line
 _DEFAULTS = {"backend": "auto", "scaling": "standard", "impute": "median"}  # of `gpukfl.fit`
@@ -34,10 +35,10 @@ def call_of(model: Any, /) -> str:
         if value not in (None, default):
             given[name] = dict(value) if name == "columns" else value
     arguments = ["X", "y", *(f"{name}={value!r}" for name, value in given.items())]
-    line = f"model = gpukfl.fit({', '.join(arguments)})"
+    line, needed = f"model = gpukfl.fit({', '.join(arguments)})", imports_of(given.values())
     if len(line) <= _WIDE:
-        return line
-    return "model = gpukfl.fit(\n" + "".join(f"    {one},\n" for one in arguments) + ")"
+        return needed + line
+    return f"{needed}model = gpukfl.fit(\n" + "".join(f"    {one},\n" for one in arguments) + ")"
 
 
 def _options(model: Any) -> dict[str, Any]:

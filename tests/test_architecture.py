@@ -51,6 +51,7 @@ LAYER = {
     "_given": 1.75,
     "_replacing": 0,
     "_saving": 0,
+    "_source": 0,
     "_inferring": 0,
     "_target": 1,
     "datasets": 1,

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from gpukfl._array import Array
 from gpukfl._inferring import infer
 from gpukfl._saving import save
+from gpukfl._source import imports_of
 from gpukfl.inspection import Description, Names, Shown, Tuning
 
 SCORES = {True: "explained Brier score", False: "R²"}  # of classifiers, and of regressors
@@ -132,7 +133,9 @@ class DescribedEstimator(Shown):
         check_is_fitted(self)
         host = self.to_host()
         names = Names(feature_names(self, features), target, outputs(host, target))
-        return replace(host._describe(names), call=f"model = {self!r}.fit(X, y)")
+        return replace(
+            host._describe(names), call=f"{imports_of([self])}model = {self!r}.fit(X, y)"
+        )
 
     def _about(self, names: Names, /) -> dict[str, Any]:
         """Give those fields of a description that every estimator has."""

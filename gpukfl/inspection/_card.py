@@ -13,7 +13,8 @@ _LISTED = 6  # features
 _STYLE = """<style>
 .gpukfl { line-height: 1.4; max-width: 52rem; overflow-x: auto; }
 .gpukfl table { border-collapse: collapse; margin: .3em 0; }
-.gpukfl td { text-align: start !important; vertical-align: top; padding: .1em 1em .1em 0; border: 0; }
+.gpukfl td { text-align: start !important; vertical-align: top; border: 0;
+  padding: .1em 1em .1em 0; }
 .gpukfl .bars { display: inline-block; width: 7em; }
 .gpukfl .bar { display: block; height: .7em; min-width: 1px; background: #4a8fc0; }
 .gpukfl .warned { border-left: 3px solid #c25555; padding-left: .6em; margin: .3em 0; }

@@ -41,6 +41,7 @@ th { font-weight: 600; font-size: .9rem; color: var(--soft); vertical-align: bot
 td:last-child, th:last-child { padding-right: 0; }
 .chosen td { font-weight: 600; color: var(--main); }
 td + td { white-space: nowrap; } .words td + td { white-space: normal; }
+td bdi { display: inline-block; max-width: min(26rem, 52vw); overflow-wrap: anywhere; }
 .part td:first-child { padding-left: 1.2rem; }
 .bars { display: inline-block; width: 6rem; vertical-align: middle; }
 .bar { display: block; height: .7rem; min-width: 1px; background: var(--main); opacity: .75;

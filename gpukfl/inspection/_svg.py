@@ -21,6 +21,7 @@ _SIZE = (4.8, 3.5)  # inches, of which a phone is about as wide
 _SMALLEST = 8.5  # points of letters
 _COLOR = re.compile(r"#[0-9a-f]{6}\b")
 _LONG = re.compile(r"-?\d+\.\d{3,}")
+_CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")  # of a panel of one's own
 _LOCK = threading.Lock()  # settings of matplotlib are those of all threads
 # The random salt of names is fixed, so that a page is the same each time
 _SETTINGS = {"svg.fonttype": "none", "svg.hashsalt": "gpukfl", "font.size": 9.5}
@@ -63,7 +64,7 @@ def pictures(d: Description, panels: Iterable[Panel], /, *, prefix: str) -> list
 
 def _picture(d: Description, panel: Panel, of: str, prefix: str) -> Picture:
     title, text = _drawn(d, panel)
-    root = ElementTree.fromstring(text)
+    root = ElementTree.fromstring(_CONTROL.sub(b" ", text))
     colors = _for_page(root, prefix)
     root.set("role", "img")
     root.set("aria-label", clean(f"{of}: {panel.words}" if of else panel.words))

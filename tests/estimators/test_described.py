@@ -68,7 +68,7 @@ def test_an_estimator_does_what_a_model_does(fitted, case, tmp_path):
     with pytest.raises(ValueError, match=r"a panel of \w+, one of importances, .*, got 'nonsense'"):
         model.plot("nonsense")
     estimator.report(tmp_path / "report.html")
-    assert "<img" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "<svg" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("case", CASES)
