@@ -80,7 +80,7 @@ class Given:
             msg = f"expected {name} with as many targets as rows, got {len(y)} and {len(X)}"
             raise ValueError(msg)
         if not is_classifier(model.estimator):
-            return cls(X, as_columns(y.astype(np.float64)))
+            return cls(X, np.asarray(as_columns(y.astype(np.float64))))
         found = y[:, None] == to_host(model.classes_)[None, :]
         known = found.any(axis=1)
         if not known.any():
@@ -144,7 +144,7 @@ def scores_of(d: Description, held_out: Any, /) -> dict[str, float]:
 def _predicted(model: Any, new: Given) -> np.ndarray:
     """Predictions or probabilities (n, t), of as many outputs as there are targets."""
     ask = model.predict_proba if is_classifier(model.estimator) else model.predict
-    found = as_columns(to_host(ask(new.X)).astype(np.float64))
+    found = np.asarray(as_columns(to_host(ask(new.X)).astype(np.float64)))
     if found.shape != new.Y.shape:
         msg = f"expected held_out with {found.shape[1]} targets, got {new.Y.shape[1]}"
         raise ValueError(msg)

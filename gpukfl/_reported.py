@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -27,8 +28,12 @@ class Reported(Shown):
     target_kind: str
     seconds: float
     reader: Reader | None
-    table: Table | None
     __sklearn_is_fitted__: Callable[[], bool]
+
+    @property
+    @abstractmethod
+    def table(self) -> Table | None:
+        """What the columns of the frame are that the model reads."""
 
     def describe(self) -> Description:
         """Say what was learned, as one value.

@@ -121,7 +121,7 @@ class Importances(Panel):
         order = self._order(BARS)[::-1]
         levels = np.ones(len(self.values), dtype=int) if self.levels is None else self.levels
         colors = [PALE if caveat else level_color(int(levels[k])) for k in order]
-        bars = {"color": colors}
+        bars: dict[str, Any] = {"color": colors}
         if self.errors is not None:
             bars |= {"xerr": self.errors[order], "ecolor": GREY, "capsize": 2}
         ax.barh(np.arange(len(order)), self.values[order], **bars)

@@ -24,7 +24,7 @@ _LONG = re.compile(r"-?\d+\.\d{3,}")
 _CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")  # of a panel of one's own
 _LOCK = threading.Lock()  # settings of matplotlib are those of all threads
 # The random salt of names is fixed, so that a page is the same each time
-_SETTINGS = {"svg.fonttype": "none", "svg.hashsalt": "gpukfl", "font.size": 9.5}
+_SETTINGS: Any = {"svg.fonttype": "none", "svg.hashsalt": "gpukfl", "font.size": 9.5}
 _LIGHTEST, _DARKEST = 0.93, 0.10  # of colours on dark pages
 
 
@@ -54,7 +54,7 @@ def pictures(d: Description, panels: Iterable[Panel], /, *, prefix: str) -> list
     ImportError
         If matplotlib is not installed.
     """
-    found = []
+    found: list[Picture] = []
     for panel in panels:
         if not panel.empty:
             for of, part in panel.apart():
@@ -76,10 +76,11 @@ def _picture(d: Description, panel: Panel, of: str, prefix: str) -> Picture:
 
 def _drawn(d: Description, panel: Panel) -> tuple[str, bytes]:
     """Draw a panel; its title is for the page, where it can have several lines."""
-    from matplotlib import rc_context
+    from matplotlib import style
 
     buffer = io.BytesIO()
-    with _LOCK, rc_context(_SETTINGS), warnings.catch_warnings():
+    # Not in the user's style: colours of dark ones would be turned round twice
+    with _LOCK, style.context(["default", _SETTINGS]), warnings.catch_warnings():
         # The font that measures lacks letters that the reader's fonts have
         warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)
         warnings.filterwarnings("ignore", "Matplotlib currently does not support", UserWarning)

@@ -90,8 +90,8 @@ def _of_target(target: np.ndarray, classes: Sequence[str]) -> str:
         shares = target.mean(axis=0)
         left = len(classes) - 2 * _LEVELS
         some = zip(classes[: 2 * _LEVELS], shares, strict=False)
-        said = ", ".join(f"{name} {share:.1%}" for name, share in some)
-        return said + (f" and {left} more" if left > 0 else "")
+        named = ", ".join(f"{name} {share:.1%}" for name, share in some)
+        return named + (f" and {left} more" if left > 0 else "")
     said = [f"{_range(y)}, mean {y.mean():.4g}, sd {y.std():.4g}" for y in target.T[:_LEVELS]]
     left = target.shape[1] - _LEVELS
     return "; ".join(said) + (f"; and {left} more targets" if left > 0 else "")
