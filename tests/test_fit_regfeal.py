@@ -223,7 +223,7 @@ def test_a_report_holds_the_numbers(models, kind, tmp_path):
         assert f"<td>{name}</td><td>{fact}</td>" in page
     assert "accuracy &lt;held out&gt;" in page
     for name, value in model.most_important():
-        assert f"<td>{name}</td><td>{value:.3f}</td>" in page
+        assert f'<bdi dir="auto">{name}</bdi></td><td>{value:.3f}</td>' in page
     assert ("<h2>Tuning</h2>" in page) == bool(model.tuning)
     assert ("<td>–</td>" in page) == (kind == "many")  # ρ or M
     assert page.count('<tr class="chosen">') == min(1, len(model.tuning))

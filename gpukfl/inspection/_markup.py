@@ -37,7 +37,7 @@ def table(
     """
     top = "".join(f'<th scope="col">{escaped(one)}</th>' for one in head)
     body = "".join(
-        f"<tr{f' class={kind}' if kind else ''}>"
+        (f'<tr class="{kind}">' if kind else "<tr>")
         + "".join(f"<td>{cell}</td>" for cell in cells)
         + "</tr>"
         for kind, cells in rows

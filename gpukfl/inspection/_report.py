@@ -21,7 +21,6 @@ from gpukfl.inspection._svg import Picture, pictures, sheet
 from gpukfl.inspection._tuning import Tuning
 
 _HELD_OUT = (Predictions, ResidualPlot, Reliability)
-_OF_FIT = (Objective, Tuning)
 _ABSENT = "There are no pictures here: they need matplotlib, `pip install 'gpukfl[plot]'`."
 
 
@@ -87,7 +86,8 @@ def page_of(d: Description, scores: Mapping[str, float], inference: Inferred | N
         ),
         "" if inference is None else _inference(inference, drawn),
         sections.data(d),
-        sections.model(d, sections.tuning(d) + drawn.of(*_OF_FIT)),
+        sections.model(d, drawn.of(Objective)),
+        sections.tuning(d, drawn.of(Tuning)),
         sections.recipe(d),
     ]
     said = [*cautions(d, judged=bool(scores)), *([] if drawn.possible else [_ABSENT])]
@@ -118,7 +118,7 @@ class _Drawn:
 
     def rest(self) -> str:
         """Draw the panels that are of no section of their own."""
-        kinds = (*_HELD_OUT, *_OF_FIT, Leaderboard)
+        kinds = (*_HELD_OUT, Leaderboard, Objective, Tuning)
         return self.panels([p for p in self._d.panels if not isinstance(p, kinds)])
 
     def panels(self, some: Sequence[Panel], of: Description | None = None) -> str:

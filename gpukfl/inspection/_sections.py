@@ -14,7 +14,7 @@ from gpukfl.inspection._comparison import Compared
 from gpukfl.inspection._description import Description
 from gpukfl.inspection._markup import bar, escaped, lines, named, note, section, sentence, table
 from gpukfl.inspection._panels import Directions, Importances
-from gpukfl.inspection._summary import hold_out_text, steps_text
+from gpukfl.inspection._summary import hold_out_text
 from gpukfl.inspection._tuning import Tuning, error_of
 
 _LISTED, _PARTS = 20, 5  # features, and what was made of each
@@ -116,10 +116,7 @@ def directions(d: Description, /) -> str:
     known = next((p for p in d.panels if isinstance(p, Directions) and not p.empty), None)
     if known is None:
         return ""
-    rows = (
-        ("", [str(k + 1), f'<span dir="auto">{escaped(known.mix(k))}</span>'])
-        for k in known.leading
-    )
+    rows = (("", [str(k + 1), escaped(known.mix(k))]) for k in known.leading)
     left = len(known.loadings) - len(known.leading)
     more = note(f"{left} more directions are not listed.") if left else ""
     return "<h3>Learned directions</h3>\n" + table(["", "sum of features"], rows, words=True) + more
@@ -136,7 +133,7 @@ def data(d: Description, /) -> str:
             f"{d.target}: {d.task}" + (f"; {d.data.target}" if d.data and d.data.target else ""),
         )
     )
-    rows = [("", [escaped(k), f'<span dir="auto">{escaped(v)}</span>']) for k, v in said if v]
+    rows = [("", [escaped(k), escaped(v)]) for k, v in said if v]
     made = table([], rows, words=True)
     if d.data is None or not d.data.columns:
         return section("The data", made)
@@ -162,19 +159,17 @@ def data(d: Description, /) -> str:
     )
 
 
-def model(d: Description, tuned: str, /) -> str:
+def model(d: Description, pictures: str, /) -> str:
     """Say what was fitted, and how."""
-    last = {"kernel products": d.products, "steps": steps_text(d), "computed on": d.place}
-    facts = {"model": d.text, **d.facts, **last}
-    rows = (
-        ("", [escaped(k), f'<span dir="auto">{escaped(v)}</span>'])
-        for k, v in facts.items()
-        if str(v) != ""
-    )
-    return section("The model", table([], rows, words=True), tuned)
+    ended = f" ({d.ended})" if d.ended else ""
+    how = {"fit": d.ended} if d.n_steps is None else {"steps": f"{d.n_steps}{ended}"}
+    facts = {"model": d.text, **d.facts, "kernel products": d.products, **how}
+    facts |= {"computed on": d.place}
+    rows = (("", [escaped(k), escaped(v)]) for k, v in facts.items() if str(v) != "")
+    return section("The model", table([], rows, words=True), pictures)
 
 
-def tuning(d: Description, /) -> str:
+def tuning(d: Description, pictures: str, /) -> str:
     """List settings that were tried, unless they are the members of a blend."""
     known = d.tuning
     if known is None or not known.trials or any(isinstance(p, Leaderboard) for p in d.panels):
@@ -197,7 +192,8 @@ def tuning(d: Description, /) -> str:
     left = len(trials) - _TRIALS
     more = note(f"{left} more settings are not listed." if left > 0 else "")
     head = [*heads, "seconds"] if timed else heads
-    return f"<h3>Tuning</h3>\n{_of_tuning(known, d.seconds)}{table(head, rows)}{more}"
+    said = _of_tuning(known, d.seconds)
+    return section("Tuning", said, table(head, rows), more, pictures)
 
 
 def _of_tuning(known: Tuning, seconds: float | None) -> str:

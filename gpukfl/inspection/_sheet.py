@@ -34,6 +34,7 @@ h3 { font-size: 1rem; margin: 1.2rem 0 .3rem; }
 .caveat { border-left: 4px solid var(--bad); padding: .4rem .8rem; background: var(--bad-pale);
   margin: .6rem 0; }
 .wide { overflow-x: auto; }
+td, p { unicode-bidi: plaintext; }
 table { border-collapse: collapse; margin: .4rem 0; }
 td, th { padding: .3rem 1rem .3rem 0; text-align: left; vertical-align: top;
   border-bottom: 1px solid var(--line); font-variant-numeric: tabular-nums; }
@@ -41,7 +42,8 @@ th { font-weight: 600; font-size: .9rem; color: var(--soft); vertical-align: bot
 td:last-child, th:last-child { padding-right: 0; }
 .chosen td { font-weight: 600; color: var(--main); }
 td + td { white-space: nowrap; } .words td + td { white-space: normal; }
-td bdi { display: inline-block; max-width: min(26rem, 52vw); overflow-wrap: anywhere; }
+td bdi { display: inline-block; max-width: min(26rem, 45vw);
+  overflow-wrap: break-word; }
 .part td:first-child { padding-left: 1.2rem; }
 .bars { display: inline-block; width: 6rem; vertical-align: middle; }
 .bar { display: block; height: .7rem; min-width: 1px; background: var(--main); opacity: .75;
