@@ -190,7 +190,7 @@ def test_progress(monkeypatch, capfd):
 @pytest.mark.parametrize("kind", CASES)
 def test_the_summary_says_what_was_done(models, kind):
     model = models[kind]
-    text, e = model.summary(), model.estimator
+    text, e = " ".join(model.summary().split()), model.estimator
     for expected in [
         type(e).__name__,
         "80 samples",

@@ -110,6 +110,11 @@ class Drawn(Panel):
     name: str  # type: ignore[misc]
     part: Any
 
+    @property
+    def words(self) -> str:
+        """Say what it is."""
+        return str(self.part.summary().partition("\n")[0])
+
     def draw(self, ax: Any, /) -> Any:
         """Draw it."""
         return self.part.plot(ax=ax)
