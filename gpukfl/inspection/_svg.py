@@ -19,6 +19,8 @@ from gpukfl.inspection._panels import Panel
 
 _SIZE = (4.8, 3.5)  # inches, of which a phone is about as wide
 _SMALLEST = 8.5  # points of letters
+_TICKS = 6  # of numbers, that have room below a picture
+_ON_IMAGE = "on-image"  # name of texts whose colour goes with an image's
 _COLOR = re.compile(r"#[0-9a-f]{6}\b")
 _LONG = re.compile(r"-?\d+\.\d{3,}")
 _CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")  # of a panel of one's own
@@ -86,7 +88,7 @@ def _drawn(d: Description, panel: Panel) -> tuple[str, bytes]:
         warnings.filterwarnings("ignore", "Matplotlib currently does not support", UserWarning)
         figure = draw_apart(d, panel, size=_SIZE)
         title = _title_of(figure)
-        _with_legible_letters(figure)
+        _made_legible(figure)
         options = {"metadata": {"Date": None}, "transparent": True}
         figure.savefig(buffer, format="svg", **options)
     return title, buffer.getvalue()
@@ -102,16 +104,24 @@ def _title_of(figure: Any) -> str:
     return title
 
 
-def _with_legible_letters(figure: Any) -> None:
+def _made_legible(figure: Any) -> None:
+    """Enlarge small letters, thin out ticks, and mark what is written on images."""
     from matplotlib.text import Text
+    from matplotlib.ticker import AutoLocator
 
     for text in figure.findobj(Text):
         text.set_fontsize(max(text.get_fontsize(), _SMALLEST))
+    for ax in figure.axes:
+        if isinstance(ax.xaxis.get_major_locator(), AutoLocator):
+            ax.xaxis.get_major_locator().set_params(nbins=_TICKS)
+        for text in ax.texts if ax.images else []:
+            text.set_gid(_ON_IMAGE)
 
 
 def _for_page(root: ElementTree.Element, prefix: str) -> set[str]:
     """Make an SVG file a part of a page: no names of its own, colours of the page."""
     colors: set[str] = set()
+    fixed = [text for group in root.iter() if group.get("id") == _ON_IMAGE for text in group.iter()]
     used = set(re.findall(r"#([\w.-]+)", " ".join(_references(root))))
     for parent in root.iter():
         parent.tag = _local(parent.tag)
@@ -123,9 +133,18 @@ def _for_page(root: ElementTree.Element, prefix: str) -> set[str]:
             if _local(key) == "id" and value not in used:
                 continue
             parent.set(_local(key), _changed(_local(key), value, prefix, colors))
+    for text in fixed:
+        _with_own_color(text)
     for key in ("width", "height", "version"):
         root.attrib.pop(key, None)
     return colors
+
+
+def _with_own_color(text: ElementTree.Element) -> None:
+    """Leave a text on an image, which is the same on dark pages, in its own colour."""
+    if text.tag == "text":
+        style = re.sub(r"var\(--c(\w+)\)", r"#\1", text.get("style", ""))
+        text.set("style", style if "fill:" in style else f"{style}; fill: #000000")
 
 
 def _references(root: ElementTree.Element) -> list[str]:

@@ -20,6 +20,7 @@ from gpukfl.inspection import (
     Directions,
     Importances,
     Leaderboard,
+    Panel,
     Predictions,
     Reliability,
     ResidualPlot,
@@ -186,6 +187,20 @@ def test_every_colour_of_pictures_has_a_twin_on_dark_pages(odd):
         flags=re.DOTALL,
     )
     assert not re.search(r"#[0-9a-f]{6}\b", drawn)
+
+
+def test_what_is_written_on_an_image_keeps_its_colour(tmp_path):
+    class Heat(Panel):
+        name = "heat"
+
+        def draw(self, ax, /):
+            ax.imshow([[0.0, 1.0]])
+            ax.text(0, 0, "black")
+            ax.text(1, 0, "white", color="white")
+
+    page = written(Description(name="Mine", panels=(Heat(),)), tmp_path / "r.html")
+    for name, color in (("black", "#000000"), ("white", "#ffffff")):
+        assert re.search(rf"<text [^>]*fill: {color}[^>]*>{name}</text>", page)
 
 
 def test_a_page_says_all_there_is(odd):
