@@ -250,6 +250,15 @@ def test_each_of_several_targets_has_its_picture(tmp_path, t):
     assert "Predictions for rows that were held out: <bdi" in page
 
 
+def test_small_pictures_of_classes_share_a_scale():
+    steps = np.linspace(-1.0, 1.0, 20)
+    values = np.outer(steps, [1.0, 3.0]) + 7.0
+    told = Curves(("along a",), (steps,), (values,), ("class b", "class c"))
+    (first, one), (second, other) = told.apart()
+    assert (first, second) == ("class b", "class c")
+    assert one.limits == other.limits == pytest.approx((-3.3, 3.3))
+
+
 def test_calibration_is_drawn_for_classes(tmp_path):
     codes = RNG.integers(0, 3, 90)
     panel = Reliability(RNG.dirichlet(np.ones(3), 90), codes, ("a", "b", "c"))
