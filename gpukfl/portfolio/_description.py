@@ -43,7 +43,6 @@ def describe(e: Any, names: Names, /) -> Description:
     """Describe a fitted portfolio whose arrays are NumPy's."""
     leading = sorted(e.members_, key=lambda member: -member.weight)
     shares = ", ".join(f"{one.name} {one.weight:.0%}".replace("%", " %") for one in leading)
-    n_models = sum(len(one.models) for one in e.members_)
     known = e.encodings_
     importances = Importances(
         names.features,
@@ -64,11 +63,6 @@ def describe(e: Any, names: Names, /) -> Description:
     members = tuple(trial["member"] for trial in scored)
     panels.append(Leaderboard(members, scores, errors, weights, _SCORES[is_classifier(e)]))
     panels += _of_classes(e) if is_classifier(e) else _of_numbers(e, names.outputs)
-    together = [group for group in e.feature_groups_ if len(group) > 1]
-    facts = {f"share of {one.name}": f"{one.weight:.3f}" for one in leading}
-    if together:
-        named = ("{" + ", ".join(names.features[k] for k in group) + "}" for group in together)
-        facts["correlated features, shuffled together"] = "; ".join(named)
     return Description(
         **e._about(names),
         text=f"blend of {shares}",
@@ -76,7 +70,7 @@ def describe(e: Any, names: Names, /) -> Description:
         place=e.place_,
         ended=ended_text(e.status_),
         columns="" if known is None else columns_text(known.table),
-        facts=facts | {"models": n_models},
+        facts=_facts(e, names, leading),
         note=_NOTE,
         comparison=_comparison(e),
         data=_data(e, names),
@@ -89,6 +83,16 @@ def describe(e: Any, names: Names, /) -> Description:
             cut_short=e.tuning_cut_short_,
         ),
     )
+
+
+def _facts(e: Any, names: Names, leading: list[Any]) -> dict[str, Any]:
+    """Say shares of members, features that are shuffled together, and how many models there are."""
+    together = [group for group in e.feature_groups_ if len(group) > 1]
+    facts: dict[str, Any] = {f"share of {one.name}": f"{one.weight:.3f}" for one in leading}
+    if together:
+        named = ("{" + ", ".join(names.features[k] for k in group) + "}" for group in together)
+        facts["correlated features, shuffled together"] = "; ".join(named)
+    return facts | {"models": sum(len(one.models) for one in e.members_)}
 
 
 def _comparison(e: Any) -> Comparison:

@@ -61,7 +61,9 @@ class Values:
         if self.form == DATES:
             return self.data
         labels = self.as_labels()
-        return np.append(dates_of(labels.labels, day_first), np.datetime64("NaT", "us"))[labels.data]
+        return np.append(dates_of(labels.labels, day_first), np.datetime64("NaT", "us"))[
+            labels.data
+        ]
 
     def as_labels(self) -> Values:
         """Give the same as labels."""
