@@ -33,6 +33,7 @@ from gpukfl.tables._facts import data_facts
 
 _SIMPLE = {"linear": "linear model", TREES: "boosted trees"}
 _MOST = 20_000  # rows that simple models are fitted to
+_WIDE = 1_000  # columns above which boosted trees would take much longer than the rest
 _FLOOR = 1e-7  # of probabilities, whose logarithm is taken
 _COVERAGE = 0.9
 _HELD_OUT = (Predictions, ResidualPlot, Reliability)
@@ -191,6 +192,8 @@ def _compared(
         remarks.append("No linear model and no trees: they need the rows of the fit (fitted_to).")
     else:
         rows += [_row(judge, name, of) for name, of in _simple(model, known, new).items()]
+        if _is_wide(model):
+            remarks.append(f"No boosted trees: there are more than {_WIDE:,} columns.")
         if len(known) > _MOST:
             remarks.append(f"Simple models were fitted to {_MOST:,} of the {len(known):,} rows.")
     rows.append(_row(judge, d.name, predicted, own=True))
@@ -234,13 +237,17 @@ def _simple(model: Any, known: Given, new: Given) -> dict[str, np.ndarray]:
     found = {}
     with one_blas_thread():
         for row in CANDIDATES:
-            if row.name in _SIMPLE:
+            if row.name in _SIMPLE and not (row.name == TREES and _is_wide(model)):
                 member = Member(row.name, row.make(Task.of(samples, "numpy", 0)))
                 fitted, _ = member.fitted(samples, None, None)
                 count = Y.shape[1] if classes else 0
                 told = of_all_classes(evaluator_of(fitted)(outside), fitted, count)
                 found[_SIMPLE[row.name]] = to_host(told)
     return found
+
+
+def _is_wide(model: Any) -> bool:
+    return len(model.feature_names) > _WIDE
 
 
 def _numbers(

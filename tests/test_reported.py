@@ -104,6 +104,13 @@ def test_several_targets_are_judged_together(models):
     assert len(told.comparison.rows) == 4
 
 
+def test_wide_tables_have_no_trees(models, monkeypatch):
+    monkeypatch.setattr("gpukfl._judged._WIDE", 2)
+    found, told = compared(models["regression"], Y, slice(INSIDE, None))
+    assert list(found) == ["the mean", "linear model", "AutoRegressor"]
+    assert "No boosted trees: there are more than 2 columns." in told.comparison.remarks
+
+
 def test_labels_that_are_new_are_left_out_and_said(models):
     y = LABELS.copy()
     y[INSIDE:][:2] = "never seen"
