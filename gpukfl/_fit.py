@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -14,12 +12,14 @@ from gpukfl._checks import check_choice, check_number
 from gpukfl._given import complete, with_gaps_named, with_target
 from gpukfl._model import Model
 from gpukfl._places import Backend
+from gpukfl._progress import is_seen
+from gpukfl._progress import progress as progress_to
 from gpukfl._reader import rows_for
 from gpukfl._registry import METHODS, TASKS
 from gpukfl._target import read_target, target_name
 from gpukfl.estimators._dask import any_dask, sample_of
 from gpukfl.estimators._described import feature_names
-from gpukfl.estimators._run import Report, reported_to
+from gpukfl.estimators._run import reported_to
 from gpukfl.estimators._threads import few_threads
 from gpukfl.estimators._validation import check_container
 from gpukfl.penalties import PENALTIES, Penalty
@@ -95,7 +95,7 @@ def fit(
         What stands for missing numbers of a table, beside a column that marks them: the median, or
         what kernel ridge regression tells from the other columns.
     progress : bool, optional
-        Show a progress bar on standard error; by default on a terminal only.
+        Show a line that says how far the fit is; by default on a terminal, and in a notebook.
     **options
         Further parameters of the estimator, for example ``effort`` of "auto" or ``knots`` of
         "bkernn".
@@ -150,9 +150,9 @@ def fit(
     if not row.single:
         given |= {"columns": columns, "impute": impute}
     estimator = row.of(target.task)(**given)
-    show = sys.stderr.isatty() if progress is None else progress
+    show = is_seen() if progress is None else progress
     where = Backend.of(backend).name
-    with _progress(show) as report, few_threads(X, _length_of(X), where), reported_to(report):
+    with progress_to(show) as report, few_threads(X, _length_of(X), where), reported_to(report):
         rows = rows_for(estimator, X, target, sample_weight, columns, impute)
         if lazy:
             estimator.fit_collections(*whole, read=rows.reader)
@@ -222,20 +222,3 @@ def _check_lengths(X: Any, y: Any, sample_weight: Any) -> None:
 def _length_of(x: Any, /) -> int:
     """Count the rows of an array, a frame or a list."""
     return int(x.shape[0]) if hasattr(x, "shape") and x.shape else len(x)
-
-
-@contextlib.contextmanager
-def _progress(show: bool) -> Iterator[Report]:
-    """Report of a step: a live line on a terminal, else nothing."""
-    if not show:
-        yield lambda *_: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        line = bar.add_task("starting", total=None)
-        yield lambda stage, k, history: bar.update(
-            line, description=f"{stage}: step {k + 1}, objective {history.objective[-1]:.5g}"
-        )

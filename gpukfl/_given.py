@@ -87,8 +87,8 @@ def complete(X: Any, y: Any, sample_weight: Any, /) -> tuple[Any, Any, Any]:
     warn(f"y is missing in {count} of {n} rows, which are left out", UserWarning)
     rows = np.flatnonzero(~missing)
     if sample_weight is not None and not np.isscalar(sample_weight):
-        sample_weight = _taken(sample_weight, rows)
-    return _taken(X, rows), _taken(y, rows), sample_weight
+        sample_weight = taken(sample_weight, rows)
+    return taken(X, rows), taken(y, rows), sample_weight
 
 
 def _missing_of(y: Any) -> np.ndarray | None:
@@ -108,8 +108,8 @@ def _missing_of(y: Any) -> np.ndarray | None:
     return found.any(axis=1) if found.ndim == 2 else found
 
 
-def _taken(x: Any, rows: np.ndarray) -> Any:
-    """Rows of data of any kind."""
+def taken(x: Any, rows: np.ndarray, /) -> Any:
+    """Take rows of data of any kind."""
     from sklearn.utils import _safe_indexing
 
     return take(x, rows) if is_array(x) else _safe_indexing(x, rows)

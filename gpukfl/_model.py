@@ -21,17 +21,17 @@ from gpukfl._inferring import infer
 from gpukfl._persistence import read
 from gpukfl._reader import Reader, rows_for, rows_of
 from gpukfl._registry import METHODS
+from gpukfl._reported import Reported
 from gpukfl._target import host_target, read_target, target_name
 from gpukfl.estimators._dask import by_partition
-from gpukfl.estimators._described import feature_names, task_text
-from gpukfl.inspection import Description, Shown
+from gpukfl.estimators._described import feature_names
 from gpukfl.tables import Table
 
 _NOT_SAVED = ("estimator", "max_time", "columns", "impute", "compression")
 
 
 @dataclass(eq=False, repr=False)
-class Model(AsEstimator, Deployed, Shown):
+class Model(AsEstimator, Deployed, Reported):
     """A tuned and fitted estimator, and how it came about.
 
     It is an estimator of scikit-learn too, for its tools: `fit` fits again, with the options that
@@ -313,25 +313,6 @@ class Model(AsEstimator, Deployed, Shown):
         order = np.argsort(-importances, kind="stable")[:count]
         order = order[importances[order] > 0] if importances.any() else order
         return [(self.feature_names[k], float(importances[k])) for k in order]
-
-    def describe(self) -> Description:
-        """Say what was learned, as one value.
-
-        Returns
-        -------
-        Description
-            Words, names and host arrays, made when it is asked for.
-        """
-        names = self.feature_names if self.reader is None else self.reader.encoding.names
-        told = self.estimator._described_as(names, self.target_name)
-        if self.reader is not None:
-            told = self.reader.told(told)
-        return replace(
-            told,
-            task=task_text(self.estimator, self.target_kind),
-            n_samples=self.n_samples,
-            seconds=self.seconds or None,
-        )
 
     def inference(self, X: Any, y: Any, **options: Any) -> Any:
         """Say what may be concluded, with its errors: see `gpukfl.inference.infer`.

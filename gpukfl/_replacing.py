@@ -23,6 +23,8 @@ def replacing(path: str | Path, /) -> Iterator[BinaryIO]:
     ------
     FileNotFoundError
         If there is no such folder.
+    PermissionError
+        If the folder, or a file that is there, is read-only.
     OSError
         If there is something else than a file, or it cannot be written; nothing is left behind.
     """
@@ -49,6 +51,9 @@ def _mode_of(target: Path) -> int | None:
     if not target.parent.is_dir():
         msg = f"expected an existing folder to write {target.name} to, got"
         raise FileNotFoundError(errno.ENOENT, msg, str(target.parent))
+    if not os.access(target.parent, os.W_OK | os.X_OK):
+        msg = f"expected a folder that may be written, got one that is read-only, for {target.name}"
+        raise PermissionError(errno.EACCES, msg, str(target.parent))
     if not target.exists():
         return None
     if not target.is_file():

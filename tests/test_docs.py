@@ -17,6 +17,7 @@ PAGES = (
     "docs/extend/description.md",
     "docs/guide/uncertainty.md",
     "docs/guide/inference.md",
+    "docs/guide/report.md",
     "docs/guide/tables.md",
     "docs/guide/cluster.md",
     "docs/guide/deploy.md",

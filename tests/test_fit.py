@@ -343,8 +343,8 @@ def test_progress_when_asked(capfd):
 
 def test_progress_on_a_terminal(monkeypatch):
     shown = []
-    real = _fit._progress
-    monkeypatch.setattr(_fit, "_progress", lambda show: shown.append(show) or real(False))
+    real = _fit.progress_to
+    monkeypatch.setattr(_fit, "progress_to", lambda show: shown.append(show) or real(False))
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     fit(X, Y, ridge="auto")
     fit(X, Y, ridge="auto", progress=False)

@@ -166,7 +166,7 @@ def test_progress_of_hkrr(monkeypatch, capfd):
 
         return contextlib.nullcontext(lambda name, k, h: stages.append((name, k, h.objective[-1])))
 
-    monkeypatch.setattr(_fit, "_progress", reporting)
+    monkeypatch.setattr(_fit, "progress_to", reporting)
     model = hkrr(X, Y, ridge="tune")
     names = [stage for stage, _, _ in stages]
     assert names.count("fit") == model.estimator.n_iter_

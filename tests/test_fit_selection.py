@@ -169,7 +169,7 @@ def test_progress(monkeypatch, capfd):
         return contextlib.nullcontext(lambda name, k, h: stages.append((name, k, h.objective[-1])))
 
     with monkeypatch.context() as patched:
-        patched.setattr(_fit, "_progress", reporting)
+        patched.setattr(_fit, "progress_to", reporting)
         model = fit(X, Y, ridge="tune", sparsity=0.3)
     names = [stage for stage, _, _ in stages]
     assert names.count("selection") == model.estimator.n_iter_
@@ -249,7 +249,7 @@ def test_a_report_holds_the_numbers(models, kind, tmp_path):
     assert f"<b>{selected}</b>selected variable{'s' if selected != 1 else ''}<" in page
     assert "enters in the first round in which its score exceeds the threshold" in page
     for name, value in model.most_important():
-        assert f"<td>{name}</td><td>{value:.3f}</td>" in page
+        assert f'<bdi dir="auto">{name}</bdi></td><td>{value:.3f}</td>' in page
     assert ("<h2>Tuning</h2>" in page) == bool(model.tuning)
     assert page.count('<tr class="chosen">') == min(1, len(model.tuning))
     for trial in model.tuning:

@@ -169,7 +169,7 @@ def test_progress(monkeypatch, capfd):
         return contextlib.nullcontext(lambda name, k, h: stages.append((name, k, h.objective[-1])))
 
     with monkeypatch.context() as patched:
-        patched.setattr(_fit, "_progress", reporting)
+        patched.setattr(_fit, "progress_to", reporting)
         fit(X, Y, instantiation="stumps", n_parameters=310)  # more than the search has
         fit(X, Y, learner="sfgd", n_parameters=5)
     names = [stage for stage, _, _ in stages]
@@ -190,7 +190,7 @@ def test_progress(monkeypatch, capfd):
 @pytest.mark.parametrize("kind", CASES)
 def test_the_summary_says_what_was_done(models, kind):
     model = models[kind]
-    text, e = model.summary(), model.estimator
+    text, e = " ".join(model.summary().split()), model.estimator
     for expected in [
         type(e).__name__,
         "80 samples",

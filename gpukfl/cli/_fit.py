@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpukfl._places import is_installed
 from gpukfl.cli._files import check_writable, try_to_write
 from gpukfl.cli._held_out import score_name, split
 from gpukfl.cli._many_files import fit_files, is_many
@@ -23,17 +22,18 @@ def fit(options: argparse.Namespace) -> int:
     """Fit to a part of the rows, score on the others, and write what is asked for."""
     given = _method_options(options)
     _check_outputs(options)
+    rows: dict[str, Any] = {}  # for the report, of a table that is here
     if is_many(options):
         model, scores = fit_files(
             options, lambda frame, target: _fitted(options, frame, target, options.task, given)
         )
     else:
-        model, scores = _fit_table(options, given)
+        model, scores, rows = _fit_table(options, given)
     # Written before anything is printed, which fails where nobody reads it
     outcomes = [try_to_write("model", options.out, model.save)]
     said = [f"  test        {_measured(name, score)}" for name, score in scores.items()]
     lines = [model.summary(), *said]
-    write = functools.partial(model.report, scores=scores)
+    write = functools.partial(model.report, scores=scores, **rows)
     outcomes.append(try_to_write("report", options.report, write))
     print("\n".join([*lines, *(said for failed, said in outcomes if said and not failed)]))
     failures = [said for failed, said in outcomes if failed]
@@ -44,16 +44,18 @@ def fit(options: argparse.Namespace) -> int:
 
 def _fit_table(
     options: argparse.Namespace, given: dict[str, Any]
-) -> tuple[Model, dict[str, float]]:
-    """Fit to a part of the rows of a table, and score on the others."""
+) -> tuple[Model, dict[str, float], dict[str, Any]]:
+    """Fit to a part of the rows of a table, and score on the others; gives both parts too."""
     X, target, name = _read(options)
     inside, outside = split(X, target, options.test_fraction, options.random_state)
     model = _fitted(options, X.iloc[inside], target.y[inside], target.task, given)
     model.target_name = name
+    rows = {"fitted_to": (X.iloc[inside], target.y[inside])}
     if not len(outside):
-        return model, {}
-    score = model.score(X.iloc[outside], target.y[outside])
-    return model, {score_name(model, len(outside)): score}
+        return model, {}, rows
+    rows["held_out"] = X.iloc[outside], target.y[outside]
+    score = model.score(*rows["held_out"])
+    return model, {score_name(model, len(outside)): score}, rows
 
 
 def _measured(name: str, score: float) -> str:
@@ -120,6 +122,3 @@ def _check_outputs(options: argparse.Namespace) -> None:
     """Find out before the fit what could not be written after it."""
     check_writable("--out", options.out, source=options.data)
     check_writable("--report", options.report, source=options.data)
-    if options.report and not is_installed("matplotlib"):
-        msg = "pictures need matplotlib: `pip install 'gpukfl[plot]'`"
-        raise ImportError(msg)

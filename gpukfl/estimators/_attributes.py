@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from gpukfl.estimators._declared import (
+    DOUBLE,
     SCORE,
     Declared,
     Entries,
@@ -17,6 +18,7 @@ from gpukfl.estimators._declared import (
     Items,
     MisfitError,
     Number,
+    Numbers,
     Sizes,
     Switch,
     Text,
@@ -25,6 +27,7 @@ from gpukfl.estimators._declared import (
 # Of some fits only
 SOMETIMES: dict[str, Declared] = {
     "feature_names_in_": FeatureNames(),
+    "feature_importances_error_": Numbers(DOUBLE, ("n_features",)),
     "_sklearn_output_config": Entries({"transform": Text(("default", "pandas", "polars"))}),
 }
 # Of every setting that was tried, beside what names it

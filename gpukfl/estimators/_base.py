@@ -8,8 +8,12 @@ from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from sklearn import get_config
 from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.exceptions import NotFittedError
 from sklearn.metrics import r2_score
+from sklearn.utils import estimator_html_repr
+from sklearn.utils.validation import check_is_fitted
 
 from gpukfl._array import (
     Array,
@@ -32,6 +36,7 @@ from gpukfl.estimators._device import on_its_device
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._validation import validate_targets
 from gpukfl.estimators.scaling import ColumnScaling
+from gpukfl.inspection import card
 from gpukfl.prediction import Function, check_finite_prediction, function_of
 
 
@@ -193,6 +198,30 @@ class HostStored(DescribedEstimator, BaseEstimator):
         if "_library" in state:
             state["_library"] = "numpy"
         return state
+
+    @property
+    def _repr_html_(self) -> Any:
+        """Give scikit-learn's diagram, and what was learned; none where it shall show text."""
+        if get_config()["display"] != "diagram":
+            msg = "there is HTML where scikit-learn's display is 'diagram'"
+            raise AttributeError(msg)
+        return self._in_html
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        """Give what notebooks show, by kind."""
+        shown = {"text/plain": repr(self)}
+        if get_config()["display"] == "diagram":
+            shown["text/html"] = self._in_html()
+        return shown
+
+    def _in_html(self) -> str:
+        """Give the diagram of the parameters, and under it what was learned."""
+        diagram: str = estimator_html_repr(self)
+        try:
+            check_is_fitted(self)
+        except NotFittedError:
+            return diagram
+        return diagram + card(self.describe())
 
     def to_host(self) -> Any:
         """Give a copy that works on NumPy arrays, wherever this model was fitted."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from gpukfl._array import Array
 from gpukfl._inferring import infer
 from gpukfl._saving import save
+from gpukfl._source import imports_of
 from gpukfl.inspection import Description, Names, Shown, Tuning
 
 SCORES = {True: "explained Brier score", False: "R²"}  # of classifiers, and of regressors
@@ -136,7 +138,10 @@ class DescribedEstimator(Shown):
         """Describe with the names of columns."""
         check_is_fitted(self)
         host = self.to_host()
-        return host._describe(Names(feature_names(self, features), target, outputs(host, target)))
+        names = Names(feature_names(self, features), target, outputs(host, target))
+        return replace(
+            host._describe(names), call=f"{imports_of([self])}model = {self!r}.fit(X, y)"
+        )
 
     def _about(self, names: Names, /) -> dict[str, Any]:
         """Give those fields of a description that every estimator has."""

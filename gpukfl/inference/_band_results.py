@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from gpukfl.inspection import Description, Panel, plot_panel
+from gpukfl.inspection import Description, Panel, Told, plot_panel
 from gpukfl.inspection._figures import Size
 from gpukfl.inspection._style import BLUE, GREY, legend, plain, short
 
@@ -70,7 +70,7 @@ class Band:
 
 
 @dataclass(frozen=True, eq=False)
-class Bands:
+class Bands(Told):
     """Curves with simultaneous bands: each holds its whole curve with probability `coverage`.
 
     Attributes
@@ -228,6 +228,19 @@ class BandPictures(Panel):
         count = min(len(self.bands), _SHOWN)
         across = min(count, _ACROSS)
         return -(-count // max(across, 1)), max(across, 1)
+
+    @property
+    def words(self) -> str:
+        """Say what the curves are of, and which of them vary."""
+        return f"curves with bands: {self.bands.in_words()}"
+
+    def apart(self) -> list[tuple[str, Panel]]:
+        """Give a panel for each of the curves that are shown."""
+        some = self.bands.curves[:_SHOWN]
+        return [
+            (_label(one, self.bands), BandPictures(replace(self.bands, curves=(one,))))
+            for one in some
+        ]
 
     def draw(self, ax: Any, /) -> Any:
         """Draw one picture, or several in the place of the axes."""

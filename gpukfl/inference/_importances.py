@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +10,7 @@ import numpy as np
 from scipy.stats import false_discovery_control
 
 from gpukfl._checks import check_choice, check_number
+from gpukfl.inspection import Told
 from gpukfl.inspection._figures import Size, axes_of
 from gpukfl.inspection._style import BLUE, PALE, legend, plain, short
 
@@ -21,7 +22,7 @@ _LISTED = 15
 _KNOWN = 0.999  # share of a column that others explain, from which nothing is left to redraw
 
 
-class Tested(ABC):
+class Tested(Told):
     """P-values of hypotheses with names, and those that are rejected."""
 
     p_values: np.ndarray

@@ -15,7 +15,7 @@ from gpukfl.inference._interactions import interactions
 from gpukfl.inference._subject import Subject
 from gpukfl.inference._subspace import subspace
 from gpukfl.inference._subspace_results import Subspace
-from gpukfl.inspection import Description, Panel, Shown
+from gpukfl.inspection import Description, Panel, Shown, text_card
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -69,6 +69,11 @@ class Inference(Shown):
         head = f"Inference for {self.target}: {self.name}, {self.n_samples} rows"
         return "\n\n".join([head, self.in_numbers(), self.in_words()])
 
+    def _repr_html_(self) -> str:
+        """Give the words and the numbers, as notebooks show them."""
+        title, _, _ = self.summary().partition("\n")
+        return text_card(title, self.in_words(), self.in_numbers())
+
     def in_numbers(self) -> str:
         """Give the summaries of all parts."""
         return "\n\n".join(part.summary() for part in self.parts.values())
@@ -104,6 +109,11 @@ class Drawn(Panel):
 
     name: str  # type: ignore[misc]
     part: Any
+
+    @property
+    def words(self) -> str:
+        """Say what it is."""
+        return str(self.part.summary().partition("\n")[0])
 
     def draw(self, ax: Any, /) -> Any:
         """Draw it."""

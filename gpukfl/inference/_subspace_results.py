@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from scipy.stats import t as student
 
-from gpukfl.inspection import Description, Panel, direction_name, plot_panel
+from gpukfl.inspection import Description, Panel, Told, direction_name, plot_panel
 from gpukfl.inspection._figures import Size
 from gpukfl.inspection._style import BLUE, ORANGE, legend, plain, whole_steps
 
@@ -20,7 +20,7 @@ _LEVEL = 0.05  # of the words
 
 
 @dataclass(frozen=True, eq=False)
-class Subspace:
+class Subspace(Told):
     """Learned directions, how far fits agree on them, and how many rows left out speak for.
 
     Attributes

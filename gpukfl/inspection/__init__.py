@@ -5,8 +5,11 @@ arrays what there is.
 """
 
 from gpukfl.inspection._blends import Leaderboard, plot_leaderboard
+from gpukfl.inspection._card import Told, card, text_card
+from gpukfl.inspection._comparison import Compared, Comparison
 from gpukfl.inspection._curves import Curves, StumpCurves
 from gpukfl.inspection._description import Description, Names, described
+from gpukfl.inspection._facts import ColumnFacts, DataFacts
 from gpukfl.inspection._figures import plot_model, plot_panel
 from gpukfl.inspection._held_out import Predictions, Reliability, ResidualPlot
 from gpukfl.inspection._held_out_plots import plot_predictions, plot_reliability, plot_residuals
@@ -32,7 +35,7 @@ from gpukfl.inspection._plots import (
     plot_stumps,
     plot_tuning,
 )
-from gpukfl.inspection._report import write_report
+from gpukfl.inspection._report import Inferred, write_report
 from gpukfl.inspection._roc import plot_roc
 from gpukfl.inspection._rounds import Path, Rounds
 from gpukfl.inspection._scores import effective_rank, feature_score, leading_directions
@@ -43,12 +46,17 @@ from gpukfl.inspection._tuning import Ridges, Tuning
 
 __all__ = [
     "Bound",
+    "ColumnFacts",
+    "Compared",
+    "Comparison",
     "Curves",
+    "DataFacts",
     "Degrees",
     "Description",
     "Directions",
     "Eta",
     "Importances",
+    "Inferred",
     "Leaderboard",
     "Names",
     "Objective",
@@ -62,7 +70,9 @@ __all__ = [
     "Shown",
     "Sparsity",
     "StumpCurves",
+    "Told",
     "Tuning",
+    "card",
     "described",
     "direction_name",
     "effective_rank",
@@ -88,5 +98,6 @@ __all__ = [
     "plot_stumps",
     "plot_tuning",
     "summarize",
+    "text_card",
     "write_report",
 ]

@@ -12,6 +12,8 @@ from gpukfl.inspection._figures import Size, draw_one
 from gpukfl.inspection._panels import Panel
 from gpukfl.inspection._style import BLUE, GREY, ORANGE, plain, short
 
+_SAID = 5  # members that words name
+
 
 @dataclass(frozen=True, eq=False)
 class Leaderboard(Panel):
@@ -40,6 +42,12 @@ class Leaderboard(Panel):
     def empty(self) -> str:
         """Why there is nothing to draw."""
         return "" if self.members else "no member has a score"
+
+    @property
+    def words(self) -> str:
+        """Say the best scores."""
+        known = list(zip(self.members, self.scores, strict=True))[:_SAID]
+        return f"held-out {self.score}: " + ", ".join(f"{name} {one:.3f}" for name, one in known)
 
     def draw(self, ax: Any, /) -> Any:
         """Draw scores with their errors, and say the weights."""

@@ -35,9 +35,12 @@ class Curves(Panel):
         What is drawn; `ylabel` is followed by the output's name where there is one only.
     remark : str
         What is to be known about the curves beside, such as those that are not there.
+    limits : tuple of float, optional
+        Ends of the scale, where pictures of several outputs share it.
     """
 
     name: ClassVar[str] = "curves"
+    centered: ClassVar[bool] = True  # whether each is drawn less its mean
     labels: tuple[str, ...]
     steps: tuple[np.ndarray, ...]
     values: tuple[np.ndarray, ...]
@@ -46,6 +49,7 @@ class Curves(Panel):
     xlabel: str = ""
     ylabel: str = "contribution to"
     remark: str = ""
+    limits: tuple[float, float] | None = None
 
     @property
     def empty(self) -> str:
@@ -77,12 +81,33 @@ class Curves(Panel):
         k = names.index(output) if isinstance(output, str) else output % len(names)
         return replace(self, values=tuple(v[:, [k]] for v in self.values), outputs=(names[k],))
 
+    @property
+    def words(self) -> str:
+        """Say what the curves are of, and how far the first one reaches."""
+        ends = self.values[0].min(), self.values[0].max()
+        of = ", ".join(self.labels)
+        first = f"the first from {ends[0]:.3g} to {ends[1]:.3g}"
+        return f"functions of {', '.join(self.outputs[:_OUTPUTS])} along {of}; {first}"
+
+    def apart(self) -> list[tuple[str, Panel]]:
+        """Give a panel for each of the leading outputs."""
+        if len(self.outputs) == 1:
+            return [("", self)]
+        shown = self._leading()
+        spans = [v[:, shown] - self.centered * v[:, shown].mean(axis=0) for v in self.values]
+        ends = min(v.min() for v in spans), max(v.max() for v in spans)
+        room = 0.05 * (ends[1] - ends[0])
+        limits = float(ends[0] - room), float(ends[1] + room)
+        return [(self.outputs[k], replace(self.of(k), limits=limits)) for k in shown]
+
     def draw(self, ax: Any, /) -> Any:
         """Draw one picture, or one for each of several outputs in the place of the axes."""
         if len(self.outputs) == 1:
             self._draw_output(ax, 0)
             label = f"{self.ylabel} {short(self.outputs[0])}"
             ax.set(title=self.title, xlabel=self.xlabel, ylabel=label)
+            if self.limits is not None:
+                ax.set_ylim(self.limits)
             self._finish(ax, ax)
             return ax
         place = ax.get_subplotspec()
@@ -142,6 +167,7 @@ class StumpCurves(Curves):
     """
 
     name: ClassVar[str] = "stumps"
+    centered: ClassVar[bool] = False
     thresholds: tuple[np.ndarray, ...] = ()
 
     def _draw_output(self, ax: Any, k: int) -> None:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
+from gpukfl.inspection._comparison import Comparison
+from gpukfl.inspection._facts import DataFacts
 from gpukfl.inspection._panels import Importances, Panel
 from gpukfl.inspection._tuning import Tuning
 
@@ -67,6 +69,14 @@ class Description:
         What is drawn, in this order; of a class of panels there is one at most.
     tuning : Tuning
         Settings that were tried. It is drawn where it is among the panels too.
+    comparison : Comparison
+        How others do on the same rows.
+    data : DataFacts
+        What the columns and the target are.
+    warnings : tuple of str
+        What else is to be known before the model is used, in sentences.
+    call : str
+        The line of Python that fits it again.
     """
 
     name: str
@@ -87,6 +97,10 @@ class Description:
     dimension: tuple[int, str] | None = None
     panels: tuple[Panel, ...] = ()
     tuning: Tuning | None = None
+    comparison: Comparison | None = None
+    data: DataFacts | None = None
+    warnings: tuple[str, ...] = ()
+    call: str = ""
 
     @property
     def caveat(self) -> str:

@@ -41,14 +41,13 @@ def plot_model(of: Described | Description, /, *, figsize: Size = None) -> Any:
     return figure
 
 
-def draw_apart(d: Description, /) -> Any:
-    """Draw everything into a figure that pyplot knows nothing of, which nobody has to close."""
+def draw_apart(d: Description, panel: Panel, /, *, size: tuple[float, float]) -> Any:
+    """Draw a panel into a figure that pyplot knows nothing of, which nobody has to close."""
     pyplot()
     from matplotlib.figure import Figure
 
-    rows = _rows_of(d)
-    figure = Figure(figsize=_size_of(rows), layout="constrained")
-    _draw_rows(d, rows, figure)
+    figure = Figure(figsize=size, layout="constrained")
+    _draw(d, panel, figure.add_subplot())
     return figure
 
 

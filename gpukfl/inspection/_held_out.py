@@ -37,6 +37,12 @@ class _OfTargets(Panel):
         across = count if count <= _ACROSS else -(-count // 2)
         return -(-count // across), across
 
+    def apart(self) -> list[tuple[str, Panel]]:
+        """Give a panel for each of the first targets."""
+        if len(self.outputs) == 1:
+            return [("", self)]
+        return [(self.outputs[k], self._only(k)) for k in range(min(len(self.outputs), _OUTPUTS))]
+
     def of(self, output: int | str, /) -> Self:
         """Give the panel of one target, by its number or its name.
 
@@ -118,6 +124,22 @@ class Predictions(_OfTargets):
             intervals=ends,
         )
 
+    @property
+    def words(self) -> str:
+        """Say how close they are, and how many intervals hold the truth."""
+        off = np.median(np.abs(self.truth - self.predicted))
+        said = f"predictions of {len(self.truth)} rows against what is true, off by {off:.3g}"
+        held = "" if self.intervals is None else f"; {self._held(slice(None))}"
+        return f"{said} in the median{held}"
+
+    def _held(self, k: Any) -> str:
+        """Say how many intervals of some targets hold the truth."""
+        assert self.intervals is not None
+        low, high = np.moveaxis(self.intervals[:, k], -1, 0)
+        truth = self.truth[:, k]
+        label = f"{np.mean((low <= truth) & (truth <= high)):.0%} of intervals hold the truth"
+        return label if self.coverage is None else f"{label} ({self.coverage:.0%} shall)"
+
     def draw(self, ax: Any, /) -> Any:
         """Draw points, the diagonal, and intervals where there are any."""
         return self._draw_all(ax, "Predictions for rows that were held out")
@@ -126,12 +148,8 @@ class Predictions(_OfTargets):
         truth, predicted = self.truth[:, k], self.predicted[:, k]
         rows = _some(predicted)
         if self.intervals is not None:
-            ends = self.intervals[:, k]
-            inside = np.mean((ends[:, 0] <= truth) & (truth <= ends[:, 1]))
-            label = f"{inside:.0%} of intervals hold the truth"
-            if self.coverage is not None:
-                label += f" ({self.coverage:.0%} shall)"
-            ax.vlines(predicted[rows], *ends[rows].T, color=PALE, lw=0.6, alpha=0.7, label=label)
+            ends, label = self.intervals[rows, k], self._held(k)
+            ax.vlines(predicted[rows], *ends.T, color=PALE, lw=0.6, alpha=0.7, label=label)
         ax.plot(predicted[rows], truth[rows], ".", color=BLUE, ms=3, alpha=0.7)
         both = [min(truth.min(), predicted.min()), max(truth.max(), predicted.max())]
         ax.plot(both, both, color=ORANGE, lw=1.2)
@@ -161,6 +179,15 @@ class ResidualPlot(_OfTargets):
         one = (self.outputs[k],)
         return replace(
             self, truth=self.truth[:, [k]], predicted=self.predicted[:, [k]], outputs=one
+        )
+
+    @property
+    def words(self) -> str:
+        """Say where nine tenths of them lie."""
+        low, middle, high = np.quantile(self.truth - self.predicted, (_ENDS[0], 0.5, _ENDS[1]))
+        return (
+            f"residuals of {len(self.truth)} rows against predictions: median {middle:.3g}, nine "
+            f"tenths between {low:.3g} and {high:.3g}"
         )
 
     def draw(self, ax: Any, /) -> Any:
@@ -209,6 +236,23 @@ class Reliability(Panel):
         """Why there is nothing to draw."""
         return "" if len(self.codes) >= 2 * _FEWEST else "too few rows were held out"
 
+    @property
+    def words(self) -> str:
+        """Say how far probabilities are off."""
+        said = ", ".join(f"{self.outputs[k]} by {self._gap(k):.3f}" for k in self._shown)
+        return f"calibration of probabilities on {len(self.codes)} rows; off on average: {said}"
+
+    @property
+    def _shown(self) -> list[int]:
+        """Give the classes that are drawn: of two the second, of many six."""
+        count = len(self.outputs)
+        return [1] if count == 2 else list(range(min(count, _OUTPUTS)))
+
+    def _gap(self, k: int) -> float:
+        """Mean distance of probabilities of class k from shares."""
+        means, shares, rows = self.curve(k)
+        return float(np.average(np.abs(means - shares), weights=rows))
+
     def curve(self, k: int, /) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Give mean probabilities of class k in bins of equally many rows, shares, and rows."""
         p, hit = self.probabilities[:, k], self.codes == k
@@ -221,14 +265,12 @@ class Reliability(Panel):
         """Draw shares with their standard errors; of two classes the second, of many six."""
         ax.plot([0, 1], [0, 1], color="black", lw=0.8)
         count = len(self.outputs)
-        shown = [1] if count == 2 else range(min(count, _OUTPUTS))
-        for color, k in zip(COLORS, shown, strict=False):
+        for color, k in zip(COLORS, self._shown, strict=False):
             means, shares, rows = self.curve(k)
             # Agresti and Coull's, which is not 0 for shares of 0 and 1
             around = (shares * rows + 2.0) / (rows + 4.0)
             error = np.sqrt(around * (1.0 - around) / (rows + 4.0))
-            gap = np.average(np.abs(means - shares), weights=rows)
-            label = f"{short(self.outputs[k])}, off by {gap:.3f} on average"
+            label = f"{short(self.outputs[k])}, off by {self._gap(k):.3f} on average"
             ax.errorbar(means, shares, error, fmt="o-", ms=3, lw=1.2, color=color, label=label)
         more = f" (the first {_OUTPUTS} of {count})" if count > _OUTPUTS else ""
         ax.set(

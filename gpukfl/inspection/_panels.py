@@ -11,6 +11,7 @@ import numpy as np
 
 from gpukfl.inspection._style import (
     BLUE,
+    GREY,
     ORANGE,
     PALE,
     RED,
@@ -24,7 +25,9 @@ from gpukfl.inspection._style import (
 BARS = 15  # features that fit in a picture
 _FEWEST_BARS = 4  # for which there is room
 _DIRECTIONS = 5
+_LEAST = 0.005  # loading that is said
 _LINE = 36  # letters of a caveat that fit in a picture
+_SAID = 5  # features, or loadings of a direction, that words name
 _FEWEST_STEPS = 2  # that make a curve
 
 
@@ -45,6 +48,15 @@ class Panel(ABC):
     def shape(self) -> tuple[int, int]:
         """Rows and columns of small pictures that it draws."""
         return 1, 1
+
+    @property
+    def words(self) -> str:
+        """Say what is drawn, to those who do not see it."""
+        return self.name.replace("_", " ")
+
+    def apart(self) -> list[tuple[str, Panel]]:
+        """Give a panel for each small picture, with what it is of; itself where it is one."""
+        return [("", self)]
 
     @abstractmethod
     def draw(self, ax: Any, /) -> Any:
@@ -67,6 +79,8 @@ class Importances(Panel):
         Rounds that found the features, 0 for none.
     parts : tuple of dict, optional
         Names and shares of what was made of each feature, such as levels of a category.
+    errors : array (d,), optional
+        Standard errors of the importances, where they are known.
     """
 
     name: ClassVar[str] = "importances"
@@ -75,10 +89,22 @@ class Importances(Panel):
     unit: str = ""
     levels: np.ndarray | None = None
     parts: tuple[dict[str, float], ...] | None = None
+    errors: np.ndarray | None = None
+
+    @property
+    def words(self) -> str:
+        """Say the leading ones."""
+        said = ", ".join(f"{name} {value:.2f}" for name, value in self.leading(_SAID))
+        left = np.count_nonzero(self.values) - _SAID
+        return f"importances: {said}" + (f", and {left} smaller ones" if left > 0 else "")
 
     def leading(self, count: int, /) -> list[tuple[str, float]]:
         """Names and values of the leading features that have any, or of the first."""
         return [(self.features[k], float(self.values[k])) for k in self._order(count)]
+
+    def error_of(self, feature: str, /) -> float | None:
+        """Give the standard error of a feature's importance, where it is known."""
+        return None if self.errors is None else float(self.errors[self.features.index(feature)])
 
     def leading_parts(self, feature: str, count: int, /) -> list[tuple[str, float]]:
         """Names and shares of the leading parts of a feature, if it has more than one."""
@@ -95,7 +121,10 @@ class Importances(Panel):
         order = self._order(BARS)[::-1]
         levels = np.ones(len(self.values), dtype=int) if self.levels is None else self.levels
         colors = [PALE if caveat else level_color(int(levels[k])) for k in order]
-        ax.barh(np.arange(len(order)), self.values[order], color=colors)
+        bars: dict[str, Any] = {"color": colors}
+        if self.errors is not None:
+            bars |= {"xerr": self.errors[order], "ecolor": GREY, "capsize": 2}
+        ax.barh(np.arange(len(order)), self.values[order], **bars)
         ax.set_yticks(np.arange(len(order)), [short(self.features[k]) for k in order])
         ax.set_ylim(min(len(order) - _FEWEST_BARS, 0) - 0.5, len(order) - 0.5)
         if levels.max(initial=0) > 1:
@@ -139,11 +168,35 @@ class Directions(Panel):
         """Why there is nothing to draw."""
         return "" if len(self.loadings) else "no direction was learned"
 
+    @property
+    def words(self) -> str:
+        """Say what the leading direction is made of."""
+        many = f"{len(self.loadings)} learned direction{'' if len(self.loadings) == 1 else 's'}"
+        return f"{many}; the first is {self.mix(0)}"
+
+    @property
+    def leading(self) -> range:
+        """Numbers of the directions that are shown."""
+        return range(min(len(self.loadings), _DIRECTIONS))
+
+    def mix(self, rank: int, /) -> str:
+        """Say a direction as a sum of features, largest loadings first: "+0.8 a − 0.6 b"."""
+        row = self.loadings[rank]
+        order = np.argsort(-np.abs(row), kind="stable")[:_SAID]
+        terms = [
+            f"{'+' if row[k] > 0 else '−'}{abs(row[k]):.2f} {self.features[k]}"
+            for k in order
+            if abs(row[k]) >= _LEAST
+        ]
+        left = int(np.count_nonzero(np.abs(row) >= _LEAST)) - len(terms)
+        return "  ".join(terms) + (f"  and {left} smaller" if left else "")
+
     def draw(self, ax: Any, /) -> Any:
         """Draw the loadings of the leading directions on the leading features."""
         loadings = self.loadings[:_DIRECTIONS]
-        order = np.argsort(-self.importances, kind="stable")[:BARS]
-        order = order[self.importances[order] > 0]
+        weighs = (np.abs(loadings) >= _LEAST).any(axis=0) & (self.importances > 0)
+        order = np.argsort(-self.importances, kind="stable")
+        order = order[weighs[order]][:BARS]
         image = ax.imshow(loadings[:, order].T, cmap="RdBu_r", vmin=-1, vmax=1, aspect="auto")
         ax.set_yticks(range(len(order)), [short(self.features[k]) for k in order])
         ax.set_xticks(range(len(loadings)), [f"{k + 1}" for k in range(len(loadings))])
@@ -181,6 +234,12 @@ class Objective(Panel):
         """Why there is nothing to draw."""
         few = len(self.objective) < _FEWEST_STEPS
         return f"the fit took {len(self.objective) or 'no'} step" if few else ""
+
+    @property
+    def words(self) -> str:
+        """Say where it began and ended."""
+        first, last = self.objective[0], self.objective[-1]
+        return f"objective from {first:.4g} to {last:.4g} in {len(self.objective)} steps"
 
     def draw(self, ax: Any, /) -> Any:
         """Draw both against the step."""

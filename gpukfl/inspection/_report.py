@@ -2,55 +2,26 @@
 
 from __future__ import annotations
 
-import base64
-import html
-import io
-import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
 
+from gpukfl._replacing import replacing
 from gpukfl._version import __version__
+from gpukfl.inspection import _sections as sections
+from gpukfl.inspection._blends import Leaderboard
+from gpukfl.inspection._cautions import cautions
 from gpukfl.inspection._description import Described, Description, counted, described
-from gpukfl.inspection._figures import draw_apart
-from gpukfl.inspection._panels import Importances
-from gpukfl.inspection._summary import hold_out_text
-from gpukfl.inspection._tuning import Tuning, error_of
+from gpukfl.inspection._held_out import Predictions, Reliability, ResidualPlot
+from gpukfl.inspection._markup import escaped, lines, named, note, section
+from gpukfl.inspection._panels import Objective, Panel
+from gpukfl.inspection._sheet import PAGE, RULES
+from gpukfl.inspection._svg import Picture, pictures, sheet
+from gpukfl.inspection._tuning import Tuning
 
-_LISTED, _PARTS = 20, 5  # features, and what was made of each
-_PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>{title}</title><style>
-body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem;
-  color: #222; background: #fff; }}
-h1 {{ font-size: 1.6rem; margin-bottom: 0; }} h2 {{ font-size: 1.15rem; margin-top: 2rem; }}
-.scores {{ display: flex; flex-wrap: wrap; gap: 1rem; margin: 1.2rem 0; }}
-.score {{ background: #eef3f7; border-radius: 8px; padding: .6rem 1.2rem; }}
-.score b {{ display: block; font-size: 1.5rem; color: #31688e; }}
-table {{ border-collapse: collapse; }} td, th {{ padding: .25rem .9rem .25rem 0; text-align: left;
-  border-bottom: 1px solid #ddd; font-variant-numeric: tabular-nums; }}
-tr.chosen {{ font-weight: 600; color: #31688e; }} img {{ width: 100%; }}
-.caveat {{ border-left: 4px solid #a33b3b; padding: .4rem .8rem; background: #faf0f0; }}
-.note {{ color: #666; font-size: .9rem; }} pre {{ background: #f6f6f6; padding: .8rem; }}
-</style></head><body>
-<h1>{title}</h1><p class="note">{subtitle}</p>
-{caveat}<div class="scores">{scores}</div>
-{picture}<h2>The model</h2><table>{facts}</table>
-{tuning}{features}{inference}
-<p class="note">Written {date} by gpukfl {version}, Python {python}.</p>
-</body></html>
-"""
-_PICTURE = """<h2>What was learned</h2><img alt="{alt}" src="data:image/png;base64,{data}">
-<p class="note">{note}</p>
-"""
-_INFERENCE = """<h2>What may be concluded</h2><p>{words}</p>
-<pre>{summary}</pre>
-<img alt="{alt}" src="data:image/png;base64,{data}">
-"""
-_FEATURES = """<h2>Most important features</h2>
-{caveat}<table><tr><th>feature</th><th>importance</th></tr>{rows}</table>
-"""
+_HELD_OUT = (Predictions, ResidualPlot, Reliability)
+_ABSENT = "There are no pictures here: they need matplotlib, `pip install 'gpukfl[plot]'`."
 
 
 class Inferred(Described, Protocol):
@@ -78,7 +49,7 @@ def write_report(
     of : estimator, Model or Description
         Fitted.
     path : str or Path
-        Where to write.
+        Where to write; an older file is replaced when the new one is complete.
     scores : dict
         Named scores for the top of the page.
     inference : Inference, optional
@@ -86,32 +57,91 @@ def write_report(
 
     Raises
     ------
-    ImportError
-        If there are pictures to draw, and matplotlib is not installed.
     OSError
-        If the page cannot be written.
+        If the page cannot be written; an older one stays as it was.
+
+    Notes
+    -----
+    The page needs no script and nothing from elsewhere. It is light or dark as the reader's system
+    is, and light on paper. Without matplotlib it has no pictures, and says so.
     """
-    d = described(of)
-    caveat = f'<p class="caveat">{html.escape(_sentence(d.caveat))}</p>' if d.caveat else ""
-    page = _PAGE.format(
-        title=html.escape(f"{d.target}: {d.name}"),
-        subtitle=html.escape(_subtitle(d)),
-        caveat=caveat,
-        scores="".join(_score(label, value) for label, value in _scores(d, scores).items()),
-        picture=_picture(d),
-        facts=_facts(d),
-        tuning="" if d.tuning is None else _tuning(d.tuning, d.seconds),
-        features=_features(d),
-        inference="" if inference is None else _inference(inference),
+    page = page_of(described(of), scores, inference)
+    with replacing(path) as file:
+        file.write(page.encode())
+
+
+def page_of(d: Description, scores: Mapping[str, float], inference: Inferred | None) -> str:
+    """Give the page as text."""
+    drawn = _Drawn(d)
+    body = [
+        sections.leaderboard(d, drawn.of(Leaderboard)),
+        sections.comparison(d),
+        section("Predictions of rows that were held out", drawn.of(*_HELD_OUT)),
+        section(
+            "What was learned",
+            drawn.rest(),
+            _notes(d),
+            sections.features(d),
+            sections.directions(d),
+        ),
+        "" if inference is None else _inference(inference, drawn),
+        sections.data(d),
+        sections.model(d, drawn.of(Objective)),
+        sections.tuning(d, drawn.of(Tuning)),
+        sections.recipe(d),
+    ]
+    said = [*cautions(d, judged=bool(scores)), *([] if drawn.possible else [_ABSENT])]
+    warned = [f'<p class="caveat" dir="auto">{escaped(one)}</p>\n' for one in said]
+    return PAGE.format(
+        title=escaped(f"{d.target}: {d.name}"),
+        title_shown=f"{named(d.target)}: {escaped(d.name)}",
+        subtitle=escaped(_subtitle(d)),
+        colors=sheet(drawn.colors, dark=False),
+        dark_colors=sheet(drawn.colors, dark=True),
+        rules=RULES,
+        body="".join([*warned, _scores(d, scores), *body]),
         date=datetime.now().astimezone().strftime("%Y-%m-%d %H:%M"),
         version=__version__,
-        python=platform.python_version(),
     )
-    Path(path).write_text(page, encoding="utf-8")
 
 
-def _sentence(text: str) -> str:
-    return f"{text[0].upper()}{text[1:]}."
+class _Drawn:
+    """Pictures of a page, as long as they can be drawn."""
+
+    def __init__(self, d: Description) -> None:
+        self.possible, self.colors = True, set[str]()
+        self._d, self._count = d, 0
+
+    def of(self, *kinds: type[Panel]) -> str:
+        """Draw the panels of some classes."""
+        return self.panels([p for p in self._d.panels if isinstance(p, kinds)])
+
+    def rest(self) -> str:
+        """Draw the panels that are of no section of their own."""
+        kinds = (*_HELD_OUT, Leaderboard, Objective, Tuning)
+        return self.panels([p for p in self._d.panels if not isinstance(p, kinds)])
+
+    def panels(self, some: Sequence[Panel], of: Description | None = None) -> str:
+        """Draw panels beside each other; nothing where matplotlib is not installed."""
+        found: list[Picture] = []
+        try:
+            found = pictures(of or self._d, some, prefix=f"p{self._count}-")
+        except ImportError:
+            self.possible = False
+        self._count += 1
+        self.colors |= {color for one in found for color in one.colors}
+        inside = "".join(one.markup for one in found)
+        return f'<div class="pictures">{inside}</div>\n' if inside else ""
+
+
+def _inference(of: Inferred, drawn: _Drawn) -> str:
+    d = of.describe()
+    words = f'<p dir="auto">{escaped(of.in_words())}</p>\n<pre>{lines(of.in_numbers())}</pre>\n'
+    return section("What may be concluded", words, drawn.panels(d.panels, d))
+
+
+def _notes(d: Description) -> str:
+    return note(f"{d.units} {d.note}".strip())
 
 
 def _subtitle(d: Description) -> str:
@@ -124,120 +154,17 @@ def _subtitle(d: Description) -> str:
     return ", ".join(filter(None, [" on ".join(filter(None, [d.task, size])), time]))
 
 
-def _scores(d: Description, scores: Mapping[str, float]) -> dict[str, Any]:
+def _scores(d: Description, scores: Mapping[str, float]) -> str:
     shown: dict[str, Any] = dict(scores)
     if d.tuning is not None and d.tuning.chosen is not None:
         shown[f"hold-out {d.tuning.score} in tuning"] = d.tuning.shown_score
     if d.dimension is not None:
         count, what = d.dimension
         shown[counted(count, what).partition(" ")[2]] = count
-    return shown
+    inside = "".join(_score(label, value) for label, value in shown.items())
+    return f'<div class="scores">{inside}</div>\n' if inside else ""
 
 
 def _score(label: str, value: Any) -> str:
     shown = f"{value:.4f}" if isinstance(value, float) else str(value)
-    return f'<div class="score"><b>{shown}</b>{html.escape(label)}</div>'
-
-
-def _picture(d: Description) -> str:
-    panels = [panel.name for panel in d.panels if not panel.empty]
-    if not panels:
-        return ""
-    note = html.escape(f"{d.units} {d.note}".strip())
-    return _PICTURE.format(alt=", ".join(panels), data=_drawn(d), note=note)
-
-
-def _drawn(d: Description) -> str:
-    """Draw into a picture that a page holds."""
-    buffer = io.BytesIO()
-    draw_apart(d).savefig(buffer, format="png", dpi=120)
-    return base64.b64encode(buffer.getvalue()).decode()
-
-
-def _inference(of: Inferred) -> str:
-    d = of.describe()
-    return _INFERENCE.format(
-        words=html.escape(of.in_words()),
-        summary=html.escape(of.in_numbers()),
-        alt=", ".join(panel.name for panel in d.panels),
-        data=_drawn(d),
-    )
-
-
-def _facts(d: Description) -> str:
-    ended = f" ({d.ended})" if d.ended else ""
-    steps = "" if d.n_steps is None else f"{d.n_steps}{ended}"
-    last = {"kernel products": d.products, "steps": steps, "computed on": d.place}
-    facts = {"columns": d.columns, **d.facts, **last}
-    rows = (
-        f"<tr><td>{html.escape(k)}</td><td>{html.escape(str(v))}</td></tr>"
-        for k, v in facts.items()
-        if v != ""
-    )
-    return "".join(rows)
-
-
-def _features(d: Description) -> str:
-    if d.importances is None:
-        return ""
-    rows = "".join(
-        f"<tr><td>{html.escape(name)}</td><td>{value:.3f}</td></tr>"
-        for feature, total in d.importances.leading(_LISTED)
-        for name, value in [(feature, total), *_parts(d.importances, feature)]
-    )
-    caveat = '<p class="note">They mean nothing here: see above.</p>\n' if d.caveat else ""
-    return _FEATURES.format(rows=rows, caveat=caveat)
-
-
-def _parts(importances: Importances, feature: str) -> list[tuple[str, float]]:
-    """Names and shares of the parts of a feature, set in."""
-    found = importances.leading_parts(feature, _PARTS)
-    return [(f"\u2003{name}", value) for name, value in found]
-
-
-def _tuning(tuning: Tuning, seconds: float | None) -> str:
-    if not tuning.trials:
-        return ""
-    keys = tuning.settings
-    results = {f"hold-out {tuning.score}": _score_cell}
-    if tuning.seconds is not None:
-        results["seconds"] = lambda trial: _cell(trial.get("seconds"))
-    trials = sorted(tuning.trials, key=lambda trial: [_order(trial.get(key)) for key in keys])
-    head = "".join(f"<th>{html.escape(_HEADS.get(key, key))}</th>" for key in [*keys, *results])
-    rows = "".join(
-        f'<tr class="{"chosen" if trial["chosen"] else ""}">'
-        + "".join(f"<td>{_cell(trial.get(key))}</td>" for key in keys)
-        + "".join(f"<td>{show(trial)}</td>" for show in results.values())
-        + "</tr>"
-        for trial in trials
-    )
-    said = [hold_out_text(tuning, seconds), "cut short by max_time" if tuning.cut_short else ""]
-    note = "; ".join(filter(None, said))
-    said_of_it = f'<p class="note">{html.escape(_sentence(note))}</p>' if note else ""
-    return f"<h2>Tuning</h2>{said_of_it}<table><tr>{head}</tr>{rows}</table>\n"
-
-
-def _score_cell(trial: Mapping[str, Any]) -> str:
-    if trial["score"] is None:
-        return "stopped"
-    error = error_of(trial)
-    return f"{trial['score']:.4f}" + ("" if error is None else f" ± {error:.4f}")
-
-
-def _order(value: Any) -> tuple[bool, bool, Any]:
-    """Key to sort settings by, of which some may not apply, and some are words."""
-    text = isinstance(value, str)
-    return (False, False, 0) if value is None else (True, text, value)
-
-
-_HEADS = {
-    "multiple": "times the paper's",
-    "n_components": "components",
-    "n_selected": "selected",
-}
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return "–"
-    return format(value, ".3g") if isinstance(value, float) else html.escape(str(value))
+    return f'<div class="score"><b>{escaped(shown)}</b>{escaped(label)}</div>'

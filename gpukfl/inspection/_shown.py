@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any
 
+from gpukfl.inspection._card import card
 from gpukfl.inspection._description import Description
 from gpukfl.inspection._figures import plot_model, plot_panel
 from gpukfl.inspection._report import Inferred, write_report
@@ -27,6 +28,10 @@ class Shown(ABC):
         Description
             Words, names and host arrays, made when it is asked for.
         """
+
+    def _repr_html_(self) -> str:
+        """Give what was learned in short, as notebooks show it."""
+        return card(self.describe())
 
     def summary(self) -> str:
         """Say in plain text what was fitted, how it went, and what matters."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from gpukfl.inspection._markup import clean
+
 BLUE, ORANGE, GREEN, PURPLE, RED, GREY = (
     "#31688e",
     "#b5651d",
@@ -38,7 +40,7 @@ def whole_steps(axis: Any, /) -> None:
 
 def short(name: str, longest: int = _LONGEST, /) -> str:
     """Leave out the middle of a long name; no letter has a meaning to matplotlib."""
-    half = (longest - 1) // 2
+    name, half = clean(name), (longest - 1) // 2
     shown = name if len(name) <= longest else f"{name[:half]}…{name[-half:]}"
     return shown.replace("$", r"\$")
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from gpukfl.inspection._description import Described, Description, counted, described
+from gpukfl.inspection._markup import clean
+from gpukfl.inspection._panels import Importances
+from gpukfl.inspection._terminal import padded, width, wrapped
 from gpukfl.inspection._tuning import Tuning
 
 _LISTED = 10  # features
 _PARTS = 3  # of a feature: levels of a category
+_NAME, _LONGEST = 28, 52  # cells of a name with its lead
 
 
 def summarize(of: Described | Description, /) -> str:
@@ -20,21 +24,31 @@ def summarize(of: Described | Description, /) -> str:
     Returns
     -------
     str
-        Some lines; what is not known is left out.
+        Lines of at most 80 cells; what is not known is left out.
     """
     d = described(of)
-    lines = [f"{d.name} for {d.target}"]
-    lines += [f"  {name:<11} {text}" for name, text in _entries(d).items() if text]
+    lines = wrapped("", f"{d.name} for {d.target}")
+    for name, text in entries(d).items():
+        lines += wrapped(f"  {name:<11} ", text) if text else []
     if d.importances is not None:
         lines.append("  importance" + (" (means nothing)" if d.caveat else ""))
-        for feature, total in d.importances.leading(_LISTED):
-            parts = d.importances.leading_parts(feature, _PARTS)
-            lines.append(f"    {feature:<24} {total:6.3f}")
-            lines += [f"      {name:<22} {value:6.3f}" for name, value in parts]
+        lines += _features(d.importances)
     return "\n".join(lines)
 
 
-def _entries(d: Description) -> dict[str, str]:
+def _features(known: Importances) -> list[str]:
+    """Lines of the leading features, and of the leading parts of each."""
+    rows = []
+    for feature, total in known.leading(_LISTED):
+        rows.append(("    ", feature, total))
+        rows += [("      ", *part) for part in known.leading_parts(feature, _PARTS)]
+    longest = max((len(lead) + width(clean(name)) for lead, name, _ in rows), default=0)
+    cells = min(max(longest, _NAME), _LONGEST)
+    return [f"{lead}{padded(name, cells - len(lead))} {v:6.3f}" for lead, name, v in rows]
+
+
+def entries(d: Description, /) -> dict[str, str]:
+    """Give what is said of a model, by what it is; empty where nothing is known."""
     return {
         "data": _joined(
             _size(d.n_samples, "sample"),

@@ -102,6 +102,15 @@ class Tuning(Panel):
     def _drawable(self) -> list[Mapping[str, Any]]:
         return [t for t in self._scored if isinstance(t.get(self.along), (int, float))]
 
+    @property
+    def words(self) -> str:
+        """Say what was chosen, and among how many settings."""
+        assert self.chosen is not None
+        value = self.chosen.get(self.along)
+        shown = f"{value:.3g}" if isinstance(value, float) else value
+        among = f"{len(self.trials)} settings by held-out rows: {self.along.replace('_', ' ')}"
+        return f"choice among {among} {shown}, {self.score} {self.shown_score}"
+
     def draw(self, ax: Any, /) -> Any:
         """Draw the scores of settings like the chosen one, and of the others."""
         chosen = next(t for t in self._drawable if t["chosen"])

@@ -102,6 +102,7 @@ class AutoBase(Constructed, HostStored):
     out_of_fold_: OutOfFold
     tuning_: list[dict[str, Any]]
     feature_importances_: Array
+    feature_importances_error_: Array
     floor_: float
     encodings_: Encodings | None
     reach_: Array | None
@@ -258,7 +259,7 @@ class AutoBase(Constructed, HostStored):
         middle = np.average(to_host(samples.Y), axis=0, weights=samples.weights)
         self.intercept_ = beside(middle.astype(np.float64), there)
         self.reach_ = None if contest.reach is None else beside(contest.reach, there)
-        importances, self.feature_groups_ = permutation_importances(
+        importances, errors, self.feature_groups_ = permutation_importances(
             held_out,
             self._sources,
             self.n_features_in_,
@@ -268,6 +269,7 @@ class AutoBase(Constructed, HostStored):
             run.is_over,
         )
         self.feature_importances_ = beside(importances, there)
+        self.feature_importances_error_ = beside(errors, there)
         if (self.refit or len(samples) < FEW) and not contest.stopped:
             self._refit(chosen, samples, run)
         self._end(contest)

@@ -10,6 +10,9 @@ from sklearn.base import is_classifier
 from gpukfl._reader import columns_text
 from gpukfl.estimators._described import ended_text
 from gpukfl.inspection import (
+    Compared,
+    Comparison,
+    DataFacts,
     Description,
     Directions,
     Importances,
@@ -21,8 +24,18 @@ from gpukfl.inspection import (
     ResidualPlot,
     Tuning,
 )
+from gpukfl.tables._facts import data_facts
 
 _COVERAGE = 0.9  # of the intervals that are drawn
+_NOTE = (
+    "Importances are of rows that the models have not seen; their errors are those of these rows "
+    "as a sample."
+)
+_SIMPLE = {"linear": "linear model", "trees": "boosted trees"}  # members that others know
+_TOO_GOOD = (
+    "Each member was judged by rows that its fits had not seen. The weights of the blend were "
+    "chosen by the same rows: its score is a little too good."
+)
 _SCORES = {True: "explained log loss", False: "R²"}
 
 
@@ -30,9 +43,13 @@ def describe(e: Any, names: Names, /) -> Description:
     """Describe a fitted portfolio whose arrays are NumPy's."""
     leading = sorted(e.members_, key=lambda member: -member.weight)
     shares = ", ".join(f"{one.name} {one.weight:.0%}".replace("%", " %") for one in leading)
-    n_models = sum(len(one.models) for one in e.members_)
     known = e.encodings_
-    importances = Importances(names.features, e.feature_importances_, "loss that shuffling adds")
+    importances = Importances(
+        names.features,
+        e.feature_importances_,
+        "loss that shuffling adds",
+        errors=vars(e).get("feature_importances_error_"),
+    )
     panels: list[Panel] = [importances]
     for one in leading:
         directions = getattr(one.models[0], "components_", None)
@@ -46,11 +63,6 @@ def describe(e: Any, names: Names, /) -> Description:
     members = tuple(trial["member"] for trial in scored)
     panels.append(Leaderboard(members, scores, errors, weights, _SCORES[is_classifier(e)]))
     panels += _of_classes(e) if is_classifier(e) else _of_numbers(e, names.outputs)
-    together = [group for group in e.feature_groups_ if len(group) > 1]
-    facts = {f"share of {one.name}": f"{one.weight:.3f}" for one in leading}
-    if together:
-        named = ("{" + ", ".join(names.features[k] for k in group) + "}" for group in together)
-        facts["correlated features, shuffled together"] = "; ".join(named)
     return Description(
         **e._about(names),
         text=f"blend of {shares}",
@@ -58,8 +70,11 @@ def describe(e: Any, names: Names, /) -> Description:
         place=e.place_,
         ended=ended_text(e.status_),
         columns="" if known is None else columns_text(known.table),
-        facts=facts | {"models": n_models},
-        note="Importances are of rows that the models have not seen.",
+        facts=_facts(e, names, leading),
+        note=_NOTE,
+        comparison=_comparison(e),
+        data=_data(e, names),
+        warnings=tuple(_warnings(e)),
         panels=tuple(panels),
         tuning=Tuning(
             tuple(e.tuning_),
@@ -68,6 +83,56 @@ def describe(e: Any, names: Names, /) -> Description:
             cut_short=e.tuning_cut_short_,
         ),
     )
+
+
+def _facts(e: Any, names: Names, leading: list[Any]) -> dict[str, Any]:
+    """Say shares of members, features that are shuffled together, and how many models there are."""
+    together = [group for group in e.feature_groups_ if len(group) > 1]
+    facts: dict[str, Any] = {f"share of {one.name}": f"{one.weight:.3f}" for one in leading}
+    if together:
+        named = ("{" + ", ".join(names.features[k] for k in group) + "}" for group in together)
+        facts["correlated features, shuffled together"] = "; ".join(named)
+    return facts | {"models": sum(len(one.models) for one in e.members_)}
+
+
+def _comparison(e: Any) -> Comparison:
+    """Say what simple models, the best member and the blend score on rows that were held out."""
+    scored = [trial for trial in e.tuning_ if trial["score"] is not None]
+    members = [trial for trial in scored if not trial["chosen"]]
+    best = max(members, key=lambda trial: trial["score"])["member"]
+    rows = [Compared("the shares of the classes" if is_classifier(e) else "the mean", 0.0)]
+    for trial in sorted(scored, key=lambda trial: trial["score"]):
+        name, own = trial["member"], trial["chosen"]
+        if not own and name not in _SIMPLE and name != best:
+            continue
+        shown = _SIMPLE.get(name, name) + (" (the best member)" if name == best else "")
+        error = trial["standard_error"]
+        more = {"log loss": trial["log_loss"], "Brier score": trial["brier"]}
+        known = {key: value for key, value in more.items() if value is not None}
+        rows.append(Compared(shown, trial["score"], error, known, own=own))
+    return Comparison(tuple(rows), _SCORES[is_classifier(e)], (_TOO_GOOD,))
+
+
+def _data(e: Any, names: Names) -> DataFacts:
+    """Say what the columns and the targets are, by the rows that were held out."""
+    kept = e.out_of_fold_
+    return data_facts(
+        None if e.encodings_ is None else e.encodings_.table,
+        names.features,
+        kept.rows,
+        target=kept.truth,
+        classes=tuple(map(str, e.classes_.tolist())) if is_classifier(e) else (),
+    )
+
+
+def _warnings(e: Any) -> list[str]:
+    """Say which members could not do what they should."""
+    left = [t for t in e.tuning_ if t["note"] and not t["note"].endswith("clearly behind")]
+    found = [f"The member {trial['member']}: {trial['note']}." for trial in left]
+    n = len(e.out_of_fold_.truth)
+    if not is_classifier(e) and not e.uncertainty_.can_cover(_COVERAGE):
+        found.append(f"{n} rows were held out: too few for intervals of {_COVERAGE:.0%}.")
+    return found
 
 
 def _directions(e: Any, features: tuple[str, ...], loadings: np.ndarray) -> Directions:

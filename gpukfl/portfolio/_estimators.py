@@ -70,9 +70,10 @@ _ATTRIBUTES = """
         The blend: name, weight and models of each member in it.
     out_of_fold_ : OutOfFold
         Samples, and predictions of them by models that have not seen them, with the truth.
-    feature_importances_ : array of shape (n_features,)
-        Share of the loss that shuffling a feature adds, on samples that models have not seen;
-        features that are correlated by 0.9 or more are shuffled together, and share equally.
+    feature_importances_, feature_importances_error_ : arrays of shape (n_features,)
+        Share of the loss that shuffling a feature adds, on samples that models have not seen, with
+        the standard error of these samples; features that are correlated by 0.9 or more are
+        shuffled together, and share equally.
     feature_groups_ : list of lists of int
         Features that were shuffled together.
     intercept_ : array of shape (n_targets,)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 
@@ -56,7 +57,7 @@ def permutation_importances(
     rng: np.random.RandomState,
     is_over: Callable[[], bool],
     /,
-) -> tuple[np.ndarray, list[list[int]]]:
+) -> tuple[np.ndarray, np.ndarray, list[list[int]]]:
     """Share of the loss that each column saves, and the columns that are shuffled together.
 
     Parameters
@@ -78,9 +79,10 @@ def permutation_importances(
 
     Returns
     -------
-    array (n_features,), list of lists
-        Importances of sum 1, or 0 where nothing matters, and features that are shuffled together;
-        these have equal shares of their importance.
+    array (n_features,), array (n_features,), list of lists
+        Importances of sum 1, or 0 where nothing matters; their standard errors, as the rows are a
+        sample, given the sum; and features that are shuffled together, which have equal shares of
+        their importance.
     """
     rows = [np.arange(min(len(part), -(-_ROWS // len(held_out)))) for part in held_out]
     some = [part.taken(index) for part, index in zip(held_out, rows, strict=True)]
@@ -88,23 +90,25 @@ def permutation_importances(
     features = [sorted({sources[column] for column in columns}) for columns in groups]
     n_folds = max(1, min(len(some), _PASSES // len(groups)))
     begins = np.concatenate([[0], np.cumsum([len(part) for part in held_out])])
-    gains = np.zeros(len(groups))
+    gains: list[list[np.ndarray]] = [[] for _ in groups]  # of each row, by fold
     for k in range(n_folds):
         begun = time.perf_counter()
         X, judged = some[k].X, slice(begins[k], begins[k] + len(some[k]))
-        least = judge.losses(predict(k, X), judged).sum()
+        least = judge.losses(predict(k, X), judged)
         if is_over() and (k > 0 or len(groups) * (time.perf_counter() - begun) > _MOMENT):
             if k == 0:
                 warn("no time is left for importances of features: they are 0")
             break
         for g, columns in enumerate(groups):
             shuffled = _with_shuffled(X, columns, rng.permutation(len(some[k])))
-            gains[g] += judge.losses(predict(k, shuffled), judged).sum() - least
-    importances = np.zeros(n_features)
-    for gain, together in zip(np.clip(gains, 0.0, None), features, strict=True):
-        importances[together] = gain / len(together)
+            gains[g].append(judge.losses(predict(k, shuffled), judged) - least)
+    importances, errors = np.zeros(n_features), np.zeros(n_features)
+    for by_fold, together in zip(gains, features, strict=True):
+        gain = np.concatenate([*by_fold, np.zeros(0)])
+        importances[together] = max(float(gain.sum()), 0.0) / len(together)
+        errors[together] = math.sqrt(len(gain)) * (gain.std() if len(gain) else 0.0) / len(together)
     total = importances.sum()
-    return importances / total if total > 0 else importances, features
+    return importances / (total or 1.0), errors / (total or 1.0), features
 
 
 def _means(X: np.ndarray) -> np.ndarray:

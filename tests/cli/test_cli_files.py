@@ -80,11 +80,15 @@ def test_a_file_that_may_not_be_written_is_named(capsys, csv, tmp_path, monkeypa
     assert "expected a file that may be written for --out" in err
 
 
-def test_a_report_without_matplotlib_is_refused_before_the_fit(capsys, csv, tmp_path, monkeypatch):
-    monkeypatch.setattr("gpukfl.cli._fit.is_installed", lambda _: False)
-    status, out, err = run(capsys, "fit", csv, *QUICK, "--report", tmp_path / "r.html")
-    assert (status, out) == (2, "")
-    assert "pip install 'gpukfl[plot]'" in err
+def test_a_report_without_matplotlib_says_so(capsys, csv, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    status, out, _ = run(capsys, "fit", csv, *QUICK, "--report", tmp_path / "r.html")
+    assert (status, "report written" in out) == (0, True)
+    page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "pip install &#x27;gpukfl[plot]&#x27;" in page
+    assert "<svg" not in page
+    assert "Compared with simple models" in page
 
 
 def test_a_full_disk_does_not_lose_the_summary(capsys, csv, tmp_path, monkeypatch):

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from brief import bkernn, hkrr, regfeal
+from rich.cells import cell_len
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
@@ -58,6 +59,8 @@ def test_an_estimator_does_what_a_model_does(fitted, case, tmp_path):
     assert lines[1] == "  data        80 samples, 3 features"
     assert "width" in estimator.summary()
     assert lines == model.summary().splitlines()
+    model.feature_names = ["a long name " * 20, "長い名前" * 20, "age"]
+    assert max(map(cell_len, model.summary().splitlines())) <= 80
     estimator.plot(figsize=(9.0, 9.0)).draw_without_rendering()
     ax = estimator.plot("importances")
     assert ax.get_title() == "Feature importances"
@@ -68,7 +71,7 @@ def test_an_estimator_does_what_a_model_does(fitted, case, tmp_path):
     with pytest.raises(ValueError, match=r"a panel of \w+, one of importances, .*, got 'nonsense'"):
         model.plot("nonsense")
     estimator.report(tmp_path / "report.html")
-    assert "<img" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "<svg" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -80,7 +80,7 @@ def test_a_method_says_what_it_has_and_the_rest_is_left_out(tmp_path):
     assert model.summary() == "Means for y\n  model       predicts 3"
     model.report(tmp_path / "report.html", scores={"mine": 0.25})
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert "<img" not in page
+    assert "<svg" not in page
     assert "<b>0.2500</b>mine" in page
     with pytest.raises(ValueError, match="something to draw, got Means, which has no pictures"):
         model.plot()
@@ -93,7 +93,9 @@ def test_a_panel_of_ones_own_is_drawn_with_the_others(tmp_path):
     figure = plot_model(told)
     assert {"Heights", "Feature importances"} <= set(said(figure))
     write_report(told, tmp_path / "report.html", scores={})
-    assert 'alt="heights, importances"' in (tmp_path / "report.html").read_text(encoding="utf-8")
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert 'aria-label="heights"' in page
+    assert 'aria-label="importances: a 0.70, b 0.20, c 0.10"' in page
 
 
 def test_only_what_describes_itself_is_drawn():
@@ -146,7 +148,7 @@ def test_a_report_leaves_no_figure_and_needs_no_pyplot_figure(tmp_path, monkeypa
     monkeypatch.setattr(plt, "figure", None)  # a window cannot be made in another thread
     write_report(described(), tmp_path / "report.html", scores={})
     assert plt.get_fignums() == []
-    assert "<img" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "<svg" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
 # ---------------------------------------------------------------------- panels
@@ -284,11 +286,12 @@ def test_the_report_shows_errors_and_seconds(tmp_path):
     told = Description(name="Mine", tuning=Tuning(trials, cut_short=True), seconds=8.0)
     write_report(told, tmp_path / "report.html", scores={})
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert "<th>ridge</th><th>hold-out R²</th><th>seconds</th>" in page
+    head = ("ridge", "hold-out R²", "seconds")
+    assert "".join(f'<th scope="col">{one}</th>' for one in head) in page
     assert "<td>0.1</td><td>0.4310 ± 0.0200</td><td>4</td>" in page
     assert "<td>1</td><td>stopped</td><td>2</td>" in page
     assert "75 % of the time; cut short by max_time." in page
-    assert "<th>standard_error" not in page
+    assert ">standard_error" not in page
 
 
 def test_tuning_that_was_cut_short_is_said_to_be():

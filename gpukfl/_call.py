@@ -1,0 +1,56 @@
+"""The line of Python that fits a model again."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from gpukfl._registry import METHODS
+from gpukfl._source import imports_of
+
+_WIDE = 88  # letters of a line
+_DEFAULTS = {"backend": "auto", "scaling": "standard", "impute": "median"}  # of `gpukfl.fit`
+_BESIDE = {"random_state", "max_time", "columns", "impute"}  # said of the model itself
+
+
+def call_of(model: Any, /) -> str:
+    """Give the call of `gpukfl.fit` that a model came from.
+
+    Parameters
+    ----------
+    model : Model
+        Fitted, or loaded.
+
+    Returns
+    -------
+    str
+        Python, with what is not the default, and always the method, the task and the seed.
+    """
+    given = {"method": model.method, "task": model.task} | _options(model)
+    given["random_state"] = model.estimator.random_state
+    beside = {"max_time": None, "columns": None, "impute": "median"}
+    for name, default in beside.items():
+        value = getattr(model, name)
+        value = getattr(model.estimator, name, None) if value == default else value
+        if value not in (None, default):
+            given[name] = dict(value) if name == "columns" else value
+    arguments = ["X", "y", *(f"{name}={value!r}" for name, value in given.items())]
+    line, needed = f"model = gpukfl.fit({', '.join(arguments)})", imports_of(given.values())
+    if len(line) <= _WIDE:
+        return needed + line
+    return f"{needed}model = gpukfl.fit(\n" + "".join(f"    {one},\n" for one in arguments) + ")"
+
+
+def _options(model: Any) -> dict[str, Any]:
+    """Parameters of the estimator that `fit` does not choose by itself."""
+    kind, row = type(model.estimator), METHODS[model.method]
+    defaults = {
+        name: one.default for name, one in inspect.signature(kind.__init__).parameters.items()
+    } | _DEFAULTS
+    defaults["ridge"] = "tune" if row.penalised else "auto"
+    params = model.estimator.get_params(deep=False)
+    return {
+        name: value
+        for name, value in params.items()
+        if name not in _BESIDE and repr(value) != repr(defaults[name])
+    }

@@ -1,0 +1,277 @@
+"""What a model does on rows that it has not seen, beside a linear model and boosted trees."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sklearn.base import is_classifier
+
+from gpukfl._accel.limits import one_blas_thread
+from gpukfl._array import as_columns, to_host
+from gpukfl._columns import is_frame
+from gpukfl._given import complete, taken, with_gaps_named, with_target
+from gpukfl._target import read_target
+from gpukfl.estimators._samples import Samples
+from gpukfl.inspection import (
+    Compared,
+    Comparison,
+    Description,
+    Panel,
+    Predictions,
+    Reliability,
+    ResidualPlot,
+)
+from gpukfl.portfolio._candidates import CANDIDATES, TREES, Task
+from gpukfl.portfolio._evaluators import evaluator_of, of_all_classes
+from gpukfl.portfolio._judges import Judge, LogLoss, SquaredError
+from gpukfl.portfolio._members import Member
+from gpukfl.tables import TableEncoder
+from gpukfl.tables._facts import data_facts
+
+_SIMPLE = {"linear": "linear model", TREES: "boosted trees"}
+_MOST = 20_000  # rows that simple models are fitted to
+_WIDE = 1_000  # columns above which boosted trees would take much longer than the rest
+_FLOOR = 1e-7  # of probabilities, whose logarithm is taken
+_COVERAGE = 0.9
+_HELD_OUT = (Predictions, ResidualPlot, Reliability)
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """Rows and their targets, as a report is given them.
+
+    Attributes
+    ----------
+    X : frame or array, shape (n, d)
+        Rows.
+    Y : host array, shape (n, t)
+        Targets, or indicators of the classes of the model.
+    n_unknown : int
+        Rows of classes that the model does not know, which are left out.
+    """
+
+    X: Any
+    Y: np.ndarray
+    n_unknown: int = 0
+
+    def __len__(self) -> int:
+        return len(self.Y)
+
+    @classmethod
+    def of(cls, name: str, pair: Any, model: Any, /) -> Given:
+        """Read ``(X, y)``; rows without a target, or of classes that are new, are left out.
+
+        Raises
+        ------
+        TypeError
+            If it is no pair.
+        ValueError
+            If lengths, targets or classes are not those of the model.
+        """
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            msg = f"expected {name} to be a pair (X, y), got {type(pair).__name__}"
+            raise TypeError(msg)
+        X, y, _ = with_target(*pair)
+        X, y, _ = complete(with_gaps_named(X), y, None)
+        y = to_host(read_target(y, model.task).y)
+        if len(y) != len(X) or not len(y):
+            msg = f"expected {name} with as many targets as rows, got {len(y)} and {len(X)}"
+            raise ValueError(msg)
+        if not is_classifier(model.estimator):
+            return cls(X, np.asarray(as_columns(y.astype(np.float64))))
+        found = y[:, None] == to_host(model.classes_)[None, :]
+        known = found.any(axis=1)
+        if not known.any():
+            classes = ", ".join(map(str, to_host(model.classes_)[:10]))
+            msg = f"expected {name} of the classes {classes} of the fit, got {y[0]!r}"
+            raise ValueError(msg)
+        if not known.all():
+            X = taken(X, np.flatnonzero(known))
+        return cls(X, found[known].astype(np.float64), int(np.sum(~known)))
+
+
+def judged(model: Any, d: Description, held_out: Any, fitted_to: Any, /) -> Description:
+    """Give what a model says of itself with what given rows say of it.
+
+    Parameters
+    ----------
+    model : Model
+        Fitted.
+    d : Description
+        Of it.
+    held_out : tuple or None
+        Rows and targets that it has not seen.
+    fitted_to : tuple or None
+        Those of the fit, to which simple models are fitted.
+
+    Returns
+    -------
+    Description
+        With pictures and scores of the rows that were held out, and with the ranges of the columns
+        of the others.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If rows and targets do not fit the model.
+    """
+    known = None if fitted_to is None else Given.of("fitted_to", fitted_to, model)
+    if known is not None:
+        d = replace(d, data=_facts(model, known))
+    if held_out is None:
+        return d
+    new = Given.of("held_out", held_out, model)
+    predicted = _predicted(model, new)
+    rest = tuple(panel for panel in d.panels if not isinstance(panel, _HELD_OUT))
+    panels = rest + tuple(_panels(model, d, new, predicted))
+    return replace(d, panels=panels, comparison=_compared(model, d, new, predicted, known))
+
+
+def scores_of(d: Description, held_out: Any, /) -> dict[str, float]:
+    """Name the scores of a model on rows that it has not seen, for the top of a page."""
+    if held_out is None or d.comparison is None:
+        return {}
+    own = next(row for row in d.comparison.rows if row.own)
+    on = f"on {d.comparison.n_rows} held-out rows"
+    known = {d.comparison.score: own.score} | own.more
+    return {
+        f"{name} {on}": known[name] for name in (d.comparison.score, "accuracy") if name in known
+    }
+
+
+def _predicted(model: Any, new: Given) -> np.ndarray:
+    """Predictions or probabilities (n, t), of as many outputs as there are targets."""
+    ask = model.predict_proba if is_classifier(model.estimator) else model.predict
+    found = np.asarray(as_columns(to_host(ask(new.X)).astype(np.float64)))
+    if found.shape != new.Y.shape:
+        msg = f"expected held_out with {found.shape[1]} targets, got {new.Y.shape[1]}"
+        raise ValueError(msg)
+    return found
+
+
+def _panels(model: Any, d: Description, new: Given, predicted: np.ndarray) -> list[Panel]:
+    if is_classifier(model.estimator):
+        names = tuple(map(str, to_host(model.classes_).tolist()))
+        return [Reliability(predicted, np.argmax(new.Y, axis=1), names)]
+    count = new.Y.shape[1]
+    names = (d.target,) if count == 1 else tuple(f"{d.target} {k}" for k in range(count))
+    ends = _ends(model, new)
+    coverage = None if ends is None else _COVERAGE
+    return [
+        Predictions(new.Y, predicted, names, ends, coverage),
+        ResidualPlot(new.Y, predicted, names),
+    ]
+
+
+def _ends(model: Any, new: Given) -> np.ndarray | None:
+    """Intervals (n, t, 2) of a blend that knows enough for them."""
+    known = getattr(model.estimator, "uncertainty_", None)
+    if known is None or not known.can_cover(_COVERAGE):
+        return None
+    found = to_host(model.predict_interval(new.X, _COVERAGE)).astype(np.float64)
+    return found.reshape(len(new), -1, 2)
+
+
+# ---------------------------------------------------------------------- simple models
+
+
+def _compared(
+    model: Any, d: Description, new: Given, predicted: np.ndarray, known: Given | None
+) -> Comparison:
+    """Scores of the model and of simple ones on the same rows."""
+    classes = is_classifier(model.estimator)
+    judge = _judge(new.Y, classes)
+    rows = [Compared("the shares of the classes" if classes else "the mean", 0.0)]
+    remarks = [f"On {len(new):,} rows that no model has seen."]
+    if new.n_unknown:
+        remarks.append(f"{new.n_unknown:,} rows are left out: the fit has not seen their classes.")
+    if known is None:
+        remarks.append("No linear model and no trees: they need the rows of the fit (fitted_to).")
+    else:
+        rows += [_row(judge, name, of) for name, of in _simple(model, known, new).items()]
+        if _is_wide(model):
+            remarks.append(f"No boosted trees: there are more than {_WIDE:,} columns.")
+        if len(known) > _MOST:
+            remarks.append(f"Simple models were fitted to {_MOST:,} of the {len(known):,} rows.")
+    rows.append(_row(judge, d.name, predicted, own=True))
+    score = "explained log loss" if classes else "R²"
+    return Comparison(tuple(rows), score, tuple(remarks), len(new))
+
+
+def _judge(Y: np.ndarray, classes: bool) -> Judge:
+    weights = np.ones(len(Y))
+    if classes:
+        return LogLoss(Y, weights)
+    scale = Y.std(axis=0)
+    return SquaredError(Y, weights, np.where(scale > 0, scale, 1.0))
+
+
+def _row(judge: Judge, name: str, predicted: np.ndarray, *, own: bool = False) -> Compared:
+    more: dict[str, float] = {}
+    if isinstance(judge, LogLoss):
+        hits = np.argmax(predicted, axis=1) == np.argmax(judge.truth, axis=1)
+        more = {"accuracy": float(hits.mean()), "Brier score": judge.brier(predicted)}
+        predicted = np.clip(predicted, _FLOOR, None)
+    elif predicted.shape[1] == 1:
+        left = judge.truth - predicted
+        more = {
+            "root mean square error": float(np.sqrt(np.mean(left**2))),
+            "mean absolute error": float(np.mean(np.abs(left))),
+        }
+    losses = judge.losses(predicted)
+    return Compared(name, judge.score(losses), judge.standard_error(losses), more, own)
+
+
+def _simple(model: Any, known: Given, new: Given) -> dict[str, np.ndarray]:
+    """Predictions (n, t) of simple models that are fitted to the known rows."""
+    rows = np.arange(len(known))
+    if len(rows) > _MOST:
+        rows = np.sort(np.random.RandomState(0).choice(len(rows), _MOST, replace=False))
+    classes, Y = is_classifier(model.estimator), known.Y[rows]
+    y = np.argmax(Y, axis=1) if classes else Y if Y.shape[1] > 1 else Y[:, 0]
+    inside, outside = _numbers(model, [known.X, new.X], rows, y)
+    samples = Samples(inside, Y[:, 1:] if classes and Y.shape[1] == 2 else Y, None, classes)
+    found = {}
+    with one_blas_thread():
+        for row in CANDIDATES:
+            if row.name in _SIMPLE and not (row.name == TREES and _is_wide(model)):
+                member = Member(row.name, row.make(Task.of(samples, "numpy", 0)))
+                fitted, _ = member.fitted(samples, None, None)
+                count = Y.shape[1] if classes else 0
+                told = of_all_classes(evaluator_of(fitted)(outside), fitted, count)
+                found[_SIMPLE[row.name]] = to_host(told)
+    return found
+
+
+def _is_wide(model: Any) -> bool:
+    return len(model.feature_names) > _WIDE
+
+
+def _numbers(
+    model: Any, both: Sequence[Any], rows: np.ndarray, y: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of the fit, of which some are taken, and new ones, as finite numbers."""
+    if model.table is None:
+        inside, outside = (np.asarray(to_host(_plain(model, X)), dtype=np.float64) for X in both)
+        return inside[rows], outside
+    kinds = {one.name: one.kind for one in model.table.columns if one.used}
+    encoder = TableEncoder(columns=kinds if is_frame(both[0]) else None, random_state=0)
+    return encoder.fit_transform(taken(both[0], rows), y), encoder.transform(both[1])
+
+
+def _plain(model: Any, X: Any) -> Any:
+    """Columns of numbers in the order of the fit."""
+    found = model._rows(X)
+    return found.to_numpy() if hasattr(found, "to_numpy") else found
+
+
+def _facts(model: Any, known: Given) -> Any:
+    table = model.table
+    rows = _plain(model, known.X) if table is None else table.codes(known.X)
+    names = [str(one) for one in to_host(model.classes_)] if is_classifier(model.estimator) else ()
+    return data_facts(
+        table, model.feature_names, to_host(rows), target=known.Y, classes=tuple(names)
+    )

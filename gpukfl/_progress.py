@@ -1,0 +1,73 @@
+"""A live line that says how far a fit is: on terminals and in notebooks."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from gpukfl.estimators._run import Report
+
+_PAUSE = 0.2  # seconds between two lines of a notebook
+
+
+def is_seen() -> bool:
+    """Whether somebody looks on: at a terminal, or at a notebook."""
+    return sys.stderr.isatty() or _in_notebook()
+
+
+@contextlib.contextmanager
+def progress(show: bool, /) -> Iterator[Report]:
+    """Report of a step: a live line, which is gone in the end; or nothing."""
+    if not show:
+        yield lambda *_: None
+        return
+    with _line_of_notebook() if _in_notebook() else _line_of_terminal() as say:
+        yield lambda stage, k, history: say(
+            f"{stage}: step {k + 1}, objective {history.objective[-1]:.5g}"
+        )
+
+
+def _in_notebook() -> bool:
+    """Whether a kernel of Jupyter runs this; nothing is imported to find out."""
+    known = sys.modules.get("IPython")
+    return known is not None and hasattr(known.get_ipython(), "kernel")
+
+
+@contextlib.contextmanager
+def _line_of_terminal() -> Iterator[Any]:
+    """Give what writes a line of standard error, where that is a terminal."""
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    # Letters of stages, such as those of members, are no markup
+    text = TextColumn("{task.description}", markup=False)
+    columns = SpinnerColumn(), text, TimeElapsedColumn()
+    console = Console(stderr=True, force_jupyter=False)
+    with Progress(*columns, console=console, transient=True) as bar:
+        line = bar.add_task("starting", total=None)
+        yield lambda text: bar.update(line, description=text)
+
+
+@contextlib.contextmanager
+def _line_of_notebook() -> Iterator[Any]:
+    """Give what writes a line of a notebook, by Jupyter's own means: rich's need ipywidgets."""
+    from IPython.display import display
+
+    begun = time.monotonic()
+    last = begun - _PAUSE
+    handle = display({"text/plain": "starting"}, raw=True, display_id=True)
+
+    def say(text: str) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - last >= _PAUSE:
+            last = now
+            handle.update({"text/plain": f"{text}, {now - begun:.0f} s"}, raw=True)
+
+    try:
+        yield say
+    finally:
+        handle.update({"text/plain": ""}, raw=True)

@@ -1,0 +1,75 @@
+"""What notebooks show: short HTML that takes the colours of the page around it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from gpukfl.inspection._cautions import cautions
+from gpukfl.inspection._description import Description
+from gpukfl.inspection._markup import bar, escaped, lines, named
+from gpukfl.inspection._summary import entries
+
+_LISTED = 6  # features
+_STYLE = """<style>
+.gpukfl { line-height: 1.4; max-width: 52rem; overflow-x: auto; }
+.gpukfl table { border-collapse: collapse; margin: .3em 0; }
+.gpukfl td { text-align: start !important; vertical-align: top; border: 0;
+  padding: .1em 1em .1em 0; }
+.gpukfl .bars { display: inline-block; width: 7em; }
+.gpukfl .bar { display: block; height: .7em; min-width: 1px; background: #4a8fc0; }
+.gpukfl .warned { border-left: 3px solid #c25555; padding-left: .6em; margin: .3em 0; }
+.gpukfl pre { font: .9em monospace !important; margin: .3em 0; }
+</style>"""
+
+
+def card(d: Description, /) -> str:
+    """Give a fitted model in short: what it is, what is to be known, and what matters."""
+    warned = "".join(f'<div class="warned">{escaped(one)}</div>' for one in cautions(d))
+    said = {name: text for name, text in entries(d).items() if text and text != d.caveat}
+    body = f"<div><b>{escaped(d.name)}</b> for {named(d.target)}</div>{warned}{_rows(said)}"
+    if d.importances is not None:
+        body += _features(d.importances.leading(_LISTED))
+    facts = _rows({name: str(text) for name, text in d.facts.items()})
+    more = f"<details><summary>more of the model</summary>{facts}</details>" if d.facts else ""
+    return _framed(body + more)
+
+
+def _rows(said: dict[str, str]) -> str:
+    rows = (
+        f'<tr><td>{escaped(name)}</td><td dir="auto">{escaped(text)}</td></tr>'
+        for name, text in said.items()
+    )
+    return f"<table>{''.join(rows)}</table>"
+
+
+def _features(leading: list[tuple[str, float]]) -> str:
+    scale = max((value for _, value in leading), default=0.0) or 1.0
+    rows = (
+        f'<tr><td>{named(name)}</td><td>{value:.3f}</td><td><span class="bars">'
+        f"{bar(value / scale)}</span></td></tr>"
+        for name, value in leading
+    )
+    return f"<table>{''.join(rows)}</table>"
+
+
+def _framed(body: str) -> str:
+    return f'<div class="gpukfl">{_STYLE}{body}</div>'
+
+
+def text_card(title: str, words: str, numbers: str, /) -> str:
+    """Give a result in short: a title, a paragraph, and numbers in lines."""
+    said = f'<p dir="auto">{escaped(words)}</p>' if words else ""
+    return _framed(f"<div><b>{escaped(title)}</b></div>{said}<pre>{lines(numbers)}</pre>")
+
+
+class Told(ABC):
+    """A result with a summary, whose first line is its title: notebooks show it so."""
+
+    @abstractmethod
+    def summary(self) -> str:
+        """Say it in plain text."""
+
+    def _repr_html_(self) -> str:
+        """Give the summary, as notebooks show it."""
+        title, _, rest = self.summary().partition("\n")
+        return text_card(title, "", rest)

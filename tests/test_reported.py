@@ -1,0 +1,228 @@
+"""What reports of models say of the data, of rows held out, and of how to repeat a fit."""
+
+import re
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from brief import bkernn
+from sklearn.linear_model import LogisticRegression, RidgeCV
+from sklearn.metrics import accuracy_score, log_loss, r2_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import gpukfl
+
+RNG = np.random.default_rng(3)
+N, INSIDE = 160, 100
+X = RNG.uniform(-1.0, 1.0, (N, 3))
+Y = np.sin(3.0 * X[:, 0]) + X[:, 1] + 0.1 * RNG.standard_normal(N)
+FRAME = pd.DataFrame(X, columns=["width", "height", "<i>"])
+TABLE = FRAME.assign(
+    kind=np.where(X[:, 0] > 0, "round", "flat"), gaps=np.where(X[:, 1] > 0.5, np.nan, X[:, 1])
+)
+LABELS = np.where(Y > 0.0, "high", "low")
+SMALL = bkernn(n_particles=8, max_iter=4, ridge=0.01)
+
+
+@pytest.fixture(scope="module")
+def models():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        blend = {"members": ["linear"], "n_folds": 2, "progress": False}
+        return {
+            "regression": gpukfl.fit(FRAME[:INSIDE], pd.Series(Y[:INSIDE], name="price"), **blend),
+            "classes": gpukfl.fit(
+                TABLE[:INSIDE].assign(kept=LABELS[:INSIDE]), "kept", method="bkernn", **SMALL
+            ),
+            "targets": gpukfl.fit(
+                X[:INSIDE], np.stack([Y, X[:, 2]], axis=1)[:INSIDE], method="bkernn", **SMALL
+            ),
+        }
+
+
+def page_of(model, path, **options):
+    model.report(path / "r.html", **options)
+    return (path / "r.html").read_text(encoding="utf-8")
+
+
+def compared(model, y, rows, *, known=True):
+    """Scores of a model and of simple ones, by their names."""
+    table = FRAME if model.table is None else TABLE
+    from gpukfl._judged import judged
+
+    given = (table[:INSIDE], y[:INSIDE]) if known else None
+    told = judged(model, model.describe(), (table[rows], y[rows]), given)
+    return {row.name: row for row in told.comparison.rows}, told
+
+
+def test_scores_on_rows_that_were_held_out_are_scikit_learns(models):
+    rows = slice(INSIDE, None)
+    found, told = compared(models["regression"], Y, rows)
+    assert list(found) == ["the mean", "linear model", "boosted trees", "AutoRegressor"]
+    predicted = models["regression"].predict(FRAME[rows])
+    own = found["AutoRegressor"]
+    assert own.score == pytest.approx(r2_score(Y[rows], predicted))
+    assert own.more["mean absolute error"] == pytest.approx(np.abs(Y[rows] - predicted).mean())
+    linear = make_pipeline(StandardScaler(), RidgeCV([10.0**k for k in range(-4, 5)]))
+    linear.fit(X[:INSIDE], Y[:INSIDE])
+    expected = r2_score(Y[rows], linear.predict(X[rows]))
+    assert found["linear model"].score == pytest.approx(expected)
+    assert [panel.name for panel in told.panels][-2:] == ["predictions", "residuals"]
+    assert told.panels[-2].intervals.shape == (N - INSIDE, 1, 2)
+    assert told.comparison.n_rows == N - INSIDE
+
+
+def test_classes_of_a_table_are_compared_by_the_log_loss(models):
+    rows = slice(INSIDE, None)
+    found, told = compared(models["classes"], LABELS, rows)
+    proba = models["classes"].predict_proba(TABLE[rows])
+    least = log_loss(LABELS[rows] == "low", np.full(N - INSIDE, np.mean(LABELS[rows] == "low")))
+    own = found["BKerNNClassifier"]
+    assert own.score == pytest.approx(1.0 - log_loss(LABELS[rows], proba) / least)
+    expected = accuracy_score(LABELS[rows], models["classes"].predict(TABLE[rows]))
+    assert own.more["accuracy"] == pytest.approx(expected)
+    assert found["linear model"].score > 0.2
+    assert found["boosted trees"].score > 0.2
+    assert told.panels[-1].name == "reliability"
+    plain = LogisticRegression(max_iter=300).fit(X[:INSIDE], LABELS[:INSIDE])
+    assert found["linear model"].more["accuracy"] == pytest.approx(
+        plain.score(X[rows], LABELS[rows]), abs=0.15
+    )
+
+
+def test_several_targets_are_judged_together(models):
+    both = np.stack([Y, X[:, 2]], axis=1)
+    told = models["targets"].describe()
+    from gpukfl._judged import judged
+
+    told = judged(models["targets"], told, (X[INSIDE:], both[INSIDE:]), (X[:INSIDE], both[:INSIDE]))
+    own = told.comparison.rows[-1]
+    expected = r2_score(both[INSIDE:], models["targets"].predict(X[INSIDE:]))
+    assert own.score == pytest.approx(expected)
+    assert len(told.comparison.rows) == 4
+
+
+def test_wide_tables_have_no_trees(models, monkeypatch):
+    monkeypatch.setattr("gpukfl._judged._WIDE", 2)
+    found, told = compared(models["regression"], Y, slice(INSIDE, None))
+    assert list(found) == ["the mean", "linear model", "AutoRegressor"]
+    assert "No boosted trees: there are more than 2 columns." in told.comparison.remarks
+
+
+def test_labels_that_are_new_are_left_out_and_said(models):
+    y = LABELS.copy()
+    y[INSIDE:][:2] = "never seen"
+    found, told = compared(models["classes"], y, slice(INSIDE, None), known=False)
+    assert list(found) == ["the shares of the classes", "BKerNNClassifier"]
+    assert "2 rows are left out: the fit has not seen their classes." in told.comparison.remarks
+    assert told.comparison.n_rows == N - INSIDE - 2
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "match"),
+    [
+        ({"held_out": X}, TypeError, r"expected held_out to be a pair \(X, y\), got ndarray"),
+        ({"held_out": (FRAME, Y[:5])}, ValueError, "held_out with as many targets as rows"),
+        ({"fitted_to": (FRAME[:0], Y[:0])}, ValueError, "."),
+        ({"held_out": (FRAME, np.stack([Y, Y], 1))}, ValueError, "held_out with 1 targets?, got 2"),
+        ({"held_out": (FRAME, "nowhere")}, ValueError, "expected y to name one column"),
+    ],
+)
+def test_rows_that_do_not_fit_change_nothing(models, tmp_path, options, error, match):
+    with pytest.raises(error, match=match):
+        models["regression"].report(tmp_path / "r.html", **options)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_data_are_described(models, tmp_path):
+    told = models["classes"].describe().data
+    kinds = {column.name: column for column in told.columns}
+    assert kinds["kind"].said.startswith("2 levels: ")
+    assert kinds["gaps"].gaps == pytest.approx(np.isnan(TABLE["gaps"][:INSIDE]).mean())
+    assert kinds["width"].said == "numbers"
+    page = page_of(models["classes"], tmp_path, fitted_to=(TABLE[:INSIDE], LABELS[:INSIDE]))
+    assert f"{X[:INSIDE, 0].min():.4g} to {X[:INSIDE, 0].max():.4g}" in page
+    share = np.mean(LABELS[:INSIDE] == "high")
+    assert f"high {share:.1%}, low {1 - share:.1%}" in page
+    assert "<i>" not in page
+    blend = models["regression"].describe().data
+    assert f"{np.median(X[:INSIDE, 1]):.4g}" in blend.columns[1].said
+    assert f"mean {Y[:INSIDE].mean():.4g}" in blend.target
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_the_call_fits_the_same_model_again(models, tmp_path):
+    call = models["classes"].describe().call
+    frame, kept = TABLE[:INSIDE], LABELS[:INSIDE]
+    names = {"gpukfl": gpukfl, "X": frame, "y": kept}
+    exec(call, names)
+    again = names["model"]
+    np.testing.assert_array_equal(
+        again.predict_proba(TABLE), models["classes"].predict_proba(TABLE)
+    )
+    models["classes"].save(tmp_path / "m")
+    assert gpukfl.load(tmp_path / "m").describe().call == call
+    assert "members=['linear']" in models["regression"].describe().call
+    told = models["classes"].estimator.describe().call
+    assert told.startswith("from gpukfl import BKerNNClassifier\n")
+    names = {"X": models["classes"].reader(frame), "y": kept}
+    exec(told, names)
+    np.testing.assert_array_equal(names["model"].W_, again.estimator.W_)
+
+
+def test_importances_of_a_blend_have_errors(models, tmp_path):
+    estimator = models["regression"].estimator
+    errors = estimator.feature_importances_error_
+    assert errors.shape == (3,)
+    assert (errors >= 0).all()
+    assert errors[0] > 0
+    assert errors[0] < estimator.feature_importances_[0]
+    page = page_of(models["regression"], tmp_path)
+    assert f"<td>{errors[0]:.3f}</td>" in page
+    models["regression"].save(tmp_path / "m")
+    loaded = gpukfl.load(tmp_path / "m").estimator
+    np.testing.assert_array_equal(loaded.feature_importances_error_, errors)
+
+
+def test_a_model_of_an_older_file_has_no_errors(models, tmp_path):
+    estimator = models["regression"].estimator.to_host()
+    del estimator.feature_importances_error_
+    assert estimator.describe().importances.errors is None
+
+
+def test_scores_of_new_rows_are_at_the_top(models, tmp_path):
+    page = page_of(models["classes"], tmp_path, held_out=(TABLE[INSIDE:], LABELS[INSIDE:]))
+    top = page.partition("<section>")[0]
+    assert re.search(r"<b>[\d.]+</b>accuracy on 60 held-out rows", top)
+    assert "they need the rows of the fit" in page
+    assert "No rows were held out" not in page
+    assert "No rows were held out" in page_of(models["classes"], tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["regression", "classes", "targets"])
+def test_notebooks_show_what_was_learned(models, kind):
+    from sklearn import config_context
+
+    model = models[kind]
+    shown = model._repr_html_()
+    assert model.target_name in shown
+    assert "<i>" not in shown
+    bundle = model.estimator._repr_mimebundle_()
+    assert bundle["text/plain"] == repr(model.estimator)
+    assert "sk-estimator" in bundle["text/html"]
+    assert 'class="gpukfl"' in bundle["text/html"]
+    assert model.estimator._repr_html_().count('class="gpukfl"') == 1
+    with config_context(display="text"):
+        assert not hasattr(model.estimator, "_repr_html_")
+        assert list(model.estimator._repr_mimebundle_()) == ["text/plain"]
+
+
+def test_what_is_not_fitted_is_shown_as_scikit_learn_does(models):
+    from sklearn.base import clone
+
+    assert 'class="gpukfl"' not in clone(models["targets"].estimator)._repr_html_()
+    assert (
+        clone(models["targets"])._repr_html_() == "<pre>Model(bkernn, regression, not fitted)</pre>"
+    )
