@@ -46,7 +46,7 @@ def methods() -> dict[str, Callable[[], Any]]:
             n_centers=500, ridge=1e-6, lengthscale=3.0, solver="direct", **given
         ),
         "falkon": lambda: KernelRidgeRegressor(
-            n_centers=500, ridge=1e-6, lengthscale=3.0, solver="falkon", **given
+            n_centers=500, ridge=1e-6, lengthscale=3.0, solver="falkon", max_iter=5, **given
         ),
         "hkrr": lambda: HKRRRegressor(n_components=3, ridge=1e-5, n_centers=200, **given),
         "rkhs_weighting": lambda: RKHSWeightingRegressor(**given),

@@ -51,6 +51,7 @@ from gpukfl.linalg._steps import (
     column_dots,
     conjugate_direction,
     conjugate_step,
+    dots_together,
     record,
 )
 
@@ -71,6 +72,7 @@ __all__ = [
     "conjugate_step",
     "difference_sums",
     "distances",
+    "dots_together",
     "each_block",
     "eigh",
     "eigvalsh",

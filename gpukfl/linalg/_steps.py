@@ -5,7 +5,10 @@ from __future__ import annotations
 import math
 
 from gpukfl._accel.trust import has_kernels
-from gpukfl._array import Array, array_namespace, sample_dot, sample_sums
+from gpukfl._array import Array, array_namespace, lies_in_parts, sample_dot, sample_sums
+from gpukfl._passes import reduce_rows
+
+Pair = tuple[Array, Array, Array | None]  # what `column_dots` takes: u, v, and what is added to u
 
 
 def conjugate_step(
@@ -55,6 +58,18 @@ def column_dots(u: Array, v: Array, /, *, plus: Array | None = None) -> Array:
 
         return cuda_vectors.column_dots(u, v, plus)
     return sample_dot(u if plus is None else u + plus, v)
+
+
+def dots_together(*pairs: Pair) -> list[Array]:
+    """Give the `column_dots` of each triple (u, v, plus): one pass where rows lie in parts."""
+    if not lies_in_parts(pairs[0][0]):
+        return [column_dots(u, v, plus=plus) for u, v, plus in pairs]
+
+    def part(start: int, stop: int) -> list[Array]:
+        here = [[None if x is None else x[start:stop, ...] for x in pair] for pair in pairs]
+        return [sample_dot(u if plus is None else u + plus, v) for u, v, plus in here]
+
+    return reduce_rows(pairs[0][0], part)
 
 
 def record(log: Array, k: int, first: Array, second: Array, third: Array, /) -> None:

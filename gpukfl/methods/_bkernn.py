@@ -74,7 +74,7 @@ class _ReducedObjective:
             kernel,
             start=None if near is None else near.beta,
             rtol=self.rtol,
-            measure=system.products,
+            measure=system.operands,
             enough=lambda products: system.lower(products) > reject_above,
         )
         lower, upper, residual = system.judge(solution.x, solution.residual)

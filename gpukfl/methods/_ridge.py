@@ -30,7 +30,7 @@ from gpukfl._array import (
 from gpukfl._passes import highest, reduce_rows
 from gpukfl._results import Solution, Status
 from gpukfl._rows import Rows
-from gpukfl.linalg import CholeskyFactor, add_to_diagonal, column_dots
+from gpukfl.linalg import CholeskyFactor, add_to_diagonal, dots_together
 from gpukfl.operators import CenteredKernel, LinearOperator, center
 from gpukfl.solvers import ConjugateGradient, NystromPreconditioner
 
@@ -110,7 +110,7 @@ class RidgeSystem:
         *,
         start: Array | None = None,
         rtol: float,
-        measure: Callable[[Array, Array], Array] | None = None,
+        measure: Callable[[Array, Array], tuple[Array, Array, Array | None]] | None = None,
         enough: Callable[[Array], bool] = lambda measured: False,  # noqa: ARG005
     ) -> Solution:
         """Solve for β; `measure` and `enough` as in `ConjugateGradient.solve`."""
@@ -128,6 +128,7 @@ class RidgeSystem:
             self.target,
             start=start,
             precondition=own or self._sketch,
+            product=shifted.with_curvature,
             measure=measure,
             enough=enough,
         )
@@ -193,18 +194,19 @@ class RidgeSystem:
 
     def judge(self, beta: Array, residual: Array, /) -> tuple[float, float, float]:
         """Give the `bounds` and the `relative_residual`: waits for the device once."""
-        squares = column_dots(residual, residual)
-        host = to_host(array_namespace(beta).stack([self.products(beta, residual), squares]))
+        squares = residual, residual, None
+        found = dots_together(self.operands(beta, residual), squares)
+        host = to_host(array_namespace(beta).stack(found))
         xp, lower = array_namespace(host), self.lower(host[0, :])
         upper = lower + float(xp.sum(host[1, :]) / (2.0 * self.weight))
         return lower, upper, self._relative(xp.sqrt(host[1, :]))
 
-    def products(self, beta: Array, residual: Array, /) -> Array:
-        """Inner products (t,) that `lower` is made of, without waiting."""
-        return column_dots(self.target, beta, plus=residual)
+    def operands(self, beta: Array, residual: Array, /) -> tuple[Array, Array, Array]:
+        """Give what `lower` is made of: inner products of columns, as `column_dots` takes them."""
+        return self.target, beta, residual
 
     def lower(self, products: Array, /) -> float:
-        """Give the lower one of the `bounds` from `products` on the host."""
+        """Give the lower one of the `bounds` from the products of `operands` on the host."""
         return float(0.5 * self.ridge * array_namespace(products).sum(products))
 
     def relative_residual(self, residual: Array, /) -> float:

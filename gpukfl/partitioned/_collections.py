@@ -124,23 +124,21 @@ class Collections:
         return _joined(X), _joined(y), None if self.weights is None else _joined(weights)
 
     def parts(self) -> list[list[int]]:
-        """Put neighbouring partitions together to parts that are worth a task; none is empty."""
-        enough = max(1, min(_PART_ROWS, -(-sum(self.lengths) // _PARTS)))
-        found: list[list[int]] = [[]]
-        rows = 0
-        for number, length in enumerate(self.lengths):
-            if rows >= enough:
-                found.append([])
-                rows = 0
-            if length:
-                found[-1].append(number)
-                rows += length
-        if not found[-1]:
-            found.pop()
-        if not found:
+        """Put neighbouring partitions together to parts that are worth a task; none is empty.
+
+        They are as even as partitions allow, so that workers have as much to do as each other.
+        """
+        there = [k for k, length in enumerate(self.lengths) if length]
+        if not there:
             msg = "Found array with 0 sample(s) while a minimum of 2 is required."
             raise ValueError(msg)
-        return found
+        n = self.n_rows
+        count = max(_PARTS, -(-n // _PART_ROWS))
+        middles = np.cumsum(self.lengths) - np.array(self.lengths) / 2
+        found: dict[int, list[int]] = {}
+        for k in there:
+            found.setdefault(int(middles[k] * count / n), []).append(k)
+        return list(found.values())
 
 
 @contextlib.contextmanager

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from gpukfl._array import Array
+from gpukfl.partitioned._allocator import give_memory_back, keep_memory
 from gpukfl.partitioned._holder import Holder, NotHereError, Pass, n_bytes
 from gpukfl.partitioned._journal import Journal
 from gpukfl.partitioned._tree import Known
@@ -30,6 +31,7 @@ class WorkerHolder(Holder):
         from distributed import get_worker
 
         super().__init__(make_place(), get_worker().state.nthreads)
+        keep_memory()
         _HERE[name] = self
 
     def step(
@@ -43,6 +45,8 @@ class WorkerHolder(Holder):
         """Be forgotten."""
         self.values.clear()
         _HERE.pop(name, None)
+        if not _HERE:
+            give_memory_back()
 
 
 def put(name: str, part: int, values: dict[int, Any], /) -> None:

@@ -14,11 +14,11 @@ def add_up(known: Known[T], start: int, stop: int, combine: Callable[[T, T], T],
     """Put the totals of two halves together where both are known, in place.
 
     The halves of `start` to `stop` are fixed by these numbers, so that the order of a sum is the
-    same whoever knows what.
+    same whoever knows what. They are even, so that who holds half of the parts knows one total.
     """
     if (start, stop) in known or stop - start < 2:
         return
-    middle = start + 2 ** ((stop - start - 1).bit_length() - 1)
+    middle = (start + stop) // 2
     add_up(known, start, middle, combine)
     add_up(known, middle, stop, combine)
     left, right = (start, middle), (middle, stop)

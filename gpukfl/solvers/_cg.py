@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from gpukfl._array import (
@@ -16,7 +16,10 @@ from gpukfl._array import (
     to_host,
 )
 from gpukfl._results import Solution, Status
-from gpukfl.linalg import column_dots, conjugate_direction, conjugate_step, record
+from gpukfl.linalg import column_dots, conjugate_direction, conjugate_step, dots_together, record
+
+Measure = Callable[[Array, Array], tuple[Array, Array, Array | None]]
+Product = Callable[[Array], tuple[Array, Array]]
 
 # The recursion drifts from the true residual by about epsilon times the condition number, which
 # stays a small part of a tolerance above this many cube roots of epsilon
@@ -76,7 +79,8 @@ class ConjugateGradient:
         *,
         start: Array | None = None,
         precondition: Callable[[Array], Array] | None = None,
-        measure: Callable[[Array, Array], Array] | None = None,
+        product: Product | None = None,
+        measure: Measure | None = None,
         enough: Callable[[Array], bool] = lambda measured: False,  # noqa: ARG005
     ) -> Solution:
         """Solve ``A x = b``.
@@ -92,9 +96,12 @@ class ConjugateGradient:
             First guess; zero without one. Saves a product when absent.
         precondition : callable
             Approximate inverse, symmetric positive definite.
+        product : callable, optional
+            ``product(p)`` gives ``A(p)`` and the curvature :math:`p^\top A p` (t,), float64, of a
+            direction: where both come cheaper together.
         measure : callable, optional
-            ``measure(x, r)``, float64, a number for each right-hand side, is computed at every
-            check and read with it.
+            ``measure(x, r)`` gives arrays (u, v, w) like `b`, or None for w: the inner products of
+            the columns of u + w and v are computed at every check and read with it.
         enough : callable
             ``enough(measured)`` is asked at every check, with a host array (t,), where there is
             something to `measure`; True stops with `Status.DECIDED`.
@@ -114,7 +121,8 @@ class ConjugateGradient:
         size = array_namespace(b).sqrt(column_dots(b, b))
         tol = clipped(self.rtol * size, low=self.atol)
         log = _Log(self.read_every, tol, measure, enough)
-        return replace(self._iterate(A, b, tol, start, precondition, log), size=size)
+        product = product or _product_of(A)
+        return replace(self._iterate(A, b, tol, start, precondition, product, log), size=size)
 
     def _iterate(
         self,
@@ -123,18 +131,18 @@ class ConjugateGradient:
         tol: Array,
         start: Array | None,
         precondition: Callable[[Array], Array] | None,
+        product: Product,
         log: _Log,
     ) -> Solution:
         xp = array_namespace(b)
         loose = self.rtol > _LOOSE * epsilon(b) ** (1 / 3)
         x, r = (xp.zeros_like(b), b) if start is None else (start, b - A(start))
         p = z = r if precondition is None else precondition(r)
-        rz = column_dots(r, z)
+        rz, *asked = log.sums(x, r, z)
         worst = xp.where(xp.isnan(rz), rz, xp.zeros_like(rz))  # curvature so far, or NaN
         for k in range(self.max_iter + 1):
-            if k % self.check_every == 0 or k == self.max_iter:
-                squares = rz if precondition is None else column_dots(r, r)
-                is_full = log.add(k, worst, squares, x, r)
+            if self._checks(k):
+                is_full = log.add(k, worst, rz, asked, x, r)
                 ended = log.read() if is_full or k == self.max_iter else None
                 if ended is not None:
                     status, k_end, x, r = ended
@@ -145,13 +153,24 @@ class ConjugateGradient:
                     return Solution(x, status, k_end, r)
             if k == self.max_iter:
                 break
-            Ap = A(p)
-            curvature = column_dots(p, Ap)
+            Ap, curvature = product(p)
             x, r, worst = conjugate_step(x, r, p, Ap, rz, curvature, worst)
             z = r if precondition is None else precondition(r)
-            rz, rz_old = column_dots(r, z), rz
+            rz_old = rz
+            rz, *asked = log.sums(x, r, z) if self._checks(k + 1) else [column_dots(r, z)]
             p = conjugate_direction(z, p, rz, rz_old)
         return Solution(x, Status.MAX_ITER, self.max_iter, r)
+
+    def _checks(self, k: int) -> bool:
+        return k % self.check_every == 0 or k == self.max_iter
+
+
+def _product_of(A: Callable[[Array], Array]) -> Product:
+    def product(p: Array) -> tuple[Array, Array]:
+        Ap = A(p)
+        return Ap, column_dots(p, Ap)
+
+    return product
 
 
 class _Log:
@@ -161,7 +180,7 @@ class _Log:
         self,
         length: int,
         tol: Array,
-        measure: Callable[[Array, Array], Array] | None,
+        measure: Measure | None,
         enough: Callable[[Array], bool],
     ) -> None:
         self.length, self.measure, self.enough = length, measure, enough
@@ -170,9 +189,18 @@ class _Log:
         record(self._numbers, length, tol, tol, tol)
         self._states: list[tuple[int, Array, Array]] = []
 
-    def add(self, k: int, worst: Array, squares: Array, x: Array, r: Array) -> bool:
-        """Note step `k`; whether there is no room for another."""
-        asked = squares if self.measure is None else self.measure(x, r)
+    def sums(self, x: Array, r: Array, z: Array) -> list[Array]:
+        """Inner products of a checked step: ``r z``, ``r r`` if that is another, the measure."""
+        squares = [] if z is r else [(r, r, None)]
+        measured = [] if self.measure is None else [self.measure(x, r)]
+        return dots_together((r, z, None), *squares, *measured)
+
+    def add(
+        self, k: int, worst: Array, rz: Array, others: Sequence[Array], x: Array, r: Array
+    ) -> bool:
+        """Note step `k` with its `sums`; whether there is no room for another."""
+        squares = rz if len(others) == (self.measure is not None) else others[0]
+        asked = squares if self.measure is None else others[-1]
         record(self._numbers, len(self._states), worst, squares, asked)
         self._states.append((k, x, r))
         return len(self._states) == self.length

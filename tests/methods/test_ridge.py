@@ -215,7 +215,7 @@ def test_the_caller_decides_when_it_is_enough(on, rng, monkeypatch):
     solution = ridge.system.solve(
         ridge.kernel,
         rtol=on.eps,
-        measure=ridge.system.products,
+        measure=ridge.system.operands,
         enough=lambda products: ridge.system.lower(products) > limit,
     )
     assert solution.status is Status.DECIDED

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from gpukfl._results import Status
-from gpukfl.linalg import column_dots
 from gpukfl.solvers import ConjugateGradient
 
 N = 30
@@ -183,11 +182,11 @@ def test_the_caller_decides_when_it_is_enough(on, rng):
     def measure(x, r):
         missing = b - A @ on.host(x).astype(np.float64)
         on.assert_close(r, missing, ulps=100, scale=np.max(np.abs(b)))
-        asked.append(np.sum(missing**2, axis=0))
-        return on.put(asked[-1], "float64")
+        asked.append(np.sum(missing * b, axis=0))
+        return on.put(missing - b), on.put(b), on.put(b)
 
     def enough(measured):
-        np.testing.assert_array_equal(measured, asked[-1])
+        np.testing.assert_allclose(measured, asked[-1], atol=500 * on.eps * np.sum(b**2))
         return len(asked) == 4
 
     solver = ConjugateGradient(rtol=0.0, check_every=2)
@@ -206,7 +205,7 @@ def test_reading_several_checks_together_changes_nothing(on, rng, settings, read
         return solver.solve(
             multiply(on, A),
             on.put(b),
-            measure=column_dots,
+            measure=lambda x, r: (x, r, None),
             enough=lambda measured: bool(measured.sum() > 1e3),
         )
 
