@@ -21,6 +21,7 @@ from gpukfl._array import (
     Array,
     array_namespace,
     epsilon,
+    lies_in_parts,
     on_gpu,
     sample_dot,
     sample_norm,
@@ -172,7 +173,8 @@ class RidgeSystem:
 
     def _consider_sketch(self, centered: CenteredKernel, solution: Solution) -> None:
         spent = self.n_products - self._products_at_sketch
-        if solution.n_iter < _LONG or spent < _SKETCH_SHARE * self.rank:
+        is_worth = solution.n_iter >= _LONG and spent >= _SKETCH_SHARE * self.rank
+        if not is_worth or lies_in_parts(self.target):  # whose rows no host draws numbers for
             return
         try:
             self._sketch = NystromPreconditioner.of(

@@ -44,6 +44,7 @@ _SAMPLE_FROM, _SAMPLE_SHARE = 300_000, 40  # rows from which one in so many judg
 _FIRST_SHARE, _FIRST_ROWS = 10, 200_000  # one in so many, at most so many, sees the first steps
 _COLD_FROM, _FEWEST_FIRST = 4_000, 1_000  # from random particles; and the fewest that see them
 _PROBE_ROWS = 100_000  # sample on which the binned form's error is estimated
+_BROUGHT = 20_000  # rows of those in parts that any of these samples has at most: they come here
 _THIN_FROM = 2_000_000  # knots in all from which shape functions are thinned by default
 _WATCHED = 20_000  # rows in parts that early stopping watches, at most
 _THIN_TO = 1e-4  # standard deviations of the fit
@@ -151,18 +152,22 @@ class Problem(Data):
         n = self.rows.shape[0]
         if n < above:
             return None
-        index = np.sort(drawn(rng, n, count))
+        index = np.sort(drawn(rng, n, self._brought(count)))
         X, Y, s = self.rows.at(index), take(system.Y, index), system.root_weights
         s = None if s is None else take(s, index)
         ridge = times_ridge * system.ridge
         return lambda W: BrownianKernel.of(X, W), RidgeSystem(Y, ridge, s, rng=rng)
+
+    def _brought(self, count: int) -> int:
+        """Rows of a sample of `count` in one place; fewer where they must be brought there."""
+        return count if self.rows.partitioning is None else min(count, _BROUGHT)
 
     def _few_system(
         self, system: RidgeSystem, rng: np.random.RandomState, above: int
     ) -> tuple[Callable[[Array], BrownianKernel], RidgeSystem] | None:
         """Kernel and system of the rows that the first steps see."""
         n = self.rows.shape[0]
-        few = min(max(n // _FIRST_SHARE, _FEWEST_FIRST), _FIRST_ROWS)
+        few = self._brought(min(max(n // _FIRST_SHARE, _FEWEST_FIRST), _FIRST_ROWS))
         # The formula's ridge goes with 1/n: fewer rows need a larger one
         return self._sample_system(system, rng, few, above, n / few)
 
@@ -277,7 +282,7 @@ class Problem(Data):
         """Relative error of the binned product with the dual coefficients, on a sample of rows."""
         if self.n_knots is None or self.constant:
             return 0.0
-        n = min(self.rows.shape[0], _PROBE_ROWS)
+        n = self._brought(min(self.rows.shape[0], _PROBE_ROWS))
         index = np.arange(n)
         rows = Rows(self.rows.at(index), self.reference)
         v = center(take(fit.alpha, index))
