@@ -78,9 +78,12 @@ class CoarseInverse:
         # The shares of a sample among the knots of any particle sum to one
         margins = xp.reshape(xp.sum(sums[0, :, :, 1:], axis=0), (m * q, 1))
         total = float(n) if weights is None else float(sample_sums(weights)[0])
-        gram = xp.reshape(sums[:, 1:, :, 1:], (m * q, m * q)) - margins @ (margins.T / total)
+        gram = xp.reshape(sums[:, 1:, :, 1:], (m * q, m * q))
+        del pairs, sums  # as large as the gram matrix
+        gram -= margins @ (margins.T / total)
         _add_precision(gram, shift * m / width, q)
-        return cls(rows, at, q + 1, CholeskyFactor.of(gram), shift, root_weights)
+        factor = CholeskyFactor.of(gram, overwrite=True)
+        return cls(rows, at, q + 1, factor, shift, root_weights)
 
     def __call__(self, r: Array, /) -> Array:
         """Apply to `r` (n, t)."""

@@ -126,14 +126,15 @@ class Collections:
     def parts(self) -> list[list[int]]:
         """Put neighbouring partitions together to parts that are worth a task; none is empty.
 
-        They are as even as partitions allow, so that workers have as much to do as each other.
+        They are as even as partitions allow, so that workers have as much to do as each other,
+        and a power of two if all partitions are small: sums are added up by halves.
         """
         there = [k for k, length in enumerate(self.lengths) if length]
         if not there:
             msg = "Found array with 0 sample(s) while a minimum of 2 is required."
             raise ValueError(msg)
         n = self.n_rows
-        count = max(_PARTS, -(-n // _PART_ROWS))
+        count = max(_PARTS, 2 ** (-(-n // _PART_ROWS) - 1).bit_length())
         middles = np.cumsum(self.lengths) - np.array(self.lengths) / 2
         found: dict[int, list[int]] = {}
         for k in there:

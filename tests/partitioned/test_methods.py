@@ -31,13 +31,18 @@ from gpukfl.methods import (
     HyperKernelObjective,
     MappedProblem,
     Reweighting,
+    RidgeSystem,
+    fit_bkernn,
     folds,
 )
+from gpukfl.operators import BinnedBrownianKernel
 from gpukfl.solvers import LBFGS, ProximalGradient
 
 SIZES = [100, 1, 80, 59]
 N = sum(SIZES)
-# What rows moved by one rounding change as much, by small ridges or few steps
+# Solves of BKerNN on the way end at a loose tolerance, wherever rounding takes them; steps of HKRR
+# make roundings larger, as they do those of the data. Evidence, selection and the Brownian kernel
+# are solved densely in one place, and by sums, with a jitter, in parts
 ROUNDING = {
     "bkernn": 1e-3,
     "falkon": 1e-7,
@@ -118,6 +123,17 @@ CLASSIFIERS = {
     "regfeal": RegFeaLClassifier,
     "selection": KernelFeatureSelectorClassifier,
 }
+# Well-conditioned, with nothing that ends at a tolerance
+TIGHT = {
+    "bkernn": {"ridge": 0.1},
+    "kernel ridge": {"ridge": 0.1},
+    "leverage": {"ridge": 0.1},
+    "falkon": {"ridge": 0.1},
+    "least squares": {"ridge": 0.1},
+    "lasso": {"ridge": 0.1},
+    "optimal steps": {},
+    "regfeal": {},
+}
 CASES = ["alone", "weighted", "two targets"]
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -162,6 +178,17 @@ def test_a_regression_is_that_of_rows_in_one_place(name, case, data):
     expected, found, _ = given_alike(name, data, case)
     assert expected.std() > 0.1
     np.testing.assert_allclose(found, expected, atol=ROUNDING.get(name, 1e-8), rtol=0)
+
+
+@pytest.mark.parametrize("name", TIGHT)
+def test_tight_solves_differ_by_rounding_alone(name, data, monkeypatch):
+    monkeypatch.setitem(fit_bkernn.__kwdefaults__, "rtol", 1e-13)
+    monkeypatch.setattr(RidgeSystem, "tight", lambda *_: 1e-13)
+    X, y, w = data
+    expected = made(name).set_params(**TIGHT[name]).fit(X, y, sample_weight=w).predict(X)
+    parts = in_parts([X, y, w], SIZES)
+    found = made(name).set_params(**TIGHT[name]).fit(*parts).predict(X)
+    np.testing.assert_allclose(found, expected, atol=1e-10, rtol=0)
 
 
 @pytest.mark.parametrize("name", CLASSIFIERS)
@@ -210,6 +237,46 @@ def test_an_iteration_of_falkon_is_a_pass(data):
 def test_a_ridge_regression_of_regfeal_is_a_pass(data):
     few, many = (passes_of("regfeal", data, optimizer=Reweighting(n_iter=k)) for k in (2, 5))
     assert many - few == 3
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_an_iteration_of_a_brownian_solve_is_three_passes(weighted, data):
+    X, y, w = data
+    X, y, s = in_parts([X, y[:, None], np.sqrt(w)[:, None] if weighted else None], SIZES)
+    rows = Rows(X, np.empty(0))
+    kernel = BinnedBrownianKernel.of(rows, np.eye(4)[:, :3], n_knots=32)
+    passes = []
+    for count in (5, 11):
+        system = RidgeSystem(y, 1e-3, s, max_iter=count)
+        before = X.partitioning.n_passes
+        solution = system.solve(kernel, rtol=1e-3 if count == 5 else 1.1e-4)
+        assert solution.n_iter == count, solution
+        passes.append(X.partitioning.n_passes - before)
+    assert passes[1] - passes[0] == 3 * 6
+
+
+def test_long_solves_without_an_own_preconditioner_stay_plain(data, monkeypatch):
+    monkeypatch.setattr("gpukfl.methods._ridge._LONG", 2)
+    monkeypatch.setattr("gpukfl.methods._ridge._SKETCH_SHARE", 0)
+    monkeypatch.setattr(BinnedBrownianKernel, "approximate_inverse", lambda *_: None)
+    expected, found, _ = given_alike("bkernn", data)
+    np.testing.assert_allclose(found, expected, atol=ROUNDING["bkernn"])
+
+
+def test_samples_of_bkernn_that_come_here_are_small(data, monkeypatch):
+    monkeypatch.setattr("gpukfl.estimators.bkernn._problem._BROUGHT", 30)
+    monkeypatch.setattr("gpukfl.estimators.bkernn._problem._COLD_FROM", 100)
+    monkeypatch.setattr("gpukfl.estimators.bkernn._problem._SAMPLE_FROM", 100)
+    X, y = in_parts(data[:2], SIZES)
+    brought, gather = [], X.partitioning.gather_together
+
+    def noted(values, index):
+        brought.append(len(index))
+        return gather(values, index)
+
+    monkeypatch.setattr(X.partitioning, "gather_together", noted)
+    made("bkernn").fit(X, y)
+    assert max(brought[1:]) <= 30  # the first is the sample that scaling looks at
 
 
 @pytest.mark.parametrize("name", ["leverage", "least squares, ridge chosen", "regfeal"])

@@ -1,0 +1,62 @@
+"""How partitions are put together, and what a worker's allocator is told."""
+
+import os
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpukfl.partitioned import Collections
+from gpukfl.partitioned import _allocator as allocator
+
+
+def of_lengths(lengths):
+    return Collections([], [], None, list(lengths), None)
+
+
+@given(st.lists(st.integers(0, 300_000), min_size=1, max_size=60).filter(any))
+def test_parts_are_all_partitions_with_rows_in_their_order(lengths):
+    parts = of_lengths(lengths).parts()
+    assert [k for part in parts for k in part] == [k for k, n in enumerate(lengths) if n]
+    assert all(parts)
+
+
+@pytest.mark.parametrize("n", [1_000_000, 10_000_000])
+def test_half_of_the_parts_are_half_of_the_rows(n):
+    parts = of_lengths([n // 100] * 100).parts()
+    rows = [sum([n // 100] * len(part)) for part in parts]
+    assert sum(rows[: len(rows) // 2]) == n // 2
+    assert max(rows) <= 2**17
+
+
+def test_no_rows_are_an_error():
+    with pytest.raises(ValueError, match="0 sample"):
+        of_lengths([0, 0]).parts()
+
+
+@pytest.mark.skipif(allocator._glibc() is None, reason="another C library")
+def test_an_allocator_is_told_to_keep_and_then_what_was_before(monkeypatch):
+    told = []
+
+    class Library:
+        def mallopt(self, parameter, value):
+            told.append((parameter, value))
+
+        def malloc_trim(self, pad):
+            told.append(pad)
+
+    monkeypatch.setattr(allocator, "_glibc", Library)
+    monkeypatch.setitem(os.environ, "MALLOC_TRIM_THRESHOLD_", "65536")
+    monkeypatch.delitem(os.environ, "MALLOC_TOP_PAD_", raising=False)
+    monkeypatch.delitem(os.environ, "MALLOC_MMAP_THRESHOLD_", raising=False)
+    allocator.keep_memory()
+    assert told == [(-1, 2**28), (-2, 2**26), (-3, 2**25)]
+    del told[:]
+    allocator.give_memory_back()
+    assert told == [(-1, 65536), (-2, 2**17), (-3, 2**17), 0]
+
+
+def test_without_glibc_nothing_is_told(monkeypatch):
+    monkeypatch.setattr(allocator, "_glibc", lambda: None)
+    allocator.keep_memory()
+    allocator.give_memory_back()
