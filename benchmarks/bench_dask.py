@@ -117,6 +117,7 @@ class Noted:
         holders.run = self
 
     def __call__(self, *work: Any) -> Any:
+        """Do a pass, and note it."""
         begun, bytes_before = time.perf_counter(), self.holders.bytes_received
         processor = time.process_time()
         found = self.run(*work)
@@ -150,7 +151,6 @@ def on_a_cluster(name: str, folder: str, n_workers: int) -> dict[str, Any]:
     with cluster_of(n_workers) as (client, processes):
         frame = dd.read_parquet(folder)
         given = Collections.of(frame.drop(columns="y"), frame["y"])
-        few_mb = max(each.memory_info().rss for each in processes) / 1e6
         begun = time.perf_counter()
         with in_parts(given, client, "numpy", labels=False) as parts:
             loaded = time.perf_counter()
@@ -169,8 +169,6 @@ def on_a_cluster(name: str, folder: str, n_workers: int) -> dict[str, Any]:
                 "worker_processor_seconds": _processor(processes) - before,
                 "client_alone_seconds": own - noted.client,
                 "worker_mb": peak,
-                "worker_mb_of_few": few_mb,
-                "worker_mb_above_rows": peak - 8e-6 * given.n_rows * D / n_workers,
                 **_counted(noted, len(parts.X.partitioning)),
             }
 

@@ -37,14 +37,12 @@ def extrapolated(row: dict[str, Any], latency: float, d: int) -> dict[str, Any]:
         "client": row["client_alone_seconds"] * COLUMNS / d,
     }
     rows_gb = 8e-9 * ROWS * COLUMNS / WORKERS
-    kept = max(row["worker_mb_above_rows"] - row["worker_mb_of_few"], 0.0) / row["n"] * here
     return {
         "method": row["method"],
         "seconds": parts,
         "all_seconds": sum(parts.values()),
         "limit": max(parts, key=lambda name: parts[name]),
         "worker_gb_of_rows": rows_gb,
-        "worker_gb_kept": 1e-3 * kept * ROWS / WORKERS,
         "client_gb_of_a_pass": 1e-6 * WORKERS * row["largest_kb"] / here,
     }
 

@@ -12,6 +12,7 @@ from typing import Any
 from common import RESULTS, ROOT, say
 from tables import (
     bkernn,
+    cluster,
     first_fit,
     gpu,
     gpu_model,
@@ -44,6 +45,7 @@ FILES = {  # one for each method, and one for all
     "gpu_results.md": gpu.SECTIONS,
     "gpu_model_results.md": gpu_model.SECTIONS,
     "inference_results.md": inference.SECTIONS,
+    "cluster_results.md": cluster.SECTIONS,
 }
 
 # Written, and run in smoke mode only: the documentation says so

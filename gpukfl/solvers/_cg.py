@@ -83,7 +83,7 @@ class ConjugateGradient:
         measure: Measure | None = None,
         enough: Callable[[Array], bool] = lambda measured: False,  # noqa: ARG005
     ) -> Solution:
-        """Solve ``A x = b``.
+        r"""Solve ``A x = b``.
 
         Parameters
         ----------
