@@ -66,8 +66,11 @@ def dots_together(*pairs: Pair) -> list[Array]:
         return [column_dots(u, v, plus=plus) for u, v, plus in pairs]
 
     def part(start: int, stop: int) -> list[Array]:
-        here = [[None if x is None else x[start:stop, ...] for x in pair] for pair in pairs]
-        return [sample_dot(u if plus is None else u + plus, v) for u, v, plus in here]
+        rows, found = (slice(start, stop), ...), []
+        for u, v, plus in pairs:
+            first = u[rows] if plus is None else u[rows] + plus[rows]
+            found.append(sample_dot(first, v[rows]))
+        return found
 
     return reduce_rows(pairs[0][0], part)
 
