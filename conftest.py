@@ -33,6 +33,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="put the stand-in for CuPy (tests/cupy_standin) in its place",
     )
     parser.addoption(
+        "--every-place",
+        action="store_true",
+        help="every library in every precision, also for code that cannot know where it runs",
+    )
+    parser.addoption(
         "--cupy-device",
         type=int,
         default=0,

@@ -1,8 +1,8 @@
 """One fixture, `on`: a place (library, device, precision) where a test puts its arrays.
 
 Code that names array libraries is tested on every place. The rest cannot know where it runs: there
-read-only NumPy and array-api-strict, each in both precisions, show what every place would, and
-torch is looked at once.
+read-only NumPy in float64 and array-api-strict in float32 show what every place would, torch is
+looked at once, and CuPy in both precisions. `--every-place` asks for all of them.
 """
 
 from __future__ import annotations
@@ -146,9 +146,9 @@ def _knows_libraries(path: Path) -> bool:
 
 def _is_enough(place: Place, precisions: tuple[str, ...]) -> bool:
     """Whether a place is among those for code that cannot know where it runs."""
-    if place.package == "torch":
-        return place.dtype_name == precisions[0]
-    return place.package != "numpy" or not place.writeable
+    if place.package == "numpy":
+        return not place.writeable and place.dtype_name == precisions[-1]
+    return place.package == "cupy" or place.dtype_name == precisions[0]
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -162,7 +162,8 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run a test that takes `on` or `on_double` on the places that its file calls for."""
-    everywhere = _knows_libraries(metafunc.definition.path)
+    asked = metafunc.config.getoption("every_place")
+    everywhere = asked or _knows_libraries(metafunc.definition.path)
     cupy_device = metafunc.config.getoption("cupy_device")
     for name, precisions in [("on", ("float32", "float64")), ("on_double", ("float64",))]:
         if name in metafunc.fixturenames:
