@@ -29,6 +29,8 @@ def fit(options: argparse.Namespace) -> int:
         )
     else:
         model, scores, rows = _fit_table(options, given)
+    if options.inference:
+        rows["inference"] = model.inference(*rows["fitted_to"])
     # Written before anything is printed, which fails where nobody reads it
     outcomes = [try_to_write("model", options.out, model.save)]
     said = [f"  test        {_measured(name, score)}" for name, score in scores.items()]
@@ -122,3 +124,6 @@ def _check_outputs(options: argparse.Namespace) -> None:
     """Find out before the fit what could not be written after it."""
     check_writable("--out", options.out, source=options.data)
     check_writable("--report", options.report, source=options.data)
+    if options.inference and (options.report is None or is_many(options)):
+        msg = "expected one table and --report FILE.html with --inference, which the report shows"
+        raise ValueError(msg)

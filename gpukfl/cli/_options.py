@@ -52,6 +52,11 @@ def _add_fit(fit_parser: argparse.ArgumentParser) -> None:
     add("--random-state", type=int, default=0)
     add("--out", metavar="FILE", help="write the model here")
     add("--report", metavar="FILE.html", help="write a report with pictures here")
+    add(
+        "--inference",
+        action="store_true",
+        help="let the report say what may be concluded, with bands of curves: takes much longer",
+    )
     fit_parser.set_defaults(run=fit)
 
 

@@ -100,9 +100,13 @@ def profile(
 
 
 def _values(column: np.ndarray, points: int) -> np.ndarray:
-    """Different values of a feature from one end to the other, without the tails."""
+    """Different values of a feature from one end to the other, without the tails.
+
+    Both ends where nearly all rows have one value, as of a category that is rare.
+    """
     quantiles = np.quantile(column, np.linspace(TAIL, 1.0 - TAIL, points), method="nearest")
-    return np.unique(quantiles)
+    found = np.unique(quantiles)
+    return found if len(found) > 1 else np.unique([column.min(), column.max()])
 
 
 def _unscaled(Z: np.ndarray, X: np.ndarray, scaled: np.ndarray) -> np.ndarray:

@@ -107,6 +107,13 @@ def test_fit_writes_the_model_and_the_report(capsys, csv, tmp_path):
     assert "price" in page
 
 
+def test_the_report_says_what_may_be_concluded_when_asked(capsys, csv, tmp_path):
+    report = tmp_path / "r.html"
+    status, _, _ = run(capsys, "fit", csv, *QUICK, "--report", report, "--inference")
+    assert status == 0
+    assert "What may be concluded" in report.read_text(encoding="utf-8")
+
+
 def test_fit_tunes_by_default(capsys, csv):
     status, out, _ = run(capsys, "fit", csv, "--method", "bkernn", "--particles", 4)
     assert status == 0
@@ -239,6 +246,7 @@ def test_a_random_state_repeats_the_run(capsys, csv):
         (["CSV", "--method", "hkrr", "--particles", "3"], "--particles with --method bkernn only"),
         (["CSV", "--components", "3"], "--components with --method hkrr only, got --method auto"),
         (["CSV", "--max-time", "0"], "expected max_time to be"),
+        (["CSV", "--inference"], "expected one table and --report"),
         (["CSV", "--test-fraction", "1"], "expected --test-fraction"),
         (["CSV", "--out", "no/such/folder/m", *QUICK], "no/such/folder/m"),
     ],

@@ -81,6 +81,12 @@ def test_partial_dependence_is_scikit_learns():
     assert np.allclose(found, expected - expected.mean())
 
 
+def test_a_rare_category_has_a_curve_between_its_values():
+    rare = np.column_stack([np.arange(200) < 2, np.arange(200.0)]).astype(float)
+    curve = partial_dependence(rare, 0, "rare", points=9, background=rare[:30])
+    np.testing.assert_array_equal(curve.steps, [0.0, 1.0])
+
+
 def test_partial_dependence_of_a_sum_is_its_term():
     curve = partial_dependence(X, 1, "x1", points=9, background=X[:30])
     found = curve.weights @ (np.exp(curve.points[:, 0]) + curve.points[:, 1] ** 3)
