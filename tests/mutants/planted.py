@@ -381,8 +381,8 @@ METHODS = [
     Mutant(
         "test score of training rows",
         "cli/_fit.py",
-        "score = model.score(X.iloc[outside], target.y[outside])",
-        "score = model.score(X.iloc[inside], target.y[inside])",
+        "score = model.score(*rows[\"held_out\"])",
+        "score = model.score(*rows[\"fitted_to\"])",
         "tests/cli",
     ),
     Mutant(

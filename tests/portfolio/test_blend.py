@@ -101,6 +101,17 @@ def test_equally_good_members_share():
     assert found.sum() == pytest.approx(1.0)
 
 
+def test_weights_of_many_rows_follow_the_loss():
+    """Of members that differ by a little, which a few hundred rows would not tell apart."""
+    rng = np.random.default_rng(1)
+    y = rng.standard_normal((50_000, 1))
+    error = rng.standard_normal((50_000, 1))
+    P = [y + scale * error for scale in (0.50, 0.52, 0.54)]  # nothing cancels between them
+    np.testing.assert_array_equal(blend_weights(P, squared(y)), [1.0, 0.0, 0.0])
+    few = [one[:400] for one in P]
+    assert blend_weights(few, squared(y[:400]))[0] < 1.0
+
+
 def test_a_member_that_is_far_better_keeps_all_weight():
     rng = np.random.default_rng(0)
     y = rng.standard_normal((60, 1))
