@@ -112,7 +112,9 @@ CASES = {
         gpukfl.RegFeaLRegressor(retrain=LinearRegression(), **_REGFEAL), Y
     ),
     "regfeal, classes": Case(gpukfl.RegFeaLClassifier(**_REGFEAL), THREE),
-    "kernel ridge, direct": Case(gpukfl.KernelRidgeRegressor(solver="direct"), Y, quick=True),
+    "kernel ridge, direct": Case(
+        gpukfl.KernelRidgeRegressor(solver="direct", random_state=0), Y, quick=True
+    ),
     "kernel ridge, cg": Case(
         gpukfl.KernelRidgeRegressor(solver="cg", random_state=0), Y, quick=True
     ),
@@ -122,7 +124,7 @@ CASES = {
     "kernel ridge, falkon": Case(
         gpukfl.KernelRidgeRegressor(solver="falkon", n_centers=40, random_state=0), Y, quick=True
     ),
-    "kernel ridge, classes": Case(gpukfl.KernelRidgeClassifier(), THREE, quick=True),
+    "kernel ridge, classes": Case(gpukfl.KernelRidgeClassifier(random_state=0), THREE, quick=True),
     "brownian kernel ridge": Case(gpukfl.BrownianKernelRidge(random_state=0), Y, quick=True),
     **{
         f"fit, {method}": Case(None, Y, method, tuple(options.items()))
