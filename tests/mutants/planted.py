@@ -381,8 +381,8 @@ METHODS = [
     Mutant(
         "test score of training rows",
         "cli/_fit.py",
-        "score = model.score(*rows[\"held_out\"])",
-        "score = model.score(*rows[\"fitted_to\"])",
+        'score = model.score(*rows["held_out"])',
+        'score = model.score(*rows["fitted_to"])',
         "tests/cli",
     ),
     Mutant(
