@@ -1,4 +1,4 @@
-"""Run every benchmark script at its smallest size, and stop at the first that fails."""
+"""Run every benchmark script at its smallest size, two at a time, and fail if one does."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+AT_ONCE = 2
 SCRIPTS = (
     "bench_operators.py",
     "bench_fits.py",
@@ -54,21 +56,34 @@ SCRIPTS = (
 
 
 def run(*words: str) -> None:
-    """Run one script, and leave with its exit code if it fails."""
+    """Run one script, and say what it said; leave if it fails."""
     begun = time.perf_counter()
     environment = {"OPENBLAS_NUM_THREADS": "1", **os.environ}
-    done = subprocess.run([sys.executable, *words], cwd=HERE, env=environment, check=False)
+    done = subprocess.run(
+        [sys.executable, *words],
+        cwd=HERE,
+        env=environment,
+        check=False,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    print(f"{done.stdout}--- {words[0]}: {time.perf_counter() - begun:.1f} s", flush=True)
     if done.returncode:
-        sys.exit(f"{words[0]} failed with exit code {done.returncode}")
-    print(f"--- {words[0]}: {time.perf_counter() - begun:.1f} s", flush=True)
+        msg = f"{words[0]} failed with exit code {done.returncode}"
+        raise RuntimeError(msg)
 
 
 def main() -> None:
     options = sys.argv[1:]  # passed on, for example --data FOLDER
     begun = time.perf_counter()
     with tempfile.TemporaryDirectory() as out:
-        for script in SCRIPTS:
-            run(script, "--smoke", "--out", out, *options)
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            runs = [
+                pool.submit(run, script, "--smoke", "--out", out, *options) for script in SCRIPTS
+            ]
+            for one in runs:
+                one.result()  # raises what a script did
         run("make_tables.py", "--results", out, "--target", str(Path(out) / "tables"))
     print(f"all {len(SCRIPTS) + 1} scripts ran: {time.perf_counter() - begun:.1f} s")
 
