@@ -75,6 +75,9 @@ class DenseRidgeKernel(LinearOperator):
         """Number of rows and columns."""
         return self.X.shape[0]
 
+    def release(self) -> None:
+        """Keep the matrix, which every product takes."""
+
     def _matmat(self, V: np.ndarray, /) -> np.ndarray:
         return self.K @ V
 

@@ -1,17 +1,16 @@
 """Predict how long BKerNN takes on GPUs that nobody here has, and on one that has been measured.
 
 Fits on the processor say which primitives run how often; bytes, operations and calls of each are
-counted from its kernels, and the data sheets do the rest. Everything but the columns "measured" is
-a prediction.
+counted from its kernels, and the data sheets do the rest. Everything here is a prediction: the
+table puts what `bench_gpu.py` has measured beside it.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 from typing import Any
 
-from common import RESULTS, parser, say, write_json
+from common import parser, say, write_json
 from gpu_counts import (
     CALLS_OF_CG,
     FUSED_CALLS_OF_CG,
@@ -36,7 +35,7 @@ SHEETS = {
     "NVIDIA H100 80GB": (3.35e12, 67e12, 34e12),
     "24 GB consumer card": (1.01e12, 82.6e12, 1.29e12),
 }
-MEASURED = "NVIDIA H100 80GB"
+TIMED, N_OPERATOR = "NVIDIA H100 80GB", 1_000_000  # as `bench_gpu.py` measures
 # A call in a fit costs more than CuPy's own 5 to 10 microseconds: it passes the compatibility
 # layer and this library. The one number that was taken from the measurements, at 10 000 samples
 CALL = 23e-6
@@ -89,24 +88,8 @@ def predicted_operator(on: Card, n: int, form: str, knots: int = 2000) -> dict[s
     }
 
 
-def measured(name: str, backend: str) -> dict[tuple[str, int], dict[str, Any]]:
-    """Rows of a benchmark on a backend, by what was done and its size."""
-    path = RESULTS / f"{name}.json"
-    rows = json.loads(path.read_text())["rows"] if path.exists() else []
-    return {
-        (row.get("task", "BKerNN"), row["n"]): row
-        for row in rows
-        if row.get("backend", "numpy") == backend and row.get("seconds")
-    }
-
-
 def fits(sizes: tuple[int, ...], largest: int) -> list[dict[str, Any]]:
-    """Predict fits on every card, beside what was measured."""
-    gpu, many, two = (
-        measured("bench_gpu", "cupy"),
-        measured("bench_gpu", "numpy"),
-        measured("bench_fits", "numpy"),
-    )
+    """Predict fits on every card."""
     known: dict[tuple[int, bool], Counts] = {}
     rows = []
     for n in sizes:
@@ -117,7 +100,6 @@ def fits(sizes: tuple[int, ...], largest: int) -> list[dict[str, Any]]:
         counts, form = known[at, binned].scaled(n), "binned" if binned else "exact"
         for name in SHEETS:
             for fused in (False, True):
-                here = gpu.get(("BKerNN", n), {}) if name == MEASURED and not fused else {}
                 rows.append(
                     {
                         "n": n,
@@ -125,9 +107,6 @@ def fits(sizes: tuple[int, ...], largest: int) -> list[dict[str, Any]]:
                         "card": name,
                         "calls_of_cg": FUSED_CALLS_OF_CG if fused else CALLS_OF_CG[form],
                         **predicted(counts, form, card(name), fused=fused),
-                        "measured_seconds": here.get("seconds"),
-                        "measured_16_cores": many.get(("BKerNN", n), {}).get("seconds"),
-                        "measured_2_cores": two.get(("BKerNN", n), {}).get("seconds"),
                         "counted_at": at,
                         "cg_iterations": counts.cg,
                     }
@@ -156,46 +135,25 @@ def doubles() -> list[dict[str, Any]]:
 
 
 def operators() -> list[dict[str, Any]]:
-    """Predict the parts of an operator beside what was measured."""
-    gpu, rows = measured("bench_gpu", "cupy"), []
-    for form in ("exact", "binned"):
-        here = gpu.get((f"operator, {form}", 1_000_000), {})
-        for part, seconds in predicted_operator(card(MEASURED), 1_000_000, form).items():
-            rows.append(
-                {
-                    "form": form,
-                    "part": part,
-                    "predicted_seconds": seconds,
-                    "measured_seconds": here.get(part),
-                }
-            )
-    return rows
+    """Predict the parts of an operator."""
+    return [
+        {"form": form, "part": part, "predicted_seconds": seconds}
+        for form in ("exact", "binned")
+        for part, seconds in predicted_operator(card(TIMED), N_OPERATOR, form).items()
+    ]
 
 
 def told(rows: list[dict[str, Any]]) -> str:
     """One line a prediction."""
-
-    def shown(seconds: float | None) -> str:
-        return f"{'-' if seconds is None else format(seconds, '.2f'):>10}"
-
     lines = [
-        f"{'n':>11} {'card':<20} {'calls':>6}{'PREDICTED':>10}{'measured':>10}{'16 cores':>10}"
-        f"{'2 cores':>10}   of it calls, device, chains, waits, upload, preparation"
+        f"{'n':>11} {'card':<20} {'calls':>6}{'PREDICTED':>10}   of it calls, device, chains, "
+        "waits, upload, preparation"
     ]
     for row in rows:
         parts = ", ".join(f"{row[name]:.2f}" for name in PARTS)
         lines.append(
             f"{row['n']:>11,} {row['card']:<20} {row['calls_of_cg']:>6.0f}"
-            + "".join(
-                shown(row[name])
-                for name in (
-                    "predicted_seconds",
-                    "measured_seconds",
-                    "measured_16_cores",
-                    "measured_2_cores",
-                )
-            )
-            + f"   {parts}"
+            f"{row['predicted_seconds']:>10.2f}   {parts}"
         )
     return "\n".join(lines)
 
@@ -214,11 +172,8 @@ def main() -> None:
     parts = operators()
     say(told(rows))
     for row in parts:
-        seen = row["measured_seconds"]
-        say(
-            f"{row['form']:<8}{row['part']:<14} PREDICTED {1e3 * row['predicted_seconds']:7.2f} ms"
-            f", measured {'-' if seen is None else format(1e3 * seen, '7.2f')} ms"
-        )
+        ms = 1e3 * row["predicted_seconds"]
+        say(f"{row['form']:<8}{row['part']:<14} PREDICTED {ms:7.2f} ms")
     for row in (wide := doubles()):
         pairs = row["predicted_ms_in_pairs"]
         say(
@@ -232,8 +187,7 @@ def main() -> None:
         {
             "settings": f"BKerNN, d = {D}, {M} particles, {ITERATIONS} iterations, float64, exact "
             f"up to {EXACT_UP_TO} samples, beyond on {KNOTS} knots. All is PREDICTED from data "
-            "sheets and counts but the columns called measured; a call's cost was taken from the "
-            "measurement at 10000 samples",
+            "sheets and counts; a call's cost was taken from a measurement at 10000 samples",
             "rows": rows,
             "operators": parts,
             "float64": wide,

@@ -16,6 +16,7 @@ from tables import (
     first_fit,
     gpu,
     gpu_model,
+    gpu_shares,
     hkrr,
     inference,
     inference_importance,
@@ -44,6 +45,7 @@ FILES = {  # one for each method, and one for all
     "inference_importance_results.md": inference_importance.SECTIONS,
     "gpu_results.md": gpu.SECTIONS,
     "gpu_model_results.md": gpu_model.SECTIONS,
+    "gpu_shares_results.md": gpu_shares.SECTIONS,
     "inference_results.md": inference.SECTIONS,
     "cluster_results.md": cluster.SECTIONS,
 }
@@ -80,7 +82,7 @@ def section(folder: Path, name: str, title: str, body: Callable[[dict[str, Any]]
         return f"## {title}\n\nNot measured yet."
     record = json.loads((folder / f"{name}.json").read_text())
     parts = [f"## {title}", f"Settings: {record['settings']}."]
-    parts.append(body(record))
+    parts.append(body(record | {"results": folder}))  # where other records lie
     if record.get("criteria"):
         parts.append(criteria(record))
     return "\n\n".join([*parts, where(record)])

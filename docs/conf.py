@@ -82,6 +82,15 @@ html_theme_options = {
 }
 
 
+# ``sphinx-build -b linkcheck docs ...`` asks the network; what is busy is asked again
+linkcheck_timeout = 20
+linkcheck_retries = 3
+linkcheck_workers = 4
+linkcheck_rate_limit_timeout = 60
+linkcheck_report_timeouts_as_broken = True
+linkcheck_anchors = False  # pages that scripts build have them only in a browser
+
+
 def escape_shapes(*event):
     """Keep ``shape (n_effective_features_, d)`` from being read as a link, as a_ is in reST."""
     lines = event[-1]

@@ -5,10 +5,10 @@ Names are imported when first used, so that ``import gpukfl`` stays quick and st
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any
 
 from gpukfl._inferring import inferred_by
+from gpukfl._lazy import imported_when_used
 from gpukfl._memory import memory_budget
 from gpukfl._saving import saved_by
 from gpukfl._version import __version__
@@ -36,26 +36,26 @@ if TYPE_CHECKING:
     from gpukfl.portfolio import AutoClassifier, AutoRegressor
 
 _HOMES = {
-    "AutoClassifier": "gpukfl.portfolio",
-    "AutoRegressor": "gpukfl.portfolio",
-    "Backend": "gpukfl._places",
-    "Model": "gpukfl._model",
-    "fit": "gpukfl._fit",
-    "load": "gpukfl._model",
-    "BKerNNClassifier": "gpukfl.estimators",
-    "BKerNNRegressor": "gpukfl.estimators",
-    "BrownianKernelRidge": "gpukfl.estimators",
-    "HKRRClassifier": "gpukfl.estimators",
-    "HKRRRegressor": "gpukfl.estimators",
-    "KernelFeatureSelector": "gpukfl.estimators",
-    "KernelFeatureSelectorClassifier": "gpukfl.estimators",
-    "KernelRidgeClassifier": "gpukfl.estimators",
-    "KernelRidgeRegressor": "gpukfl.estimators",
-    "RKHSWeightingClassifier": "gpukfl.estimators",
-    "RKHSWeightingRegressor": "gpukfl.estimators",
-    "RegFeaLClassifier": "gpukfl.estimators",
-    "RegFeaLRegressor": "gpukfl.estimators",
-    "feature_score": "gpukfl.inspection",
+    "AutoClassifier": "portfolio",
+    "AutoRegressor": "portfolio",
+    "Backend": "_places",
+    "Model": "_model",
+    "fit": "_fit",
+    "load": "_model",
+    "BKerNNClassifier": "estimators",
+    "BKerNNRegressor": "estimators",
+    "BrownianKernelRidge": "estimators",
+    "HKRRClassifier": "estimators",
+    "HKRRRegressor": "estimators",
+    "KernelFeatureSelector": "estimators",
+    "KernelFeatureSelectorClassifier": "estimators",
+    "KernelRidgeClassifier": "estimators",
+    "KernelRidgeRegressor": "estimators",
+    "RKHSWeightingClassifier": "estimators",
+    "RKHSWeightingRegressor": "estimators",
+    "RegFeaLClassifier": "estimators",
+    "RegFeaLRegressor": "estimators",
+    "feature_score": "inspection",
 }
 
 __all__ = [
@@ -100,11 +100,7 @@ inferred_by(_infer)
 saved_by(_save)  # estimators are below what writes files of them
 
 
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(importlib.import_module(_HOMES[name]), name)
-    msg = f"module 'gpukfl' has no attribute {name!r}"
-    raise AttributeError(msg)
+__getattr__ = imported_when_used(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

@@ -34,7 +34,7 @@ class AsEstimator:
 
     def __sklearn_clone__(self) -> Self:
         model: Any = self
-        blank = {"n_samples": 0, "tuning": [], "seconds": 0.0, "reader": None}
+        blank = {"n_samples": 0, "tuning": [], "seconds": 0.0, "reader": None, "warnings_": []}
         copy: Self = replace(model, estimator=clone(self.estimator), **blank)
         return copy
 

@@ -9,7 +9,7 @@ from gpukfl._registry import METHODS
 from gpukfl._source import imports_of
 
 _WIDE = 88  # letters of a line
-_DEFAULTS = {"backend": "auto", "scaling": "standard", "impute": "median"}  # of `gpukfl.fit`
+_DEFAULTS = {"backend": "auto", "scaling": "auto", "impute": "median"}  # of `gpukfl.fit`
 _BESIDE = {"random_state", "max_time", "columns", "impute"}  # said of the model itself
 
 

@@ -24,10 +24,13 @@ def check_kind(name: str, value: object, kinds: tuple[type, ...], /) -> None:
         raise TypeError(msg)
 
 
-def check_switch(name: str, value: object, /) -> None:
-    """Raise TypeError unless `value` is True or False."""
+def check_switch(name: str, value: object, /, *, also: tuple[str, ...] = ()) -> None:
+    """Raise TypeError unless `value` is True or False, or one of the words `also` given."""
+    if isinstance(value, str) and value in also:
+        return
     if not isinstance(value, (bool, np.bool_)):
-        msg = f"expected {name} to be True or False, got {value!r}"
+        known = " or ".join(map(repr, (True, False, *also)))
+        msg = f"expected {name} to be {known}, got {value!r}"
         raise TypeError(msg)
 
 

@@ -21,6 +21,7 @@ _MOST = 4_000  # centres among which the best are looked for
 _FIRST = 8  # centres or features of the smallest model
 _GROWTH = 1.5
 _CUTOFF = 1e-12  # of singular values
+_FEWEST = 4  # rows, of which halves have a score
 
 
 @dataclass(frozen=True)
@@ -30,11 +31,14 @@ class Compression:
     Attributes
     ----------
     score, score_before : float
-        R², or share of correct labels, on rows that the fit has not seen.
+        R², or share of correct labels, on `rows`.
     size, size_before : int
         Numbers of `unit`.
     unit : str
         What there are fewer of: knots, centres, features or members.
+    rows : array of int
+        Numbers of the rows that the scores are of, among those that were given or, of a blend,
+        held out: the fit has not seen them, and the others have chosen the size.
     """
 
     score: float
@@ -42,32 +46,50 @@ class Compression:
     size: int
     size_before: int
     unit: str
+    rows: np.ndarray
 
     @property
     def loss(self) -> float:
-        """How much the score fell."""
+        """How much the score fell on rows that have not chosen the size."""
         return self.score_before - self.score
+
+    def summary(self) -> str:
+        """Say what is left, what it lost, and by which rows."""
+        return (
+            f"{self.size} of {self.size_before} {self.unit}; score {self.score:.4f}, before "
+            f"{self.score_before:.4f}, on {len(self.rows)} rows that have not chosen the size"
+        )
 
 
 def compressed(
-    estimator: Any, tolerance: float, score: Callable[[Any], float], /
+    estimator: Any, tolerance: float, n_rows: int, score: Callable[[Any, np.ndarray], float], /
 ) -> tuple[Any, Compression]:
     """Take the smallest estimator whose score is at most `tolerance` lower; the same if none is.
+
+    One half of the rows chooses it, the other half says what it lost: the loss by the rows that
+    chose would be too small. `score` is of an estimator at some of the rows.
 
     Raises
     ------
     TypeError
         If predictions are another estimator's.
+    ValueError
+        If there are too few rows for halves.
     """
+    if n_rows < _FEWEST:
+        msg = f"expected at least {_FEWEST} rows on which scores are compared, got {n_rows}"
+        raise ValueError(msg)
+    order = np.random.RandomState(0).permutation(n_rows)
+    choosing, judging = np.sort(order[: n_rows // 2]), np.sort(order[n_rows // 2 :])
     unit, size, smaller = _ways(estimator)
-    before = score(estimator)
+    least, before = score(estimator, choosing) - tolerance, score(estimator, judging)
     for count, candidate in smaller:
         if count >= size:
             break
-        found = score(candidate)
-        if found >= before - tolerance:
-            return candidate, Compression(found, before, count, size, unit)
-    return estimator, Compression(before, before, size, size, unit)
+        if score(candidate, choosing) >= least:
+            found = score(candidate, judging)
+            return candidate, Compression(found, before, count, size, unit, judging)
+    return estimator, Compression(before, before, size, size, unit, judging)
 
 
 def _ways(e: Any) -> tuple[str, int, Iterator[tuple[int, Any]]]:
@@ -241,10 +263,11 @@ def out_of_fold(e: Any, /) -> np.ndarray:
     return found
 
 
-def own_score(e: Any, /) -> float:
-    """Score of a blend on its rows that were held out; raises as `out_of_fold`."""
-    kept, found = e.out_of_fold_, out_of_fold(e)
+def own_score(e: Any, rows: np.ndarray, /) -> float:
+    """Score of a blend on some of its rows that were held out; raises as `out_of_fold`."""
+    kept, found = e.out_of_fold_, out_of_fold(e)[rows]
+    truth, weights = kept.truth[rows], kept.weights[rows]
     if is_classifier(e):
-        truth = kept.truth.argmax(axis=1)
-        return float(accuracy_score(truth, found.argmax(axis=1), sample_weight=kept.weights))
-    return float(r2_score(kept.truth, found, sample_weight=kept.weights))
+        labels = truth.argmax(axis=1)
+        return float(accuracy_score(labels, found.argmax(axis=1), sample_weight=weights))
+    return float(r2_score(truth, found, sample_weight=weights))

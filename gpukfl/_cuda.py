@@ -18,6 +18,7 @@ from gpukfl._warnings import warn
 class Attribute(enum.IntEnum):
     """Numbers of some properties of a device (cudaDeviceAttr, driver_types.h)."""
 
+    SHARED_BYTES = 8  # that a block may have without asking
     CLOCK_KHZ = 13
     MULTIPROCESSORS = 16
     MEMORY_CLOCK_KHZ = 36

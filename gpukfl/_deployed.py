@@ -7,8 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 
+import numpy as np
+
 from gpukfl._checks import check_number
 from gpukfl._compression import compressed, own_score
+from gpukfl._given import taken, with_target
 from gpukfl._persistence import write
 from gpukfl._reader import Reader
 
@@ -71,31 +74,35 @@ class Deployed:
     def compress(
         self, tolerance: float = 0.01, X: Any = None, y: Any = None, sample_weight: Any = None
     ) -> Self:
-        """Give a smaller model whose score is at most `tolerance` lower.
+        """Give a smaller model whose score is about `tolerance` lower at most.
 
         Of knots, centres, features or members the fewest are kept, among sizes that grow, with
-        which the score holds. Learned directions and importances stay as they are.
+        which the score holds on one half of the rows. The other half says what the model lost.
+        Learned directions and importances stay as they are.
 
         Parameters
         ----------
         tolerance : float, default=0.01
             Largest loss of the score that is taken: R², or the share of correct labels; at least 0.
         X, y : as for `score`, optional
-            Rows that the fit has not seen, which scores are of. A blend of folds' models has such
-            by itself.
+            Rows that the fit has not seen, at least 4: a half that is drawn chooses, and the
+            scores of `compression` are those of the other half. A blend of folds' models has such
+            rows by itself.
         sample_weight : array of shape (n_samples,), optional
             Of these rows.
 
         Returns
         -------
         Model
-            A new one; its attribute `compression` has the scores, the loss, and the sizes. With
-            no smaller one that is as good it is equal to this one, and its loss is 0.
+            A new one; its attribute `compression` has the scores and the loss on the rows that
+            have not chosen, their numbers, and the sizes. There the loss may be more than
+            `tolerance`, as the rows are a sample. With no smaller one that is as good it is equal
+            to this one, and its loss is 0.
 
         Raises
         ------
         ValueError
-            If `tolerance` is negative, or X and y are missing where they are needed.
+            If `tolerance` is negative, or X and y are missing where they are needed, or too few.
         TypeError
             If predictions are those of another library's estimator.
 
@@ -113,13 +120,22 @@ class Deployed:
             )
             raise ValueError(msg)
 
-        def score(estimator: Any) -> float:
-            if X is None:
-                return own_score(estimator)
-            return self._with(estimator=estimator).score(X, y, sample_weight)
-
-        estimator, what = compressed(self.estimator, float(tolerance), score)
+        if X is None:
+            n_rows, score = len(self.estimator.out_of_fold_.truth), own_score
+        else:
+            X, y, _ = with_target(X, y)
+            n_rows, score = len(y), self._score_at(X, y, sample_weight)
+        estimator, what = compressed(self.estimator, float(tolerance), n_rows, score)
         return self._with(estimator=estimator, compression=what)
+
+    def _score_at(self, X: Any, y: Any, weights: Any) -> Callable[[Any, np.ndarray], float]:
+        """Give what scores an estimator in place of the model's at some of the rows."""
+
+        def score(estimator: Any, rows: np.ndarray) -> float:
+            some = [None if one is None else taken(one, rows) for one in (X, y, weights)]
+            return self._with(estimator=estimator).score(*some)
+
+        return score
 
     @abstractmethod
     def _with(self, **changes: Any) -> Self:

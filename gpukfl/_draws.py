@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-_SHUFFLED = 2**26  # numbers that may be shuffled as a whole to draw some of them
+_SHUFFLED = 2**22  # numbers that may be shuffled as a whole to draw some of them
 
 
 def drawn(rng: np.random.RandomState, n: int, count: int, /) -> np.ndarray:
@@ -34,3 +34,9 @@ def scattered(start: int, stop: int, count: int, seed: int, /) -> np.ndarray:
 def others(index: np.ndarray, n: int, /) -> np.ndarray:
     """Give the numbers below `n` that are not among some, ascending."""
     return np.setdiff1d(np.arange(n), index)
+
+
+def orthonormal(n: int, count: int, seed: int, /) -> np.ndarray:
+    """Draw orthonormal columns (n, count), at most n, of uniform directions."""
+    Q, R = np.linalg.qr(np.random.RandomState(seed).standard_normal((n, count)))
+    return Q * np.sign(np.diagonal(R))  # which makes them uniform

@@ -17,6 +17,7 @@ from gpukfl._progress import progress as progress_to
 from gpukfl._reader import rows_for
 from gpukfl._registry import METHODS, TASKS
 from gpukfl._target import read_target, target_name
+from gpukfl._warnings import warnings_kept
 from gpukfl.estimators._dask import any_dask, sample_of
 from gpukfl.estimators._described import feature_names
 from gpukfl.estimators._run import reported_to
@@ -26,6 +27,7 @@ from gpukfl.penalties import PENALTIES, Penalty
 from gpukfl.tables import IMPUTE
 
 
+@warnings_kept
 def fit(
     X: Any,
     y: Any,
@@ -33,7 +35,7 @@ def fit(
     method: str = "auto",
     backend: str | Backend = "auto",
     task: str = "auto",
-    scaling: str | None = "standard",
+    scaling: str | None = "auto",
     ridge: float | str = "tune",
     penalty: str | Penalty | None = None,
     max_time: float | None = None,
@@ -69,9 +71,10 @@ def fit(
         0, 1, ..., k - 1 of up to ten well-filled values for classes, and all other numbers for
         numbers. It warns where integers of few values may be classes after all, and refuses
         dates, and text that makes no classes. `Model.summary` says what was taken.
-    scaling : {"standard", "robust", "quantile", None}, default="standard"
-        How features are scaled first: to zero mean and unit variance; by median and interquartile
-        range, and bounded, for heavy tails; to normal scores of their ranks; or not at all.
+    scaling : {"auto", "standard", "robust", "quantile", None}, default="auto"
+        How features are scaled first: "standard" to zero mean and unit variance; "robust" by median
+        and interquartile range, and bounded; "quantile" to normal scores of their ranks; None not
+        at all. "auto" is "robust" where a feature has heavy tails, and "standard" elsewhere.
     ridge : float, "auto" or "tune", default="tune"
         "tune" goes where the hold-out score rises, each fit warm-started by its neighbour: among
         multiples of the paper's formula for "bkernn", together with the number of components for
@@ -189,7 +192,7 @@ def _check(method: str, task: str, ridge: Any, scaling: Any, penalty: Any, max_t
     if penalty is not None and not METHODS[method].penalised:
         msg = f"expected no penalty with method {method!r}, got {penalty!r}"
         raise ValueError(msg)
-    if not METHODS[method].single and (ridge, scaling) != ("tune", "standard"):
+    if not METHODS[method].single and (ridge, scaling) != ("tune", "auto"):
         msg = (
             f"expected neither ridge nor scaling with method {method!r}, whose members choose, got "
             f"ridge={ridge!r} and scaling={scaling!r}"

@@ -13,6 +13,7 @@ from gpukfl._accel.limits import one_blas_thread
 from gpukfl._array import as_columns, to_host
 from gpukfl._columns import is_frame
 from gpukfl._given import complete, taken, with_gaps_named, with_target
+from gpukfl._shown_errors import Pairs, with_errors
 from gpukfl._target import read_target
 from gpukfl.estimators._samples import Samples
 from gpukfl.inspection import (
@@ -60,6 +61,12 @@ class Given:
     def __len__(self) -> int:
         return len(self.Y)
 
+    def pair(self, model: Any, /) -> tuple[Any, Any]:
+        """Give rows, and targets or labels as the model is fitted to them."""
+        if is_classifier(model.estimator):
+            return self.X, to_host(model.classes_)[np.argmax(self.Y, axis=1)]
+        return self.X, self.Y[:, 0] if self.Y.shape[1] == 1 else self.Y
+
     @classmethod
     def of(cls, name: str, pair: Any, model: Any, /) -> Given:
         """Read ``(X, y)``; rows without a target, or of classes that are new, are left out.
@@ -93,7 +100,9 @@ class Given:
         return cls(X, found[known].astype(np.float64), int(np.sum(~known)))
 
 
-def judged(model: Any, d: Description, held_out: Any, fitted_to: Any, /) -> Description:
+def judged(
+    model: Any, d: Description, held_out: Any, fitted_to: Any, /, *, with_bands: bool
+) -> Description:
     """Give what a model says of itself with what given rows say of it.
 
     Parameters
@@ -106,12 +115,14 @@ def judged(model: Any, d: Description, held_out: Any, fitted_to: Any, /) -> Desc
         Rows and targets that it has not seen.
     fitted_to : tuple or None
         Those of the fit, to which simple models are fitted.
+    with_bands : bool
+        Whether curves have bands, where these are quick.
 
     Returns
     -------
     Description
-        With pictures and scores of the rows that were held out, and with the ranges of the columns
-        of the others.
+        With pictures and scores of the rows that were held out, with errors of importances and
+        curves, and with the ranges of the columns of the others.
 
     Raises
     ------
@@ -121,13 +132,15 @@ def judged(model: Any, d: Description, held_out: Any, fitted_to: Any, /) -> Desc
     known = None if fitted_to is None else Given.of("fitted_to", fitted_to, model)
     if known is not None:
         d = replace(d, data=_facts(model, known))
-    if held_out is None:
-        return d
-    new = Given.of("held_out", held_out, model)
+    new = None if held_out is None else Given.of("held_out", held_out, model)
+    given = Pairs(*(None if one is None else one.pair(model) for one in (new, known)))
+    if new is None:
+        return with_errors(model, d, given, with_bands=with_bands)
     predicted = _predicted(model, new)
     rest = tuple(panel for panel in d.panels if not isinstance(panel, _HELD_OUT))
     panels = rest + tuple(_panels(model, d, new, predicted))
-    return replace(d, panels=panels, comparison=_compared(model, d, new, predicted, known))
+    d = replace(d, panels=panels, comparison=_compared(model, d, new, predicted, known))
+    return with_errors(model, d, given, with_bands=with_bands)
 
 
 def scores_of(d: Description, held_out: Any, /) -> dict[str, float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -23,6 +23,7 @@ from gpukfl._reader import Reader, rows_for, rows_of
 from gpukfl._registry import METHODS
 from gpukfl._reported import Reported
 from gpukfl._target import host_target, read_target, target_name
+from gpukfl._warnings import warnings_kept
 from gpukfl.estimators._dask import by_partition
 from gpukfl.estimators._described import feature_names
 from gpukfl.tables import Table
@@ -66,6 +67,8 @@ class Model(AsEstimator, Deployed, Reported):
         What stands for missing numbers where `fit` reads a table; not kept in files.
     compression : Compression, optional
         What `compress` made smaller, and the loss; not kept in files.
+    warnings_ : list of str
+        What the fit warned of, each once, at most 20.
     """
 
     estimator: Any
@@ -82,6 +85,7 @@ class Model(AsEstimator, Deployed, Reported):
     columns: Mapping[str, str] | None = None
     impute: str = "median"
     compression: Compression | None = None
+    warnings_: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.tuning = [
@@ -124,10 +128,12 @@ class Model(AsEstimator, Deployed, Reported):
             target_name="y",
             tuning=estimator.tuning_,
             seconds=0.0,
+            warnings_=list(estimator.warnings_),
         )
 
     # ------------------------------------------------------------------ as an estimator
 
+    @warnings_kept
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit again to other data, with the options that `gpukfl.fit` was given; tunes anew.
 
@@ -344,7 +350,7 @@ class Model(AsEstimator, Deployed, Reported):
 
     def _about(self) -> dict[str, Any]:
         """Give what is known beside the estimator."""
-        names = [field.name for field in fields(self) if field.name not in _NOT_SAVED]
+        names = [one.name for one in fields(self) if one.name not in _NOT_SAVED]
         return {name: getattr(self, name) for name in names}
 
     def __repr__(self) -> str:

@@ -40,6 +40,7 @@ from gpukfl.estimators._declared import (
     Declared,
     FeatureNames,
     Fields,
+    Items,
     MisfitError,
     Number,
     Text,
@@ -67,6 +68,7 @@ _MODEL: dict[str, Declared] = {  # beside the estimator, its tuning, and what na
     "target_kind": Text(),
     "seconds": Number(),
     "reader": Fields(Reader, optional=True),
+    "warnings_": Items(Text()),
 }
 
 
@@ -177,6 +179,7 @@ def _assembled(header: dict[str, Any], arrays: Mapping[str, Any]) -> tuple[Any, 
     if unused:
         msg = f"which holds arrays that nothing is made of: {', '.join(list(unused)[:5])}"
         raise RefusedError(msg)
+    about.setdefault("warnings_", [])  # older files say nothing of them
     kind = _class_of(about)
     estimator, sizes = _estimator(kind, parameters, fitted)
     reader = about.get("reader")

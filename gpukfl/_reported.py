@@ -27,6 +27,7 @@ class Reported(Shown):
     target_name: str
     target_kind: str
     seconds: float
+    warnings_: list[str]
     reader: Reader | None
     __sklearn_is_fitted__: Callable[[], bool]
 
@@ -49,7 +50,7 @@ class Reported(Shown):
         if self.reader is not None:
             told = self.reader.told(told)
         return replace(
-            told,
+            told.warned_of(self.warnings_),
             task=task_text(self.estimator, self.target_kind),
             n_samples=self.n_samples,
             seconds=self.seconds or None,
@@ -85,10 +86,13 @@ class Reported(Shown):
             errors, how sure directions are.
         held_out : tuple (X, y), optional
             Rows that the model has not seen, with their targets, or the name of the target's
-            column: for scores, and pictures of predictions, residuals or calibration.
+            column: for scores, pictures of predictions, residuals or calibration, and what
+            shuffling each feature costs, with errors.
         fitted_to : tuple (X, y), optional
             The rows of the fit. They tell the ranges of the columns; and a linear model and boosted
-            trees are fitted to them, at most 20 000, to be compared on the rows of `held_out`.
+            trees are fitted to them, at most 20 000, to be compared on the rows of `held_out`. Of a
+            single method with a kernel they give curves bands: at most 1000 rows by two fits to
+            half of them; of more the bands are made of at most 500 rows of `held_out`.
 
         Raises
         ------
@@ -102,6 +106,6 @@ class Reported(Shown):
         Without matplotlib the page has no pictures, and says so. A blend has kept the rows that its
         members were judged by: it shows these where none are given.
         """
-        told = judged(self, self.describe(), held_out, fitted_to)
+        told = judged(self, self.describe(), held_out, fitted_to, with_bands=inference is None)
         known = scores_of(told, held_out) | (scores or {})
         write_report(told, path, scores=known, inference=inference)

@@ -26,7 +26,7 @@ from gpukfl._memory import MAX_ELEMENTS, available_memory, block_size
 from gpukfl._passes import map_rows, partitioning_of, take_together
 from gpukfl.partitioned import Partitioning
 
-_SMALL = 2**23  # elements that are worth keeping
+_SMALL, _SMALL_IN_PARTS = 2**23, 2**27  # elements that are worth keeping
 _RESIDENT_SHARE = 0.5  # of the memory that may be used, for a copy of the data on a GPU
 _BLOCK_ROWS = 2**17  # enough to keep every processor busy
 _BLOCK_ROWS_ON_GPU = 2**21  # each block costs dozens of launches
@@ -86,7 +86,7 @@ class Rows:
     def in_memory(self) -> Rows:
         """Give the same rows, scaled once and for all, unless they are large."""
         n, d = self.shape
-        if n * d > _SMALL * (1 if self.partitioning is None else len(self.partitioning)):
+        if n * d > (_SMALL if self.partitioning is None else _SMALL_IN_PARTS):
             return self
         scaled = map_rows(self.source, self.block, columns=(d,), dtype=self.reference.dtype)
         return Rows(scaled, self.reference)

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from types import FrameType
+from typing import Any, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+Fitted = TypeVar("Fitted", bound=Any)
 
 _OURS = __name__.split(".", maxsplit=1)[0]
 # What may lie between the caller and us: cross-validation, its workers, decorators
@@ -21,18 +27,66 @@ _BETWEEN = {
     "sklearn",
     "threading",
 }
-_collected: ContextVar[list[str] | None] = ContextVar("gpukfl_collected", default=None)
+_MOST, _LONGEST = 20, 500  # warnings that a fit keeps, and characters of each
+
+
+@dataclass(eq=False)
+class _Listener:
+    """Who hears what is warned of, and whether those further out do not."""
+
+    keeps: bool
+    found: list[str] = field(default_factory=list)
+
+
+_listening: ContextVar[tuple[_Listener, ...]] = ContextVar("gpukfl_listening", default=())
 
 
 @contextlib.contextmanager
-def collected() -> Iterator[list[str]]:
-    """Keep our warnings in a list, in place of giving them; of this thread only."""
-    found: list[str] = []
-    before = _collected.set(found)
+def _heard(*, keeps: bool) -> Iterator[list[str]]:
+    one = _Listener(keeps)
+    before = _listening.set((*_listening.get(), one))
     try:
-        yield found
+        yield one.found
     finally:
-        _collected.reset(before)
+        _listening.reset(before)
+
+
+def collected() -> contextlib.AbstractContextManager[list[str]]:
+    """Keep our warnings in a list, in place of giving them; of this thread only."""
+    return _heard(keeps=True)
+
+
+def warnings_kept(fit: Callable[P, Fitted], /) -> Callable[P, Fitted]:
+    """Decorate what gives a fitted model: it keeps as `warnings_` what is warned of besides.
+
+    At most 20 different ones, in the order in which they came.
+    """
+
+    @functools.wraps(fit)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> Fitted:
+        with _heard(keeps=False) as found:
+            fitted = fit(*args, **kwargs)
+        fitted.warnings_ = _in_short(found)
+        return fitted
+
+    return wrapped
+
+
+def _in_short(messages: list[str]) -> list[str]:
+    """Different messages, cut where they are long, and how many more there are."""
+    cut = [one if len(one) <= _LONGEST else f"{one[: _LONGEST - 1]}…" for one in messages]
+    different = list(dict.fromkeys(cut))
+    left = len(different) - _MOST
+    return [*different[:_MOST], *([f"{left} more warnings"] if left > 0 else [])]
+
+
+def keep(message: str, /) -> bool:
+    """Let a fit keep a message as if it was warned of; whether a list stands for warning."""
+    for one in reversed(_listening.get()):
+        one.found.append(message)
+        if one.keeps:
+            return True
+    return False
 
 
 def warn(message: str, category: type[Warning] = UserWarning, /) -> None:
@@ -40,9 +94,7 @@ def warn(message: str, category: type[Warning] = UserWarning, /) -> None:
 
     In a worker process no such line is left: there the warning is at whatever called the package.
     """
-    kept = _collected.get()
-    if kept is not None:
-        kept.append(message)
+    if keep(message):
         return
     packages = [_package_of(frame) for frame in _frames_above(sys._getframe())]
     outside = [k for k, package in enumerate(packages) if package not in _BETWEEN]

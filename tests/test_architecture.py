@@ -64,6 +64,8 @@ LAYER = {
     "_as_estimator": 12,
     "_call": 12,
     "_judged": 12,
+    "_shown_errors": 11.5,
+    "_lazy": 0,
     "_reported": 12.5,
     "_model": 13,
     "_progress": 13,
@@ -115,6 +117,7 @@ ALLOWED = {
     "methods/_feature_sums.py": {"numpy"},
     "methods/_functional_gradient.py": {"numpy.ndarray"},
     "methods/_pruning.py": {"numpy"},
+    "methods/_selection_forms.py": {"numpy"},
     "methods/_selection_objective.py": {"numpy"},
     "solvers/_projected_gradient.py": {"numpy"},
     # Noise is drawn, ranks and their correlation are taken, on the host

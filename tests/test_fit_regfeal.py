@@ -75,7 +75,7 @@ def test_a_frame_is_fitted(models):
     assert model.feature_importances_.sum() == pytest.approx(1.0)
     e = model.estimator
     assert model.transform(FRAME).shape == (N, e.n_effective_features_)
-    assert (e.scaling, e.max_time, e.ridge, e.random_state) == ("standard", None, "auto", 0)
+    assert (e.scaling, e.max_time, e.ridge, e.random_state) == ("auto", None, "auto", 0)
 
 
 def test_classes_and_targets_are_told_apart(models):

@@ -13,6 +13,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import gpukfl
+from gpukfl._shown_errors import Pairs, with_errors
+from gpukfl.inference._band_results import BandPictures
+from gpukfl.inspection import HeldOutImportances, Importances, Reliability
 
 RNG = np.random.default_rng(3)
 N, INSIDE = 160, 100
@@ -53,7 +56,7 @@ def compared(model, y, rows, *, known=True):
     from gpukfl._judged import judged
 
     given = (table[:INSIDE], y[:INSIDE]) if known else None
-    told = judged(model, model.describe(), (table[rows], y[rows]), given)
+    told = judged(model, model.describe(), (table[rows], y[rows]), given, with_bands=False)
     return {row.name: row for row in told.comparison.rows}, told
 
 
@@ -85,7 +88,7 @@ def test_classes_of_a_table_are_compared_by_the_log_loss(models):
     assert own.more["accuracy"] == pytest.approx(expected)
     assert found["linear model"].score > 0.2
     assert found["boosted trees"].score > 0.2
-    assert told.panels[-1].name == "reliability"
+    assert told.panel(Reliability).outputs == ("high", "low")
     plain = LogisticRegression(max_iter=300).fit(X[:INSIDE], LABELS[:INSIDE])
     assert found["linear model"].more["accuracy"] == pytest.approx(
         plain.score(X[rows], LABELS[rows]), abs=0.15
@@ -97,7 +100,8 @@ def test_several_targets_are_judged_together(models):
     told = models["targets"].describe()
     from gpukfl._judged import judged
 
-    told = judged(models["targets"], told, (X[INSIDE:], both[INSIDE:]), (X[:INSIDE], both[:INSIDE]))
+    rows = (X[INSIDE:], both[INSIDE:]), (X[:INSIDE], both[:INSIDE])
+    told = judged(models["targets"], told, *rows, with_bands=False)
     own = told.comparison.rows[-1]
     expected = r2_score(both[INSIDE:], models["targets"].predict(X[INSIDE:]))
     assert own.score == pytest.approx(expected)
@@ -226,3 +230,79 @@ def test_what_is_not_fitted_is_shown_as_scikit_learn_does(models):
     assert (
         clone(models["targets"])._repr_html_() == "<pre>Model(bkernn, regression, not fitted)</pre>"
     )
+
+
+# ---------------------------------------------------------------------- errors that are shown
+
+TWINS = np.column_stack([X, X[:, 1]])  # of which the last is another's copy
+
+
+@pytest.fixture(scope="module")
+def single():
+    options = {"method": "hkrr", "n_components": 1, "ridge": 1e-3, "progress": False}
+    return gpukfl.fit(TWINS[:INSIDE], Y[:INSIDE], **options)
+
+
+def shown(model, held_out, fitted_to, *, with_bands=True):
+    return with_errors(model, model.describe(), Pairs(held_out, fitted_to), with_bands=with_bands)
+
+
+def test_importances_have_errors_of_rows_held_out(single):
+    new = TWINS[INSIDE:], Y[INSIDE:]
+    told = shown(single, new, None, with_bands=False)
+    assert told.importances is told.panel(Importances) is not told.panel(HeldOutImportances)
+    found = told.panel(HeldOutImportances)
+    assert found.values.sum() == pytest.approx(1.0)
+    assert found.values[1] == found.values[3]
+    assert found.values[2] < 0.05
+    assert found.errors[1] > 0
+    assert found.remark == "± one standard error of 60 held-out rows; shuffled together: {x1, x3}"
+    order = np.random.RandomState(0)
+    again = shown(single, new, None, with_bands=False).panel(HeldOutImportances)
+    np.testing.assert_array_equal(again.values, found.values)
+    gains = []
+    for _ in range(200):
+        rows = TWINS[INSIDE:].copy()
+        rows[:, [1, 3]] = order.permutation(rows[:, [1, 3]])
+        gains.append((single.predict(rows) - Y[INSIDE:]) ** 2)
+    gain = np.mean(gains, axis=0) - (single.predict(TWINS[INSIDE:]) - Y[INSIDE:]) ** 2
+    ratio = gain.std() / np.sqrt(len(gain)) / gain.mean()
+    assert found.errors[1] / found.values[1] == pytest.approx(ratio, rel=0.3)
+
+
+def test_curves_have_bands_of_halves_or_of_rows_held_out(single, monkeypatch):
+    known, new = (TWINS[:INSIDE], Y[:INSIDE]), (TWINS[INSIDE:], Y[INSIDE:])
+    told = shown(single, new, known)
+    assert "the halves of the fit's rows" in told.note
+    halves = told.panel(BandPictures).bands
+    assert halves.basis == f"the learned kernel and {INSIDE} rows"
+    monkeypatch.setattr("gpukfl._shown_errors._HALVED", INSIDE - 1)
+    told = shown(single, new, known)
+    assert "the held-out rows" in told.note
+    assert told.panel(BandPictures).bands.basis == f"the learned kernel and {N - INSIDE} rows"
+    few = shown(single, (TWINS[:10], Y[:10]), None)
+    assert [one.name for one in few.panels][-1] == "held_out_importances"
+
+
+def test_a_method_without_a_kernel_says_why_it_has_no_bands():
+    model = gpukfl.fit(X[:60], Y[:60], method="rkhs_weighting", ridge=1e-2, progress=False)
+    told = shown(model, None, (X[:60], Y[:60]))
+    assert "no kernel of its own" in told.note
+    assert told.panels[-1].name != "bands"
+
+
+def test_the_report_shows_errors_and_what_they_are(single, tmp_path):
+    known, new = (TWINS[:INSIDE], Y[:INSIDE]), (TWINS[INSIDE:], Y[INSIDE:])
+    page = page_of(single, tmp_path, held_out=new, fitted_to=known)
+    assert "held out importances" in page
+    assert "one standard error of 60 held-out rows; shuffled together: {x1, x3}" in page
+    assert "curves with bands" in page
+    assert "Bands of 95% hold a whole curve" in page
+
+
+def test_a_blend_says_what_is_shuffled_together(tmp_path):
+    blend = gpukfl.fit(TWINS[:INSIDE], Y[:INSIDE], members=["linear"], n_folds=2, progress=False)
+    remark = "± one standard error; shuffled together: {x1, x3}"
+    assert blend.describe().importances.remark == remark
+    assert "shuffled together: {x1, x3}" in blend.plot("importances").get_xlabel()
+    assert f"{remark}." in page_of(blend, tmp_path)

@@ -44,7 +44,22 @@ def bench_first_fit_sets(r: dict[str, Any]) -> str:
     return note + table(["set", *names], rows)
 
 
+def bench_classes(r: dict[str, Any]) -> str:
+    rows = [
+        [
+            f"{row['classes']} of {row['n']:,} x {row['d']}",
+            row["method"],
+            number(row["processor_seconds"], ".1f"),
+            number(row["log_loss"], ".3f"),
+            number(row["score"], ".3f"),
+        ]
+        for row in r["rows"]
+    ]
+    return table(["classes, rows, columns", "method", "s", "log loss", "right"], rows)
+
+
 SECTIONS = {
     "bench_first_fit": ("Time of a first fit", bench_first_fit),
     "bench_first_fit_sets": ("What a first fit reaches", bench_first_fit_sets),
+    "bench_classes": ("Many classes", bench_classes),
 }

@@ -17,6 +17,8 @@ from gpukfl._cuda import Attribute, attribute
 # Times: from there on the dozen float32 operations of a pair cost less than one in float64. 2 on
 # GPUs for computing centres, 32 and 64 on those for games
 _SLOW = 16
+_BLOCKS = 32  # to a multiprocessor: the last ends soon after the others
+_MULTIPROCESSORS, _SHARED_BYTES = 128, 48 * 1024  # of arrays that lie on no GPU
 # What the parameters of kernels point to; states of scans are records of doubles
 _DTYPES = {
     "float": "float32",
@@ -137,6 +139,18 @@ def double_is_slow(x: Any, /) -> bool:
     if not is_cupy(x):
         return False
     return attribute(Attribute.SINGLE_TO_DOUBLE, x.device.id) >= _SLOW
+
+
+def filling_blocks(x: Any, /) -> int:
+    """How many blocks keep the device of `x` busy; only what is exact may be cut by this."""
+    is_there = is_cupy(x)
+    count = attribute(Attribute.MULTIPROCESSORS, x.device.id) if is_there else _MULTIPROCESSORS
+    return _BLOCKS * count
+
+
+def shared_bytes(x: Any, /) -> int:
+    """Shared memory that a block on the device of `x` may have."""
+    return attribute(Attribute.SHARED_BYTES, x.device.id) if is_cupy(x) else _SHARED_BYTES
 
 
 def contiguous(*arrays: Array) -> tuple[Array, ...]:

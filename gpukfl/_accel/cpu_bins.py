@@ -14,11 +14,29 @@ def encode(
     A: np.ndarray, low: np.ndarray, gap: np.ndarray, n_knots: int, shift: int, /
 ) -> np.ndarray:
     """Twin of the generic form behind `gpukfl.linalg.Positions.of`."""
-    narrow = (n_knots - 1) << shift < 2**15  # half the memory, and half to read
-    out = np.empty(A.shape, dtype=np.int16 if narrow else np.int32)
+    out: np.ndarray = np.empty(A.shape, dtype=_dtype(n_knots, shift))
     body = functools.partial(_encode, A, low, gap, n_knots - 1, shift, out)
     in_chunks(A.shape[0], A.size, body)
     return out
+
+
+def _dtype(n_knots: int, shift: int) -> type:
+    narrow = (n_knots - 1) << shift < 2**15  # half the memory, and half to read
+    return np.int16 if narrow else np.int32
+
+
+def rescale(codes: np.ndarray, factor: float, n_knots: int, shift: int, /) -> np.ndarray:
+    """Twin of `gpukfl.linalg.Positions.rescaled`."""
+    out: np.ndarray = np.empty(codes.shape, dtype=_dtype(n_knots, shift))
+    in_chunks(codes.shape[0], codes.size, functools.partial(_rescale, codes, factor, out))
+    return out
+
+
+@njit(nogil=True, cache=True)
+def _rescale(codes, factor, out, _, start, stop):
+    for j in range(start, stop):
+        for i in range(codes.shape[1]):
+            out[j, i] = np.int32(codes[j, i] * factor)
 
 
 @njit(nogil=True, cache=True)

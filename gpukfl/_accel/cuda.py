@@ -12,17 +12,15 @@ from collections.abc import Iterable
 from typing import Any, Protocol
 
 from gpukfl._accel import cuda_vectors
-from gpukfl._accel._launch import Kernels, contiguous, type_name
+from gpukfl._accel._launch import Kernels, contiguous, filling_blocks, shared_bytes, type_name
 from gpukfl._array import Array, array_namespace, device_of, double_like, like
 from gpukfl._memory import block_size, for_blocks
 
 _THREADS = 256  # in a block
 _ITEMS = 8  # sorted elements that one thread scans
 _MAX_BLOCKS = 65_535  # in a grid whose threads loop on; the hardware's limit on gridDim.y
-_SHARED_BYTES = 48 * 1024  # what every GPU grants a block without asking
 _TOGETHER_UP_TO = 2**16  # elements of rows that are sorted together; on an H100 0.5 ns an element
 _BIN_SAMPLES = 4096  # samples of one block; more where there are more bins to hand over
-_PAIR_BLOCKS = 4096  # enough for every GPU: samples are cut into slices until there are as many
 _PAIR_BITS = 20  # of a product of two shares, which leaves 2**11 samples to a slice
 KERNELS = Kernels("brownian.cu", THREADS=_THREADS, ITEMS=_ITEMS)
 
@@ -162,15 +160,16 @@ class _Bins:
         """Spread samples of V."""
         (codes,) = contiguous(codes)
         (m, n), n_knots = codes.shape, self.sums.shape[2]
-        kind = "shared" if 8 * n_knots <= _SHARED_BYTES else "global"
-        shared_bytes = 8 * n_knots if kind == "shared" else 0
-        each = max(_BIN_SAMPLES, 8 * n_knots)
+        kind = "shared" if 8 * n_knots <= shared_bytes(codes) else "global"
+        table_bytes = 8 * n_knots if kind == "shared" else 0
+        # Sums of integers are the same however samples are cut
+        each = max(_BIN_SAMPLES, 8 * n_knots, -(-m * n // filling_blocks(codes)))
         slices = -(-n // each)
         for c in range(V.shape[1]):
             (v,) = contiguous(V[:, c])
             sums = self.sums[c, ...]
             args = (codes, shift, v, self.roots[c:], n, n_knots, each, slices, sums)
-            _launch(f"bin_sums_{kind}_{type_name(v)}", (m * slices,), args, shared_bytes)
+            _launch(f"bin_sums_{kind}_{type_name(v)}", (m * slices,), args, table_bytes)
 
 
 class _Positions(Protocol):
@@ -197,9 +196,9 @@ def knot_levels(
     return out
 
 
-def sums_pairs(shift: int, n_knots: int, /) -> bool:
+def sums_pairs(codes: Array, shift: int, n_knots: int, /) -> bool:
     """Whether `pair_sums` has room for its tables: a row of one, and samples that 32 bits count."""
-    return 4 * n_knots <= _SHARED_BYTES and 2 * shift <= _PAIR_BITS
+    return 4 * n_knots <= shared_bytes(codes) and 2 * shift <= _PAIR_BITS
 
 
 def pair_sums(codes: Array, shift: int, n_knots: int, /) -> Array:
@@ -208,9 +207,9 @@ def pair_sums(codes: Array, shift: int, n_knots: int, /) -> Array:
     m, n = codes.shape
     (codes,) = contiguous(codes)
     sums = xp.zeros((m * n_knots, m * n_knots), dtype=xp.int64, device=device_of(codes))
-    height = min(n_knots, _SHARED_BYTES // (4 * n_knots))
+    height = min(n_knots, shared_bytes(codes) // (4 * n_knots))
     tables = m * (m + 1) // 2 * -(-n_knots // height)
-    slices = -(-_PAIR_BLOCKS // tables)
+    slices = -(-filling_blocks(codes) // tables)
     # Handing a table over costs as much as some samples for each of its entries
     each = min(max(-(-n // slices), 4 * height * n_knots), 2 ** (31 - 2 * shift))
     grid = (tables, -(-n // each))

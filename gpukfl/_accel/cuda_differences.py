@@ -1,4 +1,4 @@
-"""CUDA twin of `gpukfl.linalg.difference_sums` for CuPy arrays: the launches of ``differences.cu``.
+"""CUDA twins of `gpukfl.linalg._difference_sums` for CuPy arrays: launches of ``differences.cu``.
 
 Written against the array's own namespace, as `cuda` is, so that the tests run the same launches
 on NumPy arrays. Results repeat to the last bit on the same device. No array may reach 2**31
@@ -9,11 +9,16 @@ from __future__ import annotations
 
 from gpukfl._accel._launch import Kernels, contiguous, type_name
 from gpukfl._array import Array, array_namespace, double_like
+from gpukfl._memory import block_size, for_blocks
 
 _SIDE = 16  # threads along a side of a tile
 _EACH = 4  # rows, and features, of a thread
 _DEPTH = 16  # columns of the weights staged at once
 _BLOCKS = 1024  # enough for every GPU: sums are cut into slices until there are as many
+_MAX_BLOCKS = 65_535  # threads loop on beyond it
+_CHUNK = 64  # samples of a thread, at least
+_CHUNKS = 1024  # that one thread joins, at most
+_COLUMN_THREADS = 2**17  # of a feature: a few features fill every GPU
 KERNELS = Kernels("differences.cu", SIDE=_SIDE, EACH=_EACH, DEPTH=_DEPTH)
 
 
@@ -30,3 +35,27 @@ def difference_sums(A: Array, X: Array, /) -> Array:
     args = (A, X, n, p, -(-tiles // slices), sums)
     KERNELS.launch(f"difference_sums_{type_name(X)}", (blocks, slices), _SIDE**2, args)
     return 2.0 * xp.sum(sums, axis=0)
+
+
+def factored_difference_sums(V: Array, order: Array, gaps: Array, /) -> Array:
+    """Twin of `gpukfl.linalg.factored_difference_sums`, of sorted columns: V is read once each."""
+    xp = array_namespace(V)
+    if V.dtype != gaps.dtype:
+        V, gaps = (xp.astype(x, xp.float64, copy=False) for x in (V, gaps))
+    V, order, gaps = contiguous(V, xp.astype(order, xp.int64, copy=False), gaps)
+    (n, m), p = V.shape, order.shape[0]
+    each = max(_CHUNK, -(-n // _CHUNKS), -(-n * m // _COLUMN_THREADS))
+    chunks = -(-n // each)
+    out = xp.empty((p,), **double_like(V))
+
+    def body(start: int, stop: int) -> None:
+        features, parts = stop - start, xp.empty((stop - start, chunks, 4, m), **double_like(V))
+        grid = -(-chunks * m // _SIDE**2), min(features, _MAX_BLOCKS)
+        given = V, order[start:stop, :], gaps[start:stop, :]
+        args = (*given, features, n, m, each, chunks, parts)
+        KERNELS.launch(f"factored_chunks_{type_name(V)}", grid, _SIDE**2, args)
+        KERNELS.launch("factored_sums", (features,), _SIDE**2, (parts, m, chunks, out[start:stop]))
+
+    size = 4 * chunks * m
+    for_blocks(p, block_size(V, bytes_each=8 * size, elements_each=size, at_most=p), body)
+    return out

@@ -5,6 +5,9 @@
 // the upper triangle is read. A block has SIDE * SIDE threads, a tile of the features and a slice
 // of the tiles. Numbers are converted to double when they are read: differences of floats are
 // then exact. Sums run in a fixed order: results repeat to the last bit.
+//
+// Weights that are given by a factor V (n, m) are not formed: of each feature, its samples are gone
+// through in ascending order, and a thread has a column of V and a chunk of the samples.
 
 #ifndef SIDE
 #define SIDE 16  // threads along a side of a tile
@@ -124,14 +127,83 @@ __device__ void difference_sums(const double *weights, const T *x, long long n, 
     add_threads(totals, row, column, left, p, out + blockIdx.y * p);
 }
 
+// Of p features the order (p, n) of the samples and the gaps (p, n - 1) between them; v (n, m). With
+// P the sum of a column from the chunk's first sample up to the one before a gap, out (p, chunks, 4,
+// m) holds the last P, and the sums of gaps, of gap * P and of gap * P * P. Neighbouring threads have
+// neighbouring columns, and read neighbouring memory.
+template <class T>
+__device__ void factored_chunks(const T *v, const long long *order, const T *gaps, long long p,
+                                long long n, long long m, long long each, long long chunks,
+                                double *out) {
+    const long long thread = static_cast<long long>(blockIdx.x) * SIDE * SIDE + threadIdx.x;
+    const long long column = thread % m, chunk = thread / m;
+    if (chunk >= chunks) {
+        return;
+    }
+    const long long first = chunk * each;
+    const long long stop = first + each < n ? first + each : n;
+    for (long long feature = blockIdx.y; feature < p; feature += gridDim.y) {
+        const long long *samples = order + feature * n;
+        const T *after = gaps + feature * (n - 1);
+        double sum = 0.0, width = 0.0, linear = 0.0, square = 0.0;
+        for (long long i = first; i < stop; ++i) {
+            sum += static_cast<double>(v[samples[i] * m + column]);
+            const double gap = i < n - 1 ? static_cast<double>(after[i]) : 0.0;
+            width += gap;
+            linear += gap * sum;
+            square += gap * sum * sum;
+        }
+        double *mine = out + (feature * chunks + chunk) * 4 * m + column;
+        mine[0] = sum;
+        mine[m] = width;
+        mine[2 * m] = linear;
+        mine[3 * m] = square;
+    }
+}
+
+// Join the chunks of a block's feature: with C the sum of a column before a chunk, and T of all of
+// it, the sum of gap * (C + P) * (T - C - P) follows from what the chunk holds.
+extern "C" __global__ void factored_sums(const double *parts, long long m, long long chunks,
+                                         double *out) {
+    __shared__ double sums[SIDE * SIDE];
+    const double *mine = parts + blockIdx.x * chunks * 4 * m;
+    double total = 0.0;
+    for (long long column = threadIdx.x; column < m; column += SIDE * SIDE) {
+        double all = 0.0, before = 0.0;
+        for (long long c = 0; c < chunks; ++c) {
+            all += mine[c * 4 * m + column];
+        }
+        for (long long c = 0; c < chunks; ++c) {
+            const double *chunk = mine + c * 4 * m + column;
+            total += before * (all - before) * chunk[m] + (all - 2.0 * before) * chunk[2 * m];
+            total -= chunk[3 * m];
+            before += chunk[0];
+        }
+    }
+    sums[threadIdx.x] = total;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        double sum = 0.0;
+        for (int k = 0; k < SIDE * SIDE; ++k) {
+            sum += sums[k];
+        }
+        out[blockIdx.x] = 2.0 * sum;
+    }
+}
+
 // ------------------------------------------------------------------------------------------------
-// The template under names that the host can look up.
+// The templates under names that the host can look up.
 
 #define KERNELS(T, t)                                                                            \
     extern "C" __global__ void difference_sums_##t(const double *weights, const T *x,            \
                                                    long long n, long long p, long long each,     \
                                                    double *out) {                                \
         difference_sums(weights, x, n, p, each, out);                                            \
+    }                                                                                            \
+    extern "C" __global__ void factored_chunks_##t(                                              \
+        const T *v, const long long *order, const T *gaps, long long p, long long n,             \
+        long long m, long long each, long long chunks, double *out) {                            \
+        factored_chunks(v, order, gaps, p, n, m, each, chunks, out);                             \
     }
 
 KERNELS(float, float32)

@@ -72,8 +72,8 @@ def _add_method(fit_parser: argparse.ArgumentParser) -> None:
     add("--effort", help="of auto: quick, normal or thorough")
     add(
         "--scaling",
-        default="standard",
-        help="of features: standard (default), robust, quantile or none",
+        default="auto",
+        help="of features: auto (default), standard, robust, quantile or none",
     )
     add(
         "--impute",

@@ -5,8 +5,9 @@ Names are imported when first used: what predicts without scikit-learn needs par
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from gpukfl._lazy import imported_when_used
 
 if TYPE_CHECKING:
     from gpukfl.estimators.bkernn._estimators import BKerNNClassifier, BKerNNRegressor
@@ -59,11 +60,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(importlib.import_module(f"gpukfl.estimators.{_HOMES[name]}"), name)
-    msg = f"module 'gpukfl.estimators' has no attribute {name!r}"
-    raise AttributeError(msg)
+__getattr__ = imported_when_used(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

@@ -28,6 +28,7 @@ from gpukfl.estimators._declared import (
 SOMETIMES: dict[str, Declared] = {
     "feature_names_in_": FeatureNames(),
     "feature_importances_error_": Numbers(DOUBLE, ("n_features",)),
+    "warnings_": Items(Text()),
     "_sklearn_output_config": Entries({"transform": Text(("default", "pandas", "polars"))}),
 }
 # Of every setting that was tried, beside what names it

@@ -23,6 +23,7 @@ from gpukfl._array import (
     to_host,
 )
 from gpukfl._rows import Rows
+from gpukfl._warnings import warnings_kept
 from gpukfl.estimators._declared import (
     Declared,
     Fields,
@@ -122,6 +123,7 @@ class ArrayRegressor(RegressorMixin):
     }
 
     @unchanged_on_error
+    @warnings_kept
     @on_its_device
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to one or many targets.

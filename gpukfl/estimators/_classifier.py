@@ -22,7 +22,7 @@ from gpukfl._array import (
 )
 from gpukfl._passes import map_rows, reduce_rows
 from gpukfl._results import Status
-from gpukfl._warnings import warn
+from gpukfl._warnings import warn, warnings_kept
 from gpukfl.estimators._base import finite, finite_prediction, unchanged_on_error
 from gpukfl.estimators._calibration import Calibration, HeldOutScores
 from gpukfl.estimators._declared import Declared, Labels, Record
@@ -56,6 +56,7 @@ class LabelClassifier(ClassifierMixin):
     _attributes: ClassVar[dict[str, Declared]] = {"classes_": Labels()}
 
     @unchanged_on_error
+    @warnings_kept
     @on_its_device
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to class labels.

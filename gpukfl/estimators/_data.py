@@ -26,7 +26,7 @@ from gpukfl._places import Place
 from gpukfl._rows import Rows, resident
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._validation import check_overflow, weighted_mean_scale
-from gpukfl.estimators.scaling import SCALINGS
+from gpukfl.estimators.scaling import learned_scaling
 from gpukfl.operators import center
 
 _ROOM = 2.0  # times the largest deviation of a target, which predictions stay within
@@ -38,7 +38,7 @@ class Scaled(Protocol):
 
     @property
     def scaling(self) -> str | None:
-        """A word of `SCALINGS`, or None for features as they are."""
+        """A word of `scaling.WORDS`; None for features as they are."""
 
 
 class Data:
@@ -137,7 +137,7 @@ def scaled_rows(settings: Scaled, samples: Samples, reference: Array, /) -> Rows
         return Rows(X, reference)
     # Where the data are, because sums are made on the host
     there = array_namespace(samples.X).empty((0,), **double_like(samples.X))
-    scaling = SCALINGS[settings.scaling].of(Rows(samples.X, there), samples.weights)
+    scaling = learned_scaling(settings.scaling, Rows(samples.X, there), samples.weights)
     return Rows(X, reference, scaling)
 
 

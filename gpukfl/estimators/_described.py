@@ -29,6 +29,7 @@ class DescribedEstimator(Shown):
 
     n_features_in_: int
     intercept_: Array
+    warnings_: Sequence[str] = ()  # of the fit; nothing is known of those in older files
     to_host: Callable[[], Any]
 
     @abstractmethod
@@ -139,8 +140,10 @@ class DescribedEstimator(Shown):
         check_is_fitted(self)
         host = self.to_host()
         names = Names(feature_names(self, features), target, outputs(host, target))
+        told = host._describe(names)
         return replace(
-            host._describe(names), call=f"{imports_of([self])}model = {self!r}.fit(X, y)"
+            told.warned_of(host.warnings_),
+            call=f"{imports_of([self])}model = {self!r}.fit(X, y)",
         )
 
     def _about(self, names: Names, /) -> dict[str, Any]:

@@ -40,7 +40,7 @@ from gpukfl.estimators._search import Fold, Learned, Search, Setting, Trial
 from gpukfl.estimators._several_gpus import fit_on_devices
 from gpukfl.estimators._threads import few_threads
 from gpukfl.estimators._validation import validate_samples
-from gpukfl.estimators.scaling import SCALINGS
+from gpukfl.estimators.scaling import WORDS
 from gpukfl.estimators.scaling._units import warn_of_units
 from gpukfl.partitioned import Collections, Read
 from gpukfl.selftest import trusted
@@ -276,7 +276,7 @@ class Learner(Constructed, HostPickled):
         Backend.of(self.backend)
         limit = getattr(self, "max_time", None)
         check_number("max_time", limit, low=0, low_allowed=False, also=(None,))
-        check_choice("scaling", self.scaling, (*SCALINGS, None))
+        check_choice("scaling", self.scaling, WORDS)
         return self._method()
 
     def _learn(self, X: Any, y: Any, sample_weight: Any) -> Self:

@@ -15,7 +15,7 @@ from sklearn.utils import check_random_state
 
 from gpukfl._results import History
 
-_NO_TIME = 1e-3  # seconds that are left when all are spent
+_NO_TIME = 1e-9  # seconds that are left when all are spent: less than any step takes
 _FEW = 300  # that there is time for in any case
 
 Report = Callable[[str, int, History], None]  # of a stage, a step, and all steps of the stage

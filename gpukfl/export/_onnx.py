@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -47,8 +48,9 @@ def write_onnx(
     model = served(host, _kind_of, lambda one: served_foreign(one, _kind_of))
     _check_known(host)
     labels = None if model.labels is None else _labels(model.labels)
-    inputs, X = _inputs(host, model, reader, ndx)
-    graph = ndx.build(inputs, _outputs(model.placed(ndx.asarray), X, labels, ndx))
+    with _quick_constants():
+        inputs, X = _inputs(host, model, reader, ndx)
+        graph = ndx.build(inputs, _outputs(model.placed(ndx.asarray), X, labels, ndx))
     graph.producer_name, graph.producer_version = "gpukfl", __version__
     said = {"method": type(estimator).__name__, "target": target, "features": "\n".join(names)}
     for key, value in said.items():
@@ -76,6 +78,23 @@ def _ndonnx() -> ModuleType:
         msg = "expected ndonnx, which makes ONNX files: pip install 'gpukfl[onnx]'"
         raise ImportError(msg) from error
     return ndonnx
+
+
+@contextlib.contextmanager
+def _quick_constants() -> Iterator[None]:
+    """Let values that are known while a graph is built be computed by ONNX's own reference.
+
+    Otherwise each of thousands of constants has a session of onnxruntime, which takes longer than
+    all else; the graph is the same.
+    """
+    from spox import _future, _value_prop
+
+    before = _value_prop._VALUE_PROP_BACKEND
+    _future.set_value_prop_backend(_future.ValuePropBackend.REFERENCE)
+    try:
+        yield
+    finally:
+        _future.set_value_prop_backend(before)
 
 
 def _kind_of(estimator: Any) -> str:

@@ -241,12 +241,10 @@ def _squares(truth: np.ndarray, weights: np.ndarray) -> SquaredError:
 class FlooredLogLoss(LogLoss):
     """The log loss of probabilities that may be 0: of trees, or of labels that are all there is."""
 
-    def losses(
-        self, predicted: np.ndarray, rows: slice | np.ndarray = slice(None), /
-    ) -> np.ndarray:
-        """Weighted log loss of each row."""
+    def part(self, predicted: np.ndarray, rows: slice | np.ndarray = slice(None), /) -> np.ndarray:
+        """Probabilities of the true classes (m, 1), which are positive."""
         n, count = self.truth.shape
-        return super().losses(to_host(mixed(predicted, 0.5 / (n + count))), rows)
+        return super().part(to_host(mixed(predicted, 0.5 / (n + count))), rows)
 
 
 # ---------------------------------------------------------------------- rows of folds

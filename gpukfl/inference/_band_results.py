@@ -35,7 +35,8 @@ class Band:
     steps : array, shape (g,)
         Where the curve is: values of the feature, or coordinates along the direction.
     center : array, shape (g,)
-        The estimate.
+        The estimate: of a learned kernel the mean of smoothers of two halves of the rows, which
+        smooth less than the model, or one of rows that were held out; otherwise the model's own.
     width : array, shape (g,)
         Half the height of the band.
     model : array, shape (g,)
@@ -268,9 +269,9 @@ class BandPictures(Panel):
 
     def _draw_one(self, ax: Any, one: Band, *, title: str) -> None:
         ax.fill_between(one.steps, one.lower, one.upper, color=BLUE, alpha=0.25, lw=0)
-        label = f"estimate, {self.bands.coverage:.0%} band"
+        label = f"centre of the {self.bands.coverage:.0%} band"
         ax.plot(one.steps, one.center, color=BLUE, lw=1.6, label=label)
-        ax.plot(one.steps, one.model, color=GREY, lw=1.0, ls="--", label="the model's")
+        ax.plot(one.steps, one.model, color=GREY, lw=1.0, ls="--", label="the model's own curve")
         ax.set(xlabel=short(one.name), ylabel=short(one.output), title=title)
         plain(ax)
 

@@ -20,6 +20,7 @@ KINDS = ("partial_dependence", "accumulated_effects", "profiles")
 _FEATURES, _DIRECTIONS = 6, 3  # that are shown unless others are named
 _BACKGROUND = {"partial_dependence": 40, "accumulated_effects": 400}  # rows
 _DRAWS = 4_000  # of the largest deviation
+_BESIDE = "the centre of a band smooths less than the model, whose own curve lies beside it"
 
 
 def bands(
@@ -86,13 +87,14 @@ def bands(
     A model that has learned a kernel (BKerNN, HKRR, kernel ridge regression, selection, RegFeaL)
     is split: each half of the rows is smoothed by the kernel of a fit to the other half, and the
     two curves are averaged. Given the kernels a curve is linear in y, with a variance in closed
-    form. Against bias the ridge is a tenth of what the restricted evidence says, and each smoother
-    fits its residuals once more; a linear trend, and the derivatives of the fit with respect to
-    the learned directions, are not penalised, so that errors of the directions are in the
-    variance. What a half may have left out is added by an additive kernel, as much of it as the
-    evidence asks for. Then the largest deviation over the curve is simulated. Costs two fits to
-    half of the rows, some ten times O(n³) for each target and half, and O(n p) kernel values for p
-    points; n at most `max_rows`.
+    form. Against bias the lengthscale is half of the learned one, the ridge a tenth of what the
+    restricted evidence says, and each smoother fits its residuals once more; a linear trend, and
+    the derivatives of the fit with respect to the learned directions, are not penalised, so that
+    errors of the directions are in the variance. What a half may have left out is added by an
+    additive kernel, as much of it as the evidence asks for, where it does so clearly. Then the
+    largest deviation over the curve is simulated. Costs two fits to half of the rows, some ten
+    times O(n³) for each target and half, and O(n p) kernel values for p points; n at most
+    `max_rows`.
 
     Other models are fitted ten times, each time without a tenth of the rows, and the bands say
     how far these curves vary: such bands know nothing of the bias that all share.
@@ -152,6 +154,8 @@ def bands_of(
             width = factor * np.sqrt(np.diagonal(e.covariance))
             found.append(Band(curve.name, output, curve.steps, e.values, width, own[:, c]))
     remarks = [subject.remark] if subject.remark else []
+    if subject.kernel is not None:
+        remarks.append(_BESIDE)
     if subject.kernel is None:
         remarks.append("bias that all fits share is not in the bands")
     return Bands(tuple(found), kind, float(coverage), said, tuple(remarks))

@@ -16,6 +16,7 @@ from gpukfl.inference._groups import features_of
 from gpukfl.inference._importances import ConditionalImportance
 from gpukfl.inference._imputation import Imputer
 from gpukfl.inference._redrawn import Drawn, Permuted, Redrawn
+from gpukfl.inference._residual_scales import residual_scales
 from gpukfl.portfolio._judges import Judge
 
 _TINY = 1e-300
@@ -36,11 +37,12 @@ def conditional_importance(
 ) -> ConditionalImportance:
     r"""Say what a fitted model loses where it no longer knows some columns beyond all others.
 
-    Column j is what the others say of it, and the rest: :math:`x_j = \hat m(x_{-j}) + r`. The
-    residuals r are permuted among the rows, and the importance is the mean rise of the loss,
+    Column j is what the others say of it, and the rest:
+    :math:`x_j = \hat m(x_{-j}) + s(x_{-j})\, r`. The residuals r are permuted among the rows, and
+    the importance is the mean rise of the loss,
 
     .. math:: \frac1n \sum_i \big[\mathrm{mean}_k\,
-              \ell\big(y_i, f(x_{i,-j},\, \hat m(x_{i,-j}) + r_k)\big)
+              \ell\big(y_i, f(x_{i,-j},\, \hat m(x_{i,-j}) + s(x_{i,-j})\, r_k)\big)
               - \ell(y_i, f(x_i))\big],
 
     in units of the loss of saying the same of every row: what is lost of R² in a regression, of the
@@ -219,7 +221,10 @@ class _Copies:
         levels = self.imputer.levels(values)
         if levels is None:
             means = self.imputer.means(others, values, seed)
-            redrawn: list[Redrawn] = [Permuted.of(values, means, one) for one in self.blocks]
+            scales = residual_scales(others, values - means, seed)
+            redrawn: list[Redrawn] = [
+                Permuted.of(values, means, scales, one) for one in self.blocks
+            ]
             explained = _explained(values, means)
         else:
             shares = self.imputer.probabilities(others, levels, seed)

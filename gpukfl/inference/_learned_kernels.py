@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 from scipy.spatial.distance import cdist
@@ -52,6 +52,11 @@ class LearnedKernel:
     def additive(self, X: np.ndarray, Z: np.ndarray, /) -> np.ndarray:
         """Evaluate a kernel that has learned nothing: a Brownian one of every feature, (n, q)."""
         return _brownian(self.scale(X), self.scale(Z))
+
+    def shortened(self, share: float, /) -> Self:
+        """Multiply the lengthscale; kernels without one, as Brownian ones, change in size only."""
+        project = self.project
+        return replace(self, project=lambda Z: project(Z) / share)
 
     def slopes(self, scaled: np.ndarray, /) -> np.ndarray:
         """Differentiate the fitted functions along the directions: (n, k, t)."""

@@ -62,11 +62,17 @@ class Permuted(Redrawn):
     """
 
     @classmethod
-    def of(cls, values: np.ndarray, means: np.ndarray, blocks: np.ndarray, /) -> Permuted:
-        """Give rows in blocks (b, v) residuals of values (m, g) of all rows from means (m, g)."""
+    def of(
+        cls, values: np.ndarray, means: np.ndarray, scales: np.ndarray, blocks: np.ndarray, /
+    ) -> Permuted:
+        """Give rows in blocks (b, v) residuals of values (m, g) of all rows from means (m, g).
+
+        In units of the scales (m, g) of both rows.
+        """
         size = blocks.shape[1]
-        residuals = (values - means)[blocks]
-        copies = means[blocks][:, :, None, :] + residuals[:, None, :, :]
+        residuals = ((values - means) / scales)[blocks]
+        moved = scales[blocks][:, :, None, :] * residuals[:, None, :, :]
+        copies = means[blocks][:, :, None, :] + moved
         own = np.arange(size)
         copies[:, own, own, :] = values[blocks]  # as they are, to the last bit
         flat = copies.reshape(blocks.size, size, values.shape[1])

@@ -104,11 +104,16 @@ def mixed_share(
     shares: Sequence[float],
     /,
 ) -> float:
-    """Share of another kernel (n, n) that gives the highest restricted likelihood; O(n³) each."""
+    """Share of another kernel (n, n) that gives the highest restricted likelihood; O(n³) each.
+
+    The first of the shares, unless another is better by Schwarz's price of a parameter, log n: a
+    share that is chosen freely follows the noise, of which its smoother's variance knows nothing.
+    """
     columns = _independent(roots[:, None] * H)
     H, outer = roots[:, None] * H[:, columns], np.outer(roots, roots)
     losses = [_best(outer * (K + share * other), H, roots * y)[1] for share in shares]
-    return shares[int(np.argmin(losses))]
+    best = int(np.argmin(losses))
+    return shares[best if losses[0] - losses[best] > np.log(len(y)) else 0]
 
 
 def _best(K: np.ndarray, H: np.ndarray, y: np.ndarray) -> tuple[float, float]:

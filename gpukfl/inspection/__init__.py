@@ -15,6 +15,7 @@ from gpukfl.inspection._held_out import Predictions, Reliability, ResidualPlot
 from gpukfl.inspection._held_out_plots import plot_predictions, plot_reliability, plot_residuals
 from gpukfl.inspection._panels import (
     Directions,
+    HeldOutImportances,
     Importances,
     Objective,
     Panel,
@@ -55,6 +56,7 @@ __all__ = [
     "Description",
     "Directions",
     "Eta",
+    "HeldOutImportances",
     "Importances",
     "Inferred",
     "Leaderboard",

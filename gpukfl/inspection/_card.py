@@ -25,7 +25,8 @@ _STYLE = """<style>
 def card(d: Description, /) -> str:
     """Give a fitted model in short: what it is, what is to be known, and what matters."""
     warned = "".join(f'<div class="warned">{escaped(one)}</div>' for one in cautions(d))
-    said = {name: text for name, text in entries(d).items() if text and text != d.caveat}
+    told = {"found", "warnings"}  # above, in full
+    said = {name: text for name, text in entries(d).items() if text and name not in told}
     body = f"<div><b>{escaped(d.name)}</b> for {named(d.target)}</div>{warned}{_rows(said)}"
     if d.importances is not None:
         body += _features(d.importances.leading(_LISTED))

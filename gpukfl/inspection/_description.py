@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, Self, TypeVar
 
 from gpukfl.inspection._comparison import Comparison
 from gpukfl.inspection._facts import DataFacts
+from gpukfl.inspection._markup import sentence
 from gpukfl.inspection._panels import Importances, Panel
 from gpukfl.inspection._tuning import Tuning
 
@@ -112,6 +113,11 @@ class Description:
         """The importances, where there are any."""
         return next((panel for panel in self.panels if isinstance(panel, Importances)), None)
 
+    def warned_of(self, messages: Sequence[str], /) -> Self:
+        """Add what a fit warned of, as sentences, each once."""
+        told = (*self.warnings, *map(_warning, messages))
+        return replace(self, warnings=tuple(dict.fromkeys(told)))
+
     def panel(self, kind: type[Some], /) -> Some:
         """Give what there is of a class of panels.
 
@@ -129,6 +135,13 @@ class Description:
             msg = f"expected a model with {kind.name} to draw, got {self.name}: {why}; {has}"
             raise ValueError(msg)
         return found
+
+
+def _warning(message: str) -> str:
+    """Make a sentence of a warning, which may begin with the name of a parameter."""
+    first = message.partition(" ")[0]
+    is_word = first.isalpha() and len(first) > 1
+    return sentence(message) if is_word else message + ("" if message.endswith(".") else ".")
 
 
 class Described(Protocol):

@@ -27,6 +27,7 @@ _FEWEST_BARS = 4  # for which there is room
 _DIRECTIONS = 5
 _LEAST = 0.005  # loading that is said
 _LINE = 36  # letters of a caveat that fit in a picture
+_BELOW, _REMARK = 60, 240  # letters of a line below it, and of all
 _SAID = 5  # features, or loadings of a direction, that words name
 _FEWEST_STEPS = 2  # that make a curve
 
@@ -81,22 +82,28 @@ class Importances(Panel):
         Names and shares of what was made of each feature, such as levels of a category.
     errors : array (d,), optional
         Standard errors of the importances, where they are known.
+    remark : str
+        What the errors are, and which features are judged together.
     """
 
     name: ClassVar[str] = "importances"
+    title: ClassVar[str] = "Feature importances"
     features: tuple[str, ...]
     values: np.ndarray
     unit: str = ""
     levels: np.ndarray | None = None
     parts: tuple[dict[str, float], ...] | None = None
     errors: np.ndarray | None = None
+    remark: str = ""
 
     @property
     def words(self) -> str:
         """Say the leading ones."""
         said = ", ".join(f"{name} {value:.2f}" for name, value in self.leading(_SAID))
         left = np.count_nonzero(self.values) - _SAID
-        return f"importances: {said}" + (f", and {left} smaller ones" if left > 0 else "")
+        more = f", and {left} smaller ones" if left > 0 else ""
+        below = f"; {self.remark}" if self.remark else ""
+        return f"{self.name.replace('_', ' ')}: {said}{more}{below}"
 
     def leading(self, count: int, /) -> list[tuple[str, float]]:
         """Names and values of the leading features that have any, or of the first."""
@@ -131,7 +138,9 @@ class Importances(Panel):
             for level in range(1, int(levels.max()) + 1):
                 ax.plot([], [], "s", color=level_color(level), label=f"found in round {level}")
             legend(ax, loc="lower right")
-        ax.set(title="Feature importances", xlabel=f"share of the {self.unit}" if self.unit else "")
+        unit = [f"share of the {self.unit}"] if self.unit else []
+        below = [*unit, *(textwrap.wrap(short(self.remark, _REMARK), _BELOW))]
+        ax.set(title=self.title, xlabel="\n".join(below))
         ax.locator_params(axis="x", nbins=6)
         if not self.values.any():
             ax.set_xlim(0.0, 1.0)
@@ -142,6 +151,14 @@ class Importances(Panel):
             ax.text(0.5, 0.5, textwrap.fill(caveat, _LINE), color=RED, fontsize=9, bbox=box, **said)
         plain(ax)
         return ax
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOutImportances(Importances):
+    """How much shuffling each feature costs on rows that the model has not seen."""
+
+    name: ClassVar[str] = "held_out_importances"
+    title: ClassVar[str] = "What shuffling costs"
 
 
 @dataclass(frozen=True, eq=False)

@@ -97,7 +97,8 @@ def features(d: Description, /) -> str:
     said = "They mean nothing here: see above." if d.caveat else ""
     left = int(np.count_nonzero(known.values)) - len(leading)
     more = f"{left} more have an importance." if left > 0 else ""
-    return f"<h3>Most important features</h3>\n{note(said)}{made}{note(more)}"
+    below = sentence(known.remark) if known.remark else ""
+    return f"<h3>Most important features</h3>\n{note(said)}{made}{note(more)}{note(below)}"
 
 
 def _feature(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import textwrap
+from collections.abc import Sequence
+
 from gpukfl.inspection._description import Described, Description, counted, described
 from gpukfl.inspection._markup import clean
 from gpukfl.inspection._panels import Importances
@@ -10,6 +13,7 @@ from gpukfl.inspection._tuning import Tuning
 
 _LISTED = 10  # features
 _PARTS = 3  # of a feature: levels of a category
+_WARNED = 160  # characters of a warning
 _NAME, _LONGEST = 28, 52  # cells of a name with its lead
 
 
@@ -62,8 +66,18 @@ def entries(d: Description, /) -> dict[str, str]:
         "hold-out": hold_out_text(d.tuning, d.seconds) if d.tuning else "",
         "found": d.caveat,
         "tuning": "cut short by max_time" if d.tuning and d.tuning.cut_short else "",
+        "warnings": _in_short(d.warnings),
         "dimension": "" if d.dimension is None else counted(*d.dimension),
     }
+
+
+def _in_short(warnings: Sequence[str]) -> str:
+    """Say the first of some warnings, and how many more there are."""
+    if not warnings:
+        return ""
+    left = len(warnings) - 1
+    more = f" ({counted(left, 'more warning')})" if left else ""
+    return textwrap.shorten(clean(warnings[0]), _WARNED, placeholder=" …") + more
 
 
 def _joined(*parts: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from gpukfl._array import Array, array_namespace, epsilon
@@ -71,6 +72,12 @@ class Kernel(ABC):
     @abstractmethod
     def _pullback(self, X: Array, Z: Array, P: Array, K: Array | None, /) -> tuple[Array, Array]:
         """Give derivatives (n, d) and (q, d), unchecked."""
+
+    def _gradients(self, X: Array, Z: Array, A: Array, K: Array | None, /) -> Iterator[Array]:
+        r"""Give the gradients (n, d) at X of :math:`\sum_j A_{jc} k(x, z_j)` for each column c."""
+        ones = array_namespace(X).ones_like(X[:, :1])
+        for c in range(A.shape[1]):
+            yield self._pullback(X, Z, ones @ A[:, c : c + 1].T, K)[0]
 
     @abstractmethod
     def diagonal(self, X: Array, /) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpukfl._array import Array, array_namespace, like
@@ -45,7 +46,19 @@ class PowerExponential(LengthscaleKernel):
         return array_namespace(X).exp(-(self._scaled_distances(X, Z) ** self.exponent))
 
     def _pullback(self, X: Array, Z: Array, P: Array, K: Array | None, /) -> tuple[Array, Array]:
-        xp = array_namespace(X, Z, P)
+        Q = P * self._slopes(X, Z, K) / self.lengthscale
+        X, Z = X / self.lengthscale, Z / self.lengthscale
+        return self._sums(Q, X, Z), self._sums(Q.T, Z, X)
+
+    def _gradients(self, X: Array, Z: Array, A: Array, K: Array | None, /) -> Iterator[Array]:
+        slopes = self._slopes(X, Z, K)
+        X, Z = X / self.lengthscale, Z / self.lengthscale
+        for c in range(A.shape[1]):
+            yield self._sums(A[:, c] * slopes / self.lengthscale, X, Z)
+
+    def _slopes(self, X: Array, Z: Array, K: Array | None, /) -> Array:
+        """Differentiate by the sums of powers: (n, q); 0 where points coincide."""
+        xp = array_namespace(X, Z)
         r = self._scaled_distances(X, Z)
         power = r**self.exponent
         K = xp.exp(-power) if K is None else K
@@ -55,9 +68,7 @@ class PowerExponential(LengthscaleKernel):
         size = xp.where(same, xp.ones_like(r), r)
         # By |x - z|_p^p / p, whose gradient are the powers of the differences
         slopes = -self.exponent * power * K / size**self.order
-        Q = xp.where(same, xp.zeros_like(r), P * slopes) / self.lengthscale
-        X, Z = X / self.lengthscale, Z / self.lengthscale
-        return self._sums(Q, X, Z), self._sums(Q.T, Z, X)
+        return xp.where(same, xp.zeros_like(r), slopes)
 
     def _sums(self, Q: Array, X: Array, Z: Array) -> Array:
         if self.order != 2:

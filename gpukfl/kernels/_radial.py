@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -59,6 +60,14 @@ class Radial(LengthscaleKernel):
         dX = scale * (xp.sum(Q, axis=1)[:, None] * X - Q @ Z)
         dZ = scale * (xp.sum(Q, axis=0)[:, None] * Z - Q.T @ X)
         return dX, dZ
+
+    def _gradients(self, X: Array, Z: Array, A: Array, K: Array | None, /) -> Iterator[Array]:
+        xp, slopes = array_namespace(X, Z), self._slopes(X, Z, K)
+        middle = xp.mean(Z, axis=0)
+        X, Z = X - middle, Z - middle
+        for c in range(A.shape[1]):
+            Q = A[:, c] * slopes
+            yield 2.0 / self.lengthscale**2 * (xp.sum(Q, axis=1)[:, None] * X - Q @ Z)
 
     def diagonal(self, X: Array, /) -> Array:
         """Values at distance 0."""

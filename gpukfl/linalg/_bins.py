@@ -56,6 +56,18 @@ class Positions:
             return cls(cuda.encode(A, low, gap, n_knots, shift), shift, n_knots)
         return cls(_encode(A, low, gap, n_knots, shift), shift, n_knots)
 
+    def rescaled(self, factor: float, shift: int, n_knots: int, /) -> Positions:
+        """Multiply codes by a factor and round down: positions among other knots."""
+        if is_host(self.codes):
+            from gpukfl._accel import cpu_bins
+
+            return Positions(cpu_bins.rescale(self.codes, factor, n_knots, shift), shift, n_knots)
+        xp, rows = array_namespace(self.codes), []
+        for j in range(self.codes.shape[0]):
+            wide = xp.astype(self.codes[j, :], xp.float64) * factor
+            rows.append(xp.astype(xp.floor(wide), xp.int32))
+        return Positions(xp.stack(rows, axis=0), shift, n_knots)
+
     def cells(self, j: int, /) -> tuple[Array, Array]:
         """Cell (n,) and share of the way to the next knot (n,) of row j, as float64."""
         xp = array_namespace(self.codes)
@@ -133,10 +145,11 @@ def knot_levels(parts: Parts, V: Array, gap: Array, n_knots: int, /, *, over: in
         from gpukfl._accel import cuda
 
         return cuda.knot_levels(parts, V, gap, n_knots, over)
-    return _levels(part_sums(parts, V, gap.shape[0], n_knots), gap, over)
+    return levels_of_sums(part_sums(parts, V, gap.shape[0], n_knots), gap, over)
 
 
-def _levels(sums: Array, gap: Array, over: int, /) -> Array:
+def levels_of_sums(sums: Array, gap: Array, over: int, /) -> Array:
+    """Give `knot_levels` (m, q, t) from what is spread over the knots, of the same shape."""
     xp = array_namespace(sums)
     mass = xp.cumulative_sum(sums, axis=1)
     steps = -mass[:, : sums.shape[1] - 1, :] * gap[:, None, None]
@@ -212,7 +225,7 @@ def pair_sums(at: Positions, weights: Array | None, /) -> Array:
     if has_kernels(at.codes, "brownian") and weights is None:
         from gpukfl._accel import cuda
 
-        if cuda.sums_pairs(at.shift, at.n_knots):
+        if cuda.sums_pairs(at.codes, at.shift, at.n_knots):
             return cuda.pair_sums(at.codes, at.shift, at.n_knots)
     return _pair_sums(at, weights)
 

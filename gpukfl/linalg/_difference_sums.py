@@ -155,6 +155,10 @@ def factored_difference_sums(V: Array, columns: SortedColumns, /) -> Array:
         from gpukfl._accel import cpu_differences
 
         return cpu_differences.factored_difference_sums(*hosts(V, columns.order, columns.gaps))
+    if has_kernels(V, "differences"):
+        from gpukfl._accel import cuda_differences
+
+        return cuda_differences.factored_difference_sums(V, columns.order, columns.gaps)
     return _factored_difference_sums(V, columns)
 
 

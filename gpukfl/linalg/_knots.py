@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpukfl._accel.trust import has_compiled
+from gpukfl._accel.trust import has_compiled, has_kernels
 from gpukfl._array import Array, array_namespace, clipped, hosts, index_like
 
 _FEW = 2**15  # points up to which a call of the library takes longer than what it computes
@@ -19,6 +19,14 @@ def interpolate_knots(A: Array, knots: Array, values: Array, /) -> Array:
         from gpukfl._accel import cpu
 
         return cpu.interpolate_knots(*hosts(A, knots, values))
+    if has_kernels(A, "knots"):
+        from gpukfl._accel import cuda_knots
+
+        return cuda_knots.interpolate_knots(A, knots, values)
+    return _interpolate_knots(A, knots, values)
+
+
+def _interpolate_knots(A: Array, knots: Array, values: Array, /) -> Array:
     xp = array_namespace(A)
     if _is_small(A):
         return xp.sum(_together(A, knots, values), axis=0, dtype=xp.float64)

@@ -49,6 +49,7 @@ from gpukfl.methods._kernel_ridge_fit import RIDGES, SOLVERS, KernelRidge, Kerne
 from gpukfl.methods._left_out import FOLDS_BELOW, N_FOLDS, folds, left_out_path
 from gpukfl.methods._lengthscale import STRETCHES, lengthscale_left_out, lowest_nearby
 from gpukfl.methods._losses import LOSSES, Hinge, Logistic, Loss, Squared
+from gpukfl.methods._mixtures import mixtures_of
 from gpukfl.methods._multi_indices import (
     LARGEST_DEGREE,
     DegreeLaw,
@@ -89,9 +90,8 @@ from gpukfl.methods._selection import (
     permutation_threshold,
 )
 from gpukfl.methods._selection_contest import competing_weights
+from gpukfl.methods._selection_forms import DenseSelection, FactoredSelection
 from gpukfl.methods._selection_objective import (
-    DenseSelection,
-    FactoredSelection,
     Point,
     SelectionObjective,
 )
@@ -202,6 +202,7 @@ __all__ = [
     "leverage_scores",
     "lowest_nearby",
     "mapped",
+    "mixtures_of",
     "nystrom_preconditioner",
     "optimal_eta",
     "paper_ridge",

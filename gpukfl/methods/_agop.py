@@ -29,6 +29,7 @@ from gpukfl.kernels import Kernel, median_distance
 from gpukfl.linalg import eigh
 from gpukfl.methods._kernel_ridge import DenseSystem
 from gpukfl.methods._left_out import left_out_path
+from gpukfl.methods._mixtures import mixtures_of
 from gpukfl.methods._nystrom import NystromFactor, NystromSystem, jitter_for, jittered
 from gpukfl.methods._ridge_path import RidgePath
 from gpukfl.operators import KernelOperator
@@ -114,11 +115,9 @@ def average_gradient_outer_product(
         U = operator.project(operator.rows.block(start, stop))
         K = operator.values(start, stop, U)
         total = xp.zeros((operator.Z.shape[1],) * 2, **double_like(U))
-        for c in range(a.shape[1]):
-            P = xp.ones_like(U[:, :1]) @ a[:, c : c + 1].T
-            slopes = operator.kernel._pullback(U, V, P, K)[0]
+        for slopes in operator.kernel._gradients(U, V, a, K):
             if operator.B is not None:
-                slopes = slopes @ operator.B
+                slopes = slopes @ operator.B  # noqa: PLW2901
             weighted = slopes if weights is None else weights[start:stop, :] * slopes
             total = total + xp.astype(weighted.T @ slopes, xp.float64)
         return (total,)
@@ -172,8 +171,8 @@ class MappedRidge:
         return system.solve(self.ridge)[0], factor
 
     def gradients(self) -> Array:
-        """Average gradient outer product of the fit: (d, d)."""
-        alpha = self.system.solve(self.ridge)[0]
+        """Average gradient outer product of the fit, of many targets by mixtures: (d, d)."""
+        alpha = mixtures_of(self.system.solve(self.ridge)[0])
         return average_gradient_outer_product(self.operator, alpha, self.weights)
 
 

@@ -69,6 +69,8 @@ class _ReducedObjective:
             if near is not None and _misses(sampled, near, reject_above):
                 return replace(sampled, lower=math.inf, upper=math.inf)
         system = self.system
+        if near is not None:
+            near.kernel.release()  # of two, only the new one is multiplied with
         kernel = self.make_kernel(W)
         solution = system.solve(
             kernel,
@@ -120,6 +122,7 @@ def fit_bkernn(
     penalty_strength: float = 1.0,
     optimizer: ProximalGradient,
     rtol: float = _RTOL,
+    learned_by: RidgeSystem | None = None,
     sample: tuple[Callable[[Array], ParticleKernel], RidgeSystem] | None = None,
     watch: Callable[[int, Array, Callable[[], BKerNNFit], History], Status | None] = (
         lambda *_: None
@@ -146,6 +149,8 @@ def fit_bkernn(
         Step rule and stopping.
     rtol : float
         Relative residual of the linear solves on the way.
+    learned_by : RidgeSystem, optional
+        The same of few mixtures of many targets: particles are learned by these.
     sample : tuple of a callable and a RidgeSystem, optional
         The same of a sample of the rows: trials that miss by far there are not tried on all.
     watch : callable
@@ -168,12 +173,13 @@ def fit_bkernn(
     .. [1] Follain and Bach, arXiv:2407.17280, Lemmas 7 to 9 and Algorithm 1.
     """
     few = None if sample is None else _ReducedObjective(*sample, rtol)
-    objective = _ReducedObjective(make_kernel, system, rtol, few)
+    objective = _ReducedObjective(make_kernel, learned_by or system, rtol, few)
     weight = system.ridge * penalty_strength
 
     def finish(found: _Evaluation, status: Status, history: History) -> BKerNNFit:
         W, kernel = found.W, found.kernel
-        solution = system.solve(kernel, start=found.beta, rtol=system.tight(W))
+        start = found.beta if learned_by in (None, system) else None  # of other targets
+        solution = system.solve(kernel, start=start, rtol=system.tight(W))
         alpha = system.coefficients(solution.x)
         return BKerNNFit(
             W,

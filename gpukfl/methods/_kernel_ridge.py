@@ -28,7 +28,15 @@ from gpukfl._array import (
 )
 from gpukfl._draws import others
 from gpukfl._results import Solution
-from gpukfl.linalg import CholeskyFactor, add_to_diagonal, eigh, mean_diagonal, solve_and_read
+from gpukfl.linalg import (
+    CholeskyFactor,
+    add_to_diagonal,
+    eigh,
+    eigh_and_read,
+    mean_diagonal,
+    solve_and_read,
+)
+from gpukfl.methods._mixtures import JUDGING, mixtures_of
 from gpukfl.methods._nystrom import NystromSystem
 from gpukfl.methods._ridge_path import Fold, RidgePath
 from gpukfl.operators import KernelMatrix
@@ -113,19 +121,29 @@ class DenseSystem:
         r"""Leave-one-out error over all ridges from one eigendecomposition.
 
         The residual without sample i is :math:`\alpha_i / [(K + N \lambda I)^{-1}]_{ii}`: a sample
-        is left out with all of its weight.
+        is left out with all of its weight. Of many targets, mixtures stand for them.
         """
-        xp = array_namespace(self.K)
-        s, Q = self._spectrum
+
+        def errors(s: Array, Q: Array) -> Array:
+            return self._errors_left_out(ridges, clipped(s, low=0.0), Q)
+
+        if "_spectrum" in self.__dict__:
+            scores = to_host(self._errors_left_out(ridges, *self._spectrum))
+        else:  # what is measured is read with whether there is a spectrum
+            s, Q, scores = eigh_and_read(self.K, errors)
+            self.__dict__["_spectrum"] = clipped(s, low=0.0), Q
+        return RidgePath(list(ridges), [float(score) for score in scores])
+
+    def _errors_left_out(self, ridges: Sequence[float], s: Array, Q: Array) -> Array:
+        xp, Y = array_namespace(self.K), mixtures_of(self.Y, JUDGING)
         shifts = self.weight * xp.asarray(list(ridges), **like(self.K))
         shrunk = 1.0 / (s[:, None] + shifts[None, :])  # (n, ridges)
-        inverse, turned = (Q * Q) @ shrunk, Q.T @ self.Y
+        inverse, turned = (Q * Q) @ shrunk, Q.T @ Y
         total = xp.zeros_like(shifts)
-        for c in range(self.Y.shape[1]):
+        for c in range(Y.shape[1]):
             left = Q @ (shrunk * turned[:, c][:, None]) / inverse
             total = total + xp.sum(left * left, axis=0)
-        scores = to_host(total / self.weight)
-        return RidgePath(list(ridges), [float(score) for score in scores])
+        return total / self.weight
 
     def left_out(self, ridge: float, /) -> Array:
         """Predict each sample by the others, (n, t): from the same eigendecomposition."""

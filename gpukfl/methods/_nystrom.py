@@ -28,6 +28,7 @@ from gpukfl.linalg import (
     mean_diagonal,
     on_host_if_small,
 )
+from gpukfl.methods._mixtures import JUDGING, mixtures_of
 from gpukfl.methods._ridge_path import Fold, RidgePath
 from gpukfl.operators import KernelOperator
 from gpukfl.solvers import ConjugateGradient
@@ -172,9 +173,10 @@ class NystromSystem:
         r"""Leave-one-out error over all ridges, by one more pass over the rows: O(n q²).
 
         The residual without sample i is :math:`r_i / (1 - H_{ii})`, with the centres held: a sample
-        is left out with all of its weight.
+        is left out with all of its weight. Of many targets, mixtures stand for them.
         """
         s, turned, back = self._features(min(ridges))
+        Y, turned = mixtures_of(Y, JUDGING), mixtures_of(turned, JUDGING)
         xp = array_namespace(s)
         shrunk = xp.stack([1.0 / (s + self.weight * ridge) for ridge in ridges], axis=1)
         coefs = [shrunk * turned[:, c][:, None] for c in range(turned.shape[1])]

@@ -32,8 +32,16 @@ from gpukfl._passes import highest, reduce_rows
 from gpukfl._results import Solution, Status
 from gpukfl._rows import Rows
 from gpukfl.linalg import CholeskyFactor, add_to_diagonal, dots_together
-from gpukfl.operators import CenteredKernel, LinearOperator, center
-from gpukfl.solvers import ConjugateGradient, NystromPreconditioner
+from gpukfl.operators import (
+    BinnedBrownianKernel,
+    CenteredKernel,
+    CoarseGrid,
+    KnotSums,
+    LinearOperator,
+    center,
+    coarse_factor,
+)
+from gpukfl.solvers import ConjugateGradient, ConjugateGradientOnSums, NystromPreconditioner
 
 # Up to this many samples a dense Cholesky solve is faster than conjugate gradients; on a GPU up to
 # so many times as many, because every iteration is some ninety launches of 5 to 10 microseconds
@@ -41,7 +49,8 @@ DIRECT_UP_TO, _TIMES_ON_GPU = 200, 15
 # On a GPU a wait costs as much as two launches, and a step a dozen; up to so many elements of the
 # targets its kernels take less time than their launches
 _READ_TOGETHER, _QUICK = 6, 2**16
-_LONG = 40  # iterations of a solve from which a preconditioner may pay
+_LONG = 40  # iterations of a solve from which a preconditioner may pay, ...
+_LONG_IN_PARTS = 25  # ... and where each of them is a pass over rows that lie in parts
 _TIGHT = 1e-4  # relative tolerance up to which it pays in any case
 _SKETCH_SHARE = 2  # products since the last sketch, per column of a new one
 
@@ -86,6 +95,7 @@ class RidgeSystem:
     _sketch: NystromPreconditioner | None = None
     _inverse: tuple[LinearOperator | None, Callable[[Array], Array] | None] = (None, None)
     _products_at_sketch: int = 0
+    _coarse: tuple[LinearOperator | None, CholeskyFactor | None] = (None, None)
 
     @cached_property
     def weight(self) -> float:
@@ -115,6 +125,8 @@ class RidgeSystem:
         enough: Callable[[Array], bool] = lambda measured: False,  # noqa: ARG005
     ) -> Solution:
         """Solve for β; `measure` and `enough` as in `ConjugateGradient.solve`."""
+        if lies_in_parts(self.target) and isinstance(kernel, BinnedBrownianKernel):
+            return self._solve_in_parts(kernel, start, rtol, enough)
         centered = CenteredKernel(kernel, self.root_weights)
         quick = on_gpu(self.target) and kernel.is_formed_quickly
         if kernel.n_samples <= DIRECT_UP_TO * (_TIMES_ON_GPU if quick else 1):
@@ -129,7 +141,6 @@ class RidgeSystem:
             self.target,
             start=start,
             precondition=own or self._sketch,
-            product=shifted.with_curvature,
             measure=measure,
             enough=enough,
         )
@@ -138,6 +149,33 @@ class RidgeSystem:
         if self._is_long and self._inverse_for(kernel) is None:
             self._consider_sketch(centered, solution)
         return solution
+
+    def _solve_in_parts(
+        self,
+        kernel: BinnedBrownianKernel,
+        start: Array | None,
+        rtol: float,
+        enough: Callable[[Array], bool],
+    ) -> Solution:
+        """Solve by few sums over rows that lie in parts."""
+        system = KnotSums(kernel, self.target, self.root_weights, self.shift)
+        grid = CoarseGrid.of(kernel.n_samples, kernel.ends)
+        if grid is not None and (self._is_long or rtol <= _TIGHT):
+            system = replace(system, grid=grid, factor=self._factor_for(kernel, grid))
+        solution = ConjugateGradientOnSums(rtol, self.max_iter).solve(
+            system, start=start, enough=enough
+        )
+        self._is_long = self._is_long or solution.n_iter >= _LONG_IN_PARTS
+        return solution
+
+    def _factor_for(self, kernel: BinnedBrownianKernel, grid: CoarseGrid) -> CholeskyFactor:
+        """Give what preconditions the kernel between few knots, kept while it is the same."""
+        known, factor = self._coarse
+        if factor is None or known is not kernel:
+            self._coarse = None, None
+            factor = coarse_factor(kernel, grid, self.root_weights, self.shift)
+            self._coarse = kernel, factor
+        return factor
 
     def _read_every(self, kernel: LinearOperator) -> int:
         """Give the checks to read together: several where products take less time than waits."""
@@ -174,7 +212,7 @@ class RidgeSystem:
     def _consider_sketch(self, centered: CenteredKernel, solution: Solution) -> None:
         spent = self.n_products - self._products_at_sketch
         is_worth = solution.n_iter >= _LONG and spent >= _SKETCH_SHARE * self.rank
-        if not is_worth or lies_in_parts(self.target):  # whose rows no host draws numbers for
+        if not is_worth:
             return
         try:
             self._sketch = NystromPreconditioner.of(

@@ -20,6 +20,7 @@ from gpukfl.solvers import ProjectedGradient, project_on_capped_orthant
 
 _STAGES = 20  # times that the working set may grow
 _NOTHING = 1e-10  # of the largest weight: what rounding may leave of one that is 0
+_TOGETHER = 32  # random orders whose scores are read together
 _VIOLATION = 1e-3  # of the largest slope at 0: smaller ones let no variable in
 
 
@@ -117,7 +118,7 @@ class FeatureSelection:
         -----
         Only variables with weight, or whose derivative says that weight helps, take part in the
         steps; the derivatives of all are looked at whenever those have converged. Budget on a GPU,
-        an iteration: 226 launches, 11 waits, 26 uploads of 15 kB, 130 MB read and written, for 400
+        an iteration: 200 launches, 8 waits, 26 uploads of 15 kB, 126 MB read and written, for 400
         samples and seven evaluations.
         """
         begun = time.perf_counter()
@@ -184,7 +185,7 @@ class FeatureSelection:
             return at
 
         def value(b: np.ndarray) -> float:
-            return objective.at(full(b)).value + sparsity * float(b.sum())
+            return objective.at(full(b), working).value + sparsity * float(b.sum())
 
         def gradient(b: np.ndarray) -> np.ndarray:
             return objective.gradient(objective.at(full(b)), working) + sparsity
@@ -196,10 +197,7 @@ class FeatureSelection:
             history.seconds.append(time.perf_counter() - begun)
             watch(len(history) - 1, history)
 
-        left = None
-        if self.max_time is not None:
-            left = max(self.max_time - (time.perf_counter() - begun), 1e-3)
-        found = replace(self.solver, max_time=left).minimize(
+        found = replace(self.solver, max_time=self._left(begun)).minimize(
             value,
             gradient,
             lambda b: project_on_capped_orthant(b, self.radius),
@@ -264,7 +262,7 @@ class FeatureSelection:
     def _left(self, begun: float) -> float | None:
         if self.max_time is None:
             return None
-        return max(self.max_time - (time.perf_counter() - begun), 1e-3)
+        return max(self.max_time - (time.perf_counter() - begun), 0.0)
 
     def path(
         self, objective: SelectionObjective, sparsities: Sequence[float], /
@@ -342,9 +340,10 @@ def permutation_threshold(
     float
         The threshold, at least 0: a γ.
     """
-    n = objective.X.shape[0]
+    n, count = objective.X.shape[0], repeats * (n_permutations + 1) - 1
     scores = [0.0] * repeats
-    for _ in range(repeats * (n_permutations + 1) - 1):
-        slopes = objective.gradient(point, columns, rng.permutation(n))
-        scores.append(float(-slopes.min(initial=0.0)))
+    for start in range(0, count, _TOGETHER):
+        orders = (rng.permutation(n) for _ in range(start, min(start + _TOGETHER, count)))
+        slopes = objective.gradients(point, columns, orders)
+        scores += (-slopes.min(axis=1, initial=0.0)).tolist()
     return sorted(scores)[-repeats]

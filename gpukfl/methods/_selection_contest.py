@@ -110,9 +110,10 @@ def _noise(
     some = rng.choice(p, -(-p * p // P), replace=False)
     # With all their copies: which of them is the variable must not matter
     columns = np.sort((some[None, :] + np.arange(0, P, p)[:, None]).ravel())
-    scores = [-objective.gradient(point, columns, rng.permutation(n)) for _ in range(_ORDERS)]
+    orders = (rng.permutation(n) for _ in range(_ORDERS))
+    scores = -objective.gradients(point, columns, orders)
     share = min(_FALSE / P, _SHARE)
-    gamma, highest = np.quantile(np.concatenate(scores), [1.0 - share, 1.0])
+    gamma, highest = np.quantile(scores.ravel(), [1.0 - share, 1.0])
     return max(float(gamma), 0.0), max(float(highest), 0.0)
 
 

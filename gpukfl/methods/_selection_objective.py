@@ -18,6 +18,7 @@ from the right where :math:`\beta_l = 0`. Proposition 4 has this without the fac
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -28,31 +29,18 @@ from gpukfl._array import (
     array_namespace,
     beside,
     double_like,
-    epsilon,
     index_like,
-    is_host,
     like,
     to_host,
 )
-from gpukfl._rows import Rows
 from gpukfl.kernels import Manhattan, Radial
 from gpukfl.linalg import (
-    CholeskyFactor,
     SortedColumns,
-    add_to_diagonal,
-    back_beside,
-    difference_sums,
     distances,
-    eigh,
     factored_difference_sums,
     factored_square_sums,
-    on_host_if_small,
     squared_distances,
 )
-from gpukfl.methods._centers import choose_centers
-from gpukfl.methods._kernel_ridge import DenseSystem
-
-_RANK_FLOOR = 1e-10  # eigenvalues among the centres, relative to the largest, that are kept
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +53,7 @@ class Point:
     pairs: Array | None = None  # what h is taken of, among all (n, n) or to the centres (n, m)
     kernel: Array | None = None  # h of them; None of both at β = 0, where all are equal
     among: tuple[Array, Array] | None = None  # pairs and kernel among the centres (m, m)
+    slopes: tuple[np.ndarray, np.ndarray] | None = None  # columns, and derivatives read with J
 
 
 class SelectionObjective(ABC):
@@ -148,11 +137,14 @@ class SelectionObjective(ABC):
         """Columns of X, sorted."""
         return SortedColumns.of(self.X)
 
-    def at(self, beta: np.ndarray, /) -> Point:
-        """Evaluate at `beta` (p,), at least 0; the last point is kept."""
+    def at(self, beta: np.ndarray, /, columns: np.ndarray | None = None) -> Point:
+        """Evaluate at `beta` (p,), at least 0; the last point is kept.
+
+        Where to wait for a GPU is what takes time, derivatives by `columns` are read with J.
+        """
         if self._point is None or not np.array_equal(self._point.beta, beta):
             self._point = self._latest = None  # they hold matrices
-            self._point = self._evaluate(beta) if beta.any() else self._at_zero(beta)
+            self._point = self._evaluate(beta, columns) if beta.any() else self._at_zero(beta)
         return self._point
 
     def _at_zero(self, beta: np.ndarray, /) -> Point:
@@ -192,26 +184,46 @@ class SelectionObjective(ABC):
         host array of float64
             Derivatives of J, from the right at 0.
         """
+        if permutation is None and columns is not None and point.slopes is not None:
+            known, slopes = point.slopes
+            if np.array_equal(known, columns):
+                return slopes.copy()
+        scale, sums = self._scaled_sums(point, columns, permutation)
+        return scale * to_host(sums)
+
+    def gradients(
+        self, point: Point, columns: np.ndarray, permutations: Iterable[np.ndarray], /
+    ) -> np.ndarray:
+        """Give `gradient` with each of several permutations, (k, p): a GPU is waited for once."""
+        scales, sums = zip(
+            *(self._scaled_sums(point, columns, order) for order in permutations), strict=True
+        )
+        return scales[0] * to_host(array_namespace(*sums).stack(sums))
+
+    def _scaled_sums(
+        self, point: Point, columns: np.ndarray | None, permutation: np.ndarray | None
+    ) -> tuple[float, Array]:
+        """Give the gradient as a number and what it is multiplied by, which nobody waits for."""
         if point.pairs is not None:
-            return self._gradient(point, columns, permutation)
+            return self._weighted_sums(point, columns, permutation)
         xp = array_namespace(point.alpha)
         slopes = xp.full((self.X.shape[0], 1), (-self._profile_at_zero[1]) ** 0.5, **like(self.X))
-        return self._factored_gradient(point, slopes, columns, permutation)
+        return self._sums_by_factor(point, slopes, columns, permutation)
 
-    def _factored_gradient(
+    def _sums_by_factor(
         self,
         point: Point,
         slopes: Array,  # (n, r), a factor of -h'
         columns: np.ndarray | None,
         permutation: np.ndarray | None,
-    ) -> np.ndarray:
+    ) -> tuple[float, Array]:
         xp = array_namespace(slopes)
         total: Array | float = 0.0
         for target in range(point.alpha.shape[1]):
             V = xp.astype(point.alpha[:, target], slopes.dtype)[:, None] * slopes
             total = total + self._factored_sums(V, columns, permutation)
         assert not isinstance(total, (float, int))
-        return 0.5 * self.ridge * self.scale * to_host(total)
+        return 0.5 * self.ridge * self.scale, total
 
     def _factored_sums(
         self, V: Array, columns: np.ndarray | None, permutation: np.ndarray | None
@@ -237,151 +249,11 @@ class SelectionObjective(ABC):
         """Prepare for points near `beta`."""
 
     @abstractmethod
-    def _evaluate(self, beta: np.ndarray, /) -> Point:
+    def _evaluate(self, beta: np.ndarray, columns: np.ndarray | None, /) -> Point:
         """Evaluate at `beta` (p,), some of it positive."""
 
     @abstractmethod
-    def _gradient(
+    def _weighted_sums(
         self, point: Point, columns: np.ndarray | None, permutation: np.ndarray | None, /
-    ) -> np.ndarray:
-        """Differentiate where some of β is positive."""
-
-
-class DenseSelection(SelectionObjective):
-    """J by the kernel matrix of all samples: O(n³ + n² p) time and O(n²) memory."""
-
-    def _evaluate(self, beta: np.ndarray, /) -> Point:
-        """Evaluate: O(n³)."""
-        xp = array_namespace(self.X)
-        Z = self.scaled(self.X, beta)
-        u = self.distances(Z, Z)
-        K = self.kernel.profile(u)
-        double = xp.astype(K, xp.float64, copy=False)
-        system = DenseSystem.of(double, self.Y, self.weights)
-        alpha, product = system.coefficients_and(self.ridge, self._product)
-        return Point(beta, self._value(product), alpha, u, K)
-
-    def _gradient(
-        self, point: Point, columns: np.ndarray | None, permutation: np.ndarray | None, /
-    ) -> np.ndarray:
-        """Differentiate: O(n²) for each of the `columns`."""
-        X = self._samples(columns, permutation)
-        return to_host(difference_sums(self._of(point), X, power=self.kernel.power))
-
-    def _pair_weights(self, point: Point, /) -> Array:
-        """Weights A (n, n) of the differences in the gradient."""
-        xp = array_namespace(self.X)
-        assert point.pairs is not None
-        assert point.kernel is not None
-        slopes = self.kernel.derivative_from(point.pairs, point.kernel)
-        pairs = (-0.5 * self.ridge * self.scale * point.alpha) @ point.alpha.T
-        return pairs * xp.astype(slopes, xp.float64, copy=False)
-
-
-class FactoredSelection(SelectionObjective):
-    r"""J with :math:`K \approx L L^\top` by m centres: O(n m² + n m p) time, O(n (m + p)) memory.
-
-    The slopes :math:`-h'(u)`, a kernel too, are factored by the same centres, and the columns of
-    X are sorted once. At β = 0 both have rank one, and the gradient is exact.
-
-    Parameters
-    ----------
-    kernel, X, Y, ridge, weights
-        As of `SelectionObjective`.
-    n_centers : int
-        m.
-    rng : RandomState
-        Draws the centres.
-    """
-
-    def __init__(
-        self,
-        kernel: Radial | Manhattan,
-        X: Array,
-        Y: Array,
-        ridge: float,
-        weights: Array | None = None,
-        /,
-        *,
-        n_centers: int,
-        rng: np.random.RandomState,
-    ) -> None:
-        super().__init__(kernel, X, Y, ridge, weights)
-        n = X.shape[0]
-        self.n_centers, self.rng = min(n_centers, n), rng
-        self.centers = np.sort(rng.choice(n, self.n_centers, replace=False))
-
-    def focus(self, beta: np.ndarray, /) -> None:
-        """Choose the centres by pivoted Cholesky of the kernel at `beta`."""
-        Z = self.scaled(self.X, beta)
-        kernel = self.kernel.stretched(1.0 / self.kernel.lengthscale)
-        self.centers = choose_centers(
-            "pivoted", kernel, Rows(Z, Z[:0, :]), self.n_centers, ridge=self.ridge, rng=self.rng
-        )
-        self._point = self._latest = None
-
-    def _evaluate(self, beta: np.ndarray, /) -> Point:
-        """Evaluate: O(n m²)."""
-        xp = array_namespace(self.X)
-        Z = self.scaled(self.X, beta)
-        index = xp.asarray(self.centers, **index_like(self.X))
-        u = self.distances(Z, xp.take(Z, index, axis=0))
-        given = self.kernel.profile(u)
-        K = xp.astype(given, xp.float64, copy=False)
-        # L = K W is not formed: one product of (n, m) with itself is all that grows with n
-        weighted = self._root_shares * K
-        moment = K.T @ self._shared_targets
-        near = xp.take(u, index, axis=0), xp.take(given, index, axis=0)
-        wide = [xp.astype(x, xp.float64, copy=False) for x in near]
-        pairs, core, gram, right = on_host_if_small(*wide, weighted.T @ weighted, moment)
-        W = _whitener(core, given)
-        factor = CholeskyFactor.of(add_to_diagonal(W.T @ gram @ W, self.ridge))
-        a = W @ factor.solve(W.T @ right)
-        alpha = self.shares * (self.Y - K @ back_beside(a, self.Y)) / self.ridge
-        if is_host(core) and not is_host(u):  # no more is waited for
-            value = 0.5 * (self._squares - float(array_namespace(a).sum(right * a)))
-            return Point(beta, value, alpha, u, given, (pairs, core))
-        return Point(beta, self._value(self._product(alpha)), alpha, u, given, near)
-
-    @cached_property
-    def _root_shares(self) -> Array:
-        return array_namespace(self.shares).sqrt(self.shares)
-
-    @cached_property
-    def _shared_targets(self) -> Array:
-        return self.shares * self.Y
-
-    @cached_property
-    def _squares(self) -> float:
-        """Weighted mean of the squared targets."""
-        return float(array_namespace(self.Y).sum(self._shared_targets * self.Y))
-
-    def _gradient(
-        self, point: Point, columns: np.ndarray | None, permutation: np.ndarray | None, /
-    ) -> np.ndarray:
-        """Differentiate: O(n m) for each of the `columns`."""
-        return self._factored_gradient(point, self._of(point), columns, permutation)
-
-    def _pair_weights(self, point: Point, /) -> Array:
-        """Factor (n, r) of the slopes, in the precision of the data."""
-        xp = array_namespace(self.X)
-        assert point.pairs is not None
-        assert point.kernel is not None
-        assert point.among is not None
-        K = -self.kernel.derivative_from(point.pairs, point.kernel)
-        core = -self.kernel.derivative_from(*point.among)
-        core = array_namespace(core).astype(core, array_namespace(core).float64, copy=False)
-        W = back_beside(_whitener(core, K), K)
-        return K @ xp.astype(W, K.dtype)
-
-
-def _whitener(core: Array, given: Array, /) -> Array:
-    """Give W (m, r) with K W the factor of a kernel that is `core` (m, m) among the centres.
-
-    The values were computed in the precision of `given`.
-    """
-    xp = array_namespace(core)
-    floor = max(core.shape[0] * epsilon(given), _RANK_FLOOR)
-    s, U = eigh(core)
-    kept = int(xp.sum(xp.astype(s > floor * xp.max(s), xp.int64)))
-    return U[:, -kept:] / xp.sqrt(s[-kept:])[None, :]
+    ) -> tuple[float, Array]:
+        """Give `_scaled_sums` where some of β is positive."""

@@ -12,22 +12,27 @@ from gpukfl.operators._base import LinearOperator, ParticleKernel
 from gpukfl.operators._binned import BinnedBrownianKernel
 from gpukfl.operators._brownian import BrownianKernel
 from gpukfl.operators._centered import CenteredKernel, center
+from gpukfl.operators._coarse import CoarseGrid
 from gpukfl.operators._features import FeatureOperator, common_scale
 from gpukfl.operators._hermite import HermiteOperator
 from gpukfl.operators._kernel import KernelMatrix, KernelOperator
+from gpukfl.operators._knot_sums import KnotSums, coarse_factor
 from gpukfl.operators._rows import RowOperator
 
 __all__ = [
     "BinnedBrownianKernel",
     "BrownianKernel",
     "CenteredKernel",
+    "CoarseGrid",
     "FeatureOperator",
     "HermiteOperator",
     "KernelMatrix",
     "KernelOperator",
+    "KnotSums",
     "LinearOperator",
     "ParticleKernel",
     "RowOperator",
     "center",
+    "coarse_factor",
     "common_scale",
 ]

@@ -66,6 +66,9 @@ class ParticleKernel(LinearOperator):
     def quadratic_gradient(self, alpha: Array, /) -> Array:
         r"""Differentiate :math:`\sum_c \alpha_c^\top K \alpha_c` with respect to W: (d, m)."""
 
+    def release(self) -> None:
+        """Forget what is as large as the data and can be computed anew."""
+
     @abstractmethod
     def curves(self, alpha: Array, /) -> tuple[Array, Array]:
         """Positions (m, q) and values (m, q, t), float64, of the shape functions of `alpha`."""

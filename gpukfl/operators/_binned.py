@@ -15,6 +15,9 @@ from gpukfl.operators._base import ParticleKernel
 from gpukfl.operators._brownian import sample_sums
 from gpukfl.operators._coarse import CoarseInverse, projection_range
 
+_MANY = 2**27  # positions, beyond which they are rounded to what half of the memory holds
+_NARROW = 15  # bits of those
+
 _Placed = tuple[int, int, Positions]  # samples from one up to another, among the knots
 
 
@@ -32,8 +35,9 @@ class BinnedBrownianKernel(ParticleKernel):
     -----
     A product costs O(n m + q m) for each right-hand side, and no random access leaves the cache.
     Memory is 4 bytes for each of the n m positions while half of the memory budget holds
-    them; beyond that they are computed anew from the rows at each product, so that n is limited by
-    where the rows are stored.
+    them, or 2 bytes on the host beyond 134 million, which are then rounded to 2^-15 of the range;
+    beyond that they are computed anew from the rows at each product, so that n is limited by where
+    the rows are stored.
     """
 
     rows: Rows
@@ -75,18 +79,25 @@ class BinnedBrownianKernel(ParticleKernel):
 
     def _computed(self, start: int, stop: int) -> Iterator[_Placed]:
         for first, last, X in self.rows.blocks(2 * self.n_particles, start=start, stop=stop):
-            yield first, last, Positions.of(self.W.T @ X.T, self.low, self.gap, self.n_knots)
+            A = self.W.T @ X.T
+            yield first, last, Positions.of(A, self.low, self.gap, self.n_knots, shift=self._shift)
 
-    def _positions(self, start: int, stop: int) -> Iterable[_Placed]:
-        """Positions of rows that lie together."""
-        return self._computed(start, stop) if self._stored is None else self._stored
+    @property
+    def _shift(self) -> int | None:
+        """Bits of a position between knots; None for as many as there are room for."""
+        spare = _NARROW - (self.n_knots - 1).bit_length()
+        return spare if spare > 0 and self.n_samples * self.n_particles > _MANY else None
+
+    def release(self) -> None:
+        """Forget positions, until they are asked for again."""
+        self.__dict__.pop("_stored", None)
 
     def _levels(self, V: Array, over: int) -> Array:
         """Knot values (m, q, t) of all samples."""
-        self._stored  # noqa: B018 - where the rows lie, before what reads it goes there
+        self.prepare()
 
         def part(start: int, stop: int) -> list[Array]:
-            at = self._positions(start, stop)
+            at = self.positions(start, stop)
             return [knot_levels(at, V, self.gap, self.n_knots, over=over)]
 
         (levels,) = reduce_rows(self.rows.source, part)
@@ -96,15 +107,27 @@ class BinnedBrownianKernel(ParticleKernel):
         U = self._levels(V, self.n_particles)
 
         def part(start: int, stop: int) -> Array:
-            parts = [interpolate_bins(at, U) for _, _, at in self._positions(start, stop)]
+            parts = [interpolate_bins(at, U) for _, _, at in self.positions(start, stop)]
             return parts[0] if len(parts) == 1 else array_namespace(U).concat(parts, axis=0)
 
         return map_rows(self.rows.source, part, columns=V.shape[1:], dtype=U.dtype)
 
     def approximate_inverse(self, root_weights: Array | None, shift: float) -> CoarseInverse | None:
-        """Invert the kernel between few knots."""
-        ends = self.low, self.low + (self.n_knots - 1) * self.gap
-        return CoarseInverse.of(self.rows, self.W, root_weights, ends=ends, shift=shift)
+        """Invert the kernel between few knots, where the rows lie in one place."""
+        return CoarseInverse.of(self.rows, self.W, root_weights, ends=self.ends, shift=shift)
+
+    @property
+    def ends(self) -> tuple[Array, Array]:
+        """First and last knot of each particle, (m,)."""
+        return self.low, self.low + (self.n_knots - 1) * self.gap
+
+    def positions(self, start: int, stop: int, /) -> Iterable[_Placed]:
+        """Give the positions of rows that lie together, by blocks; inside a pass."""
+        return self._computed(start, stop) if self._stored is None else self._stored
+
+    def prepare(self) -> None:
+        """Keep the positions with the rows: before what reads them goes there."""
+        self._stored  # noqa: B018
 
     def quadratic_gradient(self, alpha: Array, /) -> Array:
         r"""Approximate the derivative of :math:`\sum_c \alpha_c^\top K \alpha_c` in W: (d, m).
@@ -116,17 +139,17 @@ class BinnedBrownianKernel(ParticleKernel):
         white noise, 1e-4 and less for smooth `alpha` from 100 000 samples on.
         """
         xp, m, q = array_namespace(alpha), self.n_particles, self.n_knots
-        self._stored  # noqa: B018 - where the rows lie, before what reads it goes there
+        self.prepare()
         (sums,) = reduce_rows(
             self.rows.source,
-            lambda start, stop: [part_sums(self._positions(start, stop), alpha, m, q)],
+            lambda start, stop: [part_sums(self.positions(start, stop), alpha, m, q)],
         )
         mass = xp.cumulative_sum(sums, axis=1)
         signed = 2.0 * mass - sums - mass[:, -1:, :]  # below less above, half of a knot each way
 
         def part(start: int, stop: int) -> list[Array]:
             parts = []
-            for first, last, at in self._positions(start, stop):
+            for first, last, at in self.positions(start, stop):
                 X = self.rows.block(first, last)
                 products = bin_products(at, signed, alpha[first:last, :])
                 parts.append(sample_sums(xp.astype(products, X.dtype, copy=False), X))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpukfl._array import Array, array_namespace, lies_in_parts, sample_dot
-from gpukfl.linalg import add_to_diagonal, center_columns, column_dots, dots_together
+from gpukfl.linalg import add_to_diagonal, center_columns, dots_together
 from gpukfl.operators._base import LinearOperator
 
 
@@ -40,29 +40,6 @@ class CenteredKernel(LinearOperator):
         product = s * self.kernel._matmat(s * center(V, s))
         centered = array_namespace(V).astype(center(product, s), V.dtype, copy=False)
         return centered + self.shift * V if self.shift else centered
-
-    def with_curvature(self, V: Array, /) -> tuple[Array, Array]:
-        """Give the product with `V` (n, t) and its inner products with `V` (t,).
-
-        `V` lies in the complement of s up to rounding, as directions of conjugate gradients do.
-        """
-        if not lies_in_parts(V):
-            product = self @ V
-            return product, column_dots(V, product)
-        s = self.root_weights
-        product = self.kernel._matmat(V) if s is None else s * self.kernel._matmat(s * V)
-        return self._centered_in_a_pass(product, V)
-
-    def _centered_in_a_pass(self, product: Array, V: Array) -> tuple[Array, Array]:
-        """Center a product and add the shift; what the sums are that both results need."""
-        xp = array_namespace(V)
-        s = xp.ones_like(V[:, :1]) if self.root_weights is None else self.root_weights
-        on_s, own, of_s, along, squares = dots_together(
-            (s, product, None), (V, product, None), (s, s, None), (s, V, None), (V, V, None)
-        )
-        share = on_s / of_s
-        centered = xp.astype(product - s * share[None, :], V.dtype, copy=False)
-        return centered + self.shift * V, own - share * along + self.shift * squares
 
     def dense(self, reference: Array, /) -> Array:
         """Form the matrix beside `reference`; O(n²) memory."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from gpukfl._array import Array, array_namespace, device_of, like, sample_sums
 from gpukfl._memory import MAX_ELEMENTS
-from gpukfl._passes import keep_rows, lowest, map_rows, reduce_rows
+from gpukfl._passes import lowest, reduce_rows
 from gpukfl._rows import Rows
 from gpukfl.linalg import CholeskyFactor, Positions, bin_sums, interpolate_bins, pair_sums
 from gpukfl.operators._centered import center
@@ -17,7 +17,67 @@ from gpukfl.operators._centered import center
 _RANKS = ((30_000, 400), (200_000, 800), (600_000, 1600))
 _MAX_RANK = 2400
 _MAX_CELLS = 128  # of one particle: the table of a pair then stays in cache
+_BLOCK = 256  # rows of a matrix that change together
 _SHARE_BITS = 4  # positions between knots; with more, float32 no longer sums their products exactly
+
+
+@dataclass(frozen=True, eq=False)
+class CoarseGrid:
+    """Few equally spaced knots on each particle's range."""
+
+    low: Array  # (m,) position of the first knot
+    width: Array  # (m,) of a cell, positive
+    n_cells: int
+
+    @classmethod
+    def of(cls, n: int, ends: tuple[Array, Array], /) -> CoarseGrid | None:
+        """Choose the cells for n samples; None where a factor of that order would not pay.
+
+        `ends` are the first and the last knot of each particle, float64 (m,).
+        """
+        m = ends[0].shape[0]
+        rank = next((rank for below, rank in _RANKS if n < below), _MAX_RANK)
+        q = min(_MAX_CELLS, rank // m)
+        if q < 4 or n < 2 * m * q:
+            return None
+        xp = array_namespace(ends[0])
+        width = (ends[1] - ends[0]) / q
+        return cls(ends[0], xp.where(width > 0, width, xp.ones_like(width)), q)
+
+    def among(self, at: Positions, /) -> Positions:
+        """Positions among these knots, of those between more knots on the same range."""
+        factor = self.n_cells / (at.n_knots - 1) * 2.0 ** (_SHARE_BITS - at.shift)
+        return at.rescaled(factor, _SHARE_BITS, self.n_cells + 1)
+
+    def factor(self, pairs: Array, total: float, shift: float, /) -> CholeskyFactor:
+        r"""Factor :math:`\mu G^{-1} + B^\top B`, with B centred: order m q.
+
+        `pairs` (m (q + 1), m (q + 1)) are sums over the samples, of weights that sum to `total`.
+        """
+        xp, m, q = array_namespace(pairs), self.width.shape[0], self.n_cells
+        sums = xp.reshape(pairs, (m, q + 1, m, q + 1))
+        # The shares of a sample among the knots of any particle sum to one
+        margins = xp.reshape(xp.sum(sums[0, :, :, 1:], axis=0), (m * q, 1))
+        gram = xp.reshape(sums[:, 1:, :, 1:], (m * q, m * q))
+        del pairs, sums  # as large as the gram matrix
+        return self.factor_of(gram, margins, total, shift)
+
+    def factor_of(
+        self, gram: Array, margins: Array, total: float, shift: float, /
+    ) -> CholeskyFactor:
+        """Factor as `factor`, in place, from sums without the first knots: (m q, m q), (m q, 1)."""
+        for block in range(0, gram.shape[0], _BLOCK):
+            rows = slice(block, min(block + _BLOCK, gram.shape[0]))
+            gram[rows, :] -= margins[rows, :] @ (margins.T / total)
+        _add_precision(gram, shift * self.width.shape[0] / self.width, self.n_cells)
+        return CholeskyFactor.of(gram, overwrite=True)
+
+    def levels(self, factor: CholeskyFactor, sums: Array, /) -> Array:
+        """Solve for knot values (m, q + 1, t) from sums of the same shape."""
+        xp, (m, _, t), q = array_namespace(sums), sums.shape, self.n_cells
+        solved = factor.solve(xp.reshape(sums[:, 1:, :], (m * q, t)))
+        levels = xp.reshape(solved, (m, q, t))
+        return xp.concat([xp.zeros_like(levels[:, :1, :]), levels], axis=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,10 +101,9 @@ class CoarseInverse:
     cells, of order :math:`n h / m q` with cells of width h.
     """
 
-    rows: Rows
     at: list[Positions]  # among the knots: (m, n), in parts that CuPy computes with
-    n_knots: int  # q + 1
-    factor: CholeskyFactor  # of mu G^-1 + B'B, order m q
+    grid: CoarseGrid
+    inner: CholeskyFactor  # of mu G^-1 + B'B, order m q
     shift: float  # mu
     root_weights: Array | None  # (n, 1)
 
@@ -63,85 +122,58 @@ class CoarseInverse:
 
         `ends` are the first and the last knot of each particle, float64 (m,).
         """
-        n, m = rows.shape[0], W.shape[1]
-        rank = next((rank for below, rank in _RANKS if n < below), _MAX_RANK)
-        q = min(_MAX_CELLS, rank // m)
-        if q < 4 or n < 2 * m * q:
+        n = rows.shape[0]
+        grid = CoarseGrid.of(n, ends)
+        if grid is None:
             return None
-        xp = array_namespace(W)
-        width = (ends[1] - ends[0]) / q
-        width = xp.where(width > 0, width, xp.ones_like(width))
-        at = keep_rows(rows.source, lambda a, b: _positions(rows, (a, b), W, ends[0], width, q + 1))
+        at = _positions(rows, W, grid)
         weights = None if root_weights is None else root_weights**2
-        (pairs,) = reduce_rows(rows.source, lambda a, _: [_pair_sums(at, a, weights)])
-        sums = xp.reshape(pairs, (m, q + 1, m, q + 1))
-        # The shares of a sample among the knots of any particle sum to one
-        margins = xp.reshape(xp.sum(sums[0, :, :, 1:], axis=0), (m * q, 1))
+        pairs = _pair_sums(at, weights)
         total = float(n) if weights is None else float(sample_sums(weights)[0])
-        gram = xp.reshape(sums[:, 1:, :, 1:], (m * q, m * q))
-        del pairs, sums  # as large as the gram matrix
-        gram -= margins @ (margins.T / total)
-        _add_precision(gram, shift * m / width, q)
-        factor = CholeskyFactor.of(gram, overwrite=True)
-        return cls(rows, at, q + 1, factor, shift, root_weights)
+        return cls(at, grid, grid.factor(pairs, total, shift), shift, root_weights)
 
     def __call__(self, r: Array, /) -> Array:
         """Apply to `r` (n, t)."""
-        s = self.root_weights
+        xp, s = array_namespace(r), self.root_weights
         r0 = center(r, s)
         spread = r0 if s is None else s * r0
-        at, source = self.at, self.rows.source
-
-        def part_sums(start: int, _: int) -> list[Array]:
-            parts = [bin_sums(here, spread[a:b, :]) for a, b, here in _numbered(at, start)]
-            return [sum(parts[1:], start=parts[0])]
-
-        (sums,) = reduce_rows(source, part_sums)
-        xp, (m, _, t), q = array_namespace(sums), sums.shape, self.n_knots - 1
-        solved = self.factor.solve(xp.reshape(sums[:, 1:, :], (m * q, t)))
-        levels = xp.reshape(solved, (m, q, t))
-        levels = xp.concat([xp.zeros_like(levels[:, :1, :]), levels], axis=1)
-        inside = map_rows(
-            source,
-            lambda *_: xp.concat([interpolate_bins(here, levels) for here in at], axis=0),
-            columns=(t,),
-            dtype=levels.dtype,
-        )
+        parts = [bin_sums(here, spread[a:b, :]) for a, b, here in _numbered(self.at)]
+        levels = self.grid.levels(self.inner, sum(parts[1:], start=parts[0]))
+        inside = xp.concat([interpolate_bins(here, levels) for here in self.at], axis=0)
         if s is not None:
             inside = s * inside
-        inside = center(array_namespace(r).astype(inside, r.dtype), s)
+        inside = center(xp.astype(inside, r.dtype), s)
         return (r - inside) / self.shift
 
 
-def _positions(
-    rows: Rows, part: tuple[int, int], W: Array, low: Array, width: Array, n_knots: int
-) -> list[Positions]:
-    """Place every projection of some rows among the knots, in as few arrays as CuPy takes."""
-    xp, at_most = array_namespace(W), max(MAX_ELEMENTS // W.shape[1], 1)
+def _positions(rows: Rows, W: Array, grid: CoarseGrid) -> list[Positions]:
+    """Place every projection among the knots, in as few arrays as CuPy takes."""
+    xp, at_most, q = array_namespace(W), max(MAX_ELEMENTS // W.shape[1], 1), grid.n_cells + 1
     groups: list[list[Array]] = []
     room = 0
-    for _, _, X in rows.blocks(W.shape[1], start=part[0], stop=part[1]):
-        codes = Positions.of(W.T @ X.T, low, width, n_knots, shift=_SHARE_BITS).codes
+    for _, _, X in rows.blocks(W.shape[1]):
+        codes = Positions.of(W.T @ X.T, grid.low, grid.width, q, shift=_SHARE_BITS).codes
         if codes.shape[1] > room:
             groups.append([])
             room = at_most
         groups[-1].append(codes)
         room -= codes.shape[1]
-    return [Positions(xp.concat(group, axis=1), _SHARE_BITS, n_knots) for group in groups]
+    return [Positions(xp.concat(group, axis=1), _SHARE_BITS, q) for group in groups]
 
 
-def _numbered(parts: Sequence[Positions], start: int) -> Iterator[tuple[int, int, Positions]]:
-    """Give each part of the samples, the first of which is known, with its start and stop."""
+def _numbered(parts: Sequence[Positions]) -> Iterator[tuple[int, int, Positions]]:
+    """Give each part of the samples with its start and stop."""
+    start = 0
     for part in parts:
         stop = start + part.codes.shape[1]
         yield start, stop, part
         start = stop
 
 
-def _pair_sums(parts: Sequence[Positions], first: int, weights: Array | None) -> Array:
+def _pair_sums(parts: Sequence[Positions], weights: Array | None) -> Array:
     """Sum `pair_sums` over the parts."""
     total: Array | None = None
-    for start, stop, part in _numbered(parts, first):
+    for start, stop, part in _numbered(parts):
         sums = pair_sums(part, None if weights is None else weights[start:stop, :])
         total = sums if total is None else total + sums
     assert total is not None

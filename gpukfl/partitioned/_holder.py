@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from gpukfl._array import Array, array_namespace, is_array, like, on_device_of, to_host
 from gpukfl.partitioned._program import loads
-from gpukfl.partitioned._tree import Known, add_up
+from gpukfl.partitioned._tree import Known, add_in
 
 Combine = Callable[[Any, Any], Any]
 
@@ -98,19 +99,17 @@ class Holder:
             with alone(), on_device_of(self.place):
                 return self._run_on(work, part, edges)
 
-        if self.n_threads > 1 and len(parts) > 1:
-            with ThreadPoolExecutor(self.n_threads) as pool:
-                results = list(pool.map(one, parts))
-        else:
-            results = [one(part) for part in parts]
         known: Known[Any] = {}
-        for part, (made, result, _) in zip(parts, results, strict=True):
+        left: list[tuple[int, dict[int, Any]]] = []
+        with ThreadPoolExecutor(self.n_threads) as pool:
+            results = pool.map(one, parts) if self.n_threads > 1 else map(one, parts)
+            for part, (made, result, combine) in zip(parts, results, strict=True):
+                left.append((part, made))
+                if result is not None:
+                    known[part, part + 1] = result
+                    add_in(known, part, len(edges) - 1, partial(_combined_by, combine))
+        for part, made in left:
             self.values[part].update(made)
-            if result is not None:
-                known[part, part + 1] = result
-        if known:
-            combine = results[0][2]
-            add_up(known, 0, len(edges) - 1, lambda a, b: combined(a, b, combine))
         return known
 
     def _run_on(
@@ -125,6 +124,10 @@ class Holder:
         ask, combine = loads(work.asked, values, self.place, rows)
         result = tuple(to_host(x) if is_array(x) else x for x in ask(*rows[:2]))
         return made, result, combine
+
+
+def _combined_by(combine: Combine, a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Any, ...]:
+    return combined(a, b, combine)
 
 
 def combined(a: tuple[Any, ...], b: tuple[Any, ...], combine: Combine, /) -> tuple[Any, ...]:

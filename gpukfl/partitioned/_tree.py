@@ -24,3 +24,20 @@ def add_up(known: Known[T], start: int, stop: int, combine: Callable[[T, T], T],
     left, right = (start, middle), (middle, stop)
     if left in known and right in known:
         known[start, stop] = combine(known.pop(left), known.pop(right))
+
+
+def add_in(known: Known[T], part: int, count: int, combine: Callable[[T, T], T], /) -> None:
+    """Put totals together that the total of one part of `count` completes, as `add_up` does.
+
+    In place, and at once: totals may be large.
+    """
+    start, stop, halves = 0, count, []
+    while stop - start > 1:
+        middle = (start + stop) // 2
+        halves.append((start, middle, stop))
+        start, stop = (start, middle) if part < middle else (middle, stop)
+    for first, middle, last in reversed(halves):
+        left, right = (first, middle), (middle, last)
+        if left not in known or right not in known:
+            return
+        known[first, last] = combine(known.pop(left), known.pop(right))

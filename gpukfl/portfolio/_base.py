@@ -19,7 +19,7 @@ from gpukfl._checks import check_choice, check_number, check_switch
 from gpukfl._places import Backend, resolve_place
 from gpukfl._reader import table_of
 from gpukfl._results import Status
-from gpukfl._warnings import collected, warn
+from gpukfl._warnings import keep, warn
 from gpukfl.estimators._base import HostStored
 from gpukfl.estimators._constructor import Constructed
 from gpukfl.estimators._dask import FEWEST, SAMPLE, any_dask
@@ -44,11 +44,12 @@ from gpukfl.portfolio._description import describe
 from gpukfl.portfolio._distilled import Distilled, distil
 from gpukfl.portfolio._encodings import Encodings
 from gpukfl.portfolio._evaluators import of_all_classes
-from gpukfl.portfolio._folds import FEW, Fold, n_folds_of, split
+from gpukfl.portfolio._folds import n_folds_of, split
 from gpukfl.portfolio._importances import permutation_importances
 from gpukfl.portfolio._in_parts import fitted_to_all
 from gpukfl.portfolio._leaderboard import frame_of, rows_of
 from gpukfl.portfolio._members import Member, reach_of
+from gpukfl.portfolio._refit import is_worth_a_refit, refitted
 from gpukfl.portfolio._transforms import (
     TRANSFORMS,
     transform_of,
@@ -115,7 +116,7 @@ class AutoBase(Constructed, HostStored):
         *,
         effort: str = "normal",
         n_folds: int | str = "auto",
-        refit: bool = False,
+        refit: bool | str = "auto",
         columns: Mapping[str, str] | None = None,
         impute: str = "median",
         max_time: float | None = None,
@@ -146,7 +147,7 @@ class AutoBase(Constructed, HostStored):
         check_members(self.members, is_classifier(self))
         check_choice("effort", self.effort, EFFORTS)
         check_number("n_folds", self.n_folds, kind=numbers.Integral, low=1, also=("auto",))
-        check_switch("refit", self.refit)
+        check_switch("refit", self.refit, also=("auto",))
         check_choice("impute", self.impute, IMPUTE)
         check_choice("target_transform", getattr(self, "target_transform", None), TRANSFORMS)
         check_number("max_time", self.max_time, low=0, low_allowed=False, also=(None,))
@@ -188,6 +189,10 @@ class AutoBase(Constructed, HostStored):
             contest = self._held(samples, run, once=whole is not None)
             self._library, self._n_samples = library_of(X), len(samples)
             chosen = self._keep(contest, samples, run)
+            stopped = contest.stopped
+            if whole is None and is_worth_a_refit(self.refit, contest, len(samples), run):
+                stopped = self._refit(chosen, samples, run)
+            self._end(contest, stopped=stopped)
             if whole is not None and not contest.stopped:
                 self.members_ = fitted_to_all(self, chosen, whole, run)
                 self._n_samples = whole.n_rows
@@ -270,37 +275,36 @@ class AutoBase(Constructed, HostStored):
         )
         self.feature_importances_ = beside(importances, there)
         self.feature_importances_error_ = beside(errors, there)
-        if (self.refit or len(samples) < FEW) and not contest.stopped:
-            self._refit(chosen, samples, run)
-        self._end(contest)
         return chosen
 
     @abstractmethod
     def _keep_uncertainty(self, rng: np.random.RandomState, max_time: float | None, /) -> None:
         """Set how far predictions are off, by the rows that are held out."""
 
-    def _refit(self, chosen: Sequence[tuple[float, Any]], samples: Samples, run: Run) -> None:
-        """Fit each member of the blend to all rows; the fold models stay where time is over."""
-        refitted, transform = [], self.target_transform_
-        if transform is not None:
-            samples = replace(samples, Y=transform.forward(to_host(samples.Y).astype(np.float64)))
-        encodings, whole = self.encodings_, Fold(samples, samples)
-        if encodings is not None:
-            encodings, whole = encodings.on_all(samples, _seed(run.again()))
-        for weight, entry in chosen:
-            left = run.left()
-            if left is not None and run.is_over():
-                return
-            with collected():
-                inside = whole.seen_by(entry.member).inside
-                model, _ = entry.member.fitted(inside, entry.precedent, left)
-            refitted.append(replace(entry.blended(weight), models=[model]))
-        self.members_, self.encodings_ = refitted, encodings
+    def _refit(self, chosen: Sequence[tuple[float, Any]], samples: Samples, run: Run) -> bool:
+        """Take members that are fitted to all rows; the folds' stay where that is interrupted.
 
-    def _end(self, contest: Contest) -> None:
-        """Set how the fit ended, and warn where it was stopped."""
+        So they do where time is over, or a member fails. Says whether it was interrupted.
+        """
+        try:
+            found = refitted(self, chosen, samples, run, _seed(run.again()))
+        except KeyboardInterrupt:
+            return True
+        except Exception as error:  # whatever a member does, there is a blend
+            why = f"{type(error).__name__}: {error}"
+            warn(f"the blend is not fitted to all samples, that of the folds stays: {why}")
+            return False
+        if found is not None:
+            self.members_, self.encodings_ = found
+        return False
+
+    def _end(self, contest: Contest, *, stopped: bool) -> None:
+        """Set how the fit ended, keep what members warned of, and warn where it was stopped."""
+        for weight, entry in zip(contest.weights.tolist(), contest.finished, strict=True):
+            for message in entry.warnings if weight > 0 else ():
+                keep(f"the member {entry.member.name}: {message}")
         status = Status.TIME_LIMIT if contest.cut_short else Status.CONVERGED
-        if contest.stopped:
+        if stopped:
             status = Status.INTERRUPTED
         self.status_, self.tuning_cut_short_ = status.name, contest.cut_short
         if status is not Status.CONVERGED:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -155,8 +155,11 @@ def _boosted(task: Task, **options: Any) -> Any:
 
 
 def _trees(task: Task) -> Any:
-    few = {"max_iter": 200, "max_leaf_nodes": 8, "min_samples_leaf": 5, "max_features": 0.5}
-    many = {"max_iter": 1_000, "early_stopping": True, "n_iter_no_change": 20, "max_features": 0.6}
+    # With many classes an iteration is many trees, and the best of them comes sooner
+    steps = max(100, min(200, 6_000 // task.t))
+    most = max(100, min(1_000, 20_000 // task.t))
+    few = {"max_iter": steps, "max_leaf_nodes": 8, "min_samples_leaf": 5, "max_features": 0.5}
+    many = {"max_iter": most, "early_stopping": True, "n_iter_no_change": 20, "max_features": 0.6}
     return _boosted(task, **(few if task.n < _MANY or task.rarest < _RARE else many))
 
 
@@ -193,8 +196,8 @@ CANDIDATES = (
     Candidate("loo_quantile", _leave_one_out("matern32", "quantile"), suits=_of_few),
     Candidate("matern52", _kernel_ridge("matern52")),
     Candidate("agop_quantile", _hkrr(optimizer="agop", scaling="quantile"), suits=_of_few),
-    Candidate("bkernn", _bkernn(scaling="robust")),
-    Candidate("hkrr", _hkrr(scaling="robust")),
+    Candidate("bkernn", _bkernn()),
+    Candidate("hkrr", _hkrr()),
     # Of small regressions it took two fifths of the time, and gained nothing
     Candidate(
         "rkhs_weighting",
@@ -208,8 +211,8 @@ CANDIDATES = (
     ),
     Candidate("laplace", _kernel_ridge("laplace"), "thorough"),
     Candidate("evidence_matern52", _evidence("matern52", "standard"), "thorough", suits=_of_few),
-    Candidate("bkernn_standard", _bkernn(), "thorough"),
-    Candidate("hkrr_standard", _hkrr(), "thorough"),
+    Candidate("bkernn_robust", _bkernn(scaling="robust"), "thorough"),
+    Candidate("hkrr_standard", _hkrr(scaling="standard"), "thorough"),
     Candidate(
         "selection",
         _ours(KernelFeatureSelector, KernelFeatureSelectorClassifier),
@@ -221,6 +224,8 @@ NAMES = tuple(row.name for row in CANDIDATES)
 
 def members_of(asked: Any, effort: str, task: Task, /) -> list[Member]:
     """Make the members that are asked for: None, "kernels", or names and estimators.
+
+    What is named is tried to the end; of the others those that are clearly behind are left.
 
     Trees are always among them; with "kernels", or where they are not asked for, they are shown
     beside the others and enter no blend.
@@ -235,9 +240,12 @@ def members_of(asked: Any, effort: str, task: Task, /) -> list[Member]:
     for k, one in enumerate(asked):
         name, what = one if isinstance(one, (tuple, list)) else (None, one)
         if isinstance(what, str):
-            found.append(_member(CANDIDATES[NAMES.index(what)], task))
+            row = CANDIDATES[NAMES.index(what)]
+            found.append(replace(_member(row, task), reference=True))
         else:
-            found.append(Member(name or f"{type(what).__name__}, number {k + 1}", what))
+            found.append(
+                Member(name or f"{type(what).__name__}, number {k + 1}", what, reference=True)
+            )
     if TREES not in [member.name for member in found]:
         found.append(_member(CANDIDATES[NAMES.index(TREES)], task, blended=False))
     return found

@@ -200,8 +200,8 @@ class Contest:
             entry.models.clear()
         self.entries.append(entry)
         if not entry.note and member.blended:
-            outputs = [one.outputs for one in self.finished]
-            self.weights = blend_weights(outputs, lambda mean: self.judge.losses(mean).sum())
+            parts = [self.judge.part(one.outputs) for one in self.finished]
+            self.weights = blend_weights(parts, lambda mean: self.judge.losses_of(mean).sum())
         self.run.note(f"{member.name}: {entry.note or self._shown(entry)}, {entry.seconds:.1f} s")
 
     def _shown(self, entry: Entry) -> str:

@@ -24,6 +24,7 @@ from gpukfl.inspection import (
     ResidualPlot,
     Tuning,
 )
+from gpukfl.portfolio._importances import together
 from gpukfl.tables._facts import data_facts
 
 _COVERAGE = 0.9  # of the intervals that are drawn
@@ -43,12 +44,13 @@ def describe(e: Any, names: Names, /) -> Description:
     """Describe a fitted portfolio whose arrays are NumPy's."""
     leading = sorted(e.members_, key=lambda member: -member.weight)
     shares = ", ".join(f"{one.name} {one.weight:.0%}".replace("%", " %") for one in leading)
-    known = e.encodings_
+    known, joined = e.encodings_, together(e.feature_groups_, names.features)
     importances = Importances(
         names.features,
         e.feature_importances_,
         "loss that shuffling adds",
         errors=vars(e).get("feature_importances_error_"),
+        remark="; ".join(filter(None, ["± one standard error", joined])),
     )
     panels: list[Panel] = [importances]
     for one in leading:
@@ -87,11 +89,10 @@ def describe(e: Any, names: Names, /) -> Description:
 
 def _facts(e: Any, names: Names, leading: list[Any]) -> dict[str, Any]:
     """Say shares of members, features that are shuffled together, and how many models there are."""
-    together = [group for group in e.feature_groups_ if len(group) > 1]
     facts: dict[str, Any] = {f"share of {one.name}": f"{one.weight:.3f}" for one in leading}
-    if together:
-        named = ("{" + ", ".join(names.features[k] for k in group) + "}" for group in together)
-        facts["correlated features, shuffled together"] = "; ".join(named)
+    joined = together(e.feature_groups_, names.features).partition(": ")[2]
+    if joined:
+        facts["correlated features, shuffled together"] = joined
     return facts | {"models": sum(len(one.models) for one in e.members_)}
 
 
@@ -128,6 +129,7 @@ def _data(e: Any, names: Names) -> DataFacts:
 def _warnings(e: Any) -> list[str]:
     """Say which members could not do what they should."""
     left = [t for t in e.tuning_ if t["note"] and not t["note"].endswith("clearly behind")]
+    left = [t for t in left if not any(t["note"] in one for one in e.warnings_)]  # told by them
     found = [f"The member {trial['member']}: {trial['note']}." for trial in left]
     n = len(e.out_of_fold_.truth)
     if not is_classifier(e) and not e.uncertainty_.can_cover(_COVERAGE):

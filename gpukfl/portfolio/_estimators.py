@@ -27,18 +27,20 @@ _PARAMETERS = """
         with gradient-boosted trees only shown and not blended, and a list has names ("linear",
         "trees", "shallow_trees", "deep_trees", "manhattan_laplace", "agop", "evidence_quantile",
         "evidence_robust", "loo_quantile", "matern52", "agop_quantile", "bkernn", "hkrr",
-        "rkhs_weighting", "regfeal", "laplace", "evidence_matern52", "bkernn_standard",
+        "rkhs_weighting", "regfeal", "laplace", "evidence_matern52", "bkernn_robust",
         "hkrr_standard", "selection"), scikit-learn estimators, or pairs of a name and an
-        estimator. Trees that are not asked for are shown beside the others; shallow ones are tried
+        estimator, each of which is tried to the end, as far as `max_time` is enough. Trees that are
+        not asked for are shown beside the others; shallow ones are tried
         of tables, deep ones of regressions of many samples.
     effort : {"quick", "normal", "thorough"}, default="normal"
         How many members are tried, where they are not given.
     n_folds : int or "auto", default="auto"
         Folds that all members share; 1 holds out a fifth of the samples once, at most 20 000.
         "auto" is 8 below 2000 samples, 5 below 20 000, and 1 beyond; at most 5 where it is quick.
-    refit : bool, default=False
-        Fit one model a member to all samples, in place of the mean of the folds' models. Two and
-        three samples are fitted so in any case.
+    refit : bool or "auto", default="auto"
+        Fit one model a member to all samples, in place of the mean of the folds' models. "auto"
+        does so where one part was held out that has more than a tenth of the samples, and time is
+        left. Two and three samples are fitted so in any case.
     columns : dict of str: str, optional
         What columns of a frame are to be taken for, by name, where `Table.of` shall not guess.
     impute : {"median", "model"}, default="median"
@@ -108,7 +110,8 @@ _NOTES = """
     Every member is fitted on the same folds. What is to be chosen of it is chosen within the first
     one, and kept for the others. Weights are greedy: with replacement, the member next that lowers
     the loss of the mean of out-of-fold predictions most [1]_; drawn a little to equal ones. A
-    member is left where it is clearly behind the best after a fold and no share of it would help.
+    member that was not named is left where it is clearly behind the best after a fold and no share
+    of it would help.
 
     References
     ----------
@@ -150,7 +153,7 @@ class AutoRegressor(ArrayRegressor, AutoBase):
         *,
         effort: str = "normal",
         n_folds: int | str = "auto",
-        refit: bool = False,
+        refit: bool | str = "auto",
         columns: Mapping[str, str] | None = None,
         impute: str = "median",
         target_transform: str | None = "auto",

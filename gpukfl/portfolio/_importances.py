@@ -19,6 +19,7 @@ _ALIKE = 0.9  # correlation from which columns are shuffled together
 _ROWS = 500  # of all folds, that are enough
 _MOMENT = 1.0  # seconds that importances may take when the time is over
 _PASSES = 100  # predictions of a fold's rows
+_NAMED = 10  # groups
 
 
 def groups_of(
@@ -57,6 +58,8 @@ def permutation_importances(
     rng: np.random.RandomState,
     is_over: Callable[[], bool],
     /,
+    *,
+    repeats: int = 1,
 ) -> tuple[np.ndarray, np.ndarray, list[list[int]]]:
     """Share of the loss that each column saves, and the columns that are shuffled together.
 
@@ -76,6 +79,8 @@ def permutation_importances(
         Shuffles.
     is_over : callable
         Whether there is no time for more than a moment.
+    repeats : int
+        Shuffles of which the mean is taken.
 
     Returns
     -------
@@ -100,15 +105,26 @@ def permutation_importances(
                 warn("no time is left for importances of features: they are 0")
             break
         for g, columns in enumerate(groups):
-            shuffled = _with_shuffled(X, columns, rng.permutation(len(some[k])))
-            gains[g].append(judge.losses(predict(k, shuffled), judged) - least)
+            orders = [rng.permutation(len(some[k])) for _ in range(repeats)]
+            rows_of = [_with_shuffled(X, columns, order) for order in orders]
+            losses = [judge.losses(predict(k, shuffled), judged) for shuffled in rows_of]
+            gains[g].append(np.mean(losses, axis=0) - least)
     importances, errors = np.zeros(n_features), np.zeros(n_features)
-    for by_fold, together in zip(gains, features, strict=True):
+    for by_fold, joined in zip(gains, features, strict=True):
         gain = np.concatenate([*by_fold, np.zeros(0)])
-        importances[together] = max(float(gain.sum()), 0.0) / len(together)
-        errors[together] = math.sqrt(len(gain)) * (gain.std() if len(gain) else 0.0) / len(together)
+        importances[joined] = max(float(gain.sum()), 0.0) / len(joined)
+        errors[joined] = math.sqrt(len(gain)) * (gain.std() if len(gain) else 0.0) / len(joined)
     total = importances.sum()
     return importances / (total or 1.0), errors / (total or 1.0), features
+
+
+def together(groups: Sequence[Sequence[int]], names: Sequence[str], /) -> str:
+    """Say which features are shuffled together; nothing where each is shuffled by itself."""
+    joined = [group for group in groups if len(group) > 1]
+    named = ("{" + ", ".join(names[k] for k in group) + "}" for group in joined[:_NAMED])
+    left = len(joined) - _NAMED
+    more = f"; and {left} groups more" if left > 0 else ""
+    return f"shuffled together: {'; '.join(named)}{more}" if joined else ""
 
 
 def _means(X: np.ndarray) -> np.ndarray:

@@ -27,9 +27,17 @@ class Judge(ABC):
     truth: np.ndarray
     weights: np.ndarray
 
-    @abstractmethod
     def losses(self, predicted: np.ndarray, rows: Chosen = slice(None), /) -> np.ndarray:
         """Weighted loss of each of some rows of predictions (m, t): (m,)."""
+        return self.losses_of(self.part(predicted, rows), rows)
+
+    @abstractmethod
+    def part(self, predicted: np.ndarray, rows: Chosen = slice(None), /) -> np.ndarray:
+        """Give the part of predictions (m, t) that is judged; that of a mean is the parts' mean."""
+
+    @abstractmethod
+    def losses_of(self, part: np.ndarray, rows: Chosen = slice(None), /) -> np.ndarray:
+        """Weighted loss of each of some rows (m,), by what is judged of predictions."""
 
     @abstractmethod
     def _trivial(self) -> np.ndarray:
@@ -58,9 +66,13 @@ class SquaredError(Judge):
 
     scale: np.ndarray  # (t,), standard deviations; positive
 
-    def losses(self, predicted: np.ndarray, rows: Chosen = slice(None), /) -> np.ndarray:
+    def part(self, predicted: np.ndarray, rows: Chosen = slice(None), /) -> np.ndarray:  # noqa: ARG002
+        """All of them."""
+        return predicted
+
+    def losses_of(self, part: np.ndarray, rows: Chosen = slice(None), /) -> np.ndarray:
         """Weighted squared error of each row, averaged over targets."""
-        left = (self.truth[rows] - predicted) / self.scale
+        left = (self.truth[rows] - part) / self.scale
         return self.weights[rows] * np.mean(left**2, axis=1)
 
     def _trivial(self) -> np.ndarray:
@@ -71,11 +83,14 @@ class SquaredError(Judge):
 class LogLoss(Judge):
     """The log loss of probabilities (n, k) that are positive."""
 
-    def losses(self, predicted: np.ndarray, rows: Chosen = slice(None), /) -> np.ndarray:
+    def part(self, predicted: np.ndarray, rows: Chosen = slice(None), /) -> np.ndarray:
+        """Probabilities of the true classes (m, 1)."""
+        return np.sum(self.truth[rows] * predicted, axis=1, keepdims=True)
+
+    def losses_of(self, part: np.ndarray, rows: Chosen = slice(None), /) -> np.ndarray:
         """Weighted log loss of each row."""
-        given = np.sum(self.truth[rows] * predicted, axis=1)
         with np.errstate(divide="ignore"):
-            return -self.weights[rows] * np.log(given)
+            return -self.weights[rows] * np.log(part[:, 0])
 
     def brier(self, predicted: np.ndarray, /) -> float:
         """Weighted mean of the squared distances of probabilities from the indicators."""

@@ -13,9 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from gpukfl._accel import cuda, cuda_differences, cuda_distances, cuda_hermite, cuda_vectors
+from gpukfl._accel import (
+    cuda,
+    cuda_differences,
+    cuda_distances,
+    cuda_hermite,
+    cuda_knots,
+    cuda_vectors,
+)
 from gpukfl._array import Array, array_namespace, double_like, sample_dot
-from gpukfl.linalg import _bins, _difference_sums, _distances, _hermite, _ridge_sums, _steps
+from gpukfl.linalg import _bins, _difference_sums, _distances, _hermite, _knots, _ridge_sums, _steps
 
 N, M, T = 2100, 3, 2  # samples (two blocks of a scan), rows, columns of weights
 _POINTS, _CENTERS, _FEATURES = 70, 280, 19  # several tiles, slices of sums and depths
@@ -131,6 +138,25 @@ def _points_and_weights(rng: np.random.RandomState, dtype: str, exact: bool) -> 
     return A + A.T, _numbers(rng, (_POINTS, _FEATURES), dtype, exact)
 
 
+def _factor_and_sorted(rng: np.random.RandomState, dtype: str, exact: bool) -> Inputs:
+    """Draw a factor (N, T) of weights, and columns (N, M): their order, and gaps."""
+    X = rng.randint(-512, 513, (N, M)) / 64.0 if exact else rng.standard_normal((N, M))
+    order = np.argsort(X.astype(dtype), axis=0, kind="stable").T
+    gaps = np.diff(np.sort(X.astype(dtype), axis=0), axis=0).T
+    return _weights(rng, N, dtype, exact), order, gaps
+
+
+def _points_and_knots(rng: np.random.RandomState, dtype: str, exact: bool) -> Inputs:
+    """Draw points (M, N), some beyond the knots (M, q), of which the last is repeated; values."""
+    if exact:
+        A, knots = rng.randint(-600, 601, (M, N)) / 64.0, np.tile(np.arange(_KNOTS) / 4.0, (M, 1))
+        knots -= 8.0
+    else:
+        A, knots = rng.standard_normal((M, N)), np.sort(rng.standard_normal((M, _KNOTS)), axis=1)
+    knots[:, -1] = knots[:, -2]
+    return A.astype(dtype), knots.astype(dtype), _numbers(rng, (M, _KNOTS, T), "float64", exact)
+
+
 def _vectors(rng: np.random.RandomState, dtype: str, exact: bool) -> Inputs:
     """Four arrays (N, T), and three numbers for each column: quotients of some are exact."""
     four = [_numbers(rng, (N, T), dtype, exact) for _ in range(4)]
@@ -241,7 +267,7 @@ PRIMITIVES = (
         "brownian",
         _codes_weights_and_gaps,
         lambda shift, codes, V, gap: (
-            _bins._levels(_bins._bin_sums(_at(shift, codes, _KNOTS), V), gap, _OVER),
+            _bins.levels_of_sums(_bins._bin_sums(_at(shift, codes, _KNOTS), V), gap, _OVER),
         ),
         lambda shift, codes, V, gap: (
             cuda.knot_levels(_whole(shift, codes), V, gap, _KNOTS, _OVER),
@@ -253,6 +279,13 @@ PRIMITIVES = (
         _codes_and_values,
         lambda shift, codes, U, _: (_bins._interpolate_bins(_at(shift, codes, _KNOTS), U),),
         lambda shift, codes, U, _: (cuda.interpolate_bins(codes, shift, U),),
+    ),
+    Primitive(
+        "interpolate_knots",
+        "knots",
+        _points_and_knots,
+        lambda A, knots, values: (_knots._interpolate_knots(_wide(A), _wide(knots), values),),
+        lambda A, knots, values: (cuda_knots.interpolate_knots(A, knots, values),),
     ),
     Primitive(
         "bin_products",
@@ -318,6 +351,15 @@ PRIMITIVES = (
         _points_and_weights,
         lambda A, X: (_difference_sums._difference_sums(A, X),),
         lambda A, X: (cuda_differences.difference_sums(A, X),),
+    ),
+    Primitive(
+        "factored_difference_sums",
+        "differences",
+        _factor_and_sorted,
+        lambda V, *given: (
+            _difference_sums._factored_difference_sums(V, _difference_sums.SortedColumns(*given)),
+        ),
+        lambda V, *given: (cuda_differences.factored_difference_sums(V, *given),),
     ),
     Primitive(
         "hermite_table",

@@ -1,6 +1,7 @@
 """Iterative solvers. They take callables, return a solution, and always say how they ended."""
 
 from gpukfl.solvers._cg import ConjugateGradient
+from gpukfl.solvers._cg_on_sums import ConjugateGradientOnSums
 from gpukfl.solvers._lasso import Lasso, LassoFit, largest_penalty
 from gpukfl.solvers._lbfgs import LBFGS, Descent
 from gpukfl.solvers._nystrom import NystromPreconditioner
@@ -23,6 +24,7 @@ __all__ = [
     "AlternatingGradient",
     "ArmijoSearch",
     "ConjugateGradient",
+    "ConjugateGradientOnSums",
     "Descent",
     "Evaluation",
     "Lasso",

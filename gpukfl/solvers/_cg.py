@@ -19,7 +19,6 @@ from gpukfl._results import Solution, Status
 from gpukfl.linalg import column_dots, conjugate_direction, conjugate_step, dots_together, record
 
 Measure = Callable[[Array, Array], tuple[Array, Array, Array | None]]
-Product = Callable[[Array], tuple[Array, Array]]
 
 # The recursion drifts from the true residual by about epsilon times the condition number, which
 # stays a small part of a tolerance above this many cube roots of epsilon
@@ -79,7 +78,6 @@ class ConjugateGradient:
         *,
         start: Array | None = None,
         precondition: Callable[[Array], Array] | None = None,
-        product: Product | None = None,
         measure: Measure | None = None,
         enough: Callable[[Array], bool] = lambda measured: False,  # noqa: ARG005
     ) -> Solution:
@@ -96,9 +94,6 @@ class ConjugateGradient:
             First guess; zero without one. Saves a product when absent.
         precondition : callable
             Approximate inverse, symmetric positive definite.
-        product : callable, optional
-            ``product(p)`` gives ``A(p)`` and the curvature :math:`p^\top A p` (t,), float64, of a
-            direction: where both come cheaper together.
         measure : callable, optional
             ``measure(x, r)`` gives arrays (u, v, w) like `b`, or None for w: the inner products of
             the columns of u + w and v are computed at every check and read with it.
@@ -121,8 +116,7 @@ class ConjugateGradient:
         size = array_namespace(b).sqrt(column_dots(b, b))
         tol = clipped(self.rtol * size, low=self.atol)
         log = _Log(self.read_every, tol, measure, enough)
-        product = product or _product_of(A)
-        return replace(self._iterate(A, b, tol, start, precondition, product, log), size=size)
+        return replace(self._iterate(A, b, tol, start, precondition, log), size=size)
 
     def _iterate(
         self,
@@ -131,11 +125,10 @@ class ConjugateGradient:
         tol: Array,
         start: Array | None,
         precondition: Callable[[Array], Array] | None,
-        product: Product,
         log: _Log,
     ) -> Solution:
         xp = array_namespace(b)
-        loose = self.rtol > _LOOSE * epsilon(b) ** (1 / 3)
+        loose = is_loose(self.rtol, b)
         x, r = (xp.zeros_like(b), b) if start is None else (start, b - A(start))
         p = z = r if precondition is None else precondition(r)
         rz, *asked = log.sums(x, r, z)
@@ -153,7 +146,8 @@ class ConjugateGradient:
                     return Solution(x, status, k_end, r)
             if k == self.max_iter:
                 break
-            Ap, curvature = product(p)
+            Ap = A(p)
+            curvature = column_dots(p, Ap)
             x, r, worst = conjugate_step(x, r, p, Ap, rz, curvature, worst)
             z = r if precondition is None else precondition(r)
             rz_old = rz
@@ -165,12 +159,9 @@ class ConjugateGradient:
         return k % self.check_every == 0 or k == self.max_iter
 
 
-def _product_of(A: Callable[[Array], Array]) -> Product:
-    def product(p: Array) -> tuple[Array, Array]:
-        Ap = A(p)
-        return Ap, column_dots(p, Ap)
-
-    return product
+def is_loose(rtol: float, b: Array, /) -> bool:
+    """Whether rounding does not count at a tolerance, in the precision of `b`."""
+    return rtol > _LOOSE * epsilon(b) ** (1 / 3)
 
 
 class _Log:

@@ -5,8 +5,9 @@ Names are imported when first used: a table that was learned is read with NumPy 
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from gpukfl._lazy import imported_when_used
 
 if TYPE_CHECKING:
     from gpukfl.tables._column import KINDS, Coded, Column
@@ -27,11 +28,7 @@ _HOMES = {
 __all__ = ["IMPUTE", "KINDS", "Coded", "Column", "Encoding", "Table", "TableEncoder"]
 
 
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(importlib.import_module(f"gpukfl.tables.{_HOMES[name]}"), name)
-    msg = f"module 'gpukfl.tables' has no attribute {name!r}"
-    raise AttributeError(msg)
+__getattr__ = imported_when_used(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

@@ -13,7 +13,7 @@ from gpukfl._array import Array, array_namespace, beside, is_host
 from gpukfl._checks import check_choice
 from gpukfl.tables._column import Coded, Listed
 from gpukfl.tables._imputation import Imputation, learn_imputation
-from gpukfl.tables._layout import Groups, Output, groups_of, places_of
+from gpukfl.tables._layout import Groups, Output, groups_of, one_by_one, places_of
 from gpukfl.tables._lookups import Lookup, columns_of, learn_lookup, width_of
 
 IMPUTE = ("median", "model")
@@ -152,7 +152,7 @@ class Encoding(Listed):
         encoded = np.empty((n, sum(map(len, places))), dtype=dtype)
         known: list[float | Lookup] = []
         gappy: dict[int, np.ndarray] = {}
-        for j, (codes, one) in enumerate(zip(columns, coded, strict=True)):
+        for j, codes, one in one_by_one(columns, coded):
             own = None
             if one.levels:
                 learned, own = learn_lookup(codes, one, Y, weights, random_state)
@@ -162,6 +162,7 @@ class Encoding(Listed):
             if one.gaps and not one.levels and impute == "model":
                 gappy[j] = codes
             _write(encoded, places[j], codes, one, known[j], own)
+            del codes, own  # before the next are made
         encoding = cls._of(coded, known)
         if impute == "model":
             encoding = encoding._imputing(gappy, encoded, weights, random_state)
@@ -238,11 +239,12 @@ class Encoding(Listed):
         encoded, lookups, gappy = np.empty((n, self.n_features), dtype), iter(self.lookups), {}
         told = {one.column for one in self.imputations}
         places = places_of(self.coded, [len(lookup.names) for lookup in self.lookups])
-        for j, (codes, one) in enumerate(zip(columns, self.coded, strict=True)):
+        for j, codes, one in one_by_one(columns, self.coded):
             known = next(lookups) if one.levels else float(self.medians[j])
             _write(encoded, places[j], codes, one, known)
             if j in told:
                 gappy[j] = codes
+            del codes  # before the next are made
         self._impute(gappy, encoded)
         return encoded
 

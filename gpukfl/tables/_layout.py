@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
+
+import numpy as np
 
 from gpukfl.tables._column import Coded
 
@@ -49,3 +51,23 @@ def places_of(coded: Sequence[Coded], widths: Sequence[int], /) -> list[list[int
     for k, j in enumerate(order):
         places[j].append(k)
     return places
+
+
+def one_by_one(
+    columns: Iterable[np.ndarray], coded: Sequence[Coded]
+) -> Iterator[tuple[int, np.ndarray, Coded]]:
+    """Give columns by their numbers, and hold none while the next is made, as `zip` does.
+
+    Raises ValueError if there are more or fewer than are coded.
+    """
+    given, nothing = iter(columns), np.empty(0)
+    for j, one in enumerate(coded):
+        codes = next(given, nothing)
+        if codes is nothing:
+            msg = f"expected {len(coded)} columns of codes, got {j}"
+            raise ValueError(msg)
+        yield j, codes, one
+        del codes
+    if next(given, nothing) is not nothing:
+        msg = f"expected {len(coded)} columns of codes, got more"
+        raise ValueError(msg)

@@ -103,7 +103,7 @@ def _statistics(
 ) -> tuple[Lookup, np.ndarray | None]:
     """Frequencies of levels, and means of the targets, of training rows by other rows."""
     size = coded.levels + 2
-    rows = rows_of(codes, size)
+    rows = rows_of(codes, size).astype(np.int32)
     mass = np.bincount(rows, weights, size)
     counts = np.log1p(mass * (len(codes) / max(mass.sum(), _LEAST)))[:, None]
     if Y is None:
@@ -126,8 +126,12 @@ def _cross_fitted(
     n = len(X)
     out = np.tile(np.average(Y, axis=0, weights=w), (n, 1))
     if n >= 2:
-        folds = KFold(min(_FOLDS, n), shuffle=True, random_state=random_state)
-        for inside, outside in folds.split(X):
+        splitter = KFold(min(_FOLDS, n), shuffle=True, random_state=random_state)
+        fold = np.empty(n, dtype=np.int8)  # while an encoder is fitted, indices would take memory
+        for k, (_, held_out) in enumerate(splitter.split(X)):
+            fold[held_out] = k
+        for k in range(splitter.n_splits):
+            inside, outside = fold != k, fold == k
             some = None if w is None else w[inside]
             out[outside] = _means(X[inside], Y[inside], some, X[outside])
     return out

@@ -14,7 +14,7 @@ from gpukfl.tables import _values
 from gpukfl.tables._numerals import text_of
 from gpukfl.tables._values import BOOLEANS, LABELS, Values, labels, numbers, texts
 
-_ROWS = 2**16  # of text that are read at once
+_ROWS = 2**14  # of text that are read at once
 
 
 def read_series(series: nw.Series[Any], /) -> Values:

@@ -151,6 +151,7 @@ class Table(Listed):
                 if part == 0 and column.kind == "date":
                     days[column.name] = codes
                 yield codes
+                del codes  # before the next are made
             for other in column.since:  # both are days since their own start
                 apart = column.start - self._start_of(other)
                 yield days[column.name] - days[other] + apart

@@ -11,7 +11,14 @@ import subprocess
 import pytest
 from emulation import source_path
 
-from gpukfl._accel import cuda, cuda_differences, cuda_distances, cuda_hermite, cuda_vectors
+from gpukfl._accel import (
+    cuda,
+    cuda_differences,
+    cuda_distances,
+    cuda_hermite,
+    cuda_knots,
+    cuda_vectors,
+)
 
 pytestmark = pytest.mark.slow
 SOURCES = [  # and a kernel of each
@@ -19,6 +26,7 @@ SOURCES = [  # and a kernel of each
     pytest.param(cuda_differences.KERNELS, b"difference_sums_float64", id="differences"),
     pytest.param(cuda_distances.KERNELS, b"sign_sums_float64", id="distances"),
     pytest.param(cuda_hermite.KERNELS, b"hermite_table", id="hermite"),
+    pytest.param(cuda_knots.KERNELS, b"interpolate_knots_float32", id="knots"),
     pytest.param(cuda_vectors.KERNELS, b"conjugate_step_float32", id="vectors"),
 ]
 ARCHITECTURES = ["sm_75", "sm_80", "sm_90", "sm_120"]  # the first, the last, what data centres have

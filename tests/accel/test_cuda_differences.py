@@ -9,9 +9,10 @@ import pytest
 from emulation import emulate, replace_kernels
 
 from gpukfl._accel import cuda_differences
+from gpukfl._memory import memory_budget
 from gpukfl._places import cupy_is_usable
-from gpukfl.linalg import difference_sums
-from gpukfl.linalg._difference_sums import _difference_sums
+from gpukfl.linalg import SortedColumns, difference_sums
+from gpukfl.linalg._difference_sums import _difference_sums, _factored_difference_sums
 
 SIDE, EACH, DEPTH = 2, 2, 3
 TILE = SIDE * EACH
@@ -111,6 +112,56 @@ def test_inputs_are_left_alone(emulated):
     for a in (A, X):
         a.flags.writeable = False
     assert_close(cuda_differences.difference_sums(A, X), _difference_sums(A, X), A, X)
+
+
+def factored(shape, m, dtype):
+    """A factor (n, m), and data as in `problem`, sorted."""
+    _, X = problem(shape, dtype)
+    V = np.random.default_rng(7).standard_normal((shape[0], m)).astype(dtype)
+    return V, X, SortedColumns.of(X)
+
+
+def twin(V, columns):
+    return cuda_differences.factored_difference_sums(V, columns.order, columns.gaps)
+
+
+@shapes
+@dtypes
+@pytest.mark.parametrize("m", [0, 1, 3, 9])
+def test_factored_sums(emulated, shape, dtype, m):
+    if shape[0] == 0:
+        return  # there is no gap between no samples
+    emulated.setattr(cuda_differences, "_CHUNK", 3)
+    V, X, columns = factored(shape, m, dtype)
+    found, expected = twin(V, columns), _factored_difference_sums(V, columns)
+    assert found.dtype == expected.dtype == np.float64
+    # Running sums are rounded, of which a factor may be small
+    most = np.sum(np.sum(np.abs(V), axis=0, dtype=np.float64) ** 2)
+    scale = most * np.ptp(X, axis=0)
+    assert np.all(np.abs(found - expected) <= 20 * np.finfo(np.float64).eps * scale)
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 50])
+@pytest.mark.parametrize("most", [1, 4, 1000])
+def test_how_samples_are_cut_changes_rounding_only(emulated, chunk, most):
+    V, _, columns = factored((33, 10), 5, "float64")
+    V = np.round(3 * V)
+    columns = SortedColumns(columns.order, np.round(4 * columns.gaps))  # sums without rounding
+    emulated.setattr(cuda_differences, "_CHUNK", chunk)
+    emulated.setattr(cuda_differences, "_CHUNKS", most)
+    expected = _factored_difference_sums(V, columns)
+    np.testing.assert_array_equal(twin(V, columns), expected)
+    emulated.setattr(cuda_differences, "_MAX_BLOCKS", 2)  # features are looped over
+    np.testing.assert_array_equal(twin(V, columns), expected)
+    with memory_budget(1):  # one at a time
+        np.testing.assert_array_equal(twin(V, columns), expected)
+
+
+def test_a_factor_of_another_dtype_than_the_gaps(emulated):
+    V, _, columns = factored((33, 3), 2, "float64")
+    narrow = V.astype(np.float32)
+    wide = twin(narrow.astype(np.float64), columns)
+    np.testing.assert_array_equal(twin(narrow, columns), wide)
 
 
 @dtypes

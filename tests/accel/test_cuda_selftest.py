@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 from emulation import emulate, replace_kernels
 
-from gpukfl._accel import cuda, cuda_differences, cuda_distances, cuda_hermite, cuda_vectors
+from gpukfl._accel import (
+    cuda,
+    cuda_differences,
+    cuda_distances,
+    cuda_hermite,
+    cuda_knots,
+    cuda_vectors,
+)
 from gpukfl.selftest._checks import quick_checks, recorded_checks, run
 from gpukfl.selftest._primitives import PRIMITIVES
 
@@ -19,6 +26,7 @@ SIZES = {
     "vectors": (cuda_vectors, {"THREADS": 8}),
     "differences": (cuda_differences, {"SIDE": 2, "EACH": 2, "DEPTH": 3}),
     "hermite": (cuda_hermite, {"THREADS": 8}),
+    "knots": (cuda_knots, {"THREADS": 8}),
 }
 
 
@@ -90,7 +98,9 @@ def off_by_an_ulp(function):
         (cuda_distances, "distances"),
         (cuda_distances, "sign_sums"),
         (cuda_differences, "difference_sums"),
+        (cuda_differences, "factored_difference_sums"),
         (cuda_hermite, "hermite_table"),
+        (cuda_knots, "interpolate_knots"),
     ],
 )
 def test_recorded_bits_see_one_wrong_bit(emulated, module, twin):

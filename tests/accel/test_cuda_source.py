@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from emulation import emulate, replace_kernels
 
-from gpukfl._accel import cuda, cuda_vectors
+from gpukfl._accel import _launch, cuda, cuda_vectors
 from gpukfl._memory import memory_budget
 from gpukfl._places import cupy_is_usable
 from gpukfl.linalg import ridge_sums, sort_rows
@@ -151,7 +151,7 @@ def test_sorted_sums_are_the_pairwise_sums(emulated):
 @pytest.mark.parametrize("shared_bytes", [48 * 1024, 0], ids=["shared", "global"])
 @pytest.mark.parametrize("case", [case for case in CASES if case[2][0] == "float64"], ids=str)
 def test_bin_sums(emulated, case, shared_bytes, n_knots):
-    emulated.setattr(cuda, "_SHARED_BYTES", shared_bytes)
+    emulated.setattr(_launch, "_SHARED_BYTES", shared_bytes)
     A, V, _ = make(case)
     V = V + 1.0  # or one bin with everything holds nothing but rounding errors
     at = positions(A, n_knots)
@@ -177,19 +177,21 @@ def test_encode(emulated, case, n_knots, shift):
 @pytest.mark.parametrize("table_bytes", [48 * 1024, 800], ids=["whole", "tiles"])
 @pytest.mark.parametrize("case", [case for case in CASES if case[2][0] == "float64"], ids=str)
 def test_pair_sums(emulated, case, table_bytes, n_knots, shift):
-    emulated.setattr(cuda, "_SHARED_BYTES", table_bytes)
-    emulated.setattr(cuda, "_PAIR_BLOCKS", 7)
+    emulated.setattr(_launch, "_SHARED_BYTES", table_bytes)
+    emulated.setattr(_launch, "_BLOCKS", 7)
+    emulated.setattr(_launch, "_MULTIPROCESSORS", 1)
     A, _, _ = make(case)
     at = positions(A, n_knots, shift=shift)
-    assert cuda.sums_pairs(shift, n_knots)
+    assert cuda.sums_pairs(at.codes, shift, n_knots)
     actual = cuda.pair_sums(at.codes, shift, n_knots)
     np.testing.assert_array_equal(actual, _pair_sums(at, None))
 
 
 def test_pair_sums_know_what_they_have_room_for():
-    assert cuda.sums_pairs(4, 129)
-    assert not cuda.sums_pairs(11, 129)
-    assert not cuda.sums_pairs(4, 20_000)
+    codes = np.zeros((1, 1), dtype=np.int32)
+    assert cuda.sums_pairs(codes, 4, 129)
+    assert not cuda.sums_pairs(codes, 11, 129)
+    assert not cuda.sums_pairs(codes, 4, 20_000)
 
 
 @pytest.mark.parametrize("n_knots", [1, 2, 17, 300])

@@ -9,13 +9,15 @@ import numpy as np
 import pytest
 from cupy import _memory, _raw
 
-from gpukfl._accel import cuda_differences, cuda_distances, cuda_hermite, cuda_vectors
+from gpukfl._accel import cuda_differences, cuda_distances, cuda_hermite, cuda_knots, cuda_vectors
 from gpukfl.linalg import (
     Positions,
+    SortedColumns,
     _bins,
     _difference_sums,
     _distances,
     _hermite,
+    _knots,
     _ridge_sums,
     bin_products,
     bin_sums,
@@ -25,8 +27,10 @@ from gpukfl.linalg import (
     conjugate_step,
     difference_sums,
     distances,
+    factored_difference_sums,
     hermite_table,
     interpolate_bins,
+    interpolate_knots,
     knot_levels,
     pair_sums,
     record,
@@ -114,7 +118,7 @@ def test_bins(rng, monkeypatch, dtype, n_knots, size):
     at = Positions.of(A, low, gap, n_knots)
     np.testing.assert_array_equal(codes, at.codes)
     near(sums, _bins._bin_sums(at, V.astype("float64")), "float64")
-    expected = _bins._levels(_bins._bin_sums(at, V.astype("float64")), gap, m)
+    expected = _bins.levels_of_sums(_bins._bin_sums(at, V.astype("float64")), gap, m)
     np.testing.assert_allclose(levels, expected, rtol=0, atol=1e-11 * np.abs(expected).max())
     near(between, _bins._interpolate_bins(at, S), "float64")
     near(products, _bins._bin_products(at, S, V.astype("float64")), dtype)
@@ -192,6 +196,26 @@ def test_differences(rng, monkeypatch, dtype, n, p):
         monkeypatch, lambda: (difference_sums(cupy.asarray(A), cupy.asarray(X)),)
     )
     near(sums, _difference_sums._difference_sums(A, X.astype("float64")), "float64")
+
+
+@pytest.mark.parametrize(("n", "p", "m"), [(1500, 3, 70), (2100, 2, 1), (1, 2, 3)])
+def test_factored_differences(rng, monkeypatch, dtype, n, p, m):
+    monkeypatch.setattr(cuda_differences, "_CHUNKS", 7)
+    V, X = (rng.standard_normal((n, k)) for k in (m, p))
+    V, X = (V - V.mean(axis=0)).astype(dtype), X.astype(dtype)  # no terms that cancel
+
+    def run():
+        columns = SortedColumns.of(cupy.asarray(X))
+        return (factored_difference_sums(cupy.asarray(V), columns),)
+
+    (sums,) = in_every_order(monkeypatch, run)
+    expected = _difference_sums._factored_difference_sums(V, SortedColumns.of(X))
+    near(sums, expected, "float64")
+
+
+def test_features_beyond_the_grid_are_looped_over(rng, monkeypatch):
+    monkeypatch.setattr(cuda_differences, "_MAX_BLOCKS", 1)
+    test_factored_differences(rng, monkeypatch, "float64", 1500, 3, 2)
 
 
 def test_parts_of_the_samples_have_one_fixed_point(rng, monkeypatch):
@@ -282,6 +306,21 @@ def test_a_solved_column_stays_where_it_is(monkeypatch):
 def test_a_slice_of_differences_has_several_tiles(rng, monkeypatch):
     monkeypatch.setattr(cuda_differences, "_BLOCKS", 2)
     test_differences(rng, monkeypatch, "float64", 200, 3)
+
+
+@pytest.mark.parametrize("blocks", [65_535, 2])
+@pytest.mark.parametrize(("m", "n", "q", "t"), [(3, 700, 9, 2), (2, 5, 1, 1), (1, 300, 2, 1)])
+def test_lines_between_knots(rng, monkeypatch, dtype, blocks, m, n, q, t):
+    monkeypatch.setattr(cuda_knots, "_MAX_BLOCKS", blocks)
+    A, knots = rng.standard_normal((m, n)), np.sort(rng.standard_normal((m, q)), axis=1)
+    knots[:, -2:] = knots[:, -1:]  # a padding
+    A[:, :q] = knots[:, : A.shape[1]]  # points at knots
+    values, A, knots = rng.standard_normal((m, q, t)), A.astype(dtype), knots.astype(dtype)
+    (found,) = in_every_order(
+        monkeypatch, lambda: (interpolate_knots(*map(cupy.asarray, (A, knots, values))),)
+    )
+    wide = A.astype("float64"), knots.astype("float64"), values
+    near(found, _knots._interpolate_knots(*wide), "float64")
 
 
 @pytest.mark.parametrize("blocks", [65_535, 2])  # a thread for each element, and more than one

@@ -18,7 +18,18 @@ from cupy._counts import counted
 
 import gpukfl
 from gpukfl._rows import Rows
-from gpukfl.methods import FeatureSelection, RegFeaL, Reweighting, RidgeSystem, fit_bkernn, fit_hkrr
+from gpukfl.kernels import ManhattanLaplace
+from gpukfl.linalg import eigh
+from gpukfl.methods import (
+    DenseSelection,
+    FeatureSelection,
+    RegFeaL,
+    Reweighting,
+    RidgeSystem,
+    fit_bkernn,
+    fit_hkrr,
+    permutation_threshold,
+)
 from gpukfl.operators import BinnedBrownianKernel, BrownianKernel, CenteredKernel
 from gpukfl.solvers import LBFGS, ConjugateGradient, ProjectedGradient, ProximalGradient
 
@@ -122,3 +133,21 @@ def test_selection(rng):
         gpukfl.KernelFeatureSelector(optimizer=optimizer, **settings).fit(X, y)
 
     assert_within(run, 4, 11, FeatureSelection.select)
+
+
+def test_orders_of_a_threshold_are_read_together(rng):
+    X, y = data(rng, 200, 6)
+    objective = DenseSelection(ManhattanLaplace(), cupy.asarray(X), cupy.asarray(y[:, None]), 0.1)
+    point, columns = objective.at(np.zeros(6)), np.arange(6)
+    objective.gradient(point, columns)  # sorts
+    settings = dict(n_permutations=64, rng=np.random.RandomState(0))
+    with counted() as counts:
+        permutation_threshold(objective, point, columns, **settings)
+    assert (counts.waits, counts.launches <= 25 * 64) == (2, True)
+
+
+def test_eigenvalues_are_waited_for_once(rng):
+    A = cupy.asarray(np.cov(rng.standard_normal((150, 300))))
+    with counted() as counts:
+        eigh(A)
+    assert counts.waits == 1

@@ -504,7 +504,7 @@ def test_switches_take_no_text(make, name):
 @pytest.mark.parametrize("make", MAKERS)
 @pytest.mark.parametrize("value", ["minmax", True, 3.0])
 def test_unknown_scalings_are_named_with_the_known(make, value):
-    with pytest.raises(ValueError, match=r"expected scaling to be one of 'standard'.*None, got"):
+    with pytest.raises(ValueError, match=r"expected scaling to be one of 'auto'.*None, got"):
         make(scaling=value).fit(X, Y)
 
 

@@ -63,7 +63,12 @@ def test_the_device_of_the_data_is_entered_and_left(elsewhere, monkeypatch, meth
     there = elsewhere(X)
     inside = []
     if method == "fit":
-        monkeypatch.setattr(type(model), "_learn", lambda *_: inside.append(list(there.entered)))
+
+        def learn(self, *_):
+            inside.append(list(there.entered))
+            return self
+
+        monkeypatch.setattr(type(model), "_learn", learn)
         model.fit(there, y)
         assert inside == [["in"]]
     else:

@@ -253,7 +253,7 @@ def test_far_rows_are_clipped_or_warned_of():
     regressor(clip=6.0).fit(FAR, Y)  # without a warning
     regressor().fit(FAR, Y)
     with pytest.warns(UserWarning, match=r"is 9\.\d* standard deviations .*: clip=6 moves"):
-        regressor(clip=None).fit(FAR, Y)
+        regressor(clip=None, scaling="standard").fit(FAR, Y)
     with pytest.warns(
         UserWarning, match=r"is 12 standard deviations .*: scaling='standard' scales"
     ):
@@ -261,7 +261,9 @@ def test_far_rows_are_clipped_or_warned_of():
 
 
 def test_six_standard_deviations_are_the_default_clip():
-    default, given, none = regressor(), regressor(clip=6.0), regressor(clip=None)
+    default, given, none = (
+        regressor(scaling="standard", **clip) for clip in ({}, {"clip": 6.0}, {"clip": None})
+    )
     np.testing.assert_array_equal(default.fit(FAR, Y).predict(FAR), given.fit(FAR, Y).predict(FAR))
     # Where nothing lies beyond, it changes nothing
     np.testing.assert_array_equal(default.fit(X, Y).predict(NEW), none.fit(X, Y).predict(NEW))
@@ -286,7 +288,7 @@ def test_features_that_are_not_of_unit_variance_around_zero_are_refused(dtype, o
 
 
 def test_clipped_rows_have_moderate_predictions():
-    model = regressor(clip=3.0, retrain=None).fit(FAR, Y)
+    model = regressor(clip=3.0, retrain=None, scaling="standard").fit(FAR, Y)
     new = NEW.copy()
     new[0] = 12.0
     assert np.all(np.isfinite(model.predict(new)))

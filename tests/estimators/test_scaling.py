@@ -8,11 +8,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.special import ndtr, ndtri
-from scipy.stats import rankdata
+from scipy.stats import kurtosis, rankdata
 from sklearn.preprocessing import QuantileTransformer, StandardScaler
 
 from gpukfl._rows import Rows
-from gpukfl.estimators.scaling import SCALINGS, QuantileScaling, RobustScaling, StandardScaling
+from gpukfl.estimators.scaling import (
+    SCALINGS,
+    QuantileScaling,
+    RobustScaling,
+    StandardScaling,
+    has_heavy_tails,
+    learned_scaling,
+)
 from gpukfl.estimators.scaling._sample import LARGE_SAMPLE
 
 N = 300
@@ -165,6 +172,57 @@ def test_normal_scores_are_near_those_of_scikit_learn():
     inside = np.clip(NEW[:, :2], *np.quantile(X[:, :2], [0.05, 0.95], axis=0))
     found = learned(QuantileScaling, X[:, :2])(inside)
     np.testing.assert_allclose(found, peer.transform(inside), atol=0.03)
+
+
+@settings(deadline=None)
+@given(column=arrays(np.float64, 60, elements=st.integers(-9, 9)), power=st.sampled_from([1, 5]))
+def test_tails_are_heavy_where_scipy_finds_much_kurtosis(column, power):
+    column = column**power
+    several = len(np.unique(column)) > 2
+    assert _heavy(column[:, None]) == (several and kurtosis(column) > 20.0)
+
+
+# ---------------------------------------------------------------------- where it is left open
+
+
+def _heavy(samples, weights=None):
+    return has_heavy_tails(Rows(np.asarray(samples), np.empty(0)), weights)
+
+
+def test_auto_bounds_only_where_tails_are_heavy():
+    light = RNG.uniform(size=(N, 3))
+    heavy = np.column_stack([light, np.exp(2.0 * RNG.standard_normal(N))])
+    for samples, word in ((light, "standard"), (heavy, "robust")):
+        rows = Rows(samples, np.empty(0))
+        found = learned_scaling("auto", rows, None)
+        assert type(found) is SCALINGS[word]
+        np.testing.assert_array_equal(found(samples), learned(SCALINGS[word], samples)(samples))
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1.0, 1e300])
+def test_units_do_not_make_tails(scale):
+    heavy = np.exp(2.0 * np.random.default_rng(0).standard_normal((N, 1)))
+    assert _heavy(heavy / heavy.max() * scale)
+    assert not _heavy(np.linspace(-scale, scale, N)[:, None])
+
+
+def test_a_wild_value_makes_no_tails():
+    column = np.random.default_rng(0).uniform(size=(N, 1))
+    column[7] = 1e8
+    assert not _heavy(column)
+
+
+def test_rare_categories_have_no_tails():
+    assert not _heavy((np.arange(1_000) == 3)[:, None].astype(float))
+    assert not _heavy(np.ones((50, 2)))
+
+
+def test_weights_make_tails_as_copies_do():
+    column = np.append(np.linspace(-1.0, 1.0, 50), 2.5)[:, None]
+    copies = np.append(np.where(np.abs(column[:50, 0]) < 0.1, 300, 1), 1)
+    assert not _heavy(column)
+    assert _heavy(column, copies.astype(float))
+    assert _heavy(np.repeat(column, copies, axis=0))
 
 
 # ---------------------------------------------------------------------- many rows

@@ -1,4 +1,4 @@
-"""Every estimator standardises by default, so that the units of the features do not matter."""
+"""Every estimator scales by default, so that the units of the features do not matter."""
 
 import inspect
 
@@ -25,7 +25,7 @@ FEW = {
 
 @pytest.mark.parametrize("kind", ESTIMATORS, ids=lambda kind: kind.__name__)
 def test_the_default_is_the_same_everywhere(kind):
-    assert inspect.signature(kind).parameters["scaling"].default == "standard"
+    assert inspect.signature(kind).parameters["scaling"].default == "auto"
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

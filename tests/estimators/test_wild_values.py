@@ -184,10 +184,9 @@ def test_limits_of_many_rows_are_those_of_a_sample():
 def test_every_library_sees_the_same_limits(on):
     wild = spoiled(X, (7, 0), 1e8)
     placed, new = on.put(wild), spoiled(NEW, (3, 1), 1e8)
-    model = KernelRidgeRegressor(lengthscale=3.0, ridge=1e-2).fit(placed, on.put(Y))
-    expected = KernelRidgeRegressor(lengthscale=3.0, ridge=1e-2).fit(
-        on.rounded(wild), on.rounded(Y)
-    )
+    given = {"lengthscale": 3.0, "ridge": 1e-2, "scaling": "standard"}
+    model = KernelRidgeRegressor(**given).fit(placed, on.put(Y))
+    expected = KernelRidgeRegressor(**given).fit(on.rounded(wild), on.rounded(Y))
     np.testing.assert_array_equal(model.scaling_.limits, expected.scaling_.limits)
     np.testing.assert_allclose(
         on.host(model.predict(on.put(new))), expected.predict(on.rounded(new)), atol=1e-4

@@ -266,3 +266,15 @@ def test_a_missing_library_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ndonnx", None)
     with pytest.raises(ImportError, match=r"pip install 'gpukfl\[onnx\]'"):
         model("hkrr, one target").to_onnx(tmp_path / "model.onnx")
+
+
+def test_constants_have_no_sessions_of_their_own(tmp_path, monkeypatch):
+    from spox import _value_prop
+
+    def refused(*_):
+        raise AssertionError
+
+    before = _value_prop._VALUE_PROP_BACKEND
+    monkeypatch.setattr(_value_prop, "_run_onnxruntime", refused)
+    model("hkrr, one target").to_onnx(tmp_path / "model.onnx")
+    assert _value_prop._VALUE_PROP_BACKEND is before

@@ -12,6 +12,7 @@ from gpukfl import BKerNNClassifier, BKerNNRegressor, HKRRRegressor
 from gpukfl.estimators import KernelRidgeRegressor
 from gpukfl.inference import Band, bands
 from gpukfl.inference._bands import largest_deviation
+from gpukfl.inference._learned_kernels import kernel_of
 
 plt = pytest.importorskip("matplotlib.pyplot")
 
@@ -55,6 +56,14 @@ def test_the_models_own_curve_is_beside(found, model):
         assert np.abs(band.model - band.center).max() < 2.0 * band.width.max()
     own = bands(model, X, Y, kind="profiles", features=[0], points=9)[0].model
     assert own.shape == (9,)
+
+
+def test_a_shortened_kernel_compares_points_that_are_as_much_nearer():
+    kernel = kernel_of(KernelRidgeRegressor(random_state=0).fit(X, Y))
+    middle = X.mean(axis=0)
+    near, far = (middle + step * (X[:5] - middle) for step in (0.5, 1.0))
+    at = middle[None, :]
+    np.testing.assert_allclose(kernel.shortened(0.5)(near, at), kernel(far, at))
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ from sklearn.preprocessing import StandardScaler
 import gpukfl
 from gpukfl.inference import Imputer, conditional_importance, correlated_groups
 from gpukfl.inference._redrawn import Drawn, Permuted
+from gpukfl.inference._residual_scales import residual_scales
 
 LINEAR = Imputer(regressor=LinearRegression(), classifier=LogisticRegression())
 
@@ -98,14 +99,55 @@ def test_one_part_of_the_rows_stands_for_all():
 def test_permuted_rows_keep_what_they_have():
     rng = np.random.default_rng(0)
     values, means = rng.standard_normal((12, 2)), rng.standard_normal((12, 2))
-    blocks = rng.permutation(12).reshape(3, 4)
-    found = Permuted.of(values, means, blocks)
+    blocks, scales = rng.permutation(12).reshape(3, 4), rng.uniform(0.5, 2.0, (12, 2))
+    found = Permuted.of(values, means, scales, blocks)
     np.testing.assert_array_equal(found.values[np.arange(12), found.own], values[found.rows])
+    first, other = blocks[0, :2]
+    residual = scales[first] * (values[other] - means[other]) / scales[other]
+    np.testing.assert_allclose(found.values[0, 1], means[first] + residual)
     table = rng.standard_normal((12, 4))
     sums = found.sums(table, 4000, np.random.RandomState(0))
     # The mean over permutations is that over all residuals of the block
     assert abs(sums.mean() - table.mean(axis=1).sum()) < 5 * sums.std() / np.sqrt(4000)
     np.testing.assert_allclose(found.middle(table[:, :, None])[:, 0], table.mean(axis=1))
+
+
+def test_scales_of_residuals_are_found_where_they_differ():
+    rng = np.random.default_rng(0)
+    others = rng.standard_normal((600, 3))
+    true = np.exp(0.5 * others[:, 0])
+    # Not of one law: those of the second column do not differ
+    residuals = np.stack([true, np.ones(600)], axis=1) * rng.standard_normal((600, 2))
+    residuals[:5, 0] = np.nan
+    found = residual_scales(others, residuals, 0)
+    assert np.corrcoef(np.log(found[5:, 0]), np.log(true[5:]))[0, 1] > 0.9
+    np.testing.assert_array_equal(found[:5, 0], 1.0)
+    assert np.log(found[:, 1]).std() < 0.1
+    twice = residual_scales(others, 2.0 * residuals, 0)
+    np.testing.assert_allclose(twice, found, rtol=1e-3)
+
+
+def test_rows_that_are_far_out_have_larger_residuals():
+    """As of Student's t: the scale of a column given the others is that of the whole row."""
+    rng = np.random.default_rng(1)
+    sizes = 1.0 / np.sqrt(rng.chisquare(3, 600) / 3.0)
+    rows = sizes[:, None] * rng.standard_normal((600, 6))
+    found = residual_scales(rows[:, 1:], rows[:, :1], 0)
+    assert np.corrcoef(np.log(found[:, 0]), np.log(sizes))[0, 1] > 0.6
+
+
+@pytest.mark.parametrize(
+    ("others", "residuals"),
+    [
+        (np.zeros((200, 0)), np.ones((200, 1))),
+        (np.ones((40, 2)), np.arange(40.0)[:, None]),
+        (np.ones((200, 2)), np.zeros((200, 1))),
+        (np.ones((200, 2)), np.arange(200.0)[:, None]),
+    ],
+    ids=["no others", "few rows", "no residuals", "others that say nothing"],
+)
+def test_scales_are_one_where_nothing_is_learned(others, residuals):
+    np.testing.assert_allclose(residual_scales(others, residuals, 0), 1.0)
 
 
 def test_drawn_levels_have_their_probabilities():

@@ -56,9 +56,18 @@ def test_the_share_of_another_kernel_is_what_the_data_ask_for():
     """Of a kernel of the first feature alone, where the second one matters, and where not."""
     first, other = kernel(X[:, :1], X[:, :1]), kernel(X[:, 1:], X[:, 1:])
     H, shares = np.ones((60, 1)), (0.0, 0.1, 1.0)
-    assert mixed_share(first, other, H, Y, ONES, shares) < 1.0
+    assert mixed_share(first, other, H, Y, ONES, shares) == 0.0
     both = Y + np.cos(2.0 * X[:, 1])
     assert mixed_share(first, other, H, both, ONES, shares) == 1.0
+
+
+def test_another_kernel_must_be_clearly_better():
+    """Where there is noise alone, half of the samples would have a little of it."""
+    H, shares = np.ones((60, 1)), (0.0, 0.1, 1.0)
+    first, other = kernel(X[:, :1], X[:, :1]), kernel(X[:, 1:], X[:, 1:])
+    draws = np.random.default_rng(0).standard_normal((20, 60))
+    taken = [mixed_share(first, other, H, y, ONES, shares) > 0 for y in draws]
+    assert np.mean(taken) <= 0.1
 
 
 def test_what_is_not_penalised_is_reproduced(smoother):

@@ -103,6 +103,19 @@ def test_pullback_is_the_derivative(on_double, rng, case):
 
 
 @kernels
+def test_gradients_of_functions_are_pullbacks(on_double, rng, case):
+    on = on_double
+    X, Z, A = (on.put(rng.standard_normal(size)) for size in ((5, 3), (4, 3), (4, 2)))
+    K, ones = case.kernel(X, Z), on.put(np.ones((5, 1)))
+    for known in (None, K):
+        found = list(case.kernel._gradients(X, Z, A, known))
+        assert len(found) == 2
+        for c, gradient in enumerate(found):
+            expected, _ = case.kernel.pullback(X, Z, ones @ A[:, c : c + 1].T)
+            on.assert_close(gradient, on.host(expected), ulps=1e3)
+
+
+@kernels
 def test_pullback_is_as_exact_as_its_precision(on, rng, case):
     X, Z = points(on, rng)
     P = on.rounded(rng.standard_normal((len(X), len(Z))))

@@ -167,3 +167,14 @@ def test_compiled_bins_equal_the_array_api_form(case, shift):
     for weights in (None, np.abs(V[:, :1])):
         sums, expected = pair_sums(at, weights), generic._pair_sums(at, weights)
         np.testing.assert_allclose(sums, expected, rtol=1e-13, atol=1e-13 * np.max(expected))
+
+
+@kinds
+def test_positions_among_fewer_knots_are_shares_rounded_down(on, rng, kind):
+    for at, _, (_, _, q, _) in cases(on, rng, kind):
+        factor = 5.0 / (q - 1) * 2.0 ** (4 - at.shift)
+        few = at.rescaled(factor, 4, 6)
+        expected = np.floor(on.host(at.codes).astype(np.float64) * factor)
+        np.testing.assert_array_equal(on.host(few.codes), expected)
+        assert np.max(expected) <= 5 << 4
+        assert (few.shift, few.n_knots) == (4, 6)

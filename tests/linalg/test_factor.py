@@ -11,6 +11,7 @@ from gpukfl.linalg import (
     _factor,
     add_to_diagonal,
     eigh,
+    eigh_and_read,
     eigvalsh,
     map_singular_values,
     orthonormal_range,
@@ -225,3 +226,27 @@ def test_a_factor_may_take_the_place_of_its_matrix(on, rng):
     on.assert_close(again.solve(on.put(b)), expected, ulps=100 * np.linalg.cond(A))
     with pytest.raises(np.linalg.LinAlgError):
         CholeskyFactor.of(on.xp.asarray(on.put(-A), copy=True), overwrite=True)
+
+
+def test_what_is_decomposed_is_read(on, rng):
+    A = on.rounded(positive_definite(rng, 150))  # more than the host takes from a GPU
+    s, Q, numbers = eigh_and_read(on.put(A), lambda s, Q: s + Q[0, :])
+    on.assert_close(s, np.linalg.eigvalsh(A), ulps=150, scale=np.linalg.norm(A))
+    assert isinstance(numbers, np.ndarray)
+    np.testing.assert_array_equal(numbers, on.host(s + Q[0, :]))
+
+
+def test_other_eigenvalues_and_other_vectors_are_told_from_those_of_a_matrix(rng):
+    A = positive_definite(rng, 40)
+    s, Q = np.linalg.eigh(A)
+    turned = Q.copy()
+    turned[:, :2] = Q[:, :2] @ np.array([[1.0, -1e-6], [1e-6, 1.0]])
+
+    def is_one(s, Q):
+        return _factor._is_spectrum(s, np.sum(Q * Q * s, axis=1), np.diag(A), rounding=1e-13)
+
+    assert is_one(s, Q)
+    assert not is_one(s * (1 + 1e-9), Q)
+    assert not is_one(s, turned)
+    assert not is_one(s, np.eye(40))
+    assert not is_one(np.full(40, np.nan), Q)

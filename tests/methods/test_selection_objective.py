@@ -212,6 +212,36 @@ def test_permutations_reorder_the_weights_of_the_differences(on, rng, case, form
 
 @both
 @forms
+@pytest.mark.parametrize("beta", BETAS.values(), ids=BETAS)
+def test_several_permutations_are_those_one_by_one(on, rng, case, form, beta):
+    problem = Problem(on, rng, case)
+    objective = problem.objective(form)
+    point, columns = objective.at(beta), np.asarray([3, 1])
+    orders = [rng.permutation(18) for _ in range(3)]
+    found = objective.gradients(point, columns, iter(orders))
+    assert isinstance(found, np.ndarray)
+    each = [objective.gradient(point, columns, order) for order in orders]
+    np.testing.assert_array_equal(found, each)
+
+
+@both
+@forms
+def test_derivatives_that_are_read_with_the_value_are_those_of_a_gradient(on, rng, case, form):
+    problem = Problem(on, rng, case)
+    columns = np.asarray([3, 1])
+    apart, together = problem.objective(form), problem.objective(form)
+    expected = apart.at(BETA), apart.gradient(apart.at(BETA), columns)
+    point = together.at(BETA, columns)
+    assert point.value == expected[0].value
+    for _ in range(2):
+        found = together.gradient(point, columns)
+        np.testing.assert_array_equal(found, expected[1])
+        found += 1.0  # nobody else's
+    np.testing.assert_array_equal(together.gradient(point), apart.gradient(expected[0]))
+
+
+@both
+@forms
 def test_permutations_are_those_of_variables_without_weight(on_double, rng, case, form):
     """Samples of the other variables in another order, J anew, and its differences."""
     problem = Problem(on_double, rng, case)

@@ -1,6 +1,6 @@
 """Mistakes to plant in CUDA sources; orders of threads, guard pages and poison are to show them.
 
-Those that cannot be seen, because they change no result, say so. On 22 November 2026 all 109 were
+Those that cannot be seen, because they change no result, say so. On 23 November 2026 all 133 were
 caught.
 """
 
@@ -15,8 +15,14 @@ BITS = "tests/cupy_standin/test_bits.py"
 # Those of `BITS` that run kernels of a file; all without a row
 WITH: dict[str, tuple[str, ...]] = {
     "distances.cu": ("distances",),
-    "differences.cu": ("differences", "a_slice_of_differences_has_several_tiles"),
+    "differences.cu": (
+        "differences",
+        "a_slice_of_differences_has_several_tiles",
+        "factored_differences",
+        "features_beyond_the_grid_are_looped_over",
+    ),
     "hermite.cu": ("hermite_polynomials",),
+    "knots.cu": ("lines_between_knots",),
     "vectors.cu": (
         "steps",
         "columns",
@@ -128,6 +134,33 @@ _DIFFERENCES = _planted(
     ("no barrier before the next columns", "            __syncthreads();  // before the next columns are staged\n", ""),
     ("differences keep their signs", "parts[j] += w * fabs(here[i][j] - there[j]);", "parts[j] += w * (here[i][j] - there[j]);"),
     ("parts of a tile are lost", "            totals[j] += parts[j];", "            totals[j] = parts[j];"),
+    ("threads beyond the last chunk", "    if (chunk >= chunks) {\n        return;\n    }\n", ""),
+    ("features do not loop on", "feature < p; feature += gridDim.y", "feature < p; feature += p"),
+    ("the last chunk runs over", "const long long stop = first + each < n ? first + each : n;\n    for (long long feature", "const long long stop = first + each;\n    for (long long feature"),
+    ("gaps of the feature before", "gaps + feature * (n - 1);", "gaps + feature * n;"),
+    ("a gap behind the last sample", "i < n - 1 ? static_cast<double>(after[i]) : 0.0;", "static_cast<double>(after[i]);"),
+    ("samples in their own order", "v[samples[i] * m + column]", "v[i * m + column]"),
+    ("squares of gaps", "square += gap * sum * sum;", "square += gap * gap * sum;"),
+    ("chunks begin with nothing before", "            before += chunk[0];\n", ""),
+    ("what is behind a chunk counts once", "(all - 2.0 * before) * chunk[2 * m];", "(all - before) * chunk[2 * m];"),
+    ("only the first columns", "for (long long column = threadIdx.x; column < m; column += SIDE * SIDE) {\n        double all", "for (long long column = threadIdx.x; column < m && column < 64; column += SIDE * SIDE) {\n        double all"),
+    ("no barrier before columns are added", "    sums[threadIdx.x] = total;\n    __syncthreads();", "    sums[threadIdx.x] = total;"),
+    ("half of the columns", "for (int k = 0; k < SIDE * SIDE; ++k) {\n            sum +=", "for (int k = 0; k < SIDE * SIDE / 4; ++k) {\n            sum +="),
+    ("sums count once", "out[blockIdx.x] = 2.0 * sum;", "out[blockIdx.x] = sum;"),
+)  # fmt: skip
+
+_KNOTS = _planted(
+    "knots.cu",
+    ("threads of lines do not loop on", "k < n * t; k += step", "k < n * t; k += n * t"),
+    ("lines beyond the last point", "for (; k < n * t; k += step)", "for (; k < n * t + 1; k += step)"),
+    ("points of the first function", "a[j * n + k / t]", "a[k / t]"),
+    ("knots of the first function", "knots + j * q;", "knots;"),
+    ("a knot belongs to the line before", "if (mine[middle] <= x)", "if (mine[middle] < x)"),
+    ("values of the first target", "values + (j * q + low) * t + k % t;", "values + (j * q + low) * t;"),
+    ("lines go on beyond the last knot", "if (low < q - 1 && x > mine[low])", "if (x > mine[low])"),
+    ("lines go on before the first knot", "if (low < q - 1 && x > mine[low])", "if (low < q - 1)"),
+    ("the value beside", "(line[t] - found)", "(line[1] - found)"),
+    ("the last function alone", "            total += found;", "            total = found;"),
 )  # fmt: skip
 
 _VECTORS = _planted(
@@ -166,4 +199,4 @@ _HERMITE = _planted(
     ("polynomials beyond the last point", "k < size; k += step)", "k < size + 1; k += step)"),
 )  # fmt: skip
 
-KERNELS = _BROWNIAN + _DISTANCES + _DIFFERENCES + _HERMITE + _VECTORS
+KERNELS = _BROWNIAN + _DISTANCES + _DIFFERENCES + _HERMITE + _KNOTS + _VECTORS

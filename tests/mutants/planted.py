@@ -247,8 +247,8 @@ METHODS = [
     Mutant(
         "last permutation for the highest",
         "methods/_selection.py",
-        "scores.append(float(-slopes.min(initial=0.0)))",
-        "scores = [float(-slopes.min(initial=0.0))] * (len(scores) + 1)",
+        "scores += (-slopes.min(axis=1, initial=0.0)).tolist()",
+        "scores = [float(-slopes[-1].min(initial=0.0))] * (len(scores) + len(slopes))",
         f"tests/methods/test_selection.py {SELECTION}",
     ),
     Mutant(

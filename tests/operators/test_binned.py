@@ -7,7 +7,7 @@ from registry import Problem
 
 import gpukfl
 from gpukfl._rows import Rows
-from gpukfl.operators import BinnedBrownianKernel
+from gpukfl.operators import BinnedBrownianKernel, _binned
 
 
 def build(on, p, n_knots, source=None):
@@ -83,3 +83,25 @@ def test_rows_may_stay_in_a_file(on, rng, tmp_path, budget):
     assert np.max(np.abs(actual - product(on, whole, V))) <= slack
     expected = on.host(whole.quadratic_gradient(on.put(V)))
     assert np.max(np.abs(gradient - expected)) <= slack * np.sum(np.abs(V))
+
+
+def test_positions_of_many_projections_take_half_of_the_memory(on, rng, monkeypatch):
+    p = Problem.draw(on, rng, n=300)
+    V = oracles.zero_sum(rng, 300, 1)
+    exact = product(on, build(on, p, 65), V)
+    monkeypatch.setattr(_binned, "_MANY", 1)
+    kernel = build(on, p, 65)
+    ((_, _, at),) = kernel._stored
+    assert np.max(on.host(at.codes)) == 64 << at.shift < 2**15
+    rounding = 2.0**-15 * np.max(on.host(kernel.gap)) * 64
+    assert np.max(np.abs(product(on, kernel, V) - exact)) <= 2.0 * rounding * np.sum(np.abs(V))
+
+
+def test_positions_that_were_released_are_found_again(on, rng):
+    p = Problem.draw(on, rng)
+    kernel = build(on, p, 17)
+    V = oracles.zero_sum(rng, len(p.X), 1)
+    before = product(on, kernel, V)
+    kernel.release()
+    assert "_stored" not in kernel.__dict__
+    np.testing.assert_array_equal(product(on, kernel, V), before)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from gpukfl.partitioned import Collections
 from gpukfl.partitioned import _allocator as allocator
+from gpukfl.partitioned._tree import add_in, add_up
 
 
 def of_lengths(lengths):
@@ -60,3 +61,16 @@ def test_without_glibc_nothing_is_told(monkeypatch):
     monkeypatch.setattr(allocator, "_glibc", lambda: None)
     allocator.keep_memory()
     allocator.give_memory_back()
+
+
+@given(st.integers(1, 40), st.randoms(use_true_random=False))
+def test_totals_that_are_put_together_at_once_are_those_at_the_end(count, random):
+    parts = [part for part in range(count) if random.random() < 0.8]
+    late = {(part, part + 1): str(part) for part in parts}
+    add_up(late, 0, count, "({} {})".format)
+    random.shuffle(parts)
+    early: dict[tuple[int, int], str] = {}
+    for part in parts:
+        early[part, part + 1] = str(part)
+        add_in(early, part, count, "({} {})".format)
+    assert early == late

@@ -23,7 +23,9 @@ from sklearn.metrics import log_loss, r2_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import gpukfl
-from gpukfl.portfolio import _contest
+from gpukfl.portfolio import _candidates, _contest
+from gpukfl.portfolio._candidates import Candidate
+from gpukfl.portfolio._members import Member
 
 EXPECTED = {
     "check_sample_weight_equivalence_on_dense_data": (
@@ -59,11 +61,22 @@ def test_predictions_are_of_rows_that_were_not_seen():
 
 
 def test_a_member_is_left_by_many_rows_only(monkeypatch):
-    members = ["linear", ("memory", Memory())]
-    assert notes(regressor(members=members).fit(X, Y))["memory"] == ""
+    rows = [row for row in _candidates.CANDIDATES if row.name == "linear"]
+    rows.append(Candidate("memory", lambda _: Memory(), "quick"))
+    monkeypatch.setattr(_candidates, "CANDIDATES", rows)
+    assert notes(regressor(members=None).fit(X, Y))["memory"] == ""
     monkeypatch.setattr(_contest, "_JUDGES", 2 * N // 3)
-    told = notes(regressor(members=members).fit(X, Y))
+    told = notes(regressor(members=None).fit(X, Y))
     assert told["memory"] == "left after 2 of 3 folds: clearly behind"
+
+
+def test_a_member_that_is_named_is_tried_to_the_end(monkeypatch):
+    monkeypatch.setattr(_contest, "_JUDGES", N // 3)
+    model = regressor(members=["linear", ("memory", Memory())]).fit(X, Y)
+    assert notes(model)["memory"] == ""
+    board = model.leaderboard().set_index("member")
+    assert board.loc["memory", "score"] < board.loc["linear", "score"]
+    assert weights(model) == {"linear": 1.0}
 
 
 def test_trees_are_shown_even_where_they_are_clearly_behind():
@@ -125,6 +138,33 @@ def test_refitted_members_have_one_model_each():
     model = regressor(refit=True).fit(X, Y)
     assert {len(member.models) for member in model.members_} == {1}
     assert model.score(X, Y) > 0.9
+
+
+def test_what_was_held_out_once_is_fitted_in_the_end():
+    auto, given = (regressor(n_folds=1, **o).fit(X, Y) for o in ({}, {"refit": True}))
+    np.testing.assert_array_equal(auto.predict(X), given.predict(X))
+    without = regressor(n_folds=1, refit=False).fit(X, Y)
+    assert np.abs(without.predict(X) - auto.predict(X)).max() > 1e-6
+    np.testing.assert_array_equal(without.out_of_fold_.predicted, auto.out_of_fold_.predicted)
+    many = [regressor(n_folds=2, **o).fit(X, Y) for o in ({}, {"refit": False})]
+    np.testing.assert_array_equal(many[0].predict(X), many[1].predict(X))
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
+def test_models_of_folds_stay_where_the_last_fit_fails(monkeypatch, error):
+    without = regressor(n_folds=1, refit=False).fit(X, Y)
+
+    def fitted(member, samples, *given):
+        if len(samples) == len(X):
+            raise error
+        return original(member, samples, *given)
+
+    original = Member.fitted
+    monkeypatch.setattr(Member, "fitted", fitted)
+    with pytest.warns(UserWarning, match="interrupted|blend is not fitted to all samples"):
+        model = regressor(n_folds=1).fit(X, Y)
+    np.testing.assert_array_equal(model.predict(X), without.predict(X))
+    assert model.status_ == ("INTERRUPTED" if error is KeyboardInterrupt else "CONVERGED")
 
 
 def test_settings_are_searched_once(monkeypatch):

@@ -7,6 +7,7 @@ import time
 import numpy as np
 import pandas as pd
 import pytest
+from numpy_alone import BLOCKING, HEAVY
 from served_models import NEW, SINGLE, TARGETS, X, Y, kernel_blend, model, said
 
 import gpukfl
@@ -17,30 +18,21 @@ from gpukfl.prediction import Served
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
-HEAVY = (
-    *("numba", "sklearn", "scipy", "pandas", "narwhals", "psutil", "joblib", "array_api_compat"),
-    *("torch", "cupy", "rich", "skops", "threadpoolctl", "matplotlib", "ndonnx"),
-)
-ALONE = f"""
-import sys
-
-class Blocked:
-    def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in {HEAVY}:
-            raise ImportError("expected NumPy alone, got " + name)
-
-sys.meta_path.insert(0, Blocked())
+ALONE = (
+    BLOCKING
+    + """
 import gpukfl.runtime
 import numpy as np
 
 data = np.load(sys.argv[1])
-found = {{}}
+found = {}
 for path in sys.argv[3:]:
     model = gpukfl.runtime.load(path)
     told = model.predict(data["rows"])
     found[path] = told if model.classes_ is None else model.predict_proba(data["rows"])
 np.savez(sys.argv[2], *found.values())
 """
+)
 
 
 def saved(found, path):

@@ -13,11 +13,11 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy_alone import BLOCKING
 from served_tables import COLUMNS, FRAME, OTHERS, blend, said, single
 from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.linear_model import Lasso
 from sklearn.utils import murmurhash3_32
-from test_runtime import HEAVY
 
 import gpukfl
 from gpukfl import runtime
@@ -104,21 +104,16 @@ def test_structured_arrays_are_read(tmp_path):
         model.predict({"colour": ["red"]})
 
 
-ALONE = f"""
-import sys
-
-class Blocked:
-    def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in {HEAVY}:
-            raise ImportError("expected NumPy alone, got " + name)
-
-sys.meta_path.insert(0, Blocked())
+ALONE = (
+    BLOCKING
+    + """
 import json
 import gpukfl.runtime
 
 model = gpukfl.runtime.load(sys.argv[1])
 print(json.dumps(model.predict_proba(json.load(open(sys.argv[2]))).tolist()))
 """
+)
 
 
 def test_nothing_but_numpy_is_imported(tmp_path):

@@ -14,6 +14,7 @@ from gpukfl._cuda import cuda_devices, cupy_is_usable
 from gpukfl.cli import main
 from gpukfl.selftest import _trusted
 from gpukfl.selftest._device import card
+from gpukfl.selftest._primitives import PRIMITIVES
 from gpukfl.selftest._timings import timings
 from gpukfl.solvers import ProximalGradient
 
@@ -112,7 +113,7 @@ def test_a_compiler_that_fails_leaves_results_right(monkeypatch):
     with pytest.warns(RuntimeWarning, match="failed to open libnvrtc-builtins"):
         actual = model().fit(X, Y).predict(X)
     np.testing.assert_allclose(actual, expected, rtol=1e-6)
-    assert trust._distrusted == {"brownian", "differences", "distances", "hermite", "vectors"}
+    assert trust._distrusted == {primitive.file for primitive in PRIMITIVES}
 
 
 def test_wrong_libraries_leave_the_fit_to_numpy(monkeypatch, cupy):

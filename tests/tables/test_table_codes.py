@@ -1,13 +1,14 @@
 """Codes: what they are of each kind, and how columns of a later frame are matched."""
 
 import datetime
+import weakref
 
 import numpy as np
 import pandas as pd
 import pytest
 from table_cases import COLUMNS, N, empty, makers
 
-from gpukfl.tables import Table
+from gpukfl.tables import Encoding, Table
 
 
 def codes_of(values, later=None, **told):
@@ -262,3 +263,19 @@ def test_text_read_in_parts_is_what_it_is_at_once(monkeypatch, dtype):
     monkeypatch.setattr("gpukfl.tables._reading._ROWS", 7)
     np.testing.assert_allclose(table.codes(frame), expected, rtol=1e-12)
     assert np.isnan(expected[50:52, 0]).all()
+
+
+def test_no_column_of_codes_is_held_while_the_next_is_made():
+    frame = pd.DataFrame({"a": [1.0, 2.0, 3.5], "b": [4.0, 7.0, 1.5]})
+    coded, made = Table.of(frame).coded, []
+
+    def columns():
+        for _ in coded:
+            assert not made or made.pop()() is None
+            codes = np.arange(3.0)
+            made.append(weakref.ref(codes))
+            yield codes
+            del codes
+
+    _, encoded = Encoding.learn_columns(columns(), coded, n=3)
+    np.testing.assert_array_equal(encoded, np.tile(np.arange(3.0)[:, None], 2))

@@ -63,7 +63,7 @@ class BKerNNBase(LinearFeatures, SteppedLearner):
         max_time: float | None = None,
         random_state: Any = None,
         backend: str | Backend = "auto",
-        scaling: str | None = "standard",
+        scaling: str | None = "auto",
         verbose: int = 0,
     ) -> None:
         self.n_particles = n_particles

@@ -23,13 +23,15 @@ from gpukfl.estimators._data import Data
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
 from gpukfl.linalg import MAX_KNOTS
-from gpukfl.methods import BKerNNFit, RidgeSystem, ShapeFunctions, fit_bkernn, paper_ridge
-from gpukfl.operators import (
-    BinnedBrownianKernel,
-    BrownianKernel,
-    CenteredKernel,
-    center,
+from gpukfl.methods import (
+    BKerNNFit,
+    RidgeSystem,
+    ShapeFunctions,
+    fit_bkernn,
+    mixtures_of,
+    paper_ridge,
 )
+from gpukfl.operators import BinnedBrownianKernel, BrownianKernel, CenteredKernel, center
 from gpukfl.penalties import Penalty
 from gpukfl.solvers import ProximalGradient
 
@@ -235,10 +237,11 @@ class Problem(Data):
         steps = optimizer.max_iter if max_iter is None else max_iter
         Y, s = self._solved_for()
         system = RidgeSystem(Y, self.ridge(setting), s, rng=rng)
+        by = _of_few_targets(system)
         W = self._first_particles(start, rng)
         # Different rows: those that particles were fitted to judge every trial worse
-        sample = self._sample_system(system, rng, self.rows.shape[0] // _SAMPLE_SHARE, _SAMPLE_FROM)
-        few = self._few_system(system, rng, _COLD_FROM if start is None else _SAMPLE_FROM)
+        sample = self._sample_system(by, rng, self.rows.shape[0] // _SAMPLE_SHARE, _SAMPLE_FROM)
+        few = self._few_system(by, rng, _COLD_FROM if start is None else _SAMPLE_FROM)
         if self.constant:
             W, steps = array_namespace(W).zeros_like(W), 0
 
@@ -258,7 +261,8 @@ class Problem(Data):
                 has_time = first.status not in (Status.INTERRUPTED, Status.TIME_LIMIT)
                 steps = steps - len(first.history) if has_time else 0
             optimizer = replace(optimizer, max_iter=steps, max_time=run.left(share))
-            fit = learn(self.kernel, system, W, sample=sample, optimizer=optimizer, watch=watcher)
+            whole = self.kernel, system, W
+            fit = learn(*whole, learned_by=by, sample=sample, optimizer=optimizer, watch=watcher)
         fit = fit if first is None else _joined(first, fit)
         if self.constant and fit.status is not Status.INTERRUPTED:
             return replace(fit, status=Status.CONVERGED)  # there were no steps to take
@@ -292,6 +296,12 @@ class Problem(Data):
         gap = xp.linalg.vector_norm(CenteredKernel(binned) @ v - exact)
         scale = float(xp.linalg.vector_norm(exact))
         return float(gap) / scale if scale > 0 else 0.0
+
+
+def _of_few_targets(system: RidgeSystem) -> RidgeSystem:
+    """Give the system of few mixtures of many targets; itself where they are few."""
+    mixed = mixtures_of(system.Y)
+    return system if mixed is system.Y else replace(system, Y=mixed)
 
 
 def _split(samples: Samples, share: float, run: Run) -> tuple[Samples, Samples | None]:

@@ -85,7 +85,7 @@ class KernelRidgeBase(BoundedPredictions, Learner):
         tol: float = 1e-6,
         random_state: Any = None,
         backend: str | Backend = "auto",
-        scaling: str | None = "standard",
+        scaling: str | None = "auto",
     ) -> None:
         self.kernel = kernel
         self.ridge = ridge

@@ -133,10 +133,12 @@ class BrownianKernelRidge(ArrayRegressor, Learner):
         Draws the preconditioner's sketch.
     backend : {"auto", "numpy", "cupy", "torch"} or Backend, default="auto"
         Where to compute, as a `Backend` also in which precision.
-    scaling : {"standard", "robust", "quantile", None}, default="standard"
-        How features are scaled first, each by itself: to zero mean and unit variance, where values
-        far beyond all others have no part in this, see `scaling_`; less the median over the
-        interquartile range, bounded smoothly by 3; to normal scores of their ranks; or not at all.
+    scaling : {"auto", "standard", "robust", "quantile", None}, default="auto"
+        How features are scaled first, each by itself: "standard" to zero mean and unit variance,
+        where values far beyond all others have no part in this, see `scaling_`; "robust" by the
+        median and the interquartile range, bounded smoothly by 3; "quantile" to normal scores of
+        their ranks; None not at all. "auto" is "robust" where a feature of more than two values has
+        an excess kurtosis above 20, and "standard" elsewhere.
 
     Attributes
     ----------
@@ -186,7 +188,7 @@ class BrownianKernelRidge(ArrayRegressor, Learner):
         *,
         random_state: Any = None,
         backend: str | Backend = "auto",
-        scaling: str | None = "standard",
+        scaling: str | None = "auto",
     ) -> None:
         self.ridge = ridge
         self.random_state = random_state

@@ -41,10 +41,12 @@ _PARAMETERS = """
         Where to compute, as a `Backend` also in which precision. "auto" follows X, and moves large
         NumPy data to a usable GPU. Systems are solved in float64 either way, and only "falkon"
         takes kernel values in the precision of the data.
-    scaling : {"standard", "robust", "quantile", None}, default="standard"
-        How features are scaled first, each by itself: to zero mean and unit variance, where values
-        far beyond all others have no part in this, see `scaling_`; less the median over the
-        interquartile range, bounded smoothly by 3; to normal scores of their ranks; or not at all.
+    scaling : {"auto", "standard", "robust", "quantile", None}, default="auto"
+        How features are scaled first, each by itself: "standard" to zero mean and unit variance,
+        where values far beyond all others have no part in this, see `scaling_`; "robust" by the
+        median and the interquartile range, bounded smoothly by 3; "quantile" to normal scores of
+        their ranks; None not at all. "auto" is "robust" where a feature of more than two values has
+        an excess kurtosis above 20, and "standard" elsewhere.
 """
 
 _ATTRIBUTES = """

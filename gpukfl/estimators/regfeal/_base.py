@@ -80,7 +80,7 @@ class RegFeaLBase(DirectionProfiles, Retraining, BoundedPredictions, SteppedLear
         max_time: float | None = None,
         random_state: Any = None,
         backend: str | Backend = "auto",
-        scaling: str | None = "standard",
+        scaling: str | None = "auto",
         verbose: int = 0,
     ) -> None:
         self.n_random_features = n_random_features

@@ -89,7 +89,7 @@ class SelectionBase(SelectedVariables, BoundedPredictions, SteppedLearner):
         max_time: float | None = None,
         random_state: Any = None,
         backend: str | Backend = "auto",
-        scaling: str | None = "standard",
+        scaling: str | None = "auto",
         verbose: int = 0,
     ) -> None:
         self.kernel = kernel

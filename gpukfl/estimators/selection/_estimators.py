@@ -57,10 +57,12 @@ _PARAMETERS = """
     backend : {"auto", "numpy", "cupy", "torch"} or Backend, default="auto"
         Where to compute, as a `Backend` also in which precision distances are. "auto" follows X,
         and moves large NumPy data to a usable GPU. Systems and sums over samples are float64.
-    scaling : {"standard", "robust", "quantile", None}, default="standard"
-        How features are scaled first, each by itself: to zero mean and unit variance, where values
-        far beyond all others have no part in this, see `scaling_`; less the median over the
-        interquartile range, bounded smoothly by 3; to normal scores of their ranks; or not at all.
+    scaling : {"auto", "standard", "robust", "quantile", None}, default="auto"
+        How features are scaled first, each by itself: "standard" to zero mean and unit variance,
+        where values far beyond all others have no part in this, see `scaling_`; "robust" by the
+        median and the interquartile range, bounded smoothly by 3; "quantile" to normal scores of
+        their ranks; None not at all. "auto" is "robust" where a feature of more than two values has
+        an excess kurtosis above 20, and "standard" elsewhere.
         γ and τ rely on it.
     verbose : int, default=0
         1 prints a line per iteration.

@@ -71,7 +71,7 @@ class WeightingBase(DirectionProfiles, SteppedLearner):
         max_time: float | None = None,
         random_state: Any = None,
         backend: str | Backend = "auto",
-        scaling: str | None = "standard",
+        scaling: str | None = "auto",
         verbose: int = 0,
     ) -> None:
         self.n_parameters = n_parameters

@@ -60,9 +60,10 @@ def getDeviceProperties(device: int) -> dict[str, Any]:  # noqa: N802
     }
 
 
-# Of an H100, by their numbers in cudaDeviceAttr (driver_types.h): clock in kHz, multiprocessors,
-# clock and width of the memory, compute capability, speed in float32 over that in float64
-_ATTRIBUTES = {13: 1980000, 16: 132, 36: 2619000, 37: 5120, 75: 9, 76: 0, 87: 2}
+# Of an H100, by their numbers in cudaDeviceAttr (driver_types.h): shared memory of a block, clock
+# in kHz, multiprocessors, clock and width of the memory, compute capability, speed in float32 over
+# that in float64
+_ATTRIBUTES = {8: 49152, 13: 1980000, 16: 132, 36: 2619000, 37: 5120, 75: 9, 76: 0, 87: 2}
 
 
 def deviceGetAttribute(attrib: int, device: int) -> int:  # noqa: N802

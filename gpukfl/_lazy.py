@@ -1,0 +1,19 @@
+"""Names of a package that are imported when they are first used."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+
+def imported_when_used(package: str, homes: Mapping[str, str], /) -> Callable[[str], Any]:
+    """Give the `__getattr__` of a package, of whose modules `homes` names one for each name."""
+
+    def found(name: str) -> Any:
+        if name in homes:
+            return getattr(importlib.import_module(f"{package}.{homes[name]}"), name)
+        msg = f"module {package!r} has no attribute {name!r}"
+        raise AttributeError(msg)
+
+    return found
