@@ -74,7 +74,8 @@ def fit(
     scaling : {"auto", "standard", "robust", "quantile", None}, default="auto"
         How features are scaled first: "standard" to zero mean and unit variance; "robust" by median
         and interquartile range, and bounded; "quantile" to normal scores of their ranks; None not
-        at all. "auto" is "robust" where a feature has heavy tails, and "standard" elsewhere.
+        at all. "auto" is "robust" where a feature has heavy tails, and "standard" elsewhere and for
+        "selection".
     ridge : float, "auto" or "tune", default="tune"
         "tune" goes where the hold-out score rises, each fit warm-started by its neighbour: among
         multiples of the paper's formula for "bkernn", together with the number of components for

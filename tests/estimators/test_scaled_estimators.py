@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from test_wild_values import MAKERS, NEW, UNITS, X, Y, spoiled
 
+from gpukfl.estimators.scaling import RobustScaling, StandardScaling
+
 FEW, NEAR = X[:120], NEW[:50]
 every = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
 pytestmark = [
@@ -22,6 +24,13 @@ def test_a_wild_row_is_predicted_for_and_changes_no_other(make, scaling):
     assert abs(found[3]) < 10 * np.abs(Y).max()
     others = np.arange(len(new)) != 3
     np.testing.assert_array_equal(found[others], expected[others])
+
+
+@every
+def test_heavy_tails_are_bounded_by_default_but_in_selection(make, request):
+    heavy = np.column_stack([FEW, np.where(np.arange(120) == 3, 12.0, FEW[::-1, 0])])
+    kind = StandardScaling if "selection" in request.node.callspec.id else RobustScaling
+    assert isinstance(make().fit(heavy, Y[:120]).scaling_, kind)
 
 
 @every

@@ -123,7 +123,8 @@ class SelectionBase(SelectedVariables, BoundedPredictions, SteppedLearner):
             n_centers=self.n_centers,
             error_control=self._error_control(),
             optimizer=self.optimizer or ProjectedGradient(),
-            scaling=self.scaling,
+            # Cross-validation on 18 sets with heavy tails: "robust" gained on twelve, lost in the mean
+            scaling="standard" if self.scaling == "auto" else self.scaling,
         )
 
     def _error_control(self) -> Stability | Knockoffs | None:
