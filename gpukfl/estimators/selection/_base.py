@@ -123,7 +123,7 @@ class SelectionBase(SelectedVariables, BoundedPredictions, SteppedLearner):
             n_centers=self.n_centers,
             error_control=self._error_control(),
             optimizer=self.optimizer or ProjectedGradient(),
-            # Cross-validation on 18 sets with heavy tails: "robust" gained on twelve, lost in the mean
+            # By cross-validation on 18 sets with heavy tails: "robust" lost in the mean
             scaling="standard" if self.scaling == "auto" else self.scaling,
         )
 
