@@ -74,8 +74,8 @@ class Calibration:
         return cls(*numbers(min(found, key=lambda one: one.fun).x))
 
     def log_proba(self, scores: Array, /) -> Array:
-        """Logarithms of the probabilities for scores (n, k)."""
+        """Logarithms of the probabilities for scores (..., k)."""
         xp = array_namespace(scores)
         logs = self.power * xp.log(clipped(scores + self.offset, low=_LEAST * self.offset))
-        less = logs - xp.max(logs, axis=1, keepdims=True)
-        return less - xp.log(xp.sum(xp.exp(less), axis=1, keepdims=True))
+        less = logs - xp.max(logs, axis=-1, keepdims=True)
+        return less - xp.log(xp.sum(xp.exp(less), axis=-1, keepdims=True))

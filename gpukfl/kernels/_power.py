@@ -39,6 +39,15 @@ class PowerExponential(LengthscaleKernel):
             return "manhattan"
         return "euclidean" if self.order == 2 else self.order
 
+    @property
+    def power(self) -> float:
+        """Of the differences that `profile` takes the sum of: the order."""
+        return self.order
+
+    def profile(self, s: Array, /) -> Array:
+        """Value at sums of powers of scaled differences."""
+        return array_namespace(s).exp(-(s ** (self.exponent / self.order)))
+
     def _scaled_distances(self, X: Array, Z: Array, /) -> Array:
         return distances(X, Z, norm=self.norm) / self.lengthscale
 

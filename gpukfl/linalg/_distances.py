@@ -155,15 +155,15 @@ def _distances(X: Array, Z: Array, norm: str, /) -> Array:
 
 def _power_distances(X: Array, Z: Array, order: float, /) -> Array:
     xp = array_namespace(X, Z)
-    total = functools.reduce(operator.add, (_power(xp.abs(gap), order) for gap in _gaps(X, Z)))
+    total = functools.reduce(operator.add, (power_of(xp.abs(gap), order) for gap in _gaps(X, Z)))
     return xp.astype(total ** (1.0 / order), X.dtype, copy=False)
 
 
-def _power(size: Array, order: float, /) -> Array:
+def power_of(size: Array, order: float, /) -> Array:
     """Power of numbers of at least 0: whole and half ones by roots, ten times as fast."""
     if order == 0.5:
         return array_namespace(size).sqrt(size)
-    return size * _power(size, 0.5) if order == 1.5 else size**order
+    return size * power_of(size, 0.5) if order == 1.5 else size**order
 
 
 def _gaps(X: Array, Z: Array, /) -> Iterator[Array]:
@@ -281,5 +281,5 @@ def _power_sums(Q: Array, X: Array, Z: Array, order: float, /) -> Array:
     for gap in _gaps(X, Z):
         zero = gap == 0
         size = xp.where(zero, xp.ones_like(gap), xp.abs(gap))
-        sums.append(xp.sum(Q * xp.sign(gap) * _power(size, order - 1.0), axis=1))
+        sums.append(xp.sum(Q * xp.sign(gap) * power_of(size, order - 1.0), axis=1))
     return xp.astype(xp.stack(sums, axis=1), X.dtype, copy=False)

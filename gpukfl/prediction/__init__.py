@@ -10,7 +10,7 @@ from gpukfl.prediction._finite import check_finite_prediction
 from gpukfl.prediction._foreign import served_foreign
 from gpukfl.prediction._function import Constant, Function
 from gpukfl.prediction._methods import FAR, farthest, function_of
-from gpukfl.prediction._served import BLENDS, Served, served
+from gpukfl.prediction._served import BLENDS, Blend, Served, served
 from gpukfl.prediction._sums import FeatureSum, HermiteSum, KernelSum, ShapeSum, inside
 from gpukfl.prediction._transforms import (
     LogTransform,
@@ -22,6 +22,7 @@ from gpukfl.prediction._transforms import (
 __all__ = [
     "BLENDS",
     "FAR",
+    "Blend",
     "Blending",
     "Classes",
     "Constant",

@@ -52,10 +52,10 @@ class Blending:
 
 
 def mixed(probabilities: Array, floor: float, /) -> Array:
-    """Probabilities (n, k) of which none is below `floor`."""
+    """Probabilities (..., k) of which none is below `floor`."""
     xp = array_namespace(probabilities)
     raised = xp.clip(probabilities, min=floor)
-    return raised / xp.sum(raised, axis=1, keepdims=True)
+    return raised / xp.sum(raised, axis=-1, keepdims=True)
 
 
 def tempered(probabilities: Array, temperature: float, /) -> Array:
@@ -67,7 +67,7 @@ def tempered(probabilities: Array, temperature: float, /) -> Array:
 
 
 def bounded(found: Array, reach: Array | None, /) -> Array:
-    """Predictions (n, t) no lower and no higher than they are believed; what overflowed stays."""
+    """Predictions (..., t) no lower and no higher than they are believed; what overflowed stays."""
     if reach is None:
         return found
     xp = array_namespace(found)

@@ -47,14 +47,14 @@ class Classes:
         return xp.argmax(margins, axis=1)
 
     def of_every_class(self, found: Array, /) -> Array:
-        """Estimates (n, k) of the probabilities of every class, where these are at least two."""
+        """Estimates (..., k) of the probabilities of every class, where these are at least two."""
         if self.count <= 2:
             other = 2.0 * self.neutral - found
-            found = array_namespace(found).concat([other, found], axis=1)
+            found = array_namespace(found).concat([other, found], axis=-1)
         return 0.5 + 0.5 * found if self.signs else found
 
     def log_proba(self, found: Array, /) -> Array:
-        """Logarithms (n, k) of the probabilities."""
+        """Logarithms (..., k) of the probabilities."""
         if self.count == 1:
             return array_namespace(found).zeros_like(found)
         return self.calibration.log_proba(self.of_every_class(found))

@@ -74,7 +74,7 @@ class LinearValues:
         xp = array_namespace(X)
         rows = (xp.astype(X, xp.float64) - self.mean) / self.scale
         raw = rows @ self.coef + self.intercept
-        return _proba(raw, self.coef.shape[1]) if self.classes else raw
+        return proba(raw, self.coef.shape[1]) if self.classes else raw
 
     def placed(self, put: Put, /) -> Self:
         """Give the same function of arrays that `put` makes of its own."""
@@ -94,16 +94,16 @@ def _linear(model: Any, kind_of: Callable[[Any], str]) -> LinearValues | None:
     return LinearValues(scaler.mean_, scaler.scale_, coef, intercept, hasattr(last, "classes_"))
 
 
-def _proba(raw: Array, count: int) -> Array:
-    """Probabilities (n, k) of `count` raw scores (n, k), or (n, 1) of the second of two classes.
+def proba(raw: Array, count: int, /) -> Array:
+    """Probabilities (..., k) of `count` raw scores, or of one score: the second of two classes.
 
     Arrays that only record what is done with them need not know how many columns they have.
     """
     xp = array_namespace(raw)
     if count == 1:
-        raw = xp.concat([xp.zeros_like(raw), raw], axis=1)
-    powers = xp.exp(raw - xp.max(raw, axis=1, keepdims=True))
-    return powers / xp.sum(powers, axis=1, keepdims=True)
+        raw = xp.concat([xp.zeros_like(raw), raw], axis=-1)
+    powers = xp.exp(raw - xp.max(raw, axis=-1, keepdims=True))
+    return powers / xp.sum(powers, axis=-1, keepdims=True)
 
 
 # ---------------------------------------------------------------------- constants
@@ -177,7 +177,7 @@ class TreeValues:
             at = _taken(nodes.kids, 2 * at + xp.astype(left, xp.int64), T)
         leaves = xp.reshape(_taken(nodes.value, at, T), (-1, T // t, t))
         raw = xp.sum(leaves, axis=1) + nodes.baseline
-        return _proba(raw, t) if self.classes else raw
+        return proba(raw, t) if self.classes else raw
 
     def _beside(self, x: Array) -> Any:
         """Give the same of arrays beside `x`, which only records what is done with it."""

@@ -13,12 +13,13 @@ from gpukfl._archive import Archive, RefusedError, check_version
 from gpukfl._array import Array
 from gpukfl.prediction import BLENDS, Served, check_finite_prediction, served, served_foreign
 from gpukfl.runtime._columns import frame_of, is_named
+from gpukfl.runtime._joined import joined
 from gpukfl.runtime._reading import Parts, decoded, kind_of, parts_of
 from gpukfl.tables import Encoding, Table
 from gpukfl.tables._frame import listed
 from gpukfl.tables._sound import fits
 
-_AT_ONCE = 2**21  # elements of a block of rows
+_AT_ONCE = 2**18  # elements of a block of rows: a few arrays of so many stay in a cache
 _NAMES = {  # of the estimators of methods and tasks
     "auto": ("AutoRegressor", "AutoClassifier"),
     "bkernn": ("BKerNNRegressor", "BKerNNClassifier"),
@@ -226,6 +227,7 @@ def _assembled(archive: Archive) -> Predictor:
     try:
         e = parts_of(archive, kind, archive.header)
         model = served(e, kind_of, lambda one: served_foreign(one, kind_of))
+        model = joined(model, e.encodings_ if e.kind in BLENDS else None)
         found = Predictor(model, about, *_table_of(e, about.get("reader"), archive))
         _check_shapes(found)
     except RefusedError:

@@ -16,14 +16,14 @@ def with_gaps(encoding: Encoding, codes: Array, encoded: Array, /) -> Any:
     Codes are plain numbers to them: on the training rows of six tables trees that knew which were
     categories were hardly better, and take three times as long for a single row.
     """
-    many, statistics = _many(encoding)
+    many, statistics = many_levels(encoding)
     kept = [j for j in range(len(encoding.coded)) if j not in many]
     parts = [columns_of(codes, kept)] if kept else []
     parts += [columns_of(encoded, statistics)] if statistics else []
     return array_namespace(codes).concat(parts, axis=1)
 
 
-def _many(encoding: Encoding) -> tuple[list[int], list[int]]:
+def many_levels(encoding: Encoding) -> tuple[list[int], list[int]]:
     """Codes of which statistics were made, and the columns of these, among the last of all."""
     levels = [j for j, one in enumerate(encoding.coded) if one.levels]
     at = encoding.n_features - sum(len(lookup.names) for lookup in encoding.lookups)
