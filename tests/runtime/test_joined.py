@@ -1,0 +1,132 @@
+"""A blend's models of one sort are evaluated together, and say what each of them says."""
+
+import functools
+import sys
+import warnings
+
+import numpy as np
+import pytest
+from served_models import NEW, TARGETS, X, Y, model, said
+
+import gpukfl
+from gpukfl import runtime
+from gpukfl.prediction import Served
+from gpukfl.prediction._foreign import TreeValues
+from gpukfl.runtime._forest import Forest
+from gpukfl.runtime._joined import Alone
+from gpukfl.runtime._views import Place, View, Views
+
+MEMBERS = ("linear", "trees", "manhattan_laplace", "laplace", "matern52", "agop", "bkernn")
+
+
+@functools.cache
+def blend(target="one target", transform=None, members=MEMBERS):
+    y = np.exp(2.0 * Y) if transform else TARGETS[target][0]
+    options = {"target_transform": transform} if target.endswith("target") else {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return gpukfl.fit(X, y, members=list(members), n_folds=2, progress=False, **options)
+
+
+def light_of(found, folder):
+    found.save(folder / "model.gpukfl")
+    return runtime.load(folder / "model.gpukfl")
+
+
+def agree(found, light):
+    predicted, probabilities = said(found)
+    told = light.predict(NEW) if probabilities is None else light.predict_proba(NEW)
+    expected = predicted if probabilities is None else probabilities
+    np.testing.assert_allclose(told, expected, rtol=0, atol=1e-10 * np.std(expected))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_every_sort_of_member_is_as_alone(target, tmp_path):
+    agree(blend(target), light_of(blend(target), tmp_path))
+
+
+@pytest.mark.parametrize("transform", ["log", "rank"])
+def test_other_scales_of_the_target(transform, tmp_path):
+    found = blend(transform=transform)
+    assert found.estimator.target_transform_ is not None
+    agree(found, light_of(found, tmp_path))
+
+
+def test_what_is_not_stacked_is_evaluated_alone(tmp_path):
+    found = blend(members=("linear", "rkhs_weighting"))
+    light = light_of(found, tmp_path)
+    assert any(isinstance(stack, Alone) for stack in light._served.values.stacks)
+    agree(found, light)
+
+
+def test_blocks_of_rows_are_one(tmp_path, monkeypatch):
+    light = light_of(blend(), tmp_path)
+    whole = light.predict(NEW)
+    monkeypatch.setattr("gpukfl.runtime._blocks._NEAR", 300)
+    np.testing.assert_allclose(light.predict(NEW), whole, rtol=0, atol=1e-10)
+    monkeypatch.setattr("gpukfl.runtime._predictor._AT_ONCE", 300)
+    np.testing.assert_allclose(light.predict(NEW), whole, rtol=0, atol=1e-10)
+
+
+def test_a_row_takes_few_calls(tmp_path):
+    """However many folds: of ten folds hardly more than of two."""
+    counts = []
+    for n_folds in (2, 10):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            options = {"members": ["linear", "trees", "manhattan_laplace"], "n_folds": n_folds}
+            light = light_of(gpukfl.fit(X, Y, progress=False, **options), tmp_path)
+        light.predict(NEW[:1])
+        counts.append(0)
+
+        def note(_frame, event, _arg):
+            counts[-1] += event in ("call", "c_call")
+
+        sys.setprofile(note)
+        light.predict(NEW[:1])
+        sys.setprofile(None)
+    assert max(counts) < 500
+    assert counts[1] <= 1.1 * counts[0]
+
+
+def test_a_quick_blend_is_stacked(tmp_path):
+    found = model("auto, three classes")
+    light = light_of(found, tmp_path)
+    assert not any(isinstance(stack, Alone) for stack in light._served.values.stacks)
+    agree(found, light)
+
+
+# ---------------------------------------------------------------------- trees
+
+
+def trees(kids):
+    """Make a tree that splits at 0, where gaps go left, then at 1, where they go right."""
+    return TreeValues(
+        feature=np.array([0, 0, 1, 0, 0]),
+        threshold=np.array([0.0, 0.0, np.inf, 0.0, 0.0]),
+        gaps_left=np.array([True, False, False, False, False]),
+        kids=np.array(kids),
+        value=np.array([0.0, 1.0, 0.0, 2.0, 4.0]),
+        roots=np.array([0]),
+        depth=2,
+        baseline=np.array([0.5]),
+        classes=False,
+    )
+
+
+def test_gaps_go_where_each_tree_says():
+    tree, views = trees([2, 1, 1, 1, 4, 3, 3, 3, 4, 4]), Views(2, None)
+    model, place = Served(tree, 2, one_target=False), Place(0, codes=False)
+    forest = Forest.of([model, model], [place, place], views)
+    rows = np.array([[-1.0, 0.0], [np.nan, 0.0], [1.0, 7.0], [1.0, np.nan]])
+    found = forest(View(views, rows))
+    np.testing.assert_array_equal(found[0, :, 0], [1.5, 1.5, 2.5, 4.5])
+    np.testing.assert_array_equal(found[1], found[0])
+    np.testing.assert_array_equal(tree(rows), found[0])
+
+
+def test_nodes_that_are_no_trees_are_refused():
+    tree = trees([2, 1, 1, 1, 0, 3, 3, 3, 4, 4])
+    model, place = Served(tree, 2, one_target=False), Place(0, codes=False)
+    with pytest.raises(ValueError, match="nodes that are their own ancestors"):
+        Forest.of([model], [place], Views(2, None))
