@@ -18,6 +18,7 @@ ROWS, SMOKE_ROWS = 1_000_000, 5_000
 SECONDS, TIMES_MEMORY, ROW_SECONDS = 20.0, 2.0, 0.02  # limits that it is held to
 REPEATS = 50
 DTYPES = ("float64", "float32")
+FORMS = ("pandas, object", "pandas, str", "polars", "pyarrow")
 SETTINGS = (
     "20 columns: 6 of floats, 2 of them with gaps, 2 of integers, 2 of few integers, a boolean, "
     "4 of 2 to 12 words, 2 of 1000 and 50 000 words, 2 of dates, and one of 5 words a row; targets "
@@ -47,14 +48,31 @@ def mixed_table(n: int, text: str) -> tuple[pd.DataFrame, np.ndarray]:
     return frame, frame["float 5"].to_numpy() + 0.1 * rng.standard_normal(n)
 
 
-def encode(n: int, text: str, dtype: str) -> dict[str, Any]:
+def frame_of(form: str, n: int) -> tuple[Any, np.ndarray, int]:
+    """Draw a table of a library, and targets; say how much memory it takes."""
+    if form.startswith("pandas"):
+        frame, y = mixed_table(n, form.rsplit(maxsplit=1)[-1])
+        return frame, y, int(frame.memory_usage(deep=True).sum())
+    drawn, y = mixed_table(n, "str")
+    if form == "polars":
+        import polars as pl
+
+        table = pl.from_pandas(drawn)
+        # Of text `estimated_size` leaves out what points to it: 16 bytes a row
+        return table, y, int(table.to_arrow(compat_level=pl.CompatLevel.newest()).nbytes)
+    import pyarrow as pa
+
+    table = pa.Table.from_pandas(drawn, preserve_index=False)
+    return table, y, int(table.nbytes)
+
+
+def encode(n: int, form: str, dtype: str) -> dict[str, Any]:
     """Learn the table and an encoding, encode the rows, and then one row again and again."""
     from gpukfl.tables import TableEncoder
 
-    frame, y = mixed_table(n, text)
-    TableEncoder(dtype=dtype).fit_transform(
-        frame[:1000], y[:1000]
-    )  # what is compiled or imported is there
+    frame, y, size = frame_of(form, n)
+    # What is compiled or imported is there
+    TableEncoder(dtype=dtype).fit_transform(frame[:1000], y[:1000])
     gc.collect()
     held, begun = psutil.Process().memory_info(), time.process_time()
     encoder = TableEncoder(dtype=dtype)
@@ -67,26 +85,26 @@ def encode(n: int, text: str, dtype: str) -> dict[str, Any]:
         encoder.transform(row)
         seconds.append(time.process_time() - start)
     return {
-        "text": text,
+        "frame": form,
         "dtype": dtype,
         "kinds": [column.kind for column in encoder.table_.columns],
         "seconds": taken,
         "row_seconds": statistics.median(seconds),
         "columns_out": encoded.shape[1],
-        "frame_mb": float(frame.memory_usage(deep=True).sum()) / 1e6,
+        "frame_mb": size / 1e6,
         "encoded_mb": encoded.nbytes / 1e6,
         "held_mb": (held.rss - getattr(held, "shared", 0)) / 1e6,
     }
 
 
-def measure(n: int, text: str, dtype: str) -> dict[str, Any]:
+def measure(n: int, form: str, dtype: str) -> dict[str, Any]:
     """Encode in a process of its own, and say what it had beside the frame."""
-    found = in_subprocess(encode, n, text, dtype)
+    found = in_subprocess(encode, n, form, dtype)
     beside = found["peak_anonymous_mb"] - found["held_mb"]
     found |= {"beside_mb": beside, "times_frame": beside / found["frame_mb"]}
     numbers = {key: value for key, value in found.items() if isinstance(value, float)}
     say(
-        f"text as {text}, numbers as {dtype}: "
+        f"{form}, numbers as {dtype}: "
         + ", ".join(f"{key} {value:.4g}" for key, value in numbers.items())
     )
     return found
@@ -94,7 +112,7 @@ def measure(n: int, text: str, dtype: str) -> dict[str, Any]:
 
 def judged(found: dict[str, Any], full: bool) -> list[dict[str, Any]]:
     """Compare with what is to be reached."""
-    where = f"text of dtype {found['text']}, numbers of {found['dtype']}"
+    where = f"{found['frame']}, numbers of {found['dtype']}"
     return [
         criterion(
             f"{ROWS:,} rows of 20 mixed columns, {where}: at most {SECONDS:.0f} s",
@@ -117,7 +135,7 @@ def judged(found: dict[str, Any], full: bool) -> list[dict[str, Any]]:
 def main() -> None:
     args: argparse.Namespace = parser(__doc__).parse_args()
     n = SMOKE_ROWS if args.smoke else ROWS
-    runs = [measure(n, *one) for one in itertools.product(("object", "str"), DTYPES)]
+    runs = [measure(n, *one) for one in itertools.product(FORMS, DTYPES)]
     checks = [one for found in runs for one in judged(found, not args.smoke)]
     content = {"settings": SETTINGS, "n": n, "runs": runs, "criteria": checks}
     write_json(args, "bench_encoding", content)

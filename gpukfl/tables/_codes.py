@@ -86,14 +86,14 @@ class Coder:
         if len(first.data) == n:
             yield from coded(first)
             return
-        parts = np.empty((len(coded_of(self.column, 0)), n))
-        at = 0
+        parts, at = [np.empty(n) for _ in coded_of(self.column, 0)], 0
         for values in itertools.chain([first], blocks):
             stop = at + len(values.data)
             for whole, part in zip(parts, coded(values), strict=True):
                 whole[at:stop] = part
             at = stop
-        yield from parts
+        while parts:  # each is let go once it is taken
+            yield parts.pop(0)
 
     def _number(self, values: Values) -> Iterator[np.ndarray]:
         yield self._told(values, values.as_numbers(self.column.unit), "numbers")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import numpy as np
 
@@ -20,6 +21,7 @@ _DATE = re.compile(
     re.IGNORECASE,
 )
 _TWO_FIRST = re.compile(r"\s*(\d{1,2})([-/.])(\d{1,2})[-/.]")
+_ROWS = 2**15  # dates that numbers are made of at once
 _SEEN = 1000  # labels that are looked at before all are
 
 
@@ -69,28 +71,42 @@ def dates_of(labels: np.ndarray, day_first: bool, /) -> np.ndarray:
 
 def days_since(moments: np.ndarray, start: float = 0.0, /) -> np.ndarray:
     """Days (n,) since 1970 and a start, NaN for none."""
-    days = moments.astype(np.int64) / _DAY - start
-    return np.where(np.isnat(moments), np.nan, days)
+    return _in_blocks(lambda block: block.astype(np.int64) / _DAY - start, moments)
 
 
 def part_of(moments: np.ndarray, part: str, /) -> np.ndarray:
     """Give a part (n,) of dates (n,) as numbers, NaN for none."""
-    numbers: np.ndarray
-    if part == "year":
-        numbers = 1970 + moments.astype("datetime64[Y]").astype(np.int64)
-    elif part == "month":
-        numbers = 1 + moments.astype("datetime64[M]").astype(np.int64) % 12
-    elif part == "day":
-        days = moments.astype("datetime64[D]") - moments.astype("datetime64[M]")
-        numbers = 1 + days.astype(np.int64)
-    elif part == "weekday":
-        numbers = (moments.astype("datetime64[D]").astype(np.int64) + 3) % 7  # 1970: a Thursday
-    else:
-        numbers = moments.astype(np.int64) % int(_DAY) / _DAY * 24.0
-    return np.where(np.isnat(moments), np.nan, numbers)
+    return _in_blocks(_PARTS[part], moments)
+
+
+def _in_blocks(numbers_of: Callable[[np.ndarray], np.ndarray], moments: np.ndarray) -> np.ndarray:
+    """Make numbers (n,) of dates, NaN of none; all rows at once would take five times as much."""
+    found = np.empty(len(moments))
+    for start in range(0, len(moments), _ROWS):
+        block = moments[start : start + _ROWS]
+        found[start : start + _ROWS] = np.where(np.isnat(block), np.nan, numbers_of(block))
+    return found
+
+
+def _units(moments: np.ndarray, unit: str) -> np.ndarray:
+    """Whole years, months or days since 1970."""
+    return moments.astype(f"datetime64[{unit}]").astype(np.int64)
+
+
+def _day_of_month(moments: np.ndarray) -> np.ndarray:
+    days = moments.astype("datetime64[D]") - moments.astype("datetime64[M]")
+    return 1 + days.astype(np.int64)
+
+
+_PARTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "year": lambda moments: 1970 + _units(moments, "Y"),
+    "month": lambda moments: 1 + _units(moments, "M") % 12,
+    "day": _day_of_month,
+    "weekday": lambda moments: (_units(moments, "D") + 3) % 7,  # 1970 began on a Thursday
+    "hour": lambda moments: moments.astype(np.int64) % int(_DAY) / _DAY * 24.0,
+}
 
 
 def varying(moments: np.ndarray, /) -> tuple[str, ...]:
     """Parts that are not the same in all of some dates, of which none is missing."""
-    parts = ("year", *PERIODS)
-    return tuple(part for part in parts if np.ptp(part_of(moments, part)) > 0)
+    return tuple(part for part in _PARTS if np.ptp(part_of(moments, part)) > 0)

@@ -33,9 +33,9 @@ class Duplicates:
 def _digest(column: Column, values: Values) -> bytes:
     if column.kind in ("category", "boolean"):
         return _partition(values)
-    own = [column.kind, *(column.levels if column.kind == "ordered" else ())]
-    words = values.as_labels().labels if column.kind == "text" else ()
-    return _hashed(_meant(column, values), "\0".join([*own, *words]))
+    words = values.as_labels().labels if column.kind == "text" else column.levels
+    told = words if column.kind in ("ordered", "text") else ()
+    return _hashed(_meant(column, values), column.kind, *told)
 
 
 def _meant(column: Column, values: Values) -> np.ndarray:
@@ -44,8 +44,9 @@ def _meant(column: Column, values: Values) -> np.ndarray:
         return values.as_labels().data
     if column.kind == "date":
         return values.as_dates(column.day_first)
-    found = values.as_numbers(column.unit)
-    return np.where(np.isnan(found), np.nan, found + 0.0)  # of zeros and gaps one sort each
+    found = values.as_numbers(column.unit) + 0.0
+    found[np.isnan(found)] = np.nan  # of zeros and gaps one sort each
+    return found
 
 
 def _partition(values: Values) -> bytes:
@@ -53,10 +54,11 @@ def _partition(values: Values) -> bytes:
     import pandas as pd
 
     data = np.where(values.missing, -1, pd.factorize(values.as_labels().data)[0])
-    return _hashed(data.astype(np.int64), "levels")
+    return _hashed(data.astype(np.int64, copy=False), "levels")
 
 
-def _hashed(data: np.ndarray, kind: str) -> bytes:
+def _hashed(data: np.ndarray, *words: str) -> bytes:
     digest = blake2b(np.ascontiguousarray(data).view(np.uint8).data, digest_size=16)
-    digest.update(kind.encode())
+    for word in words:  # one text of all of them would take as much memory again
+        digest.update(word.encode() + b"\0")
     return digest.digest()

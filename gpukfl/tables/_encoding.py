@@ -367,7 +367,9 @@ def _targets(y: Any, n_classes: int, n: int) -> np.ndarray | None:
 def _median(codes: np.ndarray, coded: Coded) -> float:
     """Median of numbers, as of `SimpleImputer`, which sorts masked arrays: far slower."""
     kept = codes[~np.isnan(codes)]
-    return float(np.median(kept)) if len(kept) and not coded.period else 0.0
+    if not len(kept) or coded.period:
+        return 0.0
+    return float(np.median(kept, overwrite_input=True))  # which is a copy
 
 
 def _write(
@@ -378,10 +380,13 @@ def _write(
     known: float | Lookup,
     own: np.ndarray | None = None,
 ) -> None:
-    """Write what a column of codes (n,) becomes, or its `own` (n, width) of training rows."""
+    """Write what a column of codes (n,) becomes, with their `own` means (n, t) in training rows."""
     for start in range(0, len(codes), _ROWS):
         rows = slice(start, start + _ROWS)
-        encoded[rows, places] = _made(codes[rows], coded, known) if own is None else own[rows]
+        made = _made(codes[rows], coded, known)
+        if own is not None:  # behind frequencies
+            made[:, 1:] = own[rows]
+        encoded[rows, places] = made
 
 
 def _made(codes: np.ndarray, coded: Coded, known: float | Lookup) -> np.ndarray:

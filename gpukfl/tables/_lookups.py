@@ -68,7 +68,7 @@ def learn_lookup(
     random_state: int,
     /,
 ) -> tuple[Lookup, np.ndarray | None]:
-    """Learn what stands for the levels of a column; for its training rows, where that differs."""
+    """Learn what stands for the levels of a column, and means (n, t) that training rows have."""
     if coded.levels <= _FEW:
         return _one_hot(codes, coded, weights), None
     return _statistics(codes, coded, Y, weights, random_state)
@@ -101,7 +101,7 @@ def _statistics(
     weights: np.ndarray | None,
     random_state: int,
 ) -> tuple[Lookup, np.ndarray | None]:
-    """Frequencies of levels, and means of the targets, of training rows by other rows."""
+    """Frequencies of levels, and means of the targets; of training rows means by other rows."""
     size = coded.levels + 2
     rows = rows_of(codes, size).astype(np.int32)
     mass = np.bincount(rows, weights, size)
@@ -114,27 +114,32 @@ def _statistics(
     values = np.column_stack([counts, _means(rows[:, None], Y, w, every)])
     t = Y.shape[1]
     names = (" frequency", *([" mean"] if t == 1 else [f" mean {k}" for k in range(t)]))
-    return Lookup(values, names, False), np.column_stack([counts[rows], own])
+    return Lookup(values, names, False), own
 
 
 def _cross_fitted(
     X: np.ndarray, Y: np.ndarray, w: np.ndarray | None, random_state: int
 ) -> np.ndarray:
     """Give means (n, t) of targets by level, each row's by rows of other folds."""
-    from sklearn.model_selection import KFold
-
-    n = len(X)
-    out = np.tile(np.average(Y, axis=0, weights=w), (n, 1))
-    if n >= 2:
-        splitter = KFold(min(_FOLDS, n), shuffle=True, random_state=random_state)
-        fold = np.empty(n, dtype=np.int8)  # while an encoder is fitted, indices would take memory
-        for k, (_, held_out) in enumerate(splitter.split(X)):
-            fold[held_out] = k
-        for k in range(splitter.n_splits):
+    out = np.tile(np.average(Y, axis=0, weights=w), (len(X), 1))
+    if len(X) >= 2:
+        fold = _folds(len(X), random_state)
+        for k in range(min(_FOLDS, len(X))):
             inside, outside = fold != k, fold == k
             some = None if w is None else w[inside]
             out[outside] = _means(X[inside], Y[inside], some, X[outside])
     return out
+
+
+def _folds(n: int, random_state: int) -> np.ndarray:
+    """Give the fold (n,) of each row, as `KFold` draws it, whose splits take four times as much."""
+    from sklearn.utils import check_random_state
+
+    order, fold = np.arange(n), np.empty(n, dtype=np.int8)
+    check_random_state(random_state).shuffle(order)
+    for k, held_out in enumerate(np.array_split(order, min(_FOLDS, n))):
+        fold[held_out] = k
+    return fold
 
 
 def _means(X: np.ndarray, Y: np.ndarray, w: np.ndarray | None, at: np.ndarray) -> np.ndarray:

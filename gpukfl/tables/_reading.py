@@ -12,7 +12,15 @@ import numpy as np
 
 from gpukfl.tables import _values
 from gpukfl.tables._numerals import text_of
-from gpukfl.tables._values import BOOLEANS, LABELS, Values, labels, numbers, texts
+from gpukfl.tables._values import (
+    BOOLEANS,
+    LABELS,
+    Values,
+    labels,
+    labels_of_parts,
+    numbers,
+    texts,
+)
 
 _ROWS = 2**14  # of text that are read at once
 
@@ -59,8 +67,13 @@ def _holds_objects(series: nw.Series[Any]) -> bool:
 
 
 def _read_text(series: nw.Series[Any]) -> Values:
-    pandas = series.implementation.is_pandas_like()
-    return labels(series.to_native() if pandas else series.to_numpy())
+    """Read text, that of Arrow in parts: objects of all rows would take much memory."""
+    if series.implementation.is_pandas_like():
+        return labels(series.to_native())
+    n = len(series)
+    return labels_of_parts(
+        (series[start : start + _ROWS].to_numpy() for start in range(0, n, _ROWS)), n
+    )
 
 
 _READERS: dict[Any, Callable[[nw.Series[Any]], Values]] = {
@@ -77,7 +90,7 @@ def _categories(series: nw.Series[Any], native: Any) -> Values:
         known = texts(map(text_of, native.cat.categories.tolist()))
         index = native.cat.codes.to_numpy().astype(np.int64)
         return Values(LABELS, index, known, declared=True, ordered=bool(native.cat.ordered))
-    found = labels(series.cast(nw.String).to_numpy())
+    found = _read_text(series.cast(nw.String))
     dtype = series.dtype
     if not isinstance(dtype, nw.Enum):
         return replace(found, declared=True)

@@ -144,6 +144,7 @@ class Table(Listed):
 
     def _coded_by(self, given: Frame) -> Iterator[np.ndarray]:
         places, days = self._places(given), dict[str, np.ndarray]()
+        asked = {other: k for k, coder in self._coders for other in coder.column.since}
         for k, coder in self._coders:
             column = coder.column
             read = read_blocks if column.kind == "text" else read_whole
@@ -155,6 +156,7 @@ class Table(Listed):
             for other in column.since:  # both are days since their own start
                 apart = column.start - self._start_of(other)
                 yield days[column.name] - days[other] + apart
+            days = {name: own for name, own in days.items() if asked.get(name, k) > k}
 
     def _start_of(self, name: str) -> float:
         return next(column.start for column in self.columns if column.name == name)

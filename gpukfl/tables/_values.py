@@ -128,6 +128,20 @@ def labels(array: Any, /, note: str = "") -> Values:
     return labelled(np.asarray(index), map(str, found), note)
 
 
+def labels_of_parts(parts: Iterable[np.ndarray], n: int, /) -> Values:
+    """Take text of n rows that comes in parts; blank text is missing."""
+    import pandas as pd
+
+    places: dict[str, int] = {}
+    index, at = np.empty(n, dtype=np.int64), 0
+    for part in parts:
+        own, found = pd.factorize(part)
+        known = [places.setdefault(str(text), len(places)) for text in found]
+        index[at : at + len(part)] = np.array([*known, -1])[own]
+        at += len(part)
+    return labelled(index, places)
+
+
 def labelled(index: np.ndarray, words: Iterable[str], note: str = "", /) -> Values:
     """Take indices (n,) of text, -1 for none; blank text is missing."""
     known = texts(words)

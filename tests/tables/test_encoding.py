@@ -9,10 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from sklearn.impute import SimpleImputer
+from sklearn.model_selection import KFold
 from sklearn.preprocessing import OneHotEncoder, TargetEncoder
 from table_cases import COLUMNS, N, Y
 
 from gpukfl.tables import Coded, Encoding, Table
+from gpukfl.tables._lookups import _folds
 
 NUMBER = Coded("x", 0, gaps=True)
 FEW = Coded("g", 1, 3, gaps=True, labels=("u", "v", "w"))
@@ -81,6 +83,15 @@ def test_many_levels_are_means_of_targets_as_by_scikit_learn(n_classes):
         encoder = TargetEncoder(target_type="continuous", smooth=10.0).fit(CODES[:, 2:3], one * 1.0)
         np.testing.assert_allclose(found[:, 1 + k], encoder.transform(CODES[:, 2:3])[:, 0])
     assert found.shape[1] == 1 + len(shown)
+
+
+@pytest.mark.parametrize("n", [2, 4, 5, 103])
+def test_folds_are_those_of_scikit_learn(n):
+    splitter = KFold(min(5, n), shuffle=True, random_state=7)
+    expected = np.empty(n)
+    for k, (_, held_out) in enumerate(splitter.split(np.zeros(n))):
+        expected[held_out] = k
+    np.testing.assert_array_equal(_folds(n, 7), expected)
 
 
 def test_weighted_means_are_those_of_the_formula():

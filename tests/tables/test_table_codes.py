@@ -1,14 +1,17 @@
 """Codes: what they are of each kind, and how columns of a later frame are matched."""
 
 import datetime
+import tracemalloc
 import weakref
 
 import numpy as np
 import pandas as pd
 import pytest
-from table_cases import COLUMNS, N, empty, makers
+from table_cases import COLUMNS, N, arrow_table, empty, makers, polars_frame
 
 from gpukfl.tables import Encoding, Table
+from gpukfl.tables._frames import frame_of
+from gpukfl.tables._values import labels
 
 
 def codes_of(values, later=None, **told):
@@ -263,6 +266,22 @@ def test_text_read_in_parts_is_what_it_is_at_once(monkeypatch, dtype):
     monkeypatch.setattr("gpukfl.tables._reading._ROWS", 7)
     np.testing.assert_allclose(table.codes(frame), expected, rtol=1e-12)
     assert np.isnan(expected[50:52, 0]).all()
+
+
+@pytest.mark.parametrize("make", [polars_frame, arrow_table], ids=["polars", "pyarrow"])
+def test_words_of_arrow_become_objects_in_parts(make):
+    words = np.array(["red", "", None, "green", "blue"], dtype=object)
+    drawn = np.random.default_rng(0).integers(5, size=100_000)
+    frame = frame_of(make({"a": words[drawn].tolist()}))
+    frame.read(0)  # what is imported is there
+    tracemalloc.start()
+    found = frame.read(0)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    expected = labels(words[drawn])
+    np.testing.assert_array_equal(found.data, expected.data)
+    assert found.labels.tolist() == expected.labels.tolist()
+    assert peak < 3 * found.data.nbytes  # objects and places of all rows take more
 
 
 def test_no_column_of_codes_is_held_while_the_next_is_made():
