@@ -15,6 +15,8 @@ from gpukfl._warnings import collected
 from gpukfl.tables._encoding import Encoding
 from gpukfl.tables._table import Table
 
+_MANY = 500_000  # rows above which the result is of float32, unless somebody says otherwise
+
 
 class TableEncoder(TransformerMixin, BaseEstimator):
     """Turn a table of mixed columns into finite numbers.
@@ -36,8 +38,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         tells from the other columns.
     random_state : int, default=0
         Draws the folds of the cross-fit.
-    dtype : {numpy.float64, numpy.float32}, default=numpy.float64
-        Of what `transform` gives: float32 takes half the memory.
+    dtype : {numpy.float64, numpy.float32}, optional
+        Of what `transform` gives. By default float64, and float32, which takes half the memory, of
+        tables that are fitted on more than 500 000 rows.
 
     Attributes
     ----------
@@ -45,6 +48,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         What the columns are taken for.
     encoding_ : Encoding
         What their codes become.
+    dtype_ : dtype
+        Of what `transform` gives.
     n_features_in_ : int
         Columns of the table.
     feature_names_in_ : array of str
@@ -81,7 +86,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         *,
         impute: str = "median",
         random_state: int = 0,
-        dtype: Any = np.float64,
+        dtype: Any = None,
     ) -> None:
         self.columns = columns
         self.impute = impute
@@ -124,22 +129,26 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         Returns
         -------
         array, shape (n, n_out)
-            Finite, of `dtype`.
+            Finite, of `dtype_`.
 
         Raises
         ------
         TypeError, ValueError
             As of `fit`.
+
+        Warns
+        -----
+        UserWarning
+            Of columns of numbers that float32 hardly tells apart.
         """
-        if np.dtype(self.dtype) not in (np.float64, np.float32):
-            msg = f"expected dtype float64 or float32, got {self.dtype!r}"
-            raise ValueError(msg)
+        _check_dtype(self.dtype)
         table = Table.of(X, columns=self.columns)
         if not table.coded:
             msg = f"expected a column that says something, got none: {'; '.join(table.lines()[1:])}"
             raise ValueError(msg)
         y, n_classes = _coded_targets(y)
         n, columns = table.code_columns(X)
+        by_rows = np.float32 if n > _MANY else np.float64
         encoding, encoded = Encoding.learn_columns(
             columns,
             table.coded,
@@ -148,9 +157,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             n_classes=n_classes,
             impute=self.impute,
             random_state=self.random_state,
-            dtype=self.dtype,
+            dtype=by_rows if self.dtype is None else self.dtype,
         )
-        self.table_, self.encoding_ = table, encoding
+        self.table_, self.encoding_, self.dtype_ = table, encoding, encoded.dtype
         self.n_features_in_ = len(table.columns)
         if table.named:
             self.feature_names_in_ = np.array([c.name for c in table.columns], dtype=object)
@@ -167,7 +176,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         Returns
         -------
         array, shape (n, n_out)
-            Finite, of `dtype`.
+            Finite, of `dtype_`.
 
         Raises
         ------
@@ -176,7 +185,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         n, columns = self.table_.code_columns(X)
-        return self.encoding_.transform_columns(columns, n, self.dtype)
+        return self.encoding_.transform_columns(columns, n, self.dtype_)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Give the names of the columns that `transform` makes.
@@ -201,6 +210,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         tags.input_tags.string = True
         tags.input_tags.categorical = True
         return tags
+
+
+def _check_dtype(dtype: Any) -> None:
+    if dtype is not None and np.dtype(dtype) not in (np.float64, np.float32):
+        msg = f"expected dtype float64 or float32, got {dtype!r}"
+        raise ValueError(msg)
 
 
 def _coded_targets(y: Any) -> tuple[np.ndarray | None, int]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from gpukfl._array import Array, array_namespace, beside, is_host
 from gpukfl._checks import check_choice
+from gpukfl._warnings import warn
 from gpukfl.tables._column import Coded, Listed
 from gpukfl.tables._imputation import Imputation, learn_imputation
 from gpukfl.tables._layout import Groups, Output, groups_of, one_by_one, places_of
@@ -18,6 +19,7 @@ from gpukfl.tables._lookups import Lookup, columns_of, learn_lookup, width_of
 
 IMPUTE = ("median", "model")
 _ROWS = 2**15  # encoded at a time
+_COARSE = 1e-4  # of the extent of numbers, which rounding should not exceed
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,6 +161,8 @@ class Encoding(Listed):
                 known.append(learned)
             else:
                 known.append(_median(codes, one))
+                if encoded.dtype == np.float32:
+                    _warn_of_rounding(codes, one)
             if one.gaps and not one.levels and impute == "model":
                 gappy[j] = codes
             _write(encoded, places[j], codes, one, known[j], own)
@@ -370,6 +374,15 @@ def _median(codes: np.ndarray, coded: Coded) -> float:
     if not len(kept) or coded.period:
         return 0.0
     return float(np.median(kept, overwrite_input=True))  # which is a copy
+
+
+def _warn_of_rounding(codes: np.ndarray, coded: Coded) -> None:
+    """Warn of numbers (n,) far from zero, whose differences float32 rounds."""
+    low, high = np.fmin.reduce(codes), np.fmax.reduce(codes)
+    step = max(-low, high) * np.finfo(np.float32).eps
+    if not coded.period and step > _COARSE * (high - low) > 0:
+        msg = f"column {coded.name!r}: numbers from {low:.9g} to {high:.9g} become multiples of"
+        warn(f"{msg} {step:.1g} in float32; dtype=numpy.float64 keeps them")
 
 
 def _write(

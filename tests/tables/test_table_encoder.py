@@ -94,6 +94,22 @@ def test_a_bad_fit_changes_nothing():
     assert encoder.encoding_ is before
 
 
+def test_many_rows_become_float32_unless_told(monkeypatch):
+    monkeypatch.setattr("gpukfl.tables._encoder._MANY", N - 1)
+    encoder = TableEncoder()
+    assert encoder.fit_transform(FRAME, Y).dtype == encoder.dtype_ == np.float32
+    assert encoder.transform(FRAME[:1]).dtype == np.float32
+    assert TableEncoder(dtype=np.float64).fit_transform(FRAME, Y).dtype == np.float64
+    assert TableEncoder().fit_transform(FRAME[1:], Y[1:]).dtype == np.float64
+
+
+def test_numbers_that_float32_rounds_are_warned_of():
+    frame = pd.DataFrame({"seconds": 1.7e9 + 1.5 * np.arange(100), "metres": np.arange(100) / 7})
+    with pytest.warns(UserWarning, match=r"'seconds'.* become multiples of 2e\+02 in float32"):
+        TableEncoder(dtype="float32").fit(frame)
+    TableEncoder().fit(frame)
+
+
 def test_numbers_may_be_of_float32():
     half, whole = TableEncoder(dtype="float32"), TableEncoder()
     found, expected = half.fit_transform(FRAME, Y), whole.fit_transform(FRAME, Y)
