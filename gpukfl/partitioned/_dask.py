@@ -164,7 +164,9 @@ class DaskHolders:
         while True:
             try:
                 return call.result(timeout=_ASKED_EVERY)
-            except TimeoutError:
+            except TimeoutError as late:
+                # It knows itself, and with its callers whatever they hold of the rows
+                late.__traceback__ = None
                 self._check_client()
 
     def _check_client(self) -> None:

@@ -1,10 +1,12 @@
 """Fits on a cluster of processes: the same bits whoever works, workers that go and come, errors."""
 
+import gc
 import os
 import pickle
 import signal
 import threading
 import time
+import weakref
 
 import numpy as np
 import pytest
@@ -14,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 import gpukfl
 from gpukfl import AutoRegressor, BKerNNClassifier, BKerNNRegressor
 from gpukfl.estimators.bkernn import Knots
-from gpukfl.partitioned import Partitioning
+from gpukfl.partitioned import Collections, Partitioning, in_parts
 from gpukfl.solvers import ProximalGradient
 
 da = pytest.importorskip("dask.array")
@@ -139,6 +141,22 @@ def test_nothing_is_left_on_the_workers(client, lazy):
 
     model(client).fit(*lazy)
     assert all(count == 0 for count in client.run(lambda: len(_HERE)).values())
+
+
+def test_rows_are_let_go_at_once_after_a_long_pass(client, lazy, monkeypatch):
+    monkeypatch.setattr("gpukfl.partitioned._dask._ASKED_EVERY", 0.02)
+
+    def kept_for_a_long_pass(rows):
+        kept = rows.keep(lambda start, stop: (start, time.sleep(0.2)))
+        rows.reduce(lambda start, stop: [kept[0] + stop])
+        return weakref.ref(kept)
+
+    with in_parts(Collections.of(*lazy), client, "numpy", labels=False) as parts:
+        gc.disable()  # it would take a while, and workers hold the rows until then
+        try:
+            assert kept_for_a_long_pass(parts.X.partitioning)() is None
+        finally:
+            gc.enable()
 
 
 def test_predictions_are_put_off_and_stay_in_parts(data, lazy):
