@@ -36,6 +36,11 @@ class Positions:
     shift: int
     n_knots: int
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the codes."""
+        return int(self.codes.nbytes)
+
     @classmethod
     def of(
         cls, A: Array, low: Array, gap: Array, n_knots: int, /, *, shift: int | None = None

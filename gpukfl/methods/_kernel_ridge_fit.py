@@ -201,7 +201,7 @@ class _Problem:
             ridge=max(ridge, 1e-9),
             rng=self.rng,
         )
-        return KernelOperator(self.method.kernel, rows, rows.at(index), keep=True)
+        return KernelOperator(self.method.kernel, rows, rows.at(index), keep=self._together)
 
     def _system(self, n_centers: int) -> NystromSystem:
         """Form the normal equations, once: the ridge is chosen on those that are solved."""
@@ -249,7 +249,7 @@ class _Problem:
         return _ended(fit, solution)
 
     def _solve_by_falkon(self) -> KernelRidgeFit:
-        operator = self._operator(self.n_centers, self.given_rows)
+        operator = self._operator(self.n_centers, self.given_rows).kept_in_parts()
         xp, dtype = array_namespace(self.Y), self.given_rows.reference.dtype
         alpha, factor, solution = falkon(
             operator,

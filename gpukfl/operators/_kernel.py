@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from gpukfl._array import Array, array_namespace
+from gpukfl._array import Array, array_namespace, lies_in_parts
 from gpukfl._memory import available_memory
+from gpukfl._passes import keep_rows
 from gpukfl._rows import Rows
 from gpukfl.kernels import Kernel
 from gpukfl.operators._base import LinearOperator
@@ -21,7 +22,7 @@ class KernelOperator(RowOperator):
     r"""The matrix :math:`K_{ij} = k(B x_i, B z_j)` between n rows and q centres.
 
     Values are computed anew in every pass, unless `keep` is set and all of them fit in a quarter
-    of the memory budget.
+    of the memory budget. Where rows lie in parts, `kept_in_parts` does what `keep` does elsewhere.
 
     Parameters
     ----------
@@ -50,8 +51,8 @@ class KernelOperator(RowOperator):
         return self.rows.shape[0], self.Z.shape[0]
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave behind what is computed from the rest."""
-        return super().__getstate__() | {"_kept": {}}
+        """Leave behind what is computed from the rest, but for what is where this goes."""
+        return super().__getstate__() | {"_kept": self._kept if lies_in_parts(self._kept) else {}}
 
     @cached_property
     def centers(self) -> Array:
@@ -60,8 +61,32 @@ class KernelOperator(RowOperator):
 
     @cached_property
     def _keeps(self) -> bool:
+        return self.keep and self._fits()
+
+    def _fits(self) -> bool:
         n, q = self.shape
-        return self.keep and 8 * n * q <= _KEPT_SHARE * available_memory(self.Z)
+        return 8 * n * q <= _KEPT_SHARE * available_memory(self.Z)
+
+    def kept_in_parts(self) -> KernelOperator:
+        """Keep values of rows in parts with these, from the next pass on; else give itself.
+
+        Only where there is room for those of all parts: others may be on the same machine.
+        """
+        if not lies_in_parts(self.rows.source):
+            return self
+        bare = replace(self, keep=False)
+
+        def part(start: int, stop: int) -> dict[tuple[int, int], Array]:
+            found: dict[tuple[int, int], Array] = {}
+
+            def take(first: int, last: int, K: Array) -> None:
+                found[first, last] = K
+
+            if bare._fits():
+                bare.over_blocks(bare.values, take, rows=(start, stop))
+            return found
+
+        return replace(bare, _kept=keep_rows(self.rows.source, part))
 
     def at_rows(self, rows: Rows, /) -> KernelOperator:
         """Kernel between other rows, in one place, and the same centres."""

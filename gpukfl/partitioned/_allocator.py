@@ -30,6 +30,12 @@ def keep_memory() -> None:
             library.mallopt(parameter, value)
 
 
+def trim_memory() -> None:
+    """Give back the pages that are free between others, which only a look at all of them finds."""
+    if (library := _glibc()) is not None:
+        library.malloc_trim(0)
+
+
 def give_memory_back() -> None:
     """Undo `keep_memory`, as far as the environment says what was before."""
     if (library := _glibc()) is not None:

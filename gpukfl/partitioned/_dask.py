@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from gpukfl._array import Array
-from gpukfl.partitioned._allocator import give_memory_back, keep_memory
+from gpukfl.partitioned._allocator import give_memory_back, keep_memory, trim_memory
 from gpukfl.partitioned._holder import Holder, NotHereError, Pass, n_bytes
 from gpukfl.partitioned._journal import Journal
 from gpukfl.partitioned._tree import Known
@@ -19,6 +19,7 @@ _HERE: dict[str, Holder] = {}  # those of this process, by name
 _LOOKED_EVERY = 2.0  # seconds between looks for workers that have come
 _PATIENCE = 60.0  # seconds for a worker to come, where none is left
 _ASKED_EVERY = 2.0  # seconds of waiting, after which the scheduler is asked for
+_MUCH = 2**28  # bytes forgotten at once, after which memory is looked through for free pages
 _TRIES = 10  # times that lost parts are made again in one pass
 
 Load = Callable[[int], Any]  # describes, as something Dask computes, the values of a part by key
@@ -38,7 +39,8 @@ class WorkerHolder(Holder):
         self, work: Pass, parts: Sequence[int], edges: Sequence[int], freed: Iterable[int], /
     ) -> Known[Any]:
         """Forget values, and do a pass."""
-        self.free(freed)
+        if self.free(freed) >= _MUCH:  # before as much is made again, of pages elsewhere
+            trim_memory()
         return self.run(work, parts, edges)
 
     def leave(self, name: str, /) -> None:

@@ -77,11 +77,10 @@ class Holder:
         for part in parts:
             self.values.pop(part, None)
 
-    def free(self, keys: Iterable[int], /) -> None:
-        """Forget values that nobody will ask for again."""
-        for values in self.values.values():
-            for key in keys:
-                values.pop(key, None)
+    def free(self, keys: Iterable[int], /) -> int:
+        """Forget values that nobody will ask for again; give their bytes."""
+        gone = [values.pop(key, None) for values in self.values.values() for key in keys]
+        return n_bytes(gone)
 
     def run(self, work: Pass, parts: Sequence[int], edges: Sequence[int], /) -> Known[Any]:
         """Do a pass over parts that are held here, and give totals over them.
@@ -139,6 +138,10 @@ def _first(a: Any, _: Any) -> Any:
     return a
 
 
-def n_bytes(values: tuple[Any, ...], /) -> int:
-    """Bytes of the arrays among values."""
-    return sum(x.nbytes for x in values if isinstance(x, np.ndarray))
+def n_bytes(value: Any, /) -> int:
+    """Bytes of an array, or of those in a tuple, list or dictionary, however deep."""
+    if isinstance(value, dict):
+        return sum(map(n_bytes, value.values()))
+    if isinstance(value, (tuple, list)):
+        return sum(map(n_bytes, value))
+    return int(getattr(value, "nbytes", 0))

@@ -147,8 +147,8 @@ def test_rows_are_let_go_at_once_after_a_long_pass(client, lazy, monkeypatch):
     monkeypatch.setattr("gpukfl.partitioned._dask._ASKED_EVERY", 0.02)
 
     def kept_for_a_long_pass(rows):
-        kept = rows.keep(lambda start, stop: (start, time.sleep(0.2)))
-        rows.reduce(lambda start, stop: [kept[0] + stop])
+        kept = rows.keep(lambda start, stop: [start + stop])
+        rows.reduce(lambda *_: [time.sleep(0.2) or kept[0]])
         return weakref.ref(kept)
 
     with in_parts(Collections.of(*lazy), client, "numpy", labels=False) as parts:

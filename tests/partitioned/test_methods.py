@@ -5,6 +5,7 @@ import pytest
 from partitioned.rows import in_parts, whole
 from sklearn.linear_model import LinearRegression
 
+import gpukfl
 from gpukfl import (
     BKerNNRegressor,
     BrownianKernelRidge,
@@ -253,6 +254,23 @@ def test_an_iteration_of_a_brownian_solve_is_a_pass(weighted, data):
         assert solution.n_iter == count, solution
         passes.append(X.partitioning.n_passes - before)
     assert passes[1] - passes[0] == 6
+
+
+@pytest.mark.parametrize("fits", [True, False])
+def test_kernel_values_stay_with_the_rows_where_all_of_them_fit(fits, data, monkeypatch):
+    evaluate, seen, centers = Gaussian._evaluate, [], KERNEL_RIDGE["n_centers"]
+
+    def noted(self, A, B):
+        seen.append(len(A))
+        return evaluate(self, A, B)
+
+    monkeypatch.setattr(Gaussian, "_evaluate", noted)
+    with gpukfl.memory_budget(4 * 8 * N * centers - (not fits)):
+        model = made("falkon").fit(*in_parts(data[:2], SIZES))
+    rows = sum(seen) - centers  # once the centres among each other
+    passes = 1 + model.n_iter_  # the right-hand side, and a product an iteration
+    assert passes > 3
+    assert rows == N if fits else rows >= passes * N
 
 
 def test_long_solves_without_an_own_preconditioner_stay_plain(data, monkeypatch):

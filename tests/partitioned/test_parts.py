@@ -2,12 +2,15 @@
 
 import os
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpukfl.partitioned import Collections
+from gpukfl.linalg import Positions
+from gpukfl.partitioned import Collections, Holder, Pass
 from gpukfl.partitioned import _allocator as allocator
+from gpukfl.partitioned._dask import WorkerHolder
 from gpukfl.partitioned._tree import add_in, add_up
 
 
@@ -74,3 +77,25 @@ def test_totals_that_are_put_together_at_once_are_those_at_the_end(count, random
         early[part, part + 1] = str(part)
         add_in(early, part, count, "({} {})".format)
     assert early == late
+
+
+def test_what_is_forgotten_is_counted_however_deep_it_lies():
+    codes = np.zeros((3, 100), dtype=np.int16)
+    holder = Holder(np.empty(0))
+    holder.put(0, 1, [(0, 100, Positions(codes, 4, 8))])
+    holder.put(0, 2, np.zeros(50))
+    holder.put(1, 2, np.zeros(10))
+    assert holder.free({1, 2, 3}) == codes.nbytes + 8 * 60
+    assert holder.free({1, 2, 3}) == 0
+
+
+def test_free_pages_are_given_back_once_much_was_forgotten(monkeypatch):
+    trimmed = []
+    monkeypatch.setattr("gpukfl.partitioned._dask.trim_memory", lambda: trimmed.append(True))
+    monkeypatch.setattr("gpukfl.partitioned._dask._MUCH", 800)
+    holder = object.__new__(WorkerHolder)  # a worker would make it
+    Holder.__init__(holder, np.empty(0))
+    for key, length in ((1, 99), (2, 100)):
+        holder.put(0, key, np.zeros(length))
+        holder.step(Pass((), None, frozenset(), frozenset()), [], [0, 1], {key})
+        assert trimmed == [True] * (length == 100)
