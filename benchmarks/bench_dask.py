@@ -24,6 +24,7 @@ from bench_fits import D, Target
 from cluster_extrapolation import assumed, extrapolated
 from common import (
     criterion,
+    environment,
     in_subprocess,
     output_folder,
     parser,
@@ -48,7 +49,11 @@ from gpukfl.methods import Reweighting
 from gpukfl.solvers import LBFGS, ProjectedGradient, ProximalGradient
 
 ROWS, LARGE, PARTITIONS = 1_000_000, 10_000_000, 100
-FEWER, FEWER_BKERNN = 100_000, 700_000  # the preconditioner of BKerNN grows up to 600 000 rows
+FEWER = 100_000
+SIZES = {  # of those that are not measured with `ROWS` and `FEWER`
+    "bkernn": (ROWS, 700_000),  # its preconditioner grows up to 600 000 rows
+    "selection": (200_000, FEWER),  # 4 sqrt(n) centres of its last fit: a million rows take hours
+}
 MOST = 1.25  # times the time of one process
 BUSY = 2.5  # load of the machine from which times of two threads say nothing
 CLIENT_MB, WORKER_MB = 500.0, 2000.0
@@ -264,6 +269,17 @@ def of_size(n: int, names: Sequence[str], partitions: int, *, alone: bool) -> li
         return [measured(name, n, folder, alone=alone) for name in names]
 
 
+def measured_all(
+    names: Sequence[str], which: int, partitions: int, *, smoke: bool, alone: bool
+) -> list[dict[str, Any]]:
+    """Measure methods with their rows, or with fewer."""
+    groups: dict[int, list[str]] = {}
+    for name in names:
+        n = (3_000, 1_500)[which] if smoke else SIZES.get(name, (ROWS, FEWER))[which]
+        groups.setdefault(n, []).append(name)
+    return [row for n, some in groups.items() for row in of_size(n, some, partitions, alone=alone)]
+
+
 # ---------------------------------------------------------------------- what was to hold
 
 
@@ -316,10 +332,18 @@ def draw(args: argparse.Namespace, rows: Sequence[dict[str, Any]]) -> None:
 
 
 def known_rows(args: argparse.Namespace, names: Sequence[str]) -> list[dict[str, Any]]:
-    """Give rows of other methods and sizes that an earlier run has written."""
+    """Give rows of other methods and sizes that an earlier run has written, with its commit."""
     path = output_folder(args) / "bench_dask.json"
-    rows = json.loads(path.read_text())["rows"] if path.exists() else []
+    if not path.exists():
+        return []
+    known = json.loads(path.read_text())
+    rows = [of_run(known["environment"]) | row for row in known["rows"]]
     return [row for row in rows if row["method"] not in names or row["n"] == LARGE]
+
+
+def of_run(environment: dict[str, Any]) -> dict[str, Any]:
+    """Say of which run a row is, for rows of several are written together."""
+    return {name: environment[name] for name in ("commit", "uncommitted_changes", "date")}
 
 
 def in_order(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -340,16 +364,15 @@ def main() -> None:
     line.add_argument("--methods", nargs="*", default=list(methods()), help="default: all")
     line.add_argument("--large", action="store_true", help=f"only some at n = {LARGE}: memory")
     args = line.parse_args()
-    n, fewer, partitions = (3_000, 1_500, 4) if args.smoke else (ROWS, FEWER, PARTITIONS)
+    partitions = 4 if args.smoke else PARTITIONS
     names = ["kernel_ridge"] if args.smoke else args.methods
     known = known_rows(args, () if args.large else names)
     if args.large:
         made = of_size(LARGE, [m for m in LARGE_METHODS if m in names], partitions, alone=False)
     else:
-        made = of_size(n, names, partitions, alone=True)
-        several = [name for name in names if name != "bkernn"]
-        made += of_size(fewer, several, partitions, alone=False)
-        made += of_size(FEWER_BKERNN, [m for m in names if m == "bkernn"], partitions, alone=False)
+        made = measured_all(names, 0, partitions, smoke=args.smoke, alone=True)
+        made += measured_all(names, 1, partitions, smoke=args.smoke, alone=False)
+    made = [of_run(environment(args)) | row for row in made]
     rows = in_order(known + made)
     compared = [row for row in rows if "ratio" in row]
     fewer_of = {r["method"]: r for r in rows if "ratio" not in r and r["n"] != LARGE}
@@ -357,7 +380,7 @@ def main() -> None:
     criteria += [criteria_of_bytes(row, fewer_of[row["method"]]) for row in compared]
     criteria += [criteria_of_memory(row) for row in rows if row["n"] == LARGE]
     draw(args, compared)
-    seconds = waited(fewer, partitions)
+    seconds = waited(1_500 if args.smoke else FEWER, partitions)
     content = {
         "settings": f"d = {D}; 2 workers of 1 thread; {PARTITIONS} partitions of Parquet",
         "latency_seconds": seconds,

@@ -42,10 +42,15 @@ def reduce_rows(
     return list(part(0, x.shape[0])) if parts is None else parts.reduce(part, combine=combine)
 
 
-def keep_rows(x: Array, part: Callable[[int, int], T], /) -> T:
-    """Give what `part` gives, which stays with the rows of `x`: seen again inside other parts."""
+def keep_rows(x: Array, part: Callable[[int, int], T], /, *, instead_of: Any = None) -> T:
+    """Give what `part` gives, which stays with the rows of `x`: seen again inside other parts.
+
+    `instead_of` what was kept before, which is not asked for again once this is computed.
+    """
     parts = partitioning_of(x)
-    kept: Any = part(0, x.shape[0]) if parts is None else parts.keep(part)
+    if parts is None:
+        return part(0, x.shape[0])
+    kept: Any = parts.keep(part, instead_of=instead_of)
     return kept
 
 

@@ -13,7 +13,7 @@ def bench_dask(r: dict[str, Any]) -> str:
 
 def _fits(r: dict[str, Any]) -> str:
     head = ["method", "n", "seconds", "one process (s)", "ratio", "ratio of processor time"]
-    head += ["load", "passes", "kB come a pass", "client (MB)", "worker (MB)"]
+    head += ["load", "passes", "kB come a pass", "client (MB)", "worker (MB)", "commit"]
     rows = [
         [
             row["method"],
@@ -27,6 +27,7 @@ def _fits(r: dict[str, Any]) -> str:
             number(row["received_kb_a_pass"], ".0f"),
             number(row["peak_anonymous_mb"], ".0f"),
             number(row["worker_mb"], ".0f"),
+            (row.get("commit") or r["environment"]["commit"])[:7],
         ]
         for row in r["rows"]
     ]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from gpukfl._accel.trust import has_kernels
 from gpukfl._array import (
@@ -39,7 +40,8 @@ class Positions:
     @property
     def nbytes(self) -> int:
         """Bytes of the codes."""
-        return int(self.codes.nbytes)
+        codes: Any = self.codes
+        return int(codes.nbytes)
 
     @classmethod
     def of(

@@ -75,7 +75,8 @@ class KnotSums:
             spread = spread if s is None else s[i:j, :] * spread
             return (xp.concat([three, spread[None, :, :]], axis=0),)
 
-        return self._summed(keep_rows(kernel.rows.source, moved), of)
+        kept = keep_rows(kernel.rows.source, moved, instead_of=vectors)
+        return self._summed(kept, of)
 
     def _summed(self, vectors: Any, of: Sequence[int]) -> tuple[Any, list[Array], Array]:
         kernel, grid, s, b = self.kernel, self.grid, self.root_weights, self.b

@@ -35,12 +35,15 @@ class Pass:
         Keys of those values that stay with the parts.
     reads : frozenset of int
         Keys of what it reads, made before it or in it.
+    replaced : frozenset of int
+        Keys of what a part has no use for once its own work is done.
     """
 
     made: tuple[tuple[int, bytes], ...]
     asked: bytes | None
     kept: frozenset[int]
     reads: frozenset[int]
+    replaced: frozenset[int] = frozenset()
 
     @property
     def n_bytes(self) -> int:
@@ -86,7 +89,7 @@ class Holder:
         """Do a pass over parts that are held here, and give totals over them.
 
         `edges` are the first rows of all parts there are, and the number of rows. What fails
-        leaves nothing behind.
+        leaves values that nobody knows of, until they are freed.
         """
         from gpukfl._accel.threads import alone
 
@@ -99,16 +102,15 @@ class Holder:
                 return self._run_on(work, part, edges)
 
         known: Known[Any] = {}
-        left: list[tuple[int, dict[int, Any]]] = []
         with ThreadPoolExecutor(self.n_threads) as pool:
             results = pool.map(one, parts) if self.n_threads > 1 else map(one, parts)
             for part, (made, result, combine) in zip(parts, results, strict=True):
-                left.append((part, made))
+                self.values[part].update(made)
+                for key in work.replaced:
+                    self.values[part].pop(key, None)
                 if result is not None:
                     known[part, part + 1] = result
                     add_in(known, part, len(edges) - 1, partial(_combined_by, combine))
-        for part, made in left:
-            self.values[part].update(made)
         return known
 
     def _run_on(

@@ -46,6 +46,7 @@ class Partitioning:
         self._keys = itertools.count()
         self._put_off: dict[int, weakref.ref[Described]] = {}
         self._freed: set[int] = set()
+        self._replaced: set[int] = set()
 
     def __len__(self) -> int:
         return len(self.edges) - 1
@@ -65,8 +66,14 @@ class Partitioning:
         ((_, total),) = known.items()
         return [_placed(x, self.reference) for x in total]
 
-    def keep(self, part: Part, /) -> Described:
-        """Describe what each part has: ``part(start, stop)``, which stays there."""
+    def keep(self, part: Part, /, *, instead_of: Described | None = None) -> Described:
+        """Describe what each part has: ``part(start, stop)``, which stays there.
+
+        `instead_of` another value, which the next pass is the last to read: where it is computed
+        that goes, part by part, so that there is never room for two needed.
+        """
+        if instead_of is not None:
+            self._replaced.add(instead_of.key)
         return Described(self, part)
 
     def gather(self, values: Any, index: np.ndarray, /) -> np.ndarray:
@@ -109,6 +116,7 @@ class Partitioning:
     def _pass(self, part: Part, combine: Combine) -> Known[Any]:
         asked, reads = dumps((part, combine))
         freed, self._freed = frozenset(self._freed), set()  # not what only this pass still reads
+        replaced, self._replaced = frozenset(self._replaced), set()
         refs = [weakref.ref(value) for value in self._pending()]
         steps = [_written(ref) for ref in refs]
         self._put_off.clear()
@@ -116,7 +124,7 @@ class Partitioning:
         made = [(key, step) for key, step, _ in steps]
         reads = reads.union(*(needs for _, _, needs in steps))
         self.n_passes += 1
-        work = Pass(tuple(made), asked, kept, frozenset(reads))
+        work = Pass(tuple(made), asked, kept, frozenset(reads), replaced)
         return self.holders.run(work, freed)
 
     @staticmethod

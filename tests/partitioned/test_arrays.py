@@ -185,3 +185,22 @@ def test_what_is_missing_is_said(drawn, monkeypatch):
     with pytest.raises(ImportError, match=r"gpukfl\[dask\]"):
         sample_dot(P, P)
     _program._pickler.cache_clear()
+
+
+def test_what_is_kept_instead_of_another_takes_its_place_part_by_part(monkeypatch):
+    (x,) = in_parts([np.arange(10.0)], [4, 3, 3], n_holders=1)
+    rows, run_on, there = x.partitioning, Holder._run_on, []
+    first = rows.keep(lambda start, stop: [x[start:stop]])
+    rows.reduce(lambda *_: [first[0][0]])
+
+    def noted(self, work, part, edges):
+        there.append([first.key in values for values in self.values.values()])
+        return run_on(self, work, part, edges)
+
+    monkeypatch.setattr(Holder, "_run_on", noted)
+    second = rows.keep(lambda *_: [2.0 * first[0]], instead_of=first)
+    (total,) = rows.reduce(lambda *_: [second[0].sum()])
+    assert there == [[True, True, True], [False, True, True], [False, False, True]]
+    (again,) = rows.reduce(lambda *_: [second[0].sum()])
+    assert there[3:] == [[False] * 3] * 3
+    assert total == again == 90.0
