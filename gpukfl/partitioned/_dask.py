@@ -7,6 +7,7 @@ import itertools
 import time
 import uuid
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from gpukfl._array import Array
@@ -120,21 +121,24 @@ class DaskHolders:
 
     def run(self, work: Pass, freed: frozenset[int], /) -> Known[Any]:
         """Do a pass over all parts, and forget what was freed; give totals of consecutive parts."""
+        self.journal.forget(freed)
         if time.monotonic() - self._looked > _LOOKED_EVERY:
             self._looked = time.monotonic()
             if set(self._addresses()) != {held.address for held in self._held}:
                 self._settle(set())
         known, left = self._try(work, set(range(len(self.sizes))), freed)
+        untold, behind = replace(work, asked=None), set[int]()  # parts with totals, not its values
         for _ in range(_TRIES):
-            if not left:
+            if not left | behind:
                 break
-            self._settle(left)
+            behind |= self._settle(left | behind) - left
             found, left = self._try(work, left, frozenset())
+            _, behind = self._try(untold, behind, frozenset())
             known |= found
-        if left:
-            msg = f"{len(left)} parts of the rows were lost {_TRIES} times: no worker keeps them"
+        if lost := left | behind:
+            msg = f"{len(lost)} parts of the rows were lost {_TRIES} times: no worker keeps them"
             raise RuntimeError(msg)
-        self.journal.add(work, freed)
+        self.journal.add(work)
         return known
 
     def _try(
@@ -189,8 +193,11 @@ class DaskHolders:
         info = self.client.scheduler_info(n_workers=-1)
         return sorted(info["workers"])
 
-    def _settle(self, lost: set[int]) -> None:
-        """Divide the parts among the workers that are there, and make those that move."""
+    def _settle(self, lost: set[int]) -> set[int]:
+        """Divide the parts among the workers that are there; make those that move, and give them.
+
+        They are as they were before the pass that is being done, if any.
+        """
         addresses = self._wait_for_workers()
         stay = [h for h in self._held if h.address in addresses and not lost & set(h.parts)]
         known = {held.address for held in stay}
@@ -208,6 +215,7 @@ class DaskHolders:
         for held, _, before in moving:
             if parted := before - set(held.parts):
                 self._answer(held.actor.drop(parted))
+        return {part for _, new, _ in moving for part in new}
 
     def _load(self, moving: list[tuple[_Held, list[int]]]) -> None:
         """Load parts where they are to be held, and repeat what was computed on them."""

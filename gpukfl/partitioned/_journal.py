@@ -18,6 +18,7 @@ class _Entry:
     length: int
     kept: frozenset[int]
     reads: frozenset[int]
+    last_read: frozenset[int] = frozenset()  # of what was made, nothing later asks for these
 
 
 class Journal:
@@ -31,9 +32,13 @@ class Journal:
         self._entries: list[_Entry] = []
         self._live: set[int] = set()
 
-    def add(self, work: Pass, freed: frozenset[int], /) -> None:
-        """Note a pass, and what was forgotten before it."""
+    def forget(self, freed: frozenset[int], /) -> None:
+        """Note what nobody will ask for again."""
         self._live -= freed
+
+    def add(self, work: Pass, /) -> None:
+        """Note a pass that all parts have done."""
+        self._live -= work.replaced
         if not work.kept:
             return
         self._live |= work.kept
@@ -45,17 +50,20 @@ class Journal:
             self._entries = self._needed()
 
     def passes(self) -> Iterator[Pass]:
-        """Give the passes that what is alive was made by."""
+        """Give the passes that what is alive was made by; they leave only that."""
         for entry in self._needed():
             self._file.seek(entry.offset)
-            yield pickle.loads(self._file.read(entry.length))  # written by this
+            work = pickle.loads(self._file.read(entry.length))  # written by this
+            yield replace(work, kept=entry.kept, replaced=entry.last_read)
 
     def _needed(self) -> list[_Entry]:
+        made = frozenset(key for entry in self._entries for key in entry.kept)
         wanted, needed = set(self._live), []
         for entry in reversed(self._entries):
-            if entry.kept & wanted:
+            if kept := entry.kept & wanted:
+                last_read = (entry.reads & made) - wanted
+                needed.append(replace(entry, kept=kept, last_read=last_read))
                 wanted |= entry.reads
-                needed.append(entry)
         return needed[::-1]
 
     def close(self) -> None:

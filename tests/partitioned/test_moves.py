@@ -1,0 +1,164 @@
+"""Parts that move while a pass is done: workers of this process, which go and come as told."""
+
+import itertools
+from contextlib import closing
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from gpukfl.partitioned import Holder, PartitionedArray, Partitioning, _dask
+
+dask = pytest.importorskip("dask")
+
+SIZES = [3] * 12
+KEY = 0  # of the rows
+
+
+class Session:
+    """What holders ask of a client. `events` say what happens after a pass on some parts."""
+
+    status = "running"
+
+    def __init__(self, count):
+        self.addresses = [str(i) for i in range(count)]
+        self.events = []
+
+    def scheduler_info(self, n_workers):
+        return {"workers": dict.fromkeys(self.addresses)}
+
+    def compute(self, tasks, **_):
+        return dask.compute(*tasks, scheduler="sync")
+
+    def gather(self, found):
+        return found
+
+
+class Held:
+    """A holder that answers while its address is one of the session's."""
+
+    names = itertools.count()
+
+    def __init__(self, client, address, make_place):
+        self.client, self.address, self.name, self.parts = client, address, next(self.names), []
+        self.holder = object.__new__(_dask.WorkerHolder)  # a worker would make it
+        Holder.__init__(self.holder, make_place())
+        _dask._HERE[self.name] = self.holder
+        self.actor = self  # what is asked is done at once, and answered later
+
+    def step(self, work, *args):
+        found = self.holder.step(work, *args) if self.is_there() else None
+        if work.asked is not None and self.client.events:
+            self.client.events.pop(0)()
+        return SimpleNamespace(result=lambda **_: self.answered(found))
+
+    def is_there(self):
+        return self.address in self.client.addresses
+
+    def answered(self, found):
+        if not self.is_there():
+            msg = "Worker holding Actor was lost"  # as Dask says it
+            raise RuntimeError(msg)
+        return found
+
+    def drop(self, parts):
+        return SimpleNamespace(result=lambda **_: self.holder.drop(parts))
+
+    def leave(self, name):
+        return SimpleNamespace(result=lambda **_: self.holder.leave(name))
+
+
+@pytest.fixture
+def session(monkeypatch):
+    monkeypatch.setattr(_dask, "_Held", Held)
+    monkeypatch.setattr(_dask, "_HERE", {})
+    return Session(3)
+
+
+def rows_of(part):
+    return dask.delayed({KEY: np.random.default_rng(part).normal(size=(3, 2))})
+
+
+def holders_of(session):
+    return closing(_dask.DaskHolders(session, SIZES, rows_of, lambda: np.empty(0)))
+
+
+def fitted(holders, told=lambda: None):
+    """Passes that leave values made of former ones; what goes wrong happens in the second."""
+    rows = Partitioning(holders, np.empty(0))
+    X = PartitionedArray(rows, None, (2,), np.float64)
+    assert X.key == KEY
+    kept = squares(rows, X)
+    mean = total_of(kept)
+    kept = moved(kept, X, mean)
+    told()
+    kept = scaled(kept, total_of(kept))
+    return X, kept
+
+
+def squares(rows, X):
+    return rows.keep(lambda start, stop: [X[start:stop] ** 2])
+
+
+def moved(kept, X, by):
+    return X.partitioning.keep(lambda start, stop: [kept[0] + X[start:stop] / by], instead_of=kept)
+
+
+def scaled(kept, by):
+    return kept.partitioning.keep(lambda *_: [kept[0] * by])
+
+
+def total_of(kept):
+    return kept.partitioning.reduce(lambda *_: [kept[0].sum(axis=0)])[0]
+
+
+def seen(X, kept):
+    return [X.partitioning.gather(X, np.arange(len(X))), total_of(kept), total_of(kept)]
+
+
+def leave(session, *addresses):
+    session.addresses = [one for one in session.addresses if one not in addresses]
+
+
+MOVES = {
+    "one goes, two come": lambda session: [
+        lambda: (leave(session, "0"), session.addresses.extend("34")),
+    ],
+    "one goes when it is done": lambda session: [
+        lambda: None,
+        lambda: None,
+        lambda: leave(session, "0"),
+    ],
+    "others go while it is done again": lambda session: [
+        lambda: leave(session, "0"),
+        lambda: None,
+        lambda: leave(session, "1"),
+        lambda: session.addresses.extend("3456"),
+    ],
+    "all go": lambda session: [
+        lambda: (leave(session, *"012"), session.addresses.extend("34")),
+        lambda: session.addresses.extend("5"),
+        lambda: leave(session, "3"),
+    ],
+}
+
+
+@pytest.mark.parametrize("name", MOVES)
+def test_parts_that_move_within_a_pass_have_its_values(name, session):
+    with holders_of(Session(1)) as holders:
+        expected = seen(*fitted(holders))
+    with holders_of(session) as holders:
+        found = seen(*fitted(holders, lambda: session.events.extend(MOVES[name](session))))
+    assert not session.events
+    for x, y in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(x, y)
+
+
+def test_parts_that_are_made_again_have_only_what_is_asked_for(session):
+    with holders_of(session) as holders:
+        X, kept = fitted(holders, lambda: session.events.extend(MOVES["all go"](session)))
+        total_of(kept)  # the last to read what it is made of
+        leave(session, "4")
+        total_of(kept)
+        values = [held.holder.values[part] for held in holders._held for part in held.parts]
+        assert [set(one) for one in values] == [{X.key, kept.key}] * len(SIZES)
