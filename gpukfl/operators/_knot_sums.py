@@ -138,8 +138,13 @@ def _packed(pairs: Array, m: int, q: int) -> list[Array]:
     sums = xp.reshape(pairs, (m, q + 1, m, q + 1))
     # The shares of a sample among the knots of any particle sum to one
     margins = xp.reshape(xp.sum(sums[0, :, :, 1:], axis=0), (m * q, 1))
-    half = [xp.reshape(sums[j, 1:, j:, 1:], (-1,)) for j in range(m)]
-    return [xp.concat(half, axis=0), margins, xp.sum(sums[0, :, 0, :])]
+    half = xp.empty((q * q * m * (m + 1) // 2,), **like(pairs))
+    first = 0
+    for j in range(m):  # one by one, because they are large
+        last = first + q * q * (m - j)
+        half[first:last] = xp.reshape(sums[j, 1:, j:, 1:], (-1,))
+        first = last
+    return [half, margins, xp.sum(sums[0, :, 0, :])]
 
 
 def _unpacked(packed: Array, m: int, q: int) -> Array:

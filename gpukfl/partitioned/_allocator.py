@@ -11,7 +11,7 @@ import functools
 import os
 from typing import Any
 
-_BLOCK = 2**25  # bytes of an array up to which it is made of what stays: glibc takes no more
+_BLOCK = 2**24  # bytes of an array up to which it is made of what stays; larger ones leave gaps
 _HEAP = 2**26  # bytes of the heaps of threads, which are given back one by one but for a pad
 _KEPT = 2**28  # bytes that stay, at most
 _DEFAULT = 2**17  # glibc's, of all three

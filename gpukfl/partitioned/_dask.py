@@ -20,7 +20,7 @@ _HERE: dict[str, Holder] = {}  # those of this process, by name
 _LOOKED_EVERY = 2.0  # seconds between looks for workers that have come
 _PATIENCE = 60.0  # seconds for a worker to come, where none is left
 _ASKED_EVERY = 2.0  # seconds of waiting, after which the scheduler is asked for
-_MUCH = 2**28  # bytes forgotten at once, after which memory is looked through for free pages
+_MUCH = 2**26  # bytes forgotten at once, after which memory is looked through for free pages
 _TRIES = 10  # times that lost parts are made again in one pass
 
 Load = Callable[[int], Any]  # describes, as something Dask computes, the values of a part by key

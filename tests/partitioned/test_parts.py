@@ -54,7 +54,7 @@ def test_an_allocator_is_told_to_keep_and_then_what_was_before(monkeypatch):
     monkeypatch.delitem(os.environ, "MALLOC_TOP_PAD_", raising=False)
     monkeypatch.delitem(os.environ, "MALLOC_MMAP_THRESHOLD_", raising=False)
     allocator.keep_memory()
-    assert told == [(-1, 2**28), (-2, 2**26), (-3, 2**25)]
+    assert told == [(-1, 2**28), (-2, 2**26), (-3, 2**24)]
     del told[:]
     allocator.give_memory_back()
     assert told == [(-1, 65536), (-2, 2**17), (-3, 2**17), 0]
