@@ -86,22 +86,22 @@ def draw_data(n: int, d: int) -> tuple[np.ndarray, np.ndarray]:
     return X, np.sin(1.5 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.3 * rng.standard_normal(n)
 
 
-def measure(sizes: tuple[tuple[int, int], ...], backend: str) -> dict[str, Any]:
+def measure(sizes: tuple[tuple[int, int], ...], backend: str, short: float) -> dict[str, Any]:
     """Fit each method to each size, in its own process."""
     warnings.simplefilter("ignore")  # few steps do not converge
     rows = []
     for name, fit in methods(backend).items():
         fit(*draw_data(120, sizes[0][1]))  # compiles
         for n, d in sizes:
-            seconds, processor = quickest(functools.partial(fit, *draw_data(n, d)))
+            seconds, processor = quickest(functools.partial(fit, *draw_data(n, d)), short)
             rows.append({"method": name, "n": n, "d": d, "seconds": seconds, "cpu": processor})
     return {"rows": rows}
 
 
-def quickest(call: Callable[[], Any]) -> tuple[float, float]:
-    """Wall clock and processor time of the quickest call, of several if they are short."""
+def quickest(call: Callable[[], Any], short: float) -> tuple[float, float]:
+    """Wall clock and processor time of the quickest call, of several within so many seconds."""
     found: list[tuple[float, float]] = []
-    while not found or (sum(seconds for seconds, _ in found) < SHORT and len(found) < MOST):
+    while not found or (sum(seconds for seconds, _ in found) < short and len(found) < MOST):
         begun, used = time.perf_counter(), time.process_time()
         call()
         found.append((time.perf_counter() - begun, time.process_time() - used))
@@ -138,14 +138,14 @@ def busy(count: int) -> Iterator[None]:
 
 def measure_all(args: argparse.Namespace) -> list[dict[str, Any]]:
     """Best of the rounds; in each all environments take turns, so that drift hits them alike."""
-    sizes = ((150, 3),) if args.smoke else SIZES
+    sizes, short = (((150, 3),), 0.0) if args.smoke else (SIZES, SHORT)
     best: dict[tuple[Any, ...], dict[str, Any]] = {}
     for beside in BUSY[:2] if args.smoke else BUSY:
         with busy(beside):
             for turn in range(1 if args.smoke else ROUNDS):
                 for threads in EXPORTED:
                     with exported(threads):
-                        rows = in_subprocess(measure, sizes, args.backend)["rows"]
+                        rows = in_subprocess(measure, sizes, args.backend, short)["rows"]
                     say(
                         f"round {turn + 1}, beside {beside}, exported {threads}: "
                         f"{sum(row['seconds'] for row in rows):.1f} s"

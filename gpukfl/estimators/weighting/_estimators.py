@@ -60,8 +60,7 @@ _PARAMETERS = """
         How features are scaled first, each by itself: "standard" to zero mean and unit variance,
         where values far beyond all others have no part in this, see `scaling_`; "robust" by the
         median and the interquartile range, bounded smoothly by 3; "quantile" to normal scores of
-        their ranks; None not at all. "auto" is "robust" where a feature of more than two values has
-        an excess kurtosis above 20, and "standard" elsewhere.
+        their ranks; None not at all. "auto" is "standard".
         The widths of the instantiations rely on it.
     verbose : int, default=0
         1 prints a line per step.
