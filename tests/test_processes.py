@@ -96,9 +96,10 @@ def test_no_fit_of_ours_changes_the_warnings_filters(monkeypatch):
 def run(code, *options, path=TESTS.parent, **environment):
     """Run a program with the package of `path`: what it printed."""
     keep = {key: value for key, value in os.environ.items() if key != "NUMBA_CACHE_DIR"}
+    found = os.pathsep.join([str(path), str(TESTS), *filter(None, [keep.get("PYTHONPATH")])])
     done = subprocess.run(
         [sys.executable, *options, "-c", code],
-        env={**keep, "PYTHONPATH": f"{path}{os.pathsep}{TESTS}", **environment},
+        env={**keep, "PYTHONPATH": found, **environment},
         cwd=path,
         capture_output=True,
         text=True,
