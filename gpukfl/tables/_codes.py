@@ -79,9 +79,18 @@ class Coder:
     def __init__(self, column: Column, /) -> None:
         self.column = column
 
+    @property
+    def _coded(self) -> Callable[[Values], Iterator[np.ndarray]]:
+        return getattr(self, f"_{self.column.kind}", self._number)
+
+    @cached_property
+    def keeps_numbers(self) -> bool:
+        """Whether the code of a finite number is the number itself."""
+        return self._coded == self._number
+
     def __call__(self, blocks: Iterator[Values], n: int, /) -> Iterator[np.ndarray]:
         """Give columns of codes (n,): those of `coded_of`, without times since other dates."""
-        coded = getattr(self, f"_{self.column.kind}", self._number)
+        coded = self._coded
         first = next(blocks)
         if len(first.data) == n:
             yield from coded(first)

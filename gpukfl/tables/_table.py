@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
@@ -143,12 +143,31 @@ class Table(Listed):
         return frame.n_rows, self._coded_by(frame)
 
     def _coded_by(self, given: Frame) -> Iterator[np.ndarray]:
-        places, days = self._places(given), dict[str, np.ndarray]()
-        asked = {other: k for k, coder in self._coders for other in coder.column.since}
+        places = self._places(given)
+
+        def codes(k: int, coder: Coder) -> Iterator[np.ndarray]:
+            read = read_blocks if coder.column.kind == "text" else read_whole
+            return coder(read(given, places[k]), given.n_rows)
+
+        return self.with_times(codes)
+
+    def with_times(self, coded: Callable[[int, Coder], Iterable[Any]], /) -> Iterator[Any]:
+        """Give codes of all columns, and the times between dates.
+
+        Parameters
+        ----------
+        coded : callable
+            Gives the codes of the column at an index, by its coder: arrays, or numbers of one row.
+
+        Yields
+        ------
+        array, shape (n,), or float
+            Those of `coded`, of which none is held while the next are made.
+        """
+        days = dict[str, Any]()
         for k, coder in self._coders:
             column = coder.column
-            read = read_blocks if column.kind == "text" else read_whole
-            for part, codes in enumerate(coder(read(given, places[k]), given.n_rows)):
+            for part, codes in enumerate(coded(k, coder)):
                 if part == 0 and column.kind == "date":
                     days[column.name] = codes
                 yield codes
@@ -156,7 +175,12 @@ class Table(Listed):
             for other in column.since:  # both are days since their own start
                 apart = column.start - self._start_of(other)
                 yield days[column.name] - days[other] + apart
-            days = {name: own for name, own in days.items() if asked.get(name, k) > k}
+            days = {name: own for name, own in days.items() if self._asked.get(name, k) > k}
+
+    @cached_property
+    def _asked(self) -> dict[str, int]:
+        """The last column whose time since each date is taken."""
+        return {other: k for k, coder in self._coders for other in coder.column.since}
 
     def _start_of(self, name: str) -> float:
         return next(column.start for column in self.columns if column.name == name)

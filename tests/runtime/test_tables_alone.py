@@ -6,7 +6,9 @@ import json
 import subprocess
 import sys
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
+from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
@@ -24,12 +26,14 @@ from gpukfl import runtime
 from gpukfl._accel.trust import numpy_alone
 from gpukfl._archive import RefusedError
 from gpukfl._foreign import bytes_of
-from gpukfl.runtime._columns import values_of
+from gpukfl._warnings import collected
+from gpukfl.runtime._columns import frame_of, values_of
 from gpukfl.runtime._kept import kept_of
 from gpukfl.tables._dates import dates_of
 from gpukfl.tables._hashed import murmur3, shares_of
 from gpukfl.tables._reading import read_objects
 
+DAY = datetime.datetime(2021, 3, 4, 10, 5, 6, 7)
 MODELS = {
     "blend of targets": lambda: blend("two targets", "model"),
     "blend of classes": lambda: blend("three classes"),
@@ -136,9 +140,118 @@ def test_nothing_but_numpy_is_imported(tmp_path):
     np.testing.assert_allclose(json.loads(done.stdout), expected, rtol=0, atol=1e-12)
 
 
-# ---------------------------------------------------------------------- its own operations
+# ---------------------------------------------------------------------- a single row
 
-DAY = datetime.datetime(2021, 3, 4, 10, 5, 6, 7)
+ODD = {
+    "gaps": [None, float("nan"), np.nan, pd.NA, pd.NaT, np.datetime64("NaT"), "", " ", "NA"],
+    "numbers": [3, 3.0, -0.0, np.float64(3), np.float32(2.5), np.int8(3), float("inf"), 10**30],
+    "text of numbers": ["3", "3.0", " 3 ", "1,000", "2.5 kg", "$4", "many"],
+    "truths": [True, False, np.True_, "True", 1],
+    "other numbers": [Decimal("1.50"), Decimal("1.5"), Decimal("NaN")],
+    "text": [
+        "red",
+        "nowhere",
+        "street 3",
+        "mid",
+        "house 7 of many words",
+        "x" * 300,
+        np.str_("red"),
+    ],
+    "dates": [
+        DAY,
+        DAY.date(),
+        DAY.time(),
+        pd.Timestamp(DAY),
+        np.datetime64(DAY),
+        "2021-02-03T04:05:06.5",
+        "3/4/2021",
+        DAY.replace(tzinfo=datetime.UTC),
+        DAY.replace(tzinfo=datetime.UTC).astimezone(datetime.timezone(datetime.timedelta(hours=2))),
+    ],
+    "spans": [datetime.timedelta(1, 2), pd.Timedelta(5, "s"), np.timedelta64(3, "h")],
+    "neither": [1j, ["red"], {"a": 1}, object],
+}
+
+
+def told(rows, code):
+    """Give the codes of rows, or what is wrong with them, and what is warned of."""
+    with numpy_alone(), collected() as warned:
+        try:
+            found = code(rows)
+        except (TypeError, ValueError, OverflowError) as error:
+            return f"{type(error).__name__}: {error}", warned
+    return found, warned
+
+
+def as_a_table(light, rows):
+    names = [column.name for column in light._table.columns]
+    return told(rows, lambda given: light._table.codes(frame_of(given, light.target_name, names)))
+
+
+@pytest.mark.parametrize("sort", ODD)
+def test_a_row_is_coded_as_a_table_is(light, sort):
+    row = FRAME.iloc[0].to_dict()
+    for name in row:
+        for value in ODD[sort]:
+            other = {**row, name: value}
+            expected, warned = as_a_table(light, [other])
+            for _ in range(2):  # values are kept after the first
+                found, heard = told([other], light._rows)
+                np.testing.assert_array_equal(found, expected)
+                assert heard == warned
+
+
+def test_rows_that_are_not_plain_are_read_as_tables(light):
+    row = FRAME.iloc[0].to_dict()
+    short = {name: value for name, value in row.items() if name != "colour"}
+    for rows in (
+        [short],
+        [{**row, "new": 1.0}],
+        [{**row, light.target_name: 1.0}],
+        ({**row, 0: 1},),
+        [MappingProxyType(row)],
+        [row, row],
+        [],
+    ):
+        expected, warned = as_a_table(light, rows)
+        found, heard = told(rows, light._rows)
+        np.testing.assert_array_equal(found, expected)
+        assert heard == warned
+
+
+def test_few_values_are_kept(light, monkeypatch):
+    monkeypatch.setattr("gpukfl.runtime._one_row._MOST", 30)
+    light._one_row._seen.clear()
+    rows = OTHERS.to_dict("records")
+    for k, row in enumerate([*rows, {**rows[0], "note": "x" * 1000}]):
+        np.testing.assert_array_equal(light._rows([row]), as_a_table(light, [row])[0], str(k))
+        assert 0 < len(light._one_row._seen) <= 30
+    assert not any(len(str(key)) > 999 for key in light._one_row._seen)
+
+
+def test_a_known_row_takes_few_calls(light):
+    row, calls = OTHERS.iloc[:1].to_dict("records"), 0
+    light.predict(row)
+
+    def note(_frame, event, _arg):
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    sys.setprofile(note)
+    light._rows(row)
+    sys.setprofile(None)
+    assert calls < 20 * len(FRAME.columns)
+
+
+def test_threads_read_rows_together(light, monkeypatch):
+    monkeypatch.setattr("gpukfl.runtime._one_row._MOST", 5)
+    rows = [[row] for row in OTHERS.to_dict("records")] * 5
+    expected = [light.predict(row) for row in rows]
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(light.predict, rows)) == expected
+
+
+# ---------------------------------------------------------------------- its own operations
 VALUES = {
     "text": ["b", "a", None, " ", "b", np.nan],
     "integers": [3, 1, None],
