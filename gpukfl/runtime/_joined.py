@@ -66,10 +66,10 @@ class JoinedBlend:
         view, blending = View(self.views, np.asarray(X)), self.blending
         found = np.concatenate([stack(view) for stack in self.stacks])
         said = mixed(found, blending.floor) if blending.classes else bounded(found, blending.reach)
-        means = np.tensordot(self.shares, np.asarray(said), 1)
+        means = _weighted(self.shares, np.asarray(said))
         if self.residuals is not None:
             means = self._smeared(means)
-        total = blending.total([(1.0, np.tensordot(self.weights, means, 1))])
+        total = blending.total([(1.0, _weighted(self.weights, means))])
         return np.asarray(total).astype(view.dtype, copy=False)
 
     def _smeared(self, means: np.ndarray) -> np.ndarray:
@@ -83,6 +83,12 @@ class JoinedBlend:
         """Give itself: its arrays are of NumPy."""
         del put
         return self
+
+
+def _weighted(weights: np.ndarray, found: np.ndarray) -> np.ndarray:
+    """Add up predictions (M, n, t) by weights (..., M)."""
+    flat = weights @ found.reshape(len(found), -1)
+    return flat.reshape(*weights.shape[:-1], *found.shape[1:])
 
 
 def joined(model: Served, encodings: Any, /) -> Served:

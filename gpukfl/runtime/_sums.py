@@ -16,7 +16,7 @@ from gpukfl.kernels._radial import Radial
 from gpukfl.linalg import interpolate_columns
 from gpukfl.linalg._distances import power_of
 from gpukfl.prediction import Classes, Function, KernelSum, Served, ShapeSum, inside
-from gpukfl.runtime._blocks import near_blocks
+from gpukfl.runtime._blocks import near_blocks, unbuffered
 from gpukfl.runtime._views import Place, View, Views
 
 
@@ -24,8 +24,7 @@ from gpukfl.runtime._views import Place, View, Views
 class Prepared:
     """Rows as several functions take them, and what is made of their values."""
 
-    scaling: type
-    places: np.ndarray  # (M,): among the rows by scalings of this class
+    places: np.ndarray  # (M,): among the rows by all scalings
     clip: float | None
     dtype: np.dtype
     intercept: np.ndarray  # (M, 1, t)
@@ -40,7 +39,7 @@ class Prepared:
         if f.scaling is not None and not isinstance(f.scaling, ColumnScaling):
             return None
         told = None if classes is None else (classes.count, classes.signs)
-        return type(f.scaling), f.clip, f.reference.dtype, f.intercept.shape, told
+        return f.clip, f.reference.dtype, f.intercept.shape, told
 
     @classmethod
     def of(cls, models: Sequence[Served], places: Sequence[Place], views: Views, /) -> Self:
@@ -51,7 +50,6 @@ class Prepared:
             for one, place in zip(parts, places, strict=True)
         ]
         return cls(
-            scaling=type(parts[0].scaling),
             places=np.array(at),
             clip=parts[0].clip,
             dtype=parts[0].reference.dtype,
@@ -61,7 +59,7 @@ class Prepared:
 
     def rows(self, view: View, /) -> np.ndarray:
         """Give rows (M, n, d)."""
-        X = view.scaled(self.scaling).take(self.places, axis=1).transpose(1, 0, 2)
+        X = view.scaled.take(self.places, axis=1).transpose(1, 0, 2)
         if self.clip is not None:
             X = np.asarray(clipped(X, low=-self.clip, high=self.clip))
         # Products of matrices whose rows are a power of two apart take thirty times as long
@@ -204,15 +202,21 @@ class Powers:
     def __call__(self, U: np.ndarray, /) -> np.ndarray:
         """Values (M, n, q) at points (M, n, k)."""
         U = U.astype(np.float64, copy=False).transpose(2, 0, 1)[..., None]
-        blocks = near_blocks(U.shape[2], self.centers.size)
-        return self.profile(np.concatenate([self._sums(U[:, :, rows]) for rows in blocks], axis=1))
+        k, M, _, q = self.centers.shape
+        found = np.empty((M, U.shape[2], q))
+        with unbuffered():
+            for models in near_blocks(M, k * q):
+                Z = self.centers[:, models]
+                for rows in near_blocks(U.shape[2], Z.size):
+                    powers = self._powers(U[:, models, rows] - Z)
+                    np.add.reduce(powers, axis=0, out=found[models, rows])
+        return self.profile(found)
 
-    def _sums(self, U: np.ndarray) -> np.ndarray:
-        gaps = U - self.centers
+    def _powers(self, gaps: np.ndarray) -> np.ndarray:
         if self.power == 2:
-            return np.sum(np.multiply(gaps, gaps, out=gaps), axis=0)
+            return np.multiply(gaps, gaps, out=gaps)
         sizes = np.abs(gaps, out=gaps)
-        return np.sum(sizes if self.power == 1 else np.asarray(power_of(sizes, self.power)), axis=0)
+        return sizes if self.power == 1 else np.asarray(power_of(sizes, self.power))
 
 
 def _filled(centers: Sequence[np.ndarray]) -> np.ndarray:

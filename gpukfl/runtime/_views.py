@@ -23,8 +23,7 @@ class Views:
 
     def __init__(self, n_features: int, encodings: FoldEncodings | None) -> None:
         self._n_features, self.encodings = n_features, encodings
-        self._known: dict[type, list[tuple[int, ColumnScaling | None]]] = {}
-        self._joined: dict[type, tuple[np.ndarray, ColumnScaling | None]] = {}
+        self._known: list[tuple[int, ColumnScaling | None]] = []
 
     def shape(self, *, codes: bool) -> tuple[int, int]:
         """Give the numbers of folds that differ, and of columns."""
@@ -38,30 +37,52 @@ class Views:
 
     def place_of(self, scaling: ColumnScaling | None, fold: int, /) -> int:
         """Note a scaling of a fold, unless there is an equal one; where its rows will be."""
-        known = self._known.setdefault(type(scaling), [])
-        for k, (other_fold, other) in enumerate(known):
+        for k, (other_fold, other) in enumerate(self._known):
             if fold == other_fold and _are_equal(scaling, other):
                 return k
-        known.append((fold, scaling))
-        return len(known) - 1
+        self._known.append((fold, scaling))
+        return len(self._known) - 1
 
-    def scaled(self, X: np.ndarray, kind: type, /) -> np.ndarray:
-        """Rows (n, s, d) by all scalings of a class at once, of those (n, F, d) of folds."""
-        if kind not in self._joined:
-            known = self._known[kind]
-            parts = [scaling for _, scaling in known if scaling is not None]
-            folds = np.array([fold for fold, _ in known])
-            self._joined[kind] = folds, parts[0].joined(parts) if parts else None
-        folds, scaling = self._joined[kind]
-        rows = X.take(folds, axis=1)
-        if scaling is None:
-            return rows
-        flat = rows.reshape(len(rows), -1).astype(np.float64, copy=False)
-        return np.reshape(np.asarray(scaling(flat)), rows.shape)
+    def scaled(self, X: np.ndarray, /) -> np.ndarray:
+        """Rows (n, s, d) by all scalings, of those (n, F, d) of folds."""
+        parts = [_scaled(X.take(folds, axis=1), scaling) for folds, scaling in self._by_class]
+        if len(parts) == 1:
+            return parts[0]
+        return np.concatenate(parts, axis=1).take(self._order, axis=1)
+
+    @cached_property
+    def _classes(self) -> dict[type, list[int]]:
+        """Numbers of the scalings of each class, which work on rows side by side."""
+        found: dict[type, list[int]] = {}
+        for k, (_, scaling) in enumerate(self._known):
+            found.setdefault(type(scaling), []).append(k)
+        return found
+
+    @cached_property
+    def _by_class(self) -> list[tuple[np.ndarray, ColumnScaling | None]]:
+        """Folds of the rows that each class scales, and its scalings as one."""
+        made = []
+        for some in self._classes.values():
+            parts = [one for _, one in (self._known[k] for k in some) if one is not None]
+            folds = np.array([self._known[k][0] for k in some])
+            made.append((folds, parts[0].joined(parts) if parts else None))
+        return made
+
+    @cached_property
+    def _order(self) -> np.ndarray:
+        """Where each scaling is among those by class."""
+        return np.argsort(np.concatenate(list(self._classes.values())))
+
+
+def _scaled(rows: np.ndarray, scaling: ColumnScaling | None) -> np.ndarray:
+    if scaling is None:
+        return rows
+    flat = rows.reshape(len(rows), -1).astype(np.float64, copy=False)
+    return np.reshape(np.asarray(scaling(flat)), rows.shape)
 
 
 def _are_equal(one: ColumnScaling | None, other: ColumnScaling | None) -> bool:
-    if one is None or other is None:
+    if one is None or type(one) is not type(other):
         return one is other
     return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in one.fields)
 
@@ -71,7 +92,6 @@ class View:
 
     def __init__(self, views: Views, X: np.ndarray) -> None:
         self._views, self._X, self.dtype = views, X, X.dtype
-        self._scaled: dict[type, np.ndarray] = {}
 
     def rows(self, *, codes: bool) -> np.ndarray:
         """Rows (n, F, d): encoded by folds, or as codes with gaps; (n, 1, d) where all agree."""
@@ -89,8 +109,7 @@ class View:
         assert self._views.encodings is not None
         return self._views.encodings.with_gaps(self._X, lambda: self._encoded)
 
-    def scaled(self, kind: type, /) -> np.ndarray:
-        """Rows (n, s, d) by the scalings of a class: see `Views.place_of`."""
-        if kind not in self._scaled:
-            self._scaled[kind] = self._views.scaled(self.rows(codes=False), kind)
-        return self._scaled[kind]
+    @cached_property
+    def scaled(self) -> np.ndarray:
+        """Rows (n, s, d) by all scalings: see `Views.place_of`."""
+        return self._views.scaled(self.rows(codes=False))

@@ -10,8 +10,11 @@ from served_models import NEW, TARGETS, X, Y, model, said
 
 import gpukfl
 from gpukfl import runtime
+from gpukfl._rows import Rows
+from gpukfl.estimators.scaling import RobustScaling, StandardScaling
 from gpukfl.prediction import Served
 from gpukfl.prediction._foreign import TreeValues
+from gpukfl.runtime._blocks import unbuffered
 from gpukfl.runtime._forest import Forest
 from gpukfl.runtime._joined import Alone
 from gpukfl.runtime._views import Place, View, Views
@@ -94,6 +97,33 @@ def test_a_quick_blend_is_stacked(tmp_path):
     light = light_of(found, tmp_path)
     assert not any(isinstance(stack, Alone) for stack in light._served.values.stacks)
     agree(found, light)
+
+
+# ---------------------------------------------------------------------- scaled rows
+
+
+def test_scalings_of_all_classes_are_one_array():
+    rows = Rows(X, np.empty(0))
+    scalings = [kind.of(rows, None) for kind in (RobustScaling, StandardScaling, RobustScaling)]
+    views, given = Views(X.shape[1], None), [scalings[0], None, *scalings[1:], None]
+    places = [views.place_of(scaling, 0) for scaling in given]
+    assert places == [0, 1, 2, 0, 1]
+    found = View(views, X).scaled
+    for place, scaling in zip(places, given, strict=True):
+        np.testing.assert_array_equal(found[:, place], X if scaling is None else scaling(X))
+
+
+def test_buffers_are_as_before():
+    sizes = [np.getbufsize()]
+
+    def fail():
+        with unbuffered():
+            sizes.append(np.getbufsize())
+            return 1 // 0
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert np.getbufsize() == sizes[0] > sizes[1]
 
 
 # ---------------------------------------------------------------------- trees
