@@ -342,6 +342,9 @@ class Learner(Constructed, HostPickled):
             warn_of_units(X, unit_free=self._unit_free)
         return Precedent(self._settled(choice, fitted), getattr(self, "calibration_", None))
 
+    def _forget_deviations(self) -> None:
+        """Let go of what only `return_std` needs, which nobody asks a member of a blend for."""
+
     def _keep_tuning(self, choice: Choice[Any, Any], seconds: float) -> None:
         """Set what was tried, in the words that all methods share."""
         self.tuning_ = [

@@ -71,6 +71,7 @@ class Member:
             if self.keeps_time:
                 model.set_params(max_time=max_time)
             found = model.fitted_as(samples.X, y, samples.weights, precedent)
+            model._forget_deviations()
             if self.keeps_time:
                 model.set_params(max_time=None)
             return model, found

@@ -47,6 +47,18 @@ def test_a_pickle_comes_back(model):
     np.testing.assert_array_equal(predictions(loaded), predictions(model))
 
 
+def test_members_keep_no_matrix_of_all_their_rows(tmp_path):
+    found = gpukfl.fit(X, Y, members=["evidence_quantile"], n_folds=2, progress=False)
+    found.save(tmp_path / "m")
+    with (tmp_path / "m").open("rb") as file:
+        shapes = [one.shape for one in Archive(file).arrays.values()]
+    assert (N // 2, X.shape[1]) in shapes
+    assert (N // 2, N // 2) not in shapes
+    member = found.estimator.members_[0].models[0]
+    with pytest.raises(ValueError, match="nor a member of a blend, got criterion='evidence'"):
+        member.predict(X, return_std=True)
+
+
 def test_members_that_skops_does_not_know_are_named(tmp_path):
     model = gpukfl.AutoRegressor(members=[("truth", Truth())], n_folds=3).fit(X, Y)
     with pytest.raises(TypeError, match=r"types that skops trusts, got Truth with .*: pickle"):

@@ -219,6 +219,10 @@ class HKRRBase(LinearFeatures, SteppedLearner):
         scales = float(xp.sum(xp.log(problem.y_scale)))
         self.evidence_ = belief.evidence - problem.n * scales
 
+    def _forget_deviations(self) -> None:
+        """Let go of a matrix that is larger than all else together."""
+        self.precision_ = None
+
     def _warn(self, problem: HyperKernelProblem, fitted: Fitted) -> None:
         model, asked = fitted.model, self._centers.fit
         if not isinstance(asked, str) and asked > problem.n:
@@ -274,8 +278,9 @@ class HKRRBase(LinearFeatures, SteppedLearner):
         """Give the standard deviations of new targets at `X`: (n, t)."""
         if self.precision_ is None:
             msg = (
-                "expected criterion='evidence' or 'loo' for standard deviations, got "
-                f"criterion={self.criterion!r}, which has no model of the noise"
+                "expected criterion='evidence' or 'loo' for standard deviations, and a model that "
+                "is neither compressed nor a member of a blend, got "
+                f"criterion={self.criterion!r} and no precision_"
             )
             raise ValueError(msg)
         X = validate_samples(self, X, reset=False, method="predict")

@@ -121,7 +121,7 @@ _ATTRIBUTES = """
         the targets, of the Gaussian process.
     precision_ : array of shape (n_centers, n_centers) or None
         M, by which the variance of the function at x is
-        ``amplitude_**2 * (k(x, x) - k_x @ M @ k_x)``.
+        ``amplitude_**2 * (k(x, x) - k_x @ M @ k_x)``; None also of members of a blend.
     jitter_, smallest_eigenvalue_ : float, float
         What was added to the diagonal of the centres' kernel matrix, relative to its mean, and
         that matrix's smallest eigenvalue: Theorem 4 asks that it stays away from 0.
