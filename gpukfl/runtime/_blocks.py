@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-_NEAR = 2**15  # elements, of which a few arrays fit in a cache
+_NEAR = 2**16  # elements, of which a few arrays fit in a cache
 
 
 def near_blocks(n: int, width: int, /) -> Iterator[slice]:

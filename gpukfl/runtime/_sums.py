@@ -213,9 +213,13 @@ class Powers:
         return self.profile(found)
 
     def _powers(self, gaps: np.ndarray) -> np.ndarray:
+        """Give powers of their sizes, mostly in their place."""
         if self.power == 2:
             return np.multiply(gaps, gaps, out=gaps)
         sizes = np.abs(gaps, out=gaps)
+        if self.power > 1:
+            rest = np.asarray(power_of(sizes, self.power - 1.0))
+            return np.multiply(sizes, rest, out=sizes)
         return sizes if self.power == 1 else np.asarray(power_of(sizes, self.power))
 
 
