@@ -12,11 +12,13 @@ import gpukfl
 from gpukfl import runtime
 from gpukfl._rows import Rows
 from gpukfl.estimators.scaling import RobustScaling, StandardScaling
+from gpukfl.kernels import Laplace, ManhattanLaplace, PowerExponential
 from gpukfl.prediction import Served
 from gpukfl.prediction._foreign import TreeValues
 from gpukfl.runtime._blocks import unbuffered
 from gpukfl.runtime._forest import Forest
 from gpukfl.runtime._joined import Alone
+from gpukfl.runtime._sums import Powers
 from gpukfl.runtime._views import Place, View, Views
 
 MEMBERS = ("linear", "trees", "manhattan_laplace", "laplace", "matern52", "agop", "bkernn")
@@ -111,6 +113,26 @@ def test_scalings_of_all_classes_are_one_array():
     found = View(views, X).scaled
     for place, scaling in zip(places, given, strict=True):
         np.testing.assert_array_equal(found[:, place], X if scaling is None else scaling(X))
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        Laplace(),
+        ManhattanLaplace(),
+        PowerExponential(order=0.5, exponent=0.5),
+        PowerExponential(order=1.3),
+        PowerExponential(order=1.5),
+    ],
+    ids=repr,
+)
+def test_powers_of_differences_are_those_of_the_kernel(kernel, monkeypatch):
+    centers, rows = [X[:20], X[20:40], X[40:60]], np.stack([NEW, NEW + 0.1, X[:1] + 0.0 * NEW])
+    values = Powers.of(centers, kernel)
+    expected = [kernel._evaluate(U, Z) for U, Z in zip(rows, centers, strict=True)]
+    for near in (2**16, 3 * centers[0].size, 1):
+        monkeypatch.setattr("gpukfl.runtime._blocks._NEAR", near)
+        np.testing.assert_allclose(values(rows), expected, rtol=1e-13)
 
 
 def test_buffers_are_as_before():
