@@ -14,8 +14,8 @@ from gpukfl._array import Array
 from gpukfl.prediction import BLENDS, Served, check_finite_prediction, served, served_foreign
 from gpukfl.runtime._columns import frame_of, is_named
 from gpukfl.runtime._joined import joined
-from gpukfl.runtime._one_row import OneRow
 from gpukfl.runtime._reading import Parts, decoded, kind_of, parts_of
+from gpukfl.runtime._table_rows import TableRows
 from gpukfl.tables import Encoding, Table
 from gpukfl.tables._frame import listed
 from gpukfl.tables._sound import fits
@@ -67,8 +67,8 @@ class Predictor:
         table: Table | None = None,
         encoding: Encoding | None = None,
     ) -> None:
-        self._served, self._table, self._encoding = model, table, encoding
-        self._one_row = None if table is None else OneRow(table, about["target_name"])
+        self._served, self._encoding = model, encoding
+        self._read = None if table is None else TableRows(table, about["target_name"])
         self.method: str = about["method"]
         self.task: str = about["task"]
         self.feature_names: list[str] = about["feature_names"]
@@ -140,13 +140,7 @@ class Predictor:
 
     def _rows(self, X: Any) -> np.ndarray:
         """Give rows of numbers, or the codes of a table."""
-        if self._table is None or self._one_row is None:
-            return self._numbers(X)
-        codes = self._one_row(X)
-        if codes is not None:
-            return codes
-        names = [column.name for column in self._table.columns]
-        return self._table.codes(frame_of(X, self.target_name, names))
+        return self._numbers(X) if self._read is None else self._read(X)
 
     def _encoded(self, rows: np.ndarray) -> np.ndarray:
         return rows if self._encoding is None else self._encoding.transform(rows)

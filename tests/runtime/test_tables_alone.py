@@ -13,6 +13,7 @@ from types import MappingProxyType
 import numpy as np
 import pandas as pd
 import pytest
+from dateutil.tz import tzoffset
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy_alone import BLOCKING
@@ -167,6 +168,7 @@ ODD = {
         "3/4/2021",
         DAY.replace(tzinfo=datetime.UTC),
         DAY.replace(tzinfo=datetime.UTC).astimezone(datetime.timezone(datetime.timedelta(hours=2))),
+        DAY.replace(tzinfo=tzoffset(None, 7200)),  # which has no hash
     ],
     "spans": [datetime.timedelta(1, 2), pd.Timedelta(5, "s"), np.timedelta64(3, "h")],
     "neither": [1j, ["red"], {"a": 1}, object],
@@ -184,8 +186,9 @@ def told(rows, code):
 
 
 def as_a_table(light, rows):
-    names = [column.name for column in light._table.columns]
-    return told(rows, lambda given: light._table.codes(frame_of(given, light.target_name, names)))
+    table = light._read._table
+    names = [column.name for column in table.columns]
+    return told(rows, lambda given: table.codes(frame_of(given, light.target_name, names)))
 
 
 @pytest.mark.parametrize("sort", ODD)
@@ -220,13 +223,13 @@ def test_rows_that_are_not_plain_are_read_as_tables(light):
 
 
 def test_few_values_are_kept(light, monkeypatch):
-    monkeypatch.setattr("gpukfl.runtime._one_row._MOST", 30)
-    light._one_row._seen.clear()
+    monkeypatch.setattr("gpukfl.runtime._table_rows._MOST", 30)
+    light._read._seen.clear()
     rows = OTHERS.to_dict("records")
     for k, row in enumerate([*rows, {**rows[0], "note": "x" * 1000}]):
         np.testing.assert_array_equal(light._rows([row]), as_a_table(light, [row])[0], str(k))
-        assert 0 < len(light._one_row._seen) <= 30
-    assert not any(len(str(key)) > 999 for key in light._one_row._seen)
+        assert 0 < len(light._read._seen) <= 30
+    assert not any(len(str(key)) > 999 for key in light._read._seen)
 
 
 def test_a_known_row_takes_few_calls(light):
@@ -244,7 +247,7 @@ def test_a_known_row_takes_few_calls(light):
 
 
 def test_threads_read_rows_together(light, monkeypatch):
-    monkeypatch.setattr("gpukfl.runtime._one_row._MOST", 5)
+    monkeypatch.setattr("gpukfl.runtime._table_rows._MOST", 5)
     rows = [[row] for row in OTHERS.to_dict("records")] * 5
     expected = [light.predict(row) for row in rows]
     with ThreadPoolExecutor(4) as pool:
