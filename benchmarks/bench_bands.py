@@ -8,6 +8,7 @@ shown that it missed one of them: the additive kernel came in, by a new model of
 
 from __future__ import annotations
 
+import argparse
 import time
 import warnings
 from collections.abc import Callable
@@ -17,7 +18,19 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from common import OURS, SECOND, criterion, output_folder, parser, say, write_json
+from common import (
+    OURS,
+    SECOND,
+    criterion,
+    draws_of,
+    merged,
+    output_folder,
+    parser,
+    say,
+    shard_options,
+    write_json,
+    write_shard,
+)
 
 COVERAGE, WITHIN, ROWS, NOISE, REACH = 0.95, 0.03, 200, 0.4, 1.7
 KINDS = {"additive": ("partial_dependence",), "index": ("profiles", "partial_dependence")}
@@ -152,22 +165,44 @@ def draw_picture(rows: list[dict[str, Any]], path: Any) -> None:
     figure.savefig(path, dpi=130)
 
 
+def run_parts(args: argparse.Namespace, parts: list[str]) -> dict[str, list[dict[str, Any]]]:
+    """Measure draws of parts, which are called MODEL/METHOD by number and name."""
+    runs: dict[str, list[dict[str, Any]]] = {}
+    with ProcessPoolExecutor(1 if args.smoke else args.workers) as pool:
+        for part in parts:
+            k, method = part.split("/")
+            seeds = [10_000 * (int(k) + 1) + draw for draw in draws_of(args.draws)]
+            measured = partial(one_draw, args.choice, int(k), method)
+            done = pool.map(measured, seeds, chunksize=2)
+            runs[part] = [{"seed": s, **each} for s, each in zip(seeds, done, strict=True)]
+            if args.shard:
+                write_shard(args, {"choice": args.choice}, runs)
+    return runs
+
+
 def main() -> None:
     line = parser(__doc__)
-    line.add_argument("--draws", type=int, default=200)
+    parts = [f"{k}/{method}" for k in range(len(MODELS)) for method in METHODS]
+    shard_options(line, 200, parts)
     line.add_argument("--workers", type=int, default=2)
     line.add_argument(
         "--choice", action="store_true", help="the models that the rule was chosen on"
     )
     args = line.parse_args()
-    draws = 2 if args.smoke else args.draws
-    rows = []
-    with ProcessPoolExecutor(1 if args.smoke else args.workers) as pool:
-        for k, truth in enumerate(CHOICE if args.choice else MODELS):
-            seeds = range(10_000 * (k + 1), 10_000 * (k + 1) + draws)
-            for method in METHODS:
-                done = pool.map(partial(one_draw, args.choice, k, method), seeds, chunksize=2)
-                rows.append(summed(truth, method, list(done)))
+    models = CHOICE if args.choice else MODELS
+    if args.smoke:
+        args.draws = "2"
+    if args.merge:
+        runs = merged(args.merge, {"choice": args.choice})
+    else:
+        runs = run_parts(args, args.only or [one for one in parts if int(one[0]) < len(models)])
+    if args.shard:
+        return
+    rows = [
+        summed(models[int(part.split("/")[0])], part.split("/")[1], runs[part])
+        for part in parts
+        if part in runs
+    ]
     judged = [
         criterion(
             f"{row['model']}, {row['method']}: simultaneous coverage of 0.95 ± 0.03",

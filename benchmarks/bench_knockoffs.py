@@ -14,20 +14,27 @@ from common import (
     PUBLISHED,
     SECOND,
     criterion,
+    draws_of,
+    merged,
     parser,
     pictures,
     save_picture,
     say,
+    shard_options,
     write_json,
+    write_shard,
 )
 
 from gpukfl import KernelFeatureSelector
 from gpukfl.kernels import ManhattanLaplace
-from gpukfl.knockoffs import RankKnockoffs, contest, e_values, found_at
-from gpukfl.methods import DenseSelection, FeatureSelection, competing_weights
+from gpukfl.knockoffs import RankKnockoffs, contest, e_values, found_at, joined
+from gpukfl.methods import DenseSelection, FeatureSelection, competing_weights, linear_weights
+from gpukfl.methods._linear_contest import StandardColumns, lasso_on
 
 N = P = 1000
 DRAWS, LEVEL, COPIES, TIMES, RIDGE = 50, 0.1, 10, 2, 0.01
+PENALTIES, FOLDS = 20, 3  # of the Lasso alone
+BESIDE = 5  # one in so many data sets is given to methods that no criterion is about
 LINEAR, EFFECT = 10, 0.2  # variables with a linear effect, and how large it is
 ANCHOR = np.pi**0.5 / 2.0  # 1 / E|x - x'| of a standard normal variable
 DESIGNS = ("independent", "equicorrelated 0.5", "autoregressive 0.8", "heavy tails")
@@ -74,16 +81,33 @@ def draw_data(
 def kernel_weights(columns: np.ndarray, y: np.ndarray, p: int, seed: int) -> np.ndarray:
     objective = DenseSelection(ManhattanLaplace(), columns, y[:, None], RIDGE)
     algorithm, rng = FeatureSelection(anchor=ANCHOR), np.random.RandomState(seed)
-    return competing_weights(algorithm, objective, p, rng=rng)[0]
+    weights = competing_weights(algorithm, objective, p, rng=rng)[0]
+    return joined(weights, linear_weights(columns, objective.Y, objective.shares, p))
 
 
 def lasso_weights(columns: np.ndarray, y: np.ndarray, p: int, _: int) -> np.ndarray:
-    from sklearn.linear_model import LassoCV
+    """Coefficients of a Lasso whose penalty, one of twenty, three folds chose."""
+    n = len(y)
+    whole = StandardColumns.of(columns, np.full((n, 1), 1.0 / n))
+    penalties = np.abs(whole.products(y)).max() * np.geomspace(1.0, 0.02, PENALTIES)
+    errors = np.zeros(PENALTIES)
+    for held in np.array_split(np.arange(n), FOLDS):
+        X, t = np.delete(columns, held, axis=0), np.delete(y, held)
+        fold = StandardColumns.of(X, np.full((len(t), 1), 1.0 / len(t)))
+        for k, coef in enumerate(lasso_path(fold, t - t.mean(), penalties)):
+            some = np.flatnonzero(coef)
+            Z = (columns[np.ix_(held, some)] - fold.mean[some]) * fold.scale[some]
+            errors[k] += np.sum((y[held] - t.mean() - Z @ coef[some]) ** 2)
+    chosen = penalties[: int(np.argmin(errors)) + 1]
+    return np.abs(lasso_path(whole, y, chosen)[-1]).reshape(-1, p)
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of paths that end before they converged
-        fitted = LassoCV(cv=3, alphas=20, eps=0.02, max_iter=300, tol=1e-3).fit(columns, y)
-    return np.abs(fitted.coef_).reshape(-1, p)
+
+def lasso_path(columns: StandardColumns, y: np.ndarray, penalties: np.ndarray) -> list[np.ndarray]:
+    coef, left, found = np.zeros(len(columns)), y, []
+    for penalty in penalties:
+        coef, left = lasso_on(columns, y, penalty, coef, left)
+        found.append(coef)
+    return found
 
 
 WEIGHTS: dict[str, Callable[..., np.ndarray]] = {"kernel": kernel_weights, "Lasso": lasso_weights}
@@ -101,35 +125,39 @@ def repetition(design: str, signal: str, n: int, p: int, seed: int) -> dict[str,
     X, y, true = draw_data(design, signal, n, p, seed)
     Z, y = (X - X.mean(axis=0)) / X.std(axis=0), (y - y.mean()) / y.std()
     copies = RankKnockoffs().of(Z, COPIES)
-    rng = np.random.RandomState(seed + 1)
-    values: dict[str, list[np.ndarray]] = {name: [] for name in WEIGHTS}
-    seconds = dict.fromkeys(WEIGHTS, 0.0)
+    rng, beside = np.random.RandomState(seed + 1), seed % BESIDE == 0
+    names = [name for name in WEIGHTS if name == "kernel" or signal == "linear" or beside]
+    values: dict[str, list[np.ndarray]] = {name: [] for name in names}
+    seconds = dict.fromkeys(names, 0.0)
     for _ in range(TIMES):
         columns = np.concatenate([Z, copies.draw(rng)], axis=1)
-        for name, weigh in WEIGHTS.items():
+        for name in names:
             begun = time.process_time()
-            W = contest(weigh(columns, y, p, seed))
+            W = contest(WEIGHTS[name](columns, y, p, seed))
             seconds[name] += time.process_time() - begun
             values[name].append(e_values(W, level=LEVEL / 2, copies=COPIES))
-    found = {name: found_at(np.mean(values[name], axis=0), LEVEL) for name in WEIGHTS}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # where nothing is selected
-        plain = KernelFeatureSelector(random_state=seed).fit(X, y)
-    found["thresholds"] = plain.get_support()
-    cell = {name: judged(found[name], true) for name in METHODS}
-    return {**cell, "seconds": seconds}
+    found = {name: found_at(np.mean(values[name], axis=0), LEVEL) for name in names}
+    if beside:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # where nothing is selected
+            plain = KernelFeatureSelector(random_state=seed).fit(X, y)
+        found["thresholds"] = plain.get_support()
+    return {**{name: judged(found[name], true) for name in found}, "seconds": seconds}
 
 
 def summary(design: str, signal: str, runs: list[dict[str, Any]]) -> dict[str, Any]:
-    row: dict[str, Any] = {"design": design, "signal": signal, "draws": len(runs)}
+    row: dict[str, Any] = {"design": design, "signal": signal, "draws": len(runs), "seconds": {}}
     for name in METHODS:
+        mine = [run for run in runs if name in run]
+        if not mine:
+            continue
+        row[f"{name} draws"] = len(mine)
         for key in ("false", "power"):
-            values = np.array([run[name][key] for run in runs])
+            values = np.array([run[name][key] for run in mine])
             error = values.std(ddof=1) / len(values) ** 0.5 if len(values) > 1 else 0.0
             row[f"{name} {key}"] = {"mean": float(values.mean()), "standard_error": float(error)}
-    row["seconds"] = {
-        name: float(np.mean([run["seconds"][name] for run in runs])) for name in WEIGHTS
-    }
+        if name in WEIGHTS:
+            row["seconds"][name] = float(np.mean([run["seconds"][name] for run in mine]))
     return row
 
 
@@ -137,6 +165,7 @@ def told(row: dict[str, Any]) -> str:
     parts = [
         f"{name} {row[f'{name} false']['mean']:.3f} / {row[f'{name} power']['mean']:.2f}"
         for name in METHODS
+        if f"{name} false" in row
     ]
     return f"{row['design']}, {row['signal']}: false / power: " + ", ".join(parts)
 
@@ -184,9 +213,10 @@ def draw(args: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
         mine = [row for row in rows if row["signal"] == signal]
         for axis, key in zip(axes[:, column], ("power", "false"), strict=True):
             for k, name in enumerate(METHODS):
-                cells = [row[f"{name} {key}"] for row in mine]
+                there = [i for i, row in enumerate(mine) if f"{name} {key}" in row]
+                cells = [mine[i][f"{name} {key}"] for i in there]
                 axis.errorbar(
-                    np.arange(len(mine)) + 0.15 * (k - 1),
+                    np.array(there) + 0.15 * (k - 1),
                     [cell["mean"] for cell in cells],
                     [2.0 * cell["standard_error"] for cell in cells],
                     fmt="o", color=COLOURS[name], label=LABELS[name],
@@ -201,29 +231,47 @@ def draw(args: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
     save_picture(args, "bench_knockoffs", figure)
 
 
+def runs_of(args: argparse.Namespace, cells: list[str], n: int, p: int) -> dict[str, Any]:
+    """Run draws of cells, which are called DESIGN/SIGNAL; a shard is written after each of them."""
+    runs: dict[str, Any] = {cell: [] for cell in cells}
+    for seed in draws_of(args.draws):
+        for cell in cells:
+            design, signal = cell.split("/")
+            runs[cell].append({"seed": seed, **repetition(design, signal, n, p, seed)})
+            say(f"draw {seed}, " + told(summary(design, signal, runs[cell])))
+            if args.shard:
+                write_shard(args, {"n": n, "p": p}, runs)
+    return runs
+
+
 def main() -> None:
+    cells = [f"{design}/{signal}" for design in DESIGNS for signal in SIGNALS]
     line = parser(__doc__)
-    line.add_argument("--draws", type=int, default=DRAWS, help="data sets of each kind")
+    shard_options(line, DRAWS, cells)
     line.add_argument("--rows", type=int, default=N, help="n of the data sets")
     line.add_argument("--variables", type=int, default=P, help="p of the data sets")
     args = line.parse_args()
-    n, p, draws, timed = args.rows, args.variables, args.draws, P
+    n, p, timed = args.rows, args.variables, P
     if args.smoke:
-        n, p, draws, timed = 80, 20, 1, 20
-    rows = []
-    for design in DESIGNS:
-        for signal in SIGNALS:
-            runs = [repetition(design, signal, n, p, seed) for seed in range(draws)]
-            rows.append(summary(design, signal, runs))
-            say(told(rows[-1]))
+        n, p, timed, args.draws = 80, 20, 20, "1"
+    if args.merge:
+        runs = merged(args.merge, {"n": n, "p": p})
+    else:
+        runs = runs_of(args, args.only or cells, n, p)
+    if args.shard:
+        return
+    rows = [summary(*cell.split("/"), runs[cell]) for cell in cells if cell in runs]
+    fewest = min(row["draws"] for row in rows)
     times = [measure_time(signal, timed, timed) for signal in SIGNALS[1:]]
     result = {
-        "settings": f"n = {n}, p = {p}, {draws} data sets of each kind, level {LEVEL:g}; "
-        f"{TIMES} draws of {COPIES} copies by ranks, λ = {RIDGE:g}; linear: {LINEAR} effects of "
-        f"±{EFFECT:g} and N(0, 1); quadratic: x1 + (x2² - 1) + N(0, 4); hierarchical: x1 + x1 x2 + "
-        "x1 x2 x3 + N(0, 1), with variables spread over the columns; heavy tails: Student's t of 4 "
-        "degrees of freedom; the Lasso by scikit-learn's LassoCV; thresholds by permutation, as "
-        f"without error control; time at n = p = {timed}, of the processor",
+        "settings": f"n = {n}, p = {p}, {fewest} data sets of each kind or more, level "
+        f"{LEVEL:g}; {TIMES} draws of {COPIES} copies by ranks, λ = {RIDGE:g}, a Lasso joined; "
+        f"linear: {LINEAR} effects of ±{EFFECT:g} and N(0, 1); quadratic: x1 + (x2² - 1) + N(0, 4)"
+        "; hierarchical: x1 + x1 x2 + x1 x2 x3 + N(0, 1), with variables spread over the columns; "
+        "heavy tails: Student's t of 4 degrees of freedom; the Lasso alone with a penalty by three "
+        f"folds; thresholds by permutation, as without error control; one in {BESIDE} data sets "
+        "for the Lasso on other than linear signals, and for thresholds; time at n = p = "
+        f"{timed}, of the processor",
         "rows": rows,
         "times": times,
         "criteria": [] if args.smoke else judge(rows, times),

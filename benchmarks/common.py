@@ -242,6 +242,49 @@ def _rounded(x: Any) -> Any:
     return x
 
 
+# ---------------------------------------------------------------------- shards
+
+
+def shard_options(line: argparse.ArgumentParser, draws: int, parts: list[str]) -> None:
+    """Let a script run some of its draws, of some of its parts, and put such runs together."""
+    line.add_argument("--draws", default=str(draws), help="how many of each kind, or A:B of them")
+    line.add_argument("--only", action="append", choices=parts, help="some of the kinds")
+    line.add_argument("--shard", type=Path, help="write runs to this file one by one, no result")
+    line.add_argument("--merge", type=Path, nargs="+", help="files of shards, instead of runs")
+
+
+def draws_of(text: str) -> range:
+    """Numbers of the draws: so many, or from A up to B."""
+    first, _, last = text.rpartition(":")
+    return range(int(first or 0), int(last))
+
+
+def write_shard(
+    args: argparse.Namespace, settings: dict[str, Any], runs: dict[str, list[dict[str, Any]]]
+) -> None:
+    """Write runs, of each part a list, where `merged` finds them."""
+    args.shard.parent.mkdir(parents=True, exist_ok=True)
+    args.shard.write_text(json.dumps(_rounded({"settings": settings, "runs": runs})) + "\n")
+
+
+def merged(files: list[Path], settings: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    """Put shards of the same settings together: of each kind the runs by their seeds."""
+    runs: dict[str, dict[int, dict[str, Any]]] = {}
+    for file in files:
+        shard = json.loads(file.read_text())
+        if shard["settings"] != settings:
+            msg = f"expected runs with {settings} in {file}, got {shard['settings']}"
+            raise ValueError(msg)
+        for part, found in shard["runs"].items():
+            known = runs.setdefault(part, {})
+            twice = sorted(known.keys() & {run["seed"] for run in found})
+            if twice:
+                msg = f"expected each seed of {part} once, got {twice} again in {file}"
+                raise ValueError(msg)
+            known.update({run["seed"]: run for run in found})
+    return {part: [found[seed] for seed in sorted(found)] for part, found in runs.items()}
+
+
 # ---------------------------------------------------------------------- time and memory
 
 

@@ -10,6 +10,7 @@ from gpukfl.knockoffs._filter import (
     e_values,
     fewest_found,
     found_at,
+    joined,
     level_of,
     smallest_level,
 )
@@ -31,6 +32,7 @@ __all__ = [
     "equicorrelated",
     "fewest_found",
     "found_at",
+    "joined",
     "least_reconstructable",
     "level_of",
     "smallest_level",

@@ -24,7 +24,7 @@ class Correlation:
     matrix : host array (p, p)
         Positive definite, with ones on its diagonal.
     shrinkage : float
-        Share of the identity in it.
+        Share of what it is shrunk to: one correlation for all pairs, and the identity.
     equal : list of (int, int)
         Pairs of columns that are the same up to their units, each with its first like.
     """
@@ -37,24 +37,29 @@ class Correlation:
 
     @classmethod
     def of(cls, X: np.ndarray, /) -> Correlation:
-        """Estimate from rows (n, p), shrunk as Ledoit and Wolf do, and to be invertible: O(n p²).
+        """Estimate from rows (n, p), shrunk to one correlation for all pairs: O(n p²).
+
+        Columns that share a factor have one correlation, nearly; shrunk to none they would keep
+        eigenvalues that are far too small, which leave no room for copies.
 
         References
         ----------
-        .. [1] Ledoit and Wolf, "A well-conditioned estimator for large-dimensional covariance
-           matrices", J. Multivariate Analysis, 2004.
+        .. [1] Ledoit and Wolf, "Honey, I shrunk the sample covariance matrix", J. Portfolio
+           Management, 2004.
         """
-        from sklearn.covariance import ledoit_wolf_shrinkage
-
         mean, deviation = X.mean(axis=0), X.std(axis=0)
         deviation = np.where(deviation > _ROUNDING * np.abs(X).max(axis=0), deviation, 0.0)
         Z = _units(X, mean, deviation)
         raw = Z.T @ Z / len(Z)
         np.fill_diagonal(raw, 1.0)
-        share = _enough(raw, float(ledoit_wolf_shrinkage(Z, assume_centered=True)))
-        matrix = (1.0 - share) * raw
+        target, share = _common(Z[:, deviation > 0])
+        varying = (deviation > 0).astype(np.float64)
+        matrix = (1.0 - share) * raw + share * target * np.outer(varying, varying)
         np.fill_diagonal(matrix, 1.0)
-        return cls(mean, deviation, matrix, share, _equal_pairs(raw))
+        lacking = _lacking(matrix)
+        matrix = (1.0 - lacking) * matrix + lacking * np.eye(len(matrix))
+        shrinkage = 1.0 - (1.0 - share) * (1.0 - lacking)
+        return cls(mean, deviation, matrix, shrinkage, _equal_pairs(raw))
 
     def units(self, X: np.ndarray, /) -> np.ndarray:
         """Give columns (n, p) of mean 0 and variance 1; constant ones are 0."""
@@ -65,11 +70,35 @@ def _units(X: np.ndarray, mean: np.ndarray, deviation: np.ndarray) -> np.ndarray
     return (X - mean) * (deviation > 0) / np.where(deviation > 0, deviation, 1.0)
 
 
-def _enough(raw: np.ndarray, share: float) -> float:
+def _common(Z: np.ndarray) -> tuple[float, float]:
+    """Give the mean correlation of columns (n, p) of variance 1, and the share to take of it.
+
+    The share is the estimated variance of the correlations' differences from their mean, among
+    all that is seen of these differences.
+    """
+    n, p = Z.shape
+    pairs = p * (p - 1)
+    if pairs == 0:
+        return 0.0, 1.0
+    squares = Z * Z
+    sizes = squares.sum(axis=1)
+    of_rows = (Z.sum(axis=1) ** 2 - sizes) / pairs  # mean product of two columns
+    mean = float(of_rows.mean())
+    error = float(of_rows.var()) / n
+    mean *= max(1.0 - error / mean**2, 0.0) if mean else 0.0  # one that may be chance takes room
+    S = Z.T @ Z / n
+    seen = float(np.sum(S * S)) - p - pairs * float(of_rows.mean()) ** 2
+    if seen <= _ROUNDING:
+        return mean, 1.0
+    products = sizes**2 - np.sum(squares * squares, axis=1) - pairs * of_rows**2
+    noise = float(products.mean()) - seen
+    return mean, min(max(noise / (n * seen), 0.0), 1.0)
+
+
+def _lacking(matrix: np.ndarray) -> float:
     """Give the share of the identity that leaves the smallest eigenvalue large enough."""
-    lowest = float(eigvalsh(raw)[0])
-    needed = (_SMALLEST - lowest) / (1.0 - lowest) if lowest < _SMALLEST else 0.0
-    return max(share, needed)
+    lowest = float(eigvalsh(matrix)[0])
+    return (_SMALLEST - lowest) / (1.0 - lowest) if lowest < _SMALLEST else 0.0
 
 
 def _equal_pairs(raw: np.ndarray) -> list[tuple[int, int]]:

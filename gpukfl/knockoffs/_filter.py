@@ -37,6 +37,29 @@ def contest(weights: np.ndarray, /) -> np.ndarray:
     return np.where(weights[0] == ordered[-1], lead, -lead)
 
 
+def joined(*weights: np.ndarray) -> np.ndarray:
+    r"""Join weights of several fits: the root of the sum of their squares, the largest of each 1.
+
+    Parameters
+    ----------
+    *weights : host arrays (κ + 1, p)
+        At least 0, of fits to the same variables and copies.
+
+    Returns
+    -------
+    host array (κ + 1, p)
+        Weights that `contest` takes. If a variable and one of its copies change places, so do
+        their weights in every fit, and so here; no more is asked of a statistic [1]_.
+
+    References
+    ----------
+    .. [1] Candès, Fan, Janson and Lv, "Panning for gold: model-X knockoffs for high dimensional
+       controlled variable selection", JRSS B, 2018, Section 3.2.
+    """
+    units = [each / (each.max(initial=0.0) or 1.0) for each in weights]
+    return np.linalg.norm(units, axis=0)
+
+
 def smallest_level(p: int, copies: int, /) -> float:
     r"""Lowest level at which anything can be found: :math:`1 / (κ p)`."""
     return 1.0 / (copies * p)

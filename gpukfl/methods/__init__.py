@@ -48,6 +48,7 @@ from gpukfl.methods._kernel_ridge import (
 from gpukfl.methods._kernel_ridge_fit import RIDGES, SOLVERS, KernelRidge, KernelRidgeFit
 from gpukfl.methods._left_out import FOLDS_BELOW, N_FOLDS, folds, left_out_path
 from gpukfl.methods._lengthscale import STRETCHES, lengthscale_left_out, lowest_nearby
+from gpukfl.methods._linear_contest import linear_weights
 from gpukfl.methods._losses import LOSSES, Hinge, Logistic, Loss, Squared
 from gpukfl.methods._mixtures import mixtures_of
 from gpukfl.methods._multi_indices import (
@@ -200,6 +201,7 @@ __all__ = [
     "left_out_path",
     "lengthscale_left_out",
     "leverage_scores",
+    "linear_weights",
     "lowest_nearby",
     "mapped",
     "mixtures_of",

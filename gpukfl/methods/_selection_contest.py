@@ -1,7 +1,7 @@
 r"""One fit of kernel feature selection to variables and copies of them, which compete.
 
-Rounds as of Algorithm 2', but only what is clear is held at τ while others are looked for, and no
-weights are held in the descents. Nothing here tells a variable from its copies.
+Rounds as of Algorithm 2', but only what is clear and heavy begins at τ while others are looked for,
+and no weights are held in the descents. Nothing here tells a variable from its copies.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ _FALSE = 20  # columns that tell nothing and may enter a round: copies judge the
 _SHARE = 0.02  # of all columns, and no more than these
 _AT_ONCE = 100  # columns that may enter in one round
 _CLEAR = 1.2  # times the highest score of noise, which lets another round follow
+_HEAVY = 0.2  # of the largest weight
 _STOPPED = (Status.INTERRUPTED, Status.TIME_LIMIT)
 
 
@@ -34,7 +35,9 @@ def competing_weights(
     scores of columns in random orders of the samples: as many of either kind may enter, so that a
     selection by the weights sees how they compare. Another round follows one in which some column
     entered far beyond all of noise; it begins with such columns at τ, as in Algorithm 2', and ends
-    with the weights of all that entered so far.
+    with the weights of all that entered so far. At τ are only columns that weigh a fifth of the
+    heaviest at least, and one of a variable and its copies: with more, the kernel would be so
+    narrow that nothing else could help it.
 
     Parameters
     ----------
@@ -69,13 +72,14 @@ def competing_weights(
         )
         raise ValueError(msg)
     beta, status = np.zeros(objective.n_variables), Status.CONVERGED
-    clear = beta > 0
+    held = beta > 0
     for _ in range(algorithm.max_rounds):
-        start = np.where(clear, algorithm.anchor, 0.0)
-        beta, status, more = _round(algorithm, objective, start, beta, n_variables, rng)
-        clear = clear | more
-        if not more.any() or status in _STOPPED:
+        start = np.where(held, algorithm.anchor, 0.0)
+        beta, status, clear = _round(algorithm, objective, start, beta, n_variables, rng)
+        new = clear & _leading(beta, held, n_variables)
+        if not new.any() or status in _STOPPED:
             break
+        held = held | new
     return beta.reshape(copies, n_variables), status
 
 
@@ -100,6 +104,13 @@ def _round(
     found = algorithm.select(objective, gamma, start, ~(rivals | (start > 0) | (beta > 0)))
     clear = (found.beta > 0) & (scores > _CLEAR * highest)
     return found.beta, found.status, clear
+
+
+def _leading(beta: np.ndarray, held: np.ndarray, p: int) -> np.ndarray:
+    """Whether each column is heavy, and the heaviest of a variable and its copies, none held."""
+    weights = np.where(held.reshape(-1, p).any(axis=0), 0.0, beta.reshape(-1, p))
+    heaviest = (weights == weights.max(axis=0)) & (weights > 0)
+    return (heaviest & (weights >= _HEAVY * beta.max())).ravel()
 
 
 def _noise(

@@ -81,16 +81,37 @@ def test_fewer_rows_than_columns_shrink(sampler, n):
     assert np.isfinite(model.draw(np.random.RandomState(0))).all()
 
 
-def test_correlations_are_shrunk_as_scikit_learn_does():
-    from sklearn.covariance import ledoit_wolf
-
+def test_correlations_are_shrunk_to_their_mean():
+    """By the plain formula: variances of differences from the mean, among their squares."""
     X = columns(40)
     found = Correlation.of(X)
-    units = (X - X.mean(axis=0)) / X.std(axis=0)
-    expected, share = ledoit_wolf(units, assume_centered=True)
-    np.testing.assert_allclose(found.matrix, expected, rtol=1e-10)
+    Z = (X - X.mean(axis=0)) / X.std(axis=0)
+    others = ~np.eye(P, dtype=bool)
+    products = np.stack([np.outer(row, row)[others] for row in Z])
+    means = products.mean(axis=1)
+    differences = products - means[:, None]
+    share = differences.var(axis=0).sum() / 40 / np.sum(differences.mean(axis=0) ** 2)
+    assert 0.0 < share < 1.0
     assert found.shrinkage == pytest.approx(share)
+    mean = means.mean()
+    clear = mean * (1.0 - means.var() / 40 / mean**2)
+    expected = np.corrcoef(X.T) * (1.0 - share) + share * clear
+    np.testing.assert_allclose(found.matrix[others], expected[others], rtol=1e-10)
     assert found.equal == []
+
+
+@pytest.mark.parametrize("n", [60, 120])
+def test_a_shared_factor_leaves_room_for_copies(n):
+    rng = np.random.default_rng(4)
+    X = rng.standard_normal((n, 60)) + rng.standard_normal((n, 1))
+    assert np.linalg.eigvalsh(np.corrcoef(X.T))[0] < 0.05
+    model = GaussianKnockoffs().of(X, COPIES)
+    assert model.core.spread.mean() > 0.4  # as far as columns are from each other
+
+
+def test_independent_columns_have_independent_copies():
+    X = np.random.default_rng(6).standard_normal((100, 100))
+    assert GaussianKnockoffs().of(X, COPIES).core.spread.mean() > 0.85
 
 
 def test_equal_columns_are_named_and_leave_room():
