@@ -8,7 +8,7 @@ from typing import Self
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, beside, to_host
+from gpukfl._array import Array, beside, to_host
 from gpukfl.estimators._data import Data
 from gpukfl.estimators._samples import Samples
 
@@ -30,9 +30,9 @@ class HeldOut:
 
     def losses(self, predicted: Array, /) -> np.ndarray:
         """Weighted squared error of each row of predictions (n, t), on the host: (n,)."""
-        xp = array_namespace(self.Y)
-        left = self.Y - xp.astype(predicted, xp.float64)
-        return to_host(xp.sum(self.weights * left**2, axis=1))
+        Y, weights = self._on_host
+        left = Y - to_host(predicted).astype(np.float64, copy=False)
+        return np.sum(weights * left**2, axis=1)
 
     def error(self, predicted: Array, /) -> float:
         """Sum of weighted squared errors of predictions (n, t)."""
@@ -41,6 +41,11 @@ class HeldOut:
     @cached_property
     def spread(self) -> float:
         """That of the mean."""
-        xp = array_namespace(self.Y)
-        mean = xp.sum(self.weights * self.Y, axis=0) / xp.sum(self.weights)
-        return float(xp.sum(self.weights * (self.Y - mean) ** 2))
+        Y, weights = self._on_host
+        mean = np.sum(weights * Y, axis=0) / np.sum(weights)
+        return float(np.sum(weights * (Y - mean) ** 2))
+
+    @cached_property
+    def _on_host(self) -> tuple[np.ndarray, np.ndarray]:
+        """Targets (n, t) and weights (n, 1), which predictions are compared with there."""
+        return to_host(self.Y), to_host(self.weights)

@@ -124,8 +124,8 @@ class Search(Generic[Setting, Learned]):
             for fold, start in zip(self.folds, starts, strict=True):
                 learned = fold.learn(setting, start, self.run)
                 trial.learned.append(learned)
-                predicted = fold.predict(learned)
-                trial.predicted.append(to_host(predicted))
+                predicted = to_host(fold.predict(learned))
+                trial.predicted.append(predicted)
                 losses.append(fold.held_out.losses(predicted))
                 trial.losses = np.concatenate(losses)
                 if len(losses) < len(self.folds) and self._is_behind(trial):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpukfl._accel.trust import has_kernels
-from gpukfl._array import Array, array_namespace, double_like, hosts, index_like, is_host
+from gpukfl._array import Array, array_namespace, double_like, hosts, index_like, is_host, take
 
 
 def difference_sums(A: Array, X: Array, /, *, power: int = 1) -> Array:
@@ -116,12 +116,13 @@ class SortedColumns:
         index = xp.asarray(columns, **index_like(self.gaps))
         return SortedColumns(xp.take(self.order, index, axis=0), xp.take(self.gaps, index, axis=0))
 
-    def permuted(self, permutation: np.ndarray, /) -> SortedColumns:
-        """Let the rows of a factor be taken in the order of a host permutation (n,)."""
-        xp = array_namespace(self.order)
-        rows = xp.astype(xp.asarray(permutation, **index_like(self.gaps)), self.order.dtype)
-        order = xp.reshape(xp.take(rows, xp.reshape(self.order, (-1,)), axis=0), self.order.shape)
-        return SortedColumns(order, self.gaps)
+    def permuted(self, orders: np.ndarray, /) -> SortedColumns:
+        """Let the rows of a factor be taken in k orders, a host array (k, n): k p columns."""
+        xp, (p, n), k = array_namespace(self.order), self.order.shape, orders.shape[0]
+        rows = xp.astype(xp.asarray(orders, **index_like(self.gaps)), self.order.dtype)
+        order = xp.take(rows, xp.reshape(self.order, (-1,)), axis=1)
+        gaps = take(self.gaps, np.tile(np.arange(p), k))
+        return SortedColumns(xp.reshape(order, (k * p, n)), gaps)
 
 
 def factored_difference_sums(V: Array, columns: SortedColumns, /) -> Array:

@@ -77,7 +77,9 @@ class CholeskyFactor:
         return _solve_triangular(self.L, b, transposed=True)
 
 
-def solve_and_read(A: Array, b: Array, measure: Callable[[Array], Array], /) -> tuple[Array, Array]:
+def solve_and_read(
+    A: Array, b: Array, measure: Callable[[Array], Array], /
+) -> tuple[Array, np.ndarray]:
     """Solve ``A x = b``, and read the vector ``measure(x)``: CuPy waits for the device once.
 
     `A` (n, n) is symmetric positive definite, and overwritten; all have its dtype. O(n³ + n² t).

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, double_like, in_double, to_host
-from gpukfl.linalg import CholeskyFactor, add_to_diagonal, on_host_if_small
+from gpukfl._array import Array, array_namespace, double_like, in_double
+from gpukfl.linalg import add_to_diagonal, on_host_if_small, solve_and_read
 from gpukfl.operators import HermiteOperator
 
 Solution = tuple[np.ndarray, np.ndarray, float]
@@ -55,10 +55,13 @@ class FeatureSums:
         if stretch is not None:
             s = xp.asarray(stretch, **double_like(gram))
             gram, right, mean = s[:, None] * gram * s[None, :], s[:, None] * right, s * mean
-        theta = factor(gram, self.N * ridge, self.operator).solve(right)
-        # At the minimum the objective is (y'y - y'Phi theta) / N, both centred
-        objective = float(xp.sum(y_squares) - xp.sum(right * theta)) / self.N
-        return to_host(theta), to_host(y_mean - mean @ theta), objective
+
+        def measure(theta: Array) -> list[Array]:
+            # At the minimum the objective is (y'y - y'Phi theta) / N, both centred
+            left = xp.sum(y_squares) - xp.sum(right * theta)
+            return [theta, y_mean - mean @ theta, left / self.N]
+
+        return _solution(gram, self.N * ridge, right, measure, self.operator)
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,11 +96,13 @@ class SampleFeatures:
         if stretch is not None:
             s = xp.asarray(stretch, **double_like(Phi))
             Phi, mean = Phi * s[None, :], s * mean
-        dual = factor(Phi @ Phi.T, self.N * ridge, self.operator).solve(self.right)
-        theta = Phi.T @ dual
-        # N times the dual's inner product, over N
-        objective = float(xp.sum(self.right * dual)) * ridge
-        return to_host(theta), to_host(self.y_mean - mean @ theta), objective
+
+        def measure(dual: Array) -> list[Array]:
+            theta = Phi.T @ dual
+            # N times the dual's inner product, over N
+            return [theta, self.y_mean - mean @ theta, xp.sum(self.right * dual) * ridge]
+
+        return _solution(Phi @ Phi.T, self.N * ridge, self.right, measure, self.operator)
 
 
 def ridge_system(
@@ -109,8 +114,36 @@ def ridge_system(
     return (FeatureSums if by_sums else SampleFeatures).of(operator, Y, weights)
 
 
-def factor(K: Array, ridge: float, operator: HermiteOperator) -> CholeskyFactor:
-    """Factor K + ridge I, with more on the diagonal where the ridge is below K's rounding."""
+def _solution(
+    K: Array,
+    ridge: float,
+    right: Array,
+    measure: Callable[[Array], list[Array]],
+    operator: HermiteOperator,
+) -> Solution:
+    """Solve with K + ridge I, and read what `measure` makes of it together: a GPU waits once."""
+    xp, t = array_namespace(K), right.shape[1]
+
+    def numbers(x: Array) -> Array:
+        return xp.concat([xp.reshape(part, (-1,)) for part in measure(x)])
+
+    found = solve_with_room(K, ridge, right, numbers, operator)
+    return found[: -t - 1].reshape(-1, t), found[-t - 1 : -1], float(found[-1])
+
+
+def solve_with_room(
+    K: Array,
+    ridge: float,
+    right: Array,
+    measure: Callable[[Array], Array],
+    operator: HermiteOperator,
+) -> np.ndarray:
+    """Read a vector that is measured of the solution with K + ridge I.
+
+    There is more on the diagonal where the ridge is below K's rounding.
+    """
+    with contextlib.suppress(np.linalg.LinAlgError):
+        return solve_and_read(add_to_diagonal(K, ridge), right, measure)[1]
     xp = array_namespace(K)
     trace = float(xp.sum(xp.linalg.diagonal(K)))
     if not np.isfinite(trace):
@@ -120,11 +153,11 @@ def factor(K: Array, ridge: float, operator: HermiteOperator) -> CholeskyFactor:
             "standard deviations; give clip=6, or a smaller degree_decay"
         )
         raise FloatingPointError(msg)
-    for jitter in (0.0, 1e-15, 1e-14, 1e-13):
+    for jitter in (1e-15, 1e-14, 1e-13):
         with contextlib.suppress(np.linalg.LinAlgError):
-            return CholeskyFactor.of(add_to_diagonal(K, ridge + jitter * trace), overwrite=True)
+            return solve_and_read(add_to_diagonal(K, ridge + jitter * trace), right, measure)[1]
     try:
-        return CholeskyFactor.of(add_to_diagonal(K, ridge + 1e-12 * trace), overwrite=True)
+        return solve_and_read(add_to_diagonal(K, ridge + 1e-12 * trace), right, measure)[1]
     except np.linalg.LinAlgError as error:
         msg = (
             f"Hermite features of degree {operator.degree} are singular beyond rounding: expected "

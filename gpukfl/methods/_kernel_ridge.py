@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeVar
 
 import numpy as np
 
@@ -29,7 +28,6 @@ from gpukfl._array import (
 from gpukfl._draws import others
 from gpukfl._results import Solution
 from gpukfl.linalg import (
-    CholeskyFactor,
     add_to_diagonal,
     eigh,
     eigh_and_read,
@@ -43,7 +41,6 @@ from gpukfl.operators import KernelMatrix
 from gpukfl.solvers import ConjugateGradient, NystromPreconditioner
 
 _RAISE, _LARGEST_JITTER = 100.0, 1e-2
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,50 +64,55 @@ class DenseSystem:
     def _unweighted(self, beta: Array) -> Array:
         return beta if self.root_weights is None else self.root_weights * beta
 
-    def solve(self, ridge: float, /) -> tuple[Array, float, Array]:
-        """Solve by a Cholesky factor.
+    def solve(self, ridge: float, /) -> tuple[Array, float, np.ndarray]:
+        """Solve by a Cholesky factor: a GPU is waited for once.
 
         Returns
         -------
         tuple
             α (n, t), the jitter that had to be added relative to the mean diagonal (0 where the
-            matrix is positive definite as it is), and relative residuals (t,).
+            matrix is positive definite as it is), and on the host relative residuals (t,).
 
         Raises
         ------
         numpy.linalg.LinAlgError
             If no small jitter makes the matrix positive definite.
         """
-        xp = array_namespace(self.K)
-        beta, jitter, shift = self._solved(
-            ridge, lambda A: CholeskyFactor.of(A, overwrite=True).solve(self.Y)
-        )
-        size = sample_norm(self.Y)
+        xp, size = array_namespace(self.K), sample_norm(self.Y)
         size = xp.where(size > 0, size, xp.ones_like(size))
-        residuals = sample_norm(self.Y - self.K @ beta - shift * beta) / size
-        return self._unweighted(beta), jitter, residuals
+
+        def residuals(beta: Array, shift: float) -> Array:
+            return sample_norm(self.Y - self.K @ beta - shift * beta) / size
+
+        beta, found, jitter = self._solved(ridge, residuals)
+        return self._unweighted(beta), jitter, found
 
     def coefficients_and(
         self, ridge: float, measure: Callable[[Array], Array], /
     ) -> tuple[Array, Array]:
         """Give the α of `solve` alone, and on the host the vector ``measure(α)``: one wait."""
-        (beta, numbers), _, _ = self._solved(
-            ridge,
-            lambda A: solve_and_read(A, self.Y, lambda beta: measure(self._unweighted(beta))),
-        )
+        beta, numbers, _ = self._solved(ridge, lambda beta, _: measure(self._unweighted(beta)))
         return self._unweighted(beta), numbers
 
-    def _solved(self, ridge: float, solve: Callable[[Array], T]) -> tuple[T, float, float]:
-        """Call `solve` with a matrix for it to overwrite; also the jitter, and the whole shift."""
+    def _solved(
+        self, ridge: float, measure: Callable[[Array, float], Array]
+    ) -> tuple[Array, np.ndarray, float]:
+        """Give β, what is measured of it and of the whole shift, and the jitter."""
         shift, jitter = self.weight * ridge, 0.0
         while True:
             try:
-                return solve(add_to_diagonal(self.K, shift)), jitter, shift
+                return *self._shifted(shift, measure), jitter
             except np.linalg.LinAlgError:
                 if jitter > _LARGEST_JITTER:
                     raise
                 jitter = max(jitter * _RAISE, self.K.shape[0] * epsilon(self.K))
                 shift = self.weight * ridge + jitter * mean_diagonal(self.K)
+
+    def _shifted(
+        self, shift: float, measure: Callable[[Array, float], Array]
+    ) -> tuple[Array, np.ndarray]:
+        A = add_to_diagonal(self.K, shift)
+        return solve_and_read(A, self.Y, lambda beta: measure(beta, shift))
 
     @cached_property
     def _spectrum(self) -> tuple[Array, Array]:
@@ -158,22 +160,37 @@ class DenseSystem:
 
     def held_out(self, folds: Sequence[Fold], ridges: Sequence[float], /) -> RidgePath:
         """Error on the samples at each fold's host indices by the fit to the others: O(n³) each."""
-        xp = array_namespace(self.K)
-        roots = xp.ones_like(self.Y[:, :1]) if self.root_weights is None else self.root_weights
-        totals, total = [0.0] * len(ridges), 0.0
+        totals, total = np.zeros(len(ridges)), 0.0
         for fold in folds:
-            sides = others(fold, self.K.shape[0]), fold
-            inside, outside = (xp.asarray(index, **index_like(self.K)) for index in sides)
-            K = xp.take(self.K, inside, axis=1)
-            s, Q = eigh(xp.take(K, inside, axis=0))
-            s, turned = clipped(s, low=0.0), Q.T @ xp.take(self.Y, inside, axis=0)
-            T, target = xp.take(K, outside, axis=0) @ Q, xp.take(self.Y, outside, axis=0)
-            weight = float(sample_norm(xp.take(roots, inside, axis=0))[0]) ** 2
-            for k, ridge in enumerate(ridges):
-                left = target - T @ (turned / (s + weight * ridge)[:, None])
-                totals[k] += float(xp.sum(left * left, dtype=xp.float64))
+            inside = others(fold, self.K.shape[0])
+            weight = float(self._host_weights[inside].sum())
+            totals += self._errors_on(fold, inside, weight, ridges)
             total += self.weight - weight
-        return RidgePath(list(ridges), [error / total for error in totals])
+        return RidgePath(list(ridges), (totals / total).tolist())
+
+    @cached_property
+    def _host_weights(self) -> np.ndarray:
+        """Weights (n,)."""
+        roots = self.root_weights
+        return np.ones(self.K.shape[0]) if roots is None else to_host(roots)[:, 0] ** 2
+
+    def _errors_on(
+        self, fold: Fold, inside: np.ndarray, weight: float, ridges: Sequence[float]
+    ) -> np.ndarray:
+        """Sum of squared errors on a fold for each ridge, by the fit to the samples `inside`."""
+        xp = array_namespace(self.K)
+        known, unknown = (xp.asarray(index, **index_like(self.K)) for index in (inside, fold))
+        K, Y = xp.take(self.K, known, axis=1), xp.take(self.Y, known, axis=0)
+        across, target = xp.take(K, unknown, axis=0), xp.take(self.Y, unknown, axis=0)
+
+        def errors(s: Array, Q: Array) -> Array:
+            s, turned, T, sums = clipped(s, low=0.0), Q.T @ Y, across @ Q, []
+            for ridge in ridges:
+                left = target - T @ (turned / (s + weight * ridge)[:, None])
+                sums.append(xp.sum(left * left, dtype=xp.float64))
+            return xp.stack(sums)
+
+        return eigh_and_read(xp.take(K, known, axis=0), errors)[2]
 
 
 def solve_by_conjugate_gradients(

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, clipped, epsilon, sample_dot
+from gpukfl._array import Array, array_namespace, clipped, epsilon, like, sample_dot, to_host
 from gpukfl._passes import reduce_rows
 from gpukfl._results import Solution
 from gpukfl.linalg import (
@@ -24,6 +24,7 @@ from gpukfl.linalg import (
     add_to_diagonal,
     back_beside,
     eigh,
+    eigh_and_read,
     eigvalsh,
     mean_diagonal,
     on_host_if_small,
@@ -153,19 +154,26 @@ class NystromSystem:
                   {(1 - \mathrm{tr} H_\lambda / n)^2}
         """
         inner, right = self.whitened(self.factor(min(ridges)))
-        xp = array_namespace(inner)
-        s, Q = eigh(inner)
-        s = clipped(s, low=0.0)
-        c2 = xp.sum((Q.T @ right) ** 2, axis=1)
-        total, n = float(xp.sum(self.squares)), self.operator.shape[0]
+        xp, n = array_namespace(inner), self.operator.shape[0]
+
+        def sums(s: Array, Q: Array) -> Array:
+            shrunk, s = self._shrunk(s, ridges), clipped(s, low=0.0)[:, None]
+            c2 = xp.sum((Q.T @ right) ** 2, axis=1)[:, None]
+            fitted = xp.sum(c2 * shrunk * (2.0 - s * shrunk), axis=0)
+            return xp.concat([fitted, xp.sum(s * shrunk, axis=0), xp.sum(self.squares)[None]])
+
+        *numbers, total = eigh_and_read(inner, sums)[2].tolist()
         scores = []
-        for ridge in ridges:
-            shrunk = 1.0 / (s + self.weight * ridge)
-            misfit = total - float(xp.sum(c2 * shrunk * (2.0 - s * shrunk)))
-            freedom = 1.0 - float(xp.sum(s * shrunk)) / n
+        for fitted, trace in zip(numbers[: len(ridges)], numbers[len(ridges) :], strict=True):
+            misfit, freedom = total - fitted, 1.0 - trace / n
             known = misfit > 0 and freedom > 0  # else only rounding is left
             scores.append(misfit / self.weight / freedom**2 if known else math.inf)
         return RidgePath(list(ridges), scores)
+
+    def _shrunk(self, s: Array, ridges: Sequence[float]) -> Array:
+        """Inverses of the eigenvalues with each ridge: (q, ridges)."""
+        shifts = self.weight * array_namespace(s).asarray(list(ridges), **like(s))
+        return 1.0 / (clipped(s, low=0.0)[:, None] + shifts[None, :])
 
     def leave_one_out(
         self, Y: Array, weights: Array | None, ridges: Sequence[float], /
@@ -178,7 +186,7 @@ class NystromSystem:
         s, turned, back = self._features(min(ridges))
         Y, turned = mixtures_of(Y, JUDGING), mixtures_of(turned, JUDGING)
         xp = array_namespace(s)
-        shrunk = xp.stack([1.0 / (s + self.weight * ridge) for ridge in ridges], axis=1)
+        shrunk = self._shrunk(s, ridges)
         coefs = [shrunk * turned[:, c][:, None] for c in range(turned.shape[1])]
         operator = self.operator  # without the sums, where blocks lie elsewhere
 
@@ -194,9 +202,7 @@ class NystromSystem:
             return (xp.sum(squares if w is None else w * squares, axis=0),)
 
         (totals,) = operator.sum_over_blocks(compute)
-        return RidgePath(
-            list(ridges), [float(totals[k]) / self.weight for k in range(totals.shape[0])]
-        )
+        return RidgePath(list(ridges), (to_host(totals) / self.weight).tolist())
 
     def left_out(self, Y: Array, weights: Array | None, ridge: float, /) -> Array:
         """Predict each sample by the others, the centres held: (n, t), one pass, O(n q²)."""
@@ -264,14 +270,16 @@ class NystromSystem:
         factor = self.factor(min(ridges)) if factor is None else factor
         inner, right = self.whitened(factor)
         xp = array_namespace(inner)
-        s, Q = eigh(inner)
-        T = xp.astype(operator.dense(), xp.float64) @ factor.L.solve_upper(Q)
-        s, turned, errors = clipped(s, low=0.0), Q.T @ right, []
-        for ridge in ridges:
-            shrunk = 1.0 / (s + self.weight * ridge)
-            squares = (Y - T @ (shrunk[:, None] * turned)) ** 2
-            errors.append(float(xp.sum(squares if weights is None else weights * squares)))
-        return errors
+
+        def errors(s: Array, Q: Array) -> Array:
+            T = xp.astype(operator.dense(), xp.float64) @ factor.L.solve_upper(Q)
+            shrunk, turned, sums = self._shrunk(s, ridges), Q.T @ right, []
+            for k in range(len(ridges)):
+                squares = (Y - T @ (shrunk[:, k : k + 1] * turned)) ** 2
+                sums.append(xp.sum(squares if weights is None else weights * squares))
+            return xp.stack(sums)
+
+        return eigh_and_read(inner, errors)[2].tolist()
 
     def _without(self, part: NystromSystem) -> NystromSystem:
         """Take the sums over some rows away."""

@@ -56,10 +56,10 @@ class DenseSelection(SelectionObjective):
         return Point(beta, self._value(numbers), alpha, u, K, slopes=slopes)
 
     def _weighted_sums(
-        self, point: Point, columns: np.ndarray | None, permutation: np.ndarray | None, /
+        self, point: Point, columns: np.ndarray | None, orders: np.ndarray | None, /
     ) -> tuple[float, Array]:
         """Differentiate: O(n²) for each of the `columns`."""
-        X = self._samples(columns, permutation)
+        X = self._samples(columns, orders)
         return 1.0, difference_sums(self._of(point), X, power=self.kernel.power)
 
     def _pair_weights(self, point: Point, /) -> Array:
@@ -151,10 +151,10 @@ class FactoredSelection(SelectionObjective):
         return float(array_namespace(self.Y).sum(self._shared_targets * self.Y))
 
     def _weighted_sums(
-        self, point: Point, columns: np.ndarray | None, permutation: np.ndarray | None, /
+        self, point: Point, columns: np.ndarray | None, orders: np.ndarray | None, /
     ) -> tuple[float, Array]:
         """Differentiate: O(n m) for each of the `columns`."""
-        return self._sums_by_factor(point, self._of(point), columns, permutation)
+        return self._sums_by_factor(point, self._of(point), columns, orders)
 
     def _pair_weights(self, point: Point, /) -> Array:
         """Factor (n, r) of the slopes, in the precision of the data."""

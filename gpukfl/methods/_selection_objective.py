@@ -17,6 +17,7 @@ from the right where :math:`\beta_l = 0`. Proposition 4 has this without the fac
 
 from __future__ import annotations
 
+import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -41,6 +42,8 @@ from gpukfl.linalg import (
     factored_square_sums,
     squared_distances,
 )
+
+_AT_ONCE = 2**18  # values of permuted variables: a core's cache holds them
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,14 +126,16 @@ class SelectionObjective(ABC):
     def _value(self, product: Array, /) -> float:
         return 0.5 * self.ridge * float(product[0])
 
-    def _samples(self, columns: np.ndarray | None, permutation: np.ndarray | None, /) -> Array:
-        """Take columns of X, and its rows to where a permutation takes what they meet from."""
+    def _samples(self, columns: np.ndarray | None, orders: np.ndarray | None, /) -> Array:
+        """Take columns of X, and its rows to where orders take what they meet from: (n, k p)."""
         xp, X = array_namespace(self.X), self.X
         if columns is not None:
             X = xp.take(X, xp.asarray(columns, **index_like(X)), axis=1)
-        if permutation is None:
+        if orders is None:
             return X
-        return xp.take(X, xp.asarray(np.argsort(permutation), **index_like(X)), axis=0)
+        (k, n), index = orders.shape, np.argsort(orders, axis=1).T.ravel()
+        taken = xp.take(X, xp.asarray(index, **index_like(X)), axis=0)
+        return xp.reshape(taken, (n, k * X.shape[1]))
 
     @cached_property
     def sorted_columns(self) -> SortedColumns:
@@ -188,52 +193,57 @@ class SelectionObjective(ABC):
             known, slopes = point.slopes
             if np.array_equal(known, columns):
                 return slopes.copy()
-        scale, sums = self._scaled_sums(point, columns, permutation)
+        orders = None if permutation is None else permutation[None, :]
+        scale, sums = self._scaled_sums(point, columns, orders)
         return scale * to_host(sums)
 
     def gradients(
         self, point: Point, columns: np.ndarray, permutations: Iterable[np.ndarray], /
     ) -> np.ndarray:
         """Give `gradient` with each of several permutations, (k, p): a GPU is waited for once."""
-        scales, sums = zip(
-            *(self._scaled_sums(point, columns, order) for order in permutations), strict=True
-        )
-        return scales[0] * to_host(array_namespace(*sums).stack(sums))
+        remaining, scale = iter(permutations), 1.0
+        together = max(1, _AT_ONCE // (self.X.shape[0] * len(columns)))
+        found: list[Array] = []
+        while orders := list(itertools.islice(remaining, together)):
+            scale, sums = self._scaled_sums(point, columns, np.stack(orders))
+            found.append(sums)
+        return scale * to_host(array_namespace(*found).concat(found)).reshape(-1, len(columns))
 
     def _scaled_sums(
-        self, point: Point, columns: np.ndarray | None, permutation: np.ndarray | None
+        self, point: Point, columns: np.ndarray | None, orders: np.ndarray | None
     ) -> tuple[float, Array]:
-        """Give the gradient as a number and what it is multiplied by, which nobody waits for."""
+        """Give the gradient as a number and what it is multiplied by, which nobody waits for.
+
+        With `orders` (k, n) it is that in each of them, one after another (k p,).
+        """
         if point.pairs is not None:
-            return self._weighted_sums(point, columns, permutation)
+            return self._weighted_sums(point, columns, orders)
         xp = array_namespace(point.alpha)
         slopes = xp.full((self.X.shape[0], 1), (-self._profile_at_zero[1]) ** 0.5, **like(self.X))
-        return self._sums_by_factor(point, slopes, columns, permutation)
+        return self._sums_by_factor(point, slopes, columns, orders)
 
     def _sums_by_factor(
         self,
         point: Point,
         slopes: Array,  # (n, r), a factor of -h'
         columns: np.ndarray | None,
-        permutation: np.ndarray | None,
+        orders: np.ndarray | None,
     ) -> tuple[float, Array]:
         xp = array_namespace(slopes)
         total: Array | float = 0.0
         for target in range(point.alpha.shape[1]):
             V = xp.astype(point.alpha[:, target], slopes.dtype)[:, None] * slopes
-            total = total + self._factored_sums(V, columns, permutation)
+            total = total + self._factored_sums(V, columns, orders)
         assert not isinstance(total, (float, int))
         return 0.5 * self.ridge * self.scale, total
 
     def _factored_sums(
-        self, V: Array, columns: np.ndarray | None, permutation: np.ndarray | None
+        self, V: Array, columns: np.ndarray | None, orders: np.ndarray | None
     ) -> Array:
         if self.kernel.power == 2:
-            return factored_square_sums(V, self._samples(columns, permutation))
+            return factored_square_sums(V, self._samples(columns, orders))
         data = self.sorted_columns if columns is None else self.sorted_columns.at(columns)
-        return factored_difference_sums(
-            V, data if permutation is None else data.permuted(permutation)
-        )
+        return factored_difference_sums(V, data if orders is None else data.permuted(orders))
 
     def _of(self, point: Point, /) -> Array:
         """Give the pair weights of `point`, those of the latest kept: permutations ask again."""
@@ -254,6 +264,6 @@ class SelectionObjective(ABC):
 
     @abstractmethod
     def _weighted_sums(
-        self, point: Point, columns: np.ndarray | None, permutation: np.ndarray | None, /
+        self, point: Point, columns: np.ndarray | None, orders: np.ndarray | None, /
     ) -> tuple[float, Array]:
         """Give `_scaled_sums` where some of β is positive."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
@@ -73,11 +74,11 @@ class HermiteOperator(RowOperator):
         rows = factors * (self.degree + 1) + np.take_along_axis(tuples, factors, axis=1)
         counts = np.maximum((tuples > 0).sum(axis=1), 1)  # a tuple of zeros is h_0
         sizes = [int((counts > j).sum()) for j in range(counts.max(initial=0))]
-        on = index_like(self.rows.reference)
         xp = array_namespace(self.rows.reference)
-        return [
-            xp.asarray(np.ascontiguousarray(rows[:size, j]), **on) for j, size in enumerate(sizes)
-        ]
+        together = np.concatenate([rows[:0, 0], *(rows[:size, j] for j, size in enumerate(sizes))])
+        placed = xp.asarray(together, **index_like(self.rows.reference))  # in one upload
+        ends = itertools.accumulate(sizes)
+        return [placed[end - size : end] for end, size in zip(ends, sizes, strict=True)]
 
     @cached_property
     def _back(self) -> Array | None:

@@ -221,7 +221,7 @@ def test_several_permutations_are_those_one_by_one(on, rng, case, form, beta):
     found = objective.gradients(point, columns, iter(orders))
     assert isinstance(found, np.ndarray)
     each = [objective.gradient(point, columns, order) for order in orders]
-    np.testing.assert_array_equal(found, each)
+    np.testing.assert_allclose(found, each, atol=1e-13)  # products of more columns round otherwise
 
 
 @both

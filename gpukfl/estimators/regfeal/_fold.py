@@ -73,7 +73,7 @@ class Fold:
         method = problem.settings.at(setting)
         few = min(method.n_random_features, _FEATURES), min(method.n_iter, _ITERATIONS)
         method = replace(method.with_effort(*few), max_time=run.left(SHARE))
-        fit = method.run(problem.rows, problem.Y, problem.weights, rng, first=first)
+        fit = method.run(problem.kept_rows, problem.Y, problem.weights, rng, first=first)
         if fit.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
         name = f"tune {setting.law.described}, strength {setting.strength:g}"
@@ -83,7 +83,7 @@ class Fold:
     def _retrained(self, directions: np.ndarray) -> Retrained:
         """Kernel ridge regression on coordinates along some directions."""
         problem, weights = self.problem, self.problem.given_weights
-        rows, Y = project(problem.rows, self._placed(directions)), in_double(problem.Y)
+        rows, Y = project(problem.kept_rows, self._placed(directions)), in_double(problem.Y)
         fit = kernel_ridge(rows, Y, weights, centers=_CENTERS, few=_PATH_CENTERS)
         return Retrained(directions, fit)
 

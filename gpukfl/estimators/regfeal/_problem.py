@@ -13,6 +13,7 @@ import numpy as np
 from gpukfl._array import array_namespace, to_host
 from gpukfl._passes import reduce_rows
 from gpukfl._places import Place
+from gpukfl._rows import Rows
 from gpukfl._warnings import warn
 from gpukfl.estimators._data import Data
 from gpukfl.estimators._samples import Samples
@@ -98,6 +99,11 @@ class Problem(Data):
             check_in_parts(settings.retrain)
         if samples.weights is not None:
             check_weighted(settings.retrain)
+
+    @cached_property
+    def kept_rows(self) -> Rows:
+        """The rows, scaled once where they are few: each regression passes over them."""
+        return self.rows.in_memory()
 
     @cached_property
     def _far(self) -> tuple[float, np.ndarray]:

@@ -311,7 +311,7 @@ def run_in_time(method: RegFeaL, problem: Problem, run: Run, /) -> tuple[RegFeaL
     method = affordable(method, problem, run)
     method = replace(method, max_time=run.left(_FIT_SHARE))
     fit = method.run(
-        problem.rows,
+        problem.kept_rows,
         problem.Y,
         problem.weights,
         run.rng,
@@ -332,7 +332,7 @@ def affordable(method: RegFeaL, problem: Problem, run: Run, /) -> RegFeaL:
 
     def iterate(count: int) -> None:
         few = method.with_effort(count, 1)
-        fit = few.run(problem.rows, problem.Y, problem.weights, np.random.RandomState(0))
+        fit = few.run(problem.kept_rows, problem.Y, problem.weights, np.random.RandomState(0))
         if fit.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
 

@@ -146,7 +146,7 @@ class WeightingProblem(Data):
     def losses(self, held_out: HeldOut, predicted: np.ndarray, /) -> np.ndarray:
         """Weighted losses (m,) of host predictions (m, t): squared errors, or those descended."""
         if not self.loss.for_labels:
-            return held_out.losses(beside(predicted, held_out.Y))
+            return held_out.losses(predicted)
         values = self.loss.value(predicted, to_host(held_out.Y))
         return to_host(held_out.weights)[:, 0] * np.sum(to_host(values), axis=1)
 
