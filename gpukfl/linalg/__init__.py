@@ -37,7 +37,7 @@ from gpukfl.linalg._factor import (
     solve_and_read,
     svd,
 )
-from gpukfl.linalg._hermite import hermite_table
+from gpukfl.linalg._hermite import hermite_table, row_products
 from gpukfl.linalg._knots import interpolate_columns, interpolate_knots
 from gpukfl.linalg._ridge_sums import (
     SortedRows,
@@ -98,6 +98,7 @@ __all__ = [
     "record",
     "ridge_curves",
     "ridge_sums",
+    "row_products",
     "sign_products",
     "sign_sums",
     "solve_and_read",

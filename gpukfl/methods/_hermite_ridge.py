@@ -36,7 +36,8 @@ class FeatureSums:
         t, wide = Y.shape[1], in_double(Y)
         xp = array_namespace(wide)
         beside = xp.concat([wide, xp.ones_like(wide[:, :1])], axis=1)
-        gram, moment, *sums = operator.moments(beside, weights, also=_sums_of(wide, weights))
+        found = operator.moments(beside, weights, also=_sums_of(wide, weights))
+        gram, moment, *sums = on_host_if_small(*found)
         N, y_mean, squares = _about_means(Y.shape[0], *sums)
         mean = moment[:, t] / N
         gram = gram - N * mean[:, None] * mean[None, :]
@@ -48,18 +49,15 @@ class FeatureSums:
 
         With `stretch` (m,) of the features times these numbers.
         """
-        gram, right, mean, y_mean, y_squares = on_host_if_small(
-            self.gram, self.right, self.mean, self.y_mean, self.y_squares
-        )
-        xp = array_namespace(gram)
+        gram, right, mean, xp = self.gram, self.right, self.mean, array_namespace(self.gram)
         if stretch is not None:
             s = xp.asarray(stretch, **double_like(gram))
             gram, right, mean = s[:, None] * gram * s[None, :], s[:, None] * right, s * mean
 
         def measure(theta: Array) -> list[Array]:
             # At the minimum the objective is (y'y - y'Phi theta) / N, both centred
-            left = xp.sum(y_squares) - xp.sum(right * theta)
-            return [theta, y_mean - mean @ theta, left / self.N]
+            left = xp.sum(self.y_squares) - xp.sum(right * theta)
+            return [theta, self.y_mean - mean @ theta, left / self.N]
 
         return _solution(gram, self.N * ridge, right, measure, self.operator)
 

@@ -64,7 +64,7 @@ class DenseSystem:
     def _unweighted(self, beta: Array) -> Array:
         return beta if self.root_weights is None else self.root_weights * beta
 
-    def solve(self, ridge: float, /) -> tuple[Array, float, np.ndarray]:
+    def solve(self, ridge: float, /) -> tuple[Array, float, Array]:
         """Solve by a Cholesky factor: a GPU is waited for once.
 
         Returns
@@ -96,7 +96,7 @@ class DenseSystem:
 
     def _solved(
         self, ridge: float, measure: Callable[[Array, float], Array]
-    ) -> tuple[Array, np.ndarray, float]:
+    ) -> tuple[Array, Array, float]:
         """Give β, what is measured of it and of the whole shift, and the jitter."""
         shift, jitter = self.weight * ridge, 0.0
         while True:
@@ -110,7 +110,7 @@ class DenseSystem:
 
     def _shifted(
         self, shift: float, measure: Callable[[Array, float], Array]
-    ) -> tuple[Array, np.ndarray]:
+    ) -> tuple[Array, Array]:
         A = add_to_diagonal(self.K, shift)
         return solve_and_read(A, self.Y, lambda beta: measure(beta, shift))
 
@@ -160,37 +160,31 @@ class DenseSystem:
 
     def held_out(self, folds: Sequence[Fold], ridges: Sequence[float], /) -> RidgePath:
         """Error on the samples at each fold's host indices by the fit to the others: O(n³) each."""
-        totals, total = np.zeros(len(ridges)), 0.0
+        totals, total = [0.0] * len(ridges), 0.0
         for fold in folds:
-            inside = others(fold, self.K.shape[0])
-            weight = float(self._host_weights[inside].sum())
-            totals += self._errors_on(fold, inside, weight, ridges)
+            *errors, weight = self._errors_on(fold, ridges)
+            totals = [a + b for a, b in zip(totals, errors, strict=True)]
             total += self.weight - weight
-        return RidgePath(list(ridges), (totals / total).tolist())
+        return RidgePath(list(ridges), [error / total for error in totals])
 
-    @cached_property
-    def _host_weights(self) -> np.ndarray:
-        """Weights (n,)."""
-        roots = self.root_weights
-        return np.ones(self.K.shape[0]) if roots is None else to_host(roots)[:, 0] ** 2
-
-    def _errors_on(
-        self, fold: Fold, inside: np.ndarray, weight: float, ridges: Sequence[float]
-    ) -> np.ndarray:
-        """Sum of squared errors on a fold for each ridge, by the fit to the samples `inside`."""
-        xp = array_namespace(self.K)
+    def _errors_on(self, fold: Fold, ridges: Sequence[float]) -> list[float]:
+        """Sum of squared errors on a fold for each ridge, and the weight of the others."""
+        xp, inside = array_namespace(self.K), others(fold, self.K.shape[0])
         known, unknown = (xp.asarray(index, **index_like(self.K)) for index in (inside, fold))
         K, Y = xp.take(self.K, known, axis=1), xp.take(self.Y, known, axis=0)
         across, target = xp.take(K, unknown, axis=0), xp.take(self.Y, unknown, axis=0)
+        roots = xp.ones_like(self.Y[:, :1]) if self.root_weights is None else self.root_weights
+        weight = sample_norm(xp.take(roots, known, axis=0)) ** 2
 
         def errors(s: Array, Q: Array) -> Array:
             s, turned, T, sums = clipped(s, low=0.0), Q.T @ Y, across @ Q, []
+            own = xp.astype(weight, s.dtype)
             for ridge in ridges:
-                left = target - T @ (turned / (s + weight * ridge)[:, None])
+                left = target - T @ (turned / (s + own * ridge)[:, None])
                 sums.append(xp.sum(left * left, dtype=xp.float64))
-            return xp.stack(sums)
+            return xp.concat([xp.stack(sums), weight])
 
-        return eigh_and_read(xp.take(K, known, axis=0), errors)[2]
+        return eigh_and_read(xp.take(K, known, axis=0), errors)[2].tolist()
 
 
 def solve_by_conjugate_gradients(

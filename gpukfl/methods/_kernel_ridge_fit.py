@@ -230,7 +230,7 @@ class _Problem:
 
     def _solve_densely(self) -> KernelRidgeFit:
         alpha, jitter, residuals = self._dense.solve(self.ridge)
-        residual = float(residuals.max())
+        residual = float(array_namespace(residuals).max(residuals))
         fit = KernelRidgeFit(self.method.kernel, self.given_rows.whole(), alpha, self.solver)
         return replace(fit, residual=residual, jitter=jitter, raised=jitter > 0)
 

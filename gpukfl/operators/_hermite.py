@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, double_like, index_like, is_host, like
+from gpukfl._array import Array, array_namespace, double_like, index_like
 from gpukfl._rows import Rows
-from gpukfl.linalg import hermite_table
+from gpukfl.linalg import hermite_table, row_products
 from gpukfl.operators._rows import RowOperator
-
-_CACHED = 2**16  # features that stay in a core's cache while their factors are multiplied
-_FEWEST = 16  # tuples, so that their products take longer than the calls
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,22 +59,21 @@ class HermiteOperator(RowOperator):
         return np.argsort(-(self.tuples > 0).sum(axis=1), kind="stable")
 
     @cached_property
-    def _slots(self) -> list[Array]:
-        """Rows of the flattened table, one of each tuple's factors at a time, in that order.
+    def _factors(self) -> tuple[Array, list[int]]:
+        """Rows (s, m) of the flattened table, one of each tuple's factors at a time, in that order.
 
-        Tuples are sparse: only factors of positive degree are multiplied, so that each list is a
-        part of the one before.
+        Tuples are sparse: only factors of positive degree are multiplied, the s-th of them for so
+        many tuples.
         """
         tuples = self.tuples[self._order]
         factors = np.argsort(tuples == 0, axis=1, kind="stable")
         rows = factors * (self.degree + 1) + np.take_along_axis(tuples, factors, axis=1)
         counts = np.maximum((tuples > 0).sum(axis=1), 1)  # a tuple of zeros is h_0
-        sizes = [int((counts > j).sum()) for j in range(counts.max(initial=0))]
+        sizes = [int((counts > s).sum()) for s in range(counts.max(initial=1))]
+        rows = np.where(np.arange(len(sizes)) < counts[:, None], rows[:, : len(sizes)], -1).T
         xp = array_namespace(self.rows.reference)
-        together = np.concatenate([rows[:0, 0], *(rows[:size, j] for j, size in enumerate(sizes))])
-        placed = xp.asarray(together, **index_like(self.rows.reference))  # in one upload
-        ends = itertools.accumulate(sizes)
-        return [placed[end - size : end] for end, size in zip(ends, sizes, strict=True)]
+        on = index_like(self.rows.reference)
+        return xp.asarray(np.ascontiguousarray(rows), **on), sizes
 
     @cached_property
     def _back(self) -> Array | None:
@@ -94,39 +89,21 @@ class HermiteOperator(RowOperator):
         return xp.asarray(np.asarray(self.scales)[self._order], **double_like(self.rows.reference))
 
     def _prepare(self) -> None:
-        self._slots, self._back, self._placed_scales  # noqa: B018
+        self._factors, self._back, self._placed_scales  # noqa: B018
 
     def at(self, X: Array, /) -> Array:
         """Values at the rows of `X` (n, d): (n, m), in the precision of X."""
-        xp, n, (m, d) = array_namespace(X), X.shape[0], self.tuples.shape
+        xp, d = array_namespace(X), self.tuples.shape[1]
         Z = xp.astype(X, xp.float64, copy=False).T
         # Both make a copy in which a coordinate's values lie side by side, to be taken at once
         index = xp.arange(d, **index_like(X))
         Z = xp.take(Z, index, axis=0) if self.R is None else self.R.T @ Z
         table = hermite_table(Z, self.degree)
-        table = xp.reshape(table, (d * (self.degree + 1), -1))
-        size = max(_FEWEST, _CACHED // max(n, 1)) if is_host(X) else m
-        if 0 < m <= size:
-            Phi = self._products(table, 0, m)
-        else:
-            Phi = xp.empty((m, n), **like(table))
-            for start in range(0, m, size):
-                stop = min(start + size, m)
-                Phi[start:stop, :] = self._products(table, start, stop)
+        table = xp.reshape(table, (d * (self.degree + 1), X.shape[0]))
+        Phi = row_products(table, *self._factors, self._placed_scales)
         if self._back is not None:
             Phi = xp.take(Phi, self._back, axis=0)
         return xp.astype(Phi.T, X.dtype, copy=False)
-
-    def _products(self, table: Array, start: int, stop: int) -> Array:
-        """Features of some tuples in order (stop - start, n)."""
-        xp = array_namespace(table)
-        product = xp.take(table, self._slots[0][start:stop], axis=0)
-        for rows in self._slots[1:]:
-            end = min(stop, rows.shape[0])
-            if end <= start:
-                break
-            product[: end - start, :] *= xp.take(table, rows[start:end], axis=0)
-        return product * self._placed_scales[start:stop, None]
 
     def values(self, start: int, stop: int, /) -> Array:
         """Block (stop - start, m) of the matrix."""

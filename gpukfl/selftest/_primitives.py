@@ -31,6 +31,7 @@ DTYPES = ("float32", "float64")
 _EVEN = 2048  # samples, of which a mean is exact
 _OVER, _SHIFT = 4, 0.25  # divisors and factors that are exact
 _COARSE = 8  # bits of a share that leave room for exact sums
+_SIZES = 90, 60, 7  # products that have a first, a second and a third factor
 _DEGREES = 2, 12  # up to which only the last operation rounds, and another
 
 Arrays = tuple[Array, ...]
@@ -166,6 +167,15 @@ def _vectors(rng: np.random.RandomState, dtype: str, exact: bool) -> Inputs:
 
 def _points_and_degree(rng: np.random.RandomState, dtype: str, exact: bool) -> Inputs:
     return _numbers(rng, (_POINTS, _FEATURES), dtype, exact), _DEGREES[0 if exact else 1]
+
+
+def _table_rows_and_scales(rng: np.random.RandomState, _: str, exact: bool) -> Inputs:
+    """Draw a table (r, n), rows of which up to three are multiplied, and numbers."""
+    rows = rng.randint(0, _FEATURES, (len(_SIZES), _SIZES[0]))
+    for f, size in enumerate(_SIZES):
+        rows[f, size:] = -1
+    table = _numbers(rng, (_FEATURES, _POINTS), "float64", exact)
+    return table, rows, _numbers(rng, _SIZES[:1], "float64", exact)
 
 
 def _product_and_columns(rng: np.random.RandomState, dtype: str, exact: bool) -> Inputs:
@@ -367,5 +377,12 @@ PRIMITIVES = (
         _points_and_degree,
         lambda X, degree: (_hermite._hermite_table(X, degree),),
         lambda X, degree: (cuda_hermite.hermite_table(X, degree),),
+    ),
+    Primitive(
+        "row_products",
+        "hermite",
+        _table_rows_and_scales,
+        lambda table, rows, scales: (_hermite._row_products(table, rows, _SIZES, scales),),
+        lambda *given: (cuda_hermite.row_products(*given),),
     ),
 )

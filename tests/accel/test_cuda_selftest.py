@@ -100,6 +100,7 @@ def off_by_an_ulp(function):
         (cuda_differences, "difference_sums"),
         (cuda_differences, "factored_difference_sums"),
         (cuda_hermite, "hermite_table"),
+        (cuda_hermite, "row_products"),
         (cuda_knots, "interpolate_knots"),
     ],
 )

@@ -35,6 +35,7 @@ from gpukfl.linalg import (
     pair_sums,
     record,
     ridge_sums,
+    row_products,
     sign_products,
     sign_sums,
     sort_rows,
@@ -331,3 +332,18 @@ def test_hermite_polynomials(rng, monkeypatch, dtype, blocks, n, d, degree):
     (table,) = in_every_order(monkeypatch, lambda: (hermite_table(cupy.asarray(X), degree),))
     expected = _hermite._hermite_table(X, degree)
     np.testing.assert_allclose(table, expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("blocks", [65_535, 2])  # a thread for each product, and more than one
+@pytest.mark.parametrize(("n", "sizes"), [(7, (300, 40, 3)), (600, (5,)), (3, (2, 2, 0))])
+def test_products_of_rows(rng, monkeypatch, blocks, n, sizes):
+    monkeypatch.setattr(cuda_hermite, "_MAX_BLOCKS", blocks)
+    m, table = sizes[0], rng.standard_normal((20, n))
+    inside = np.arange(m) < np.array(sizes)[:, None]
+    rows = np.where(inside, rng.integers(0, 20, inside.shape), -1)
+    scales = rng.uniform(0.5, 2.0, m)
+    given = tuple(map(cupy.asarray, (table, rows)))
+    (found,) = in_every_order(
+        monkeypatch, lambda: (row_products(*given, sizes, cupy.asarray(scales)),)
+    )
+    np.testing.assert_array_equal(found, _hermite._row_products(table, rows, sizes, scales))

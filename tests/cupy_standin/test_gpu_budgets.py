@@ -18,11 +18,13 @@ from cupy._counts import counted
 
 import gpukfl
 from gpukfl._rows import Rows
-from gpukfl.kernels import ManhattanLaplace
+from gpukfl.kernels import Gaussian, ManhattanLaplace
 from gpukfl.linalg import eigh
 from gpukfl.methods import (
     DenseSelection,
+    DenseSystem,
     FeatureSelection,
+    NystromSystem,
     RegFeaL,
     Reweighting,
     RidgeSystem,
@@ -30,13 +32,14 @@ from gpukfl.methods import (
     fit_hkrr,
     permutation_threshold,
 )
-from gpukfl.operators import BinnedBrownianKernel, BrownianKernel, CenteredKernel
+from gpukfl.operators import BinnedBrownianKernel, BrownianKernel, CenteredKernel, KernelOperator
 from gpukfl.solvers import LBFGS, ConjugateGradient, ProjectedGradient, ProximalGradient
 
 BUDGET = re.compile(
     r"Budget on a GPU, an iteration: ([\d.]+) launches, ([\d.]+) waits, ([\d.]+) uploads of "
     r"([\d.]+) kB, ([\d.]+) MB read and written"
 )
+RIDGES = [float(ridge) for ridge in np.geomspace(1e-9, 1e2, 34)]
 UNITS = np.array([1.0, 1.0, 1.0, 1e-3, 1e-6])
 
 
@@ -143,7 +146,50 @@ def test_orders_of_a_threshold_are_read_together(rng):
     settings = dict(n_permutations=64, rng=np.random.RandomState(0))
     with counted() as counts:
         permutation_threshold(objective, point, columns, **settings)
-    assert (counts.waits, counts.launches <= 25 * 64) == (2, True)
+    assert (counts.waits, counts.launches <= 2 * 12) == (2, True)
+
+
+@pytest.mark.parametrize(("of_centers", "waits"), [(False, 2), (True, 5)])
+def test_all_ridges_of_a_fold_are_read_together(rng, of_centers, waits):
+    X, y = map(cupy.asarray, data(rng, 400, 3))
+    kernel, rows, Y = Gaussian(1.0), Rows(X, X[:0, 0]), y[:, None]
+    held = [np.arange(0, 100), np.arange(100, 200)], RIDGES
+    if of_centers:
+        system = NystromSystem.of(KernelOperator(kernel, rows, X[:150, :]), Y, None)
+        held = (Y, None, *held)
+    else:
+        system = DenseSystem.of(kernel(X, X), Y, None)
+    with counted() as counts:
+        system.held_out(*held)
+    assert counts.waits == waits
+
+
+def test_ridges_on_centers_are_read_together(rng):
+    X, y = map(cupy.asarray, data(rng, 400, 3))
+    operator = KernelOperator(Gaussian(1.0), Rows(X, X[:0, 0]), X[:150, :])
+    system = NystromSystem.of(operator, y[:, None], None)
+    for path, *given in ((system.path,), (system.leave_one_out, y[:, None], None)):
+        with counted() as counts:
+            path(*given, RIDGES)
+        assert counts.waits <= 5  # three for a factor, one for eigenvalues, one for the scores
+
+
+@pytest.mark.parametrize(
+    ("model", "launches", "waits"),
+    [
+        (gpukfl.KernelFeatureSelector(), 4000, 105),
+        (gpukfl.RegFeaLRegressor(optimizer=Reweighting(3)), 7000, 240),
+    ],
+)
+def test_whole_fits_with_all_that_is_chosen(rng, model, launches, waits):
+    X = rng.standard_normal((400, 6))
+    y = np.sin(2.0 * X[:, 0]) + 0.5 * X[:, 1] ** 2 + 0.1 * rng.standard_normal(400)
+    for _ in range(2):  # the first compiles the kernels, and tests them
+        with warnings.catch_warnings(), counted() as counts:
+            warnings.simplefilter("ignore")
+            model.set_params(random_state=0, backend="cupy").fit(X, y)
+    assert counts.launches <= launches, counts
+    assert counts.waits <= waits, counts
 
 
 def test_eigenvalues_are_waited_for_once(rng):

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.polynomial import hermite_e
 
-from gpukfl.linalg import hermite_table
+from gpukfl.linalg import hermite_table, row_products
 
 DEGREE = 40
 
@@ -87,3 +87,17 @@ def test_places_agree_and_leave_points_unchanged(on, shape, degree, seed):
 def test_a_negative_degree_is_named(on, degree):
     with pytest.raises(ValueError, match=f"expected a degree of at least 0, got {degree}"):
         hermite_table(on.put(np.zeros((1, 1))), degree)
+
+
+@pytest.mark.parametrize(("n", "m"), [(5, 7), (3000, 70), (0, 3), (4, 0)])
+def test_products_of_rows_are_those_one_by_one(on_double, rng, n, m):
+    table, scales = on_double.rounded(rng.standard_normal((9, n))), rng.uniform(0.5, 2.0, m)
+    sizes = [m, m // 2, m // 5]
+    rows = np.where(np.arange(m) < np.array(sizes)[:, None], rng.integers(0, 9, (3, m)), -1)
+    placed = on_double.put(table), on_double.put(rows, "int64")
+    found = on_double.host(row_products(*placed, sizes, on_double.put(scales)))
+    expected = [
+        scale * math.prod(table[row] for row in mine if row >= 0)
+        for mine, scale in zip(rows.T, scales, strict=True)
+    ]
+    np.testing.assert_allclose(found, np.reshape(expected, (m, n)), rtol=1e-14)

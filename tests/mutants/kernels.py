@@ -21,7 +21,7 @@ WITH: dict[str, tuple[str, ...]] = {
         "factored_differences",
         "features_beyond_the_grid_are_looped_over",
     ),
-    "hermite.cu": ("hermite_polynomials",),
+    "hermite.cu": ("hermite_polynomials", "products_of_rows"),
     "knots.cu": ("lines_between_knots",),
     "vectors.cu": (
         "steps",
@@ -197,6 +197,13 @@ _HERMITE = _planted(
     ("degrees in the place of points", "out + k / d * (degree + 1) * d + k % d;", "out + k / d * d + k % d;"),
     ("threads of polynomials do not loop on", "k < size; k += step)", "k < size; k += size)"),
     ("polynomials beyond the last point", "k < size; k += step)", "k < size + 1; k += step)"),
+    ("threads of products do not loop on", "k < m * n; k += step)", "k < m * n; k += m * n)"),
+    ("products beyond the last", "k < m * n; k += step)", "k < m * n + 1; k += step)"),
+    ("products in the place of columns", "j = k / n, i = k % n;", "j = k % m, i = k / m;"),
+    ("the second factor is left out", "for (long long f = 1; f < most; ++f)", "for (long long f = 2; f < most; ++f)"),
+    ("the last factor is left out", "for (long long f = 1; f < most; ++f)", "for (long long f = 1; f < most - 1; ++f)"),
+    ("factors beyond their end", "            if (row < 0) {\n                break;\n            }\n", ""),
+    ("products without their scale", "out[k] = product * scales[j];", "out[k] = product;"),
 )  # fmt: skip
 
 KERNELS = _BROWNIAN + _DISTANCES + _DIFFERENCES + _HERMITE + _KNOTS + _VECTORS

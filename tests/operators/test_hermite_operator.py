@@ -115,7 +115,7 @@ def test_degrees_of_single_coordinates_are_counted(on, rng):
     case = Case(on, rng)
     assert case.operator.degree == 12
     assert case.operator.width == 13 * D
-    assert len(case.operator._slots) == 4  # the fullest tuple's factors
+    assert case.operator._factors[0].shape == (4, len(TUPLES))  # the fullest tuple's factors
     many = Case(on, rng, tuples=np.tile(TUPLES, (30, 1)))
     assert many.operator.width == 30 * len(TUPLES)
 
