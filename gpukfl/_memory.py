@@ -16,6 +16,10 @@ _FRACTION = 0.5  # of what is free, the share one computation may plan for
 _KNOWN_FOR = 0.1  # seconds that the free memory of the host is not asked for again
 # What CUDA says, and what cuBLAS and cuSOLVER say when there is no room for their own workspace
 _NO_ROOM = ("cudaErrorMemoryAllocation", "ALLOC_FAILED")
+_FULL = (
+    "The GPU's memory is full: nvidia-smi says which processes hold it. backend='numpy' computes "
+    "on the processor, dtype='float32' takes half of the memory."
+)
 _budget: int | None = None
 _free_on_host = (-_KNOWN_FOR, 0)  # when it was asked for, and the answer
 
@@ -136,6 +140,13 @@ def is_out_of_memory(error: Exception, /) -> bool:
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
         return True
     return isinstance(error, RuntimeError) and any(word in str(error) for word in _NO_ROOM)
+
+
+def explain_full_gpu(error: Exception, /) -> None:
+    """Say in a note on the error of a full GPU what its user can do."""
+    known = _FULL in getattr(error, "__notes__", ())
+    if is_out_of_memory(error) and type(error) is not MemoryError and not known:
+        error.add_note(_FULL)
 
 
 def _release_memory() -> None:

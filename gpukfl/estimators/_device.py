@@ -8,6 +8,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from gpukfl._array import library_of, on_device_of
 from gpukfl._cuda import check_not_forked
+from gpukfl._memory import explain_full_gpu
 from gpukfl.estimators._dask import by_partition
 from gpukfl.partitioned import is_dask
 
@@ -30,7 +31,11 @@ def on_its_device(
             return lazy
         if library_of(X) == "cupy":
             check_not_forked()
-        with on_device_of(X):
-            return method(self, X, *args, **kwargs)
+        try:
+            with on_device_of(X):
+                return method(self, X, *args, **kwargs)
+        except Exception as error:
+            explain_full_gpu(error)
+            raise
 
     return wrapped

@@ -12,9 +12,15 @@ import sys
 import tempfile
 
 PACKAGES = pathlib.Path(__file__).with_name("packages")
-# A driver that sees two devices; a library of this soname that is loaded is found by its name
+# A driver that sees two devices; a library of this soname that is loaded is found by its name. In
+# a process that was forked after the first call it answers CUDA_ERROR_NOT_INITIALIZED, cuda.h
 _DRIVER = """
-int cuInit(unsigned int flags) { return flags != 0; }
+#include <unistd.h>
+static pid_t first;
+int cuInit(unsigned int flags) {
+    if (!first) first = getpid();
+    return getpid() == first ? flags != 0 : 3;
+}
 int cuDeviceGetCount(int *count) { *count = 2; return 0; }
 int cuDriverGetVersion(int *version) { *version = 13000; return 0; }
 """
