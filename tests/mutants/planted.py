@@ -275,8 +275,8 @@ METHODS = [
     Mutant(
         "unnormalised weights",
         "estimators/_held_out.py",
-        "mean = xp.sum(self.weights * self.Y, axis=0) / xp.sum(self.weights)",
-        "mean = xp.sum(self.weights * self.Y, axis=0) / self.weights.shape[0]",
+        "mean = np.sum(weights * Y, axis=0) / np.sum(weights)",
+        "mean = np.sum(weights * Y, axis=0) / len(weights)",
         f"tests/estimators/test_held_out_sums.py {HKRR} {SELECTION} {REGFEAL}",
     ),
     Mutant(
