@@ -96,8 +96,8 @@ class HermiteOperator(RowOperator):
         xp, d = array_namespace(X), self.tuples.shape[1]
         Z = xp.astype(X, xp.float64, copy=False).T
         # Both make a copy in which a coordinate's values lie side by side, to be taken at once
-        index = xp.arange(d, **index_like(X))
-        Z = xp.take(Z, index, axis=0) if self.R is None else self.R.T @ Z
+        turn = self.R
+        Z = xp.take(Z, xp.arange(d, **index_like(X)), axis=0) if turn is None else turn.T @ Z
         table = hermite_table(Z, self.degree)
         table = xp.reshape(table, (d * (self.degree + 1), X.shape[0]))
         Phi = row_products(table, *self._factors, self._placed_scales)

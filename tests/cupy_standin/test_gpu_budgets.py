@@ -178,7 +178,7 @@ def test_ridges_on_centers_are_read_together(rng):
     ("model", "launches", "waits"),
     [
         (gpukfl.KernelFeatureSelector(), 4000, 105),
-        (gpukfl.RegFeaLRegressor(optimizer=Reweighting(3)), 7000, 240),
+        (gpukfl.RegFeaLRegressor(optimizer=Reweighting(3)), 6800, 235),
     ],
 )
 def test_whole_fits_with_all_that_is_chosen(rng, model, launches, waits):
