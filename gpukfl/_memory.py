@@ -18,7 +18,7 @@ _KNOWN_FOR = 0.1  # seconds that the free memory of the host is not asked for ag
 _NO_ROOM = ("cudaErrorMemoryAllocation", "ALLOC_FAILED")
 _FULL = (
     "The GPU's memory is full: nvidia-smi says which processes hold it. backend='numpy' computes "
-    "on the processor, dtype='float32' takes half of the memory."
+    "on the processor, and dtype='float32' of gpukfl.Backend takes half of the memory."
 )
 _budget: int | None = None
 _free_on_host = (-_KNOWN_FOR, 0)  # when it was asked for, and the answer
@@ -143,9 +143,10 @@ def is_out_of_memory(error: Exception, /) -> bool:
 
 
 def explain_full_gpu(error: Exception, /) -> None:
-    """Say in a note on the error of a full GPU what its user can do."""
+    """Say in a note on the error of a full GPU what its user can do; others pass as they are."""
+    on_host = isinstance(error, MemoryError) and not type(error).__module__.startswith("cupy")
     known = _FULL in getattr(error, "__notes__", ())
-    if is_out_of_memory(error) and type(error) is not MemoryError and not known:
+    if is_out_of_memory(error) and not (on_host or known):
         error.add_note(_FULL)
 
 

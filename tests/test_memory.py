@@ -12,7 +12,13 @@ from hypothesis import strategies as st
 
 import gpukfl
 from gpukfl import _memory
-from gpukfl._memory import MAX_ELEMENTS, available_memory, block_size, for_blocks
+from gpukfl._memory import (
+    MAX_ELEMENTS,
+    available_memory,
+    block_size,
+    explain_full_gpu,
+    for_blocks,
+)
 
 HOST = np.empty(0)
 SIZES = st.integers(1, 2**40)
@@ -139,6 +145,23 @@ def test_finished_blocks_are_not_repeated():
 def test_single_item_that_does_not_fit_raises():
     with pytest.raises(MemoryError), pytest.warns(RuntimeWarning, match="blocks of 1"):
         for_blocks(4, 2, out_of_memory_above(0, MemoryError(), seen=[]))
+
+
+@pytest.mark.parametrize("error", OUT_OF_MEMORY[1:], ids=lambda error: type(error).__name__)
+def test_a_full_gpu_is_explained_once(error):
+    again = type(error)(*error.args)
+    for _ in range(2):
+        explain_full_gpu(again)
+    (note,) = again.__notes__
+    assert "nvidia-smi" in note
+
+
+def test_the_memory_of_the_host_is_no_gpu():
+    with pytest.raises(MemoryError) as caught:
+        np.empty(2**59)
+    for error in (caught.value, MemoryError(), ValueError("wrong")):
+        explain_full_gpu(error)
+        assert not hasattr(error, "__notes__")
 
 
 @pytest.mark.parametrize("error", [ValueError("wrong"), RuntimeError("out of memory?")])
