@@ -80,9 +80,21 @@ class CholeskyFactor:
 def solve_and_read(
     A: Array, b: Array, measure: Callable[[Array], Array], /
 ) -> tuple[Array, np.ndarray]:
-    """Solve ``A x = b``, and read the vector ``measure(x)``: CuPy waits for the device once.
+    """Solve ``A x = b``, and read the vector ``measure(x)``, as `factor_and_read` does."""
+    solutions: list[Array] = []
 
-    `A` (n, n) is symmetric positive definite, and overwritten; all have its dtype. O(n³ + n² t).
+    def solved(factor: CholeskyFactor) -> Array:
+        solutions.append(factor.solve(b))
+        return measure(solutions[0])
+
+    numbers = factor_and_read(A, solved)
+    return solutions[0], numbers
+
+
+def factor_and_read(A: Array, measure: Callable[[CholeskyFactor], Array], /) -> np.ndarray:
+    """Factor `A`, and read the vector ``measure(factor)``: CuPy waits for the device once.
+
+    `A` (n, n) is symmetric positive definite, and overwritten; all have its dtype. O(n³).
 
     Raises
     ------
@@ -90,20 +102,19 @@ def solve_and_read(
         If `A` is not positive definite in its precision.
     """
     if not is_cupy(A):
-        x = CholeskyFactor.of(A, overwrite=True).solve(b)
-        return x, to_host(measure(x))
+        return to_host(measure(CholeskyFactor.of(A, overwrite=True)))
     import cupyx
 
     xp = array_namespace(A)
     with cupyx.errstate(linalg="ignore"):  # else CuPy waits for the solver's verdict
         factor = CholeskyFactor(xp.linalg.cholesky(A))
-    x, L = factor.solve(b), factor.L
+    L, n = factor.L, A.shape[0]
     signs = [xp.sum(L * L, axis=1), xp.linalg.diagonal(A), xp.linalg.diagonal(L)]
-    numbers, n = to_host(xp.concat([*signs, measure(x)])), A.shape[0]
+    numbers = to_host(xp.concat([*signs, measure(factor)]))
     if not _is_factor(*numbers[: 3 * n].reshape(3, n), rounding=_MISS * n * epsilon(A)):
         msg = "Matrix is not positive definite"
         raise np.linalg.LinAlgError(msg)
-    return x, numbers[3 * n :]
+    return numbers[3 * n :]
 
 
 def _is_factor(

@@ -15,17 +15,17 @@ from dataclasses import dataclass
 
 from gpukfl._array import Array, array_namespace, like
 from gpukfl.kernels import Kernel
-from gpukfl.linalg import CholeskyFactor, add_to_diagonal
+from gpukfl.linalg import CholeskyFactor, add_to_diagonal, factor_and_read
 
 LOG_2PI = math.log(2.0 * math.pi)
 
 
 @dataclass(frozen=True, eq=False)
 class Slopes:
-    """A value with its gradient."""
+    """A value with its gradient, on the host."""
 
     value: float
-    metric: Array  # like the map that it was asked at
+    metric: Array  # in the map that it was asked at, of its shape
     log_ratio: float
 
 
@@ -46,7 +46,7 @@ class Posterior:
         found = xp.sum(self.targets * self.beta, axis=0) / self.beta.shape[0]
         return xp.where(found > 0, found, xp.ones_like(found))
 
-    def evidence(self) -> float:
+    def evidence(self) -> Array:
         r"""Give the log marginal likelihood at the best amplitudes, summed over targets, in nats.
 
         .. math:: -\tfrac n2 \log a_c^2 - \tfrac12 \log |S| + \tfrac12 \log |D|
@@ -54,11 +54,10 @@ class Posterior:
         """
         xp = array_namespace(self.beta)
         n, t = self.beta.shape
-        logs = float(xp.sum(xp.log(self.squares)))
-        diagonal = xp.linalg.diagonal(self.factor.L)
-        each = float(xp.sum(xp.log(diagonal)))
+        logs = xp.sum(xp.log(self.squares))
+        each = xp.sum(xp.log(xp.linalg.diagonal(self.factor.L)))
         if self.roots is not None:
-            each -= float(xp.sum(xp.log(self.roots)))
+            each = each - xp.sum(xp.log(self.roots))
         return -0.5 * n * logs - t * each - 0.5 * n * t * (1.0 + LOG_2PI)
 
     @property
@@ -73,7 +72,7 @@ class Posterior:
         return inverse if self.roots is None else self.roots * inverse * self.roots.T
 
 
-def evidence(posterior: Posterior, inverse: Array, /) -> tuple[float, Array]:
+def evidence(posterior: Posterior, inverse: Array, /) -> tuple[Array, Array]:
     r"""Log marginal likelihood, and its derivative with respect to S.
 
     .. math:: \tfrac12 \sum_c (\beta_c \beta_c^\top / a_c^2 - S^{-1})
@@ -83,7 +82,7 @@ def evidence(posterior: Posterior, inverse: Array, /) -> tuple[float, Array]:
     return posterior.evidence(), 0.5 * (outer - t * inverse)
 
 
-def leave_one_out(posterior: Posterior, inverse: Array, /) -> tuple[float, Array]:
+def leave_one_out(posterior: Posterior, inverse: Array, /) -> tuple[Array, Array]:
     r"""Logarithm of the leave-one-out error times -n / 2, and its derivative with respect to S.
 
     A sample that is left out is missed by :math:`\beta_i / (\sqrt{w_i} A_{ii})`, with A the inverse
@@ -94,16 +93,16 @@ def leave_one_out(posterior: Posterior, inverse: Array, /) -> tuple[float, Array
     n, t = beta.shape
     own = xp.linalg.diagonal(inverse)[:, None]
     missed = beta / own
-    error = float(xp.sum(missed * missed))
+    error = xp.sum(missed * missed)
     # With dA = -A dS A: the misses move with beta, and with the diagonal of A
     pull = inverse @ (missed / own)
     turned = inverse * (xp.sum(missed * missed, axis=1)[:, None] / own)
     slope = inverse @ turned - 0.5 * (pull @ beta.T + beta @ pull.T)
     scale = -0.5 * n * t
-    return scale * math.log(error / (n * t)), (2.0 * scale / error) * slope
+    return scale * xp.log(error / (n * t)), (2.0 * scale / error) * slope
 
 
-Criterion = Callable[[Posterior, Array], tuple[float, Array]]
+Criterion = Callable[[Posterior, Array], tuple[Array, Array]]
 CRITERIA: dict[str, Criterion] = {"evidence": evidence, "loo": leave_one_out}
 
 
@@ -169,7 +168,13 @@ class ExactCriterion:
         return array_namespace(C).astype(C, self.X.dtype)
 
     def _posterior(self, K: Array, ratio: float) -> Posterior:
-        factor = CholeskyFactor.of(add_to_diagonal(self._weighted(K), ratio), overwrite=True)
+        return self._by(CholeskyFactor.of(self._matrix(K, ratio), overwrite=True), ratio)
+
+    def _matrix(self, K: Array, ratio: float) -> Array:
+        """Give S (n, n)."""
+        return add_to_diagonal(self._weighted(K), ratio)
+
+    def _by(self, factor: CholeskyFactor, ratio: float) -> Posterior:
         targets = self.Y if self.roots is None else self.roots * self.Y
         return Posterior(ratio, factor, targets, factor.solve(targets), self.roots)
 
@@ -177,15 +182,23 @@ class ExactCriterion:
         return P if self.roots is None else self.roots * P * self.roots.T
 
     def __call__(self, C: Array, ratio: float, /) -> Slopes:
-        """Evaluate at a map (k, d), or at the diagonal of one (d,), with the gradient."""
+        """Evaluate at a map (k, d), or at the diagonal of one (d,), with the gradient.
+
+        A GPU is waited for once.
+        """
         xp, C = array_namespace(C), self._wide(C)
         U = mapped(self.X, C)
         K = self.kernel._evaluate(U, U)
-        posterior = self._posterior(K, ratio)
-        value, slope = self.criterion(posterior, posterior.factor.inverse())
-        here, there = self.kernel._pullback(U, U, self._weighted(slope), K)
-        trace = float(xp.sum(xp.linalg.diagonal(slope)))
-        return Slopes(value, unmapped(here + there, self.X, C), ratio * trace)
+
+        def measure(factor: CholeskyFactor) -> Array:
+            value, slope = self.criterion(self._by(factor, ratio), factor.inverse())
+            here, there = self.kernel._pullback(U, U, self._weighted(slope), K)
+            metric = unmapped(here + there, self.X, C)
+            scalars = xp.stack([value, ratio * xp.sum(xp.linalg.diagonal(slope))])
+            return xp.concat([scalars, xp.reshape(metric, (-1,))])
+
+        numbers = factor_and_read(self._matrix(K, ratio), measure)
+        return Slopes(float(numbers[0]), numbers[2:].reshape(tuple(C.shape)), float(numbers[1]))
 
 
 def mapped(X: Array, C: Array, /) -> Array:

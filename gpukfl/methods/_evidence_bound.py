@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, in_double, like
+from gpukfl._array import Array, array_namespace, in_double, like, to_host
 from gpukfl._rows import Rows
 from gpukfl.kernels import Kernel
 from gpukfl.linalg import CholeskyFactor, add_to_diagonal
@@ -184,7 +184,8 @@ class BoundCriterion:
         log_ratio = r * _trace(of_M) + 0.5 * t * q
         log_ratio += 0.5 * t / r * (float(diagonal) - trace)
         value = posterior.evidence(n, self.log_weight, float(diagonal))
-        return Slopes(value, xp.linalg.diagonal(metric) if C.ndim == 1 else metric, log_ratio)
+        metric = xp.linalg.diagonal(metric) if C.ndim == 1 else metric
+        return Slopes(value, to_host(metric), log_ratio)
 
     @property
     def log_weight(self) -> float:

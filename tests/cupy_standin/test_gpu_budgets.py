@@ -23,6 +23,7 @@ from gpukfl.linalg import eigh
 from gpukfl.methods import (
     DenseSelection,
     DenseSystem,
+    ExactCriterion,
     FeatureSelection,
     NystromSystem,
     RegFeaL,
@@ -190,6 +191,15 @@ def test_whole_fits_with_all_that_is_chosen(rng, model, launches, waits):
             model.set_params(random_state=0, backend="cupy").fit(X, y)
     assert counts.launches <= launches, counts
     assert counts.waits <= waits, counts
+
+
+@pytest.mark.parametrize("criterion", ["evidence", "loo"])
+def test_a_criterion_with_its_gradient_is_waited_for_once(rng, criterion):
+    X, y = map(cupy.asarray, data(rng, 150, 3))
+    of_map = ExactCriterion(Gaussian(1.0), X, y[:, None], criterion=criterion)
+    with counted() as counts:
+        of_map(cupy.ones(3), 0.1)
+    assert counts.waits == 1
 
 
 def test_eigenvalues_are_waited_for_once(rng):

@@ -96,7 +96,7 @@ def test_gradients_are_those_of_the_values(on_double, rng, name, case, weighted)
     found = criterion(on.put(problem.B), RATIO)
     value = {"evidence": problem.evidence, "loo": problem.left_out}[name]
     slopes = oracles.slopes(lambda B: value(B, RATIO), problem.B, 1e-6)
-    assert np.max(np.abs(on.host(found.metric) - slopes)) <= 1e-5 * np.max(np.abs(slopes))
+    assert np.max(np.abs(found.metric - slopes)) <= 1e-5 * np.max(np.abs(slopes))
     step = 1e-5
     up, down = (value(problem.B, RATIO * math.exp(s)) for s in (step, -step))
     assert found.log_ratio == pytest.approx((up - down) / (2 * step), rel=1e-5, abs=1e-6)
@@ -108,8 +108,8 @@ def test_a_diagonal_is_its_map(on, rng, name):
     criterion, c = problem.exact(name), on.put([0.5, 1.0, 2.0], "float64")
     as_diagonal, as_map = criterion(c, RATIO), criterion(diagonal_map(c), RATIO)
     assert as_diagonal.value == pytest.approx(as_map.value, rel=1e-12)
-    slopes = np.diag(on.host(as_map.metric))
-    np.testing.assert_allclose(on.host(as_diagonal.metric), slopes, rtol=1e-9, atol=1e-9)
+    slopes = np.diag(as_map.metric)
+    np.testing.assert_allclose(as_diagonal.metric, slopes, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize(("kernel", "oracle"), ORACLES, ids=lambda o: type(o).__name__)
@@ -154,7 +154,7 @@ def test_the_order_of_samples_and_inputs_are_left_alone(on, rng, name):
     problem.weights = on.put(problem.w)
     after = problem.exact(name)(on.put(problem.B), RATIO)
     assert after.value == pytest.approx(before.value, rel=1e-10)
-    np.testing.assert_allclose(on.host(after.metric), on.host(before.metric), rtol=1e-7, atol=1e-8)
+    np.testing.assert_allclose(after.metric, before.metric, rtol=1e-7, atol=1e-8)
 
 
 # ---------------------------------------------------------------------- through centres
@@ -167,12 +167,12 @@ def test_the_gradients_of_the_bound_are_those_of_its_values(on_double, rng, case
     criterion = problem.bound(problem.X[:3])  # no more than the rank of a linear kernel
     found = criterion(on.put(problem.B), RATIO)
     slopes = oracles.slopes(lambda B: criterion(on.put(B), RATIO).value, problem.B, 1e-6)
-    assert np.max(np.abs(on.host(found.metric) - slopes)) <= 1e-5 * np.max(np.abs(slopes))
+    assert np.max(np.abs(found.metric - slopes)) <= 1e-5 * np.max(np.abs(slopes))
     up, down = (criterion(on.put(problem.B), RATIO * math.exp(s)).value for s in (1e-5, -1e-5))
     assert found.log_ratio == pytest.approx((up - down) / 2e-5, rel=1e-5, abs=1e-5)
     as_diagonal = criterion(on.put([0.5, 1.0, 2.0]), RATIO)
     as_map = criterion(diagonal_map(on.put([0.5, 1.0, 2.0])), RATIO)
-    np.testing.assert_allclose(on.host(as_diagonal.metric), np.diag(on.host(as_map.metric)))
+    np.testing.assert_allclose(as_diagonal.metric, np.diag(as_map.metric))
 
 
 @weighted
@@ -182,7 +182,7 @@ def test_with_all_rows_for_centres_the_bound_is_the_evidence(on, rng, weighted):
     exact, bound = problem.exact()(B, RATIO), problem.bound(problem.X)(B, RATIO)
     assert bound.value == pytest.approx(exact.value, rel=1e-6)
     assert bound.log_ratio == pytest.approx(exact.log_ratio, rel=1e-5, abs=1e-5)
-    np.testing.assert_allclose(on.host(bound.metric), on.host(exact.metric), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(bound.metric, exact.metric, rtol=1e-5, atol=1e-5)
     posterior, value = problem.bound(problem.X).evaluated(B, RATIO)
     assert value == pytest.approx(bound.value, rel=1e-12)
     own = problem.exact().posterior(B, RATIO)

@@ -170,7 +170,7 @@ def solved(problem: HyperKernelProblem, metric: MetricFit, /) -> Believed:
     own = float(xp.mean(problem.kernel.diagonal(mapped(Z, xp.astype(metric.C, Z.dtype)))))
     factor = NystromFactor(posterior.factor, metric.ratio / own, raised=False)
     model = model_at(problem, metric, Z, posterior.dual_coef, factor)
-    value = posterior.evidence()
+    value = float(posterior.evidence())
     return Believed(
         metric, model, Belief(value, metric.ratio, posterior.squares, posterior.precision)
     )
