@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import sys
 import time
 from collections.abc import Callable, Iterator
 
@@ -150,10 +151,14 @@ def explain_full_gpu(error: Exception, /) -> None:
         error.add_note(_FULL)
 
 
+def release_arrow() -> None:
+    """Let pyarrow give back what it keeps of memory that it has had."""
+    if "pyarrow" in sys.modules:
+        sys.modules["pyarrow"].default_memory_pool().release_unused()
+
+
 def _release_memory() -> None:
     gc.collect()
-    import sys
-
     if "cupy" in sys.modules and sys.modules["cupy"].is_available():
         sys.modules["cupy"].get_default_memory_pool().free_all_blocks()
     if "torch" in sys.modules and sys.modules["torch"].cuda.is_available():

@@ -55,14 +55,36 @@ def keep_rows(x: Array, part: Callable[[int, int], T], /, *, instead_of: Any = N
 
 
 def map_rows(
-    x: Array, part: Callable[[int, int], Array], /, *, columns: tuple[int, ...], dtype: object
+    x: Array,
+    part: Callable[[int, int], Array],
+    /,
+    *,
+    columns: tuple[int, ...],
+    dtype: object,
+    instead_of: Any = None,
 ) -> Array:
-    """Give an array ``(n, *columns)`` of what `part` gives for rows of `x` that lie together."""
+    """Give an array ``(n, *columns)`` of what `part` gives for rows of `x` that lie together.
+
+    `instead_of` as of `keep_rows`.
+    """
     parts = partitioning_of(x)
     if parts is None:
         return part(0, x.shape[0])
     mapped: Any = PartitionedArray(parts, part, columns, dtype)
+    parts.replace(instead_of)
     return mapped
+
+
+def made_anew(x: Array, /) -> Array:
+    """Give `x`; where its rows lie in parts, it is made in every pass that reads it, not kept.
+
+    For what is quickly made of rows that are kept in any case.
+    """
+    parts = partitioning_of(x)
+    if parts is not None:
+        put_off: Any = x
+        parts.make_anew(put_off)
+    return x
 
 
 def take_together(index: np.ndarray | slice, /, *arrays: Array | None) -> list[Any]:

@@ -30,6 +30,7 @@ _SMALL, _SMALL_IN_PARTS = 2**23, 2**27  # elements that are worth keeping
 _RESIDENT_SHARE = 0.5  # of the memory that may be used, for a copy of the data on a GPU
 _BLOCK_ROWS = 2**17  # enough to keep every processor busy
 _BLOCK_ROWS_ON_GPU = 2**21  # each block costs dozens of launches
+_STRIP_ROWS = 2**14  # whose temporaries are small beside a block
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,16 +116,37 @@ class Rows:
 
         Of the rows from `start` to `stop`, which are all of them by default.
         """
+        for first, last in self.ranges(width, start=start, stop=stop):
+            yield first, last, self.block(first, last)
+
+    def ranges(
+        self, width: int = 0, /, *, start: int = 0, stop: int | None = None
+    ) -> Iterator[tuple[int, int]]:
+        """Yield start and stop of the same blocks."""
         last = self.shape[0] if stop is None else stop
-        n, d = last - start, self.shape[1]
-        columns = 3 * d + width
+        columns = 3 * self.shape[1] + width
         most = _BLOCK_ROWS_ON_GPU if on_gpu(self.reference) else _BLOCK_ROWS
         size = block_size(
-            self.reference, bytes_each=8 * columns, elements_each=columns, at_most=min(n, most)
+            self.reference,
+            bytes_each=8 * columns,
+            elements_each=columns,
+            at_most=min(last - start, most),
         )
-        for first in range(start, last, size):
-            end = min(first + size, last)
-            yield first, end, self.block(first, end)
+        return _ranges(start, last, size)
+
+    def strips(self, start: int, stop: int, /) -> Iterator[tuple[int, int, Array]]:
+        """Yield the rows of a block by a few at a time, for what is larger than its result.
+
+        On a GPU, where each costs launches, at once.
+        """
+        size = stop - start if on_gpu(self.reference) else _STRIP_ROWS
+        for first, last in _ranges(start, stop, size):
+            yield first, last, self.block(first, last)
+
+
+def _ranges(start: int, stop: int, size: int, /) -> Iterator[tuple[int, int]]:
+    for first in range(start, stop, size):
+        yield first, min(first + size, stop)
 
 
 def resident(X: Array, reference: Array, /) -> Array:

@@ -446,12 +446,13 @@ struct PairTable {
     }
 };
 
-// Sum over the samples the products of the shares that rows j <= k of the codes give their knots:
-// sums (m * n_knots, m * n_knots), in units of 4^-shift. Block (b, s) has `height` knots of row j,
-// of the pair b / tiles, and the slice s of the samples, `each` long: so few that 32 bits do.
-extern "C" __global__ void pair_sums(const int *codes, long long shift, long long m, long long n,
-                                     long long n_knots, long long height, long long each,
-                                     unsigned long long *sums) {
+// Sum over the samples the products of the shares that rows j <= k of the codes give their knots,
+// j one of the first `rows`: sums (rows * n_knots, m * n_knots), in units of 4^-shift. Block (b, s)
+// has `height` knots of row j, of the pair b / tiles, and the slice s of the samples, `each` long:
+// so few that 32 bits do.
+extern "C" __global__ void pair_sums(const int *codes, long long shift, long long rows, long long m,
+                                     long long n, long long n_knots, long long height,
+                                     long long each, unsigned long long *sums) {
     DYNAMIC_SHARED(unsigned int, shares);  // height * n_knots
     const long long tiles = (n_knots + height - 1) / height;
     long long j = 0, k = blockIdx.x / tiles;
@@ -482,7 +483,7 @@ extern "C" __global__ void pair_sums(const int *codes, long long shift, long lon
         const long long column = k * n_knots + i % n_knots;
         if (sum != 0) {
             atomicAdd(sums + row * size + column, sum);
-            if (j != k) {
+            if (j != k && k < rows) {
                 atomicAdd(sums + column * size + row, sum);
             }
         }

@@ -137,19 +137,19 @@ def _bin_products(codes, shift, s, z, out, _, start, stop):
 
 
 def pair_sums(
-    codes: np.ndarray, shift: int, n_knots: int, weights: np.ndarray | None, /
+    codes: np.ndarray, shift: int, n_knots: int, weights: np.ndarray | None, rows: int, /
 ) -> np.ndarray:
     """Twin of `gpukfl.linalg.pair_sums`."""
     m, n = codes.shape
-    out = np.zeros((m, n_knots, m, n_knots))
-    first, second = np.triu_indices(m)
+    out = np.zeros((rows, n_knots, m, n_knots))
+    first, second = np.triu_indices(rows, m=m)
     if weights is None and n < 1 << max(0, 32 - 2 * shift):
         w = np.empty(0)
     else:
         w = np.ones(n) if weights is None else weights[:, 0].astype(np.float64)
     body = functools.partial(_pair_sums, _unsigned(codes), np.uint32(shift), w, first, second, out)
     in_chunks(len(first), n * len(first), body)
-    return out.reshape(m * n_knots, m * n_knots)
+    return out.reshape(rows * n_knots, m * n_knots)
 
 
 @njit(nogil=True, cache=True)
@@ -165,7 +165,8 @@ def _pair_sums(codes, shift, w, first, second, out, _, start, stop):
         else:
             _weigh_moments(codes[j], codes[k], shift, w, moments)
         _spread_moments(moments, out[j, :, k, :])
-        out[k, :, j, :] = out[j, :, k, :].T
+        if k < out.shape[0]:
+            out[k, :, j, :] = out[j, :, k, :].T
 
 
 @njit(nogil=True, cache=True)

@@ -201,19 +201,20 @@ def sums_pairs(codes: Array, shift: int, n_knots: int, /) -> bool:
     return 4 * n_knots <= shared_bytes(codes) and 2 * shift <= _PAIR_BITS
 
 
-def pair_sums(codes: Array, shift: int, n_knots: int, /) -> Array:
+def pair_sums(codes: Array, shift: int, n_knots: int, rows: int, /) -> Array:
     """Twin of `gpukfl.linalg.pair_sums` without weights: exact, as sums of integers."""
     xp = array_namespace(codes)
     m, n = codes.shape
     (codes,) = contiguous(codes)
-    sums = xp.zeros((m * n_knots, m * n_knots), dtype=xp.int64, device=device_of(codes))
+    sums = xp.zeros((rows * n_knots, m * n_knots), dtype=xp.int64, device=device_of(codes))
     height = min(n_knots, shared_bytes(codes) // (4 * n_knots))
-    tables = m * (m + 1) // 2 * -(-n_knots // height)
+    pairs = rows * (2 * m - rows + 1) // 2
+    tables = pairs * -(-n_knots // height)
     slices = -(-filling_blocks(codes) // tables)
     # Handing a table over costs as much as some samples for each of its entries
     each = min(max(-(-n // slices), 4 * height * n_knots), 2 ** (31 - 2 * shift))
     grid = (tables, -(-n // each))
-    args = (codes, shift, m, n, n_knots, height, each, sums)
+    args = (codes, shift, rows, m, n, n_knots, height, each, sums)
     _launch("pair_sums", grid, args, 4 * height * n_knots)
     return xp.astype(sums, xp.float64) / 4.0**shift
 

@@ -22,6 +22,7 @@ from gpukfl._array import (
     to_host,
 )
 from gpukfl._draws import drawn
+from gpukfl._passes import made_anew
 from gpukfl._places import Place
 from gpukfl._rows import Rows, resident
 from gpukfl.estimators._samples import Samples
@@ -85,7 +86,7 @@ class Data:
             self.y_scale = xp.where(spread > 0, spread, xp.ones_like(spread))
         Y = (Y - self.y_mean) / self.y_scale
         with np.errstate(over="ignore"):  # found by check_overflow
-            self.Y = array_namespace(Y).astype(Y, self.reference.dtype)
+            self.Y = made_anew(array_namespace(Y).astype(Y, self.reference.dtype))
         check_overflow(replace(self.rows, clip=None), self.Y)
         centered = center(self.Y, s)
         self.constant = not bool(array_namespace(centered).any(abs(centered) > 1e-12))

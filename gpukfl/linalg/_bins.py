@@ -6,8 +6,8 @@ Interpolation between knots is linear both ways, with one matrix B per particle,
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gpukfl._accel.trust import has_kernels
@@ -62,6 +62,21 @@ class Positions:
 
             return cls(cuda.encode(A, low, gap, n_knots, shift), shift, n_knots)
         return cls(_encode(A, low, gap, n_knots, shift), shift, n_knots)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Positions], /) -> Positions:
+        """Positions of all samples, from those of some and of others among the same knots."""
+        if len(parts) == 1:
+            return parts[0]
+        codes = [part.codes for part in parts]
+        return replace(parts[0], codes=array_namespace(*codes).concat(codes, axis=1))
+
+    def part(self, start: int, stop: int, /) -> Positions:
+        """Positions of some of the samples."""
+        if stop - start == self.codes.shape[1]:
+            return self
+        some = self.codes[:, start:stop]
+        return replace(self, codes=array_namespace(some).asarray(some, copy=True))
 
     def rescaled(self, factor: float, shift: int, n_knots: int, /) -> Positions:
         """Multiply codes by a factor and round down: positions among other knots."""
@@ -218,30 +233,32 @@ def _interpolated(at: Positions, j: int, U: Array, /) -> Array:
     return left + share[:, None] * (right - left)
 
 
-def pair_sums(at: Positions, weights: Array | None, /) -> Array:
+def pair_sums(at: Positions, weights: Array | None, /, *, first: int | None = None) -> Array:
     r"""Multiply the interpolation matrices of all rows: :math:`B_j^T D B_k`, (m q, m q) float64.
 
-    D holds `weights` (n, 1), or ones. O(n m²) compiled, on a GPU without weights; O(n m² q²) as
-    the products of dense matrices that stand beside it.
+    D holds `weights` (n, 1), or ones; j is one of the `first` rows only, if these are given. O(n
+    m²) compiled, on a GPU without weights; O(n m² q²) as the products of dense matrices that stand
+    beside it.
     """
+    first = at.codes.shape[0] if first is None else first
     if is_host(at.codes):
         from gpukfl._accel import cpu_bins
 
         assert weights is None or is_host(weights)
-        return cpu_bins.pair_sums(at.codes, at.shift, at.n_knots, weights)
+        return cpu_bins.pair_sums(at.codes, at.shift, at.n_knots, weights, first)
     if has_kernels(at.codes, "brownian") and weights is None:
         from gpukfl._accel import cuda
 
         if cuda.sums_pairs(at.codes, at.shift, at.n_knots):
-            return cuda.pair_sums(at.codes, at.shift, at.n_knots)
-    return _pair_sums(at, weights)
+            return cuda.pair_sums(at.codes, at.shift, at.n_knots, first)
+    return _pair_sums(at, weights, first)
 
 
-def _pair_sums(at: Positions, weights: Array | None, /) -> Array:
+def _pair_sums(at: Positions, weights: Array | None, first: int, /) -> Array:
     xp = array_namespace(at.codes)
     m, n = at.codes.shape
     q = at.n_knots
-    total = xp.zeros((m * q, m * q), **double_like(at.codes))
+    total = xp.zeros((first * q, m * q), **double_like(at.codes))
     # float32 adds products of two shares exactly while sums and places need at most 24 bits
     spare = 24 - 2 * at.shift
     exact = weights is None and spare > 0 and q << at.shift <= 2**24
@@ -252,9 +269,9 @@ def _pair_sums(at: Positions, weights: Array | None, /) -> Array:
         nonlocal total
         place = xp.astype(at.codes[:, None, start:stop], dtype) / 2.0**at.shift
         B = xp.reshape(clipped(1.0 - xp.abs(place - knots), low=0.0), (m * q, stop - start))
-        heavy = B
+        heavy = B[: first * q, :]
         if weights is not None:
-            heavy = B * xp.astype(weights[start:stop, 0], dtype)[None, :]
+            heavy = heavy * xp.astype(weights[start:stop, 0], dtype)[None, :]
         total = total + xp.astype(heavy @ B.T, xp.float64)
 
     most = min(n, 2 ** min(spare, 16) if exact else 2**16)

@@ -28,7 +28,7 @@ from gpukfl._array import (
     sample_sums,
     to_host,
 )
-from gpukfl._passes import highest, reduce_rows
+from gpukfl._passes import highest, made_anew, reduce_rows
 from gpukfl._results import Solution, Status
 from gpukfl._rows import Rows
 from gpukfl.linalg import CholeskyFactor, add_to_diagonal, dots_together
@@ -107,7 +107,7 @@ class RidgeSystem:
     def target(self) -> Array:
         """The right-hand side, centred and weighted."""
         s = self.root_weights
-        return center(self.Y if s is None else s * self.Y, s)
+        return made_anew(center(self.Y if s is None else s * self.Y, s))
 
     @property
     def shift(self) -> float:

@@ -78,9 +78,13 @@ class BinnedBrownianKernel(ParticleKernel):
         return keep_rows(self.rows.source, part)
 
     def _computed(self, start: int, stop: int) -> Iterator[_Placed]:
-        for first, last, X in self.rows.blocks(2 * self.n_particles, start=start, stop=stop):
+        for first, last in self.rows.ranges(2 * self.n_particles, start=start, stop=stop):
+            yield first, last, Positions.joined(list(self._placed(first, last)))
+
+    def _placed(self, start: int, stop: int) -> Iterator[Positions]:
+        for _, _, X in self.rows.strips(start, stop):
             A = self.W.T @ X.T
-            yield first, last, Positions.of(A, self.low, self.gap, self.n_knots, shift=self._shift)
+            yield Positions.of(A, self.low, self.gap, self.n_knots, shift=self._shift)
 
     @property
     def _shift(self) -> int | None:
@@ -150,9 +154,10 @@ class BinnedBrownianKernel(ParticleKernel):
         def part(start: int, stop: int) -> list[Array]:
             parts = []
             for first, last, at in self.positions(start, stop):
-                X = self.rows.block(first, last)
-                products = bin_products(at, signed, alpha[first:last, :])
-                parts.append(sample_sums(xp.astype(products, X.dtype, copy=False), X))
+                for i, j, X in self.rows.strips(first, last):
+                    some = at.part(i - first, j - first)
+                    products = bin_products(some, signed, alpha[i:j, :])
+                    parts.append(sample_sums(xp.astype(products, X.dtype, copy=False), X))
             return [sum(parts[1:], start=parts[0])]
 
         (total,) = reduce_rows(self.rows.source, part)

@@ -198,9 +198,10 @@ def projection_range(rows: Rows, W: Array, /) -> tuple[Array, Array]:
 
     def part(start: int, stop: int) -> list[Array]:
         ends: list[tuple[Array, Array]] = []
-        for _, _, X in rows.blocks(W.shape[1], start=start, stop=stop):
-            A = W.T @ X.T
-            ends.append((xp.min(A, axis=1), -xp.max(A, axis=1)))
+        for first, last in rows.ranges(W.shape[1], start=start, stop=stop):
+            for _, _, X in rows.strips(first, last):
+                A = W.T @ X.T
+                ends.append((xp.min(A, axis=1), -xp.max(A, axis=1)))
         return [functools.reduce(lowest, side) for side in zip(*ends, strict=True)]
 
     low, high = reduce_rows(rows.source, part, combine=lowest)

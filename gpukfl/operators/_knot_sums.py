@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gpukfl._array import Array, array_namespace, like
@@ -22,6 +22,7 @@ from gpukfl.operators._coarse import CoarseGrid
 _Vectors = tuple[Array]  # x, r, p and u of some rows, (4, n, t): in a tuple, as rows come first
 _Levels = tuple[bool, Array]  # whether between the few knots, and the values at knots
 _S, _B, _X = 4, 5, 0  # among the vectors
+_AT_ONCE = 2**19  # sums of pairs of knots: of each worker some wait for others to be added to
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +103,7 @@ class KnotSums:
         return True, self.grid.levels(self.factor, sums[:, self.kernel.n_knots :, :])
 
     def vector(self, vectors: Any, coordinates: Array, /) -> Array:
-        """Give a long vector by its coordinates (6, t)."""
+        """Give a long vector by its coordinates (6, t); `vectors` go with the next pass."""
         s, b = self.root_weights, self.b
         dtype = getattr(array_namespace(b), str(b.dtype))
 
@@ -110,54 +111,75 @@ class KnotSums:
             found = _combined(_columns(vectors, s, b, i, j), coordinates[None, :, :])[0, ...]
             return array_namespace(found).astype(found, b[i:j, :].dtype, copy=False)
 
-        return map_rows(self.kernel.rows.source, part, columns=b.shape[1:], dtype=dtype)
+        form: dict[str, Any] = {"columns": b.shape[1:], "dtype": dtype}
+        return map_rows(self.kernel.rows.source, part, **form, instead_of=vectors)
 
 
 def coarse_factor(
     kernel: BinnedBrownianKernel, grid: CoarseGrid, root_weights: Array | None, shift: float, /
 ) -> CholeskyFactor:
-    """Factor what the inverse of the kernel between few knots takes: one pass, and O(m³ q³)."""
+    """Factor what the inverse of the kernel between few knots takes: few passes, and O(m³ q³)."""
     m, q = kernel.n_particles, grid.n_cells
     kernel.prepare()
+    xp = array_namespace(kernel.gap)
+    gram = xp.empty((m * q, m * q), **like(kernel.gap))
+    for first, last in reversed(_groups(m, q)):
+        packed, margins, weight = _pairs(kernel, grid, root_weights, first, last)
+        _unpack(packed, gram, first * q, last * q, q)
+    return grid.factor_of(gram, margins, float(weight), shift)
+
+
+def _groups(m: int, q: int) -> list[tuple[int, int]]:
+    """Cut m particles so that the sums of each group with those behind it are few."""
+    groups, first = [], 0
+    while first < m:
+        last = min(first + max(_AT_ONCE // (q * q * (m - first)), 1), m)
+        groups.append((first, last))
+        first = last
+    return groups
+
+
+def _pairs(
+    kernel: BinnedBrownianKernel,
+    grid: CoarseGrid,
+    root_weights: Array | None,
+    first: int,
+    last: int,
+) -> list[Array]:
+    """Pair sums of particles from one up to another with all behind, as `_packed`: one pass."""
+    m, q = kernel.n_particles - first, grid.n_cells
 
     def part(i: int, j: int) -> list[Array]:
         total: list[Array] = []
-        for first, last, at in _placed(kernel, grid, i, j):
-            weights = None if root_weights is None else root_weights[first:last, :] ** 2
-            found = _packed(pair_sums(at, weights), m, q)
+        for start, stop, at in kernel.positions(i, j):
+            some = grid.among(replace(at, codes=at.codes[first:, :]))
+            weights = None if root_weights is None else root_weights[start:stop, :] ** 2
+            found = _packed(pair_sums(some, weights, first=last - first), m, q)
             total = [a + b for a, b in zip(total, found, strict=True)] if total else found
         return total
 
-    packed, margins, weight = reduce_rows(kernel.rows.source, part)
-    return grid.factor_of(_unpacked(packed, m, q), margins, float(weight), shift)
+    return reduce_rows(kernel.rows.source, part)
 
 
 def _packed(pairs: Array, m: int, q: int) -> list[Array]:
-    """Half of a symmetric matrix without first knots, its row sums over a particle, and its sum."""
+    """Upper part of some rows without first knots, sums over the first particle's, and of all."""
     xp = array_namespace(pairs)
-    sums = xp.reshape(pairs, (m, q + 1, m, q + 1))
+    sums = xp.reshape(pairs, (-1, q + 1, m, q + 1))
     # The shares of a sample among the knots of any particle sum to one
     margins = xp.reshape(xp.sum(sums[0, :, :, 1:], axis=0), (m * q, 1))
-    half = xp.empty((q * q * m * (m + 1) // 2,), **like(pairs))
-    first = 0
-    for j in range(m):  # one by one, because they are large
-        last = first + q * q * (m - j)
-        half[first:last] = xp.reshape(sums[j, 1:, j:, 1:], (-1,))
-        first = last
-    return [half, margins, xp.sum(sums[0, :, 0, :])]
+    upper = [xp.reshape(sums[j, 1:, j:, 1:], (-1,)) for j in range(sums.shape[0])]
+    return [xp.concat(upper), margins, xp.sum(sums[0, :, 0, :])]
 
 
-def _unpacked(packed: Array, m: int, q: int) -> Array:
-    xp = array_namespace(packed)
-    gram = xp.empty((m * q, m * q), **like(packed))
-    first = 0
-    for j in range(0, m * q, q):
-        width = m * q - j
-        block = xp.reshape(packed[first : first + q * width], (q, width))
+def _unpack(packed: Array, gram: Array, first: int, last: int, q: int) -> None:
+    """Write the sums of rows from one up to another into a symmetric matrix."""
+    xp, start = array_namespace(packed), 0
+    for j in range(first, last, q):
+        width = gram.shape[0] - j
+        block = xp.reshape(packed[start : start + q * width], (q, width))
         gram[j : j + q, j:] = block
         gram[j:, j : j + q] = block.T
-        first += q * width
-    return gram
+        start += q * width
 
 
 def _placed(

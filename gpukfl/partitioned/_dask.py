@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import math
 import time
 import uuid
 from collections.abc import Callable, Iterable, Sequence
@@ -21,6 +22,7 @@ _LOOKED_EVERY = 2.0  # seconds between looks for workers that have come
 _PATIENCE = 60.0  # seconds for a worker to come, where none is left
 _ASKED_EVERY = 2.0  # seconds of waiting, after which the scheduler is asked for
 _MUCH = 2**26  # bytes forgotten at once, after which memory is looked through for free pages
+_TRIMMED_EVERY = 2.0  # seconds after which it is so too: far more than a look at all pages takes
 _TRIES = 10  # times that lost parts are made again in one pass
 
 Load = Callable[[int], Any]  # describes, as something Dask computes, the values of a part by key
@@ -28,6 +30,8 @@ Load = Callable[[int], Any]  # describes, as something Dask computes, the values
 
 class WorkerHolder(Holder):
     """A holder on a worker, known there by a name."""
+
+    _trimmed = -math.inf  # when memory was last looked through
 
     def __init__(self, name: str, make_place: Callable[[], Array]) -> None:
         from distributed import get_worker
@@ -40,8 +44,10 @@ class WorkerHolder(Holder):
         self, work: Pass, parts: Sequence[int], edges: Sequence[int], freed: Iterable[int], /
     ) -> Known[Any]:
         """Forget values, and do a pass."""
-        if self.free(freed) >= _MUCH:  # before as much is made again, of pages elsewhere
+        is_old = time.monotonic() - self._trimmed > _TRIMMED_EVERY
+        if self.free(freed) >= _MUCH or is_old:  # before as much is made again, of pages elsewhere
             trim_memory()
+            self._trimmed = time.monotonic()
         return self.run(work, parts, edges)
 
     def leave(self, name: str, /) -> None:

@@ -45,6 +45,7 @@ class Partitioning:
         self.n_passes = 0
         self._keys = itertools.count()
         self._put_off: dict[int, weakref.ref[Described]] = {}
+        self._made_anew: dict[int, weakref.ref[Described]] = {}
         self._freed: set[int] = set()
         self._replaced: set[int] = set()
 
@@ -69,12 +70,28 @@ class Partitioning:
     def keep(self, part: Part, /, *, instead_of: Described | None = None) -> Described:
         """Describe what each part has: ``part(start, stop)``, which stays there.
 
-        `instead_of` another value, which the next pass is the last to read: where it is computed
-        that goes, part by part, so that there is never room for two needed.
+        `instead_of` as of `replace`.
         """
-        if instead_of is not None:
-            self._replaced.add(instead_of.key)
+        self.replace(instead_of)
         return Described(self, part)
+
+    def replace(self, value: Described | None, /) -> None:
+        """Let the next pass be the last to read a value, if any.
+
+        Where others are made of it that goes, part by part, so that there is never room for both
+        needed.
+        """
+        if value is not None:
+            self._replaced.add(value.key)
+
+    def make_anew(self, value: Described, /) -> None:
+        """Compute what is put off, and what that reads, in every pass that reads it: not kept."""
+        if (ref := self._put_off.pop(value.key, None)) is None:
+            return  # kept already
+        self._made_anew[value.key] = ref
+        for key in _written(ref)[2]:
+            if (read := self._put_off.get(key)) is not None and (other := read()) is not None:
+                self.make_anew(other)
 
     def gather(self, values: Any, index: np.ndarray, /) -> np.ndarray:
         """Bring rows at host indices, in any order, to the host."""
@@ -106,7 +123,7 @@ class Partitioning:
 
     def forget(self, key: int, /) -> None:
         """Note that nobody will ask for a value again."""
-        if self._put_off.pop(key, None) is None:
+        if (self._put_off.pop(key, None) or self._made_anew.pop(key, None)) is None:
             self._freed.add(key)
 
     def _pending(self) -> list[Described]:
@@ -121,11 +138,21 @@ class Partitioning:
         steps = [_written(ref) for ref in refs]
         self._put_off.clear()
         kept = self._held_on_to(refs)
-        made = [(key, step) for key, step, _ in steps]
         reads = reads.union(*(needs for _, _, needs in steps))
+        anew, reads = self._read_anew(reads)
+        made = sorted((key, step) for key, step, _ in steps + anew)  # each after what it reads
         self.n_passes += 1
         work = Pass(tuple(made), asked, kept, frozenset(reads), replaced)
         return self.holders.run(work, freed)
+
+    def _read_anew(self, reads: set[int]) -> tuple[list[tuple[int, bytes, set[int]]], set[int]]:
+        """Write what is read and made anew, and what that reads in turn; also all that is read."""
+        found: list[tuple[int, bytes, set[int]]] = []
+        for key in sorted(self._made_anew, reverse=True):
+            if key in reads:
+                found.append(_written(self._made_anew[key]))
+                reads = reads | found[-1][2]
+        return found, reads
 
     @staticmethod
     def _held_on_to(refs: list[weakref.ref[Described]]) -> frozenset[int]:

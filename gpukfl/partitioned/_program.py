@@ -132,6 +132,11 @@ class _Bytes:
     """Stands for an array in a pickle; never made: what makes one is where it is read."""
 
 
+def _array_on(place: Array, data: bytes, dtype: str, shape: tuple[int, ...]) -> Array:
+    host = np.frombuffer(data, dtype=dtype).reshape(shape)
+    return array_namespace(place).asarray(host, device=like(place)["device"])
+
+
 class _Unpickler(pickle.Unpickler):
     def __init__(
         self, program: bytes, values: Mapping[int, Any], place: Array, rows: tuple[int, int, int]
@@ -141,12 +146,9 @@ class _Unpickler(pickle.Unpickler):
         self.start, _, self.n_rows = rows
 
     def find_class(self, module: str, name: str) -> Any:
-        return self._array if name == "_Bytes" else super().find_class(module, name)
-
-    def _array(self, data: bytes, dtype: str, shape: tuple[int, ...]) -> Array:
-        host = np.frombuffer(data, dtype=dtype).reshape(shape)
-        xp = array_namespace(self.place)
-        return xp.asarray(host, device=like(self.place)["device"])
+        # No method of this, which remembers what it finds: in a circle rows would stay in memory
+        found = functools.partial(_array_on, self.place)
+        return found if name == "_Bytes" else super().find_class(module, name)
 
     def persistent_load(self, key: Any) -> Any:
         if key == _LIBRARY:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
+from gpukfl._memory import release_arrow
 from gpukfl.tables import _values
 from gpukfl.tables._numerals import text_of
 from gpukfl.tables._values import (
@@ -58,8 +58,8 @@ def release_text(n_rows: int, /) -> None:
 
     It keeps what it has had for what may come, here as much as the texts take.
     """
-    if n_rows >= _ROWS and "pyarrow" in sys.modules:
-        sys.modules["pyarrow"].default_memory_pool().release_unused()
+    if n_rows >= _ROWS:
+        release_arrow()
 
 
 def _holds_objects(series: nw.Series[Any]) -> bool:

@@ -176,15 +176,17 @@ def test_encode(emulated, case, n_knots, shift):
 @pytest.mark.parametrize(("n_knots", "shift"), [(2, 4), (17, 4), (17, 9), (40, 0)])
 @pytest.mark.parametrize("table_bytes", [48 * 1024, 800], ids=["whole", "tiles"])
 @pytest.mark.parametrize("case", [case for case in CASES if case[2][0] == "float64"], ids=str)
-def test_pair_sums(emulated, case, table_bytes, n_knots, shift):
+@pytest.mark.parametrize("some", [False, True])
+def test_pair_sums(emulated, case, table_bytes, n_knots, shift, some):
     emulated.setattr(_launch, "_SHARED_BYTES", table_bytes)
     emulated.setattr(_launch, "_BLOCKS", 7)
     emulated.setattr(_launch, "_MULTIPROCESSORS", 1)
     A, _, _ = make(case)
     at = positions(A, n_knots, shift=shift)
     assert cuda.sums_pairs(at.codes, shift, n_knots)
-    actual = cuda.pair_sums(at.codes, shift, n_knots)
-    np.testing.assert_array_equal(actual, _pair_sums(at, None))
+    rows = (len(A) + 1) // 2 if some else len(A)
+    actual = cuda.pair_sums(at.codes, shift, n_knots, rows)
+    np.testing.assert_array_equal(actual, _pair_sums(at, None, rows))
 
 
 def test_pair_sums_know_what_they_have_room_for():

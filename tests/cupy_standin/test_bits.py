@@ -161,7 +161,7 @@ def test_pairs(rng, monkeypatch, m, n_knots):
     at = Positions.of(A, low, gap, n_knots, shift=SHIFT)
     moved = Positions(cupy.asarray(at.codes, dtype="int32"), at.shift, n_knots)
     (sums,) = in_every_order(monkeypatch, lambda: (pair_sums(moved, None),))
-    near(sums, _bins._pair_sums(at, np.ones((1000, 1))), "float64")
+    near(sums, _bins._pair_sums(at, np.ones((1000, 1)), len(at.codes)), "float64")
 
 
 @pytest.mark.parametrize(("n", "q", "d"), [(150, 70, 21), (3, 2, 1), (64, 600, 16)])

@@ -1,6 +1,8 @@
 """How partitions are put together, and what a worker's allocator is told."""
 
 import os
+import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -89,13 +91,31 @@ def test_what_is_forgotten_is_counted_however_deep_it_lies():
     assert holder.free({1, 2, 3}) == 0
 
 
-def test_free_pages_are_given_back_once_much_was_forgotten(monkeypatch):
-    trimmed = []
-    monkeypatch.setattr("gpukfl.partitioned._dask.trim_memory", lambda: trimmed.append(True))
+def test_free_pages_are_given_back_once_much_was_forgotten_and_now_and_then(monkeypatch):
+    trimmed, now = [], 100.0
+    monkeypatch.setattr("gpukfl.partitioned._dask.trim_memory", lambda: trimmed.append(now))
     monkeypatch.setattr("gpukfl.partitioned._dask._MUCH", 800)
+    monkeypatch.setattr("gpukfl.partitioned._dask._TRIMMED_EVERY", 2.0)
+    monkeypatch.setattr("time.monotonic", lambda: now)
     holder = object.__new__(WorkerHolder)  # a worker would make it
     Holder.__init__(holder, np.empty(0))
-    for key, length in ((1, 99), (2, 100)):
+    for now, key, length in ((100.0, 1, 0), (101.0, 2, 99), (101.5, 3, 100), (103.0, 4, 9)):
         holder.put(0, key, np.zeros(length))
         holder.step(Pass((), None, frozenset(), frozenset()), [], [0, 1], {key})
-        assert trimmed == [True] * (length == 100)
+    holder.step(Pass((), None, frozenset(), frozenset()), [], [0, 1], ())
+    assert trimmed == [100.0, 101.5]
+    now = 103.6
+    holder.step(Pass((), None, frozenset(), frozenset()), [], [0, 1], ())
+    assert trimmed == [100.0, 101.5, 103.6]
+
+
+def test_pyarrow_gives_back_what_it_keeps(monkeypatch):
+    released = []
+    pool = SimpleNamespace(release_unused=lambda: released.append(True))
+    arrow = SimpleNamespace(default_memory_pool=lambda: pool)
+    monkeypatch.setitem(sys.modules, "pyarrow", arrow)
+    allocator.trim_memory()
+    assert released == [True]
+    monkeypatch.delitem(sys.modules, "pyarrow")
+    allocator.trim_memory()
+    assert released == [True]
