@@ -6,7 +6,7 @@ Interpolation between knots is linear both ways, with one matrix B per particle,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,6 +19,7 @@ from gpukfl._array import (
     double_like,
     hosts,
     is_host,
+    like,
 )
 from gpukfl._memory import block_size, for_blocks
 
@@ -64,12 +65,20 @@ class Positions:
         return cls(_encode(A, low, gap, n_knots, shift), shift, n_knots)
 
     @classmethod
-    def joined(cls, parts: Sequence[Positions], /) -> Positions:
-        """Positions of all samples, from those of some and of others among the same knots."""
-        if len(parts) == 1:
-            return parts[0]
-        codes = [part.codes for part in parts]
-        return replace(parts[0], codes=array_namespace(*codes).concat(codes, axis=1))
+    def joined(cls, parts: Iterable[Positions], n: int, /) -> Positions:
+        """Positions of n samples, from those of some after the other: one is held at a time."""
+        whole, start = None, 0
+        for part in parts:
+            m, count = part.codes.shape
+            if count == n:
+                return part
+            if whole is None:
+                xp = array_namespace(part.codes)
+                whole = replace(part, codes=xp.empty((m, n), **like(part.codes)))
+            whole.codes[:, start : start + count] = part.codes
+            start += count
+        assert whole is not None
+        return whole
 
     def part(self, start: int, stop: int, /) -> Positions:
         """Positions of some of the samples."""

@@ -79,7 +79,7 @@ class BinnedBrownianKernel(ParticleKernel):
 
     def _computed(self, start: int, stop: int) -> Iterator[_Placed]:
         for first, last in self.rows.ranges(2 * self.n_particles, start=start, stop=stop):
-            yield first, last, Positions.joined(list(self._placed(first, last)))
+            yield first, last, Positions.joined(self._placed(first, last), last - first)
 
     def _placed(self, start: int, stop: int) -> Iterator[Positions]:
         for _, _, X in self.rows.strips(start, stop):

@@ -11,8 +11,6 @@ import functools
 import os
 from typing import Any
 
-from gpukfl._memory import release_arrow
-
 _BLOCK = 2**24  # bytes of an array up to which it is made of what stays; larger ones leave gaps
 _HEAP = 2**26  # bytes of the heaps of threads, which are given back one by one but for a pad
 _KEPT = 2**28  # bytes that stay, at most
@@ -33,11 +31,7 @@ def keep_memory() -> None:
 
 
 def trim_memory() -> None:
-    """Give back the pages that are free between others, which only a look at all of them finds.
-
-    Also those that pyarrow keeps, which has read files.
-    """
-    release_arrow()
+    """Give back the pages that are free between others, which only a look at all of them finds."""
     if (library := _glibc()) is not None:
         library.malloc_trim(0)
 

@@ -7,11 +7,12 @@ import itertools
 import math
 import time
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 from gpukfl._array import Array
+from gpukfl._memory import release_arrow
 from gpukfl.partitioned._allocator import give_memory_back, keep_memory, trim_memory
 from gpukfl.partitioned._holder import Holder, NotHereError, Pass, n_bytes
 from gpukfl.partitioned._journal import Journal
@@ -65,6 +66,7 @@ def put(name: str, part: int, values: dict[int, Any], /) -> None:
         raise NotHereError(msg)
     for key, value in values.items():
         _HERE[name].put(part, key, value)
+    release_arrow()  # which read the part, in this thread
 
 
 class SchedulerLostError(RuntimeError):
@@ -142,10 +144,14 @@ class DaskHolders:
             _, behind = self._try(untold, behind, frozenset())
             known |= found
         if lost := left | behind:
-            msg = f"{len(lost)} parts of the rows were lost {_TRIES} times: no worker keeps them"
-            raise RuntimeError(msg)
+            raise self._given_up(lost)
         self.journal.add(work)
         return known
+
+    @staticmethod
+    def _given_up(lost: set[int]) -> RuntimeError:
+        msg = f"{len(lost)} parts of the rows were lost {_TRIES} times: no worker keeps them"
+        return RuntimeError(msg)
 
     def _try(
         self, work: Pass, parts: set[int], freed: frozenset[int]
@@ -159,17 +165,23 @@ class DaskHolders:
         known: Known[Any] = {}
         left = parts - {part for held in self._held for part in held.parts}
         for held, mine, call in calls:
-            try:
+            with self._unless_gone(held, mine, left):
                 known |= (found := self._answer(call))
                 self.bytes_received += sum(n_bytes(parts) for parts in found.values())
-            except SchedulerLostError:
-                raise
-            except (NotHereError, OSError, RuntimeError) as error:
-                self._check_client()
-                if not self._is_gone(held, error):
-                    raise
-                left |= set(mine)
         return known, left
+
+    @contextlib.contextmanager
+    def _unless_gone(self, held: _Held, parts: Iterable[int], lost: set[int]) -> Iterator[None]:
+        """Add parts to those that are lost, where their holder is found to be gone."""
+        try:
+            yield
+        except SchedulerLostError:
+            raise
+        except (NotHereError, OSError, RuntimeError) as error:
+            self._check_client()
+            if not self._is_gone(held.address, error):
+                raise
+            lost.update(parts)
 
     def _answer(self, call: Any) -> Any:
         """Wait for a holder; not for ever, should the scheduler be lost."""
@@ -189,9 +201,9 @@ class DaskHolders:
             )
             raise SchedulerLostError(msg)
 
-    def _is_gone(self, held: _Held, error: Exception) -> bool:
+    def _is_gone(self, address: str, error: Exception) -> bool:
         lost = isinstance(error, NotHereError) or "Actor" in str(error)
-        return lost or held.address not in self._addresses()
+        return lost or address not in self._addresses()
 
     # ------------------------------------------------------------------ who holds what
 
@@ -204,39 +216,71 @@ class DaskHolders:
 
         They are as they were before the pass that is being done, if any.
         """
+        moved: set[int] = set()
+        for _ in range(_TRIES):
+            self._find_holders(lost)
+            if not self._held:
+                lost = set(range(len(self.sizes)))
+                continue
+            moving = self._divide()
+            moved.update(part for _, new, _ in moving for part in new)
+            lost = self._load([(held, new) for held, new, _ in moving if new])
+            for held, _, parted in moving:
+                if parted:
+                    with self._unless_gone(held, held.parts, lost):
+                        self._answer(held.actor.drop(parted))
+            if not lost:
+                return moved
+        raise self._given_up(lost)
+
+    def _find_holders(self, lost: set[int]) -> None:
+        """Have a holder on every worker: the one that there is, unless parts of it were lost."""
         addresses = self._wait_for_workers()
-        stay = [h for h in self._held if h.address in addresses and not lost & set(h.parts)]
-        known = {held.address for held in stay}
-        self._held = stay + [
-            _Held(self.client, address, self.make_place)
-            for address in addresses
-            if address not in known
-        ]
+        self._held = [h for h in self._held if h.address in addresses and not lost & set(h.parts)]
+        known = {held.address for held in self._held}
+        for address in addresses:
+            if address in known:
+                continue
+            try:
+                self._held.append(_Held(self.client, address, self.make_place))
+            except (OSError, RuntimeError) as error:
+                self._check_client()
+                if not self._is_gone(address, error):
+                    raise
+
+    def _divide(self) -> list[tuple[_Held, list[int], set[int]]]:
+        """Say who is to hold what: parts that are new to each, and those that it is to forget."""
         wanted = divided(self.sizes, [held.parts for held in self._held])
         moving = []
         for held, parts in zip(self._held, wanted, strict=True):
             held.parts, before = parts, set(held.parts)
-            moving.append((held, [part for part in parts if part not in before], before))
-        self._load([(held, new) for held, new, _ in moving if new])
-        for held, _, before in moving:
-            if parted := before - set(held.parts):
-                self._answer(held.actor.drop(parted))
-        return {part for _, new, _ in moving for part in new}
+            new = [part for part in parts if part not in before]
+            moving.append((held, new, before - set(parts)))
+        return moving
 
-    def _load(self, moving: list[tuple[_Held, list[int]]]) -> None:
-        """Load parts where they are to be held, and repeat what was computed on them."""
+    def _load(self, moving: list[tuple[_Held, list[int]]]) -> set[int]:
+        """Load parts where they are to be held, and repeat what was computed on them.
+
+        Gives those whose holders are gone before that is done.
+        """
         from dask import delayed
 
+        lost: set[int] = set()
         loads = []
         for held, parts in moving:
             tasks = [delayed(put, pure=False)(held.name, i, self.load(i)) for i in parts]
             on = {"workers": [held.address], "allow_other_workers": True}
-            loads += self.client.compute(tasks, **on)
-        self.client.gather(loads)
+            loads.append((held, parts, self.client.compute(tasks, **on)))
+        for held, parts, tasks in loads:
+            with self._unless_gone(held, parts, lost):
+                self.client.gather(tasks)
         for work in self.journal.passes():
-            calls = [held.actor.step(work, parts, self._edges, ()) for held, parts in moving]
-            for call in calls:
-                self._answer(call)
+            there = [(held, parts) for held, parts in moving if not lost & set(parts)]
+            calls = [held.actor.step(work, parts, self._edges, ()) for held, parts in there]
+            for (held, parts), call in zip(there, calls, strict=True):
+                with self._unless_gone(held, parts, lost):
+                    self._answer(call)
+        return lost
 
     def _wait_for_workers(self) -> list[str]:
         if not (addresses := self._addresses()):

@@ -2,7 +2,9 @@
 
 # ruff: noqa: ARG005 - each case is given the same, and takes what it needs
 
+import gc
 import sys
+import weakref
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 from partitioned.rows import in_parts, whole
 
 from gpukfl._array import array_namespace, beside, sample_dot, take, to_host
+from gpukfl._passes import made_anew, map_rows
 from gpukfl.partitioned import Holder, ThreadHolders, _program
 
 SIZES = [7, 1, 30, 12]
@@ -204,3 +207,66 @@ def test_what_is_kept_instead_of_another_takes_its_place_part_by_part(monkeypatc
     (again,) = rows.reduce(lambda *_: [second[0].sum()])
     assert there[3:] == [[False] * 3] * 3
     assert total == again == 90.0
+
+
+def test_a_program_that_ran_holds_no_rows(drawn):
+    a, _, small = drawn
+    (P,) = in_parts([a], [N])
+    program, _ = _program.dumps(lambda start, stop: P[start:stop] * small)
+    block = a.copy()
+    held, values = weakref.ref(block), {P.key: block}
+    gc.disable()  # it would take a while, and memory be full by then
+    try:
+        found = _program.loads(program, values, np.empty(0), (0, N, N))(0, N)
+        del block, values
+        assert held() is None
+    finally:
+        gc.enable()
+    np.testing.assert_array_equal(found, a * small)
+
+
+def kept(x):
+    """Keys that the parts of an array have."""
+    parts = [values for one in x.partitioning.holders.holders for values in one.values.values()]
+    return set().union(*parts)
+
+
+def test_what_is_made_anew_is_not_kept(drawn):
+    a, b, small = drawn
+    P, Q = in_parts([a, b], SIZES)
+    xp = array_namespace(P)
+    centered = made_anew((P - small) / 2.0 + Q)
+    expected = (a - small) / 2.0 + b
+    for _ in range(2):
+        np.testing.assert_allclose(xp.sum(centered, axis=0), expected.sum(axis=0))
+        assert kept(P) == {P.key, Q.key}
+    other = centered * centered
+    np.testing.assert_allclose(xp.max(other, axis=0), (expected**2).max(axis=0))
+    assert kept(P) == {P.key, Q.key, other.key}
+    del other
+    np.testing.assert_array_equal(whole(centered), expected)
+    assert kept(P) == {P.key, Q.key}
+
+
+def test_what_is_kept_or_in_one_place_stays_so(drawn):
+    a, _, _ = drawn
+    assert made_anew(a) is a
+    (P,) = in_parts([a], SIZES)
+    double = 2.0 * P
+    np.testing.assert_array_equal(whole(double), 2.0 * a)
+    made_anew(double)
+    assert kept(P) == {P.key, double.key}
+    np.testing.assert_array_equal(whole(double), 2.0 * a)
+
+
+def test_a_mapped_array_takes_the_place_of_what_it_was_made_of(drawn):
+    a, _, _ = drawn
+    (P,) = in_parts([a], SIZES)
+    rows = P.partitioning
+    double = rows.keep(lambda start, stop: [2.0 * P[start:stop]])
+    rows.reduce(lambda *_: [double[0].sum()])
+    form = {"columns": (3,), "dtype": np.float64, "instead_of": double}
+    one, other = (map_rows(P, lambda *_, k=k: k * double[0], **form) for k in (1.0, 3.0))
+    np.testing.assert_array_equal(whole(one), 2.0 * a)
+    assert kept(P) == {P.key, one.key, other.key}
+    np.testing.assert_array_equal(whole(other), 6.0 * a)

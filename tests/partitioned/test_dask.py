@@ -116,6 +116,26 @@ def test_a_worker_that_is_killed_changes_nothing(cluster, client, data, lazy, ex
     client.wait_for_workers(2, timeout=60)
 
 
+def fatal_once(block, mark, here):
+    """Read rows, and end the worker the first time."""
+    if os.getpid() != here and not mark.exists():
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return block
+
+
+def test_a_worker_that_dies_while_rows_are_loaded_changes_nothing(
+    cluster, client, data, lazy, expected, tmp_path
+):
+    scaled(cluster, client, 2)
+    mark, meta = tmp_path / "mark", np.empty((0, 0))
+    X = lazy[0].map_blocks(fatal_once, mark, os.getpid(), dtype=float, meta=meta)
+    found = model(client).fit(X, lazy[1])
+    assert mark.exists()
+    np.testing.assert_array_equal(found.predict(data[0]), expected)
+    client.wait_for_workers(2, timeout=60)
+
+
 def test_a_worker_that_comes_takes_its_share(cluster, client, data, lazy, monkeypatch):
     monkeypatch.setattr("gpukfl.partitioned._dask._LOOKED_EVERY", 0.0)
     scaled(cluster, client, 1)

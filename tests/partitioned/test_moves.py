@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from gpukfl.partitioned import Holder, PartitionedArray, Partitioning, _dask
+from gpukfl.partitioned._holder import NotHereError
 
 dask = pytest.importorskip("dask")
 
@@ -16,21 +17,31 @@ KEY = 0  # of the rows
 
 
 class Session:
-    """What holders ask of a client. `events` say what happens after a pass on some parts."""
+    """What holders ask of a client.
+
+    `events` say what happens after a pass on some parts, `loading` after some were loaded.
+    """
 
     status = "running"
 
     def __init__(self, count):
         self.addresses = [str(i) for i in range(count)]
-        self.events = []
+        self.events, self.loading, self.dying = [], [], []
 
     def scheduler_info(self, n_workers):
         return {"workers": dict.fromkeys(self.addresses)}
 
-    def compute(self, tasks, **_):
-        return dask.compute(*tasks, scheduler="sync")
+    def compute(self, tasks, workers, **_):
+        found = dask.compute(*tasks, scheduler="sync")
+        if self.loading:
+            self.loading.pop(0)()
+        return workers, found
 
-    def gather(self, found):
+    def gather(self, loaded):
+        (address,), found = loaded
+        if address not in self.addresses:
+            msg = "no holder is here"  # where Dask tries it then
+            raise NotHereError(msg)
         return found
 
 
@@ -40,6 +51,10 @@ class Held:
     names = itertools.count()
 
     def __init__(self, client, address, make_place):
+        if address in client.dying:
+            client.addresses.remove(address)
+            msg = "Worker holding Actor was lost"
+            raise RuntimeError(msg)
         self.client, self.address, self.name, self.parts = client, address, next(self.names), []
         self.holder = object.__new__(_dask.WorkerHolder)  # a worker would make it
         Holder.__init__(self.holder, make_place())
@@ -162,3 +177,42 @@ def test_parts_that_are_made_again_have_only_what_is_asked_for(session):
         total_of(kept)
         values = [held.holder.values[part] for held in holders._held for part in held.parts]
         assert [set(one) for one in values] == [{X.key, kept.key}] * len(SIZES)
+
+
+LOADS = {
+    "at the start": lambda session: session.loading.append(lambda: leave(session, "0")),
+    "all of them": lambda session: session.loading.append(
+        lambda: (leave(session, *"012"), session.addresses.append("3"))
+    ),
+    "while others make its parts again": lambda session: (
+        session.events.append(lambda: leave(session, "0")),
+        session.loading.extend([lambda: None] * 3 + [lambda: leave(session, "1")]),
+    ),
+    "while it begins": lambda session: session.dying.append("1"),
+}
+
+
+@pytest.mark.parametrize("name", LOADS)
+def test_workers_that_go_while_parts_are_loaded_change_nothing(name, session):
+    with holders_of(Session(1)) as holders:
+        expected = seen(*fitted(holders))
+    LOADS[name](session)
+    with holders_of(session) as holders:
+        found = seen(*fitted(holders))
+        values = [set(held.holder.values) for held in holders._held]
+        assert values == [set(held.parts) for held in holders._held]
+    assert not session.events
+    assert not session.loading
+    for x, y in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(x, y)
+
+
+def test_parts_that_are_lost_again_and_again_are_an_error(session):
+    def again():
+        old = session.addresses[:]
+        session.addresses[:] = [str(int(old[-1]) + 1)]
+        session.loading.append(again)
+
+    session.loading.append(again)
+    with pytest.raises(RuntimeError, match="12 parts of the rows were lost 10 times"):
+        holders_of(session)

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import threading
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from gpukfl.linalg import Positions
 from gpukfl.partitioned import Collections, Holder, Pass
 from gpukfl.partitioned import _allocator as allocator
-from gpukfl.partitioned._dask import WorkerHolder
+from gpukfl.partitioned._dask import WorkerHolder, put
 from gpukfl.partitioned._tree import add_in, add_up
 
 
@@ -92,30 +93,28 @@ def test_what_is_forgotten_is_counted_however_deep_it_lies():
 
 
 def test_free_pages_are_given_back_once_much_was_forgotten_and_now_and_then(monkeypatch):
-    trimmed, now = [], 100.0
-    monkeypatch.setattr("gpukfl.partitioned._dask.trim_memory", lambda: trimmed.append(now))
+    trimmed, clock = [], iter((100.0, 100.1, 101.0, 101.5, 101.6, 103.0, 103.7, 103.8))
+    monkeypatch.setattr("gpukfl.partitioned._dask.trim_memory", lambda: trimmed.append(True))
     monkeypatch.setattr("gpukfl.partitioned._dask._MUCH", 800)
     monkeypatch.setattr("gpukfl.partitioned._dask._TRIMMED_EVERY", 2.0)
-    monkeypatch.setattr("time.monotonic", lambda: now)
+    monkeypatch.setattr("time.monotonic", lambda: next(clock))
     holder = object.__new__(WorkerHolder)  # a worker would make it
     Holder.__init__(holder, np.empty(0))
-    for now, key, length in ((100.0, 1, 0), (101.0, 2, 99), (101.5, 3, 100), (103.0, 4, 9)):
-        holder.put(0, key, np.zeros(length))
-        holder.step(Pass((), None, frozenset(), frozenset()), [], [0, 1], {key})
-    holder.step(Pass((), None, frozenset(), frozenset()), [], [0, 1], ())
-    assert trimmed == [100.0, 101.5]
-    now = 103.6
-    holder.step(Pass((), None, frozenset(), frozenset()), [], [0, 1], ())
-    assert trimmed == [100.0, 101.5, 103.6]
+    for length, count in ((0, 1), (99, 1), (100, 2), (9, 2), (9, 3)):
+        holder.put(0, 1, np.zeros(length))
+        holder.step(Pass((), None, frozenset(), frozenset()), [], [0, 1], {1})
+        assert len(trimmed) == count
+    assert next(clock, None) is None
 
 
-def test_pyarrow_gives_back_what_it_keeps(monkeypatch):
+def test_pyarrow_gives_back_what_it_keeps_where_a_part_was_read(monkeypatch):
     released = []
-    pool = SimpleNamespace(release_unused=lambda: released.append(True))
+    pool = SimpleNamespace(release_unused=lambda: released.append(threading.get_ident()))
     arrow = SimpleNamespace(default_memory_pool=lambda: pool)
+    monkeypatch.setattr("gpukfl.partitioned._dask._HERE", {"one": Holder(np.empty(0))})
     monkeypatch.setitem(sys.modules, "pyarrow", arrow)
-    allocator.trim_memory()
-    assert released == [True]
+    put("one", 0, {0: np.ones(3)})
+    assert released == [threading.get_ident()]
     monkeypatch.delitem(sys.modules, "pyarrow")
-    allocator.trim_memory()
-    assert released == [True]
+    put("one", 1, {0: np.ones(3)})
+    assert len(released) == 1
