@@ -22,7 +22,7 @@ _HERE: dict[str, Holder] = {}  # those of this process, by name
 _LOOKED_EVERY = 2.0  # seconds between looks for workers that have come
 _PATIENCE = 60.0  # seconds for a worker to come, where none is left
 _ASKED_EVERY = 2.0  # seconds of waiting, after which the scheduler is asked for
-_MUCH = 2**26  # bytes forgotten at once, after which memory is looked through for free pages
+_MUCH = 2**26  # bytes forgotten, after which memory is looked through for free pages
 _TRIMMED_EVERY = 2.0  # seconds after which it is so too: far more than a look at all pages takes
 _TRIES = 10  # times that lost parts are made again in one pass
 
@@ -32,7 +32,7 @@ Load = Callable[[int], Any]  # describes, as something Dask computes, the values
 class WorkerHolder(Holder):
     """A holder on a worker, known there by a name."""
 
-    _trimmed = -math.inf  # when memory was last looked through
+    _trimmed, _gone = -math.inf, 0  # when memory was last looked through, and bytes since then
 
     def __init__(self, name: str, make_place: Callable[[], Array]) -> None:
         from distributed import get_worker
@@ -45,11 +45,20 @@ class WorkerHolder(Holder):
         self, work: Pass, parts: Sequence[int], edges: Sequence[int], freed: Iterable[int], /
     ) -> Known[Any]:
         """Forget values, and do a pass."""
-        is_old = time.monotonic() - self._trimmed > _TRIMMED_EVERY
-        if self.free(freed) >= _MUCH or is_old:  # before as much is made again, of pages elsewhere
-            trim_memory()
-            self._trimmed = time.monotonic()
+        self.free(freed)
+        if time.monotonic() - self._trimmed > _TRIMMED_EVERY:
+            self._trim()
         return self.run(work, parts, edges)
+
+    def let_go(self, count: int, /) -> None:
+        """Give pages back where much was forgotten: before as much is made, of pages elsewhere."""
+        self._gone += count
+        if self._gone >= _MUCH:
+            self._trim()
+
+    def _trim(self) -> None:
+        trim_memory()
+        self._gone, self._trimmed = 0, time.monotonic()
 
     def leave(self, name: str, /) -> None:
         """Be forgotten."""

@@ -80,10 +80,17 @@ class Holder:
         for part in parts:
             self.values.pop(part, None)
 
-    def free(self, keys: Iterable[int], /) -> int:
-        """Forget values that nobody will ask for again; give their bytes."""
-        gone = [values.pop(key, None) for values in self.values.values() for key in keys]
-        return n_bytes(gone)
+    def free(self, keys: Iterable[int], /) -> None:
+        """Forget values that nobody will ask for again."""
+        for part in self.values:
+            self._free(part, keys)
+
+    def _free(self, part: int, keys: Iterable[int]) -> None:
+        values = self.values[part]
+        self.let_go(sum(n_bytes(values.pop(key, None)) for key in keys))
+
+    def let_go(self, count: int, /) -> None:
+        """Be told that so many bytes were forgotten."""
 
     def run(self, work: Pass, parts: Sequence[int], edges: Sequence[int], /) -> Known[Any]:
         """Do a pass over parts that are held here, and give totals over them.
@@ -106,8 +113,7 @@ class Holder:
             results = pool.map(one, parts) if self.n_threads > 1 else map(one, parts)
             for part, (made, result, combine) in zip(parts, results, strict=True):
                 self.values[part].update(made)
-                for key in work.replaced:
-                    self.values[part].pop(key, None)
+                self._free(part, work.replaced)
                 if result is not None:
                     known[part, part + 1] = result
                     add_in(known, part, len(edges) - 1, partial(_combined_by, combine))

@@ -82,29 +82,61 @@ def test_totals_that_are_put_together_at_once_are_those_at_the_end(count, random
     assert early == late
 
 
-def test_what_is_forgotten_is_counted_however_deep_it_lies():
+@pytest.fixture
+def holder():
+    found = object.__new__(WorkerHolder)  # a worker would make it
+    Holder.__init__(found, np.empty(0))
+    return found
+
+
+def asked(replaced=()):
+    return Pass((), None, frozenset(), frozenset(), frozenset(replaced))
+
+
+def test_what_is_forgotten_is_counted_however_deep_it_lies(holder, monkeypatch):
+    told = []
+    monkeypatch.setattr(WorkerHolder, "let_go", lambda _, count: told.append(count))
     codes = np.zeros((3, 100), dtype=np.int16)
-    holder = Holder(np.empty(0))
     holder.put(0, 1, [(0, 100, Positions(codes, 4, 8))])
     holder.put(0, 2, np.zeros(50))
     holder.put(1, 2, np.zeros(10))
-    assert holder.free({1, 2, 3}) == codes.nbytes + 8 * 60
-    assert holder.free({1, 2, 3}) == 0
+    holder.put(1, 4, np.zeros(7))
+    holder.free({1, 2, 3})
+    assert sum(told) == codes.nbytes + 8 * 60
+    holder.free({1, 2, 3})
+    assert sum(told) == codes.nbytes + 8 * 60
+    holder.run(asked({4}), [1], [0, 1, 2])
+    assert sum(told) == codes.nbytes + 8 * 67
 
 
-def test_free_pages_are_given_back_once_much_was_forgotten_and_now_and_then(monkeypatch):
-    trimmed, clock = [], iter((100.0, 100.1, 101.0, 101.5, 101.6, 103.0, 103.7, 103.8))
-    monkeypatch.setattr("gpukfl.partitioned._dask.trim_memory", lambda: trimmed.append(True))
+def test_free_pages_are_given_back_once_much_was_forgotten_and_now_and_then(holder, monkeypatch):
+    trimmed, now = [], [100.0]
+    monkeypatch.setattr("gpukfl.partitioned._dask.trim_memory", lambda: trimmed.append(now[0]))
     monkeypatch.setattr("gpukfl.partitioned._dask._MUCH", 800)
     monkeypatch.setattr("gpukfl.partitioned._dask._TRIMMED_EVERY", 2.0)
-    monkeypatch.setattr("time.monotonic", lambda: next(clock))
-    holder = object.__new__(WorkerHolder)  # a worker would make it
-    Holder.__init__(holder, np.empty(0))
-    for length, count in ((0, 1), (99, 1), (100, 2), (9, 2), (9, 3)):
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    for moment, length in ((100.0, 0), (101.0, 60), (101.5, 39), (101.6, 1), (103.0, 9)):
+        now[0] = moment
         holder.put(0, 1, np.zeros(length))
-        holder.step(Pass((), None, frozenset(), frozenset()), [], [0, 1], {1})
-        assert len(trimmed) == count
-    assert next(clock, None) is None
+        holder.step(asked(), [], [0, 1], {1})
+    assert trimmed == [100.0, 101.6]
+    now[0] = 103.7
+    holder.step(asked(), [], [0, 1], ())
+    assert trimmed == [100.0, 101.6, 103.7]
+
+
+def test_free_pages_are_given_back_while_parts_are_worked_on(holder, monkeypatch):
+    held = []
+    monkeypatch.setattr("gpukfl.partitioned._dask._MUCH", 800)
+    holder._trimmed = np.inf
+    monkeypatch.setattr(
+        "gpukfl.partitioned._dask.trim_memory",
+        lambda: held.append([1 in values for values in holder.values.values()]),
+    )
+    for part in range(4):
+        holder.put(part, 1, np.zeros(60))
+    holder.step(asked({1}), range(4), [0, 1, 2, 3, 4], ())
+    assert held == [[False, False, True, True], [False] * 4]
 
 
 def test_pyarrow_gives_back_what_it_keeps_where_a_part_was_read(monkeypatch):
