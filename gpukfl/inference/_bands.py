@@ -88,12 +88,13 @@ def bands(
     is split: each half of the rows is smoothed by the kernel of a fit to the other half, and the
     two curves are averaged. Given the kernels a curve is linear in y, with a variance in closed
     form. Against bias the lengthscale is half of the learned one, the ridge a tenth of what the
-    restricted evidence says, and each smoother fits its residuals once more; a linear trend, and
-    the derivatives of the fit with respect to the learned directions, are not penalised, so that
-    errors of the directions are in the variance. What a half may have left out is added by an
-    additive kernel, as much of it as the evidence asks for, where it does so clearly. Then the
-    largest deviation over the curve is simulated. Costs two fits to half of the rows, some ten
-    times O(n³) for each target and half, and O(n p) kernel values for p points; n at most
+    restricted evidence says (a twentieth for kernels without a lengthscale), and each smoother
+    fits its residuals once more; a linear trend, and the derivatives of the fit with respect to
+    the learned directions, are not penalised, so that errors of the directions are in the
+    variance. What a half may have left out is added by an additive kernel, as much of it as the
+    evidence asks for, where it does so clearly. Then the largest deviation over the curve is
+    simulated. Costs two fits to half of the rows, some ten times O(n³) for each target and half,
+    and O(n p) kernel values for p points; n at most
     `max_rows`.
 
     Other models are fitted ten times, each time without a tenth of the rows, and the bands say

@@ -18,6 +18,7 @@ FEWEST = 40  # rows
 # Chosen by coverage on models that no benchmark has
 _RIDGE_SHARE = 0.1  # of the evidence's
 _LENGTH_SHARE = 0.5  # of the learned lengthscale
+_WITHOUT_LENGTH = 0.5  # of the ridge, for kernels that have no lengthscale to shorten
 _MIXES = (0.0, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)  # of the additive kernel, in units of the learned
 _FREE_SHARE = 5  # one in so many rows may be spent on what is not penalised
 _LEAST = 1e-3  # probability of which noise of classes is made at least
@@ -29,6 +30,11 @@ class _Half:
 
     kernel: LearnedKernel
     rows: np.ndarray
+
+    @property
+    def ridge_share(self) -> float:
+        """Share of the evidence's ridge, for less bias than what predicts best has."""
+        return _RIDGE_SHARE * (1.0 if self.kernel.has_lengthscale else _WITHOUT_LENGTH)
 
 
 def estimates_by_kernel(
@@ -156,7 +162,7 @@ def _estimates(
         H = one.free.at(subject.X[rows], output)
         roots, (K, other) = np.sqrt(weights), one.K
         mix = mixed_share(K, other, H, y[rows], roots, _MIXES)
-        smoother = Smoother.of(K + mix * other, H, y[rows], roots, share=_RIDGE_SHARE)
+        smoother = Smoother.of(K + mix * other, H, y[rows], roots, share=one.half.ridge_share)
         for total, curve, (learned, more) in zip(maps, curves, one.kernels, strict=True):
             free = curve.weights @ one.free.at(curve.points, output)
             found = smoother.map(learned + mix * more, free)

@@ -49,6 +49,11 @@ class LearnedKernel:
         U, V = (self.project(self.scale(rows)) for rows in (X, Z))
         return np.asarray(self.compare(U, V), dtype=np.float64)
 
+    @property
+    def has_lengthscale(self) -> bool:
+        """Whether `shortened` changes more than the kernel's size."""
+        return self.compare is not _brownian
+
     def additive(self, X: np.ndarray, Z: np.ndarray, /) -> np.ndarray:
         """Evaluate a kernel that has learned nothing: a Brownian one of every feature, (n, q)."""
         return _brownian(self.scale(X), self.scale(Z))

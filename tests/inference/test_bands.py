@@ -10,7 +10,7 @@ from sklearn.linear_model import LinearRegression
 import gpukfl
 from gpukfl import BKerNNClassifier, BKerNNRegressor, HKRRRegressor
 from gpukfl.estimators import KernelRidgeRegressor
-from gpukfl.inference import Band, bands
+from gpukfl.inference import Band, _kernel_bands, bands
 from gpukfl.inference._bands import largest_deviation
 from gpukfl.inference._learned_kernels import kernel_of
 
@@ -64,6 +64,20 @@ def test_a_shortened_kernel_compares_points_that_are_as_much_nearer():
     near, far = (middle + step * (X[:5] - middle) for step in (0.5, 1.0))
     at = middle[None, :]
     np.testing.assert_allclose(kernel.shortened(0.5)(near, at), kernel(far, at))
+
+
+def test_a_kernel_without_a_lengthscale_has_a_lower_ridge(model, monkeypatch):
+    """Brownian ones: halving their lengthscale changes nothing."""
+    shares, smoother = [], _kernel_bands.Smoother.of
+
+    def spied(*args, share):
+        shares.append(share)
+        return smoother(*args, share=share)
+
+    monkeypatch.setattr(_kernel_bands.Smoother, "of", spied)
+    for one in (model, BKerNNRegressor(10, random_state=0).fit(X, Y)):
+        bands(one, X, Y, features=[0], held_out=True)
+    assert shares[1] == 0.5 * shares[0]
 
 
 @pytest.mark.slow
