@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from gpukfl._array import to_host
 from gpukfl._checks import check_choice, check_number
 from gpukfl._given import complete, with_gaps_named, with_target
 from gpukfl._model import Model
+from gpukfl._parts_reader import of_all_rows
 from gpukfl._places import Backend
 from gpukfl._progress import is_seen
 from gpukfl._progress import progress as progress_to
-from gpukfl._reader import rows_for
+from gpukfl._reader import Read, rows_for
 from gpukfl._registry import METHODS, TASKS
-from gpukfl._target import read_target, target_name
+from gpukfl._target import Target, read_target, target_name
 from gpukfl._warnings import warnings_kept
-from gpukfl.estimators._dask import any_dask, sample_of
+from gpukfl.estimators._dask import SAMPLE, any_dask, sample_of
 from gpukfl.estimators._described import feature_names
 from gpukfl.estimators._run import reported_to
 from gpukfl.estimators._threads import few_threads
 from gpukfl.estimators._validation import check_container
+from gpukfl.partitioned import Collections
 from gpukfl.penalties import PENALTIES, Penalty
 from gpukfl.tables import IMPUTE
 
@@ -136,9 +140,10 @@ def fit(
     _check(method, task, ridge, scaling, penalty, max_time)
     check_choice("impute", impute, IMPUTE)
     X, y, y_name = with_target(X, y)
-    whole, lazy = (X, y, sample_weight), any_dask(X, y, sample_weight)
-    if lazy:  # some rows say what the columns are
-        X, y, sample_weight = sample_of(*whole, random_state)
+    lazy = any_dask(X, y, sample_weight)
+    whole = Collections.of(X, y, sample_weight) if lazy else None
+    if whole is not None:  # some rows say what the columns are
+        X, y, sample_weight = sample_of(whole, random_state)
     else:
         _check_lengths(X, y, sample_weight)
         X, y, sample_weight = complete(with_gaps_named(X), y, sample_weight)
@@ -158,8 +163,9 @@ def fit(
     where = Backend.of(backend).name
     with progress_to(show) as report, few_threads(X, _length_of(X), where), reported_to(report):
         rows = rows_for(estimator, X, target, sample_weight, columns, impute)
-        if lazy:
-            estimator.fit_collections(*whole, read=rows.reader)
+        if whole is not None:
+            rows, read = _of_whole(rows, whole, target)
+            estimator.fit_collections(whole, read=read)
         else:
             estimator.fit(rows.X, target.y, sample_weight=sample_weight)
     estimator.set_params(max_time=None)
@@ -178,6 +184,15 @@ def fit(
         columns=columns,
         impute=impute,
     )
+
+
+def _of_whole(rows: Read, whole: Collections, target: Target) -> tuple[Read, Any]:
+    """Say what makes rows of new data, and what of each partition."""
+    if rows.reader is None or whole.n_rows <= SAMPLE:
+        return rows, rows.reader
+    classes = np.unique(to_host(target.y)) if target.task == "classification" else None
+    reader, read = of_all_rows(rows.reader, whole, classes)
+    return replace(rows, reader=reader), read
 
 
 def _check(method: str, task: str, ridge: Any, scaling: Any, penalty: Any, max_time: Any) -> None:

@@ -44,6 +44,7 @@ LAYER = {
     "estimators": 10,
     "tables": 10.2,
     "_reader": 10.4,
+    "_parts_reader": 10.45,
     "portfolio": 10.5,
     "_archive": 0,
     "_foreign": 0.5,

@@ -142,7 +142,6 @@ def _framed(found: np.ndarray, index: Any) -> Any:
     return (pd.Series if found.ndim == 1 else pd.DataFrame)(found, index=index)
 
 
-def sample_of(X: Any, y: Any, sample_weight: Any, random_state: Any, /) -> tuple[Any, Any, Any]:
+def sample_of(given: Collections, random_state: Any, /) -> tuple[Any, Any, Any]:
     """Bring some rows of collections here, by which it is said what their columns are."""
-    rng = check_random_state(random_state)
-    return Collections.of(X, y, sample_weight).sample(rng, max(SAMPLE, FEWEST))
+    return given.sample(check_random_state(random_state), max(SAMPLE, FEWEST))

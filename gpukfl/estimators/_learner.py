@@ -282,7 +282,8 @@ class Learner(Constructed, HostPickled):
     def _learn(self, X: Any, y: Any, sample_weight: Any) -> Self:
         """Fit; the door of regressors and classifiers alike."""
         if any_dask(X, y, sample_weight):
-            return self.fit_collections(X, y, sample_weight)
+            self._checked()  # before anything is read
+            return self.fit_collections(Collections.of(X, y, sample_weight))
         devices = Backend.of(self.backend).devices
         if devices is not None:
             self._checked()
@@ -294,12 +295,9 @@ class Learner(Constructed, HostPickled):
     def _fit_plainly(self, X: Any, y: Any, sample_weight: Any) -> None:
         self.fitted_as(X, y, sample_weight, None)
 
-    def fit_collections(
-        self, X: Any, y: Any, sample_weight: Any, /, *, read: Read | None = None
-    ) -> Self:
+    def fit_collections(self, given: Collections, /, *, read: Read | None = None) -> Self:
         """Fit to Dask collections; `read` makes rows of a partition that is no array of numbers."""
-        self._checked()  # before anything is read
-        given = Collections.of(X, y, sample_weight)
+        self._checked()
         fit_collections(self, given, self._fit_plainly, read=read)
         return self
 

@@ -1,7 +1,14 @@
 """Arrays whose rows lie in parts, on several devices or machines, and passes over them."""
 
 from gpukfl.partitioned._array import PartitionedArray
-from gpukfl.partitioned._collections import Collections, Parts, Read, in_parts, is_dask
+from gpukfl.partitioned._collections import (
+    Collections,
+    Parts,
+    Read,
+    in_parts,
+    is_dask,
+    partition_named,
+)
 from gpukfl.partitioned._holder import Combine, Holder, Pass
 from gpukfl.partitioned._partitioning import Described, Holders, Partitioning
 from gpukfl.partitioned._program import Part, Partitioned, Window
@@ -24,4 +31,5 @@ __all__ = [
     "Window",
     "in_parts",
     "is_dask",
+    "partition_named",
 ]

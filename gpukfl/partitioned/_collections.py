@@ -244,7 +244,7 @@ def read_part(
     width, dtype, n_targets, labels = form
     blocks: list[list[np.ndarray]] = [[], [], []]
     for k, number in enumerate(numbers_of):
-        try:
+        with partition_named(number):
             rows = np.asarray(read(X[k]))
             check_rows(rows, width)
             targets = _targets(y[k], len(rows), n_targets, labels=labels)
@@ -252,10 +252,17 @@ def read_part(
             blocks[1].append(targets)
             if weights is not None:
                 blocks[2].append(_weights(weights[k], len(rows)))
-        except (TypeError, ValueError) as error:
-            msg = f"partition {number}: {error}"
-            raise type(error)(msg) from error
     return {key: np.concatenate(found) for key, found in enumerate(blocks) if found}
+
+
+@contextlib.contextmanager
+def partition_named(number: int, /) -> Iterator[None]:
+    """Say of errors which of all partitions they are about."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        msg = f"partition {number}: {error}"
+        raise type(error)(msg) from error
 
 
 def numbers(partition: Any, /) -> np.ndarray:

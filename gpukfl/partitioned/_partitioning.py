@@ -136,10 +136,10 @@ class Partitioning:
         replaced, self._replaced = frozenset(self._replaced), set()
         refs = [weakref.ref(value) for value in self._pending()]
         steps = [_written(ref) for ref in refs]
+        reads = reads.union(*(needs for _, _, needs in steps))
+        anew, reads = self._read_anew(reads)  # before recipes are let go, which may alone hold it
         self._put_off.clear()
         kept = self._held_on_to(refs)
-        reads = reads.union(*(needs for _, _, needs in steps))
-        anew, reads = self._read_anew(reads)
         made = sorted((key, step) for key, step, _ in steps + anew)  # each after what it reads
         self.n_passes += 1
         work = Pass(tuple(made), asked, kept, frozenset(reads), replaced)

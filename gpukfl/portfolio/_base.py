@@ -154,13 +154,13 @@ class AutoBase(Constructed, HostStored):
 
     def _learn(self, X: Any, y: Any, sample_weight: Any) -> Self:
         if any_dask(X, y, sample_weight):
-            return self.fit_collections(X, y, sample_weight)
+            self._checked()  # before anything is read
+            return self.fit_collections(Collections.of(X, y, sample_weight))
         return self._learn_from(X, y, sample_weight, None)
 
-    def fit_collections(self, X: Any, y: Any, sample_weight: Any, /, *, read: None = None) -> Self:  # noqa: ARG002
+    def fit_collections(self, given: Collections, /, *, read: None = None) -> Self:  # noqa: ARG002
         """Fit to Dask collections: choose on some rows, and fit our members to all."""
         self._checked()
-        given = Collections.of(X, y, sample_weight)
         rows = given.sample(check_random_state(self.random_state), max(SAMPLE, FEWEST))
         is_all = given.n_rows <= SAMPLE
         return self._learn_from(*rows, None if is_all else given)

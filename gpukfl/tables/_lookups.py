@@ -9,10 +9,10 @@ import numpy as np
 
 from gpukfl._array import Array, array_namespace, beside, index_like, is_host
 from gpukfl.tables._column import Coded, Listed
+from gpukfl.tables._level_sums import LevelSums
 
 _FEW = 8  # levels up to which each has a column
-_SMOOTH = 10.0  # rows that the mean of all counts for
-_FOLDS = 5
+FOLDS = 5
 _LEAST = 1e-300  # that is divided by, where all weights are 0
 
 
@@ -68,10 +68,33 @@ def learn_lookup(
     random_state: int,
     /,
 ) -> tuple[Lookup, np.ndarray | None]:
-    """Learn what stands for the levels of a column, and means (n, t) that training rows have."""
+    """Learn what stands for the levels of a column, and means (n, t) that training rows have.
+
+    These are means by rows of other folds, of levels that are told by them.
+    """
+    n = len(codes)
+    cross = coded.levels > _FEW and Y is not None
+    fold = _folds(n, random_state) if cross else np.zeros(n, dtype=np.int8)
+    n_folds = min(FOLDS, n) if cross else 1
+    levels = rows_of(codes, coded.levels + 2)
+    sums = LevelSums.of(levels, coded.levels + 2, Y if cross else None, weights, fold, n_folds)
+    own = None
+    if Y is not None and cross:
+        own = np.tile(np.average(Y, axis=0, weights=weights), (n, 1))
+        for k in range(n_folds if n > 1 else 0):
+            outside = fold == k
+            own[outside] = sums.means(k)[levels[outside]]
+    return lookup_of(coded, sums), own
+
+
+def lookup_of(coded: Coded, sums: LevelSums, /, *, without: int | None = None) -> Lookup:
+    """Give what stands for the levels of a column, whose means may leave out a fold."""
     if coded.levels <= _FEW:
-        return _one_hot(codes, coded, weights), None
-    return _statistics(codes, coded, Y, weights, random_state)
+        return _one_hot(coded, sums.total)
+    frequencies, t = np.log1p(sums.total)[:, None], sums.targets.shape[2]
+    values = np.column_stack([frequencies, sums.means(without)])
+    names = {0: [], 1: [" mean"]}.get(t, [f" mean {k}" for k in range(t)])
+    return Lookup(values, (" frequency", *names), False)
 
 
 def _every(coded: Coded) -> np.ndarray:
@@ -79,7 +102,7 @@ def _every(coded: Coded) -> np.ndarray:
     return np.append(np.arange(coded.levels + 1.0), np.nan)[:, None]
 
 
-def _one_hot(codes: np.ndarray, coded: Coded, weights: np.ndarray | None) -> Lookup:
+def _one_hot(coded: Coded, mass: np.ndarray) -> Lookup:
     """Make a column for each level, which together have unit variance."""
     from sklearn.preprocessing import OneHotEncoder
 
@@ -87,48 +110,10 @@ def _one_hot(codes: np.ndarray, coded: Coded, weights: np.ndarray | None) -> Loo
     known = np.append(known, np.nan) if coded.gaps else known
     encoder = OneHotEncoder(categories=[known], handle_unknown="ignore", sparse_output=False)
     values = encoder.fit(known[:, None]).transform(_every(coded))
-    mass = np.bincount(rows_of(codes, len(values)), weights, len(values))
     shares = mass @ values / max(mass.sum(), _LEAST)
     spread = float(np.sum(shares * (1.0 - shares)))
     names = [*(f"={' '.join(label.split())}" for label in coded.labels), *[" missing"] * coded.gaps]
     return Lookup(values / np.sqrt(spread) if spread > 0 else values, tuple(names), True)
-
-
-def _statistics(
-    codes: np.ndarray,
-    coded: Coded,
-    Y: np.ndarray | None,
-    weights: np.ndarray | None,
-    random_state: int,
-) -> tuple[Lookup, np.ndarray | None]:
-    """Frequencies of levels, and means of the targets; of training rows means by other rows."""
-    size = coded.levels + 2
-    rows = rows_of(codes, size).astype(np.int32)
-    mass = np.bincount(rows, weights, size)
-    counts = np.log1p(mass * (len(codes) / max(mass.sum(), _LEAST)))[:, None]
-    if Y is None:
-        return Lookup(counts, (" frequency",), False), None
-    w = None if weights is None else weights / weights.mean()
-    own = _cross_fitted(rows[:, None], Y, w, random_state)
-    every = np.arange(size)[:, None]
-    values = np.column_stack([counts, _means(rows[:, None], Y, w, every)])
-    t = Y.shape[1]
-    names = (" frequency", *([" mean"] if t == 1 else [f" mean {k}" for k in range(t)]))
-    return Lookup(values, names, False), own
-
-
-def _cross_fitted(
-    X: np.ndarray, Y: np.ndarray, w: np.ndarray | None, random_state: int
-) -> np.ndarray:
-    """Give means (n, t) of targets by level, each row's by rows of other folds."""
-    out = np.tile(np.average(Y, axis=0, weights=w), (len(X), 1))
-    if len(X) >= 2:
-        fold = _folds(len(X), random_state)
-        for k in range(min(_FOLDS, len(X))):
-            inside, outside = fold != k, fold == k
-            some = None if w is None else w[inside]
-            out[outside] = _means(X[inside], Y[inside], some, X[outside])
-    return out
 
 
 def _folds(n: int, random_state: int) -> np.ndarray:
@@ -137,24 +122,6 @@ def _folds(n: int, random_state: int) -> np.ndarray:
 
     order, fold = np.arange(n), np.empty(n, dtype=np.int8)
     check_random_state(random_state).shuffle(order)
-    for k, held_out in enumerate(np.array_split(order, min(_FOLDS, n))):
+    for k, held_out in enumerate(np.array_split(order, min(FOLDS, n))):
         fold[held_out] = k
     return fold
-
-
-def _means(X: np.ndarray, Y: np.ndarray, w: np.ndarray | None, at: np.ndarray) -> np.ndarray:
-    r"""Means of targets by level: :math:`(\sum w y + s\,\overline{wy}) / (\sum w + s\,\bar w)`.
-
-    The encoder knows no weights: it is asked for the smoothed means of w y and of w.
-    """
-    if w is None:
-        return np.column_stack([_smoothed(X, y, at) for y in Y.T])
-    sums = np.column_stack([_smoothed(X, w * y, at) for y in Y.T])
-    return sums / _smoothed(X, w, at)[:, None]
-
-
-def _smoothed(X: np.ndarray, y: np.ndarray, at: np.ndarray) -> np.ndarray:
-    from sklearn.preprocessing import TargetEncoder
-
-    encoder = TargetEncoder(target_type="continuous", smooth=_SMOOTH)
-    return encoder.fit(X, y).transform(at)[:, 0]

@@ -248,6 +248,14 @@ def test_what_is_made_anew_is_not_kept(drawn):
     assert kept(P) == {P.key, Q.key}
 
 
+def test_what_is_made_anew_for_others_alone_is_there_for_them(drawn):
+    a, b, _ = drawn
+    P, Q = in_parts([a, b], SIZES)
+    other = made_anew(P + 1.0) * Q
+    np.testing.assert_array_equal(whole(other), (a + 1.0) * b)
+    assert kept(P) == {P.key, Q.key, other.key}
+
+
 def test_what_is_kept_or_in_one_place_stays_so(drawn):
     a, _, _ = drawn
     assert made_anew(a) is a

@@ -280,6 +280,23 @@ def test_tables_are_encoded_where_they_lie(client, data):
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
+def test_levels_of_a_table_are_told_by_all_rows(client, data, monkeypatch):
+    pd = pytest.importorskip("pandas")
+    monkeypatch.setattr("gpukfl.estimators._dask.FEWEST", 200)
+    monkeypatch.setattr("gpukfl._fit.SAMPLE", 0)
+    frame = pd.DataFrame(data[0], columns=list("abcd"))
+    frame["group"] = [f"g{k}" for k in np.random.default_rng(3).integers(15, size=N)]
+    frame["y"] = data[1]
+    lazy = dd.from_pandas(frame, npartitions=3)
+    with client.as_current():
+        fitted = gpukfl.fit(lazy, "y", method="bkernn", ridge=1e-3, n_particles=6, knots=Knots(32))
+    (column,) = [k for k, name in enumerate(fitted.reader.encoding.names) if "frequency" in name]
+    counts = frame["group"].map(frame["group"].value_counts())
+    np.testing.assert_allclose(fitted.reader(frame)[:, column], np.log1p(counts))
+    np.testing.assert_array_equal(fitted.predict(lazy).compute(), fitted.predict(frame))
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
 def test_portfolios_are_chosen_here_and_fitted_to_all(client, data, lazy):
     fitted = AutoRegressor(members=["bkernn", "linear"], random_state=0)
     fitted.client = client

@@ -24,6 +24,7 @@ from gpukfl._draws import scattered
 from gpukfl._rows import Rows
 from gpukfl.estimators.bkernn import Knots
 from gpukfl.estimators.hkrr import Centers, HoldOut
+from gpukfl.estimators.selection._problem import SelectionProblem
 from gpukfl.instantiations import Stumps
 from gpukfl.kernels import Gaussian
 from gpukfl.methods import (
@@ -31,6 +32,7 @@ from gpukfl.methods import (
     BoundCriterion,
     HyperKernelObjective,
     MappedProblem,
+    NystromSystem,
     Reweighting,
     RidgeSystem,
     fit_bkernn,
@@ -295,6 +297,30 @@ def test_samples_of_bkernn_that_come_here_are_small(data, monkeypatch):
     monkeypatch.setattr(X.partitioning, "gather_together", noted)
     made("bkernn").fit(X, y)
     assert max(brought[2:]) <= 30  # the first two are samples that scaling looks at
+
+
+def test_selection_brings_few_rows_here_and_has_few_centres(data, monkeypatch):
+    monkeypatch.setattr("gpukfl.estimators.selection._control._MOST_BROUGHT", 30)
+    monkeypatch.setattr("gpukfl.estimators.selection._search._FEWEST_ROWS", 10)
+    monkeypatch.setattr("gpukfl.estimators.selection._problem._CENTERS_IN_PARTS", 20)
+    seen, gram = [], NystromSystem.of
+
+    def noted(operator, *args):
+        seen.append((operator.Z.shape[0], operator.rows.shape[0]))
+        return gram(operator, *args)
+
+    monkeypatch.setattr(NystromSystem, "of", noted)
+    selected, run = [], SelectionProblem.run
+    monkeypatch.setattr(
+        SelectionProblem, "run", lambda self, *a, **k: selected.append(self.n) or run(self, *a, **k)
+    )
+    made("selection").fit(*in_parts(data[:2], SIZES))
+    assert selected[-1] == 30
+    assert (20, N) in seen
+    assert max(q for q, n in seen if n == N) == 20
+    selected.clear()
+    made("selection").fit(*data[:2])
+    assert selected[-1] == N
 
 
 @pytest.mark.parametrize("name", ["leverage", "least squares, ridge chosen", "regfeal"])

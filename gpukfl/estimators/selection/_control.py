@@ -18,7 +18,8 @@ from gpukfl.estimators.selection._stability import selection_frequencies, stabil
 from gpukfl.knockoffs import found_at, smallest_level
 from gpukfl.methods import Selection
 
-MOST_ROWS = 100_000  # that variables are selected on, unless a number of centres is given
+_MOST_ROWS = 100_000  # that variables are selected on, unless a number of centres is given
+_MOST_BROUGHT = 20_000  # the same of rows in parts, which come to one place
 SELECT_SHARE = 0.8  # of max_time after which the selection has ended
 QUIET = (Status.CONVERGED, Status.STALLED)  # no further progress is where a fit may well end
 
@@ -42,6 +43,11 @@ class Fitted:
     threshold: float | None = None
     path: dict[str, np.ndarray] | None = None
     discoveries: Discoveries | None = None
+
+
+def most_rows(problem: SelectionProblem, /) -> int:
+    """Give how many rows variables are selected on, at most."""
+    return _MOST_ROWS if problem.rows.partitioning is None else _MOST_BROUGHT
 
 
 def stopped(selection: Selection, /) -> Selection:
@@ -119,8 +125,9 @@ def _stable(
 ) -> Fitted:
     """Keep the variables that are selected on enough halves of the samples."""
     n, index = problem.n, None
-    if problem.rows.partitioning is not None and n > MOST_ROWS:
-        n, index = MOST_ROWS, np.sort(drawn(run.again(), n, MOST_ROWS))
+    if problem.rows.partitioning is not None and n > most_rows(problem):
+        n = most_rows(problem)
+        index = np.sort(drawn(run.again(), problem.n, n))
 
     def select(rows: np.ndarray) -> np.ndarray:
         half = problem.part(rows if index is None else index[rows])

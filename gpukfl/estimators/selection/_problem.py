@@ -71,6 +71,7 @@ _FIT_ROWS = 500  # samples on which they, and its kernel, are chosen
 _RIDGE_SHARES = (1.0, 0.1, 0.01)
 _LAST_WORKS = 5  # normal equations of the last fit, and passes of leave-one-out
 _MOST_CENTERS = 2_000  # of the last fit where there is no time for all
+_CENTERS_IN_PARTS = 1_000  # of it where rows lie in parts: what travels goes with their square
 _HASTY_ROWS, _HASTY_CENTERS = 10_000, 500  # of one that is to end at once
 _TIMED_ROWS = 2_000  # samples on which works are timed
 _RUN_WORKS = 40  # values and gradients of a selection, and of its thresholds
@@ -292,7 +293,10 @@ class SelectionProblem(Data):
         return held_out.losses(fit.predict(Rows(self._stretched(held_out.X, beta), self.reference)))
 
     def _affordable_centers(self, beta: np.ndarray, kernel: Kernel, run: Run) -> int:
-        """Give how many centres of the last fit there is time for; n without a limit."""
+        """Give how many centres of the last fit there is time for; n without a limit.
+
+        Of rows in parts a fixed number at most.
+        """
         X, Y, D = self._some(_HASTY_ROWS)
         rows = Rows(self._stretched(X, beta), self.reference)
 
@@ -302,6 +306,8 @@ class SelectionProblem(Data):
             NystromSystem.of(operator, Y, D)
 
         count = run.affordable(self.n, form, times=_LAST_WORKS * self.n / X.shape[0])
+        if self.rows.partitioning is not None:
+            return min(count, _CENTERS_IN_PARTS)
         return count if count == self.n else min(count, _MOST_CENTERS)
 
     def _importances(

@@ -19,13 +19,13 @@ from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples, Splits
 from gpukfl.estimators._search import Search, Trial, is_behind
 from gpukfl.estimators.selection._control import (
-    MOST_ROWS,
     QUIET,
     SELECT_SHARE,
     Fitted,
     Setting,
     check_knockoffs,
     controlled,
+    most_rows,
     stopped,
 )
 from gpukfl.estimators.selection._problem import SelectionProblem
@@ -257,7 +257,7 @@ class KernelSelection(Settings):
         ridge = choice.setting.ridge
         try:
             left, some = run.left(SELECT_SHARE), problem
-            wanted = problem.n if self._sees_all(problem) else min(problem.n, MOST_ROWS)
+            wanted = problem.n if self._sees_all(problem) else min(problem.n, most_rows(problem))
             count = min(problem.affordable_rows(ridge, left), wanted)
             if count < min(problem.n, _FEWEST_ROWS):  # the search has seen as many
                 return self._in_want(problem, choice, Status.TIME_LIMIT)
