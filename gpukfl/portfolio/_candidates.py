@@ -39,7 +39,6 @@ _EXACT = 3_000  # rows up to which kernel ridge regression has all of them as ce
 _CENTERS = 1_000
 _FEW = 1_000  # rows up to which variants of a member are cheap
 _MANY = 2_000  # rows from which trees may be large
-_ONE_HOLD_OUT = 20_000  # rows from which there are no folds
 _RARE = 50  # rows of a class, of which folds and then those that stop trees early need some
 _MOST = 200_000  # rows up to which many features are formed
 _RIDGES = tuple(10.0**k for k in range(-4, 5))
@@ -188,10 +187,6 @@ def _of_few(task: Task) -> bool:
     return task.n <= _FEW
 
 
-def _of_some(task: Task) -> bool:
-    return _MANY <= task.n < _ONE_HOLD_OUT and not task.classes
-
-
 # Whatever is added here is tried, shown, blended and saved; `make` gives any estimator.
 # Chosen by what blends of out-of-fold predictions gained with them on training rows of 25 sets
 CANDIDATES = (
@@ -208,7 +203,6 @@ CANDIDATES = (
     Candidate("agop_quantile", _hkrr(optimizer="agop", scaling="quantile"), suits=_of_few),
     Candidate("bkernn", _bkernn()),
     Candidate("hkrr", _hkrr()),
-    Candidate("hkrr_matern52", _hkrr(kernel="matern52"), suits=_of_some),
     # Of small regressions it took two fifths of the time, and gained nothing
     Candidate(
         "rkhs_weighting",

@@ -27,11 +27,11 @@ _PARAMETERS = """
         with gradient-boosted trees only shown and not blended, and a list has names ("linear",
         "trees", "shallow_trees", "deep_trees", "manhattan_laplace", "agop", "evidence_quantile",
         "evidence_robust", "loo_quantile", "matern52", "agop_quantile", "bkernn", "hkrr",
-        "hkrr_matern52", "rkhs_weighting", "regfeal", "laplace", "evidence_matern52",
-        "bkernn_robust", "hkrr_standard", "selection"), scikit-learn estimators, or pairs of a name
-        and an estimator, each of which is tried to the end, as far as `max_time` is enough. Trees
-        that are not asked for are shown beside the others; shallow ones are tried of tables, deep
-        ones and "hkrr_matern52" of regressions of many samples.
+        "rkhs_weighting", "regfeal", "laplace", "evidence_matern52", "bkernn_robust",
+        "hkrr_standard", "selection"), scikit-learn estimators, or pairs of a name and an
+        estimator, each of which is tried to the end, as far as `max_time` is enough. Trees that are
+        not asked for are shown beside the others; shallow ones are tried
+        of tables, deep ones of regressions of many samples.
     effort : {"quick", "normal", "thorough"}, default="normal"
         How many members are tried, where they are not given.
     n_folds : int or "auto", default="auto"
