@@ -67,7 +67,7 @@ def test_tables_predict_alike(pair, rows):
     found, model = pair
     expected = said(found, rows)
     for given_as in (rows, rows.to_dict("list"), rows.to_dict("records"), rows.to_numpy(object)):
-        np.testing.assert_allclose(said(model, given_as), expected, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(said(model, given_as), expected, rtol=0, atol=1e-11)
     np.testing.assert_allclose(said(model, rows[::-1].iloc[:, ::-1])[::-1], expected, atol=1e-12)
     if model.task == "classification":
         assert model.predict(rows).tolist() == found.predict(rows).tolist()
@@ -144,7 +144,7 @@ def test_nothing_but_numpy_is_imported(tmp_path):
 # ---------------------------------------------------------------------- a single row
 
 ODD = {
-    "gaps": [None, float("nan"), np.nan, pd.NA, pd.NaT, np.datetime64("NaT"), "", " ", "NA"],
+    "gaps": [None, float("nan"), np.nan, pd.NA, pd.NaT, np.datetime64("NaT", "s"), "", " ", "NA"],
     "numbers": [3, 3.0, -0.0, np.float64(3), np.float32(2.5), np.int8(3), float("inf"), 10**30],
     "text of numbers": ["3", "3.0", " 3 ", "1,000", "2.5 kg", "$4", "many"],
     "truths": [True, False, np.True_, "True", 1],
