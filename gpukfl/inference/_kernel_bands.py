@@ -173,7 +173,8 @@ def _estimates(
             share = np.clip(smoother.fitted(y[rows]), _LEAST, 1.0 - _LEAST)
             noise[rows] = share * (1.0 - share) / weights
     squares, expected, spread = sums
-    if not subject.classes:
-        noise *= squares / expected
+    # Of classes p (1 - p) says where there is more noise; as it is it would be too low in sum,
+    # since fitted shares that smooth little follow the classes
+    noise *= squares / expected / np.average(noise * subject.weights, weights=noise > 0)
     freedom = float(expected**2 / spread)  # Satterthwaite's
     return [Estimate(L @ y, (L * noise) @ L.T, freedom) for L in maps]
