@@ -97,7 +97,7 @@ _BROWNIAN = _planted(
     ("pairs of a row with itself only", "    k += j;\n", "    k = j;\n"),
     ("no barrier before pairs are added", "        shares[i] = 0;\n    }\n    __syncthreads();", "        shares[i] = 0;\n    }"),
     ("pairs beyond the tile", "share != 0 && at >= 0 && at < height", "share != 0 && at >= 0"),
-    ("pairs on one side of the diagonal", "if (j != k)", "if (false)"),
+    ("pairs on one side of the diagonal", "if (j != k && k < rows)", "if (false)"),
     ("right knot beyond the last", "cell + 1 < n_knots ? at[(cell + 1) * t] : left", "at[(cell + 1) * t]"),
     ("interpolation from the right", "return left + decode.share(code) * (right - left);", "return right + decode.share(code) * (right - left);"),
 )  # fmt: skip

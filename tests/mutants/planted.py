@@ -68,8 +68,8 @@ ARRAYS = [
     Mutant(
         "slice past the end",
         "_rows.py",
-        "end = min(first + size, last)",
-        "end = first + size",
+        "yield first, min(first + size, stop)",
+        "yield first, first + size",
         "tests/test_rows.py tests/operators tests/methods/test_centers.py",
     ),
     Mutant(
