@@ -74,10 +74,14 @@ def lazy(data):
     return da.from_array(X, chunks=(CHUNKS, 2)), da.from_array(y, chunks=(CHUNKS,))
 
 
+# On processors, also where workers have GPUs
+FEW = {"n_particles": 6, "knots": Knots(32), "ridge": 1e-3, "backend": "numpy"}
+FEW_STEPS = ProximalGradient("auto", 20, 1e-9)
+
+
 def model(client=None, kind=BKerNNRegressor, steps=3):
     optimizer = ProximalGradient("auto", steps, 1e-9)
-    given = {"n_particles": 6, "knots": Knots(32), "ridge": 1e-3, "optimizer": optimizer}
-    found = kind(random_state=0, backend="numpy", **given)  # where workers have GPUs too
+    found = kind(random_state=0, optimizer=optimizer, **FEW)
     found.client = client
     return found
 
@@ -272,7 +276,7 @@ def test_tables_are_encoded_where_they_lie(client, data):
     frame["y"] = y + (X[:, 3] > 0)
     lazy = dd.from_pandas(frame, npartitions=3)
     with client.as_current():
-        fitted = gpukfl.fit(lazy, "y", method="bkernn", ridge=1e-3, n_particles=6, knots=Knots(32))
+        fitted = gpukfl.fit(lazy, "y", method="bkernn", optimizer=FEW_STEPS, **FEW)
     assert fitted.n_samples == N
     assert fitted.feature_names == [*"abcd", "group"]
     found = fitted.predict(lazy).compute()
@@ -290,7 +294,7 @@ def test_levels_of_a_table_are_told_by_all_rows(client, data, monkeypatch):
     frame["y"] = data[1]
     lazy = dd.from_pandas(frame, npartitions=3)
     with client.as_current():
-        fitted = gpukfl.fit(lazy, "y", method="bkernn", ridge=1e-3, n_particles=6, knots=Knots(32))
+        fitted = gpukfl.fit(lazy, "y", method="bkernn", optimizer=FEW_STEPS, **FEW)
     (column,) = [k for k, name in enumerate(fitted.reader.encoding.names) if "frequency" in name]
     counts = frame["group"].map(frame["group"].value_counts())
     np.testing.assert_allclose(fitted.reader(frame)[:, column], np.log1p(counts))
@@ -299,7 +303,7 @@ def test_levels_of_a_table_are_told_by_all_rows(client, data, monkeypatch):
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_portfolios_are_chosen_here_and_fitted_to_all(client, data, lazy):
-    fitted = AutoRegressor(members=["bkernn", "linear"], random_state=0)
+    fitted = AutoRegressor(members=["linear", ("bkernn", model(steps=20))], random_state=0)
     fitted.client = client
     fitted.fit(*lazy)
     assert fitted._n_samples == N
