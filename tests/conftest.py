@@ -17,12 +17,17 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import numpy as np
 import pytest
 from array_api_compat import array_namespace, device, to_device
 
 from gpukfl._array import library_of, on_device_of
 from gpukfl._places import cupy_is_usable
+
+# Other work on a machine, and what is compiled when it is first called, make no test fail
+hypothesis.settings.register_profile("untimed", deadline=None)
+hypothesis.settings.load_profile("untimed")
 
 
 @dataclass(frozen=True)

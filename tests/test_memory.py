@@ -91,7 +91,7 @@ def test_free_memory_of_a_gpu_is_within_the_limit_of_the_pool(
 
 
 @given(budget=SIZES, bytes_each=SIZES, elements_each=SIZES, at_most=st.integers(1, 10**9))
-@settings(deadline=None, derandomize=True)
+@settings(derandomize=True)
 def test_blocks_fit_the_budget_and_the_element_limit(budget, bytes_each, elements_each, at_most):
     with gpukfl.memory_budget(budget):
         size = block_size(HOST, bytes_each=bytes_each, elements_each=elements_each, at_most=at_most)

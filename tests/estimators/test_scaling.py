@@ -4,7 +4,7 @@ import inspect
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.special import ndtr, ndtri
@@ -45,7 +45,6 @@ def learned(kind, samples, weights=None):
 
 
 @every
-@settings(deadline=None)  # compiled when first called
 @given(column=columns)
 def test_scaling_is_monotone(kind, column):
     steps = np.concatenate([np.linspace(-8, 8, 200), column, [-1e300, 1e12, 1e300]])
@@ -174,7 +173,6 @@ def test_normal_scores_are_near_those_of_scikit_learn():
     np.testing.assert_allclose(found, peer.transform(inside), atol=0.03)
 
 
-@settings(deadline=None)
 @given(column=arrays(np.float64, 60, elements=st.integers(-9, 9)), power=st.sampled_from([1, 5]))
 def test_tails_are_heavy_where_scipy_finds_much_kurtosis(column, power):
     column = column**power

@@ -3,7 +3,7 @@
 import hypothesis.extra.numpy as arrays
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpukfl.knockoffs import (
@@ -39,7 +39,6 @@ def e_bh(values, level):
 
 
 @given(W=STATISTICS, level=st.sampled_from([0.1, 0.25, 0.5, 0.9]))
-@settings(deadline=None)
 def test_one_draw_of_one_copy_is_the_knockoff_filter(W, level):
     found = found_at(e_values(W, level=level), level)
     np.testing.assert_array_equal(found, knockoff_filter(W, level))
@@ -80,7 +79,6 @@ def test_e_values_and_their_procedure_are_those_of_hidimstat(level):
     values=arrays.arrays(float, st.integers(1, 30), elements=st.floats(0.0, 300.0)),
     level=st.sampled_from([0.01, 0.1, 0.5, 1.0]),
 )
-@settings(deadline=None)
 def test_what_is_found_by_e_values(values, level):
     found = found_at(values, level)
     np.testing.assert_array_equal(found, e_bh(values, level))
@@ -93,7 +91,6 @@ def test_what_is_found_by_e_values(values, level):
 
 
 @given(weights=WEIGHTS, variable=st.integers(0, 6), copy=st.integers(1, 3))
-@settings(deadline=None)
 def test_changing_places_with_a_copy_changes_only_a_sign(weights, variable, copy):
     W = contest(weights)
     changed = weights.copy()

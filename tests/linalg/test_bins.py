@@ -145,7 +145,7 @@ def drawn(draw):
 
 
 @given(drawn(), st.sampled_from([None, 0, 4]))
-@settings(deadline=None, derandomize=True)
+@settings(derandomize=True)
 def test_compiled_positions_equal_the_array_api_form(case, shift):
     A, low, gap, q, _ = case
     at = Positions.of(A, low, gap, q, shift=shift)
@@ -155,7 +155,7 @@ def test_compiled_positions_equal_the_array_api_form(case, shift):
 
 
 @given(drawn(), st.sampled_from([None, 0, 4]))
-@settings(deadline=None, derandomize=True)
+@settings(derandomize=True)
 def test_compiled_bins_equal_the_array_api_form(case, shift):
     A, low, gap, q, V = case
     at = Positions.of(A, low, gap, q, shift=shift)

@@ -225,7 +225,7 @@ def drawn(draw):
 
 
 @given(drawn())
-@settings(deadline=None, derandomize=True)
+@settings(derandomize=True)
 def test_both_forms_equal_the_formula(case):
     A, V, X = case
     wide = A.astype(np.float64), V.astype(np.float64), X.astype(np.float64)

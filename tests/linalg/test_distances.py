@@ -219,7 +219,7 @@ def drawn(draw):
 
 
 @given(drawn())
-@settings(deadline=None, derandomize=True)
+@settings(derandomize=True)
 def test_both_forms_equal_the_formula(case):
     Q, X, Z = case
     eps, d = np.finfo(X.dtype).eps, X.shape[1]

@@ -46,7 +46,7 @@ def test_polynomials_are_orthonormal(on):
 
 
 @given(x=st.floats(-8, 8), k=st.integers(1, DEGREE))
-@settings(deadline=None, derandomize=True, max_examples=60)
+@settings(derandomize=True, max_examples=60)
 def test_a_derivative_is_the_polynomial_below(x, k):
     h = 1e-4
     points = x + h * np.array([[-2.0], [-1.0], [0.0], [1.0], [2.0]])
@@ -57,7 +57,7 @@ def test_a_derivative_is_the_polynomial_below(x, k):
 
 
 @given(x=st.floats(-20, 20), k=st.integers(0, DEGREE))
-@settings(deadline=None, derandomize=True, max_examples=60)
+@settings(derandomize=True, max_examples=60)
 def test_even_degrees_are_even_and_odd_degrees_odd(x, k):
     table = hermite_table(np.array([[x, -x]]), k)
     assert table[0, k, 0] == (-1) ** k * table[0, k, 1]
@@ -69,7 +69,6 @@ def test_even_degrees_are_even_and_odd_degrees_odd(x, k):
     seed=st.integers(0, 2**32 - 1),
 )
 @settings(
-    deadline=None,
     derandomize=True,
     max_examples=10,
     suppress_health_check=[HealthCheck.function_scoped_fixture],

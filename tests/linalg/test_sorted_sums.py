@@ -198,7 +198,7 @@ def drawn(draw):
 
 
 @given(drawn())
-@settings(deadline=None, derandomize=True)
+@settings(derandomize=True)
 def test_compiled_sums_equal_the_array_api_form(case):
     A, V = case
     rows, twin = generic._sort_rows(A), sort_rows(A)
@@ -213,7 +213,7 @@ def test_compiled_sums_equal_the_array_api_form(case):
 
 
 @given(drawn(), st.integers(1, 20))
-@settings(deadline=None, derandomize=True)
+@settings(derandomize=True)
 def test_compiled_interpolation_equals_the_array_api_form(case, q):
     A, _ = case
     knots = np.sort(np.tile(A, (1, q))[:, :q], axis=1).astype(np.float64)

@@ -92,7 +92,7 @@ def test_gradients_of_a_fit_are_its_difference_quotients(on_double, rng, kernel)
 
 @structures
 @given(seed=st.integers(0, 2**32 - 1), exponent=st.sampled_from([0.25, 0.5, 1.0]))
-@settings(deadline=None, derandomize=True, max_examples=20)
+@settings(derandomize=True, max_examples=20)
 def test_maps_are_powers_of_the_outer_product(structure, seed, exponent):
     A = np.random.default_rng(seed).standard_normal((6, 4))
     G = A.T @ A

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from gpukfl.methods import check_share, conformal_weight, unit_weights, weighted_quantile
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(st.integers(1, 10**6), st.integers(1, 999))
 def test_the_rank_is_that_of_exact_arithmetic(n, thousandths):
     exact = ceil((n + 1) * Fraction(thousandths, 1000))

@@ -100,7 +100,7 @@ def test_sums_of_the_folds_are_the_dense_ones(on, rng, budget, weighted):
     seed=st.integers(0, 2**32 - 1),
     weighted=st.booleans(),
 )
-@settings(deadline=None, derandomize=True, max_examples=60)
+@settings(derandomize=True, max_examples=60)
 def test_folds_of_any_size_add_up(n, count, folds, budget, seed, weighted):
     rng = np.random.default_rng(seed)
     X, Y = rng.standard_normal((n, D)), rng.standard_normal((n, 2))

@@ -152,7 +152,7 @@ def test_the_norm_recursion_is_the_direct_norm(on_double, rng, monkeypatch, kind
     log_curvature=st.floats(-14.0, 6.0),
     seed=st.integers(0, 2**32 - 1),
 )
-@settings(deadline=None, derandomize=True, max_examples=150)
+@settings(derandomize=True, max_examples=150)
 def test_roots_minimise_the_regularised_risk(loss, size, log_curvature, seed):
     rng = np.random.default_rng(seed)
     f, g = 10.0**size * rng.standard_normal((2, 5, 1))

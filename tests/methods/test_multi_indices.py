@@ -225,7 +225,7 @@ def test_every_variable_is_drawn_by_itself_where_there_are_many(law):
 
 
 @given(k=st.integers(0, 40), d=st.integers(1, 60))
-@settings(deadline=None, derandomize=True, max_examples=50)
+@settings(derandomize=True, max_examples=50)
 def test_tuples_are_counted_in_logarithms(k, d):
     expected = math.log(comb(k + d - 1, d - 1, exact=True))
     assert _log_count(np.array([k]), d)[0] == pytest.approx(expected, abs=1e-9)
@@ -378,7 +378,7 @@ def test_all_equal_entries_are_drawn_like_any():
     largest=st.one_of(st.none(), st.integers(1, 12)),
     r=st.floats(0.05, 1.95),
 )
-@settings(deadline=None, derandomize=True, max_examples=60)
+@settings(derandomize=True, max_examples=60)
 def test_tuples_are_distinct_counted_and_drawn_again_alike(d, count, seed, rho, largest, r):
     shares = np.random.default_rng(seed).dirichlet(np.ones(d)) + 1e-6
     eta = (shares / shares.sum()) ** ((2 - r) / r)
@@ -426,7 +426,7 @@ def test_equal_draws_add_their_squares():
 
 
 @given(d=st.integers(1, 50), r=st.floats(0.1, 1.95))
-@settings(deadline=None, derandomize=True, max_examples=40)
+@settings(derandomize=True, max_examples=40)
 def test_equal_entries_satisfy_the_constraint(d, r):
     eta = equal_eta(d, r)
     assert np.sum(eta ** (r / (2 - r))) == pytest.approx(1.0, rel=1e-9)

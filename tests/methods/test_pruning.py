@@ -31,7 +31,7 @@ def problem(rng, kind=KINDS[1], *, count=25, d=3, t=1):
     t=st.integers(1, 3),
     kind=st.sampled_from(KINDS),
 )
-@settings(deadline=None, derandomize=True, max_examples=40)
+@settings(derandomize=True, max_examples=40)
 def test_distances_are_those_of_the_gram_matrix_and_grow(seed, count, t, kind):
     rng = np.random.default_rng(seed)
     G, A = problem(rng, kind, count=count, t=t)

@@ -80,7 +80,7 @@ def by_quadrature(tuples, f_hat):
     degree=st.integers(0, 4),
     seed=st.integers(0, 2**32 - 1),
 )
-@settings(deadline=None, derandomize=True, max_examples=40)
+@settings(derandomize=True, max_examples=40)
 def test_products_of_derivatives_are_the_sum_over_pairs(d, m, t, degree, seed):
     rng = np.random.default_rng(seed)
     tuples = distinct(rng, m, d, degree)
@@ -145,7 +145,7 @@ def test_the_papers_form_divides_by_c():
     seed=st.integers(0, 2**32 - 1),
     spread=st.floats(0, 8),
 )
-@settings(deadline=None, derandomize=True, max_examples=60)
+@settings(derandomize=True, max_examples=60)
 def test_no_other_eta_is_better(d, r, seed, spread):
     rng = np.random.default_rng(seed)
     u = 10.0 ** (-spread * rng.uniform(size=d))
@@ -166,7 +166,7 @@ def test_no_other_eta_is_better(d, r, seed, spread):
 
 
 @given(scale=st.floats(1e-100, 1e100), r=st.floats(0.05, 1.95))
-@settings(deadline=None, derandomize=True, max_examples=30)
+@settings(derandomize=True, max_examples=30)
 def test_the_scale_of_derivatives_changes_nothing(scale, r):
     u = np.array([3.0, 1.0, 1e-4])
     np.testing.assert_allclose(optimal_eta(scale * u, r), optimal_eta(u, r), rtol=1e-7)

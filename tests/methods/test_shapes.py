@@ -83,7 +83,7 @@ def test_functions_with_fewer_knots_repeat_their_last(on):
     st.sampled_from(TOLERANCES[1:]),
     st.integers(0, 2**32 - 1),
 )
-@settings(deadline=None, derandomize=True)
+@settings(derandomize=True)
 def test_compiled_thinning_equals_the_array_api_form(m, n, kind, dtype, tolerance, seed):
     knots, values = curves(np.random.default_rng(seed), kind, m, n)
     knots = knots.astype(dtype)

@@ -216,7 +216,6 @@ def test_wrong_shapes_are_named(on, rng, instantiation):
     budget=st.sampled_from([None, 500, 2000]),
 )
 @settings(
-    deadline=None,
     derandomize=True,
     max_examples=12,
     suppress_health_check=[HealthCheck.function_scoped_fixture],

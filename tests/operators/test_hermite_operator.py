@@ -170,7 +170,6 @@ def test_threads_change_rounding_only(on, rng, threads, monkeypatch):
     budget=st.sampled_from([None, 500, 2000]),
 )
 @settings(
-    deadline=None,
     derandomize=True,
     max_examples=12,
     suppress_health_check=[HealthCheck.function_scoped_fixture],

@@ -30,7 +30,7 @@ def by_table(values, groups, weights, centers, spreads, wanted):
     return np.take_along_axis(table, np.take_along_axis(order, rank[None, :], axis=0), axis=0)[0]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     st.lists(st.integers(0, 30), min_size=1, max_size=6).filter(any),
     st.integers(0, 5),

@@ -108,7 +108,7 @@ def problems(draw):
 
 
 @given(problems())
-@settings(deadline=None, derandomize=True, max_examples=300)
+@settings(derandomize=True, max_examples=300)
 def test_minimisers_satisfy_the_optimality_conditions(case):
     problem, penalty = case
     fit = FINE.solve(*problem, penalty)
@@ -119,7 +119,7 @@ def test_minimisers_satisfy_the_optimality_conditions(case):
 
 
 @given(problems(), st.integers(0, 1000))
-@settings(deadline=None, derandomize=True, max_examples=100)
+@settings(derandomize=True, max_examples=100)
 def test_starts_do_not_matter(case, seed):
     problem, penalty = case
     rng = np.random.default_rng(seed)
@@ -267,7 +267,7 @@ def test_gaps_bound_what_is_missing_and_values_fall(rounds):
 
 
 @given(problems(), st.booleans())
-@settings(deadline=None, derandomize=True, max_examples=100)
+@settings(derandomize=True, max_examples=100)
 def test_every_step_goes_down_by_what_it_says(case, began):
     problem, penalty = case
     H, c, s = problem

@@ -42,7 +42,7 @@ def assert_nearest(x, radius, nearest):
 
 
 @given(points())
-@settings(deadline=None, derandomize=True, max_examples=300)
+@settings(derandomize=True, max_examples=300)
 def test_projections_are_the_nearest_points(case):
     x, radius = case
     before = x.copy()
@@ -58,7 +58,7 @@ def test_projections_are_the_nearest_points(case):
 
 
 @given(points(), st.integers(0, 1000))
-@settings(deadline=None, derandomize=True, max_examples=200)
+@settings(derandomize=True, max_examples=200)
 def test_projections_are_idempotent_and_bring_no_points_apart(case, seed):
     x, radius = case
     rng = np.random.default_rng(seed)

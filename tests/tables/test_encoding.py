@@ -159,7 +159,7 @@ def test_rows_by_themselves_are_encoded_as_together():
     np.testing.assert_allclose(apart, together[:50], rtol=1e-14)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     arrays(
         np.float64,
