@@ -99,7 +99,7 @@ class HermiteOperator(RowOperator):
         turn = self.R
         Z = xp.take(Z, xp.arange(d, **index_like(X)), axis=0) if turn is None else turn.T @ Z
         table = hermite_table(Z, self.degree)
-        table = xp.reshape(table, (d * (self.degree + 1), X.shape[0]))
+        table = xp.reshape(table, (d * (self.degree + 1), -1))
         Phi = row_products(table, *self._factors, self._placed_scales)
         if self._back is not None:
             Phi = xp.take(Phi, self._back, axis=0)
