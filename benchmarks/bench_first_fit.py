@@ -19,6 +19,7 @@ from common import OURS, ROOT, SECOND, criterion, parser, pictures, save_picture
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_iris, load_wine
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
+DATA = ROOT.parent / "shared" / "data"
 METHODS = ("bkernn", "hkrr", "selection", "rkhs_weighting", "regfeal")
 SIZES = ((300, 10), (300, 50), (400, 10), (1_300, 64), (10_000, 20), (100_000, 10), (100_000, 50))
 LIMITS = {(400, 10): 1.5, (1_300, 64): 5.0, (10_000, 20): 20.0, (100_000, 50): 60.0}  # seconds
@@ -59,6 +60,11 @@ def real_data(folder: Path) -> Iterator[tuple[str, Split]]:
             (found["X_train"], found["y_train"]) if name == "adults" else (found["X"], found["y"])
         )
         yield name, _shuffled(X.astype(np.float64), y, n)
+
+
+def smallest() -> Iterator[tuple[str, Split]]:
+    """Give one small set that needs no file."""
+    yield "iris", _shuffled(*load_iris(return_X_y=True), 105)
 
 
 def _first(X: np.ndarray, y: np.ndarray, n: int) -> Split:
@@ -193,9 +199,7 @@ def run_sizes(args: argparse.Namespace, fits: dict[str, Callable[..., Any]]) -> 
 
 
 def run_sets(args: argparse.Namespace, fits: dict[str, Callable[..., Any]]) -> None:
-    sets = real_data(args.data or ROOT.parent / "shared" / "data")
-    if args.smoke:
-        sets = iter([("iris", _shuffled(*load_iris(return_X_y=True), 105))])
+    sets = smallest() if args.smoke else real_data(args.data or DATA)
     rows = [measure(m, fit, one, set=name) for name, one in sets for m, fit in fits.items()]
     before = [] if args.before is None else json.loads(args.before.read_text())["rows"]
     result = {

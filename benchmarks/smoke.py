@@ -45,6 +45,7 @@ SCRIPTS = (
     "bench_threads.py",
     "bench_max_time.py",
     "bench_first_fit.py",
+    "bench_first_fit_splits.py",
     "bench_classes.py",
     "bench_gpu.py",
     "gpu_model.py",

@@ -44,6 +44,21 @@ def bench_first_fit_sets(r: dict[str, Any]) -> str:
     return note + table(["set", *names], rows)
 
 
+def bench_first_fit_splits(r: dict[str, Any]) -> str:
+    rows = [
+        [
+            row["set"],
+            row["method"],
+            str(row["splits"]),
+            number(row["before"], ".3f"),
+            number(row["score"], ".3f"),
+            f"{row['gain']:+.3f} ({number(row['standard_error'], '.3f')})",
+        ]
+        for row in r["rows"]
+    ]
+    return table(["set", "method", "splits", "before", "now", "gain (standard error)"], rows)
+
+
 def bench_classes(r: dict[str, Any]) -> str:
     rows = [
         [
@@ -61,5 +76,6 @@ def bench_classes(r: dict[str, Any]) -> str:
 SECTIONS = {
     "bench_first_fit": ("Time of a first fit", bench_first_fit),
     "bench_first_fit_sets": ("What a first fit reaches", bench_first_fit_sets),
+    "bench_first_fit_splits": ("What a first fit reaches, on other splits", bench_first_fit_splits),
     "bench_classes": ("Many classes", bench_classes),
 }
