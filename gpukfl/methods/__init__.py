@@ -40,6 +40,7 @@ from gpukfl.methods._hkrr import (
     resized_map,
 )
 from gpukfl.methods._jackknife import Jackknife
+from gpukfl.methods._joint_contest import competing_fits
 from gpukfl.methods._kernel_ridge import (
     DenseSystem,
     nystrom_preconditioner,
@@ -172,6 +173,7 @@ __all__ = [
     "can_cover",
     "check_share",
     "choose_centers",
+    "competing_fits",
     "competing_weights",
     "conformal_weight",
     "convergence_gap",

@@ -35,6 +35,9 @@ _RANK_FLOOR = 1e-10  # eigenvalues among the centres, relative to the largest, t
 class DenseSelection(SelectionObjective):
     """J by the kernel matrix of all samples: O(n³ + n² p) time and O(n²) memory."""
 
+    def of(self, X: Array, Y: Array, /) -> DenseSelection:
+        return DenseSelection(self.kernel, X, Y, self.ridge, self.weights)
+
     def _evaluate(self, beta: np.ndarray, columns: np.ndarray | None, /) -> Point:
         """Evaluate: O(n³)."""
         xp = array_namespace(self.X)
@@ -104,6 +107,10 @@ class FactoredSelection(SelectionObjective):
         n = X.shape[0]
         self.n_centers, self.rng = min(n_centers, n), rng
         self.centers = np.sort(rng.choice(n, self.n_centers, replace=False))
+
+    def of(self, X: Array, Y: Array, /) -> FactoredSelection:
+        given = self.kernel, X, Y, self.ridge, self.weights
+        return FactoredSelection(*given, n_centers=self.n_centers, rng=self.rng)
 
     def focus(self, beta: np.ndarray, /) -> None:
         """Choose the centres by pivoted Cholesky of the kernel at `beta`."""

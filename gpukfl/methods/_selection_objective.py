@@ -95,6 +95,10 @@ class SelectionObjective(ABC):
         self._point: Point | None = None
         self._latest: tuple[Point, Array] | None = None
 
+    @abstractmethod
+    def of(self, X: Array, Y: Array, /) -> SelectionObjective:
+        """J in this form, with this λ and D, of other variables (n, q) and targets (n, t)."""
+
     def scaled(self, X: Array, beta: np.ndarray, /) -> Array:
         """Variables that have weight, times the root of it."""
         xp = array_namespace(X)

@@ -167,7 +167,7 @@ def test_noise_is_seldom_selected():
 @pytest.mark.filterwarnings("ignore:.*the best iterate so far is kept")
 @pytest.mark.parametrize("after", [0, 1])
 def test_an_interruption_keeps_whole_draws(monkeypatch, after):
-    contests, done = _discoveries.competing_weights, []
+    contests, done = _discoveries.competing_fits, []
 
     def interrupted(*args, **kwargs):
         done.append(1)
@@ -175,7 +175,7 @@ def test_an_interruption_keeps_whole_draws(monkeypatch, after):
             raise KeyboardInterrupt
         return contests(*args, **kwargs)
 
-    monkeypatch.setattr(_discoveries, "competing_weights", interrupted)
+    monkeypatch.setattr(_discoveries, "competing_fits", interrupted)
     if after:
         model = fdr().fit(X, Y)
         assert model.knockoffs_["draws"] == 1
@@ -189,13 +189,13 @@ def test_an_interruption_keeps_whole_draws(monkeypatch, after):
 
 @pytest.mark.filterwarnings("ignore:.*max_time was reached first")
 def test_the_time_ends_the_draws(monkeypatch):
-    contests = _discoveries.competing_weights
+    contests = _discoveries.competing_fits
 
     def slow(*args, **kwargs):
         monkeypatch.setattr("gpukfl.estimators._run.Run.is_over", lambda *_: True)
         return contests(*args, **kwargs)
 
-    monkeypatch.setattr(_discoveries, "competing_weights", slow)
+    monkeypatch.setattr(_discoveries, "competing_fits", slow)
     model = fdr(max_time=1000.0).fit(X, Y)
     assert (model.knockoffs_["draws"], model.status_) == (1, "TIME_LIMIT")
 
@@ -224,7 +224,10 @@ def test_it_is_fitted_on_every_place(on):
 
 
 @pytest.mark.filterwarnings("ignore:no variable was selected")
-def test_three_classes_without_an_effect_are_not_found():
-    shuffled = np.random.default_rng(2).permutation(THREE)[:N]
-    model = classifier(error_control=QUICK).fit(X[: len(shuffled)], shuffled)
-    assert len(found(model)) <= 1
+def test_three_classes_without_an_effect_are_seldom_found():
+    rng, wrong = np.random.default_rng(2), 0
+    for _ in range(20):
+        shuffled = rng.permutation(THREE)[:N]
+        model = classifier(error_control=QUICK).fit(X[: len(shuffled)], shuffled)
+        wrong += len(found(model)) > 0
+    assert wrong <= 4

@@ -14,7 +14,7 @@ from gpukfl.estimators._run import Run
 from gpukfl.estimators.selection._problem import SelectionProblem
 from gpukfl.estimators.selection._settings import Knockoffs
 from gpukfl.knockoffs import Copies, contest, e_values, joined
-from gpukfl.methods import competing_weights, linear_weights
+from gpukfl.methods import competing_fits
 
 _MOST_ROWS = 3_000  # where a number of centres is not given: as for the exact form
 _MEMORY_SHARE = 0.5  # of what may be used
@@ -129,13 +129,12 @@ def _one_contest(
     columns = xp.concat([problem.X, sampler.draw(rng)], axis=1)
     rounds = _ROUNDS if problem.settings.hierarchical else 1
     objective = problem.objective(ridge, columns)
-    weights, status = competing_weights(
+    fits, status = competing_fits(
         replace(problem.algorithm, max_rounds=rounds), objective, problem.p, rng=rng
     )
     if status is Status.INTERRUPTED:
         raise KeyboardInterrupt
-    linear = linear_weights(columns, problem.Y, objective.shares, problem.p)
-    return contest(joined(weights, linear))
+    return contest(joined(*fits))
 
 
 def _say(sampler: Copies, problem: SelectionProblem) -> None:
