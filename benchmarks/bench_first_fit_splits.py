@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import time
 import warnings
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +62,8 @@ def run(args: argparse.Namespace, cells: list[str]) -> Runs:
             begun = time.process_time()
             score = float(ours(args, method)(X, y).score(X_test, y_test))
             seconds = time.process_time() - begun
-            runs[cell].append({"seed": seed, "score": score, "processor_seconds": seconds})
+            about = {"processor_seconds": seconds, "cores": os.cpu_count()}
+            runs[cell].append({"seed": seed, "score": score, **about})
             say(f"split {seed}, {cell}: {score:.4f}, {seconds:.1f} s")
             if args.shard:
                 write_shard(args, ABOUT, runs)
@@ -85,6 +88,12 @@ def compare(now: Runs, before: Runs) -> list[dict[str, Any]]:
         row |= {"score": float(pairs[:, 0].mean()), "before": float(pairs[:, 1].mean())}
         rows.append({**row, "gain": float(gains.mean()), "standard_error": error})
     return rows
+
+
+def machines(runs: Runs) -> dict[str, int]:
+    """Count the splits that machines of so many cores did."""
+    found = Counter(f"{run['cores']} cores" for mine in runs.values() for run in mine)
+    return dict(sorted(found.items()))
 
 
 def judge(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -116,9 +125,10 @@ def main() -> None:
     before = merged(args.before, ABOUT) if args.before else now
     rows = compare(now, before)
     result = {
-        "settings": "sets and methods that were lower by more than "
+        "settings": "sets and methods that were lower than the older engine by more than "
         f"{LOST} on the recorded split of bench_first_fit_sets; the same rows split again; "
         f"{SETTINGS}",
+        "machines": machines(now),
         "rows": rows,
         "criteria": judge(rows) if args.before else [],
     }

@@ -106,7 +106,9 @@ def _split_target(frame: Any, target: str | None, default: str | None) -> Loaded
         raise ValueError(msg)
     y = frame[target]
     if missing.any():
-        warn(f"{missing.sum()} of {len(frame)} rows have no {target}, and are left out{hint}")
+        lost = int(missing.sum())
+        has, are = ("has", "is") if lost == 1 else ("have", "are")
+        warn(f"{lost} of {len(frame)} rows {has} no {target}, and {are} left out{hint}")
         frame = frame[~missing].reset_index(drop=True)
         y = _as_written(frame[target])
     return LoadedTable(frame.drop(columns=[target]), y.to_numpy(), target)

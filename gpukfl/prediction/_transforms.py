@@ -31,7 +31,7 @@ class TargetTransform(ABC):
         """Targets (n, t) on the other scale."""
 
     @abstractmethod
-    def _inverse(self, Z: Array, /) -> Array:
+    def inverse(self, Z: Array, /) -> Array:
         """Targets of values (n, t) on the other scale."""
 
     def mean(self, Z: Array, residuals: Array, /) -> Array:
@@ -41,7 +41,7 @@ class TargetTransform(ABC):
         seen, of whose residuals (q, t) these are quantiles.
         """
         count = residuals.shape[0]
-        parts = (self._inverse(Z + residuals[k, :]) for k in range(count))
+        parts = (self.inverse(Z + residuals[k, :]) for k in range(count))
         return functools.reduce(operator.add, parts) / count
 
 
@@ -76,7 +76,7 @@ class LogTransform(TargetTransform):
         sign, low, scale = map(np.asarray, (self.sign, self.low, self.scale))
         return np.log1p((sign * Y - low) / scale)
 
-    def _inverse(self, Z: Array, /) -> Array:
+    def inverse(self, Z: Array, /) -> Array:
         xp, on = array_namespace(Z), double_like(Z)
         sign, low, scale = (xp.asarray(part, **on) for part in (self.sign, self.low, self.scale))
         ends = xp.asarray([high + _BEYOND for high in self.high], **on)
@@ -107,7 +107,7 @@ class RankTransform(TargetTransform):
         parts = zip(Y.T, self.knots, self.scores, strict=True)
         return np.stack([np.interp(y, knots, scores) for y, knots, scores in parts], axis=1)
 
-    def _inverse(self, Z: Array, /) -> Array:
+    def inverse(self, Z: Array, /) -> Array:
         xp, on = array_namespace(Z), double_like(Z)
         columns = []
         for j, (scores, knots) in enumerate(zip(self.scores, self.knots, strict=True)):

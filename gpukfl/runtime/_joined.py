@@ -76,7 +76,7 @@ class JoinedBlend:
         """Means (P, n, t) of targets, as of `TargetTransform.mean`, by all quantiles at once."""
         assert self.blending.transform is not None
         every = means[:, None] + self.residuals
-        found = self.blending.transform._inverse(every.reshape(-1, every.shape[-1]))
+        found = self.blending.transform.inverse(every.reshape(-1, every.shape[-1]))
         return np.mean(np.reshape(np.asarray(found), every.shape), axis=1)
 
     def placed(self, put: Any, /) -> Self:

@@ -117,7 +117,11 @@ def read_objects(column: Any, /) -> Values:
 def _numbers(array: np.ndarray) -> Values:
     import pandas as pd
 
-    return numbers(np.where(pd.isna(array), np.nan, array).astype(np.float64))
+    try:
+        return numbers(np.where(pd.isna(array), np.nan, array).astype(np.float64))
+    except OverflowError:
+        msg = "expected numbers that float64 holds, below 1.8e308, got a longer integer"
+        raise ValueError(msg) from None
 
 
 def _booleans(array: np.ndarray) -> Values:

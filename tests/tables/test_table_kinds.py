@@ -257,6 +257,12 @@ def test_complex_numbers_are_refused():
         column([1j, 2.0])
 
 
+def test_integers_beyond_float64_are_told_of():
+    frame = pd.DataFrame({"a": [1, 10**400, 3]})
+    with pytest.raises(ValueError, match="column 'a': expected numbers that float64 holds"):
+        Table.of(frame)
+
+
 def test_many_levels_and_many_columns_are_quick_enough_to_be_here():
     levels = column([f"level {k % 70_000}" for k in range(150_000)]).levels
     assert len(levels) == 2**16
