@@ -164,9 +164,9 @@ def double_like(x: Array, /) -> Placement:
 
 
 def in_double(x: Array, /) -> Array:
-    """Give `x` in float64, where it lies."""
+    """Give `x` in float64, where it lies; itself where it is."""
     xp = array_namespace(x)
-    return xp.astype(x, xp.float64)
+    return xp.astype(x, xp.float64, copy=False)
 
 
 def index_like(x: Array, /) -> Placement:
@@ -229,6 +229,11 @@ def sample_dot(u: Array, v: Array, /) -> Array:
 def sample_norm(u: Array, /) -> Array:
     """Euclidean norms over the samples (axis 0), accumulated in float64."""
     return array_namespace(u).sqrt(sample_dot(u, u))
+
+
+def joined(parts: list[Array], /) -> Array:
+    """Rows of all parts, one after another; a single part itself."""
+    return parts[0] if len(parts) == 1 else array_namespace(*parts).concat(parts, axis=0)
 
 
 def as_columns(v: Array, /) -> Array:

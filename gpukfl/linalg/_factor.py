@@ -30,6 +30,9 @@ from gpukfl._array import (
 )
 
 _SMALL = 2**14  # elements of a matrix that the host factors before a GPU has begun
+# The same of one whose eigenvalues or singular values are wanted. A GPU finds them in thousands of
+# dependent launches: of 512 rows in some 25 ms, in which LAPACK does it on one core
+_SMALL_SPECTRUM = 2**18
 # Epsilons and sizes by which squared rows of a factor may miss the diagonal: rounding takes two
 _MISS = 8.0
 
@@ -197,17 +200,18 @@ def _check_finite(x: Array, complaint: str, /) -> None:
 
 
 def _is_small_on_gpu(A: Array, /) -> bool:
-    """Whether the host factors `A` in less time than a GPU launches what it takes."""
-    return on_gpu(A) and A.shape[0] * A.shape[1] <= _SMALL
+    """Whether the host finds the spectrum of `A` in the time of a GPU, and its launches."""
+    return on_gpu(A) and A.shape[0] * A.shape[1] <= _SMALL_SPECTRUM
 
 
-def on_host_if_small(*arrays: Array) -> tuple[Array, ...]:
+def on_host_if_small(*arrays: Array, for_spectrum: bool = False) -> tuple[Array, ...]:
     """Copy float64 arrays of a GPU to the host where it is done before the GPU has begun.
 
-    All or none, in one transfer; arrays of other places stay what they are.
+    All or none, in one transfer; arrays of other places stay what they are. They may be larger
+    where a spectrum is wanted.
     """
-    first = arrays[0]
-    if not on_gpu(first) or max(math.prod(x.shape) for x in arrays) > _SMALL:
+    first, most = arrays[0], _SMALL_SPECTRUM if for_spectrum else _SMALL
+    if not on_gpu(first) or max(math.prod(x.shape) for x in arrays) > most:
         return arrays
     xp = array_namespace(first)
     host = to_host(xp.concat([xp.reshape(x, (-1,)) for x in arrays]))
@@ -231,6 +235,9 @@ def eigh(A: Array, /) -> tuple[Array, Array]:
     numpy.linalg.LinAlgError
         If they are not found, or `A` is not finite. Waits for the device.
     """
+    if _is_small_on_gpu(A):
+        s, Q = eigh(to_host(A))
+        return beside(s, A), beside(Q, A)
     s, Q, _ = eigh_and_read(A, lambda s, _: s[:0])
     return s, Q
 
@@ -240,7 +247,7 @@ def eigh_and_read(
 ) -> tuple[Array, Array, np.ndarray]:
     """Give `eigh` of `A`, and read the vector ``measure(s, Q)``: CuPy waits for the device once."""
     if _is_small_on_gpu(A):
-        s, Q = (beside(x, A) for x in eigh(to_host(A)))
+        s, Q = eigh(A)
         return s, Q, to_host(measure(s, Q))
     if not is_cupy(A):
         _check_finite(A, "Eigenvalues were not found: the matrix is not finite")

@@ -230,7 +230,7 @@ class MappedProblem:
         lengthscale = self._lengthscale(B)
         operator = KernelOperator(self.kernel, rows, Z, B / lengthscale, keep=True)
         if self.Z is None:
-            dense = DenseSystem.of(operator.dense(), Y, weights)
+            dense = DenseSystem.of(operator.dense(), Y, weights).near_spectrum()
             path = dense.leave_one_out(self.ridges)
             return MappedRidge(operator, lengthscale, dense, Y, weights, path)
         system = NystromSystem.of(operator, Y, weights)

@@ -77,15 +77,15 @@ class SampleFeatures:
     def of(cls, operator: HermiteOperator, Y: Array, weights: Array | None, /) -> SampleFeatures:
         """Form the features, O(n m s) for s factors each."""
         xp, wide = array_namespace(Y), in_double(Y)
-        N, y_mean, _ = _about_means(Y.shape[0], *_sums_of(wide, weights)(0, Y.shape[0]))
         Phi = xp.astype(operator.dense(), xp.float64, copy=False)
-        centred = wide - y_mean[None, :]
         if weights is None:
-            mean = xp.mean(Phi, axis=0)
-            return cls(operator, Phi - mean[None, :], centred, mean, y_mean, N)
-        w = xp.astype(weights, xp.float64)
-        root, mean = xp.sqrt(w), (Phi.T @ w)[:, 0] / N
-        return cls(operator, root * (Phi - mean[None, :]), root * centred, mean, y_mean, N)
+            mean, y_mean, N = xp.mean(Phi, axis=0), xp.mean(wide, axis=0), float(Y.shape[0])
+            return cls(operator, Phi - mean[None, :], wide - y_mean[None, :], mean, y_mean, N)
+        w = in_double(weights)
+        root, N = xp.sqrt(w), float(xp.sum(w))
+        mean, y_mean = (Phi.T @ w)[:, 0] / N, xp.sum(w * wide, axis=0) / N
+        right = root * (wide - y_mean[None, :])
+        return cls(operator, root * (Phi - mean[None, :]), right, mean, y_mean, N)
 
     def solve(self, ridge: float, stretch: np.ndarray | None = None, /) -> Solution:
         """Like that of `FeatureSums`; O(n² m)."""

@@ -10,7 +10,7 @@ With N the sum of the weights D,
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -29,9 +29,11 @@ from gpukfl._draws import others
 from gpukfl._results import Solution
 from gpukfl.linalg import (
     add_to_diagonal,
+    back_beside,
     eigh,
     eigh_and_read,
     mean_diagonal,
+    on_host_if_small,
     solve_and_read,
 )
 from gpukfl.methods._mixtures import JUDGING, mixtures_of
@@ -51,18 +53,30 @@ class DenseSystem:
     Y: Array  # (n, t), weighted
     root_weights: Array | None  # (n, 1)
     weight: float  # N
+    place: Array  # of no rows, where what is found goes
 
     @classmethod
     def of(cls, K: Array, Y: Array, weights: Array | None, /) -> DenseSystem:
         """Weigh `K` (n, n) and `Y` (n, t)."""
-        xp = array_namespace(K)
+        xp, place = array_namespace(K), Y[:0, :]
         if weights is None:
-            return cls(K, Y, None, float(K.shape[0]))
+            return cls(K, Y, None, float(K.shape[0]), place)
         s = xp.sqrt(weights)
-        return cls(s * K * s.T, s * Y, s, float(xp.sum(weights, dtype=xp.float64)))
+        return cls(s * K * s.T, s * Y, s, float(xp.sum(weights, dtype=xp.float64)), place)
 
-    def _unweighted(self, beta: Array) -> Array:
-        return beta if self.root_weights is None else self.root_weights * beta
+    def near_spectrum(self) -> DenseSystem:
+        """Give the same where its eigenvalues are found: of few samples of a GPU on the host.
+
+        There errors of all ridges, and the solution, are made without a launch or a wait.
+        """
+        roots = () if self.root_weights is None else (self.root_weights,)
+        K, Y, *rest = on_host_if_small(self.K, self.Y, *roots, for_spectrum=True)
+        return replace(self, K=K, Y=Y, root_weights=rest[0] if rest else None)
+
+    def _found(self, beta: Array) -> Array:
+        """Coefficients of the kernel itself, in their place."""
+        alpha = beta if self.root_weights is None else self.root_weights * beta
+        return back_beside(alpha, self.place)
 
     def solve(self, ridge: float, /) -> tuple[Array, float, Array]:
         """Solve by a Cholesky factor: a GPU is waited for once.
@@ -85,14 +99,14 @@ class DenseSystem:
             return sample_norm(self.Y - self.K @ beta - shift * beta) / size
 
         beta, found, jitter = self._solved(ridge, residuals)
-        return self._unweighted(beta), jitter, found
+        return self._found(beta), jitter, found
 
     def coefficients_and(
         self, ridge: float, measure: Callable[[Array], Array], /
     ) -> tuple[Array, Array]:
         """Give the α of `solve` alone, and on the host the vector ``measure(α)``: one wait."""
-        beta, numbers, _ = self._solved(ridge, lambda beta, _: measure(self._unweighted(beta)))
-        return self._unweighted(beta), numbers
+        beta, numbers, _ = self._solved(ridge, lambda beta, _: measure(self._found(beta)))
+        return self._found(beta), numbers
 
     def _solved(
         self, ridge: float, measure: Callable[[Array, float], Array]
@@ -152,11 +166,12 @@ class DenseSystem:
         s, Q = self._spectrum
         shrunk = (1.0 / (s + self.weight * ridge))[:, None]
         predicted = self.Y - Q @ (shrunk * (Q.T @ self.Y)) / ((Q * Q) @ shrunk)
-        if self.root_weights is None:
-            return predicted
-        xp = array_namespace(self.K)
-        nothing = self.root_weights == 0  # whose predictions nobody weighs
-        return predicted / xp.where(nothing, xp.ones_like(self.root_weights), self.root_weights)
+        if self.root_weights is not None:
+            xp = array_namespace(self.K)
+            nothing = self.root_weights == 0  # whose predictions nobody weighs
+            ones = xp.ones_like(self.root_weights)
+            predicted = predicted / xp.where(nothing, ones, self.root_weights)
+        return back_beside(predicted, self.place)
 
     def held_out(self, folds: Sequence[Fold], ridges: Sequence[float], /) -> RidgePath:
         """Error on the samples at each fold's host indices by the fit to the others: O(n³) each."""

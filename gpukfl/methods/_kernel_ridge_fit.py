@@ -109,8 +109,8 @@ class KernelRidgeFit:
     def predict(self, rows: Rows, /) -> Array:
         """Fitted functions at rows (n, t)."""
         xp = array_namespace(self.alpha)
-        Z = xp.astype(self.Z, rows.reference.dtype)
-        return KernelOperator(self.kernel, rows, Z) @ xp.astype(self.alpha, Z.dtype)
+        Z = xp.astype(self.Z, rows.reference.dtype, copy=False)
+        return KernelOperator(self.kernel, rows, Z) @ xp.astype(self.alpha, Z.dtype, copy=False)
 
 
 class _Problem:
@@ -213,7 +213,8 @@ class _Problem:
     @cached_property
     def _dense(self) -> DenseSystem:
         kernel = KernelMatrix(self.method.kernel, self.rows.whole())
-        return DenseSystem.of(kernel.dense(kernel.X), self.Y, self.weights)
+        system = DenseSystem.of(kernel.dense(kernel.X), self.Y, self.weights)
+        return system.near_spectrum() if self.method.ridge is None else system
 
     def solve(self) -> KernelRidgeFit:
         """Solve by the solver that was chosen."""

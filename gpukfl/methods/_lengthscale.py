@@ -50,7 +50,7 @@ def lengthscale_left_out(
 
     def error(stretch: float) -> float:
         K = kernel.stretched(stretch * typical)._evaluate(X, X)
-        return DenseSystem.of(K, Y, weights).leave_one_out(ridges).lowest
+        return DenseSystem.of(K, Y, weights).near_spectrum().leave_one_out(ridges).lowest
 
     return typical * lowest_nearby(error, STRETCHES, _START)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from gpukfl._array import Array, array_namespace, double_like
+from gpukfl._array import Array, array_namespace, double_like, joined
 from gpukfl._memory import available_memory
 from gpukfl._passes import keep_rows, map_rows, reduce_rows
 from gpukfl._rows import Rows
@@ -111,8 +111,7 @@ class BinnedBrownianKernel(ParticleKernel):
         U = self._levels(V, self.n_particles)
 
         def part(start: int, stop: int) -> Array:
-            parts = [interpolate_bins(at, U) for _, _, at in self.positions(start, stop)]
-            return parts[0] if len(parts) == 1 else array_namespace(U).concat(parts, axis=0)
+            return joined([interpolate_bins(at, U) for _, _, at in self.positions(start, stop)])
 
         return map_rows(self.rows.source, part, columns=V.shape[1:], dtype=U.dtype)
 

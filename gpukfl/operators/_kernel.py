@@ -144,8 +144,7 @@ class KernelMatrix(LinearOperator):
 
     def between(self, Z: Array, /) -> KernelOperator:
         """Kernel between `Z` (q, d) and the rows of X."""
-        xp = array_namespace(Z)
-        return KernelOperator(self.kernel, Rows(Z, xp.zeros_like(Z[:0, 0])), self.X)
+        return KernelOperator(self.kernel, Rows(Z, Z[:0, 0]), self.X)
 
     def _matmat(self, V: Array, /) -> Array:
         return self.between(self.X) @ V

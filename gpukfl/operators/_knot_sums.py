@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gpukfl._array import Array, array_namespace, like
+from gpukfl._array import Array, array_namespace, joined, like
 from gpukfl._passes import keep_rows, map_rows, reduce_rows
 from gpukfl.linalg import (
     CholeskyFactor,
@@ -71,8 +71,7 @@ class KnotSums:
                 return (xp.concat([three, xp.zeros_like(three[:1, ...])], axis=0),)
             is_coarse, values = levels
             placed = _placed(kernel, grid if is_coarse else None, i, j)
-            u = [interpolate_bins(at, values) for _, _, at in placed]
-            spread = u[0] if len(u) == 1 else xp.concat(u, axis=0)
+            spread = joined([interpolate_bins(at, values) for _, _, at in placed])
             spread = spread if s is None else s[i:j, :] * spread
             return (xp.concat([three, spread[None, :, :]], axis=0),)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import Any, ClassVar, TypeVar
 
-from gpukfl._array import Array, array_namespace, as_columns, like
+from gpukfl._array import Array, array_namespace, as_columns, joined, like
 from gpukfl._passes import map_rows, reduce_rows
 from gpukfl._rows import Rows
 from gpukfl.linalg import each_block
@@ -95,14 +95,13 @@ class RowOperator(ABC):
         self, compute: Callable[[int, int], Array], /, *, columns: tuple[int, ...], dtype: object
     ) -> Array:
         """Join the rows that `compute` gives for each block, of so many columns."""
-        xp = array_namespace(self.rows.reference)
 
         def part(first: int, last: int) -> Array:
             parts: list[Array] = []
             self.over_blocks(
                 compute, lambda _start, _stop, part: parts.append(part), rows=(first, last)
             )
-            return parts[0] if len(parts) == 1 else xp.concat(parts, axis=0)
+            return joined(parts)
 
         return map_rows(self.rows.source, part, columns=columns, dtype=dtype)
 

@@ -19,7 +19,7 @@ from cupy._counts import counted
 import gpukfl
 from gpukfl._rows import Rows
 from gpukfl.kernels import Gaussian, ManhattanLaplace
-from gpukfl.linalg import eigh
+from gpukfl.linalg import _factor, eigh
 from gpukfl.methods import (
     DenseSelection,
     DenseSystem,
@@ -150,6 +150,13 @@ def test_orders_of_a_threshold_are_read_together(rng):
     assert (counts.waits, counts.launches <= 2 * 12) == (2, True)
 
 
+@pytest.fixture
+def many(monkeypatch):
+    """As if the samples, or the centres, were too many for a spectrum on the host."""
+    monkeypatch.setattr(_factor, "_SMALL_SPECTRUM", 0)
+
+
+@pytest.mark.usefixtures("many")
 @pytest.mark.parametrize(("of_centers", "waits"), [(False, 2), (True, 5)])
 def test_all_ridges_of_a_fold_are_read_together(rng, of_centers, waits):
     X, y = map(cupy.asarray, data(rng, 400, 3))
@@ -165,6 +172,7 @@ def test_all_ridges_of_a_fold_are_read_together(rng, of_centers, waits):
     assert counts.waits == waits
 
 
+@pytest.mark.usefixtures("many")
 def test_ridges_on_centers_are_read_together(rng):
     X, y = map(cupy.asarray, data(rng, 400, 3))
     operator = KernelOperator(Gaussian(1.0), Rows(X, X[:0, 0]), X[:150, :])
@@ -202,8 +210,28 @@ def test_a_criterion_with_its_gradient_is_waited_for_once(rng, criterion):
     assert counts.waits == 1
 
 
-def test_eigenvalues_are_waited_for_once(rng):
-    A = cupy.asarray(np.cov(rng.standard_normal((150, 300))))
+@pytest.mark.parametrize("rows", [150, 513])
+def test_eigenvalues_are_waited_for_once(rng, rows):
+    A = cupy.asarray(np.cov(rng.standard_normal((rows, 600))))
     with counted() as counts:
         eigh(A)
     assert counts.waits == 1
+    assert (counts.launches == 0) is (rows <= 512)  # a few rows on the host
+
+
+def test_a_spectrum_with_all_that_follows_is_one_transfer(rng):
+    X, y = map(cupy.asarray, data(rng, 500, 3))
+    w = cupy.asarray(rng.uniform(0.0, 1.0, (500, 1)))
+    system = DenseSystem.of(Gaussian(1.0)(X, X), y[:, None], w)
+    held = [np.arange(100), np.arange(100, 200)]
+    with counted() as counts:
+        near = system.near_spectrum()
+        path = near.leave_one_out(RIDGES)
+        folds = near.held_out(held, RIDGES)
+        alpha, *_ = near.solve(1e-3)
+        predicted = near.left_out(1e-3)
+    assert (counts.waits, counts.uploads, counts.launches <= 10) == (1, 2, True)
+    np.testing.assert_allclose(path.scores, system.leave_one_out(RIDGES).scores, rtol=1e-8)
+    np.testing.assert_allclose(folds.scores, system.held_out(held, RIDGES).scores, rtol=1e-8)
+    for found, expected in (alpha, system.solve(1e-3)[0]), (predicted, system.left_out(1e-3)):
+        np.testing.assert_allclose(found.get(), expected.get(), rtol=1e-6)

@@ -16,6 +16,7 @@ from gpukfl._array import (
     beside,
     double_like,
     in_double,
+    joined,
     like,
     take,
     to_host,
@@ -223,7 +224,7 @@ def project(rows: Rows, components: Array, /) -> Rows:
 
     def part(start: int, stop: int) -> Array:
         blocks = rows.blocks(start=start, stop=stop)
-        return xp.concat([xp.astype(X, dtype) @ components.T for _, _, X in blocks], axis=0)
+        return joined([xp.astype(X, dtype, copy=False) @ components.T for _, _, X in blocks])
 
     Z = map_rows(rows.source, part, columns=components.shape[:1], dtype=dtype)
     return Rows(Z, xp.empty((0,), **like(components)))

@@ -370,7 +370,7 @@ class SelectionProblem(Data):
         def system(candidate: Candidate) -> DenseSystem:
             beta, kernel = candidate
             Z = self._stretched(X, beta)
-            return DenseSystem.of(xp.astype(kernel(Z, Z), xp.float64), Y, D)
+            return DenseSystem.of(xp.astype(kernel(Z, Z), xp.float64), Y, D).near_spectrum()
 
         best, _ = best_path(
             candidates,
