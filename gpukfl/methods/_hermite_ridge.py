@@ -54,12 +54,12 @@ class FeatureSums:
             s = xp.asarray(stretch, **double_like(gram))
             gram, right, mean = s[:, None] * gram * s[None, :], s[:, None] * right, s * mean
 
-        def measure(theta: Array) -> list[Array]:
-            # At the minimum the objective is (y'y - y'Phi theta) / N, both centred
-            left = xp.sum(self.y_squares) - xp.sum(right * theta)
-            return [theta, self.y_mean - mean @ theta, left / self.N]
+        def measure(theta: Array) -> tuple[Array, Array]:
+            return theta, xp.sum(self.y_squares) - xp.sum(right * theta)
 
-        return _solution(gram, self.N * ridge, right, measure, self.operator)
+        theta, intercept, left = _solution(self, gram, ridge, right, mean, measure)
+        # At the minimum the objective is (y'y - y'Phi theta) / N, both centred
+        return theta, intercept, left / self.N
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,12 +95,12 @@ class SampleFeatures:
             s = xp.asarray(stretch, **double_like(Phi))
             Phi, mean = Phi * s[None, :], s * mean
 
-        def measure(dual: Array) -> list[Array]:
-            theta = Phi.T @ dual
-            # N times the dual's inner product, over N
-            return [theta, self.y_mean - mean @ theta, xp.sum(self.right * dual) * ridge]
+        def measure(dual: Array) -> tuple[Array, Array]:
+            return Phi.T @ dual, xp.sum(self.right * dual)
 
-        return _solution(Phi @ Phi.T, self.N * ridge, self.right, measure, self.operator)
+        K = Phi @ Phi.T
+        theta, intercept, product = _solution(self, K, ridge, self.right, mean, measure)
+        return theta, intercept, ridge * product  # N times the dual's inner product, over N
 
 
 def ridge_system(
@@ -113,20 +113,27 @@ def ridge_system(
 
 
 def _solution(
+    system: FeatureSums | SampleFeatures,
     K: Array,
     ridge: float,
     right: Array,
-    measure: Callable[[Array], list[Array]],
-    operator: HermiteOperator,
+    mean: Array,
+    measure: Callable[[Array], tuple[Array, Array]],
 ) -> Solution:
-    """Solve with K + ridge I, and read what `measure` makes of it together: a GPU waits once."""
-    xp, t = array_namespace(K), right.shape[1]
+    """Solve with K and a ridge a sample; coefficients and a number are what is measured.
+
+    All that is small is read together, so that a GPU waits once: the rest is done here.
+    """
+    xp, m, t = array_namespace(K), mean.shape[0], right.shape[1]
 
     def numbers(x: Array) -> Array:
-        return xp.concat([xp.reshape(part, (-1,)) for part in measure(x)])
+        theta, number = measure(x)
+        return xp.concat([xp.reshape(part, (-1,)) for part in (theta, mean, system.y_mean, number)])
 
-    found = solve_with_room(K, ridge, right, numbers, operator)
-    return found[: -t - 1].reshape(-1, t), found[-t - 1 : -1], float(found[-1])
+    found = solve_with_room(K, system.N * ridge, right, numbers, system.operator)
+    theta, means, y_mean, number = np.split(found, np.cumsum([m * t, m, t]))
+    theta = theta.reshape(m, t)
+    return theta, y_mean - means @ theta, float(number[0])
 
 
 def solve_with_room(

@@ -186,8 +186,8 @@ def test_ridges_on_centers_are_read_together(rng):
 @pytest.mark.parametrize(
     ("model", "launches", "waits"),
     [
-        (gpukfl.KernelFeatureSelector(), 4000, 105),
-        (gpukfl.RegFeaLRegressor(optimizer=Reweighting(3)), 6800, 235),
+        (gpukfl.KernelFeatureSelector(), 1600, 103),
+        (gpukfl.RegFeaLRegressor(optimizer=Reweighting(3)), 3170, 208),
     ],
 )
 def test_whole_fits_with_all_that_is_chosen(rng, model, launches, waits):
