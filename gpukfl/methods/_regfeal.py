@@ -124,7 +124,7 @@ class RegFeaL:
         -----
         An iteration is O(n m' s) for features with s factors, O(n m' min(n, m')) for the ridge
         regression on the m' distinct tuples, and O(m' s d) for the derivatives. Where n is above
-        m' rows come in blocks. Budget on a GPU, an iteration: 475 launches, 16 waits, 56
+        m' rows come in blocks. Budget on a GPU, an iteration: 450 launches, 16 waits, 56
         uploads of 90 kB, 55 MB read and written, for some ten settings that are tried.
         """
         begun = time.perf_counter()
