@@ -35,7 +35,8 @@ class Radial(LengthscaleKernel):
         return self.derivative(s)
 
     def _scaled_squares(self, X: Array, Z: Array, /) -> Array:
-        X, Z = X / self.lengthscale, Z / self.lengthscale
+        if self.lengthscale != 1.0:  # as where a map scales the rows
+            X, Z = X / self.lengthscale, Z / self.lengthscale
         return squared_distances(X, Z) if self.smooth else distances(X, Z) ** 2
 
     def _evaluate(self, X: Array, Z: Array, /) -> Array:

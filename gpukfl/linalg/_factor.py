@@ -53,6 +53,8 @@ class CholeskyFactor:
             If `A` is not positive definite in its precision, whatever its library.
         """
         xp = array_namespace(A)
+        if is_cupy(A):
+            return _factored(A, lambda _: [])[0]
         with _failing_alike(A):
             L = _in_place(A) if overwrite and is_host(A) else xp.linalg.cholesky(A)
         # Some libraries factor NaN without complaint; from anywhere it reaches the diagonal
@@ -106,6 +108,13 @@ def factor_and_read(A: Array, measure: Callable[[CholeskyFactor], Array], /) -> 
     """
     if not is_cupy(A):
         return to_host(measure(CholeskyFactor.of(A, overwrite=True)))
+    return _factored(A, lambda factor: [measure(factor)])[1]
+
+
+def _factored(
+    A: Array, measure: Callable[[CholeskyFactor], list[Array]]
+) -> tuple[CholeskyFactor, np.ndarray]:
+    """Factor `A` of CuPy, and read vectors measured with whether there is a factor: one wait."""
     import cupyx
 
     xp = array_namespace(A)
@@ -113,11 +122,11 @@ def factor_and_read(A: Array, measure: Callable[[CholeskyFactor], Array], /) -> 
         factor = CholeskyFactor(xp.linalg.cholesky(A))
     L, n = factor.L, A.shape[0]
     signs = [xp.sum(L * L, axis=1), xp.linalg.diagonal(A), xp.linalg.diagonal(L)]
-    numbers = to_host(xp.concat([*signs, measure(factor)]))
+    numbers = to_host(xp.concat([*signs, *measure(factor)]))
     if not _is_factor(*numbers[: 3 * n].reshape(3, n), rounding=_MISS * n * epsilon(A)):
         msg = "Matrix is not positive definite"
         raise np.linalg.LinAlgError(msg)
-    return numbers[3 * n :]
+    return factor, numbers[3 * n :]
 
 
 def _is_factor(
@@ -133,8 +142,8 @@ def _is_factor(
     return bool((abs(squares - diagonal) <= rounding * diagonal).all())
 
 
-def add_to_diagonal(A: Array, value: float, /) -> Array:
-    """Give `A` (n, n) plus `value` times the identity."""
+def add_to_diagonal(A: Array, value: Array | float, /) -> Array:
+    """Give `A` (n, n) plus `value`, a number or an array of one, times the identity."""
     if is_host(A):
         A = A.copy()
         A.flat[:: A.shape[0] + 1] += value
@@ -147,10 +156,11 @@ def add_to_diagonal(A: Array, value: float, /) -> Array:
     return A + value * array_namespace(A).eye(A.shape[0], **like(A))
 
 
-def mean_diagonal(A: Array, /) -> float:
-    """Mean of the diagonal of `A` (n, n), or 1 where that is 0. Waits for the device."""
+def mean_diagonal(A: Array, /) -> Array:
+    """Mean of the diagonal of `A` (n, n), or 1 where that is 0: an array of no dimension."""
     xp = array_namespace(A)
-    return float(xp.mean(xp.linalg.diagonal(A))) or 1.0
+    mean = xp.mean(xp.linalg.diagonal(A))
+    return xp.where(mean == 0, xp.ones_like(mean), mean)
 
 
 def _in_place(A: np.ndarray, /) -> np.ndarray:

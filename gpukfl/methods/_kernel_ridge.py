@@ -95,7 +95,7 @@ class DenseSystem:
         xp, size = array_namespace(self.K), sample_norm(self.Y)
         size = xp.where(size > 0, size, xp.ones_like(size))
 
-        def residuals(beta: Array, shift: float) -> Array:
+        def residuals(beta: Array, shift: Array | float) -> Array:
             return sample_norm(self.Y - self.K @ beta - shift * beta) / size
 
         beta, found, jitter = self._solved(ridge, residuals)
@@ -109,10 +109,11 @@ class DenseSystem:
         return self._found(beta), numbers
 
     def _solved(
-        self, ridge: float, measure: Callable[[Array, float], Array]
+        self, ridge: float, measure: Callable[[Array, Array | float], Array]
     ) -> tuple[Array, Array, float]:
         """Give β, what is measured of it and of the whole shift, and the jitter."""
-        shift, jitter = self.weight * ridge, 0.0
+        jitter = 0.0
+        shift: Array | float = self.weight * ridge
         while True:
             try:
                 return *self._shifted(shift, measure), jitter
@@ -123,7 +124,7 @@ class DenseSystem:
                 shift = self.weight * ridge + jitter * mean_diagonal(self.K)
 
     def _shifted(
-        self, shift: float, measure: Callable[[Array, float], Array]
+        self, shift: Array | float, measure: Callable[[Array, Array | float], Array]
     ) -> tuple[Array, Array]:
         A = add_to_diagonal(self.K, shift)
         return solve_and_read(A, self.Y, lambda beta: measure(beta, shift))

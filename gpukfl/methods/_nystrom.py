@@ -79,7 +79,7 @@ class NystromFactor:
         """Smallest eigenvalue of K_qq, with the jitter taken off: Theorem 4's condition."""
         factored = self.L.L @ self.L.L.T
         scale = mean_diagonal(factored) / (1.0 + self.jitter)
-        return float(eigvalsh(factored)[0]) - self.jitter * scale
+        return float(eigvalsh(factored)[0] - self.jitter * scale)
 
 
 def jittered(core: Array, share: float, /) -> Array:
