@@ -128,6 +128,26 @@ def test_wrong_libraries_leave_the_fit_to_numpy(monkeypatch, cupy):
         model().fit(cupy.asarray(X), cupy.asarray(Y))
 
 
+@pytest.mark.parametrize(
+    ("solver", "told"),
+    [("eigh", "eigenvectors"), ("eigvalsh", "eigenvalues"), ("svd", "singular values")],
+)
+def test_wrong_solvers_of_spectra_are_found(monkeypatch, solver, told):
+    """Those of the device: small matrices go to the host, and would tell nothing."""
+    linalg = pytest.importorskip("array_api_compat.cupy").linalg
+    right = getattr(linalg, solver)
+
+    def wrong(A, *args, **kwargs):
+        found = right(A, *args, **kwargs)
+        if solver == "eigvalsh":
+            return 1.01 * found
+        return (*found[:-1], 1.01 * found[-1])
+
+    monkeypatch.setattr(linalg, solver, wrong)
+    with pytest.warns(RuntimeWarning, match=f"NumPy computes instead: CuPy: .*{told}"):
+        assert model().fit(X, Y).place_.startswith("numpy")
+
+
 # ---------------------------------------------------------------------- around it
 
 
