@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,11 @@ from gpukfl._array import to_host
 from gpukfl._checks import check_choice, check_number
 from gpukfl._given import complete, with_gaps_named, with_target
 from gpukfl._model import Model
-from gpukfl._parts_reader import of_all_rows
+from gpukfl._parts_reader import of_all_rows, table_of_all
 from gpukfl._places import Backend
 from gpukfl._progress import is_seen
 from gpukfl._progress import progress as progress_to
-from gpukfl._reader import Read, rows_for
+from gpukfl._reader import Read, rows_for, table_of
 from gpukfl._registry import METHODS, TASKS
 from gpukfl._target import Target, read_target, target_name
 from gpukfl._warnings import warnings_kept
@@ -162,9 +163,11 @@ def fit(
     show = is_seen() if progress is None else progress
     where = Backend.of(backend).name
     with progress_to(show) as report, few_threads(X, _length_of(X), where), reported_to(report):
-        rows = rows_for(estimator, X, target, sample_weight, columns, impute)
+        many = whole if whole is not None and whole.n_rows > SAMPLE else None
+        tables = partial(table_of_all, many) if many and row.single else table_of
+        rows = rows_for(estimator, X, target, sample_weight, columns, impute, tables=tables)
         if whole is not None:
-            rows, read = _of_whole(rows, whole, target)
+            rows, read = _of_whole(rows, many, target) if many else (rows, rows.reader)
             estimator.fit_collections(whole, read=read)
         else:
             estimator.fit(rows.X, target.y, sample_weight=sample_weight)
@@ -188,8 +191,8 @@ def fit(
 
 def _of_whole(rows: Read, whole: Collections, target: Target) -> tuple[Read, Any]:
     """Say what makes rows of new data, and what of each partition."""
-    if rows.reader is None or whole.n_rows <= SAMPLE:
-        return rows, rows.reader
+    if rows.reader is None:
+        return rows, None
     classes = np.unique(to_host(target.y)) if target.task == "classification" else None
     reader, read = of_all_rows(rows.reader, whole, classes)
     return replace(rows, reader=reader), read

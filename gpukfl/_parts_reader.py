@@ -1,17 +1,20 @@
-"""Tables in parts: statistics of their levels are sums over all rows, by other rows for those."""
+"""Tables in parts: gaps, levels, and statistics of these, are counts and sums over all rows."""
 
 from __future__ import annotations
 
 import operator
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from gpukfl._array import is_array, to_host
-from gpukfl._reader import Reader
+from gpukfl._columns import is_numeric
+from gpukfl._reader import Reader, of_use, table_of
 from gpukfl.partitioned import Collections, partition_named
 from gpukfl.tables import Encoding, Table
+from gpukfl.tables._counts import ColumnCounts, counts_of
 from gpukfl.tables._level_sums import LevelSums
 from gpukfl.tables._lookups import FOLDS, lookup_of, rows_of
 
@@ -40,6 +43,52 @@ class PartsReader:
         return rows
 
 
+def table_of_all(
+    given: Collections, X: Any, columns: Mapping[str, str] | None = None, /
+) -> Table | None:
+    """Say what the columns of frames are: by some rows, and their gaps and levels by all.
+
+    Parameters
+    ----------
+    given : Collections
+        All rows.
+    X : frame or array
+        Some of them, which say of what kind columns are.
+    columns : mapping of str to str, optional
+        Kinds of columns, by name, where they are not to be guessed.
+
+    Returns
+    -------
+    Table or None
+        None of arrays, and of columns of numbers that are complete in all rows.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `table_of`, and if a partition does not hold what it should.
+    """
+    table = table_of(X, columns)
+    if given.names is None or (table is None and _are_complete(given)):
+        return table
+    table = table or Table.of(X)
+    counts = _added_up(given, _counts_in, table)
+    told = tuple(one.told(column) for one, column in zip(counts, table.columns, strict=True))
+    return of_use(replace(table, columns=told))
+
+
+def _are_complete(given: Collections) -> bool:
+    """Whether columns of numbers have no gap in any partition."""
+    import dask
+    from dask import delayed
+
+    return all(dask.compute(*(delayed(is_numeric, pure=False)(X) for X in given.X)))
+
+
+def _counts_in(number: int, X: Any, table: Table) -> list[ColumnCounts]:
+    with partition_named(number):
+        return counts_of(table, X)
+
+
 def of_all_rows(
     reader: Reader, given: Collections, classes: np.ndarray | None, /
 ) -> tuple[Reader, PartsReader]:
@@ -58,7 +107,8 @@ def of_all_rows(
     levelled = [one for one in encoding.coded if one.levels]
     if not levelled:
         return reader, PartsReader(table, (encoding,) * FOLDS)
-    sums = _summed(table, given, classes)
+    weights = given.weights or [None] * len(given.lengths)
+    sums = _added_up(given, _sums_in, table, classes, beside=(given.y, weights))
     both = list(zip(levelled, sums, strict=True))
 
     def learned(without: int | None) -> Encoding:
@@ -69,16 +119,15 @@ def of_all_rows(
     return replace(reader, encoding=learned(None)), PartsReader(table, by_fold)
 
 
-def _summed(table: Table, given: Collections, classes: np.ndarray | None) -> list[LevelSums]:
-    """Sum over all partitions, two by two."""
+def _added_up(given: Collections, of: Any, *more: Any, beside: Sequence[Any] = ()) -> list[Any]:
+    """Add up lists ``of(number, X, *beside, *more)`` of all partitions, two by two."""
     import dask
     from dask import delayed
 
+    numbered = range(len(given.lengths))
     found = [
-        delayed(_sums_of, pure=False)(
-            k, table, classes, X, y, None if given.weights is None else given.weights[k]
-        )
-        for k, (X, y, n) in enumerate(zip(given.X, given.y, given.lengths, strict=True))
+        delayed(of, pure=False)(*partition, *more)
+        for n, *partition in zip(given.lengths, numbered, given.X, *beside, strict=True)
         if n
     ]
     while len(found) > 1:
@@ -87,12 +136,12 @@ def _summed(table: Table, given: Collections, classes: np.ndarray | None) -> lis
     return list(dask.compute(*found)[0])
 
 
-def _added(a: list[LevelSums], b: list[LevelSums]) -> list[LevelSums]:
+def _added(a: list[Any], b: list[Any]) -> list[Any]:
     return list(map(operator.add, a, b))
 
 
-def _sums_of(
-    number: int, table: Table, classes: np.ndarray | None, X: Any, y: Any, weights: Any
+def _sums_in(
+    number: int, X: Any, y: Any, weights: Any, table: Table, classes: np.ndarray | None
 ) -> list[LevelSums]:
     """Sum over a partition: for each column of levels."""
     with partition_named(number):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -41,7 +41,11 @@ def table_of(X: Any, columns: Mapping[str, str] | None = None, /) -> Table | Non
         return None
     if not columns and is_numeric(X):
         return None
-    table = Table.of(X, columns=columns)
+    return of_use(Table.of(X, columns=columns))
+
+
+def of_use(table: Table, /) -> Table:
+    """Give a table; raise ValueError if nothing can be predicted by it."""
     if not table.coded:
         msg = f"expected a column to predict by, got none: {columns_text(table)}"
         raise ValueError(msg)
@@ -178,8 +182,12 @@ def rows_for(
     columns: Mapping[str, str] | None,
     impute: str,
     /,
+    *,
+    tables: Callable[[Any, Any], Table | None] = table_of,
 ) -> Read:
     """Make rows for a fit of an estimator, unless it reads tables itself.
+
+    ``tables(X, columns)`` says what the columns are.
 
     Raises
     ------
@@ -189,7 +197,7 @@ def rows_for(
     parameters = estimator.get_params(deep=False)
     if "columns" in parameters and is_frame(X) and (columns or not is_numeric(X)):
         return Read(X)
-    table = table_of(X, columns)
+    table = tables(X, columns)
     if table is None:
         X = numeric_frame(X)
         return Read(X, [str(c) for c in X.columns] if hasattr(X, "columns") else None)

@@ -1,14 +1,15 @@
-"""Tables in parts: what stands for levels is made of sums over all rows."""
+"""Tables in parts: all rows tell levels and gaps, and what stands for them."""
 
 import itertools
 
 import numpy as np
 import pytest
 
-from gpukfl._parts_reader import of_all_rows
+from gpukfl._parts_reader import of_all_rows, table_of_all
 from gpukfl._reader import Reader
 from gpukfl.partitioned import Collections
 from gpukfl.tables import Table
+from gpukfl.tables._counts import counts_of
 from gpukfl.tables._lookups import FOLDS
 
 dask = pytest.importorskip("dask")
@@ -41,7 +42,7 @@ def readers(frame, y, weights=None, classes=None):
     given = {"classes": classes is not None, "impute": "median", "seed": 0}
     first, _ = Reader.learned(Table.of(frame[:SOME]), frame[:SOME], y[:SOME], some, **given)
     parts = None if weights is None else cut(weights)
-    whole = Collections(cut(frame), cut(y), parts, LENGTHS, None)
+    whole = Collections(cut(frame), cut(y), parts, LENGTHS, None, list(frame.columns))
     return first, *of_all_rows(first, whole, classes)
 
 
@@ -116,3 +117,121 @@ def test_a_partition_without_a_column_is_named(frame):
     whole = Collections(parts, cut(np.zeros(N)), None, LENGTHS, None)
     with pytest.raises(ValueError, match=r"partition 2: .*street"):
         of_all_rows(first, whole, None)
+
+
+# ---------------------------------------------------------------------- gaps and levels of all rows
+
+LATE = slice(N - 40, N)  # rows of the last partition, far behind those that say what columns are
+
+
+def told_by_all(frame, lengths=LENGTHS, columns=None):
+    """What the columns are, by the first rows and the counts of all."""
+    edges = np.cumsum([0, *lengths])
+    pieces = [dask.delayed(frame[a:b]) for a, b in itertools.pairwise(edges)]
+    whole = Collections(pieces, [], None, lengths, None, list(frame.columns))
+    return table_of_all(whole, frame[:SOME], columns)
+
+
+def said(table):
+    return [(one.name, one.kind, one.levels, one.missing) for one in table.columns]
+
+
+LATE_VALUES = {
+    "a level": ("street", "z9", None),
+    "a level of few": ("few", "green", None),
+    "a level that was told": ("size", "3 XL", {"size": "ordered"}),
+    "a code": ("zip", 99.0, None),
+    "a gap of numbers": ("x", np.nan, None),
+    "a gap of levels": ("few", None, None),
+    "a gap in text that is numbers": ("price", "n/a", None),
+    "a gap in dates": ("day", None, None),
+    "another value of a constant": ("one", 2.5, None),
+    "a gap of a constant": ("one", np.nan, None),
+    "a word in place of nothing": ("none", "some", None),
+}
+
+
+@pytest.fixture
+def mixed(frame):
+    rng = np.random.default_rng(4)
+    size = np.array(["1 S", "2 M", "10 L"])[rng.integers(3, size=N)]
+    price = np.array([f"{k / 4:.2f} EUR" for k in rng.integers(4, 900, size=N)])
+    days = pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(900, size=N), unit="D")
+    codes = rng.integers(30, 39, size=N).astype(float)
+    more = {"size": size, "price": price, "day": days, "zip": codes, "one": 1.0, "none": None}
+    return frame.assign(**more)
+
+
+@pytest.mark.filterwarnings("ignore:columns without any value")
+@pytest.mark.parametrize("name", LATE_VALUES)
+def test_what_only_a_late_partition_has_is_there(name, mixed):
+    column, value, columns = LATE_VALUES[name]
+    mixed.loc[mixed.index[LATE], column] = value
+    told, every = told_by_all(mixed, columns=columns), Table.of(mixed, columns=columns)
+    assert said(told) == said(every)
+    assert told.coded == every.coded
+    assert said(told) != said(Table.of(mixed[:SOME], columns=columns))
+
+
+@pytest.mark.filterwarnings("ignore:columns without any value")
+@pytest.mark.parametrize("lengths", [[N], [0, N, 0], [1] * SOME + [N - SOME], [99, 99, 0, 2]])
+def test_partitions_do_not_matter(lengths, mixed):
+    assert told_by_all(mixed, lengths) == told_by_all(mixed)
+
+
+def test_gaps_of_numbers_that_no_first_row_has_are_filled_in_and_marked(frame):
+    frame = frame[["x"]].copy()
+    frame.loc[frame.index[LATE], "x"] = np.nan
+    table = told_by_all(frame)
+    given = {"classes": False, "impute": "median", "seed": 0}
+    reader, _ = Reader.learned(table, frame[:SOME], np.zeros(SOME), None, **given)
+    assert reader.encoding.names == ("x", "x missing")
+    np.testing.assert_array_equal(reader(frame)[:, 1], frame["x"].isna())
+
+
+def test_complete_numbers_are_no_table(frame):
+    assert told_by_all(frame[["x"]]) is None
+
+
+def test_a_level_that_no_first_row_has_is_told_by_its_own_rows(frame):
+    frame.loc[frame.index[LATE], "street"] = "late"
+    table, y = told_by_all(frame), np.arange(N) >= N - 40
+    given = {"classes": False, "impute": "median", "seed": 0}
+    first, _ = Reader.learned(table, frame[:SOME], y[:SOME], None, **given)
+    whole = Collections(cut(frame), cut(y * 1.0), None, LENGTHS, None, list(frame.columns))
+    reader, _ = of_all_rows(first, whole, None)
+    found = reader(frame)[-1, columns(reader, "street")]
+    rows = (frame["street"] == "late").to_numpy()
+    expected = mean_of(y * 1.0, np.ones(N), rows, np.ones(N, dtype=bool))
+    np.testing.assert_allclose(found, [np.log1p(rows.sum()), expected])
+
+
+def test_of_very_many_levels_the_most_frequent_are_kept(monkeypatch):
+    monkeypatch.setattr("gpukfl.tables._counts._KEPT", 20)
+    names = [f"n{k:04}" for k in range(500)]
+    rng = np.random.default_rng(5)
+    blocks = [["often"] * 9 + ["also"] * 5 + rng.choice(names, 60).tolist() for _ in range(8)]
+    table = Table.of(pd.DataFrame({"word": [*blocks[0], *blocks[0]]}))
+    counts = [counts_of(table, pd.DataFrame({"word": block}))[0] for block in blocks]
+    total = counts[0]
+    for one in counts[1:]:
+        assert len(total.levels) <= 20
+        total += one
+    assert total.told(table.columns[0]).levels[:2] == ("often", "also")
+    assert (total.rows, total.levels["often"], total.levels["also"]) == (8 * 74, 72, 40)
+
+
+def test_counts_add_up_in_any_order(mixed):
+    mixed = mixed[["street", "few", "x", "zip"]]
+    table = Table.of(mixed)
+    a, b, c = (counts_of(table, mixed[p : p + 70]) for p in (0, 70, 140))
+    for one, two, three in zip(a, b, c, strict=True):
+        assert one + two + three == two + (three + one)
+
+
+def test_a_column_that_a_partition_lacks_is_said(frame):
+    pieces = cut(frame)
+    pieces[3] = dask.delayed(frame[["x", "few"]][101:])
+    whole = Collections(pieces, [], None, LENGTHS, None, list(frame.columns))
+    with pytest.raises(ValueError, match=r"partition 3: .*street"):
+        table_of_all(whole, frame[:SOME])

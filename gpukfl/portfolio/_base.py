@@ -6,6 +6,7 @@ import numbers
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -16,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from gpukfl._array import Array, array_namespace, beside, double_like, library_of, to_host
 from gpukfl._checks import check_choice, check_number, check_switch
+from gpukfl._parts_reader import table_of_all
 from gpukfl._places import Backend, resolve_place
 from gpukfl._reader import table_of
 from gpukfl._results import Status
@@ -169,7 +171,8 @@ class AutoBase(Constructed, HostStored):
         """Fit to rows that are here; `whole` are all where these are some of them."""
         self._checked()
         run, backend = Run.of(self), Backend.of(self.backend)
-        table = table_of(X, self.columns)
+        tables = table_of if whole is None else partial(table_of_all, whole)
+        table = tables(X, self.columns)
         X = self._read(X, table)
         with few_threads(X, X.shape[0], backend.name):
             samples = self._read_targets(y, X, sample_weight)

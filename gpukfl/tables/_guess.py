@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -16,6 +16,7 @@ from gpukfl.tables._text import components_of
 from gpukfl.tables._values import Values
 
 MOST_LEVELS = 2**16  # that are kept, the most frequent; the others count as one
+CONSTANT, ONE_VALUE = "the same in every row", "one value, and gaps"  # reasons
 _CODES = 8  # different integers up to which they may be codes ...
 _REPEATED = 20  # ... if each is found so many times, on average
 _COLLISIONS = 10.0  # equal pairs among integers drawn at random, of which not one is found
@@ -88,8 +89,8 @@ def _of_one_value(name: str, values: Values) -> Column | None:
     if not (missing | (values.data == first)).all():
         return None
     if not missing.any():
-        return Column(name, "constant", "the same in every row")
-    return Column(name, "category", "one value, and gaps", values.levels(1))
+        return Column(name, "constant", CONSTANT)
+    return Column(name, "category", ONE_VALUE, values.levels(1))
 
 
 def _number(name: str, values: Values) -> Column:
@@ -130,7 +131,12 @@ def _ordered(values: Values) -> tuple[str, ...]:
     """Levels in their own order, or in that of the numbers that they start with, or by name."""
     if values.ordered:
         return tuple(values.labels)
-    return tuple(sorted(values.levels(MOST_LEVELS), key=_leading))
+    return in_their_order(values.levels(MOST_LEVELS))
+
+
+def in_their_order(levels: Sequence[str], /) -> tuple[str, ...]:
+    """Sort levels by the numbers that they start with, or by name."""
+    return tuple(sorted(levels, key=_leading))
 
 
 def _leading(label: str) -> tuple[float, str]:

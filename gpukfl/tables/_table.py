@@ -143,7 +143,7 @@ class Table(Listed):
         return frame.n_rows, self._coded_by(frame)
 
     def _coded_by(self, given: Frame) -> Iterator[np.ndarray]:
-        places = self._places(given)
+        places = self.places(given)
 
         def codes(k: int, coder: Coder) -> Iterator[np.ndarray]:
             read = read_blocks if coder.column.kind == "text" else read_whole
@@ -185,9 +185,9 @@ class Table(Listed):
     def _start_of(self, name: str) -> float:
         return next(column.start for column in self.columns if column.name == name)
 
-    def _places(self, given: Frame) -> dict[int, int]:
-        """Which column of a frame each of the table's is."""
-        used = [k for k, column in enumerate(self.columns) if column.used]
+    def places(self, given: Frame, /, *, every: bool = False) -> dict[int, int]:
+        """Which column of a frame each of the table's is that is used, or every one."""
+        used = [k for k, column in enumerate(self.columns) if every or column.used]
         if not (self.named and given.named):
             if len(given.names) != len(self.columns):
                 msg = (

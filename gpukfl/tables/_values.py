@@ -77,10 +77,19 @@ class Values:
 
     def levels(self, at_most: int, /) -> tuple[str, ...]:
         """Give labels, the most frequent first, ties by name."""
+        labels, counts = self._counted()
+        order = np.lexsort((labels.astype(str), -counts))
+        return tuple(labels[order[: min(at_most, np.count_nonzero(counts))]].tolist())
+
+    def counts(self) -> dict[str, int]:
+        """Count the rows of each label that there is."""
+        pairs = zip(*(found.tolist() for found in self._counted()), strict=True)
+        return {label: count for label, count in pairs if count}
+
+    def _counted(self) -> tuple[np.ndarray, np.ndarray]:
+        """Labels (k,), and how many rows have each."""
         named = self.as_labels()
-        counts = np.bincount(named.data[named.data >= 0], minlength=len(named.labels))
-        order = np.lexsort((named.labels.astype(str), -counts))
-        return tuple(named.labels[order[: min(at_most, np.count_nonzero(counts))]].tolist())
+        return named.labels, np.bincount(named.data[named.data >= 0], minlength=len(named.labels))
 
 
 def numbers(array: np.ndarray, form: str = NUMBERS, /) -> Values:

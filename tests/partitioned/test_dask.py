@@ -301,6 +301,58 @@ def test_levels_of_a_table_are_told_by_all_rows(client, data, monkeypatch):
     np.testing.assert_array_equal(fitted.predict(lazy).compute(), fitted.predict(frame))
 
 
+def with_late_rows(data):
+    """A frame whose last rows alone have a gap in a number, and a level."""
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(data[0], columns=list("abcd"))
+    frame["group"] = [f"g{k}" for k in np.random.default_rng(3).integers(15, size=N)]
+    frame["y"] = data[1]
+    frame.loc[N - 30 :, "b"], frame.loc[N - 30 :, "group"] = np.nan, "late"
+    return frame
+
+
+@pytest.fixture
+def first_rows(monkeypatch):
+    """Let the first 200 rows say what columns are."""
+    monkeypatch.setattr("gpukfl.estimators._dask.FEWEST", 200)
+    monkeypatch.setattr("gpukfl.estimators._dask.SAMPLE", 0)
+    monkeypatch.setattr("gpukfl._fit.SAMPLE", 0)
+    monkeypatch.setattr("gpukfl.portfolio._base.FEWEST", 200)
+    monkeypatch.setattr("gpukfl.portfolio._base.SAMPLE", 0)
+    monkeypatch.setattr("gpukfl.partitioned._collections.drawn", lambda _, __, k: np.arange(k))
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.usefixtures("first_rows")
+def test_gaps_and_levels_of_a_late_partition_are_known_whoever_works(client, data):
+    frame = with_late_rows(data)
+    lazy = dd.from_pandas(frame, npartitions=3)
+
+    def fit():
+        return gpukfl.fit(lazy, "y", method="bkernn", optimizer=FEW_STEPS, **FEW)
+
+    with client.as_current():
+        fitted = fit()
+    assert "b missing" in fitted.reader.encoding.names
+    assert "late" in fitted.reader.table.columns[4].levels
+    np.testing.assert_array_equal(fit().predict(frame), fitted.predict(frame))
+    np.testing.assert_array_equal(fitted.predict(lazy).compute(), fitted.predict(frame))
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.usefixtures("first_rows")
+@pytest.mark.parametrize("columns", [list("abcd"), [*"abcd", "group"]])
+def test_portfolios_know_gaps_and_levels_of_a_late_partition(client, data, columns):
+    frame = with_late_rows(data)[[*columns, "y"]]
+    lazy = dd.from_pandas(frame, npartitions=3)
+    with client.as_current():
+        members = ["linear", ("bkernn", model(steps=20))]
+        fitted = gpukfl.fit(lazy, "y", members=members)
+    assert "b missing" in fitted.estimator.encodings_.by_fold[0].names
+    assert fitted.n_samples == N
+    assert np.isfinite(fitted.predict(frame)).all()
+
+
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_portfolios_are_chosen_here_and_fitted_to_all(client, data, lazy):
     fitted = AutoRegressor(members=["linear", ("bkernn", model(steps=20))], random_state=0)
