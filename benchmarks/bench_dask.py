@@ -57,7 +57,7 @@ SIZES = {  # of those that are not measured with `ROWS` and `FEWER`
 MOST = 1.25  # times the time of one process
 BUSY = 2.5  # load of the machine from which times of two threads say nothing
 CLIENT_MB, WORKER_MB = 500.0, 2000.0
-LARGE_METHODS = ("kernel_ridge", "bkernn", "rkhs_weighting")
+LARGE_METHODS = ("kernel_ridge", "bkernn", "rkhs_weighting", "selection")
 MANY_KB = 1000.0  # a pass that brings as much is drawn in another colour
 
 
