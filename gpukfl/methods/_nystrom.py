@@ -272,12 +272,18 @@ class NystromSystem:
         xp = array_namespace(inner)
 
         def errors(s: Array, Q: Array) -> Array:
-            T = xp.astype(operator.dense(), xp.float64) @ factor.L.solve_upper(Q)
-            shrunk, turned, sums = self._shrunk(s, ridges), Q.T @ right, []
-            for k in range(len(ridges)):
-                squares = (Y - T @ (shrunk[:, k : k + 1] * turned)) ** 2
-                sums.append(xp.sum(squares if weights is None else weights * squares))
-            return xp.stack(sums)
+            back, shrunk, turned = factor.L.solve_upper(Q), self._shrunk(s, ridges), Q.T @ right
+            coefs = [shrunk[:, k : k + 1] * turned for k in range(len(ridges))]
+
+            def compute(start: int, stop: int) -> tuple[Array, ...]:
+                T, sums = xp.astype(operator.values(start, stop), xp.float64) @ back, []
+                for coef in coefs:
+                    squares = (Y[start:stop, :] - T @ coef) ** 2
+                    w = None if weights is None else weights[start:stop, :]
+                    sums.append(xp.sum(squares if w is None else w * squares))
+                return (xp.stack(sums),)
+
+            return operator.sum_over_blocks(compute)[0]
 
         return eigh_and_read(inner, errors)[2].tolist()
 

@@ -1,6 +1,7 @@
 """Scores along the ridges: held-out errors are those of refitting, and have the last word."""
 
 import math
+import tracemalloc
 
 import numpy as np
 import oracles
@@ -79,6 +80,18 @@ def test_held_out_errors_of_centres_are_those_of_refitting(on_double, rng, weigh
     for ridge, score in zip(RIDGES, path.scores, strict=True):
         expected = refitted_error(K, core, Y, D, ridge, folds)
         assert score == pytest.approx(expected, rel=1e-4)  # the jitter of the centres
+
+
+def test_held_out_rows_are_not_all_told_at_once(rng):
+    n, q = 12_000, 400
+    X = rng.standard_normal((n, 3))
+    operator = KernelOperator(Gaussian(), Rows(X, X[:0, 0]), X[:q])
+    system = NystromSystem.of(operator, X[:, :1], None)
+    tracemalloc.start()
+    system.errors_outside(operator, X[:, :1], None, RIDGES)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 0.75 * 8 * n * q  # which is what all of their kernel values take
 
 
 def test_the_edges_of_the_grid_are_known():
