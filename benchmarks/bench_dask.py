@@ -293,7 +293,7 @@ def criteria_of_time(row: dict[str, Any]) -> dict[str, Any]:
 
 def criteria_of_bytes(row: dict[str, Any], less: dict[str, Any]) -> dict[str, Any]:
     kept = row["largest_kb"], less["largest_kb"]
-    text = f"{row['method']}: bytes that travel do not depend on n"
+    text = f"{row['method']}, n = {row['n']:,}: bytes that travel do not depend on n"
     return criterion(text, kept[0] <= 1.2 * kept[1], kb=kept[0], kb_of_fewer=kept[1])
 
 
@@ -377,8 +377,10 @@ def main() -> None:
     compared = [row for row in rows if "ratio" in row]
     fewer_of = {r["method"]: r for r in rows if "ratio" not in r and r["n"] != LARGE}
     criteria = [criteria_of_time(row) for row in compared]
-    criteria += [criteria_of_bytes(row, fewer_of[row["method"]]) for row in compared]
-    criteria += [criteria_of_memory(row) for row in rows if row["n"] == LARGE]
+    large = [row for row in rows if row["n"] == LARGE]
+    pairs = [(row, fewer_of.get(row["method"])) for row in compared + large]
+    criteria += [criteria_of_bytes(row, fewer) for row, fewer in pairs if fewer is not None]
+    criteria += [criteria_of_memory(row) for row in large]
     draw(args, compared)
     seconds = waited(1_500 if args.smoke else FEWER, partitions)
     content = {
