@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -71,7 +72,7 @@ def table_of_all(
     if given.names is None or (table is None and _are_complete(given)):
         return table
     table = table or Table.of(X)
-    counts = _added_up(given, _counts_in, table)
+    counts = _added_up(given, partial(_counts_in, table))
     told = tuple(one.told(column) for one, column in zip(counts, table.columns, strict=True))
     return of_use(replace(table, columns=told))
 
@@ -84,7 +85,7 @@ def _are_complete(given: Collections) -> bool:
     return all(dask.compute(*(delayed(is_numeric, pure=False)(X) for X in given.X)))
 
 
-def _counts_in(number: int, X: Any, table: Table) -> list[ColumnCounts]:
+def _counts_in(table: Table, number: int, X: Any) -> list[ColumnCounts]:
     with partition_named(number):
         return counts_of(table, X)
 
@@ -108,7 +109,7 @@ def of_all_rows(
     if not levelled:
         return reader, PartsReader(table, (encoding,) * FOLDS)
     weights = given.weights or [None] * len(given.lengths)
-    sums = _added_up(given, _sums_in, table, classes, beside=(given.y, weights))
+    sums = _added_up(given, partial(_sums_in, table, classes), given.y, weights)
     both = list(zip(levelled, sums, strict=True))
 
     def learned(without: int | None) -> Encoding:
@@ -119,14 +120,15 @@ def of_all_rows(
     return replace(reader, encoding=learned(None)), PartsReader(table, by_fold)
 
 
-def _added_up(given: Collections, of: Any, *more: Any, beside: Sequence[Any] = ()) -> list[Any]:
-    """Add up lists ``of(number, X, *beside, *more)`` of all partitions, two by two."""
+def _added_up(given: Collections, of: Any, *beside: Sequence[Any]) -> list[Any]:
+    """Add up lists ``of(number, X, *beside)`` of all partitions, two by two."""
     import dask
     from dask import delayed
 
-    numbered = range(len(given.lengths))
+    # One object of the graph: arguments would be looked through for collections in every task
+    work, numbered = delayed(of, pure=False), range(len(given.lengths))
     found = [
-        delayed(of, pure=False)(*partition, *more)
+        work(*partition)
         for n, *partition in zip(given.lengths, numbered, given.X, *beside, strict=True)
         if n
     ]
@@ -141,7 +143,7 @@ def _added(a: list[Any], b: list[Any]) -> list[Any]:
 
 
 def _sums_in(
-    number: int, X: Any, y: Any, weights: Any, table: Table, classes: np.ndarray | None
+    table: Table, classes: np.ndarray | None, number: int, X: Any, y: Any, weights: Any
 ) -> list[LevelSums]:
     """Sum over a partition: for each column of levels."""
     with partition_named(number):
