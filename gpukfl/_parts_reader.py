@@ -68,13 +68,15 @@ def table_of_all(
     TypeError, ValueError
         As `table_of`, and if a partition does not hold what it should.
     """
-    table = table_of(X, columns)
+    table = table_of(X, columns, whole=False)
     if given.names is None or (table is None and _are_complete(given)):
         return table
-    table = table or Table.of(X)
+    table = table or Table.of(X, whole=False)
     counts = _added_up(given, partial(_counts_in, table))
     told = tuple(one.told(column) for one, column in zip(counts, table.columns, strict=True))
-    return of_use(replace(table, columns=told))
+    table = of_use(replace(table, columns=told))
+    table.tell_of_empty()
+    return table
 
 
 def _are_complete(given: Collections) -> bool:

@@ -26,8 +26,12 @@ TABLE_VALUES = (Table, Column, Coded, Encoding, Lookup, Imputation)  # records o
 _NAMED = 10  # columns that are left out and said
 
 
-def table_of(X: Any, columns: Mapping[str, str] | None = None, /) -> Table | None:
+def table_of(
+    X: Any, columns: Mapping[str, str] | None = None, /, *, whole: bool = True
+) -> Table | None:
     """Say what the columns of a frame are; None of arrays, and of complete columns of numbers.
+
+    Of some rows, not the `whole`, it may be a table that is of no use.
 
     Raises
     ------
@@ -41,7 +45,8 @@ def table_of(X: Any, columns: Mapping[str, str] | None = None, /) -> Table | Non
         return None
     if not columns and is_numeric(X):
         return None
-    return of_use(Table.of(X, columns=columns))
+    table = Table.of(X, columns=columns, whole=whole)
+    return of_use(table) if whole else table
 
 
 def of_use(table: Table, /) -> Table:

@@ -1,6 +1,7 @@
 """Tables in parts: all rows tell levels and gaps, and what stands for them."""
 
 import itertools
+import warnings
 
 import numpy as np
 import pytest
@@ -171,6 +172,15 @@ def test_what_only_a_late_partition_has_is_there(name, mixed):
     assert said(told) == said(every)
     assert told.coded == every.coded
     assert said(told) != said(Table.of(mixed[:SOME], columns=columns))
+
+
+def test_columns_are_empty_that_have_no_value_in_any_partition(mixed):
+    with pytest.warns(UserWarning, match="columns without any value are left out: none"):
+        told_by_all(mixed)
+    mixed.loc[mixed.index[LATE], "none"] = 1.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        told_by_all(mixed)
 
 
 @pytest.mark.filterwarnings("ignore:columns without any value")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -166,18 +167,20 @@ def in_parts(
     TypeError, ValueError
         If a partition does not hold what it should: says which.
     """
+    from dask import delayed
+
     parts = given.parts()
     sizes = [sum(given.lengths[i] for i in part) for part in parts]
     width, dtype = _format(given, read or numbers)
+    form = (width, dtype, given.n_targets, labels)
+    # One object of the graph: arguments would be looked through for collections in every task
+    reading = delayed(functools.partial(read_part, read or numbers, form), pure=False)
 
     def load(part: int) -> Any:
-        from dask import delayed
-
         chosen = parts[part]
         weights = None if given.weights is None else [given.weights[i] for i in chosen]
         blocks = [given.X[i] for i in chosen], [given.y[i] for i in chosen], weights
-        form = (width, dtype, given.n_targets, labels)
-        return delayed(read_part, pure=False)(chosen, *blocks, read or numbers, form)
+        return reading(chosen, *blocks)
 
     reference = np.empty(0)
     if client is None:
@@ -226,12 +229,12 @@ def _threads() -> int:
 
 
 def read_part(
+    read: Read,
+    form: tuple[int, Any, int | None, bool],
     numbers_of: Sequence[int],
     X: Sequence[Any],
     y: Sequence[Any],
     weights: Sequence[Any] | None,
-    read: Read,
-    form: tuple[int, Any, int | None, bool],
     /,
 ) -> dict[int, Any]:
     """Read partitions that make a part: rows, targets, and weights, by their keys.

@@ -31,7 +31,9 @@ class Table(Listed):
     named: bool = True
 
     @classmethod
-    def of(cls, frame: Any, /, *, columns: Mapping[str, str] | None = None) -> Self:
+    def of(
+        cls, frame: Any, /, *, columns: Mapping[str, str] | None = None, whole: bool = True
+    ) -> Self:
         """Learn from the rows of a frame.
 
         Parameters
@@ -40,6 +42,8 @@ class Table(Listed):
             Of pandas, polars or pyarrow, or without names.
         columns : mapping of str to str, optional
             Kinds of columns, by name, where they are not to be guessed.
+        whole : bool
+            Whether these are all rows, so that columns without any value are warned of.
 
         Returns
         -------
@@ -75,10 +79,16 @@ class Table(Listed):
             learned.append(column)
         del values
         release_text(given.n_rows)
-        empty = [column.name for column in learned if column.kind == "empty"]
+        found = cls(tuple(with_times_between(learned)), given.named)
+        if whole:
+            found.tell_of_empty()
+        return found
+
+    def tell_of_empty(self) -> None:
+        """Warn of columns without any value."""
+        empty = [column.name for column in self.columns if column.kind == "empty"]
         if empty:
             warn(f"columns without any value are left out: {listed(empty)}")
-        return cls(tuple(with_times_between(learned)), given.named)
 
     @cached_property
     def coded(self) -> tuple[Coded, ...]:
