@@ -52,6 +52,7 @@ ROWS, LARGE, PARTITIONS = 1_000_000, 10_000_000, 100
 FEWER = 100_000
 SIZES = {  # of those that are not measured with `ROWS` and `FEWER`
     "bkernn": (ROWS, 700_000),  # its preconditioner grows up to 600 000 rows
+    "selection": (200_000, FEWER),  # 4 sqrt(n) centres of its last fit: a million rows take hours
 }
 MOST = 1.25  # times the time of one process
 BUSY = 2.5  # load of the machine from which times of two threads say nothing
@@ -89,11 +90,7 @@ def methods() -> dict[str, Callable[[], Any]]:
             **given,
         ),
         "selection": lambda: KernelFeatureSelector(
-            sparsity=1e-3,
-            anchor=0.3,
-            n_centers=1000,  # as on a cluster: of an array they would grow with its rows
-            optimizer=ProjectedGradient(max_iter=3),
-            **given,
+            sparsity=1e-3, anchor=0.3, optimizer=ProjectedGradient(max_iter=3), **given
         ),
     }
 
