@@ -57,7 +57,6 @@ SIZES = {  # of those that are not measured with `ROWS` and `FEWER`
 MOST = 1.25  # times the time of one process
 BUSY = 2.5  # load of the machine from which times of two threads say nothing
 CLIENT_MB, WORKER_MB = 500.0, 2000.0
-LARGE_METHODS = ("kernel_ridge", "bkernn", "rkhs_weighting", "selection")
 MANY_KB = 1000.0  # a pass that brings as much is drawn in another colour
 
 
@@ -362,13 +361,13 @@ def waited(n: int, partitions: int) -> float:
 def main() -> None:
     line = parser(__doc__)
     line.add_argument("--methods", nargs="*", default=list(methods()), help="default: all")
-    line.add_argument("--large", action="store_true", help=f"only some at n = {LARGE}: memory")
+    line.add_argument("--large", action="store_true", help=f"at n = {LARGE}: memory")
     args = line.parse_args()
     partitions = 4 if args.smoke else PARTITIONS
     names = ["kernel_ridge"] if args.smoke else args.methods
     known = known_rows(args, () if args.large else names)
     if args.large:
-        made = of_size(LARGE, [m for m in LARGE_METHODS if m in names], partitions, alone=False)
+        made = of_size(LARGE, names, partitions, alone=False)
     else:
         made = measured_all(names, 0, partitions, smoke=args.smoke, alone=True)
         made += measured_all(names, 1, partitions, smoke=args.smoke, alone=False)
