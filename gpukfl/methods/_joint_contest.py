@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpukfl._array import array_namespace, index_like, like, to_host
+from gpukfl._array import Array, array_namespace, index_like, like, to_host
 from gpukfl._results import Status
 from gpukfl.methods._linear_contest import StandardColumns, linear_weights
 from gpukfl.methods._selection import FeatureSelection
@@ -82,10 +82,11 @@ def _explains_more(
 
 def _left(objective: SelectionObjective, linear: np.ndarray) -> np.ndarray:
     """Residuals (n, t) of least squares: those of a Lasso keep some of what is linear."""
-    columns = StandardColumns.of(objective.X, objective.shares)
-    heaviest = np.argsort(-linear, kind="stable")[: int(_SHARE * len(columns.shares))]
-    roots, Y = columns.shares[:, None] ** 0.5, to_host(objective.Y)
-    A = columns.taken(heaviest[linear[heaviest] > 0])
+    Y = to_host(objective.Y)
+    heaviest = np.argsort(-linear, kind="stable")[: int(_SHARE * len(Y))]
+    X = _taken(objective.X, heaviest[linear[heaviest] > 0])
+    columns = StandardColumns.of(X, objective.shares)
+    roots, A = columns.shares[:, None] ** 0.5, columns.taken(np.arange(X.shape[1]))
     left = Y - A @ np.linalg.lstsq(roots * A, roots * Y, rcond=None)[0]
     return left[:, _squares(left, roots**2) > _NOTHING * _squares(Y, roots**2)]
 
@@ -103,7 +104,11 @@ def _squares(V: np.ndarray, shares: np.ndarray) -> np.ndarray:
 def _values(objective: SelectionObjective, beta: np.ndarray, Y: np.ndarray) -> np.ndarray:
     """Twice J at β, over λ, of each target alone."""
     xp, active = array_namespace(objective.X), np.flatnonzero(beta)
-    X = xp.take(objective.X, xp.asarray(active, **index_like(objective.X)), axis=1)
-    other = objective.of(X, xp.asarray(Y, **like(objective.Y)))
+    other = objective.of(_taken(objective.X, active), xp.asarray(Y, **like(objective.Y)))
     other.focus(beta[active])
     return to_host(xp.sum(other.at(beta[active]).alpha * other.Y, axis=0))
+
+
+def _taken(X: Array, columns: np.ndarray) -> Array:
+    xp = array_namespace(X)
+    return xp.take(X, xp.asarray(columns, **index_like(X)), axis=1)

@@ -68,6 +68,17 @@ def test_changing_places_changes_neither_weights_nor_what_counts(signal):
         np.testing.assert_allclose(other.ravel(), one.ravel()[order.ravel()], atol=1e-4)
 
 
+def test_a_square_alone_needs_the_kernel():
+    """A Lasso at its penalty may take no column at all."""
+    columns, _ = drawn(lines)
+    square = columns[:, 2] ** 2
+    assert len(fits_of(columns, square)) == 2
+    objective = objective_of(columns, square)
+    beta = np.where(np.arange(columns.shape[1]) == 2, 0.9, 0.0)
+    rng = np.random.RandomState(0)
+    assert _joint_contest._explains_more(objective, beta, np.zeros(len(beta)), rng)
+
+
 def test_what_lines_explain_whole_needs_no_kernel():
     columns, _ = drawn(lines)
     assert len(fits_of(columns, columns[:, 0] - 2.0 * columns[:, 1])) == 1
