@@ -21,6 +21,7 @@ from gpukfl.partitioned._tree import Known
 _HERE: dict[str, Holder] = {}  # those of this process, by name
 _LOOKED_EVERY = 2.0  # seconds between looks for workers that have come
 _PATIENCE = 60.0  # seconds for a worker to come, where none is left
+_PAUSE = 0.1  # seconds between looks for it
 _ASKED_EVERY = 2.0  # seconds of waiting, after which the scheduler is asked for
 _MUCH = 2**26  # bytes forgotten, after which memory is looked through for free pages
 _TRIMMED_EVERY = 2.0  # seconds after which it is so too: far more than a look at all pages takes
@@ -292,9 +293,13 @@ class DaskHolders:
         return lost
 
     def _wait_for_workers(self) -> list[str]:
-        if not (addresses := self._addresses()):
-            self.client.wait_for_workers(1, timeout=_PATIENCE)
-            addresses = self._addresses()
+        # Not by the client's way of waiting: it writes over what its cluster knows of workers
+        end = time.monotonic() + _PATIENCE
+        while not (addresses := self._addresses()):
+            if time.monotonic() > end:
+                msg = f"expected a worker within {_PATIENCE:g} s, got none"
+                raise TimeoutError(msg)
+            time.sleep(_PAUSE)
         return addresses
 
     def close(self) -> None:

@@ -216,3 +216,22 @@ def test_parts_that_are_lost_again_and_again_are_an_error(session):
     session.loading.append(again)
     with pytest.raises(RuntimeError, match="12 parts of the rows were lost 10 times"):
         holders_of(session)
+
+
+def test_a_worker_that_comes_late_is_waited_for(session, monkeypatch):
+    with holders_of(Session(1)) as holders:
+        expected = seen(*fitted(holders))
+    looks = iter([{}, {}])
+    look = session.scheduler_info
+    monkeypatch.setattr(
+        session, "scheduler_info", lambda **kw: {"workers": next(looks, look(**kw)["workers"])}
+    )
+    with holders_of(session) as holders:
+        for x, y in zip(seen(*fitted(holders)), expected, strict=True):
+            np.testing.assert_array_equal(x, y)
+
+
+def test_no_worker_is_an_error(monkeypatch):
+    monkeypatch.setattr(_dask, "_PATIENCE", 0.2)
+    with pytest.raises(TimeoutError, match=r"expected a worker within 0\.2 s, got none"):
+        holders_of(Session(0))
