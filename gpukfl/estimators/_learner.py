@@ -302,11 +302,19 @@ class Learner(Constructed, HostPickled):
         return self
 
     def fitted_as(
-        self, X: Any, y: Any, sample_weight: Any, like: Precedent[Any] | None, /
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        like: Precedent[Any] | None,
+        /,
+        *,
+        deviations: bool = True,
     ) -> Precedent[Any]:
         """Fit with the setting of another fit, or with one that is searched for; give it.
 
         `fit` is this without a precedent; on an error it leaves the estimator as it was besides.
+        Without `deviations` what only `return_std` needs is not computed.
         """
         method, run, backend = self._checked(), Run.of(self), Backend.of(self.backend)
         X = validate_samples(self, X, reset=True, min_samples=2)
@@ -330,6 +338,8 @@ class Learner(Constructed, HostPickled):
             self.scaling_ = problem.rows.scaling
             self._n_samples = int(problem.rows.shape[0])
             self._keep(problem, fitted, choice, mover(X, dtype))
+            if deviations:
+                self._keep_deviations(fitted, mover(X, dtype))
             if like is None or like.calibration is None:
                 self._calibrate(
                     lambda: held_out_scores(method, problem, samples, place, run, choice)
@@ -340,8 +350,8 @@ class Learner(Constructed, HostPickled):
             warn_of_units(X, unit_free=self._unit_free)
         return Precedent(self._settled(choice, fitted), getattr(self, "calibration_", None))
 
-    def _forget_deviations(self) -> None:
-        """Let go of what only `return_std` needs, which nobody asks a member of a blend for."""
+    def _keep_deviations(self, fitted: Any, back: Callable[[Array], Array], /) -> None:
+        """Keep what only `return_std` needs, which nobody asks a member of a blend for."""
 
     def _keep_tuning(self, choice: Choice[Any, Any], seconds: float) -> None:
         """Set what was tried, in the words that all methods share."""

@@ -25,7 +25,6 @@ from gpukfl.linalg import (
     back_beside,
     eigh,
     eigh_and_read,
-    eigvalsh,
     mean_diagonal,
     on_host_if_small,
 )
@@ -73,13 +72,6 @@ class NystromFactor:
         xp = array_namespace(self.L.L)
         diagonal = xp.linalg.diagonal(self.L.L)
         return float(xp.max(diagonal) / xp.min(diagonal)) ** 2
-
-    @property
-    def smallest_eigenvalue(self) -> float:
-        """Smallest eigenvalue of K_qq, with the jitter taken off: Theorem 4's condition."""
-        factored = self.L.L @ self.L.L.T
-        scale = mean_diagonal(factored) / (1.0 + self.jitter)
-        return float(eigvalsh(factored)[0] - self.jitter * scale)
 
 
 def jittered(core: Array, share: float, /) -> Array:

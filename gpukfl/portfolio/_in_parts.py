@@ -57,8 +57,7 @@ def _fitted(entry: Any, parts: Parts, y: Array, run: Run) -> Any:
     if entry.member.keeps_time:
         model.set_params(max_time=run.left())
     with collected():
-        model.fitted_as(parts.X, y, parts.weights, entry.precedent)
-        model._forget_deviations()
+        model.fitted_as(parts.X, y, parts.weights, entry.precedent, deviations=False)
     if entry.member.keeps_time:
         model.set_params(max_time=None)
     return model

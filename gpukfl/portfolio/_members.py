@@ -70,8 +70,8 @@ class Member:
         if isinstance(model, Learner):
             if self.keeps_time:
                 model.set_params(max_time=max_time)
-            found = model.fitted_as(samples.X, y, samples.weights, precedent)
-            model._forget_deviations()
+            weights = samples.weights
+            found = model.fitted_as(samples.X, y, weights, precedent, deviations=False)
             if self.keeps_time:
                 model.set_params(max_time=None)
             return model, found

@@ -367,6 +367,16 @@ def test_singular_centers_are_reported(refit):
     assert model.jitter_ > 0
 
 
+def test_the_smallest_eigenvalue_is_that_of_the_centers():
+    with pytest.raises(AttributeError):
+        _ = regressor().smallest_eigenvalue_
+    model = regressor(n_centers=5, refit_centers=None, max_iter=2).fit(X, Y)
+    U = model.centers_ @ model.B_.T
+    expected = np.linalg.eigvalsh(model.kernel_(U, U))[0]
+    assert model.smallest_eigenvalue_ == pytest.approx(expected, abs=1e-12)
+    assert expected > 1e-6
+
+
 def test_more_centers_than_samples_are_all_of_them():
     with pytest.warns(UserWarning, match="n_centers=121 is more than the 120 samples"):
         model = regressor(n_centers=121, refit_centers=None, max_iter=2).fit(X, Y)

@@ -183,18 +183,6 @@ def test_falkon_says_when_iterations_ran_out(on, rng):
     assert np.all(np.isfinite(on.host(alpha)))
 
 
-def test_smallest_eigenvalue_is_that_of_the_core(on, rng):
-    for spread, q in ((1.0, 5), (0.05, 20)):
-        Z = on.rounded(spread * rng.uniform(-2, 2, (q, 2)))
-        core = oracles.gaussian(Z, Z, 1.0)
-        for jitter in (1e-10, 1e-4):
-            factor = NystromFactor.of(on.put(core, "float64"), jitter=jitter)
-            expected = np.linalg.eigvalsh(core)[0]
-            assert factor.smallest_eigenvalue == pytest.approx(expected, abs=1e-13 * q)
-            assert factor.jitter == jitter
-            assert not factor.raised
-
-
 def test_factor_is_that_of_the_core_with_its_jitter(on):
     core = np.array([[4.0, 1.0], [1.0, 2.0]])
     factor = NystromFactor.of(on.put(core, "float64"), jitter=1e-3)

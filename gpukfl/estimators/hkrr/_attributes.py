@@ -29,7 +29,6 @@ ATTRIBUTES: dict[str, Declared] = {
     "lengthscale_": Number(),
     "ridge_": Number(),
     "jitter_": Number(any_value=True),
-    "smallest_eigenvalue_": Number(any_value=True),
     "learned_": Switch(),
     "evidence_": Number(optional=True),
     "amplitude_": Numbers(FLOAT, ("n_targets",), optional=True),

@@ -11,7 +11,16 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from gpukfl._array import Array, array_namespace, beside, clipped, double_like, like, to_host
+from gpukfl._array import (
+    Array,
+    array_namespace,
+    beside,
+    clipped,
+    double_like,
+    in_double,
+    like,
+    to_host,
+)
 from gpukfl._checks import check_choice, check_kind, check_number
 from gpukfl._places import Backend
 from gpukfl._results import Status
@@ -30,6 +39,7 @@ from gpukfl.estimators.hkrr._search import HKRR, Fitted
 from gpukfl.estimators.hkrr._settings import Centers, HoldOut, Optimizer
 from gpukfl.inspection import Description, Names
 from gpukfl.kernels import Kernel, make_kernel
+from gpukfl.linalg import eigvalsh
 from gpukfl.methods import CRITERIA, AverageGradientOuterProduct
 from gpukfl.operators import KernelOperator
 from gpukfl.solvers import LBFGS, AlternatingGradient, ArmijoSearch, VariableProjection
@@ -194,7 +204,6 @@ class HKRRBase(LinearFeatures, SteppedLearner):
         self._keep_directions(to_host(self.B_).T)
         self.learned_ = fitted.learned
         self.jitter_ = model.factor.jitter
-        self.smallest_eigenvalue_ = model.factor.smallest_eigenvalue
         self._keep_belief(problem, fitted.belief, back)
         self._keep_steps(fitted.steps.history, fitted.status, _QUIET)
         self._warn(problem, fitted)
@@ -208,20 +217,28 @@ class HKRRBase(LinearFeatures, SteppedLearner):
         self, problem: HyperKernelProblem, belief: Belief | None, back: Callable[[Array], Array]
     ) -> None:
         """Set what variances are made of, in the units of the targets."""
-        self.evidence_ = self.amplitude_ = self.noise_ = self.precision_ = None
+        self.precision_: Array | None = None
+        self.evidence_ = self.amplitude_ = self.noise_ = None
         if belief is None:
             return
         xp = array_namespace(problem.y_scale)
         amplitude = xp.sqrt(belief.squares) * problem.y_scale
         self.amplitude_, self.noise_ = back(amplitude), back(belief.ratio**0.5 * amplitude)
-        there = array_namespace(self.B_).empty((0,), **double_like(self.B_))
-        self.precision_ = beside(to_host(belief.precision), there)  # its entries cancel
         scales = float(xp.sum(xp.log(problem.y_scale)))
         self.evidence_ = belief.evidence - problem.n * scales
 
-    def _forget_deviations(self) -> None:
-        """Let go of a matrix that is larger than all else together."""
-        self.precision_ = None
+    def _keep_deviations(self, fitted: Fitted, back: Callable[[Array], Array], /) -> None:  # noqa: ARG002
+        """Set a matrix that is larger than all else together, in float64: its entries cancel."""
+        if fitted.belief is not None:
+            there = array_namespace(self.B_).empty((0,), **double_like(self.B_))
+            self.precision_ = beside(to_host(fitted.belief.precision()), there)
+
+    @property
+    def smallest_eigenvalue_(self) -> float:
+        """Smallest eigenvalue of the centres' kernel matrix, in float64, when it is asked for."""
+        kernel, Z = self.kernel_, in_double(self.centers_)
+        U = Z @ in_double(self.B_).T
+        return float(eigvalsh(kernel(U, U))[0])
 
     def _warn(self, problem: HyperKernelProblem, fitted: Fitted) -> None:
         model, asked = fitted.model, self._centers.fit

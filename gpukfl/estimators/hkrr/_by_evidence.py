@@ -172,7 +172,7 @@ def solved(problem: HyperKernelProblem, metric: MetricFit, /) -> Believed:
     model = model_at(problem, metric, Z, posterior.dual_coef, factor)
     value = float(posterior.evidence())
     return Believed(
-        metric, model, Belief(value, metric.ratio, posterior.squares, posterior.precision)
+        metric, model, Belief(value, metric.ratio, posterior.squares, lambda: posterior.precision)
     )
 
 
@@ -182,7 +182,7 @@ def solved_by_centers(problem: HyperKernelProblem, metric: MetricFit, count: int
     posterior, value = criterion.evaluated(metric.C, metric.ratio)
     model = model_at(problem, metric, criterion.Z, posterior.dual_coef, posterior.factor)
     return Believed(
-        metric, model, Belief(value, metric.ratio, posterior.squares, posterior.precision)
+        metric, model, Belief(value, metric.ratio, posterior.squares, lambda: posterior.precision)
     )
 
 

@@ -73,14 +73,15 @@ class Belief:
         Variance of the noise, in units of that of the function.
     squares : array, shape (t,)
         Variances of the functions.
-    precision : array, shape (q, q)
-        M, with which the variance of f is that of its prior less :math:`k_x^\top M k_x`.
+    precision : callable
+        Gives M (q, q), with which the variance of f is that of its prior less
+        :math:`k_x^\top M k_x`: O(q³).
     """
 
     evidence: float
     ratio: float
     squares: Array
-    precision: Array
+    precision: Callable[[], Array]
 
 
 class HyperKernelProblem(Data):
