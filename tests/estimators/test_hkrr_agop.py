@@ -14,6 +14,7 @@ from gpukfl import HKRRClassifier, HKRRRegressor
 from gpukfl._results import Status
 from gpukfl.estimators.hkrr import Centers
 from gpukfl.estimators.hkrr import _agop as search
+from gpukfl.estimators.hkrr._problem import HyperKernelProblem
 from gpukfl.kernels import Gaussian, Laplace, PowerExponential
 from gpukfl.methods import AverageGradientOuterProduct
 
@@ -221,3 +222,31 @@ def test_of_many_rows_the_map_of_another_fit_is_kept(monkeypatch):
     assert second.learned_
     assert len(second.history_) == 1 < len(alone.history_)
     assert second.score(X[:100], y[:100]) == pytest.approx(alone.score(X[:100], y[:100]), abs=0.02)
+
+
+@pytest.mark.parametrize("optimizer", ["agop", "lbfgs"])
+def test_of_many_rows_lengthscale_and_ridge_of_another_last_fit_are_kept(optimizer, monkeypatch):
+    monkeypatch.setattr("gpukfl.estimators.hkrr._base.KEPT_ROWS", 100)
+    chosen, left_out = [], HyperKernelProblem.refit
+
+    def refit(problem, model, n_centers, tuned):
+        chosen.append(tuned)
+        return left_out(problem, model, n_centers, tuned)
+
+    monkeypatch.setattr(HyperKernelProblem, "refit", refit)
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((500, 4))
+    y = np.sin(2.0 * X[:, 0]) + 0.1 * rng.standard_normal(500)
+    make = functools.partial(
+        HKRRRegressor,
+        optimizer=optimizer,
+        random_state=0,
+        n_centers=Centers(40, 60),
+    )
+    first, second, more = make(), make(), make()
+    precedent = first.fitted_as(X[:200], y[:200], None, None)
+    second.fitted_as(X[100:300], y[100:300], None, precedent)
+    more.fitted_as(X, y, None, precedent)
+    assert chosen[-2].n_samples == 200
+    assert second.ridge_ == first.ridge_
+    assert chosen[-1] is None or chosen[-1].n_samples == 500  # too many for a ridge of 200

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -27,6 +27,7 @@ from gpukfl.estimators.hkrr._search import (
     Learned,
     affordable,
 )
+from gpukfl.estimators.hkrr._settings import Tuned
 from gpukfl.kernels import PowerExponential
 from gpukfl.methods import (
     STRETCHES,
@@ -48,10 +49,14 @@ _FEW_CENTERS = 200  # after an interruption
 
 @dataclass(frozen=True)
 class Setting:
-    """The lengthscale, in units of the median distance of the mapped rows, and a known map."""
+    """The lengthscale, in units of the median distance of the mapped rows, and what is known.
+
+    From another fit to about the same rows.
+    """
 
     stretch: float
-    map: Array | None = None  # of a fit to about the same rows
+    map: Array | None = None
+    tuned: Tuned | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -248,7 +253,7 @@ class GradientHKRR:
             fit = self.maps(part, choice.setting, run, quick=quick)
         model = _solved(part, fit.best)
         try:
-            model = self._refit(problem, part, model, fit, run, stopped=stopped)
+            model = self._refit(problem, part, model, choice.setting.tuned, run, stopped=stopped)
         except KeyboardInterrupt:  # the model of the best map is there
             stopped = True
         steps = HKRRFit(
@@ -262,7 +267,7 @@ class GradientHKRR:
         problem: HyperKernelProblem,
         part: HyperKernelProblem,
         model: Solved,
-        fit: GradientFit,
+        tuned: Tuned | None,
         run: Run,
         *,
         stopped: bool,
@@ -275,10 +280,11 @@ class GradientHKRR:
         if problem.constant or (used == part.n == problem.n and refit in ("auto", "all")):
             return model
         if stopped:  # nobody waits for more
-            return problem.refit(model, min(wanted, _FEW_CENTERS), (1.0, fit.best.path))
+            return problem.refit(model, min(wanted, _FEW_CENTERS), model.tuned)
         if refit == "auto":
             wanted = affordable(problem, model, run, wanted, _REFIT_WORKS)
-        return problem.refit(model, wanted, None)
+        known = tuned is not None and tuned.serves(problem.n)
+        return problem.refit(model, wanted, tuned if known else None)
 
     def _ended(self, fit: GradientFit, *, stopped: bool) -> Status:
         """Say how the fit ended: with as many maps as are asked for, it is done."""
@@ -293,5 +299,5 @@ def _solved(problem: HyperKernelProblem, best: MappedRidge) -> Solved:
     xp = array_namespace(problem.reference)
     alpha, factor = best.solve()
     B, Z = xp.astype(best.B, dtype), xp.astype(best.operator.Z, dtype)
-    path = best.path if len(best.path.ridges) > 1 else None
-    return Solved(B, best.lengthscale, Z, alpha, best.ridge, factor, path)
+    tuned = Tuned(1.0, best.path, problem.n)
+    return Solved(B, best.lengthscale, Z, alpha, best.ridge, factor, tuned)

@@ -209,9 +209,12 @@ class HKRRBase(LinearFeatures, SteppedLearner):
         self._warn(problem, fitted)
 
     def _settled(self, choice: Choice[Any, Any], fitted: Fitted) -> Any:
-        if isinstance(choice.setting, Setting) and self._n_samples >= KEPT_ROWS:
-            return replace(choice.setting, map=fitted.model.B)
-        return choice.setting if fitted.metric is None else fitted.metric
+        if fitted.metric is not None:
+            return fitted.metric
+        if self._n_samples < KEPT_ROWS:
+            return choice.setting
+        found = replace(choice.setting, tuned=fitted.model.tuned)
+        return replace(found, map=fitted.model.B) if isinstance(found, Setting) else found
 
     def _keep_belief(
         self, problem: HyperKernelProblem, belief: Belief | None, back: Callable[[Array], Array]
@@ -251,7 +254,8 @@ class HKRRBase(LinearFeatures, SteppedLearner):
                 "mean diagonal was added to its diagonal"
             )
             warn(msg, ConvergenceWarning)
-        if model.path is not None and not model.path.brackets:
+        tuned = model.tuned
+        if tuned is not None and len(tuned.path.ridges) > 1 and not tuned.path.brackets:
             msg = (
                 f"the best ridge of the last fit, {model.ridge:.1e}, is at the edge of those tried"
             )

@@ -19,7 +19,7 @@ from gpukfl.estimators._data import Data, drawn_of_weight, truncated
 from gpukfl.estimators._held_out import HeldOut
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
-from gpukfl.estimators.hkrr._settings import Settings
+from gpukfl.estimators.hkrr._settings import Settings, Tuned
 from gpukfl.kernels import Kernel, median_distance
 from gpukfl.methods import (
     AverageGradientOuterProduct,
@@ -58,7 +58,7 @@ class Solved:
     alpha: Array  # (q, t), float64
     ridge: float
     factor: NystromFactor
-    path: RidgePath | None = None  # on which the ridge of the last fit was chosen
+    tuned: Tuned | None = None  # by which the ridge of the last fit was chosen
 
 
 @dataclass(frozen=True, eq=False)
@@ -257,14 +257,11 @@ class HyperKernelProblem(Data):
         assert objective.factor is not None
         return replace(model, alpha=alpha, factor=objective.factor)
 
-    def refit(
-        self, model: Solved, n_centers: int, choice: tuple[float, RidgePath] | None
-    ) -> Solved:
+    def refit(self, model: Solved, n_centers: int, tuned: Tuned | None) -> Solved:
         """Solve with more centres at the learned map, ridge and lengthscale tuned anew.
 
-        `choice` are the stretch of the lengthscale and the ridges that rows held out ask for
-        (Appendix D.1). Without, rows are left out with fewer centres, although the map has seen
-        them.
+        As rows held out ask for that have `tuned` them (Appendix D.1). Without, rows are left out
+        with fewer centres, although the map has seen them.
         """
         Y, weights = self._wide_targets()
         B = array_namespace(Y).astype(model.B, Y.dtype)
@@ -282,16 +279,15 @@ class HyperKernelProblem(Data):
                 lambda stretch: system(stretch, Z).held_out(Y, weights, parts, FINE_RIDGES),
             )
 
-        if choice is not None:
-            stretch, path = choice
-        else:
+        if tuned is None:
             stretch, _ = choose(self.stretches, _STRETCH_CENTERS)
             _, path = choose((stretch,), _PATH_CENTERS)
+            tuned = Tuned(stretch, path, self.n)
         # The largest that is about as good: left-out samples say little of points outside them
-        ridge = path.largest_good()
+        ridge, lengthscale = tuned.path.largest_good(), tuned.stretch * model.lengthscale
         Z = self.centers(n_centers, model.B)
-        alpha, factor = system(stretch, Z).solve(ridge)
-        return Solved(model.B, stretch * model.lengthscale, Z, alpha, ridge, factor, path)
+        alpha, factor = system(tuned.stretch, Z).solve(ridge)
+        return Solved(model.B, lengthscale, Z, alpha, ridge, factor, tuned)
 
     @property
     def stretches(self) -> tuple[float, ...]:

@@ -30,6 +30,7 @@ from gpukfl.estimators.hkrr._problem import (
 from gpukfl.estimators.hkrr._settings import (
     Setting,
     Settings,
+    Tuned,
     components_grid,
     start_components,
 )
@@ -285,8 +286,8 @@ class HKRR(Settings):
                     n_centers = min(n_centers, _FEW_CENTERS)
                 elif refit == "auto":
                     n_centers = affordable(problem, model, run, n_centers, _REFIT_WORKS)
-                ridges = None if stopped else last_ridges(choice)
-                model = problem.refit(model, n_centers, ridges)
+                tuned = None if stopped else tuned_by(choice, problem.n)
+                model = problem.refit(model, n_centers, tuned)
             except KeyboardInterrupt:  # the model of the optimisation is there
                 stopped = True
         return Fitted(fit, model, self._ended(setting, fit, stopped=stopped), learned)
@@ -367,12 +368,15 @@ def affordable(
     return run.affordable(wanted, form, times=times)
 
 
-def last_ridges(choice: Choice[Setting, Learned], /) -> tuple[float, RidgePath] | None:
+def tuned_by(choice: Choice[Setting, Learned], n: int, /) -> Tuned | None:
     """Stretch of the lengthscale and ridges of the last fit, by the folds' rows held out.
 
-    None where the folds have learned no maps: rows that are left out one by one are then as good,
-    and more.
+    Or those of another fit to about n samples. None where the folds have learned no maps: rows that
+    are left out one by one are then as good, and more.
     """
+    known = choice.setting.tuned
+    if known is not None and known.serves(n):
+        return known
     if choice.trial is None or not choice.trial.setting.steps:
         return None
     folds, paths = [fold for fold in choice.folds if isinstance(fold, Fold)], {}
@@ -384,4 +388,4 @@ def last_ridges(choice: Choice[Setting, Learned], /) -> tuple[float, RidgePath] 
     enough = _ENOUGH * min(path.lowest for path in paths.values())
     good = [stretch for stretch, path in paths.items() if path.lowest <= enough]
     stretch = min(good, key=lambda stretch: abs(math.log(stretch)))
-    return stretch, paths[stretch]
+    return Tuned(stretch, paths[stretch], n)

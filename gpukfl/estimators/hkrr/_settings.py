@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from numbers import Integral
 
 from gpukfl._array import Array
 from gpukfl._checks import check_choice, check_number, check_switch
 from gpukfl.kernels import Kernel
-from gpukfl.methods import SELECTIONS, AverageGradientOuterProduct
+from gpukfl.methods import SELECTIONS, AverageGradientOuterProduct, RidgePath
 from gpukfl.solvers import LBFGS, AlternatingGradient, VariableProjection
 
 Optimizer = LBFGS | VariableProjection | AlternatingGradient | AverageGradientOuterProduct
@@ -16,6 +16,7 @@ Optimizer = LBFGS | VariableProjection | AlternatingGradient | AverageGradientOu
 _CENTERS = 500
 _START_COMPONENTS = 20  # the paper's choice for larger data
 _MOST_COMPONENTS = 64
+_ALIKE = 1.5  # times the samples that a ridge was chosen on, up to which it serves
 
 
 @dataclass(frozen=True)
@@ -110,6 +111,19 @@ class Settings:
         return self.n_components is not None and self.ridge is not None
 
 
+@dataclass(frozen=True, eq=False)
+class Tuned:
+    """What the lengthscale and the ridge of a last fit were chosen by."""
+
+    stretch: float  # of the learned lengthscale
+    path: RidgePath
+    n_samples: int
+
+    def serves(self, n: int, /) -> bool:
+        """Whether another fit, to n samples, need not choose again."""
+        return n <= _ALIKE * self.n_samples
+
+
 @dataclass(frozen=True)
 class Setting:
     """A point of the grid; without steps the map is that of the start."""
@@ -118,6 +132,7 @@ class Setting:
     ridge: float
     steps: int = 0
     start: int = 0  # which of the starts it goes on from
+    tuned: Tuned | None = field(default=None, compare=False)  # of a fit to about the same rows
 
 
 def largest_size(d: int, /) -> int:
