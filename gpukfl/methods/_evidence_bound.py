@@ -223,7 +223,7 @@ def _definite(
         factor = system.factor(share * ratio / system.operator.shape[0])
         H, b = system.whitened(factor)
         try:
-            return factor, H, b, CholeskyFactor.of(add_to_diagonal(H, ratio))
+            return factor, H, b, CholeskyFactor.of(add_to_diagonal(H, ratio), overwrite=True)
         except np.linalg.LinAlgError:
             if share == _SHARES[-1]:
                 raise

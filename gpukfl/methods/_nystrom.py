@@ -128,7 +128,8 @@ class NystromSystem:
         inner, right = _whitened(gram, moment, factor)
         shift = self.weight * ridge
         try:
-            beta = CholeskyFactor.of(add_to_diagonal(inner, shift)).solve(right)
+            shifted = add_to_diagonal(inner, shift)
+            beta = CholeskyFactor.of(shifted, overwrite=True).solve(right)
         except np.linalg.LinAlgError:
             s, Q = eigh(inner)
             # Rounding is at least as large as what it has made negative
@@ -291,9 +292,7 @@ class NystromSystem:
 
 
 def _whitened(gram: Array, moment: Array, factor: NystromFactor) -> tuple[Array, Array]:
-    half = factor.L.solve_lower(gram)
-    inner = factor.L.solve_lower(half.T)
-    return 0.5 * (inner + inner.T), factor.L.solve_lower(moment)
+    return factor.L.whiten(gram), factor.L.solve_lower(moment)
 
 
 def falkon(
@@ -342,7 +341,7 @@ def falkon(
     xp = array_namespace(Y)
     q, L, weight = operator.shape[1], factor.L, weight_of(Y, weights)
     shift = weight * ridge
-    inner = CholeskyFactor.of(add_to_diagonal(weight / q * (L.L.T @ L.L), shift))
+    inner = CholeskyFactor.of(add_to_diagonal(weight / q * (L.L.T @ L.L), shift), overwrite=True)
 
     def apply(beta: Array) -> Array:
         # In float64: with one rounding of its values the matrix stays symmetric and definite

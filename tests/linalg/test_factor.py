@@ -45,6 +45,18 @@ def test_cholesky_solves(on, rng, n):
     on.assert_close(factor.solve(on.put(b)), np.linalg.solve(A, b), ulps=100 * n)
 
 
+@pytest.mark.parametrize("n", [1, 2, 30, 64, 130])  # within, at and beyond a block
+def test_inverse_and_whitened_matrix(on, rng, n):
+    A, S = on.rounded(positive_definite(rng, n)), on.rounded(positive_definite(rng, n))
+    factor, given = CholeskyFactor.of(on.put(A)), on.put(S)
+    on.assert_close(factor.inverse(), np.linalg.inv(A), ulps=100 * n)
+    L = on.host(factor.L).astype(np.float64)
+    found = factor.whiten(given)
+    on.assert_close(found, np.linalg.solve(L, np.linalg.solve(L, S).T), ulps=100 * n)
+    np.testing.assert_array_equal(on.host(found), on.host(found).T)
+    on.assert_close(given, S, ulps=0)
+
+
 @pytest.mark.parametrize(
     "A",
     [[[1.0, 2.0], [2.0, 1.0]], [[-1.0, 0.0], [0.0, 1.0]], [[np.nan, 0.0], [0.0, 1.0]]],
