@@ -70,7 +70,7 @@ from gpukfl.tables._seen import Seen
 if TYPE_CHECKING:
     import pandas as pd
 
-_QUICK_FOLDS = 5
+_QUICK_FOLDS = 4
 _WORK = 1_000  # kernel elements for each row, by which a place is chosen
 
 
