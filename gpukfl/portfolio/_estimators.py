@@ -36,7 +36,7 @@ _PARAMETERS = """
         How many members are tried, where they are not given.
     n_folds : int or "auto", default="auto"
         Folds that all members share; 1 holds out a fifth of the samples once, at most 20 000.
-        "auto" is 8 below 2000 samples, 5 below 20 000, and 1 beyond; at most 5 where it is quick.
+        "auto" is 8 below 2000 samples, 5 below 20 000, and 1 beyond; at most 4 where it is quick.
     refit : bool or "auto", default="auto"
         Fit one model a member to all samples, in place of the mean of the folds' models. "auto"
         does so where one part was held out that has more than a tenth of the samples, and time is
