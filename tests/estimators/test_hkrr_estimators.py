@@ -3,6 +3,7 @@
 import math
 import pickle
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -32,6 +33,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from gpukfl import HKRRRegressor, feature_score
+from gpukfl.estimators.hkrr import Centers
 from gpukfl.estimators.hkrr import _problem as _hkrr_problem
 from gpukfl.kernels import KERNELS, Gaussian, Linear
 
@@ -356,6 +358,14 @@ def test_odd_data_are_tuned(kind):
     assert np.all(np.isfinite(model.predict(1.2 * samples)))
     assert all(math.isfinite(trial["score"]) for trial in model.tuning_)
     assert bool(model.tuning_) == (len(samples) >= 20)
+
+
+@pytest.mark.parametrize(("n", "expected"), [(400, 400), (4000, 3000), (8000, 2500), (10**6, 2000)])
+def test_last_fits_of_few_samples_have_more_centers(n, expected):
+    problem = object.__new__(_hkrr_problem.HyperKernelProblem)  # without the samples
+    problem.n, problem.reference = n, np.empty(0)
+    problem.settings = SimpleNamespace(centers=Centers())
+    assert problem.n_refit_centers() == expected
 
 
 @pytest.mark.parametrize("refit", [None, "auto"])

@@ -31,8 +31,8 @@ _PARAMETERS = """
         is. "varpro" and "agd" hold it while the map is learned, as the paper does.
     n_centers : int, "auto" or Centers, default="auto"
         Nyström centres while the map is learned; "auto" is 500. ``Centers(fit, refit, selection)``
-        of `gpukfl.estimators.hkrr` also says how many the last fit has, 2000 or what memory allows
-        by default, and how they are drawn.
+        of `gpukfl.estimators.hkrr` also says how many the last fit has, 2000 to 3000 or what memory
+        allows by default, and how they are drawn.
     criterion : {"hold_out", "evidence", "loo"} or HoldOut, default="hold_out"
         What the map, its lengthscale and the ridge are chosen by. "hold_out": the paper's, the
         training error with held-out rows to choose components, ridge and steps;

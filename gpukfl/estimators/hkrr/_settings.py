@@ -29,7 +29,8 @@ class Centers:
         Centres while the map is learned; "auto" is 500.
     refit : int, "auto", "all" or None
         Centres of the last fit, at the learned map; ridge and lengthscale are tuned anew, in closed
-        form. "auto" is 2000, or what memory allows. None keeps the model of the optimisation.
+        form. "auto" is 2000, below 12,500 samples up to 3000, or what memory allows. None keeps the
+        model of the optimisation.
     selection : {"uniform", "leverage", "pivoted"}
         Uniform draws, approximate ridge leverage scores, or randomly pivoted Cholesky.
     """
