@@ -199,6 +199,8 @@ def _estimator(
 ) -> tuple[Any, dict[str, Any]]:
     """Make a fitted estimator, and give what the symbols of its shapes stand for."""
     estimator = _unfitted(kind, parameters)
+    # Older files hold what is now computed when it is asked for
+    fitted = {k: v for k, v in fitted.items() if not isinstance(getattr(kind, k, None), property)}
     sizes = check_attributes(kind, fitted)
     vars(estimator).update(fitted)
     return estimator, sizes

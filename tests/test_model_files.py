@@ -13,10 +13,11 @@ import zipfile
 
 import numpy as np
 import pytest
-from model_files import CASES, SMALL, data_of, fitted, saved_bytes, with_checksum, zipped
+from model_files import CASES, SMALL, data_of, fitted, parts_of, saved_bytes, with_checksum, zipped
 
 import gpukfl
 from gpukfl import _archive
+from gpukfl._archive import write_archive
 from gpukfl._registry import METHODS, TASKS
 from gpukfl.estimators._attributes import SOMETIMES, declared
 
@@ -60,6 +61,17 @@ def test_what_may_be_none_is_none_in_some_fits_and_not_in_others(method):
             if what.optional and not rare:
                 assert {value is None for value in values} == {True, False}, name
             assert values, name
+
+
+def test_a_file_that_holds_what_is_now_computed_is_read(path):
+    header, arrays = parts_of(fitted("hkrr, one target"))
+    header = json.loads(header)
+    header["fitted"]["smallest_eigenvalue_"] = 0.5
+    with path.open("wb+") as file:
+        write_archive(file, json.dumps(header).encode(), arrays)
+    estimator = gpukfl.load(path).estimator
+    assert "smallest_eigenvalue_" not in vars(estimator)
+    assert estimator.smallest_eigenvalue_ != 0.5
 
 
 @pytest.mark.parametrize("name", ["bkernn, one target", "regfeal, three classes"])
