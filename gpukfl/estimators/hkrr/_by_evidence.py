@@ -134,15 +134,15 @@ class ByEvidence(Settings):
 
         From a diagonal one of about the same rows, where it is `known`; of many rows that is kept.
         """
+        # The error of leaving out has no bound by centres: then fewer rows say what they can
+        most = LEARN_ROWS if self.criterion == "evidence" else EXACT_ROWS
         search = MetricSearch(
             self.criterion,
             None if self.ridge is None else problem.weight * self.ridge,
-            self.centers.wanted,
+            self.centers.of_metric(min(problem.n, most)),
             run.left,
             lambda k, _, history: run.tell("fit", k, history),
         )
-        # The error of leaving out has no bound by centres: then fewer rows say what they can
-        most = LEARN_ROWS if self.criterion == "evidence" else EXACT_ROWS
         if problem.constant:
             C, ratio = search.first(problem)[-1]
             return MetricFit(C, ratio, 0.0, Status.CONVERGED, History())

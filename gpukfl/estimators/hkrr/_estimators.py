@@ -30,9 +30,9 @@ _PARAMETERS = """
         learned with the map; the bound on B's norm then only fixes its unit. A number is kept as it
         is. "varpro" and "agd" hold it while the map is learned, as the paper does.
     n_centers : int, "auto" or Centers, default="auto"
-        Nyström centres while the map is learned; "auto" is 500. ``Centers(fit, refit, selection)``
-        of `gpukfl.estimators.hkrr` also says how many the last fit has, 2000 to 3000 or what memory
-        allows by default, and how they are drawn.
+        Nyström centres while the map is learned; "auto" is 500, by evidence up to 1000.
+        ``Centers(fit, refit, selection)`` of `gpukfl.estimators.hkrr` also says how many the last
+        fit has, 2000 to 3000 or what memory allows by default, and how they are drawn.
     criterion : {"hold_out", "evidence", "loo"} or HoldOut, default="hold_out"
         What the map, its lengthscale and the ridge are chosen by. "hold_out": the paper's, the
         training error with held-out rows to choose components, ridge and steps;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from numbers import Integral
 
@@ -14,6 +15,9 @@ from gpukfl.solvers import LBFGS, AlternatingGradient, VariableProjection
 Optimizer = LBFGS | VariableProjection | AlternatingGradient | AverageGradientOuterProduct
 
 _CENTERS = 500
+# While a metric is learned by its evidence; of few samples as many more as take no longer than 500
+# do of 24,000. Within training samples of three sets, 4800 to 5900 of them, errors fell by 4 to 7 %
+_MORE_CENTERS, _METRIC_WORK = 1_000, 6e9
 _START_COMPONENTS = 20  # the paper's choice for larger data
 _MOST_COMPONENTS = 64
 _ALIKE = 1.5  # times the samples that a ridge was chosen on, up to which it serves
@@ -26,7 +30,8 @@ class Centers:
     Parameters
     ----------
     fit : int or "auto"
-        Centres while the map is learned; "auto" is 500.
+        Centres while the map is learned; "auto" is 500, and by evidence up to 1000 below 24,000
+        samples.
     refit : int, "auto", "all" or None
         Centres of the last fit, at the learned map; ridge and lengthscale are tuned anew, in closed
         form. "auto" is 2000, below 12,500 samples up to 3000, or what memory allows. None keeps the
@@ -48,6 +53,12 @@ class Centers:
     def wanted(self) -> int:
         """Centres while the map is learned, where rows and time allow them."""
         return _CENTERS if isinstance(self.fit, str) else int(self.fit)
+
+    def of_metric(self, n: int, /) -> int:
+        """Centres while a metric is learned on n samples by its evidence."""
+        if not isinstance(self.fit, str):
+            return int(self.fit)
+        return min(max(int(math.sqrt(_METRIC_WORK / n)), _CENTERS), _MORE_CENTERS)
 
 
 @dataclass(frozen=True)
