@@ -133,6 +133,8 @@ class ExactCriterion:
        (5.9) and (5.12).
     """
 
+    enough = 1e-5  # nats of a sample and target, that a step must gain
+
     def __init__(
         self,
         kernel: Kernel,

@@ -14,7 +14,6 @@ from gpukfl._results import History, Status
 from gpukfl.methods._evidence import Slopes
 from gpukfl.solvers import LBFGS, Descent
 
-_ENOUGH = 1e-5  # nats of a sample and target, that a step must gain
 _FIRST_STEPS = 8  # after which the best start goes on alone
 _STOPPED = (Status.INTERRUPTED, Status.TIME_LIMIT)
 _LOG_RATIOS = (
@@ -29,6 +28,10 @@ class MetricCriterion(Protocol):
     @property
     def scale(self) -> float:
         """Number of samples times that of targets."""
+
+    @property
+    def enough(self) -> float:
+        """Nats of a sample and target that a step must gain."""
 
     def __call__(self, C: Array, ratio: float, /) -> Slopes:
         """Evaluate with the gradient."""
@@ -103,8 +106,7 @@ def fit_metric(
     learn_ratio : bool
         Whether the noise ratio is learned, or kept.
     optimizer : LBFGS
-        Steps and time; it also ends where a step gains less than 10⁻⁵ nats for each sample and
-        target.
+        Steps and time; it also ends where a step gains less than is `enough` for the criterion.
     watch : callable
         ``watch(k, x, history)`` after each step, with the logarithms that are optimised, or the
         entries of the map.
@@ -119,19 +121,19 @@ def fit_metric(
     FloatingPointError
         If the criterion is not finite at a start.
     """
-    solver = replace(optimizer, tol=0.0)
+    solver, watch = replace(optimizer, tol=0.0), _ended(watch, criterion.enough)
     descents = [_Descent(criterion, prior, C, ratio, learn_ratio) for C, ratio in starts]
     best, begun = descents[0], descents[0].start
     if len(descents) > 1:
         short = replace(solver, max_iter=min(_FIRST_STEPS, solver.max_iter))
         tried = []
         for one in descents:
-            tried.append((short.minimize(one.function, one.start, watch=_enough(watch)), one))
+            tried.append((short.minimize(one.function, one.start, watch=watch), one))
             if tried[-1][0].status in _STOPPED:
                 return replace(_lowest(tried), status=tried[-1][0].status)
         first, best = min(tried, key=_value)
         begun = to_host(first.x)
-    return best.fit(solver.minimize(best.function, begun, watch=_enough(watch)))
+    return best.fit(solver.minimize(best.function, begun, watch=watch))
 
 
 def _lowest(tried: Sequence[tuple[Descent, _Descent]]) -> MetricFit:
@@ -190,14 +192,14 @@ class _Descent:
         return -(found.value + more) / self.criterion.scale, -slope / self.criterion.scale
 
 
-def _enough(
-    watch: Callable[[int, Array, History], Status | None],
+def _ended(
+    watch: Callable[[int, Array, History], Status | None], enough: float
 ) -> Callable[[int, Array, History], Status | None]:
     """End a descent also where a step gains next to nothing."""
 
     def stop(k: int, x: Array, history: History) -> Status | None:
         asked, values = watch(k, x, history), history.objective
-        if asked is None and len(values) > 1 and values[-2] - values[-1] <= _ENOUGH:
+        if asked is None and len(values) > 1 and values[-2] - values[-1] <= enough:
             return Status.CONVERGED
         return asked
 
