@@ -140,10 +140,10 @@ def measure_all(args: argparse.Namespace) -> list[dict[str, Any]]:
     """Best of the rounds; in each all environments take turns, so that drift hits them alike."""
     sizes, short = (((150, 3),), 0.0) if args.smoke else (SIZES, SHORT)
     best: dict[tuple[Any, ...], dict[str, Any]] = {}
-    for beside in BUSY[:2] if args.smoke else BUSY:
+    for beside in BUSY[:1] if args.smoke else BUSY:
         with busy(beside):
             for turn in range(1 if args.smoke else ROUNDS):
-                for threads in EXPORTED:
+                for threads in EXPORTED[:2] if args.smoke else EXPORTED:
                     with exported(threads):
                         rows = in_subprocess(measure, sizes, args.backend, short)["rows"]
                     say(

@@ -99,6 +99,8 @@ class Candidate:
         With which power of the rows a fit takes longer.
     suits : callable
         Whether it is tried for a task.
+    like : str
+        The member before it without which it is of no use either; none where it is empty.
     """
 
     name: str
@@ -106,6 +108,7 @@ class Candidate:
     effort: str = "normal"
     power: float = 1.0
     suits: Callable[[Task], bool] = lambda _: True
+    like: str = ""
 
 
 def _ours(regressor: type, classifier: type, /, **options: Any) -> Callable[[Task], Any]:
@@ -200,8 +203,13 @@ CANDIDATES = (
     Candidate("evidence_robust", _evidence("matern32", "robust"), suits=_of_few),
     Candidate("loo_quantile", _leave_one_out("matern32", "quantile"), suits=_of_few),
     Candidate("matern52", _kernel_ridge("matern52")),
-    # After the kernels that are quicker: where these are far ahead, it is left after a fold
-    Candidate(DEEP_TREES, _deep_trees, suits=lambda task: task.n >= _MANY and not task.classes),
+    # After the kernels that are quicker: where these are far ahead of trees, it is not begun
+    Candidate(
+        DEEP_TREES,
+        _deep_trees,
+        suits=lambda task: task.n >= _MANY and not task.classes,
+        like=TREES,
+    ),
     Candidate("agop_quantile", _hkrr(optimizer="agop", scaling="quantile"), suits=_of_few),
     Candidate("bkernn", _bkernn()),
     Candidate("hkrr", _hkrr()),
@@ -293,4 +301,5 @@ def constant_member(classes: bool, /) -> Member:
 
 def _member(row: Candidate, task: Task, *, blended: bool = True) -> Member:
     codes = row.name in BOOSTED and task.of_table
-    return Member(row.name, row.make(task), row.power, blended, row.name == TREES, codes)
+    shown = row.name == TREES
+    return Member(row.name, row.make(task), row.power, blended, shown, codes, row.like)

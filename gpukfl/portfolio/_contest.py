@@ -186,6 +186,8 @@ class Contest:
             with collected() as entry.warnings:
                 if limit is not None and self.finished and self.run.is_over(SHARE):
                     self.cut_short, entry.note = True, "not begun: no time is left"
+                elif self._is_of_no_use(member.like):
+                    entry.note = f"not begun: {member.like} is clearly behind"
                 else:
                     self._compete(entry, begun, limit)
         except Exception as error:  # whatever a member does, the others go on
@@ -265,9 +267,19 @@ class Contest:
         entry.losses = self.judge.losses(entry.outputs, rows)
 
     def _cannot_help(self, entry: Entry) -> bool:
-        """Whether a member is clearly behind the best, and no share of it helps the blend."""
+        """Whether a member that need not be tried to the end is clearly behind."""
         if not self.finished or not entry.member.blended or entry.member.reference:
             return False
+        return self._is_behind(entry)
+
+    def _is_of_no_use(self, name: str) -> bool:
+        """Whether a member of this name has done all, and is clearly behind the blend."""
+        pairs = zip(self.weights, self.finished, strict=True)
+        own = [entry for weight, entry in pairs if weight == 0 and entry.member.name == name]
+        return any(map(self._is_behind, own))
+
+    def _is_behind(self, entry: Entry) -> bool:
+        """Whether enough rows say that a member is behind the best, and no help to the blend."""
         if len(entry.losses) < _JUDGES:
             return False
         seen = slice(0, len(entry.losses))

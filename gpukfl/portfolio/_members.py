@@ -36,6 +36,8 @@ class Member:
         Whether it is fitted to the end though it is clearly behind.
     takes_codes : bool
         Whether it knows itself what to do with the codes and gaps of a table.
+    like : str
+        The name of a member without which it is of no use either; none where it is empty.
     """
 
     name: str
@@ -44,6 +46,7 @@ class Member:
     blended: bool = True
     reference: bool = False
     takes_codes: bool = False
+    like: str = ""
 
     @property
     def takes_any_library(self) -> bool:

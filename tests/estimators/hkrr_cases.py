@@ -46,9 +46,10 @@ def solved(model, X, Y, new, weights=None):
     # By the features of the centres' kernel with the model's jitter, without which the solution
     # of singular centres is not determined: normal equations would lose all digits
     squares, Q = np.linalg.eigh(core + model.jitter_ * np.eye(len(core)))
-    back = Q / np.sqrt(squares)
+    seen = squares > 1e-14 * squares[-1]  # the others, where there is no jitter, are rounding
+    back = Q[:, seen] / np.sqrt(squares[seen])
     T = K @ back
-    system = T.T @ (w[:, None] * T) + w.sum() * model.ridge_ * np.eye(len(core))
+    system = T.T @ (w[:, None] * T) + w.sum() * model.ridge_ * np.eye(seen.sum())
     alpha = back @ np.linalg.solve(system, T.T @ (w[:, None] * (Y - mean)))
     fitted = oracles.gaussian(new @ B.T, V, model.lengthscale_) @ alpha
     return mean + np.clip(fitted, -model.bound_, model.bound_)

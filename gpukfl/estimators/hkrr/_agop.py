@@ -17,7 +17,7 @@ from gpukfl.estimators._learner import Choice
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples, Splits
 from gpukfl.estimators._search import Search, Trial, untried
-from gpukfl.estimators.hkrr._problem import FINE_RIDGES, HyperKernelProblem, Solved
+from gpukfl.estimators.hkrr._problem import FINE_RIDGES, HyperKernelProblem, Jitter, Solved
 from gpukfl.estimators.hkrr._search import (
     FIT_SHARE,
     HKRR,
@@ -300,4 +300,4 @@ def _solved(problem: HyperKernelProblem, best: MappedRidge) -> Solved:
     alpha, factor = best.solve()
     B, Z = xp.astype(best.B, dtype), xp.astype(best.operator.Z, dtype)
     tuned = Tuned(1.0, best.path, problem.n)
-    return Solved(B, best.lengthscale, Z, alpha, best.ridge, factor, tuned)
+    return Solved(B, best.lengthscale, Z, alpha, best.ridge, Jitter.of(factor), tuned)

@@ -203,7 +203,7 @@ class HKRRBase(LinearFeatures, SteppedLearner):
         self.feature_matrix_ = self.B_.T @ self.B_
         self._keep_directions(to_host(self.B_).T)
         self.learned_ = fitted.learned
-        self.jitter_ = model.factor.jitter
+        self.jitter_ = model.jitter.size
         self._keep_belief(problem, fitted.belief, back)
         self._keep_steps(fitted.steps.history, fitted.status, _QUIET)
         self._warn(problem, fitted)
@@ -247,10 +247,10 @@ class HKRRBase(LinearFeatures, SteppedLearner):
         model, asked = fitted.model, self._centers.fit
         if not isinstance(asked, str) and asked > problem.n:
             warn(f"n_centers={asked} is more than the {problem.n} samples: all of them are centres")
-        if model.factor.raised or fitted.steps.jitter_raised:
+        if model.jitter.raised or fitted.steps.jitter_raised:
             msg = (
                 "the kernel matrix of the centres is singular in this precision (smallest "
-                f"eigenvalue {self.smallest_eigenvalue_:.1e}): {model.factor.jitter:.1e} of its "
+                f"eigenvalue {self.smallest_eigenvalue_:.1e}): {model.jitter.size:.1e} of its "
                 "mean diagonal was added to its diagonal"
             )
             warn(msg, ConvergenceWarning)

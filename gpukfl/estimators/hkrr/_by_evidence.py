@@ -23,7 +23,13 @@ from gpukfl.estimators.hkrr._metric import (
     exact,
     metric_map,
 )
-from gpukfl.estimators.hkrr._problem import Belief, HyperKernelProblem, Solved, placed_problem
+from gpukfl.estimators.hkrr._problem import (
+    Belief,
+    HyperKernelProblem,
+    Jitter,
+    Solved,
+    placed_problem,
+)
 from gpukfl.estimators.hkrr._search import LEARN_ROWS, Fitted
 from gpukfl.estimators.hkrr._settings import Settings
 from gpukfl.methods import HKRRFit, MetricFit, NystromFactor, diagonal_map, mapped
@@ -123,9 +129,10 @@ class ByEvidence(Settings):
         together = problem.rows.partitioning is None
         problem = problem.part(problem.n) if together else problem
         metric = self.metric(problem, run, known)
-        if together and problem.n <= EXACT_ROWS:
+        count = problem.n_refit_centers()
+        if together and problem.n <= max(EXACT_ROWS, count):
             return solved(problem, metric)
-        return solved_by_centers(problem, metric, problem.n_refit_centers())
+        return solved_by_centers(problem, metric, count)
 
     def metric(
         self, problem: HyperKernelProblem, run: Run, known: MetricFit | None = None, /
@@ -191,4 +198,5 @@ def model_at(
 ) -> Solved:
     """Give the model at a metric, with its ridge in the words of HKRR."""
     B, lengthscale = metric_map(problem, metric, problem.d)
-    return Solved(B, lengthscale, Z, alpha, metric.ratio / problem.weight, factor)
+    ridge = metric.ratio / problem.weight
+    return Solved(B, lengthscale, Z, alpha, ridge, Jitter.of(factor))

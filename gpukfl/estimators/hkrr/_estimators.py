@@ -32,7 +32,8 @@ _PARAMETERS = """
     n_centers : int, "auto" or Centers, default="auto"
         Nyström centres while the map is learned; "auto" is 500, by evidence up to 1000.
         ``Centers(fit, refit, selection)`` of `gpukfl.estimators.hkrr` also says how many the last
-        fit has, 2000 to 3000 or what memory allows by default, and how they are drawn.
+        fit has, by default all of at most 6000 samples, else 2000 or what memory allows, and
+        how they are drawn.
     criterion : {"hold_out", "evidence", "loo"} or HoldOut, default="hold_out"
         What the map, its lengthscale and the ridge are chosen by. "hold_out": the paper's, the
         training error with held-out rows to choose components, ridge and steps;

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from gpukfl.estimators.hkrr._settings import Settings, Tuned
 from gpukfl.kernels import Kernel, median_distance
 from gpukfl.methods import (
     AverageGradientOuterProduct,
+    DenseSystem,
     HKRRFit,
     HyperKernelObjective,
     NystromFactor,
@@ -44,10 +46,24 @@ FINE_RIDGES = np.geomspace(1e-9, 10.0, 31).tolist()
 _STRETCHES = (0.5, 0.7, 1.0, 1.4)
 _LONGER = 1e-3  # share by which the first of some axes is longer than the last would be
 TUNE_CENTERS = 200
-# Of the last fit; of few samples as many more as take no longer than these do of 12,500. Within
-# training samples of four sets, 4800 to 5900 of them, errors fell by 0 to 5 % with 3000
-_REFIT_CENTERS, _MORE_CENTERS, _REFIT_WORK = 2_000, 3_000, 5e10
+# Of the last fit. With all of 6000 samples for centres it takes n³/3 operations, no more than with
+# 3000 of them; within training samples of four sets errors fell by up to 4 %
+_ALL_CENTERS, _REFIT_CENTERS = 6_000, 2_000
 _PATH_CENTERS, _STRETCH_CENTERS = 1_000, 400  # that the last ridge and lengthscale are chosen on
+
+
+@dataclass(frozen=True)
+class Jitter:
+    """What was added to the diagonal of the centres' kernel, in units of its mean."""
+
+    size: float
+    raised: bool  # more was needed than the precision and the ridge ask for
+
+    @classmethod
+    def of(cls, factor: NystromFactor | None, /) -> Self:
+        """Give that of a factor."""
+        assert factor is not None
+        return cls(factor.jitter, factor.raised)
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +75,7 @@ class Solved:
     Z: Array  # (q, d)
     alpha: Array  # (q, t), float64
     ridge: float
-    factor: NystromFactor
+    jitter: Jitter
     tuned: Tuned | None = None  # by which the ridge of the last fit was chosen
 
 
@@ -249,15 +265,14 @@ class HyperKernelProblem(Data):
             watch=watch,
         )
         alpha = objective.minimize_alpha(fit.B / fit.lengthscale)
-        assert objective.factor is not None
-        return fit, Solved(fit.B, fit.lengthscale, Z, alpha, ridge, objective.factor)
+        jitter = Jitter.of(objective.factor)
+        return fit, Solved(fit.B, fit.lengthscale, Z, alpha, ridge, jitter)
 
     def solved(self, model: Solved) -> Solved:
         """Solve with the rows of this problem at the map and the centres of a part's model."""
         objective = self.objective(model.Z, model.ridge)
         alpha = objective.minimize_alpha(model.B / model.lengthscale)
-        assert objective.factor is not None
-        return replace(model, alpha=alpha, factor=objective.factor)
+        return replace(model, alpha=alpha, jitter=Jitter.of(objective.factor))
 
     def refit(self, model: Solved, n_centers: int, tuned: Tuned | None) -> Solved:
         """Solve with more centres at the learned map, ridge and lengthscale tuned anew.
@@ -287,9 +302,22 @@ class HyperKernelProblem(Data):
             tuned = Tuned(stretch, path, self.n)
         # The largest that is about as good: left-out samples say little of points outside them
         ridge, lengthscale = tuned.path.largest_good(), tuned.stretch * model.lengthscale
-        Z = self.centers(n_centers, model.B)
-        alpha, factor = system(tuned.stretch, Z).solve(ridge)
-        return Solved(model.B, lengthscale, Z, alpha, ridge, factor, tuned)
+        if n_centers >= self.n and self.rows.partitioning is None:
+            Z = self.rows.whole()
+            alpha, jitter = self._with_all(B / lengthscale, ridge)
+        else:
+            Z = self.centers(n_centers, model.B)
+            alpha, factor = system(tuned.stretch, Z).solve(ridge)
+            jitter = Jitter.of(factor)
+        return Solved(model.B, lengthscale, Z, alpha, ridge, jitter, tuned)
+
+    def _with_all(self, mapped: Array, ridge: float) -> tuple[Array, Jitter]:
+        """Solve with all rows for centres: a third of n³ operations, in float64."""
+        Y, weights = self._wide_targets()
+        X = array_namespace(Y).astype(self.rows.whole(), Y.dtype)
+        operator = KernelOperator(self.kernel, Rows(X, X[:0, 0]), X, mapped)
+        alpha, jitter, _ = DenseSystem.of(operator.dense(), Y, weights).solve(ridge)
+        return alpha, Jitter(jitter, jitter > 0)
 
     @property
     def stretches(self) -> tuple[float, ...]:
@@ -312,10 +340,10 @@ class HyperKernelProblem(Data):
             return self.n
         if wanted is not None and wanted != "auto":
             return min(int(wanted), self.n)
-        fitting = int(math.sqrt(available_memory(self.reference) / 64))
-        quick = int(math.sqrt(_REFIT_WORK / self.n))
-        patient = min(max(quick, _REFIT_CENTERS), _MORE_CENTERS)
-        return min(self.n, patient, max(fitting, 100))
+        fitting = max(int(math.sqrt(available_memory(self.reference) / 64)), 100)
+        if self.n <= min(_ALL_CENTERS, fitting):
+            return self.n
+        return min(_REFIT_CENTERS, fitting)
 
 
 def placed_problem(

@@ -24,6 +24,7 @@ from gpukfl.estimators.hkrr._problem import (
     TUNE_CENTERS,
     Belief,
     HyperKernelProblem,
+    Jitter,
     Solved,
     placed_problem,
 )
@@ -129,7 +130,7 @@ class Fold:
         system = self.problem.system(self.problem.kernel, Z, start.B / start.lengthscale)
         ridge = self.problem.settings.ridge or system.path(RIDGES).largest_good()
         alpha, factor = system.solve(ridge)
-        model = Solved(start.B, start.lengthscale, Z, alpha, ridge, factor)
+        model = Solved(start.B, start.lengthscale, Z, alpha, ridge, Jitter.of(factor))
         return replace(start, model=model)
 
     def begun_at(self, starts: Sequence[Learned], run: Run, /) -> Fold:

@@ -34,8 +34,8 @@ class Centers:
         samples.
     refit : int, "auto", "all" or None
         Centres of the last fit, at the learned map; ridge and lengthscale are tuned anew, in closed
-        form. "auto" is 2000, below 12,500 samples up to 3000, or what memory allows. None keeps the
-        model of the optimisation.
+        form. "auto" is all of at most 6000 samples, else 2000, or what memory allows. None keeps
+        the model of the optimisation.
     selection : {"uniform", "leverage", "pivoted"}
         Uniform draws, approximate ridge leverage scores, or randomly pivoted Cholesky.
     """
