@@ -11,6 +11,7 @@ from brief import hkrr
 import gpukfl
 
 N = 90
+ROUNDING = 1e-9  # of predictions: coefficients of `single` are 8e5 together
 RNG = np.random.default_rng(4)
 DAY = datetime.datetime(1969, 3, 4, 10)
 COLUMNS = {

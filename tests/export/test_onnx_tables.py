@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from served_tables import FRAME, OTHERS, WITHOUT, blend, said, single
+from served_tables import FRAME, OTHERS, ROUNDING, WITHOUT, blend, said, single
 
 import gpukfl
 from gpukfl.tables import Table
@@ -84,7 +84,7 @@ def check(found, path):
     for rows in (FRAME, OTHERS):
         got = run(str(path), feeds(table, rows))
         told = got["probabilities" if found.task == "classification" else "prediction"]
-        np.testing.assert_allclose(told, said(found, rows), rtol=0, atol=1e-10)
+        np.testing.assert_allclose(told, said(found, rows), rtol=0, atol=ROUNDING)
         if found.task == "classification":
             assert got["label"].tolist() == found.predict(rows).tolist()
 

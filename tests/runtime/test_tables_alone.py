@@ -17,7 +17,7 @@ from dateutil.tz import tzoffset
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy_alone import BLOCKING
-from served_tables import COLUMNS, FRAME, OTHERS, blend, said, single
+from served_tables import COLUMNS, FRAME, OTHERS, ROUNDING, blend, said, single
 from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.linear_model import Lasso
 from sklearn.utils import murmurhash3_32
@@ -34,7 +34,6 @@ from gpukfl.tables._dates import dates_of
 from gpukfl.tables._hashed import murmur3, shares_of
 from gpukfl.tables._reading import read_objects
 
-ROUNDING = 2e-10  # of sums of coefficients that are 8e5 together
 DAY = datetime.datetime(2021, 3, 4, 10, 5, 6, 7)
 MODELS = {
     "blend of targets": lambda: blend("two targets", "model"),
@@ -97,7 +96,7 @@ def test_structured_arrays_are_read(tmp_path):
     found = gpukfl.fit(frame, FRAME["width"] ** 2, progress=False, **options)
     rows = np.array(list(frame.itertuples(index=False)), dtype=[("width", "f8"), ("colour", "U9")])
     model = alone(found, tmp_path)
-    np.testing.assert_allclose(model.predict(rows), found.predict(frame), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(model.predict(rows), found.predict(frame), rtol=0, atol=ROUNDING)
     numbers = gpukfl.fit(frame[["width"]], FRAME["width"] ** 2, progress=False, **options)
     model, expected = alone(numbers, tmp_path), numbers.predict(frame[["width"]])
     for given_as in (
@@ -105,7 +104,7 @@ def test_structured_arrays_are_read(tmp_path):
         {"width": rows["width"]},
         frame[["width"]].to_dict("records"),
     ):
-        np.testing.assert_allclose(model.predict(given_as), expected, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(model.predict(given_as), expected, rtol=0, atol=ROUNDING)
     with pytest.raises(ValueError, match="expected columns width, which are missing"):
         model.predict({"colour": ["red"]})
 
