@@ -32,7 +32,7 @@ from gpukfl.estimators.hkrr._problem import (
 )
 from gpukfl.estimators.hkrr._search import LEARN_ROWS, Fitted
 from gpukfl.estimators.hkrr._settings import Settings
-from gpukfl.methods import HKRRFit, MetricFit, NystromFactor, diagonal_map, mapped
+from gpukfl.methods import HKRRFit, MetricFit, diagonal_map, mapped
 
 _STOPPED = (Status.INTERRUPTED, Status.TIME_LIMIT)
 
@@ -175,8 +175,8 @@ def solved(problem: HyperKernelProblem, metric: MetricFit, /) -> Believed:
     Z = problem.rows.whole()
     xp = array_namespace(Z)
     own = float(xp.mean(problem.kernel.diagonal(mapped(Z, xp.astype(metric.C, Z.dtype)))))
-    factor = NystromFactor(posterior.factor, metric.ratio / own, raised=False)
-    model = model_at(problem, metric, Z, posterior.dual_coef, factor)
+    jitter = Jitter(metric.ratio / own, raised=False)
+    model = model_at(problem, metric, Z, posterior.dual_coef, jitter)
     value = float(posterior.evidence())
     return Believed(
         metric, model, Belief(value, metric.ratio, posterior.squares, lambda: posterior.precision)
@@ -187,16 +187,17 @@ def solved_by_centers(problem: HyperKernelProblem, metric: MetricFit, count: int
     """Solve with all rows, through some of them."""
     criterion = bound(problem, count, diagonal_map(metric.C))
     posterior, value = criterion.evaluated(metric.C, metric.ratio)
-    model = model_at(problem, metric, criterion.Z, posterior.dual_coef, posterior.factor)
+    jitter = Jitter.of(posterior.factor)
+    model = model_at(problem, metric, criterion.Z, posterior.dual_coef, jitter)
     return Believed(
         metric, model, Belief(value, metric.ratio, posterior.squares, lambda: posterior.precision)
     )
 
 
 def model_at(
-    problem: HyperKernelProblem, metric: MetricFit, Z: Array, alpha: Array, factor: NystromFactor
+    problem: HyperKernelProblem, metric: MetricFit, Z: Array, alpha: Array, jitter: Jitter
 ) -> Solved:
     """Give the model at a metric, with its ridge in the words of HKRR."""
     B, lengthscale = metric_map(problem, metric, problem.d)
     ridge = metric.ratio / problem.weight
-    return Solved(B, lengthscale, Z, alpha, ridge, Jitter.of(factor))
+    return Solved(B, lengthscale, Z, alpha, ridge, jitter)
