@@ -15,6 +15,7 @@ from gpukfl.methods._evidence import Slopes
 from gpukfl.solvers import LBFGS, Descent
 
 _FIRST_STEPS = 8  # after which the best start goes on alone
+_SHORTEST = 1e-3  # norm of a column, beside the longest, in units of which its entries are counted
 _STOPPED = (Status.INTERRUPTED, Status.TIME_LIMIT)
 _LOG_RATIOS = (
     math.log(1e-8),
@@ -109,7 +110,7 @@ def fit_metric(
         Steps and time; it also ends where a step gains less than is `enough` for the criterion.
     watch : callable
         ``watch(k, x, history)`` after each step, with the logarithms that are optimised, or the
-        entries of the map.
+        entries of the map, each in units of its column at the start.
 
     Returns
     -------
@@ -158,13 +159,16 @@ class _Descent:
     ) -> None:
         self.criterion, self.prior, self.C = criterion, prior, C
         self.diagonal, self.learn_ratio = C.ndim == 1, learn_ratio
-        host = to_host(C).astype(np.float64).ravel()
-        metric = np.log(host) if self.diagonal else host
+        host = to_host(C).astype(np.float64)
+        # Lengthscales of features differ by orders of magnitude, and so would slopes in entries
+        self.units = np.ones(1) if self.diagonal else _norms_of_columns(host)
+        metric = np.log(host) if self.diagonal else host / self.units
         self.start = np.append(metric, math.log(ratio))
 
     def unpacked(self, x: np.ndarray, /) -> tuple[Array, float]:
         """Give map and noise ratio."""
-        host = np.exp(x[:-1]) if self.diagonal else x[:-1].reshape(tuple(self.C.shape))
+        entries = x[:-1].reshape(tuple(self.C.shape))
+        host = np.exp(entries) if self.diagonal else entries * self.units
         return beside(host, self.C), math.exp(np.clip(x[-1], *_LOG_RATIOS))
 
     def fit(self, descent: Descent, /) -> MetricFit:
@@ -182,14 +186,20 @@ class _Descent:
                 found = self.criterion(C, ratio)
             except np.linalg.LinAlgError:
                 return math.inf, np.zeros_like(x)
-        metric = to_host(found.metric).ravel()
-        slope = np.append(metric * np.exp(x[:-1]) if self.diagonal else metric, found.log_ratio)
+        metric = to_host(found.metric)
+        metric = metric * (np.exp(x[:-1]) if self.diagonal else self.units)
+        slope = np.append(metric, found.log_ratio)
         more, pull = self.prior(x, lengths=self.diagonal)
         low, high = _LOG_RATIOS
         slope[-1] *= low <= x[-1] <= high
         slope = slope + pull
         slope[-1] *= self.learn_ratio
         return -(found.value + more) / self.criterion.scale, -slope / self.criterion.scale
+
+
+def _norms_of_columns(C: np.ndarray) -> np.ndarray:
+    norms = np.linalg.norm(C, axis=0)
+    return np.maximum(norms, _SHORTEST * norms.max()) if norms.any() else np.ones_like(norms)
 
 
 def _ended(

@@ -330,7 +330,7 @@ def test_held_out_rows_give_no_deviations():
 
 
 def after(known, X, y, **options):
-    model = regressor(structure="diagonal", **options)
+    model = regressor(**{"structure": "diagonal", **options})
     known = model.fitted_as(X, y, None, known)
     return model, known
 
@@ -369,3 +369,15 @@ def test_of_many_rows_the_metric_of_another_fit_is_kept(monkeypatch):
     anew, _ = after(None, X[10:], NOISY[10:])
     np.testing.assert_allclose(model.B_ / model.B_[0, 0], first.B_ / first.B_[0, 0], rtol=1e-9)
     assert model.evidence_ == pytest.approx(anew.evidence_, rel=0.1)
+
+
+def test_of_many_rows_a_map_goes_on_from_that_of_another_fit(monkeypatch):
+    monkeypatch.setattr(_by_evidence, "KEPT_ROWS", 40)
+    monkeypatch.setattr(_by_evidence, "FIRST_ROWS", 40)
+    monkeypatch.setattr(_metric, "FIRST_ROWS", 40)
+    first, known = after(None, X[:-10], NOISY[:-10], structure="full")
+    model, found = after(known, X[10:], NOISY[10:], structure="full")
+    anew, _ = after(None, X[10:], NOISY[10:], structure="full")
+    assert model.n_iter_ < anew.n_iter_
+    assert abs(model.B_ - first.B_).max() > 1e-4  # it is not kept as it was
+    assert model.evidence_ == pytest.approx(anew.evidence_, abs=3.0)

@@ -235,6 +235,31 @@ def test_a_fit_raises_the_evidence_and_says_how_it_ended(on, rng, diagonal):
     assert none.ratio == pytest.approx(0.5)
 
 
+@pytest.mark.parametrize("k", [2, 3])
+def test_units_of_features_leave_the_descent_of_a_map_as_it_is(on_double, rng, k):
+    problem, units = Problem(on_double, rng, n=40), np.array([2.0**-3, 1.0, 2.0**4])
+    start = rng.uniform(0.5, 1.0, (k, 3))
+    found = descended(problem, [(on_double.put(start), 0.5)])
+    problem.X = problem.X * units
+    other = descended(problem, [(on_double.put(start / units), 0.5)])
+    np.testing.assert_allclose(other.history.objective, found.history.objective, rtol=1e-9)
+    np.testing.assert_allclose(
+        on_double.host(other.C) * units, on_double.host(found.C), rtol=1e-6, atol=1e-8
+    )
+
+
+def test_features_that_the_start_does_not_see_can_come_in(rng):
+    X = rng.standard_normal((60, 3))
+    criterion = ExactCriterion(Gaussian(), X, np.sin(X[:, 1:2]))
+    for start in (np.diag([1.0, 0.0, 0.0]), np.zeros((3, 3))):
+        start[0, 1] = 1e-3
+        found = fit_metric(
+            criterion, [(start, 0.1)], prior=MetricPrior(2.0), optimizer=LBFGS(max_iter=60)
+        )
+        norms = np.linalg.norm(found.C, axis=0)
+        assert norms[1] > 2.0 * max(norms[0], norms[2])
+
+
 def test_the_best_of_several_starts_goes_on(on_double, rng):
     problem = Problem(on_double, rng, n=40)
     bad, good = np.full(3, 1e-3), np.ones(3)

@@ -139,7 +139,8 @@ class ByEvidence(Settings):
     ) -> MetricFit:
         """Learn a metric on some rows, and go on from there with more.
 
-        From a diagonal one of about the same rows, where it is `known`; of many rows that is kept.
+        From one of about the same rows, where it is `known`: of many rows a diagonal one is kept,
+        and a map goes on from there.
         """
         # The error of leaving out has no bound by centres: then fewer rows say what they can
         most = LEARN_ROWS if self.criterion == "evidence" else EXACT_ROWS
@@ -153,20 +154,23 @@ class ByEvidence(Settings):
         if problem.constant:
             C, ratio = search.first(problem)[-1]
             return MetricFit(C, ratio, 0.0, Status.CONVERGED, History())
-        start = None
+        found = None
+        if known is not None and known.C.ndim > 1 and problem.n >= KEPT_ROWS:
+            return search.again(problem, most, known)
         if known is not None and known.C.ndim == 1:
-            start = search.begun_from(known, problem)
+            found = search.begun_from(known, problem)
             if problem.n >= KEPT_ROWS and self.structure == "diagonal":
-                return start
-            if problem.n > FIRST_ROWS:
-                return search.diagonal(problem, most, start)
-        found = search.diagonal(problem, FIRST_ROWS, start)
-        if found.status in _STOPPED:
+                return found
+        if found is None or problem.n <= FIRST_ROWS:
+            found = search.diagonal(problem, FIRST_ROWS, found)
+            if found.status in _STOPPED:
+                return found
+        if problem.n > FIRST_ROWS:
+            found = search.diagonal(problem, most, found)
+        if self.structure == "diagonal" or found.status in _STOPPED:
             return found
-        if self.structure != "diagonal":
-            k = problem.d if self.structure == "full" else self.n_components
-            return search.mapped(problem, most, k, found)
-        return found if problem.n <= FIRST_ROWS else search.diagonal(problem, most, found)
+        k = problem.d if self.structure == "full" else self.n_components
+        return search.mapped(problem, most, k, found)
 
 
 def solved(problem: HyperKernelProblem, metric: MetricFit, /) -> Believed:

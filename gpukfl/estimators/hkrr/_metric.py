@@ -85,12 +85,18 @@ class MetricSearch:
         Which features matter would tell of samples that were among those rows and are held out now:
         of few rows only the mean lengthscale and the noise are taken.
         """
-        xp = array_namespace(problem.reference)
-        there = xp.empty((0,), **double_like(problem.reference))
-        C = beside(to_host(known.C), there)
+        xp, C = array_namespace(problem.reference), _placed(known.C, problem)
         if problem.n <= FIRST_ROWS:
             C = xp.exp(xp.zeros_like(C) + xp.mean(xp.log(C)))
         return replace(known, C=C, ratio=known.ratio if self.ratio is None else self.ratio)
+
+    def again(self, problem: HyperKernelProblem, at_most: int, known: MetricFit, /) -> MetricFit:
+        """Learn a map from that of a fit to about the same rows: it ends where these ask for.
+
+        Kept as it is, a map of many numbers would tell of samples that are held out now.
+        """
+        start = _placed(known.C, problem)
+        return self._fit(problem.part(at_most), [(start, known.ratio)])
 
     def first(self, part: HyperKernelProblem) -> Sequence[tuple[Array, float]]:
         """Give equal lengthscales, short and long."""
@@ -120,6 +126,12 @@ class MetricSearch:
             k = effective_rows(to_host(C))
         start = resized_map(C, k, rng=part.rng) if k < part.d else C
         return self._fit(part, [(start, at.ratio)])
+
+
+def _placed(C: Array, problem: HyperKernelProblem) -> Array:
+    """Put a map of another fit beside a problem, in float64."""
+    there = array_namespace(problem.reference).empty((0,), **double_like(problem.reference))
+    return beside(to_host(C), there)
 
 
 def exact(part: HyperKernelProblem, criterion: str, /) -> ExactCriterion:
