@@ -376,7 +376,7 @@ def test_of_many_rows_a_map_goes_on_from_that_of_another_fit(monkeypatch):
     monkeypatch.setattr(_by_evidence, "FIRST_ROWS", 40)
     monkeypatch.setattr(_metric, "FIRST_ROWS", 40)
     first, known = after(None, X[:-10], NOISY[:-10], structure="full")
-    model, found = after(known, X[10:], NOISY[10:], structure="full")
+    model, _ = after(known, X[10:], NOISY[10:], structure="full")
     anew, _ = after(None, X[10:], NOISY[10:], structure="full")
     assert model.n_iter_ < anew.n_iter_
     assert abs(model.B_ - first.B_).max() > 1e-4  # it is not kept as it was
