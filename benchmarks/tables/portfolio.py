@@ -53,10 +53,11 @@ def _mean(r: dict[str, Any], title: str, keys: Sequence[str], forms: Sequence[st
 
 
 def sets(r: dict[str, Any]) -> str:
-    rows = _by_set(r, ["r2"], [".3f"])
-    rows.append(_mean(r, "mean", ["r2"], [".3f"]))
+    both = ["r2", "r2_of_all"], [".3f", ".3f"]
+    rows = _by_set(r, *both)
+    rows.append(_mean(r, "mean", *both))
     rows.append(_mean(r, "processor seconds a set", ["processor_seconds"], [".2f"]))
-    return _versions(r) + table(["R²", *_names(r, "model")], rows)
+    return _versions(r) + table(["R² (of all other rows)", *_names(r, "model")], rows)
 
 
 def uci(r: dict[str, Any]) -> str:

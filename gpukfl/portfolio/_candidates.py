@@ -40,8 +40,7 @@ _CENTERS = 1_000
 _FEW = 1_000  # rows up to which variants of a member are cheap
 _MANY = 2_000  # rows from which trees may be large
 _RARE = 50  # rows of a class, of which folds and then those that stop trees early need some
-_MOST = 200_000  # rows up to which many features are formed, or many numbers are learned
-_ROWS_OF_ENTRY = 50  # for each of the d² entries of a map by evidence: of fewer it says too little
+_MOST = 200_000  # rows up to which many features are formed
 _RIDGES = tuple(10.0**k for k in range(-4, 5))
 
 
@@ -53,8 +52,8 @@ class Task:
     ----------
     classes : bool
         Whether targets are classes.
-    n, d, t : int
-        Rows, features, and targets.
+    n, t : int
+        Rows and targets.
     rarest : int
         Rows of the rarest class; all of a regression.
     backend : str or Backend
@@ -67,7 +66,6 @@ class Task:
 
     classes: bool
     n: int
-    d: int
     t: int
     rarest: int
     backend: str | Backend
@@ -76,20 +74,13 @@ class Task:
 
     @classmethod
     def of(
-        cls,
-        samples: Samples,
-        d: int,
-        backend: str | Backend,
-        seed: int,
-        /,
-        *,
-        of_table: bool = False,
+        cls, samples: Samples, backend: str | Backend, seed: int, /, *, of_table: bool = False
     ) -> Self:
-        """Say what samples ask for, of which members see d features."""
+        """Say what samples ask for."""
         n, codes = len(samples), samples.classes
         rarest = n if codes is None else int(np.unique(codes, return_counts=True)[1].min())
         t = samples.Y.shape[1]
-        return cls(codes is not None, n, d, t, rarest, backend, seed, of_table)
+        return cls(codes is not None, n, t, rarest, backend, seed, of_table)
 
 
 @dataclass(frozen=True)
@@ -145,8 +136,8 @@ def _bkernn(**options: Any) -> Callable[[Task], Any]:
     return _ours(BKerNNRegressor, BKerNNClassifier, **options)
 
 
-def _evidence(kernel: str, scaling: str, **options: Any) -> Callable[[Task], Any]:
-    return _hkrr(criterion="evidence", kernel=kernel, scaling=scaling, **options)
+def _evidence(kernel: str, scaling: str) -> Callable[[Task], Any]:
+    return _hkrr(criterion="evidence", kernel=kernel, scaling=scaling)
 
 
 def _leave_one_out(kernel: str, scaling: str) -> Callable[[Task], Any]:
@@ -200,10 +191,6 @@ def _of_few(task: Task) -> bool:
     return task.n <= _FEW
 
 
-def _determines_maps(task: Task) -> bool:
-    return max(_FEW + 1, _ROWS_OF_ENTRY * task.d**2) <= task.n <= _MOST
-
-
 # Whatever is added here is tried, shown, blended and saved; `make` gives any estimator.
 # Chosen by what blends of out-of-fold predictions gained with them on training rows of 25 sets
 CANDIDATES = (
@@ -216,12 +203,6 @@ CANDIDATES = (
     Candidate("evidence_robust", _evidence("matern32", "robust"), suits=_of_few),
     Candidate("loo_quantile", _leave_one_out("matern32", "quantile"), suits=_of_few),
     Candidate("matern52", _kernel_ridge("matern52")),
-    # Within training rows of four sets blends erred less with it by 2.6, 1.1, 0.2 and 0 %
-    Candidate(
-        "evidence_full",
-        _evidence("matern32", "robust", structure="full"),
-        suits=_determines_maps,
-    ),
     # After the kernels that are quicker: where these are far ahead of trees, it is not begun
     Candidate(
         DEEP_TREES,

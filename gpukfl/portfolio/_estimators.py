@@ -26,8 +26,8 @@ _PARAMETERS = """
         What takes part: None is everything that suits the size of the data, "kernels" the same
         with gradient-boosted trees only shown and not blended, and a list has names ("linear",
         "trees", "shallow_trees", "deep_trees", "manhattan_laplace", "agop", "evidence_quantile",
-        "evidence_robust", "loo_quantile", "matern52", "evidence_full", "agop_quantile", "bkernn",
-        "hkrr", "rkhs_weighting", "regfeal", "laplace", "evidence_matern52", "bkernn_robust",
+        "evidence_robust", "loo_quantile", "matern52", "agop_quantile", "bkernn", "hkrr",
+        "rkhs_weighting", "regfeal", "laplace", "evidence_matern52", "bkernn_robust",
         "hkrr_standard", "selection"), scikit-learn estimators, or pairs of a name and an
         estimator, each of which is tried to the end, as far as `max_time` is enough. Trees that are
         not asked for are shown beside the others; shallow ones are tried

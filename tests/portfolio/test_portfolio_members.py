@@ -19,7 +19,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LinearRegression, Ridge
 
 from gpukfl.portfolio import _contest
-from gpukfl.portfolio._candidates import Task, members_of
 
 # ---------------------------------------------------------------------- members that fail
 
@@ -137,22 +136,3 @@ def test_members_of_others_are_cloned():
     regressor(members=[("mine", mine)]).fit(X, Y)
     assert not hasattr(mine, "coef_")
     assert QUICK["members"] == ["linear", "laplace"]
-
-
-# ---------------------------------------------------------------------- what suits which size
-
-
-@pytest.mark.parametrize(
-    ("n", "d", "suits"),
-    [
-        (1_000, 2, False),
-        (1_001, 4, True),
-        (3_199, 8, False),
-        (3_200, 8, True),
-        (200_000, 60, True),
-        (200_001, 8, False),
-    ],
-)
-def test_maps_of_all_features_are_learned_where_rows_determine_them(n, d, suits):
-    tried = members_of(None, "normal", Task(False, n, d, 1, n, "auto", 0))
-    assert ("evidence_full" in [member.name for member in tried]) == suits

@@ -154,9 +154,18 @@ class ByEvidence(Settings):
         if problem.constant:
             C, ratio = search.first(problem)[-1]
             return MetricFit(C, ratio, 0.0, Status.CONVERGED, History())
-        found = None
         if known is not None and known.C.ndim > 1 and problem.n >= KEPT_ROWS:
             return search.again(problem, most, known)
+        found = self._diagonal(search, problem, most, known)
+        if self.structure == "diagonal" or found.status in _STOPPED:
+            return found
+        k = problem.d if self.structure == "full" else self.n_components
+        return search.mapped(problem, most, k, found)
+
+    def _diagonal(
+        self, search: MetricSearch, problem: HyperKernelProblem, most: int, known: MetricFit | None
+    ) -> MetricFit:
+        found = None
         if known is not None and known.C.ndim == 1:
             found = search.begun_from(known, problem)
             if problem.n >= KEPT_ROWS and self.structure == "diagonal":
@@ -165,12 +174,7 @@ class ByEvidence(Settings):
             found = search.diagonal(problem, FIRST_ROWS, found)
             if found.status in _STOPPED:
                 return found
-        if problem.n > FIRST_ROWS:
-            found = search.diagonal(problem, most, found)
-        if self.structure == "diagonal" or found.status in _STOPPED:
-            return found
-        k = problem.d if self.structure == "full" else self.n_components
-        return search.mapped(problem, most, k, found)
+        return found if problem.n <= FIRST_ROWS else search.diagonal(problem, most, found)
 
 
 def solved(problem: HyperKernelProblem, metric: MetricFit, /) -> Believed:

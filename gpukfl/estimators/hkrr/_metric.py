@@ -88,7 +88,10 @@ class MetricSearch:
         xp, C = array_namespace(problem.reference), _placed(known.C, problem)
         if problem.n <= FIRST_ROWS:
             C = xp.exp(xp.zeros_like(C) + xp.mean(xp.log(C)))
-        return replace(known, C=C, ratio=known.ratio if self.ratio is None else self.ratio)
+        return replace(known, C=C, ratio=self._ratio_of(known))
+
+    def _ratio_of(self, known: MetricFit) -> float:
+        return known.ratio if self.ratio is None else self.ratio
 
     def again(self, problem: HyperKernelProblem, at_most: int, known: MetricFit, /) -> MetricFit:
         """Learn a map from that of a fit to about the same rows: it ends where these ask for.
@@ -96,7 +99,7 @@ class MetricSearch:
         Kept as it is, a map of many numbers would tell of samples that are held out now.
         """
         start = _placed(known.C, problem)
-        return self._fit(problem.part(at_most), [(start, known.ratio)])
+        return self._fit(problem.part(at_most), [(start, self._ratio_of(known))])
 
     def first(self, part: HyperKernelProblem) -> Sequence[tuple[Array, float]]:
         """Give equal lengthscales, short and long."""
