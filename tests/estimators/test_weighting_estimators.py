@@ -1,6 +1,7 @@
 """RKHS weighting estimators: what they learn, probabilities, bounds, importances."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -32,7 +33,7 @@ from weighting_cases import (
 
 from gpukfl.estimators.weighting._search import described
 from gpukfl.instantiations import GaussianSign, Stumps
-from gpukfl.methods import LOSSES, generalization_gap
+from gpukfl.methods import LOSSES, cross_validated, generalization_gap
 from gpukfl.operators import FeatureOperator
 
 learners = pytest.mark.parametrize("learner", LEARNERS)
@@ -393,3 +394,30 @@ def test_profiles_are_predictions(make, scaling):
         points = (middle + along[:, None] * direction) * scale + mean
         predicted = model.predict(points) if make is regressor else model.decision_function(points)
         np.testing.assert_allclose(predicted, expected, atol=1e-9)
+
+
+# ---------------------------------------------------------------------- after other rows
+
+
+@pytest.mark.parametrize("learner", ["least_squares", "lasso"])
+def test_the_ridge_is_looked_for_around_that_of_about_the_same_rows(monkeypatch, learner):
+    def fitted(rows, known):
+        model = regressor(learner=learner, ridge="auto")
+        return model, model.fitted_as(X[rows], Y[rows], None, known)
+
+    tried = []
+
+    def counted(sums, solve, ridges):
+        tried.append(len(ridges))
+        return cross_validated(sums, solve, ridges)
+
+    first, known = fitted(slice(None, -10), None)
+    monkeypatch.setattr("gpukfl.methods._feature_sums.cross_validated", counted)
+    monkeypatch.setattr("gpukfl.estimators.weighting._problem.cross_validated", counted)
+    model, _ = fitted(slice(10, None), known)
+    anew, _ = fitted(slice(10, None), replace(known, setting=replace(known.setting, ridge=None)))
+    assert model.ridge_ == pytest.approx(anew.ridge_)
+    np.testing.assert_allclose(model.predict(NEW), anew.predict(NEW), rtol=1e-9)
+    assert abs(np.log10(model.ridge_ / first.ridge_)) < 1.5
+    near, every = tried[:-1], tried[-1]
+    assert (sum(near) < every) == (learner == "least_squares")

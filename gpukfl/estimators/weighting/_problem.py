@@ -63,9 +63,16 @@ class Learned:
     validated: Validated | None = None  # with λ as the paper has it
 
     @property
-    def log_share(self) -> float:
-        """Logarithm of λ of least squares in units of the mean square of the features."""
-        return self.log_ridge - 2.0 * self.operator.log_scale
+    def likely(self) -> float | None:
+        """Logarithm of λ for other fits to begin with, where it was chosen."""
+        if self.validated is None:
+            return None
+        return log_share(self.log_ridge, self.operator)
+
+
+def log_share(log_ridge: float, operator: FeatureOperator, /) -> float:
+    """Logarithm of λ of least squares in units of the mean square of the features."""
+    return log_ridge - 2.0 * operator.log_scale
 
 
 class WeightingProblem(Data):
@@ -160,13 +167,13 @@ class WeightingProblem(Data):
         left: Callable[[], float | None] = lambda: None,
         tell: Callable[[str, int, History], None] = lambda *_: None,
         validate: bool = False,
-        near: Learned | None = None,
+        near: float | None = None,
     ) -> Learned:
         """Learn the coefficients, and the ridge if it is to be chosen.
 
         `late` says whether time is up, `left` how many seconds there are for one descent. With
         `validate` ridges are scored on folds, also one that is given; without, one in the middle is
-        taken where none is. That of least squares is looked for around the ridge that was best
+        taken where none is. That of least squares is looked for around one whose `log_share` is
         `near`.
         """
         learner = self.settings.learner
@@ -180,7 +187,7 @@ class WeightingProblem(Data):
         late: Callable[[], bool],
         tell: Callable[..., None],
         validate: bool,
-        near: Learned | None,
+        near: float | None,
     ) -> Learned:
         begun, history = time.perf_counter(), History()
         folds = self.drawn_folds if validate else one_fold(self.rows)
@@ -220,12 +227,12 @@ class WeightingProblem(Data):
         )
 
     def _validated(
-        self, sums: FoldSums, solve: LearnerOnSums, ridges: list[float], near: Learned | None
+        self, sums: FoldSums, solve: LearnerOnSums, ridges: list[float], near: float | None
     ) -> Validated:
         """Score all ridges, or those around the best one of another fit."""
-        if near is None or near.validated is None or self.settings.learner == "lasso":
+        if near is None or self.settings.learner == "lasso":
             return cross_validated(sums, solve, ridges)
-        gaps = np.abs(np.log(ridges) - near.log_share)
+        gaps = np.abs(np.log(ridges) - near)
         return cross_validated_near(sums, solve, ridges, int(gaps.argmin()))
 
     def _ridges(self, operator: FeatureOperator, whole: Sums) -> tuple[list[float], float]:

@@ -20,7 +20,7 @@ from gpukfl.estimators._learner import Choice
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples, Splits
 from gpukfl.estimators._search import Search, Trial
-from gpukfl.estimators.weighting._problem import Learned, WeightingProblem
+from gpukfl.estimators.weighting._problem import Learned, WeightingProblem, log_share
 from gpukfl.estimators.weighting._pruning import degradation_of
 from gpukfl.estimators.weighting._settings import Settings
 from gpukfl.instantiations import INSTANTIATIONS, GaussianSign, Instantiation, Stumps
@@ -174,7 +174,7 @@ class WeightingSearch(Search[Setting, Learned]):
             setting.n_parameters, problem.d, np.random.RandomState(self._seed)
         )
         operator = problem.operator(setting.instantiation, W)
-        learned = problem.learn(operator, validate=True, near=near)
+        learned = problem.learn(operator, validate=True, near=near.likely if near else None)
         tried = len({trial.setting.instantiation for trial in self.trials})
         self.run.tell(f"tune {described(setting.instantiation)}", tried, learned.history)
         return learned
@@ -192,7 +192,7 @@ class WeightingSearch(Search[Setting, Learned]):
             left=lambda: run.left(_FIT_SHARE),
             tell=run.tell,
             validate=True,
-            near=near,
+            near=near.likely if near else None,
         )
 
     def _trials(self, setting: Setting, learned: Learned) -> list[Trial[Setting, Learned]]:
@@ -315,12 +315,15 @@ class RKHSWeighting(Settings):
             problem = problem.part(np.sort(drawn(run.rng, n, few)))
             count = min(count, _HASTY_PARAMETERS)
         W = setting.instantiation.draw(count, problem.d, run.rng)
+        operator = problem.operator(setting.instantiation, W)
+        known = setting.ridge  # of about the same samples
         return problem.learn(
-            problem.operator(setting.instantiation, W),
+            operator,
             late=lambda: run.is_over(_FIT_SHARE),
             left=lambda: run.left(_FIT_SHARE),
             tell=run.tell,
             validate=choice.settled and self.ridge is None,
+            near=log_share(math.log(known), operator) if known else None,
         )
 
 
