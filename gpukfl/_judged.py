@@ -251,7 +251,7 @@ def _simple(model: Any, known: Given, new: Given) -> dict[str, np.ndarray]:
     with one_blas_thread():
         for row in CANDIDATES:
             if row.name in _SIMPLE and not (row.name == TREES and _is_wide(model)):
-                member = Member(row.name, row.make(Task.of(samples, "numpy", 0)))
+                member = Member(row.name, row.make(Task.of(samples, inside.shape[1], "numpy", 0)))
                 fitted, _ = member.fitted(samples, None, None)
                 count = Y.shape[1] if classes else 0
                 told = of_all_classes(evaluator_of(fitted)(outside), fitted, count)

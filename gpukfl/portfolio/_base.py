@@ -231,15 +231,15 @@ class AutoBase(Constructed, HostStored):
         Y = to_host(samples.Y).astype(np.float64)
         reach = None if count else reach_of(Y if transform is None else transform.forward(Y))
         contest = Contest(folds, judge, run, self.floor_, transform, reach)
-        contest.hold(self._members(samples, run))
+        contest.hold(self._members(samples, folds[0].inside.X.shape[1], run))
         return contest
 
-    def _members(self, samples: Samples, run: Run) -> Sequence[Member]:
+    def _members(self, samples: Samples, d: int, run: Run) -> Sequence[Member]:
         if not np.ptp(to_host(samples.Y), axis=0).any():
             warn("y is constant: the model predicts that constant and learns nothing")
             return [constant_member(is_classifier(self))]
         tabular = self.encodings_ is not None
-        task = Task.of(samples, self.backend, _seed(run.rng), of_table=tabular)
+        task = Task.of(samples, d, self.backend, _seed(run.rng), of_table=tabular)
         return members_of(self.members, self.effort, task)
 
     @property

@@ -41,6 +41,7 @@ _FEW = 1_000  # rows up to which variants of a member are cheap
 _MANY = 2_000  # rows from which trees may be large
 _RARE = 50  # rows of a class, of which folds and then those that stop trees early need some
 _MOST = 200_000  # rows up to which many features are formed
+_WIDE = 300  # features above which eigenvalue problems of their number take most of the time
 _RIDGES = tuple(10.0**k for k in range(-4, 5))
 
 
@@ -52,8 +53,8 @@ class Task:
     ----------
     classes : bool
         Whether targets are classes.
-    n, t : int
-        Rows and targets.
+    n, d, t : int
+        Rows, features, and targets.
     rarest : int
         Rows of the rarest class; all of a regression.
     backend : str or Backend
@@ -66,6 +67,7 @@ class Task:
 
     classes: bool
     n: int
+    d: int
     t: int
     rarest: int
     backend: str | Backend
@@ -74,13 +76,20 @@ class Task:
 
     @classmethod
     def of(
-        cls, samples: Samples, backend: str | Backend, seed: int, /, *, of_table: bool = False
+        cls,
+        samples: Samples,
+        d: int,
+        backend: str | Backend,
+        seed: int,
+        /,
+        *,
+        of_table: bool = False,
     ) -> Self:
-        """Say what samples ask for."""
+        """Say what samples ask for, of which members see d features."""
         n, codes = len(samples), samples.classes
         rarest = n if codes is None else int(np.unique(codes, return_counts=True)[1].min())
         t = samples.Y.shape[1]
-        return cls(codes is not None, n, t, rarest, backend, seed, of_table)
+        return cls(codes is not None, n, d, t, rarest, backend, seed, of_table)
 
 
 @dataclass(frozen=True)
@@ -222,7 +231,7 @@ CANDIDATES = (
     Candidate(
         "regfeal",
         _ours(RegFeaLRegressor, RegFeaLClassifier, scaling="quantile"),
-        suits=lambda task: task.n <= _MOST,
+        suits=lambda task: task.n <= _MOST and task.d <= _WIDE,
     ),
     Candidate("laplace", _kernel_ridge("laplace"), "thorough"),
     Candidate("evidence_matern52", _evidence("matern52", "standard"), "thorough", suits=_of_few),

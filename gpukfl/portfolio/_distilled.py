@@ -62,7 +62,7 @@ def distil(blend: Any, name: str, /) -> Distilled:
     inside, outside = np.flatnonzero(~judging), np.flatnonzero(judging)
     classes, t = is_classifier(blend), kept.truth.shape[1]
     seed, rarest = int(run.rng.randint(2**31 - 1)), 0 if classes else n  # what will be predicted
-    task = Task(classes, n, t, rarest, blend.backend, seed)
+    task = Task(classes, n, kept.rows.shape[1], t, rarest, blend.backend, seed)
     member = Member(name, CANDIDATES[NAMES.index(name)].make(task))
     fold = 0 if several else None
     student = _taught(blend, member, take(kept.rows, inside), fold)

@@ -42,6 +42,6 @@ def test_parts_of_predictions_are_mixed_as_these_are(rng, judged):
 
 @pytest.mark.parametrize(("classes", "steps"), [(2, 200), (10, 200), (50, 120), (100, 100)])
 def test_trees_take_fewer_steps_where_each_is_many(classes, steps):
-    task = Task(True, 1_000, classes if classes > 2 else 1, 10, "auto", 0)
+    task = Task(True, 1_000, 5, classes if classes > 2 else 1, 10, "auto", 0)
     trees = CANDIDATES[NAMES.index("trees")].make(task)
     assert trees.max_iter == steps

@@ -19,6 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LinearRegression, Ridge
 
 from gpukfl.portfolio import _contest
+from gpukfl.portfolio._candidates import Task, members_of
 
 # ---------------------------------------------------------------------- members that fail
 
@@ -136,3 +137,17 @@ def test_members_of_others_are_cloned():
     regressor(members=[("mine", mine)]).fit(X, Y)
     assert not hasattr(mine, "coef_")
     assert QUICK["members"] == ["linear", "laplace"]
+
+
+# ---------------------------------------------------------------------- what suits which size
+
+
+@pytest.mark.parametrize(
+    ("n", "d", "suits"),
+    [(100, 300, True), (100, 301, False), (200_000, 5, True), (200_001, 5, False)],
+)
+def test_many_features_are_formed_where_rows_and_variables_are_few_enough(n, d, suits):
+    tried = members_of(None, "normal", Task(False, n, d, 1, n, "auto", 0))
+    assert ("regfeal" in [member.name for member in tried]) == suits
+    named = members_of(["regfeal"], "normal", Task(False, n, d, 1, n, "auto", 0))
+    assert named[0].name == "regfeal"
