@@ -163,6 +163,16 @@ def double_like(x: Array, /) -> Placement:
     return {"dtype": array_namespace(x).float64, "device": device_of(x)}
 
 
+def reference_like(x: Array, /) -> Array:
+    """Give an empty array that stands for a place: the library, dtype and device of `x`."""
+    return array_namespace(x).empty((0,), **like(x))
+
+
+def double_reference(x: Array, /) -> Array:
+    """Give an empty float64 array on the device of `x`, that stands for a place."""
+    return array_namespace(x).empty((0,), **double_like(x))
+
+
 def in_double(x: Array, /) -> Array:
     """Give `x` in float64, where it lies; itself where it is."""
     xp = array_namespace(x)

@@ -6,13 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gpukfl._array import (
-    Array,
-    array_namespace,
-    double_like,
-    index_like,
-    to_host,
-)
+from gpukfl._array import Array, array_namespace, double_reference, index_like, to_host
 from gpukfl._rows import Rows
 from gpukfl.linalg import each_block
 
@@ -97,7 +91,7 @@ def _are_cells(X: Array, rows: np.ndarray) -> bool:
 def _hashes(X: Array) -> np.ndarray:
     """Hash the bits of every row, on the host: the same for equal rows (n,)."""
     (n, d), out = X.shape, np.empty(X.shape[0], dtype=np.uint64)
-    rows = Rows(X, array_namespace(X).empty((0,), **double_like(X)))
+    rows = Rows(X, double_reference(X))
     factors = np.random.RandomState(0).randint(0, 2**63, d).astype(np.uint64) * 2 + 1
 
     def compute(start: int, stop: int) -> np.ndarray:

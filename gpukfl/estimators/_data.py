@@ -14,7 +14,7 @@ from gpukfl._array import (
     array_namespace,
     as_columns,
     beside,
-    double_like,
+    double_reference,
     library_of,
     lies_in_parts,
     like,
@@ -137,7 +137,7 @@ def scaled_rows(settings: Scaled, samples: Samples, reference: Array, /) -> Rows
     if settings.scaling is None:
         return Rows(X, reference)
     # Where the data are, because sums are made on the host
-    there = array_namespace(samples.X).empty((0,), **double_like(samples.X))
+    there = double_reference(samples.X)
     scaling = learned_scaling(settings.scaling, Rows(samples.X, there), samples.weights)
     return Rows(X, reference, scaling)
 

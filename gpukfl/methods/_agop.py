@@ -21,7 +21,16 @@ from numbers import Integral
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, clipped, double_like, in_double, like
+from gpukfl._array import (
+    Array,
+    array_namespace,
+    clipped,
+    double_like,
+    double_reference,
+    epsilon,
+    in_double,
+    like,
+)
 from gpukfl._checks import check_choice, check_number
 from gpukfl._results import History, Status
 from gpukfl._rows import Rows
@@ -53,16 +62,28 @@ class AverageGradientOuterProduct:
     structure : {"diagonal", "full"}
         "diagonal" keeps the diagonal of G alone: a weight for each feature. "full" also turns the
         features, which only kernels of the Euclidean norm are made for.
+    noise : float
+        Largest variance of noise, at least 0, in units of what the kernel varies, in the fits whose
+        gradients are taken. Where more noise predicts better, such a fit is so flat that only what
+        is linear is left in its gradients, and the maps end there.
+    shrinkage : float
+        Multiple, at least 0, of the mean eigenvalue of G that is added to all that are not 0, so
+        that no direction is given up because one fit hardly needs it. 0.05 is better where targets
+        depend on most features; where they depend on few, 0 is.
     """
 
     max_iter: int = 3
     exponent: float = 0.5
     structure: str = "diagonal"
+    noise: float = 0.1
+    shrinkage: float = 0.0
 
     def __post_init__(self) -> None:
         check_number("max_iter", self.max_iter, kind=Integral, low=0)
         check_number("exponent", self.exponent, low=0, low_allowed=False)
         check_choice("structure", self.structure, STRUCTURES)
+        check_number("noise", self.noise, low=0)
+        check_number("shrinkage", self.shrinkage, low=0)
 
     def map_of(self, G: Array, k: int, /) -> Array:
         """Give the map (k, d) of an average gradient outer product (d, d), of operator norm 1.
@@ -82,6 +103,9 @@ class AverageGradientOuterProduct:
         largest = xp.max(values)
         if not bool(largest > 0):
             return xp.eye(G.shape[0], **like(G))[:k, :]
+        more = self.shrinkage * xp.mean(xp.linalg.diagonal(G))
+        values = xp.where(values > epsilon(G) * largest, values + more, values)
+        largest = largest + more
         return ((values / largest) ** self.exponent)[:, None] * rows
 
 
@@ -155,6 +179,16 @@ class MappedRidge:
         """The ridge that the samples left out ask for."""
         return self.path.best_inside(self.Y.shape[0] ** -0.5)
 
+    @property
+    def _variation(self) -> float:
+        """Variance of the centres, which may be all samples, in the kernel's feature space."""
+        K = self.operator.core
+        xp, q = array_namespace(K), K.shape[0]
+        shares = xp.full((q, 1), 1.0 / q, **like(K))
+        if self.weights is not None and isinstance(self.system, DenseSystem):
+            shares = self.weights / self.system.weight
+        return float(xp.sum(shares * (xp.linalg.diagonal(K)[:, None] - K @ shares)))
+
     def left_out(self) -> Array:
         """Predict each sample by the others: (n, t)."""
         if isinstance(self.system, DenseSystem):
@@ -170,9 +204,13 @@ class MappedRidge:
         system = DenseSystem.of(jittered(core, factor.jitter), self.Y, self.weights)
         return system.solve(self.ridge)[0], factor
 
-    def gradients(self) -> Array:
-        """Average gradient outer product of the fit, of many targets by mixtures: (d, d)."""
-        alpha = mixtures_of(self.system.solve(self.ridge)[0])
+    def gradients(self, noise: float, /) -> Array:
+        """Average gradient outer product of a fit with at most this noise: (d, d).
+
+        Of many targets by mixtures.
+        """
+        ridge = min(self.ridge, noise * self._variation / self.system.weight)
+        alpha = mixtures_of(self.system.solve(ridge)[0])
         return average_gradient_outer_product(self.operator, alpha, self.weights)
 
 
@@ -215,7 +253,7 @@ class MappedProblem:
     def _wide(self) -> tuple[Rows, Array, Array, Array | None]:
         """Rows, centres, targets and weights in float64."""
         xp = array_namespace(self.Y)
-        rows = replace(self.rows, reference=xp.empty((0,), **double_like(self.Y)))
+        rows = replace(self.rows, reference=double_reference(self.Y))
         if self.Z is None:
             whole = rows.whole()
             rows, Z = Rows(whole, rows.reference), whole
@@ -356,7 +394,11 @@ class _Run:
                 return Status.MAX_ITER
             if step >= self.n_steps + _PATIENCE:
                 return Status.EARLY_STOPPED
-            B, step = self.optimizer.map_of(found.gradients(), self.k), step + 1
+            B, step = self._next(found), step + 1
+
+    def _next(self, found: MappedRidge) -> Array:
+        how = self.optimizer
+        return how.map_of(found.gradients(how.noise), self.k)
 
     def _note(self, found: MappedRidge, B: Array, step: int) -> None:
         if self.best is None or found.score < self.best.score:

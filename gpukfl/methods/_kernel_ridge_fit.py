@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, double_like, in_double
+from gpukfl._array import Array, array_namespace, double_reference, in_double
 from gpukfl._memory import available_memory
 from gpukfl._results import Solution, Status
 from gpukfl._rows import Rows
@@ -124,9 +124,8 @@ class _Problem:
         weights: Array | None,
         rng: np.random.RandomState,
     ) -> None:
-        xp = array_namespace(rows.reference)
         self.method, self.given_rows, self.rng = method, rows, rng
-        self.rows = replace(rows, reference=xp.empty((0,), **double_like(rows.reference)))
+        self.rows = replace(rows, reference=double_reference(rows.reference))
         self.Y = in_double(Y)
         self.weights = None if weights is None else in_double(weights)
         self.n, self._together = rows.shape[0], rows.partitioning is None

@@ -15,7 +15,14 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from gpukfl._array import Array, array_namespace, beside, double_like, library_of, to_host
+from gpukfl._array import (
+    Array,
+    array_namespace,
+    beside,
+    double_reference,
+    library_of,
+    to_host,
+)
 from gpukfl._checks import check_choice, check_number, check_switch
 from gpukfl._parts_reader import table_of_all
 from gpukfl._places import Backend, resolve_place
@@ -263,7 +270,7 @@ class AutoBase(Constructed, HostStored):
         over = contest.stopped or run.is_over()
         self._keep_uncertainty(run.again(), 0.0 if over else run.left())
         self.tuning_, self.tuning_seconds_ = rows_of(contest)
-        there = array_namespace(samples.X).empty((0,), **double_like(samples.X))
+        there = double_reference(samples.X)
         middle = np.average(to_host(samples.Y), axis=0, weights=samples.weights)
         self.intercept_ = beside(middle.astype(np.float64), there)
         self.reach_ = None if contest.reach is None else beside(contest.reach, there)

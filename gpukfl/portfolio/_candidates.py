@@ -31,6 +31,7 @@ from gpukfl.estimators import (
     RKHSWeightingRegressor,
 )
 from gpukfl.estimators._samples import Samples
+from gpukfl.methods import AverageGradientOuterProduct
 from gpukfl.portfolio._members import Member
 
 EFFORTS = ("quick", "normal", "thorough")
@@ -42,6 +43,7 @@ _MANY = 2_000  # rows from which trees may be large
 _RARE = 50  # rows of a class, of which folds and then those that stop trees early need some
 _MOST = 200_000  # rows up to which many features are formed
 _WIDE = 300  # features above which eigenvalue problems of their number take most of the time
+_TURNED = AverageGradientOuterProduct(max_iter=5, structure="full", shrinkage=0.05)
 _RIDGES = tuple(10.0**k for k in range(-4, 5))
 
 
@@ -208,6 +210,13 @@ CANDIDATES = (
     Candidate(SHALLOW_TREES, _shallow_trees, "quick", suits=lambda task: task.of_table),
     Candidate("manhattan_laplace", _kernel_ridge("manhattan_laplace"), "quick"),
     Candidate("agop", _hkrr(optimizer="agop"), "quick"),
+    # Far ahead of all others where a rough target depends on few directions; of classes, or of
+    # many rows, it gained nothing
+    Candidate(
+        "agop_full",
+        _hkrr(optimizer=_TURNED, scaling="standard"),
+        suits=lambda task: not task.classes and task.n < _MANY and task.d <= _WIDE,
+    ),
     Candidate("evidence_quantile", _evidence("matern32", "quantile"), "quick"),
     Candidate("evidence_robust", _evidence("matern32", "robust"), suits=_of_few),
     Candidate("loo_quantile", _leave_one_out("matern32", "quantile"), suits=_of_few),

@@ -10,7 +10,15 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from gpukfl._accel.limits import one_openmp_thread_of_sklearn
-from gpukfl._array import Array, array_namespace, as_columns, beside, double_like, to_host
+from gpukfl._array import (
+    Array,
+    array_namespace,
+    as_columns,
+    beside,
+    double_like,
+    double_reference,
+    to_host,
+)
 from gpukfl.estimators._learner import Learner
 from gpukfl.portfolio._few_rows import FEW, for_few_rows
 
@@ -38,7 +46,7 @@ def evaluator_of(model: Any, /) -> Evaluator:
         else:
             with few_threads(len(rows)):
                 found = asked(rows)
-        there = array_namespace(X).empty((0,), **double_like(X))
+        there = double_reference(X)
         return beside(as_columns(found.astype(np.float64, copy=False)), there)
 
     return evaluate

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, double_like, like, to_host
+from gpukfl._array import Array, array_namespace, double_like, reference_like, to_host
 from gpukfl.kernels import Brownian
 from gpukfl.prediction._function import Constant, Function
 from gpukfl.prediction._sums import FeatureSum, HermiteSum, KernelSum, ShapeSum
@@ -56,14 +56,10 @@ def _stem(kind: str) -> str:
     return kind.removesuffix("Regressor").removesuffix("Classifier")
 
 
-def _empty_like(x: Array) -> Array:
-    return array_namespace(x).empty((0,), **like(x))
-
-
 def _bkernn(e: Any) -> Function:
     shapes = e.shape_functions_
     return ShapeSum(
-        reference=_empty_like(e.W_),
+        reference=reference_like(e.W_),
         intercept=e.intercept_,
         scaling=e.scaling_,
         W=e.W_,
@@ -74,7 +70,7 @@ def _bkernn(e: Any) -> Function:
 
 def _hkrr(e: Any) -> Function:
     return KernelSum(
-        reference=_empty_like(e.B_),
+        reference=reference_like(e.B_),
         intercept=e.intercept_,
         scaling=e.scaling_,
         kernel=e.kernel_,
@@ -86,7 +82,7 @@ def _hkrr(e: Any) -> Function:
 
 
 def _selection(e: Any) -> Function:
-    reference = _empty_like(e.intercept_)
+    reference = reference_like(e.intercept_)
     if e.dual_coef_ is None:
         return Constant(reference=reference, intercept=e.intercept_)
     used, stretch = to_host(e._used), to_host(e._stretch)
@@ -110,7 +106,7 @@ def _times(factors: np.ndarray) -> Callable[[Array], Array]:
 
 def _kernel_ridge(e: Any) -> Function:
     return KernelSum(
-        reference=_empty_like(e.centers_),
+        reference=reference_like(e.centers_),
         intercept=e.intercept_,
         scaling=e.scaling_,
         kernel=e.kernel_,
@@ -122,7 +118,7 @@ def _kernel_ridge(e: Any) -> Function:
 
 def _brownian(e: Any) -> Function:
     return KernelSum(
-        reference=_empty_like(e.X_fit_),
+        reference=reference_like(e.X_fit_),
         intercept=e.intercept_,
         scaling=e.scaling_,
         kernel=Brownian(),
@@ -133,7 +129,7 @@ def _brownian(e: Any) -> Function:
 
 def _regfeal(e: Any) -> Function:
     prepared = {
-        "reference": _empty_like(e.coef_),
+        "reference": reference_like(e.coef_),
         "scaling": e.scaling_,
         "clip": farthest(e.clip),
     }
@@ -165,7 +161,7 @@ def _regfeal(e: Any) -> Function:
 
 
 def _weighting(e: Any) -> Function:
-    reference = _empty_like(e.parameters_)
+    reference = reference_like(e.parameters_)
     if not e.n_parameters_:
         return Constant(reference=reference, intercept=e.intercept_)
     return FeatureSum(

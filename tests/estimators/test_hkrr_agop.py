@@ -138,7 +138,7 @@ def test_every_place_finds_the_same_function(on):
 def test_centers(centers, count):
     model = regressor(n_centers=centers).fit(X, Y)
     assert model.centers_.shape == (count, 5)
-    assert model.score(NEW, Y_NEW) > 0.8
+    assert model.score(NEW, Y_NEW) > 0.75
 
 
 def test_many_rows_take_centers(monkeypatch):
@@ -200,7 +200,14 @@ def test_models_are_kept(tmp_path):
 
 def test_kernels_of_other_norms_are_not_turned():
     with pytest.raises(ValueError, match="expected structure 'diagonal' for a kernel of another"):
-        regressor(optimizer=FULL).fit(X, Y)
+        regressor(optimizer=FULL, kernel="manhattan_laplace").fit(X, Y)
+
+
+def test_full_maps_have_a_kernel_that_turns():
+    model = regressor(optimizer=FULL, scaling=None).fit(X, Y)
+    assert model.kernel_ == PowerExponential(model.lengthscale_, order=2.0, exponent=1.4)
+    assert abs(model.components_[0] @ [0.8, -0.6, 0, 0, 0]) > 0.98
+    np.testing.assert_allclose(model.predict(NEW), formula(model, NEW)[:, 0], atol=1e-10)
 
 
 def test_unknown_optimizers_are_named():

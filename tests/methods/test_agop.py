@@ -81,7 +81,7 @@ def test_gradients_of_a_fit_are_its_difference_quotients(on_double, rng, kernel)
     found = problem(on, X, Y, kernel, Z=on.put(X[:30])).at(on.put(np.eye(5)))
     alpha, _ = found.solve()
     smooth, coefs = kernel.stretched(found.lengthscale), on.host(alpha)
-    G, n = on.host(found.gradients()), len(X)
+    G, n = on.host(found.gradients(np.inf)), len(X)
     expected = np.zeros((5, 5))
     for c in range(2):
         # Central differences at a centre are 0 in the terms of that centre
@@ -90,16 +90,34 @@ def test_gradients_of_a_fit_are_its_difference_quotients(on_double, rng, kernel)
     np.testing.assert_allclose(G, expected, rtol=0, atol=1e-6 * np.max(np.abs(expected)))
 
 
+def test_gradients_are_of_a_fit_with_little_noise(on_double, rng):
+    """A fit with the ridge that is best may be flat; the noise is in units of the variation."""
+    on = on_double
+    X, Y = data(rng)
+    eye = on.put(np.eye(5))
+    flat = problem(on, X, Y, Laplace(), ridges=[1.0]).at(eye)
+    ridge = float(0.01 * (1.0 - on.host(flat.operator.core).mean()) / len(X))
+    sharp = problem(on, X, Y, Laplace(), ridges=[ridge]).at(eye)
+    on.assert_close(flat.gradients(0.01), on.host(sharp.gradients(np.inf)), ulps=1e6)
+    # No more noise than the samples left out ask for
+    on.assert_close(sharp.gradients(1.0), on.host(sharp.gradients(np.inf)), ulps=0)
+
+
 @structures
-@given(seed=st.integers(0, 2**32 - 1), exponent=st.sampled_from([0.25, 0.5, 1.0]))
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    exponent=st.sampled_from([0.25, 0.5, 1.0]),
+    shrinkage=st.sampled_from([0.0, 0.1, 1.0]),
+)
 @settings(derandomize=True, max_examples=20)
-def test_maps_are_powers_of_the_outer_product(structure, seed, exponent):
+def test_maps_are_powers_of_the_outer_product(structure, seed, exponent, shrinkage):
     A = np.random.default_rng(seed).standard_normal((6, 4))
     G = A.T @ A
-    how = AverageGradientOuterProduct(exponent=exponent, structure=structure)
+    how = AverageGradientOuterProduct(exponent=exponent, structure=structure, shrinkage=shrinkage)
     B = how.map_of(G, 4)
     kept = G if structure == "full" else np.diag(np.diag(G))
-    values, Q = np.linalg.eigh(kept)
+    shrunk = kept + shrinkage * np.trace(G) / 4 * np.eye(4)
+    values, Q = np.linalg.eigh(shrunk)
     expected = (Q * (values / values[-1]) ** (2 * exponent)) @ Q.T
     np.testing.assert_allclose(B.T @ B, expected, atol=1e-12)
     assert np.linalg.norm(B, 2) == pytest.approx(1.0)
@@ -166,19 +184,22 @@ def test_swapped_features_swap_their_weights(on_double, rng):
 
 
 @structures
-def test_weights_count_as_copies_of_the_gradients(on_double, rng, structure):
+@pytest.mark.parametrize("noise", [1e-3, np.inf])
+@pytest.mark.parametrize("centers", [20, None])
+def test_weights_count_as_copies_of_the_gradients(on_double, rng, structure, noise, centers):
     """With the centres and the ridge held: a sample is left out with all of its weight."""
     on = on_double
     X, Y = data(rng, n=60)
     counts = rng.integers(1, 4, 60)
     how = AverageGradientOuterProduct(structure=structure, max_iter=2)
-    held = {"Z": on.put(X[:20]), "ridges": [1e-3], "lengthscale": 2.0}
+    Z = None if centers is None else on.put(X[:centers])
+    held = {"Z": Z, "ridges": [1e-3], "lengthscale": 2.0}
     weighted = problem(on, X, Y, Laplace(), counts[:, None].astype(float), **held)
     more = [np.repeat(V, counts, axis=0) for V in (X, Y)]
     copied = problem(on, *more, Laplace(), **held)
     B = on.put(np.eye(5))
     for _ in range(3):
-        one, other = (each.at(B).gradients() for each in (weighted, copied))
+        one, other = (each.at(B).gradients(noise) for each in (weighted, copied))
         on.assert_close(one, on.host(other), ulps=1e6)
         B = how.map_of(one, 5)
 
@@ -267,6 +288,8 @@ def test_numbers_that_overflow_are_an_error(on_double, rng):
         ({"max_iter": -1}, ValueError, "max_iter to be an integer of at least 0, got -1"),
         ({"max_iter": 2.5}, TypeError, "max_iter to be an integer of at least 0, got 2.5"),
         ({"exponent": 0.0}, ValueError, "exponent to be a number greater than 0, got 0.0"),
+        ({"noise": -0.1}, ValueError, "noise to be a number of at least 0, got -0.1"),
+        ({"shrinkage": -1.0}, ValueError, "shrinkage to be a number of at least 0, got -1.0"),
         ({"structure": "round"}, ValueError, "one of 'diagonal', 'full', got 'round'"),
     ],
 )

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, beside, double_like, to_host
+from gpukfl._array import Array, array_namespace, beside, double_reference, to_host
 from gpukfl._places import Place
 from gpukfl._results import History, Status
 from gpukfl.estimators._data import truncated
@@ -39,7 +39,10 @@ from gpukfl.methods import (
     fit_gradient_maps,
 )
 
-_KERNEL = PowerExponential(order=1.5)
+_KERNELS = {  # of the structures: one whose coordinates have a meaning, and one that turns
+    "diagonal": PowerExponential(order=1.5),
+    "full": PowerExponential(order=2.0, exponent=1.4),
+}
 _STRETCH = 8.0  # median distances: with a kink, kernels are best nearly without a scale
 _ALL_CENTERS = 1_000  # rows up to which all are centres: the fit is then exact
 _FIT_WORKS = 4  # normal equations, passes of leave-one-out and gradients at a map
@@ -139,7 +142,9 @@ class GradientHKRR:
     def of(cls, settings: HKRR, /, *, any_kernel: bool) -> Self:
         """Take the kernel that is best with gradients, where any will do."""
         if any_kernel:
-            return cls(replace(settings, kernel=_KERNEL), (_STRETCH,))
+            assert isinstance(settings.optimizer, AverageGradientOuterProduct)
+            kernel = _KERNELS[settings.optimizer.structure]
+            return cls(replace(settings, kernel=kernel), (_STRETCH,))
         return cls(settings, (1.0,) if settings.lengthscale is not None else STRETCHES)
 
     @property
@@ -215,7 +220,7 @@ class GradientHKRR:
 
     def _moved(self, known: Array, problem: HyperKernelProblem) -> Array:
         """Give a map of another fit, in float64, beside these rows."""
-        there = array_namespace(problem.Y).empty((0,), **double_like(problem.Y))
+        there = double_reference(problem.Y)
         return beside(to_host(known).astype(np.float64), there)
 
     def _centers(

@@ -16,9 +16,9 @@ from gpukfl._array import (
     array_namespace,
     beside,
     clipped,
-    double_like,
+    double_reference,
     in_double,
-    like,
+    reference_like,
     to_host,
 )
 from gpukfl._checks import check_choice, check_kind, check_number
@@ -233,7 +233,7 @@ class HKRRBase(LinearFeatures, SteppedLearner):
     def _keep_deviations(self, fitted: Fitted, back: Callable[[Array], Array], /) -> None:  # noqa: ARG002
         """Set a matrix that is larger than all else together, in float64: its entries cancel."""
         if fitted.belief is not None:
-            there = array_namespace(self.B_).empty((0,), **double_like(self.B_))
+            there = double_reference(self.B_)
             self.precision_ = beside(to_host(fitted.belief.precision()), there)
 
     @property
@@ -326,6 +326,5 @@ class HKRRBase(LinearFeatures, SteppedLearner):
         return self.amplitude_, self.noise_
 
     def _operator_at(self, X: Array) -> KernelOperator:
-        xp = array_namespace(self.B_)
-        rows = self._scaled_rows(X, xp.empty((0,), **like(self.B_)))
+        rows = self._scaled_rows(X, reference_like(self.B_))
         return KernelOperator(self.kernel_, rows, self.centers_, self.B_)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, beside, double_like, to_host
+from gpukfl._array import Array, array_namespace, beside, double_like, double_reference, to_host
 from gpukfl._results import History, Status
 from gpukfl._rows import Rows
 from gpukfl.estimators.hkrr._problem import HyperKernelProblem, Solved
@@ -133,7 +133,7 @@ class MetricSearch:
 
 def _placed(C: Array, problem: HyperKernelProblem) -> Array:
     """Put a map of another fit beside a problem, in float64."""
-    there = array_namespace(problem.reference).empty((0,), **double_like(problem.reference))
+    there = double_reference(problem.reference)
     return beside(to_host(C), there)
 
 

@@ -15,8 +15,9 @@ from gpukfl._array import (
     array_namespace,
     beside,
     double_like,
+    double_reference,
     index_like,
-    like,
+    reference_like,
     to_host,
 )
 from gpukfl._checks import check_choice, check_kind, check_number
@@ -157,7 +158,7 @@ class RegFeaLBase(DirectionProfiles, Retraining, BoundedPredictions, SteppedLear
         self.coef_, self.intercept_ = coef, intercept
         self._keep_bounds(problem, back)
         xp = array_namespace(coef)
-        there = xp.empty((0,), **double_like(coef))
+        there = double_reference(coef)
         self.multi_indices_ = xp.asarray(fit.indices.tuples, **index_like(coef))
         # What the last regression says of the directions, beside those it was made with
         R, eta = fitted.directions
@@ -187,7 +188,7 @@ class RegFeaLBase(DirectionProfiles, Retraining, BoundedPredictions, SteppedLear
         return self._of_its_regressor
 
     def _of_its_regressor(self, X: Array) -> Array:
-        reference = array_namespace(self.coef_).empty((0,), **like(self.coef_))
+        reference = reference_like(self.coef_)
         rows = replace(self._scaled_rows(X, reference), clip=farthest(self.clip))
         return array_namespace(X).astype(self._of_another(rows), X.dtype)
 

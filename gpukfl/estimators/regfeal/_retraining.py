@@ -17,7 +17,7 @@ from gpukfl._array import (
     double_like,
     in_double,
     joined,
-    like,
+    reference_like,
     take,
     to_host,
 )
@@ -227,4 +227,4 @@ def project(rows: Rows, components: Array, /) -> Rows:
         return joined([xp.astype(X, dtype, copy=False) @ components.T for _, _, X in blocks])
 
     Z = map_rows(rows.source, part, columns=components.shape[:1], dtype=dtype)
-    return Rows(Z, xp.empty((0,), **like(components)))
+    return Rows(Z, reference_like(components))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, double_like, to_host
+from gpukfl._array import Array, double_reference, to_host
 from gpukfl._rows import Rows
 from gpukfl._warnings import warn
 from gpukfl.estimators.scaling._sample import sampled
@@ -18,7 +18,7 @@ def warn_of_units(X: Array, /, *, unit_free: bool) -> None:
 
     Of those that are large or small not where a unit of all features changes nothing.
     """
-    rows = Rows(X, array_namespace(X).empty((0,), **double_like(X)))
+    rows = Rows(X, double_reference(X))
     sample = to_host(rows.at(sampled(*rows.shape, at_most=_GLANCE))).astype(np.float64, copy=False)
     with np.errstate(over="ignore", invalid="ignore"):
         mean, spread = np.abs(sample.mean(axis=0)), sample.std(axis=0)
