@@ -66,6 +66,7 @@ sphinx_gallery_conf = {
     "capture_repr": ("_repr_html_",),
     "download_all_examples": False,
     "show_signature": False,
+    "parallel": 2,
     "write_computation_times": False,
 }
 warnings.filterwarnings("error", module=r"__main__$|gpukfl")

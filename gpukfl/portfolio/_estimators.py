@@ -29,9 +29,9 @@ _PARAMETERS = """
         "evidence_quantile", "evidence_robust", "loo_quantile", "matern52", "agop_quantile",
         "bkernn", "hkrr", "rkhs_weighting", "regfeal", "laplace", "evidence_matern52",
         "bkernn_robust", "hkrr_standard", "selection"), scikit-learn estimators, or pairs of a name
-        and an estimator, each of which is tried to the end, as far as `max_time` is enough. Trees that are
-        not asked for are shown beside the others; shallow ones are tried
-        of tables, deep ones of regressions of many samples.
+        and an estimator, each of which is tried to the end, as far as `max_time` is enough. Trees
+        that are not asked for are shown beside the others; shallow ones are tried of tables, deep
+        ones of regressions of many samples, "agop_full" of regressions of few.
     effort : {"quick", "normal", "thorough"}, default="normal"
         How many members are tried, where they are not given.
     n_folds : int or "auto", default="auto"
