@@ -210,6 +210,22 @@ def test_full_maps_have_a_kernel_that_turns():
     np.testing.assert_allclose(model.predict(NEW), formula(model, NEW)[:, 0], atol=1e-10)
 
 
+def test_gradients_of_a_sharp_fit_find_what_oscillates():
+    """The ridge that predicts best is so large here that its fit and its gradients are flat."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((800, 8))
+    truth = np.cos(3.0 * (X[:, 0] - X[:, 1] + X[:, 2]) / 3**0.5)
+    y = truth + 0.5 * rng.standard_normal(800)
+
+    def score(noise):
+        how = AverageGradientOuterProduct(5, structure="full", noise=noise)
+        model = regressor(optimizer=how).fit(X[:300], y[:300])
+        return 1.0 - np.var(truth[300:] - model.predict(X[300:])) / np.var(truth[300:])
+
+    assert score(0.1) > 0.7
+    assert score(1e9) < 0.5
+
+
 def test_unknown_optimizers_are_named():
     with pytest.raises(ValueError, match="'lbfgs', 'varpro', 'agd', 'agop', got 'rfm'"):
         regressor(optimizer="rfm").fit(X, Y)

@@ -151,3 +151,18 @@ def test_many_features_are_formed_where_rows_and_variables_are_few_enough(n, d, 
     assert ("regfeal" in [member.name for member in tried]) == suits
     named = members_of(["regfeal"], "normal", Task(False, n, d, 1, n, "auto", 0))
     assert named[0].name == "regfeal"
+
+
+@pytest.mark.parametrize(
+    ("classes", "n", "d", "suits"),
+    [
+        (False, 1_999, 300, True),
+        (False, 2_000, 5, False),
+        (False, 100, 301, False),
+        (True, 100, 5, False),
+    ],
+)
+def test_features_are_turned_where_rows_and_variables_are_few(classes, n, d, suits):
+    tried = members_of(None, "normal", Task(classes, n, d, 2, n, "auto", 0))
+    assert ("agop_full" in [member.name for member in tried]) == suits
+    assert members_of(["agop_full"], "quick", Task(classes, n, d, 2, n, "auto", 0))[0].reference
