@@ -179,16 +179,6 @@ class MappedRidge:
         """The ridge that the samples left out ask for."""
         return self.path.best_inside(self.Y.shape[0] ** -0.5)
 
-    @property
-    def _variation(self) -> float:
-        """Variance of the centres, which may be all samples, in the kernel's feature space."""
-        K = self.operator.core
-        xp, q = array_namespace(K), K.shape[0]
-        shares = xp.full((q, 1), 1.0 / q, **like(K))
-        if self.weights is not None and isinstance(self.system, DenseSystem):
-            shares = self.weights / self.system.weight
-        return float(xp.sum(shares * (xp.linalg.diagonal(K)[:, None] - K @ shares)))
-
     def left_out(self) -> Array:
         """Predict each sample by the others: (n, t)."""
         if isinstance(self.system, DenseSystem):
@@ -209,7 +199,7 @@ class MappedRidge:
 
         Of many targets by mixtures.
         """
-        ridge = min(self.ridge, noise * self._variation / self.system.weight)
+        ridge = min(self.ridge, noise * self.system.variation() / self.system.weight)
         alpha = mixtures_of(self.system.solve(ridge)[0])
         return average_gradient_outer_product(self.operator, alpha, self.weights)
 

@@ -73,6 +73,13 @@ class DenseSystem:
         K, Y, *rest = on_host_if_small(self.K, self.Y, *roots, for_spectrum=True)
         return replace(self, K=K, Y=Y, root_weights=rest[0] if rest else None)
 
+    def variation(self) -> float:
+        """Variance of the samples in the kernel's feature space."""
+        K, n = self.K, self.K.shape[0]
+        xp, N = array_namespace(K), self.weight
+        s = xp.ones((n, 1), **like(K)) if self.root_weights is None else self.root_weights
+        return float(mean_diagonal(K) * (n / N) - xp.sum(s * (K @ s)) / N**2)
+
     def _found(self, beta: Array) -> Array:
         """Coefficients of the kernel itself, in their place."""
         alpha = beta if self.root_weights is None else self.root_weights * beta

@@ -108,6 +108,11 @@ class NystromSystem:
         gram, moment, squares, *rest = operator.moments(Y, weights, also=_target_sums(Y, weights))
         return cls(operator, gram, moment, squares, float(rest[0]) if rest else float(Y.shape[0]))
 
+    def variation(self) -> float:
+        """Variance of the centres in the kernel's feature space."""
+        core = self.operator.core
+        return float(mean_diagonal(core) - array_namespace(core).mean(core))
+
     def factor(self, ridge: float, /) -> NystromFactor:
         """Factor the kernel among the centres."""
         return NystromFactor.of(self.operator.core, jitter=jitter_for(self.operator, ridge))

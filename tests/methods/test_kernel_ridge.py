@@ -45,6 +45,15 @@ class Data:
 
 
 @weighted
+def test_the_variation_of_inner_products_is_the_variance_of_the_features(on, rng, weighted):
+    data = Data(on, rng, weighted=weighted)
+    system = DenseSystem.of(on.put(data.X @ data.X.T), on.put(data.Y), data.weights)
+    expected = np.trace(np.cov(data.X.T, aweights=data.D[:, 0], bias=True))
+    assert system.variation() == pytest.approx(expected, rel=200 * on.eps)
+
+
+
+@weighted
 @pytest.mark.parametrize("ridge", [1e-1, 1e-3])
 @pytest.mark.parametrize("t", [1, 3])
 def test_solution_is_scikit_learns(on, rng, weighted, ridge, t):
