@@ -23,7 +23,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-FORMAT, VERSION = "gpukfl-model", 4
+FORMAT, VERSION = "gpukfl-model", 5
 HEADER = "header.json"
 LARGEST_HEADER = 2**25  # bytes: names of a million features
 DEEPEST = 200  # lists and objects inside one another in the header
@@ -205,7 +205,7 @@ def _check_digest(file: BinaryIO, size: int) -> None:
     if not tail.startswith(_LABEL):
         msg = "which is truncated or something else"
         if _is_of_version_1(file):
-            msg = "which is of version 1: expected version 4; fit and save the model again"
+            msg = f"which is of version 1: expected version {VERSION}; fit and save the model again"
         raise RefusedError(msg)
     if _sha256(file, size - _DIGEST) != tail.removeprefix(_LABEL):
         msg = "which is damaged: its checksum is another than that of its bytes"

@@ -15,6 +15,7 @@ from sklearn.metrics import accuracy_score, r2_score
 from gpukfl._array import Array, beside, take, to_host
 from gpukfl.estimators._run import Run
 from gpukfl.methods import ShapeFunctions
+from gpukfl.operators import mapped
 
 _HALVINGS = 14  # of the error of shape functions
 _MOST = 4_000  # centres among which the best are looked for
@@ -149,8 +150,8 @@ def _fewer_knots(e: Any) -> Iterator[tuple[int, Any]]:
 
 def _fewer_centers(e: Any) -> Iterator[tuple[int, Any]]:
     Z = _wide(e.centers_)
-    B = getattr(e, "B_", None)
-    U = Z if B is None else Z @ _wide(B).T
+    B = getattr(e, "map_", None)
+    U = Z if B is None else to_host(mapped(Z, _wide(B)))
     coef = _wide(e.dual_coef_)
     sizes = np.linalg.norm(coef, axis=1)
     order = _pivots(lambda some: e.kernel_._evaluate(U[some], U[some]), sizes)

@@ -17,7 +17,7 @@ from model_files import CASES, SMALL, data_of, fitted, parts_of, saved_bytes, wi
 
 import gpukfl
 from gpukfl import _archive
-from gpukfl._archive import write_archive
+from gpukfl._archive import VERSION, write_archive
 from gpukfl._registry import METHODS, TASKS
 from gpukfl.estimators._attributes import SOMETIMES, declared
 
@@ -229,7 +229,9 @@ def test_a_file_of_version_1_says_so(path):
     header = json.dumps({"format": "gpukfl-model", "version": 1, "gpukfl": "0.1"})
     with path.open("wb") as file:
         np.savez_compressed(file, header=np.array(header), W_=np.zeros(3))
-    refuse(path, path.read_bytes(), "which is of version 1: expected version 4; fit and save")
+    refuse(
+        path, path.read_bytes(), f"which is of version 1: expected version {VERSION}; fit and save"
+    )
 
 
 def test_the_checksum_is_that_of_all_bytes_before_it(path):

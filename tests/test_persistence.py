@@ -13,7 +13,7 @@ from brief import bkernn, hkrr
 from model_files import opened
 
 import gpukfl
-from gpukfl._archive import write_archive
+from gpukfl._archive import VERSION, write_archive
 from gpukfl.kernels import (
     Brownian,
     Gaussian,
@@ -297,8 +297,9 @@ def test_a_foreign_file_is_named(write, tmp_path):
 
 
 def test_a_newer_version_is_named(saved):
-    rewritten(saved, lambda header, _: header.update(version=5, new=1))
-    with pytest.raises(ValueError, match=r"of version 5: expected version 4; upgrade"):
+    rewritten(saved, lambda header, _: header.update(version=VERSION + 1, new=1))
+    later = f"of version {VERSION + 1}: expected version {VERSION}; upgrade"
+    with pytest.raises(ValueError, match=later):
         gpukfl.load(saved)
 
 

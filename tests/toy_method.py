@@ -12,7 +12,7 @@ from gpukfl.estimators._base import ArrayRegressor
 from gpukfl.estimators._classifier import OneHotClassifier
 from gpukfl.estimators._data import Data
 from gpukfl.estimators._declared import FLOAT, Declared, Number, Numbers
-from gpukfl.estimators._features import LinearFeatures
+from gpukfl.estimators._features import KeptDirections
 from gpukfl.estimators._held_out import HeldOut
 from gpukfl.estimators._learner import SteppedLearner
 from gpukfl.estimators._samples import Splits
@@ -103,7 +103,7 @@ class Line(Function):
         return self.intercept + X @ self.coef
 
 
-class RidgeBase(LinearFeatures, SteppedLearner):
+class RidgeBase(KeptDirections, SteppedLearner):
     _tried: ClassVar[dict[str, Declared]] = {"ridge": Number()}
     _attributes: ClassVar[dict[str, Declared]] = {
         "ridge_": Number(),
@@ -131,10 +131,9 @@ class RidgeBase(LinearFeatures, SteppedLearner):
 
     def _keep(self, problem, fitted, choice, back):
         W, history, status = fitted
-        self.feature_matrix_ = back(W @ W.T)
         self.coef_ = back(W * problem.y_scale[None, :])
         self.intercept_, self.ridge_ = back(problem.y_mean), choice.setting
-        self._keep_directions(to_host(W))
+        self._keep_directions(to_host(W), self.coef_)
         self._keep_steps(history, status, (Status.CONVERGED,))
 
     def _describe(self, names, /):

@@ -95,7 +95,7 @@ def unchanged_on_error(fit: Any, /) -> Any:
 
 
 _PREDICTING = (  # arrays from which predictions are made
-    *("W_", "B_", "centers_", "parameters_", "coef_", "dual_coef_", "intercept_", "bound_"),
+    *("W_", "map_", "centers_", "parameters_", "coef_", "dual_coef_", "intercept_", "bound_"),
     *("retrain_components_", "_rotation", "_offset", "_stretch"),
 )
 

@@ -56,6 +56,7 @@ class Numbers(Declared):
 
     kinds: str
     shape: Shape
+    or_shape: Shape | None = field(default=None, kw_only=True)  # that is as good
 
     def _fits(self, value: Any, sizes: Sizes, /) -> bool:
         dtype = getattr(value, "dtype", None)
@@ -66,11 +67,16 @@ class Numbers(Declared):
             same = allowed and sizes.setdefault("precision", dtype.name) == dtype.name
         else:
             same = dtype.kind in self.kinds and (dtype.kind in "bUSO" or dtype.itemsize == 8)
-        return same and bind(self.shape, tuple(value.shape), sizes)
+        shape = tuple(value.shape)
+        if self.or_shape is not None and len(shape) == len(self.or_shape):
+            return same and bind(self.or_shape, shape, sizes)
+        return same and bind(self.shape, shape, sizes)
 
     def _words(self, sizes: Sizes, /) -> str:
         kinds = sizes.get("precision", "floats") if self.kinds == "precision" else self.kinds
-        return f"an array ({kinds}) of shape {_shape_text(self.shape, sizes)}"
+        shapes = [one for one in (self.shape, self.or_shape) if one is not None]
+        text = " or ".join(_shape_text(shape, sizes) for shape in shapes)
+        return f"an array ({kinds}) of shape {text}"
 
 
 @dataclass(frozen=True)

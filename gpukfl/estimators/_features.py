@@ -25,24 +25,23 @@ class LinearFeatures(DescribedMethod, TransformerMixin):
     """Learned directions: their importances, and the projection on them."""
 
     _attributes: ClassVar[dict[str, Declared]] = {
-        "feature_matrix_": Numbers(FLOAT, ("n_features", "n_features")),
         "feature_importances_": Numbers(FLOAT, ("n_features",)),
-        "components_": Numbers(FLOAT, ("n_effective_features", "n_features")),
         "n_effective_features_": Whole("n_effective_features"),
         "intercept_": Numbers(FLOAT, ("n_targets",)),
     }
-    feature_matrix_: Array
+    components_: Array
     _scaled_rows: Callable[[Array, Array], Rows]
 
-    def _keep_directions(self, W: np.ndarray) -> None:
-        """Set what follows from the columns of `W` (d, m), whose rows belong to features."""
+    def _keep_scores(self, W: np.ndarray, there: Array) -> None:
+        """Set what follows from the columns of `W` (d, m), whose rows belong to features.
+
+        Or from the diagonal of one (d,).
+        """
         W = W.astype(np.float64)
-        norms = np.linalg.norm(W, axis=1)
-        importances = norms / norms.sum() if norms.sum() > 0 else norms
-        self.feature_importances_ = beside(importances, self.feature_matrix_)
-        directions = leading_directions(W, effective_rank(W))
-        self.components_ = beside(directions, self.feature_matrix_)
-        self.n_effective_features_ = len(directions)
+        norms = np.abs(W) if W.ndim == 1 else np.linalg.norm(W, axis=1)
+        total = norms.sum()
+        self.feature_importances_ = beside(norms / total if total > 0 else norms, there)
+        self.n_effective_features_ = effective_rank(W) if total > 0 else 0
 
     @on_its_device
     def transform(self, X: Any) -> Array:
@@ -81,7 +80,20 @@ class LinearFeatures(DescribedMethod, TransformerMixin):
         return tags
 
 
-class DirectionProfiles(LinearFeatures):
+class KeptDirections(LinearFeatures):
+    """Learned directions that are kept."""
+
+    _attributes: ClassVar[dict[str, Declared]] = {
+        "components_": Numbers(FLOAT, ("n_effective_features", "n_features")),
+    }
+
+    def _keep_directions(self, W: np.ndarray, there: Array) -> None:
+        """Set directions and scores by the columns of `W` (d, m)."""
+        self._keep_scores(W, there)
+        self.components_ = beside(leading_directions(W, self.n_effective_features_), there)
+
+
+class DirectionProfiles(KeptDirections):
     """Predictions along the learned directions, over the range of some samples."""
 
     _attributes: ClassVar[dict[str, Declared]] = {

@@ -140,7 +140,10 @@ def _axes(estimator: Any, n_columns: int) -> tuple[np.ndarray, np.ndarray | None
         return to_host(estimator._used), to_host(estimator._stretch)
     if not isinstance(estimator, HKRRBase):
         return np.arange(n_columns), np.ones(n_columns)
-    loads = np.abs(to_host(estimator.B_).astype(np.float64))
+    loads = np.abs(to_host(estimator.map_).astype(np.float64))
+    if loads.ndim == 1:
+        used = np.flatnonzero(loads)
+        return used, loads[used]
     used = np.flatnonzero(loads.any(axis=0))
     alone = max((loads > 0).sum(axis=0).max(), (loads > 0).sum(axis=1).max()) <= 1
     return used, loads.sum(axis=0)[used] if alone else None

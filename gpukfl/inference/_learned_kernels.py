@@ -11,6 +11,7 @@ from scipy.spatial.distance import cdist
 
 from gpukfl._array import to_host
 from gpukfl.estimators._base import HostStored
+from gpukfl.operators import mapped
 
 Map = Callable[[np.ndarray], np.ndarray]
 _STEP = 0.15  # of a scaled coordinate, for derivatives
@@ -105,11 +106,11 @@ def _parts_of(e: Any) -> tuple[Map, Callable[[np.ndarray, np.ndarray], np.ndarra
     if hasattr(e, "_used"):
         used, stretch = e._used, _wide(e._stretch)
         return lambda Z: Z[:, used] * stretch, kernel
-    to = getattr(e, "B_", getattr(e, "retrain_components_", None))
+    to = getattr(e, "map_", getattr(e, "retrain_components_", None))
     if to is None:
         return lambda Z: Z, kernel
     B = _wide(to)
-    return (lambda Z: Z @ B.T), kernel
+    return (lambda Z: to_host(mapped(Z, B))), kernel
 
 
 def _brownian(U: np.ndarray, V: np.ndarray) -> np.ndarray:

@@ -69,20 +69,36 @@ def feature_score(P: Any, W: Any, /) -> float:
 def leading_directions(W: np.ndarray, k: int, /) -> np.ndarray:
     """Leading left singular vectors of `W` (d, m) as rows, at most k and at most its rank.
 
-    The largest entry of each is positive.
+    Or of the diagonal of one (d,). The largest entry of each is positive.
     """
-    U, singular, _ = np.linalg.svd(np.asarray(W, dtype=np.float64), full_matrices=False)
-    rank = int(np.sum(singular > 1e-10 * max(singular[0], 1e-300)))
+    W = np.asarray(W, dtype=np.float64)
+    if W.ndim == 1:
+        return _unit_rows(np.abs(W), k)
+    U, singular, _ = np.linalg.svd(W, full_matrices=False)
+    rank = _rank(singular)
     U = U[:, : min(k, rank)]
     largest = U[np.argmax(np.abs(U), axis=0), np.arange(U.shape[1])]
     return (U * np.sign(largest)).T
 
 
 def effective_rank(W: np.ndarray, /) -> int:
-    """Count the singular values of `W` that reach an equal share of their sum.
+    """Count the singular values of `W`, or of the diagonal of one, that reach an equal share.
 
-    At least 1, also where W = 0.
+    Of their sum. At least 1, also where W = 0.
     """
-    singular = np.linalg.svd(np.asarray(W, dtype=np.float64), compute_uv=False)
+    W = np.asarray(W, dtype=np.float64)
+    singular = np.abs(W) if W.ndim == 1 else np.linalg.svd(W, compute_uv=False)
     share = singular.sum() / len(singular)
     return max(1, int(np.sum(singular >= share * (1.0 - 1e-9)))) if share > 0 else 1
+
+
+def _unit_rows(singular: np.ndarray, k: int) -> np.ndarray:
+    """Leading directions where features are directions."""
+    leading = np.argsort(-singular, kind="stable")[: min(k, _rank(singular))]
+    rows = np.zeros((len(leading), len(singular)))
+    rows[np.arange(len(leading)), leading] = 1.0
+    return rows
+
+
+def _rank(singular: np.ndarray) -> int:
+    return int(np.sum(singular > 1e-10 * max(singular.max(), 1e-300)))

@@ -8,6 +8,7 @@ from gpukfl.methods._agop import (
     MappedRidge,
     average_gradient_outer_product,
     fit_gradient_maps,
+    principal_gradients,
 )
 from gpukfl.methods._bkernn import BKerNNFit, fit_bkernn
 from gpukfl.methods._centers import SELECTIONS, choose_centers, leverage_scores
@@ -18,7 +19,7 @@ from gpukfl.methods._conformal import (
     unit_weights,
     weighted_quantile,
 )
-from gpukfl.methods._evidence import CRITERIA, ExactCriterion, Posterior, diagonal_map, mapped
+from gpukfl.methods._evidence import CRITERIA, ExactCriterion, Posterior
 from gpukfl.methods._evidence_bound import BoundCriterion, BoundPosterior
 from gpukfl.methods._evidence_fit import MetricFit, MetricPrior, fit_metric
 from gpukfl.methods._feature_sums import (
@@ -183,7 +184,6 @@ __all__ = [
     "degradation_on_sample",
     "derivative_products",
     "derivative_weights",
-    "diagonal_map",
     "doubling",
     "draw_tuples",
     "equal_eta",
@@ -205,12 +205,12 @@ __all__ = [
     "leverage_scores",
     "linear_weights",
     "lowest_nearby",
-    "mapped",
     "mixtures_of",
     "nystrom_preconditioner",
     "optimal_eta",
     "paper_ridge",
     "permutation_threshold",
+    "principal_gradients",
     "product_terms",
     "pruning_candidates",
     "resized_map",

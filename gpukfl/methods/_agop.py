@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from numbers import Integral
@@ -35,13 +35,13 @@ from gpukfl._checks import check_choice, check_number
 from gpukfl._results import History, Status
 from gpukfl._rows import Rows
 from gpukfl.kernels import Kernel, median_distance
-from gpukfl.linalg import eigh
+from gpukfl.linalg import eigh, svd
 from gpukfl.methods._kernel_ridge import DenseSystem
 from gpukfl.methods._left_out import left_out_path
 from gpukfl.methods._mixtures import mixtures_of
 from gpukfl.methods._nystrom import NystromFactor, NystromSystem, jitter_for, jittered
 from gpukfl.methods._ridge_path import RidgePath
-from gpukfl.operators import KernelOperator
+from gpukfl.operators import KernelOperator, leading_rows, mapped, mapped_back
 
 STRUCTURES = ("diagonal", "full")
 _PATIENCE = 2  # maps without a gain after which no more are tried
@@ -85,32 +85,58 @@ class AverageGradientOuterProduct:
         check_number("noise", self.noise, low=0)
         check_number("shrinkage", self.shrinkage, low=0)
 
-    def map_of(self, G: Array, k: int, /) -> Array:
-        """Give the map (k, d) of an average gradient outer product (d, d), of operator norm 1.
+    @property
+    def is_diagonal(self) -> bool:
+        """Whether the diagonal of G alone is asked for."""
+        return self.structure == "diagonal"
 
-        Its rows are the leading directions, or features; the identity where all gradients are 0.
+    def map_of(self, G: Array, k: int, /) -> Array:
+        """Give the map of an average gradient outer product, of operator norm 1.
+
+        Parameters
+        ----------
+        G : array, shape (d, d), or its diagonal (d,) of the structure "diagonal"
+            Average gradient outer product.
+        k : int
+            Rows of the map.
+
+        Returns
+        -------
+        array, shape (k, d), or (d,) of a diagonal map of all features
+            Its rows are the leading directions, or features; the identity where all gradients are
+            0.
         """
-        xp = array_namespace(G)
-        if self.structure == "full":
-            values, vectors = eigh(G)
-            values, rows = xp.flip(values), xp.flip(vectors, axis=1).T
-        else:
-            values, rows = xp.linalg.diagonal(G), xp.eye(G.shape[0], **like(G))
-            if k < G.shape[0]:  # else features stay in their order
-                order = xp.argsort(-values)
-                values, rows = xp.take(values, order, axis=0), xp.take(rows, order, axis=0)
-        values, rows = clipped(values[:k], low=0.0), rows[:k, :]
+        xp, d = array_namespace(G), G.shape[0]
+        if self.is_diagonal:
+            factors = self._factors(G, G)
+            if k == d:  # features stay in their order
+                return factors
+            return leading_rows(factors, k)
+        values, vectors = eigh(G)
+        if not bool(xp.max(values) > 0):
+            return xp.eye(d, **like(G))[:k, :]
+        factors = self._factors(xp.flip(values)[:k], values)
+        return factors[:, None] * xp.flip(vectors, axis=1).T[:k, :]
+
+    def _factors(self, values: Array, every: Array) -> Array:
+        """Give roots of some of `every` eigenvalue, of the largest 1; 1 where all are 0."""
+        xp = array_namespace(values)
+        values = clipped(values, low=0.0)
         largest = xp.max(values)
         if not bool(largest > 0):
-            return xp.eye(G.shape[0], **like(G))[:k, :]
-        more = self.shrinkage * xp.mean(xp.linalg.diagonal(G))
-        values = xp.where(values > epsilon(G) * largest, values + more, values)
-        largest = largest + more
-        return ((values / largest) ** self.exponent)[:, None] * rows
+            return xp.ones_like(values)
+        more = self.shrinkage * xp.mean(every)
+        values = xp.where(values > epsilon(values) * largest, values + more, values)
+        return (values / (largest + more)) ** self.exponent
 
 
 def average_gradient_outer_product(
-    operator: KernelOperator, alpha: Array, weights: Array | None = None, /
+    operator: KernelOperator,
+    alpha: Array,
+    weights: Array | None = None,
+    /,
+    *,
+    diagonal: bool = False,
 ) -> Array:
     r"""Average gradient outer product of :math:`f(x) = \sum_j \alpha_j k(Bx, Bz_j)`: (d, d).
 
@@ -126,30 +152,77 @@ def average_gradient_outer_product(
         Dual coefficients.
     weights : array, shape (n, 1), optional
         Sample weights D, of sum N.
+    diagonal : bool
+        Give its diagonal alone.
 
     Returns
     -------
-    array, shape (d, d)
-        In float64: O(n q t (k + d)) time, by blocks of rows.
+    array, shape (d, d), or (d,)
+        In float64: O(n q t (k + d)) time, by blocks of rows, and O(n t d²) for all of it.
     """
-    xp = array_namespace(operator.Z)
-    V, a = operator.centers, xp.astype(alpha, operator.Z.dtype)
+    xp, shape = array_namespace(operator.Z), (operator.Z.shape[1],) * (1 if diagonal else 2)
 
     def compute(start: int, stop: int) -> tuple[Array, ...]:
-        U = operator.project(operator.rows.block(start, stop))
-        K = operator.values(start, stop, U)
-        total = xp.zeros((operator.Z.shape[1],) * 2, **double_like(U))
-        for slopes in operator.kernel._gradients(U, V, a, K):
-            if operator.B is not None:
-                slopes = slopes @ operator.B  # noqa: PLW2901
+        total = xp.zeros(shape, **double_like(operator.Z))
+        for slopes in _gradients(operator, alpha, start, stop):
             weighted = slopes if weights is None else weights[start:stop, :] * slopes
-            total = total + xp.astype(weighted.T @ slopes, xp.float64)
+            part = xp.sum(weighted * slopes, axis=0) if diagonal else weighted.T @ slopes
+            total = total + xp.astype(part, xp.float64)
         return (total,)
 
     (total,) = operator.sum_over_blocks(compute)
+    return total / _weight(operator, weights)
+
+
+def principal_gradients(
+    operator: KernelOperator, alpha: Array, weights: Array | None = None, /
+) -> tuple[Array, Array]:
+    """Eigenvalues and eigenvectors of the average gradient outer product.
+
+    Parameters
+    ----------
+    operator, alpha, weights
+        As of `average_gradient_outer_product`, in one place.
+
+    Returns
+    -------
+    tuple of arrays, shapes (r,) and (r, d)
+        In float64, the largest first; r is d, or the number of gradients n t where features are
+        more: O(n q t (k + d) + n t d min(n t, d)).
+    """
+    n, d = operator.shape[0], operator.Z.shape[1]
+    if n * alpha.shape[1] >= d:
+        G = average_gradient_outer_product(operator, alpha, weights)
+        xp, (values, vectors) = array_namespace(G), eigh(G)
+        return clipped(xp.flip(values), low=0.0), xp.flip(vectors, axis=1).T
+    parts: list[Array] = []
+
+    def compute(start: int, stop: int) -> list[Array]:
+        found = [in_double(slopes) for slopes in _gradients(operator, alpha, start, stop)]
+        if weights is None:
+            return found
+        roots = in_double(weights[start:stop, :]) ** 0.5
+        return [roots * slopes for slopes in found]
+
+    operator.over_blocks(compute, lambda _start, _stop, found: parts.extend(found))
+    _, sizes, rows = svd(array_namespace(alpha).concat(parts, axis=0))
+    return sizes**2 / _weight(operator, weights), rows
+
+
+def _gradients(operator: KernelOperator, alpha: Array, start: int, stop: int) -> Iterator[Array]:
+    """Gradients (stop - start, d) of each target at a block of rows."""
+    a = array_namespace(alpha).astype(alpha, operator.Z.dtype)
+    U = operator.project(operator.rows.block(start, stop))
+    K = operator.values(start, stop, U)
+    for slopes in operator.kernel._gradients(U, operator.centers, a, K):
+        yield slopes if operator.B is None else mapped_back(slopes, operator.B)
+
+
+def _weight(operator: KernelOperator, weights: Array | None) -> float:
     if weights is None:
-        return total / float(operator.shape[0])
-    return total / float(array_namespace(weights).sum(weights, dtype=xp.float64))
+        return float(operator.shape[0])
+    xp = array_namespace(weights)
+    return float(xp.sum(weights, dtype=xp.float64))
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,7 +238,7 @@ class MappedRidge:
 
     @property
     def B(self) -> Array:  # noqa: N802
-        """The map (k, d), of operator norm 1."""
+        """The map (k, d), or (d,), of operator norm 1."""
         assert self.operator.B is not None
         return self.operator.B * self.lengthscale
 
@@ -194,14 +267,14 @@ class MappedRidge:
         system = DenseSystem.of(jittered(core, factor.jitter), self.Y, self.weights)
         return system.solve(self.ridge)[0], factor
 
-    def gradients(self, noise: float, /) -> Array:
+    def gradients(self, noise: float, /, *, diagonal: bool = False) -> Array:
         """Average gradient outer product of a fit with at most this noise: (d, d).
 
-        Of many targets by mixtures.
+        Or its diagonal (d,) alone. Of many targets by mixtures.
         """
         ridge = min(self.ridge, noise * self.system.variation() / self.system.weight)
         alpha = mixtures_of(self.system.solve(ridge)[0])
-        return average_gradient_outer_product(self.operator, alpha, self.weights)
+        return average_gradient_outer_product(self.operator, alpha, self.weights, diagonal=diagonal)
 
 
 @dataclass(frozen=True, eq=False)
@@ -253,7 +326,7 @@ class MappedProblem:
         return rows, Z, in_double(self.Y), weights
 
     def at(self, B: Array, /) -> MappedRidge:
-        """Fit with the map B (k, d), float64."""
+        """Fit with the map B (k, d), or (d,), float64."""
         rows, Z, Y, weights = self._wide
         lengthscale = self._lengthscale(B)
         operator = KernelOperator(self.kernel, rows, Z, B / lengthscale, keep=True)
@@ -270,8 +343,8 @@ class MappedProblem:
             return self.lengthscale
         sample, weights = self.sample
         xp = array_namespace(B)
-        mapped = xp.astype(sample, B.dtype) @ B.T
-        return self.stretch * median_distance(mapped, norm=self.kernel.norm, weights=weights)
+        U = mapped(xp.astype(sample, B.dtype), B)
+        return self.stretch * median_distance(U, norm=self.kernel.norm, weights=weights)
 
 
 @dataclass(frozen=True, eq=False)
@@ -303,7 +376,7 @@ def fit_gradient_maps(
         How a map is made, and how many.
     n_components : int, optional
         Rows of the maps after the first; as many as features without.
-    start : array, shape (k, d), float64, optional
+    start : array, shape (k, d) or (d,), float64, optional
         The first map; the identity without.
     watch : callable
         ``watch(k, B, history)`` after each fit; a status it returns ends them. The history's
@@ -352,8 +425,9 @@ class _Run:
         d = problem.rows.shape[1]
         self.k = d if n_components is None else n_components
         self.begun, self.history = time.perf_counter(), History()
-        xp = array_namespace(problem.Y)
-        self.last: Array = xp.eye(d, **double_like(problem.Y)) if start is None else start
+        xp, there = array_namespace(problem.Y), double_like(problem.Y)
+        identity = xp.ones(d, **there) if optimizer.is_diagonal else xp.eye(d, **there)
+        self.last: Array = identity if start is None else start
         self.best: MappedRidge | None = None
         self.n_steps = 0
 
@@ -388,7 +462,7 @@ class _Run:
 
     def _next(self, found: MappedRidge) -> Array:
         how = self.optimizer
-        return how.map_of(found.gradients(how.noise), self.k)
+        return how.map_of(found.gradients(how.noise, diagonal=how.is_diagonal), self.k)
 
     def _note(self, found: MappedRidge, B: Array, step: int) -> None:
         if self.best is None or found.score < self.best.score:

@@ -13,9 +13,10 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from gpukfl._array import Array, array_namespace, like
+from gpukfl._array import Array, array_namespace
 from gpukfl.kernels import Kernel
 from gpukfl.linalg import CholeskyFactor, add_to_diagonal, factor_and_read
+from gpukfl.operators import mapped, unmapped
 
 LOG_2PI = math.log(2.0 * math.pi)
 
@@ -201,18 +202,3 @@ class ExactCriterion:
 
         numbers = factor_and_read(self._matrix(K, ratio), measure)
         return Slopes(float(numbers[0]), numbers[2:].reshape(tuple(C.shape)), float(numbers[1]))
-
-
-def mapped(X: Array, C: Array, /) -> Array:
-    """Rows seen through a map (k, d), or through the diagonal of one (d,)."""
-    return X * C[None, :] if C.ndim == 1 else X @ C.T
-
-
-def unmapped(dU: Array, X: Array, C: Array, /) -> Array:
-    """Differentiate in the map, by the derivative in the mapped rows (n, k)."""
-    return array_namespace(X).sum(dU * X, axis=0) if C.ndim == 1 else dU.T @ X
-
-
-def diagonal_map(C: Array, /) -> Array:
-    """Give a map (k, d), also of the diagonal of one (d,)."""
-    return C if C.ndim > 1 else C[:, None] * array_namespace(C).eye(C.shape[0], **like(C))

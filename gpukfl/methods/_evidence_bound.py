@@ -21,9 +21,9 @@ from gpukfl._array import Array, array_namespace, in_double, like, to_host
 from gpukfl._rows import Rows
 from gpukfl.kernels import Kernel
 from gpukfl.linalg import CholeskyFactor, add_to_diagonal
-from gpukfl.methods._evidence import LOG_2PI, Slopes, diagonal_map
+from gpukfl.methods._evidence import LOG_2PI, Slopes
 from gpukfl.methods._nystrom import NystromFactor, NystromSystem
-from gpukfl.operators import KernelOperator
+from gpukfl.operators import KernelOperator, unmapped
 
 _SHARES = (1.0, 0.1, 0.01, 1e-3)  # of the noise that rounding may stay below
 _CHUNK = 64  # rows whose pairs are taken, for the slopes of the kernel's diagonal
@@ -143,7 +143,7 @@ class BoundCriterion:
 
     def system(self, C: Array, /) -> NystromSystem:
         """Pass over the rows, at a map (k, d), or at the diagonal of one (d,)."""
-        B = array_namespace(self.Z).astype(diagonal_map(C), self.Z.dtype)
+        B = array_namespace(self.Z).astype(C, self.Z.dtype)
         operator = KernelOperator(self.kernel, self.rows, self.Z, B, keep=True)
         return NystromSystem.of(operator, self.Y, self.weights)
 
@@ -180,15 +180,14 @@ class BoundCriterion:
         of_gram = posterior.unwhitened(of_M + 0.5 * t / r * one)
         of_core = posterior.unwhitened(r * of_M + 0.5 * t * one - 0.5 * t / r * posterior.H)
         of_moment = posterior.factor.L.solve_upper(g) / (r * posterior.squares[None, :])
-        diagonal, metric, dV = self._slopes(operator, of_gram, of_moment, -0.5 * t / r)
+        diagonal, metric, dV = self._slopes(operator, C, of_gram, of_moment, -0.5 * t / r)
         V = operator.centers
         here, there = self.kernel._pullback(V, V, of_core, operator.core)
-        metric = metric + (dV + here + there).T @ self.Z
+        metric = metric + unmapped(dV + here + there, self.Z, C)
         trace = _trace(posterior.H)
         log_ratio = r * _trace(of_M) + 0.5 * t * q
         log_ratio += 0.5 * t / r * (float(diagonal) - trace)
         value = posterior.evidence(n, self.log_weight, float(diagonal))
-        metric = xp.linalg.diagonal(metric) if C.ndim == 1 else metric
         return Slopes(value, to_host(metric), log_ratio)
 
     @property
@@ -198,7 +197,12 @@ class BoundCriterion:
         return 0.0 if self.weights is None else float(xp.sum(xp.log(self.weights)))
 
     def _slopes(
-        self, operator: KernelOperator, of_gram: Array, of_moment: Array, of_diagonal: float
+        self,
+        operator: KernelOperator,
+        C: Array,
+        of_gram: Array,
+        of_moment: Array,
+        of_diagonal: float,
     ) -> list[Array]:
         """Give the weighted diagonal, and slopes in the map by the rows and in the centres."""
         xp = array_namespace(self.Z)
@@ -211,7 +215,7 @@ class BoundCriterion:
             w = xp.ones_like(U[:, :1]) if self.weights is None else self.weights[start:stop, :]
             dU, dV = self.kernel._pullback(U, operator.centers, w * P, K)
             dU = dU + of_diagonal * _diagonal_slopes(self.kernel, U, w)
-            return self._diagonal(U, start, stop), dU.T @ X, dV
+            return self._diagonal(U, start, stop), unmapped(dU, X, C), dV
 
         return operator.sum_over_blocks(compute)
 

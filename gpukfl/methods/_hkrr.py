@@ -19,7 +19,7 @@ from gpukfl.methods._nystrom import (
     jittered,
     target_sums,
 )
-from gpukfl.operators import KernelOperator
+from gpukfl.operators import KernelOperator, leading_rows
 from gpukfl.solvers import LBFGS, AlternatingGradient, VariableProjection
 
 
@@ -285,15 +285,17 @@ def _norm(C: Array, /) -> float:
 
 
 def resized_map(B: Array, k: int, /, *, rng: np.random.RandomState) -> Array:
-    """Give `B` (l, d) k rows: its leading directions, or it with short random rows added.
+    """Give `B` (l, d), or (d,), k rows: its leading directions, or it with short random rows added.
 
     Another basis of the rows leaves every radial kernel of Bx as it is.
     """
-    host = to_host(B).astype(np.float64)
-    _, s, Vt = np.linalg.svd(host, full_matrices=False)
-    rows = s[:, None] * Vt
-    if k <= len(rows):
-        return beside(rows[:k], B)
-    short = 0.03 * (s[0] if len(s) else 1.0) / np.sqrt(host.shape[1])
-    extra = short * rng.standard_normal((k - len(rows), host.shape[1]))
+    if B.ndim == 1:
+        rows = to_host(leading_rows(B, k)).astype(np.float64)
+    else:
+        _, s, Vt = np.linalg.svd(to_host(B).astype(np.float64), full_matrices=False)
+        rows = (s[:, None] * Vt)[:k]
+    if k == len(rows):
+        return beside(rows, B)
+    short = 0.03 * (np.linalg.norm(rows[0]) if len(rows) else 1.0) / np.sqrt(rows.shape[1])
+    extra = short * rng.standard_normal((k - len(rows), rows.shape[1]))
     return beside(np.concatenate([rows, extra]), B)

@@ -5,7 +5,7 @@ O(n m) after one sort per particle; `BinnedBrownianKernel` the same on equally s
 without a sort. Both are given up to the terms that vanish on centred vectors; `CenteredKernel`
 centres them, with sample weights. `KernelOperator` is any kernel between samples and centres,
 `KernelMatrix` among samples, and `FeatureOperator` the expected features of an instantiation at
-samples, by blocks of rows.
+samples, by blocks of rows. `mapped` is what they see of rows through a linear map.
 """
 
 from gpukfl.operators._base import LinearOperator, ParticleKernel
@@ -17,6 +17,7 @@ from gpukfl.operators._features import FeatureOperator, common_scale
 from gpukfl.operators._hermite import HermiteOperator
 from gpukfl.operators._kernel import KernelMatrix, KernelOperator
 from gpukfl.operators._knot_sums import KnotSums, coarse_factor
+from gpukfl.operators._maps import diagonal_map, leading_rows, mapped, mapped_back, unmapped
 from gpukfl.operators._rows import RowOperator
 
 __all__ = [
@@ -35,4 +36,9 @@ __all__ = [
     "center",
     "coarse_factor",
     "common_scale",
+    "diagonal_map",
+    "leading_rows",
+    "mapped",
+    "mapped_back",
+    "unmapped",
 ]

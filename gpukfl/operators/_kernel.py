@@ -12,6 +12,7 @@ from gpukfl._passes import keep_rows
 from gpukfl._rows import Rows
 from gpukfl.kernels import Kernel
 from gpukfl.operators._base import LinearOperator
+from gpukfl.operators._maps import mapped
 from gpukfl.operators._rows import RowOperator
 
 _KEPT_SHARE = 0.25  # of the memory that may be used, for kernel values that are kept
@@ -32,7 +33,7 @@ class KernelOperator(RowOperator):
         Data (n, d); may be longer than memory.
     Z : array, shape (q, d)
         Centres, beside ``rows.reference``.
-    B : array, shape (k, d), optional
+    B : array, shape (k, d), or (d,) where it is diagonal, optional
         A linear map of both; the identity without one.
     keep : bool
         Keep values between passes where they fit.
@@ -100,7 +101,7 @@ class KernelOperator(RowOperator):
 
     def project(self, X: Array, /) -> Array:
         """Map rows by B."""
-        return X if self.B is None else X @ self.B.T
+        return X if self.B is None else mapped(X, self.B)
 
     def values(self, start: int, stop: int, /, U: Array | None = None) -> Array:
         """Block (stop - start, q) of the matrix; `U` are the projected rows, where known."""
@@ -118,7 +119,7 @@ class KernelOperator(RowOperator):
         """Kernel among the centres (q, q), in float64."""
         xp = array_namespace(self.Z)
         Z = xp.astype(self.Z, xp.float64)
-        V = Z if self.B is None else Z @ xp.astype(self.B, xp.float64).T
+        V = Z if self.B is None else mapped(Z, xp.astype(self.B, xp.float64))
         return self.kernel._evaluate(V, V)
 
     @property

@@ -44,6 +44,8 @@ _RARE = 50  # rows of a class, of which folds and then those that stop trees ear
 _MOST = 200_000  # rows up to which many features are formed
 _WIDE = 300  # features above which eigenvalue problems of their number take most of the time
 _TURNED = AverageGradientOuterProduct(max_iter=5, structure="full", shrinkage=0.05)
+_STEPS_TIMES_FEATURES = 400_000  # of small trees
+_FEWEST_STEPS, _FASTEST = 20, 0.3  # iterations of trees, and their learning rate
 _RIDGES = tuple(10.0**k for k in range(-4, 5))
 
 
@@ -161,7 +163,12 @@ def _linear(task: Task) -> Any:
 
 
 def _boosted(task: Task, **options: Any) -> Any:
-    given = {"learning_rate": 0.05, "random_state": task.seed, **options}
+    given: dict[str, Any] = {"learning_rate": 0.05, "random_state": task.seed, **options}
+    # An iteration takes a moment for each feature, however few rows there are
+    most = max(_FEWEST_STEPS, _STEPS_TIMES_FEATURES // task.d)
+    if task.n < _MANY and given["max_iter"] > most:
+        faster = given["learning_rate"] * given["max_iter"] / most
+        given |= {"max_iter": most, "learning_rate": min(faster, _FASTEST)}
     if task.classes:
         return HistGradientBoostingClassifier(**given)
     trees = HistGradientBoostingRegressor(**given)

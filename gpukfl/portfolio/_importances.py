@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import numpy as np
-from scipy.cluster.hierarchy import fcluster, linkage
-from scipy.spatial.distance import squareform
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 from gpukfl._array import Array, array_namespace, device_of, to_host
 from gpukfl._warnings import warn
@@ -20,6 +21,9 @@ _ROWS = 500  # of all folds, that are enough
 _MOMENT = 1.0  # seconds that importances may take when the time is over
 _PASSES = 100  # predictions of a fold's rows
 _NAMED = 10  # groups
+_ELEMENTS = 2**22  # of rows that are predicted at once, and of correlations
+_WORK = 10**8  # of rows that are predicted in a fold, with its columns shuffled one by one
+_CONSTANT = 1e-13  # deviation, as a share of the largest value, that is rounding
 
 
 def groups_of(
@@ -27,26 +31,37 @@ def groups_of(
 ) -> list[list[int]]:
     """Join columns (n, d) that are correlated by `alike` or more, also by way of others.
 
-    Those of one source in any case; gaps count as what is usual.
+    Those of one source in any case; gaps count as what is usual. O(n d²) time.
     """
-    d = X.shape[1]
-    if d == 1:
-        return [[0]]
-    X = X.astype(np.float64)
-    X = np.where(np.isnan(X), np.nan_to_num(_means(X)), X)
-    gaps = np.ones((d, d))
-    if len(X) > 1:
-        with np.errstate(invalid="ignore", divide="ignore"):
-            gaps -= np.abs(np.nan_to_num(np.corrcoef(X, rowvar=False)))
-    np.fill_diagonal(gaps, 0.0)
+    U, d = _standardised(X), X.shape[1]
+    pairs = [np.zeros((2, 0), dtype=np.int64)]
+    step = max(1, _ELEMENTS // d)
+    for start in range(0, d, step):  # never all d² of them
+        close = np.abs(U[:, start : start + step].T @ U) >= alike
+        here, there = np.nonzero(close)
+        pairs.append(np.stack([here + start, there])[:, there > here + start])
     if sources is not None:
-        gaps[np.equal.outer(sources, sources)] = 0.0
-    gaps = np.clip(0.5 * (gaps + gaps.T), 0.0, None)
-    labels = fcluster(linkage(squareform(gaps, checks=False), "single"), 1 - alike, "distance")
+        first = np.unique(sources, return_index=True, return_inverse=True)
+        pairs.append(np.stack([np.arange(d), first[1][first[2]]]))
+    here, there = np.concatenate(pairs, axis=1)
+    graph = coo_array((np.ones(len(here), dtype=bool), (here, there)), shape=(d, d))
+    labels = connected_components(graph, directed=False)[1]
     found: dict[int, list[int]] = {}
     for column, label in enumerate(labels.tolist()):
         found.setdefault(label, []).append(column)
     return sorted(found.values())
+
+
+def _standardised(X: np.ndarray) -> np.ndarray:
+    """Columns of mean 0 and length 1, or 0 where they do not vary; gaps count as what is usual."""
+    X = X.astype(np.float64)
+    X = np.where(np.isnan(X), np.nan_to_num(_means(X)), X)
+    largest = np.max(np.abs(X), axis=0)
+    X = X / np.where(largest > 0, largest, 1.0)
+    X -= X.mean(axis=0)
+    lengths = np.linalg.norm(X, axis=0)
+    varies = lengths > _CONSTANT * len(X) ** 0.5
+    return np.where(varies, X / np.where(varies, lengths, 1.0), 0.0)
 
 
 def permutation_importances(
@@ -87,12 +102,13 @@ def permutation_importances(
     array (n_features,), array (n_features,), list of lists
         Importances of sum 1, or 0 where nothing matters; their standard errors, as the rows are a
         sample, given the sum; and features that are shuffled together, which have equal shares of
-        their importance.
+        their importance. Of thousands of columns those that are hardly correlated with predictions
+        are not shuffled: their importance is 0.
     """
     rows = [np.arange(min(len(part), -(-_ROWS // len(held_out)))) for part in held_out]
     some = [part.taken(index) for part, index in zip(held_out, rows, strict=True)]
-    groups = groups_of(np.concatenate([to_host(part.X) for part in some]), sources)
-    features = [sorted({sources[column] for column in columns}) for columns in groups]
+    joined = groups_of(np.concatenate([to_host(part.X) for part in some]), sources)
+    groups = _leading(joined, to_host(some[0].X), predict(0, some[0].X))
     n_folds = max(1, min(len(some), _PASSES // len(groups)))
     begins = np.concatenate([[0], np.cumsum([len(part) for part in held_out])])
     gains: list[list[np.ndarray]] = [[] for _ in groups]  # of each row, by fold
@@ -104,18 +120,49 @@ def permutation_importances(
             if k == 0:
                 warn("no time is left for importances of features: they are 0")
             break
-        for g, columns in enumerate(groups):
-            orders = [rng.permutation(len(some[k])) for _ in range(repeats)]
-            rows_of = [_with_shuffled(X, columns, order) for order in orders]
-            losses = [judge.losses(predict(k, shuffled), judged) for shuffled in rows_of]
-            gains[g].append(np.mean(losses, axis=0) - least)
+        orders = [[rng.permutation(len(some[k])) for _ in range(repeats)] for _ in groups]
+        shuffles = [(g, order) for g, of_group in enumerate(orders) for order in of_group]
+        predictions = _predicted_shuffled(X, groups, shuffles, partial(predict, k))
+        losses = [judge.losses(found, judged) for found in predictions]
+        by_group = np.reshape(losses, (len(groups), repeats, -1)).mean(axis=1)
+        for g, found in enumerate(by_group):
+            gains[g].append(found - least)
     importances, errors = np.zeros(n_features), np.zeros(n_features)
-    for by_fold, joined in zip(gains, features, strict=True):
+    for by_fold, columns in zip(gains, groups, strict=True):
+        own = sorted({sources[column] for column in columns})
         gain = np.concatenate([*by_fold, np.zeros(0)])
-        importances[joined] = max(float(gain.sum()), 0.0) / len(joined)
-        errors[joined] = math.sqrt(len(gain)) * (gain.std() if len(gain) else 0.0) / len(joined)
+        importances[own] = max(float(gain.sum()), 0.0) / len(own)
+        errors[own] = math.sqrt(len(gain)) * (gain.std() if len(gain) else 0.0) / len(own)
     total = importances.sum()
+    features = [sorted({sources[column] for column in columns}) for columns in joined]
     return importances / (total or 1.0), errors / (total or 1.0), features
+
+
+def _leading(groups: list[list[int]], X: np.ndarray, predicted: np.ndarray) -> list[list[int]]:
+    """Give the groups that there is work for: of too many those most correlated with predictions.
+
+    To shuffle a column takes a prediction of rows of all columns.
+    """
+    count = max(1, _WORK // X.size)
+    if len(groups) <= count:
+        return groups
+    strengths = np.max(np.abs(_standardised(X).T @ _standardised(predicted)), axis=1)
+    strongest = [-max(strengths[column] for column in columns) for columns in groups]
+    return [groups[g] for g in sorted(np.argsort(strongest, kind="stable")[:count])]
+
+
+def _predicted_shuffled(
+    X: Array,
+    groups: Sequence[Sequence[int]],
+    shuffles: Sequence[tuple[int, np.ndarray]],
+    predict: Callable[[Array], np.ndarray],
+) -> Iterator[np.ndarray]:
+    """Predict the rows with one group of columns shuffled, for each shuffle: many at once."""
+    xp, count = array_namespace(X), max(1, _ELEMENTS // (X.shape[0] * X.shape[1]))
+    for start in range(0, len(shuffles), count):
+        some = shuffles[start : start + count]
+        rows = xp.concat([_with_shuffled(X, groups[g], order) for g, order in some], axis=0)
+        yield from np.split(predict(rows), len(some))
 
 
 def together(groups: Sequence[Sequence[int]], names: Sequence[str], /) -> str:

@@ -12,6 +12,7 @@ import numpy as np
 
 from gpukfl._array import Array, array_namespace, double_like, reference_like, to_host
 from gpukfl.kernels import Brownian
+from gpukfl.operators import mapped
 from gpukfl.prediction._function import Constant, Function
 from gpukfl.prediction._sums import FeatureSum, HermiteSum, KernelSum, ShapeSum
 
@@ -70,13 +71,13 @@ def _bkernn(e: Any) -> Function:
 
 def _hkrr(e: Any) -> Function:
     return KernelSum(
-        reference=reference_like(e.B_),
+        reference=reference_like(e.map_),
         intercept=e.intercept_,
         scaling=e.scaling_,
         kernel=e.kernel_,
-        centers=e.centers_ @ e.B_.T,
+        centers=mapped(e.centers_, e.map_),
         coef=e.dual_coef_,
-        components=e.B_,
+        components=e.map_,
         bound=e.bound_,
     )
 

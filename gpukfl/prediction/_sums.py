@@ -13,7 +13,7 @@ from gpukfl._rows import Rows
 from gpukfl.instantiations import Instantiation
 from gpukfl.kernels import Kernel
 from gpukfl.linalg import interpolate_knots
-from gpukfl.operators import FeatureOperator, HermiteOperator
+from gpukfl.operators import FeatureOperator, HermiteOperator, mapped
 from gpukfl.prediction._function import Function
 
 
@@ -36,7 +36,7 @@ class KernelSum(Function):
         z, as the kernel sees them.
     coef : array, shape (q, t)
         α.
-    components : array, shape (k, d), optional
+    components : array, shape (k, d), or (d,) where it is diagonal, optional
         B; the identity without one.
     bound : array, shape (t,), optional
         Largest absolute value of the sum.
@@ -55,12 +55,12 @@ class KernelSum(Function):
     def width(self) -> int:
         """Elements that a row needs."""
         B = self.components
-        return max(*self.centers.shape, 0 if B is None else B.shape[1])
+        return max(*self.centers.shape, 0 if B is None else B.shape[-1])
 
     def at(self, X: Array, /) -> Array:
         """Values (n, t)."""
         xp, B = array_namespace(X), self.components
-        U = X if B is None else xp.astype(X, B.dtype, copy=False) @ B.T
+        U = X if B is None else mapped(xp.astype(X, B.dtype, copy=False), B)
         K = self.kernel._evaluate(U, self.centers)
         found = xp.astype(K, self.coef.dtype, copy=False) @ self.coef
         if self.bound is not None:

@@ -92,7 +92,7 @@ class KernelStack:
     """Sums of one kernel, apart from lengthscales, which are in rows and centres."""
 
     prepared: Prepared
-    components: np.ndarray  # (M, d, k), or (M, 1, 1) of what only stretches
+    components: np.ndarray  # (M, d, k), or factors (M, 1, d), or (M, 1, 1) of all features
     values: Squares | Powers
     coef: np.ndarray  # (M, q, t)
     bound: np.ndarray | None  # (M, 1, t)
@@ -104,9 +104,10 @@ class KernelStack:
         f, prepared = model.values, Prepared.sort_of(model, place)
         if prepared is None or not isinstance(f, KernelSum) or _way(f.kernel) is None:
             return None
-        nothing = [one is None for one in (f.components, f.bound, f.bounds)]
+        nothing = [one is None for one in (f.bound, f.bounds)]
+        turns = None if f.components is None else f.components.ndim
         kernel = _unstretched(f.kernel)
-        return prepared, kernel, f.centers.shape[1], f.coef.dtype, f.coef.shape[1], *nothing
+        return prepared, kernel, f.centers.shape[1], f.coef.dtype, f.coef.shape[1], turns, *nothing
 
     @classmethod
     def of(cls, models: Sequence[Served], places: Sequence[Place], views: Views, /) -> Self:
@@ -134,7 +135,7 @@ class KernelStack:
     def __call__(self, view: View, /) -> np.ndarray:
         """Evaluate all."""
         X, B = self.prepared.rows(view), self.components
-        U = X * B if B.shape[1:] == (1, 1) else X @ B
+        U = X * B if B.shape[1] == 1 else X @ B
         found = self.values(U).astype(self.coef.dtype, copy=False) @ self.coef
         if self.bound is not None:
             found = np.minimum(np.maximum(found, -self.bound), self.bound)
@@ -148,11 +149,11 @@ def _unstretched(kernel: Any) -> Any:
 
 
 def _stretched(f: Any) -> np.ndarray:
-    """Matrices (d, k) that make points in units of the lengthscale; (1, 1) where all do."""
+    """Matrix (d, k), or factors (1, d) or (1, 1), for points in units of the lengthscale."""
     stretch = 1.0 / f.kernel.lengthscale
     if f.components is None:
         return np.full((1, 1), stretch, dtype=f.reference.dtype)
-    return np.asarray(f.components).T * stretch
+    return np.atleast_2d(np.asarray(f.components).T) * stretch
 
 
 def _stacked(arrays: Sequence[Any], axis: int) -> np.ndarray | None:

@@ -249,7 +249,7 @@ FIXED = [
 def from_a_map(make, samples, y, weights=None, **options):
     """Fit from a map and a lengthscale that are given, with every sample a centre."""
     model = make(ridge=1e-3, warm_start=True, n_components=2, lengthscale=1.0, **options)
-    model.B_ = np.array([[0.9, -0.3, 0.1, 0.0, 0.2], [0.1, 0.2, -0.3, 0.2, 0.0]])
+    model.map_ = np.array([[0.9, -0.3, 0.1, 0.0, 0.2], [0.1, 0.2, -0.3, 0.2, 0.0]])
     return model.fit(samples, y, sample_weight=weights)
 
 

@@ -20,10 +20,9 @@ from gpukfl.methods import (
     BoundPosterior,
     ExactCriterion,
     MetricPrior,
-    diagonal_map,
     fit_metric,
-    mapped,
 )
+from gpukfl.operators import diagonal_map
 from gpukfl.solvers import LBFGS
 
 kernels = pytest.mark.parametrize("case", KERNEL_CASES, ids=str)
@@ -308,13 +307,6 @@ def test_the_gradient_of_the_prior(rng):
         slopes = oracles.slopes(lambda v, own=lengths: prior(v, lengths=own)[0], x, 1e-6)
         np.testing.assert_allclose(slope, slopes, atol=1e-7)
         assert value <= 0
-
-
-def test_mapped_rows(on, rng):
-    X, c = rng.standard_normal((5, 3)), np.array([1.0, 2.0, 0.5])
-    one, other = mapped(on.put(X), on.put(c)), mapped(on.put(X), diagonal_map(on.put(c)))
-    on.assert_close(one, on.rounded(X) * on.rounded(c), ulps=8)
-    on.assert_close(other, on.rounded(X) * on.rounded(c), ulps=8)
 
 
 def test_the_inverse_of_a_factor(on, rng):

@@ -14,7 +14,7 @@ from gpukfl._checks import check_choice, check_kind, check_number, check_switch
 from gpukfl._places import Backend
 from gpukfl._results import Status
 from gpukfl._warnings import warn
-from gpukfl.estimators._features import LinearFeatures
+from gpukfl.estimators._features import KeptDirections
 from gpukfl.estimators._learner import Choice, SteppedLearner
 from gpukfl.estimators._validation import check_finite_result
 from gpukfl.estimators.bkernn._attributes import ATTRIBUTES, RULES, TRIED
@@ -32,7 +32,7 @@ _EARLY = 0.1  # of the samples, held out by early stopping
 _QUIET = (Status.CONVERGED, Status.EARLY_STOPPED)
 
 
-class BKerNNBase(LinearFeatures, SteppedLearner):
+class BKerNNBase(KeptDirections, SteppedLearner):
     """The common part: parameters, what is kept of a fit, and predictions."""
 
     _tried = TRIED
@@ -134,8 +134,7 @@ class BKerNNBase(LinearFeatures, SteppedLearner):
         self.W_ = back(fit.W)
         self.intercept_, self.dual_coef_ = intercept, dual_coef
         self.shape_functions_ = ShapeFunctions(back(shapes.knots), values)
-        self.feature_matrix_ = self.W_ @ self.W_.T / fit.W.shape[1]
-        self._keep_directions(to_host(fit.W))
+        self._keep_directions(to_host(fit.W), self.W_)
         self.penalty_, self.ridge_ = name_of(choice.setting.penalty), problem.ridge(choice.setting)
         self.n_knots_ = problem.n_knots
         self.knots_error_ = problem.knots_error(fit)
@@ -147,6 +146,11 @@ class BKerNNBase(LinearFeatures, SteppedLearner):
                 f"{fit.solve_status.value}"
             )
             warn(msg, ConvergenceWarning)
+
+    @property
+    def feature_matrix_(self) -> Array:
+        """WWᵀ/m (n_features, n_features), when it is asked for."""
+        return self.W_ @ self.W_.T / self.W_.shape[1]
 
     # ------------------------------------------------------------------ description
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, beside, double_reference, to_host
+from gpukfl._array import Array, array_namespace, beside, double_reference, like, to_host
 from gpukfl._places import Place
 from gpukfl._results import History, Status
 from gpukfl.estimators._data import truncated
@@ -240,8 +240,8 @@ class GradientHKRR:
             return problem.centers(_FEW_CENTERS)
         q = self.settings.centers.wanted
         if isinstance(wanted, str):
-            B = problem.axes(sample[0], problem.d)
-            begin = Learned(B, problem.lengthscale(B, *sample))
+            identity = array_namespace(sample[0]).ones(problem.d, **like(sample[0]))
+            begin = Learned(identity, problem.lengthscale(identity, *sample))
             q = affordable(problem, begin, run, q, _FIT_WORKS * self.optimizer.max_iter)
         return problem.centers(q)
 

@@ -37,11 +37,11 @@ from gpukfl.estimators.hkrr._metric import KEPT_ROWS
 from gpukfl.estimators.hkrr._problem import Belief, HyperKernelProblem
 from gpukfl.estimators.hkrr._search import HKRR, Fitted
 from gpukfl.estimators.hkrr._settings import Centers, HoldOut, Optimizer
-from gpukfl.inspection import Description, Names
+from gpukfl.inspection import Description, Names, leading_directions
 from gpukfl.kernels import Kernel, make_kernel
 from gpukfl.linalg import eigvalsh
 from gpukfl.methods import CRITERIA, AverageGradientOuterProduct
-from gpukfl.operators import KernelOperator
+from gpukfl.operators import KernelOperator, diagonal_map, mapped
 from gpukfl.solvers import LBFGS, AlternatingGradient, ArmijoSearch, VariableProjection
 
 STRUCTURES = ("full", "low_rank", "diagonal")
@@ -196,12 +196,11 @@ class HKRRBase(LinearFeatures, SteppedLearner):
         intercept = back(problem.y_mean)
         check_finite_result(dual_coef, intercept, back(model.B))
         self.dual_coef_, self.intercept_ = dual_coef, intercept
-        self.B_, self.centers_ = back(model.B), back(model.Z)
+        self.map_, self.centers_ = back(model.B), back(model.Z)
         self.bound_ = back(xp.astype(problem.bound, xp.float64) * problem.y_scale)
         self.kernel_ = problem.kernel.stretched(model.lengthscale)
         self.lengthscale_, self.ridge_ = model.lengthscale, float(model.ridge)
-        self.feature_matrix_ = self.B_.T @ self.B_
-        self._keep_directions(to_host(self.B_).T)
+        self._keep_scores(to_host(self.map_).T, self.map_)
         self.learned_ = fitted.learned
         self.jitter_ = model.jitter.size
         self._keep_belief(problem, fitted.belief, back)
@@ -233,14 +232,30 @@ class HKRRBase(LinearFeatures, SteppedLearner):
     def _keep_deviations(self, fitted: Fitted, back: Callable[[Array], Array], /) -> None:  # noqa: ARG002
         """Set a matrix that is larger than all else together, in float64: its entries cancel."""
         if fitted.belief is not None:
-            there = double_reference(self.B_)
+            there = double_reference(self.map_)
             self.precision_ = beside(to_host(fitted.belief.precision()), there)
+
+    @property
+    def B_(self) -> Array:  # noqa: N802
+        """The learned map (n_components, n_features), as a matrix also where it is diagonal."""
+        return diagonal_map(self.map_)
+
+    @property
+    def feature_matrix_(self) -> Array:
+        """BᵀB (n_features, n_features), when it is asked for."""
+        return diagonal_map(self.map_**2) if self.map_.ndim == 1 else self.map_.T @ self.map_
+
+    @property
+    def components_(self) -> Array:  # type: ignore[override]
+        """Orthonormal learned directions, as many rows as effective features."""
+        found = leading_directions(to_host(self.map_).T, self.n_effective_features_)
+        return beside(found, self.map_)
 
     @property
     def smallest_eigenvalue_(self) -> float:
         """Smallest eigenvalue of the centres' kernel matrix, in float64, when it is asked for."""
         kernel, Z = self.kernel_, in_double(self.centers_)
-        U = Z @ in_double(self.B_).T
+        U = mapped(Z, in_double(self.map_))
         return float(eigvalsh(kernel(U, U))[0])
 
     def _warn(self, problem: HyperKernelProblem, fitted: Fitted) -> None:
@@ -282,13 +297,13 @@ class HKRRBase(LinearFeatures, SteppedLearner):
             Coordinates along the directions, and predictions.
         """
         check_is_fitted(self)
-        centers, B = to_host(self.centers_).astype(float), to_host(self.B_).astype(float)
+        centers, B = to_host(self.centers_).astype(float), to_host(self.map_).astype(float)
         middle = centers.mean(axis=0)
         directions = to_host(self.components_).astype(float)[:count]
         along = (centers - middle) @ directions.T
         steps = np.linspace(along.min(axis=0), along.max(axis=0), points, axis=1)
         X = middle + steps[:, :, None] * directions[:, None, :]
-        K = self.kernel_(X.reshape(-1, X.shape[-1]) @ B.T, centers @ B.T)
+        K = self.kernel_(mapped(X.reshape(-1, X.shape[-1]), B), mapped(centers, B))
         fitted = truncated(K @ to_host(self.dual_coef_), to_host(self.bound_))
         values = to_host(self.intercept_) + fitted
         return steps, values.reshape(len(steps), points, -1)
@@ -326,5 +341,5 @@ class HKRRBase(LinearFeatures, SteppedLearner):
         return self.amplitude_, self.noise_
 
     def _operator_at(self, X: Array) -> KernelOperator:
-        rows = self._scaled_rows(X, reference_like(self.B_))
-        return KernelOperator(self.kernel_, rows, self.centers_, self.B_)
+        rows = self._scaled_rows(X, reference_like(self.map_))
+        return KernelOperator(self.kernel_, rows, self.centers_, self.map_)

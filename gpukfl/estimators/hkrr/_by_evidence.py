@@ -32,7 +32,8 @@ from gpukfl.estimators.hkrr._problem import (
 )
 from gpukfl.estimators.hkrr._search import LEARN_ROWS, Fitted
 from gpukfl.estimators.hkrr._settings import Settings
-from gpukfl.methods import HKRRFit, MetricFit, diagonal_map, mapped
+from gpukfl.methods import HKRRFit, MetricFit
+from gpukfl.operators import mapped
 
 _STOPPED = (Status.INTERRUPTED, Status.TIME_LIMIT)
 
@@ -193,7 +194,7 @@ def solved(problem: HyperKernelProblem, metric: MetricFit, /) -> Believed:
 
 def solved_by_centers(problem: HyperKernelProblem, metric: MetricFit, count: int, /) -> Believed:
     """Solve with all rows, through some of them."""
-    criterion = bound(problem, count, diagonal_map(metric.C))
+    criterion = bound(problem, count, metric.C)
     posterior, value = criterion.evaluated(metric.C, metric.ratio)
     jitter = Jitter.of(posterior.factor)
     model = model_at(problem, metric, criterion.Z, posterior.dual_coef, jitter)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from gpukfl._results import Status
 from gpukfl.estimators._features import profile_curves
 from gpukfl.inspection import Description, Directions, Importances, Names, Objective
@@ -24,14 +22,14 @@ def describe(e: Any, names: Names, /) -> Description:
     return Description(
         **e._about_fit(names, along="ridge", beside=("n_components",)),
         text=(
-            f"{kernel} kernel of {e.B_.shape[0]} components{start}, "
+            f"{kernel} kernel of {e.map_.shape[0]} components{start}, "
             f"{e.centers_.shape[0]} centres, ridge {e.ridge_:.3g}"
             + "".join(f", {name} {value}" for name, value in _belief(e).items())
         ),
         products="by blocks",
         facts={
             "kernel": kernel,
-            "components": e.B_.shape[0],
+            "components": e.map_.shape[0],
             "map": map_text(e),
             "centres": e.centers_.shape[0],
             "ridge": f"{e.ridge_:.4g}",
@@ -64,13 +62,9 @@ def _belief(e: Any) -> dict[str, str]:
 def map_text(e: Any, /) -> str:
     """Say where the linear map comes from."""
     if e.evidence_ is not None and e.learned_:
-        return ("diagonal, " if _is_diagonal(e.B_) else "") + _MAPS[e.criterion]
+        return ("diagonal, " if e.map_.ndim == 1 else "") + _MAPS[e.criterion]
     if e.learned_:
         return "optimised"
     done = (Status.CONVERGED.name, Status.EARLY_STOPPED.name, Status.DECIDED.name)
     gained_nothing = e.tuning_ and e.status_ in done
     return "the best start: optimising gained nothing" if gained_nothing else "not optimised"
-
-
-def _is_diagonal(B: np.ndarray, /) -> bool:
-    return B.shape[0] == B.shape[1] and np.count_nonzero(B - np.diag(np.diag(B))) == 0

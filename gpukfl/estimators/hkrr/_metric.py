@@ -18,12 +18,11 @@ from gpukfl.methods import (
     ExactCriterion,
     MetricFit,
     MetricPrior,
-    average_gradient_outer_product,
-    diagonal_map,
     fit_metric,
+    principal_gradients,
     resized_map,
 )
-from gpukfl.operators import KernelOperator
+from gpukfl.operators import KernelOperator, diagonal_map, mapped
 from gpukfl.solvers import LBFGS
 
 FIRST_ROWS = 500  # that a metric is learned on to begin with
@@ -157,19 +156,17 @@ def metric_prior(problem: HyperKernelProblem, /) -> MetricPrior:
 
 def turned(part: HyperKernelProblem, at: MetricFit, /) -> Array:
     """Give the map of the average gradients of the fit at a diagonal one, in units of distance."""
-    xp, C = array_namespace(at.C), diagonal_map(at.C)
+    xp, C = array_namespace(at.C), at.C
     X = xp.astype(part.rows.whole(), xp.float64)
     coef = exact(part, "evidence").posterior(at.C, at.ratio).dual_coef
     operator = KernelOperator(part.kernel, Rows(X, X[:0, 0]), X, C)
     w = None if part.weights is None else xp.astype(part.weights, xp.float64)
-    moments = to_host(average_gradient_outer_product(operator, coef, w))
-    values, vectors = np.linalg.eigh(moments)
-    roots = np.sqrt(np.clip(values[::-1], 0.0, None))
-    start = roots[:, None] * vectors[:, ::-1].T
+    values, rows = map(to_host, principal_gradients(operator, coef, w))
+    start = np.sqrt(values)[:, None] * rows
     # As far apart as they are at the diagonal one, which knows the lengthscale
     sample = X[: min(part.n, FIRST_ROWS), :]
     norm = part.kernel.norm
-    known = median_distance(sample @ C.T, norm=norm)
+    known = median_distance(mapped(sample, C), norm=norm)
     own = median_distance(sample @ beside(start, sample).T, norm=norm)
     return beside(start * (known / own), at.C)
 
@@ -182,10 +179,10 @@ def effective_rows(C: np.ndarray, /) -> int:
 
 
 def metric_map(problem: HyperKernelProblem, metric: MetricFit, k: int, /) -> tuple[Array, float]:
-    """Give a map of norm 1 and at most k rows, and its lengthscale."""
+    """Give a map of norm 1 and at most k rows, or a diagonal one, and its lengthscale."""
     C = to_host(metric.C)
     lengthscale = 1.0 / (float(np.max(C)) if C.ndim == 1 else float(np.linalg.norm(C, 2)))
-    B = beside(to_host(diagonal_map(metric.C)) * lengthscale, problem.reference)
+    B = beside(C * lengthscale, problem.reference)
     return B if k >= B.shape[0] else resized_map(B, k, rng=problem.rng), lengthscale
 
 
@@ -200,4 +197,5 @@ def by_evidence(
     if metric.status is Status.INTERRUPTED:
         raise KeyboardInterrupt
     k = problem.settings.n_components or largest_size(problem.d)
-    return Learned(*metric_map(problem, metric, k), metric=metric)
+    B, lengthscale = metric_map(problem, metric, k)
+    return Learned(diagonal_map(B), lengthscale, metric=metric)

@@ -30,20 +30,21 @@ from gpukfl.methods import (
     NystromFactor,
     NystromSystem,
     RidgePath,
-    average_gradient_outer_product,
     best_path,
     choose_centers,
     fit_hkrr,
     folds,
     left_out_path,
+    principal_gradients,
     resized_map,
     weight_of,
 )
-from gpukfl.operators import KernelOperator
+from gpukfl.operators import KernelOperator, mapped
 
 RIDGES = np.geomspace(1e-9, 1.0, 10).tolist()  # one to a decade: the last fit is tuned more finely
 FINE_RIDGES = np.geomspace(1e-9, 10.0, 31).tolist()
 _STRETCHES = (0.5, 0.7, 1.0, 1.4)
+_WEAK = 0.03  # share of the first one that the last average gradients keep
 _LONGER = 1e-3  # share by which the first of some axes is longer than the last would be
 TUNE_CENTERS = 200
 # Of the last fit. With all of 6000 samples for centres it takes n³/3 operations, no more than with
@@ -70,7 +71,7 @@ class Jitter:
 class Solved:
     """A model: dual coefficients of centres seen through a map."""
 
-    B: Array  # (k, d)
+    B: Array  # (k, d), or (d,) of a diagonal map
     lengthscale: float
     Z: Array  # (q, d)
     alpha: Array  # (q, t), float64
@@ -169,9 +170,9 @@ class HyperKernelProblem(Data):
         xp = array_namespace(self.reference)
         centers = xp.astype(Z, xp.float64)
         rows = replace(self.rows, reference=centers[:0, 0])
-        mapped = None if B is None else xp.astype(B, xp.float64)
+        wide = None if B is None else xp.astype(B, xp.float64)
         return NystromSystem.of(
-            KernelOperator(kernel, rows, centers, mapped, keep=True), *self._wide_targets()
+            KernelOperator(kernel, rows, centers, wide, keep=True), *self._wide_targets()
         )
 
     def _wide_targets(self) -> tuple[Array, Array | None]:
@@ -221,21 +222,21 @@ class HyperKernelProblem(Data):
         system = self.system(kernel, Z)
         alpha, _ = system.solve(system.path(RIDGES).best)
         operator = KernelOperator(kernel, Rows(sample, self.reference), Z)
-        M = average_gradient_outer_product(operator, alpha)
-        values, vectors = np.linalg.eigh(to_host(M).astype(np.float64))
-        values, vectors = np.clip(values[::-1][:k], 0.0, None), vectors[:, ::-1][:, :k]
+        values, rows = map(to_host, principal_gradients(operator, alpha))
         if not values[0] > 0:
-            return beside(np.eye(self.d)[:k], self.reference)
+            return beside(np.eye(k, self.d), self.reference)
         # Directions without a gradient stay in, weakly: the objective may want them
-        roots = np.maximum((values / values[0]) ** 0.25, 0.03)
-        return beside(roots[:, None] * vectors.T, self.reference)
+        roots = np.full(k, _WEAK)
+        strong = np.maximum((values[:k] / values[0]) ** 0.25, _WEAK)
+        roots[: len(strong)] = strong
+        return beside(roots[:, None] * _completed(rows, k), self.reference)
 
     def lengthscale(self, B: Array, sample: Array, weights: np.ndarray | None) -> float:
         """Give that to begin with: what is known, or the median distance of the mapped rows."""
         known = self.settings.lengthscale or self.settings.start_lengthscale
         if known is not None:
             return known
-        return median_distance(sample @ B.T, norm=self.kernel.norm, weights=weights)
+        return median_distance(mapped(sample, B), norm=self.kernel.norm, weights=weights)
 
     # ------------------------------------------------------------------ fits
 
@@ -311,11 +312,11 @@ class HyperKernelProblem(Data):
             jitter = Jitter.of(factor)
         return Solved(model.B, lengthscale, Z, alpha, ridge, jitter, tuned)
 
-    def _with_all(self, mapped: Array, ridge: float) -> tuple[Array, Jitter]:
+    def _with_all(self, B: Array, ridge: float) -> tuple[Array, Jitter]:
         """Solve with all rows for centres: a third of n³ operations, in float64."""
         Y, weights = self._wide_targets()
         X = array_namespace(Y).astype(self.rows.whole(), Y.dtype)
-        operator = KernelOperator(self.kernel, Rows(X, X[:0, 0]), X, mapped)
+        operator = KernelOperator(self.kernel, Rows(X, X[:0, 0]), X, B)
         alpha, jitter, _ = DenseSystem.of(operator.dense(), Y, weights).solve(ridge)
         return alpha, Jitter(jitter, jitter > 0)
 
@@ -327,8 +328,8 @@ class HyperKernelProblem(Data):
     def errors_outside(self, model: Solved, stretch: float, held_out: HeldOut) -> list[float]:
         """Errors along the ridges on other rows, of models with more centres at a map."""
         xp = array_namespace(self.reference)
-        mapped = xp.astype(model.B, xp.float64) / (stretch * model.lengthscale)
-        system = self.system(self.kernel, self.centers(_STRETCH_CENTERS, mapped), mapped)
+        B = xp.astype(model.B, xp.float64) / (stretch * model.lengthscale)
+        system = self.system(self.kernel, self.centers(_STRETCH_CENTERS, B), B)
         X = xp.astype(held_out.X, xp.float64)
         operator = replace(system.operator, rows=Rows(X, X[:0, 0]), _kept={})
         return system.errors_outside(operator, held_out.Y, held_out.weights, FINE_RIDGES)
@@ -360,4 +361,12 @@ def placed_problem(
 
 def _principal_axes(sample: np.ndarray, k: int) -> np.ndarray:
     centred = sample.astype(np.float64) - sample.mean(axis=0)
-    return np.linalg.svd(centred, full_matrices=True)[2][:k]
+    return _completed(np.linalg.svd(centred, full_matrices=False)[2], k)
+
+
+def _completed(rows: np.ndarray, k: int) -> np.ndarray:
+    """Give k of some orthonormal rows, or these and others that make so many."""
+    if k <= len(rows):
+        return rows[:k]
+    basis = np.linalg.qr(np.concatenate([rows, np.eye(k, rows.shape[1])]).T)[0].T
+    return np.concatenate([rows, basis[len(rows) : k]])

@@ -36,6 +36,7 @@ ATTRIBUTES: dict[str, Declared] = {
     "importances_": Numbers(DOUBLE, ("n_features",)),
     "eta_path_": Numbers(DOUBLE, ("n_updates", "n_features")),
     "multi_indices_": Numbers("i", ("n_tuples", "n_features")),
+    "feature_matrix_": Numbers(FLOAT, ("n_features", "n_features")),
     "coef_": Numbers(FLOAT, ("n_tuples", "n_targets")),
     "degree_decay_": Number(optional=True),
     "max_degree_": Whole(optional=True),

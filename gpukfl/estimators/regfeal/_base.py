@@ -170,7 +170,7 @@ class RegFeaLBase(DirectionProfiles, Retraining, BoundedPredictions, SteppedLear
         M = derivative_products(fit.indices.tuples, in_units)
         self.feature_matrix_ = beside(fit.R @ M @ fit.R.T, coef)
         roots = derivative_weights(eta, exponent, 0.5)
-        self._keep_directions(R * roots[None, :])
+        self._keep_directions(R * roots[None, :], coef)
         law, self.strength_ = choice.setting.law, choice.setting.strength
         self.degree_decay_, self.max_degree_ = law.decay, law.largest
         self.ridge_ = fitted.method.ridge

@@ -31,6 +31,7 @@ TRIED: dict[str, Declared] = {
 
 ATTRIBUTES: dict[str, Declared] = {
     "parameters_": Numbers(FLOAT, ("n_parameters", "n_entries")),
+    "_gradients": Numbers(FLOAT, ("n_gradients", "n_features")),
     "coef_": Numbers(DOUBLE, ("n_parameters", "n_targets")),
     "intercept_": Numbers(DOUBLE, ("n_targets",)),
     "n_parameters_": Whole("n_parameters"),

@@ -200,7 +200,7 @@ class WeightingBase(DirectionProfiles, SteppedLearner):
         if problem.root_weights is not None:
             w = to_host(take(problem.root_weights, rows))[:, 0].astype(np.float64) ** 2
         first = 1 if self.bias else 0
-        M = np.zeros((problem.d - first, problem.d - first))
+        parts = []
         reach = to_host(X)[:, first:].astype(np.float64)
         scales = to_host(problem.y_scale)
         unit = float(scales.max())  # whose square may be beyond numbers
@@ -208,13 +208,17 @@ class WeightingBase(DirectionProfiles, SteppedLearner):
             b = xp.astype(A[:, j], X.dtype) * operator.factors
             P = xp.ones((len(rows), 1), **like(X)) * b[None, :]
             g = to_host(operator.features.pullback(X, P)).astype(np.float64)[:, first:]
-            M += float(scales[j] / unit) ** 2 * (g * w[:, None]).T @ g / w.sum()
-        values, vectors = np.linalg.eigh(M)
-        roots = np.sqrt(np.clip(values[::-1], 0.0, None))
+            parts.append(float(scales[j] / unit) * np.sqrt(w / w.sum())[:, None] * g)
+        root = _principal_rows(np.concatenate(parts))
         with np.errstate(over="ignore"):
-            self.feature_matrix_ = beside(M * unit * unit, self.parameters_)
-        self._keep_directions(vectors[:, ::-1] * roots)
+            self._gradients = beside(root * unit, self.parameters_)
+        self._keep_directions(root.T, self.parameters_)
         self._keep_range(reach)
+
+    @property
+    def feature_matrix_(self) -> Array:
+        """Average outer product of gradients (n_features, n_features), when it is asked for."""
+        return self._gradients.T @ self._gradients
 
     def _warn(self, problem: WeightingProblem, learned: Learned) -> None:
         if learned.status not in _QUIET:
@@ -263,3 +267,12 @@ class WeightingBase(DirectionProfiles, SteppedLearner):
 
     def _describe(self, names: Names, /) -> Description:
         return describe(self, names)
+
+
+def _principal_rows(G: np.ndarray) -> np.ndarray:
+    """Give orthogonal rows R, longest first and at most d, with RᵀR = GᵀG."""
+    if len(G) < G.shape[1]:
+        _, sizes, rows = np.linalg.svd(G, full_matrices=False)
+        return sizes[:, None] * rows
+    values, vectors = np.linalg.eigh(G.T @ G)
+    return np.sqrt(np.clip(values[::-1], 0.0, None))[:, None] * vectors[:, ::-1].T

@@ -1,0 +1,48 @@
+"""Diagonal maps are what their matrices are."""
+
+import numpy as np
+import pytest
+
+from gpukfl._rows import Rows
+from gpukfl.kernels import Matern52
+from gpukfl.operators import (
+    KernelOperator,
+    diagonal_map,
+    leading_rows,
+    mapped,
+    mapped_back,
+    unmapped,
+)
+
+
+@pytest.fixture
+def factors(on, rng):
+    return on.rounded(rng.uniform(0.5, 2.0, 4))
+
+
+def test_rows_and_slopes_of_a_diagonal_map(on, rng, factors):
+    X, dU = (on.rounded(rng.standard_normal((6, 4))) for _ in range(2))
+    short, whole = on.put(factors), diagonal_map(on.put(factors))
+    on.assert_close(whole, np.diag(factors), ulps=0)
+    for B, gradient in ((short, np.sum(dU * X, axis=0)), (whole, dU.T @ X)):
+        on.assert_close(mapped(on.put(X), B), X * factors, ulps=8)
+        on.assert_close(mapped_back(on.put(dU), B), dU * factors, ulps=8)
+        on.assert_close(unmapped(on.put(dU), on.put(X), B), gradient, ulps=100)
+    assert diagonal_map(whole) is whole
+
+
+def test_kernels_see_a_diagonal_map_as_its_matrix(on, rng, factors):
+    X = on.rounded(rng.standard_normal((9, 4)))
+    rows, Z = Rows(on.put(X), on.reference), on.put(X[:3])
+    short = KernelOperator(Matern52(), rows, Z, on.put(factors))
+    whole = KernelOperator(Matern52(), rows, Z, on.put(np.diag(factors)))
+    on.assert_close(short.dense(), on.host(whole.dense()), ulps=100)
+    on.assert_close(short.core, on.host(whole.core), ulps=1e5, dtype="float64")
+
+
+def test_the_longest_rows_come_first(on):
+    B = on.put(np.array([0.5, -2.0, 0.0, 1.0]))
+    expected = np.zeros((3, 4))
+    expected[0, 1], expected[1, 3], expected[2, 0] = -2.0, 1.0, 0.5
+    on.assert_close(leading_rows(B, 3), expected, ulps=0)
+    assert leading_rows(B, 9).shape == (4, 4)

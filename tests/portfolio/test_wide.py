@@ -1,0 +1,118 @@
+"""Tables of more features than rows: nothing that is kept grows with the square of the features."""
+
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.cluster.hierarchy import fcluster, linkage
+from scipy.spatial.distance import squareform
+
+from gpukfl import AutoRegressor
+from gpukfl.estimators import (
+    BKerNNRegressor,
+    HKRRRegressor,
+    RKHSWeightingClassifier,
+    RKHSWeightingRegressor,
+)
+from gpukfl.portfolio import _importances
+from gpukfl.portfolio._candidates import Task, _trees
+from gpukfl.portfolio._importances import groups_of
+
+N, D = 40, 600
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((N, D))
+Y = 2.0 * X[:, 3] + 0.1 * RNG.standard_normal(N)
+
+ESTIMATORS = {
+    "agop": HKRRRegressor(optimizer="agop", random_state=0),
+    "evidence": HKRRRegressor(criterion="evidence", kernel="matern32", random_state=0),
+    "two components": HKRRRegressor(2, criterion="evidence", random_state=0),
+    "hold out": HKRRRegressor(random_state=0),
+    "bkernn": BKerNNRegressor(random_state=0),
+    "weighting": RKHSWeightingRegressor(random_state=0),
+    "classes": RKHSWeightingClassifier(random_state=0),
+}
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_models_are_small(name):
+    model = ESTIMATORS[name].fit(X, Y > 0 if name == "classes" else Y)
+    assert len(pickle.dumps(model)) < 8 * D**2 / 2
+    assert model.feature_matrix_.shape == (D, D)
+    assert model.components_.shape == (model.n_effective_features_, D)
+    # Coordinates along the directions vary as the matrix says
+    along = model.components_ @ model.feature_matrix_
+    lengths = np.sum(along * model.components_, axis=1)
+    assert np.all(lengths > 0)
+
+
+@pytest.mark.parametrize("options", [{"optimizer": "agop"}, {"criterion": "evidence"}], ids=str)
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_a_diagonal_map_is_its_factors(options, dtype):
+    model = HKRRRegressor(kernel="matern32", random_state=0, **options)
+    model.fit(X[:, :8].astype(dtype), Y.astype(dtype))
+    assert model.map_.shape == (8,)
+    assert model.map_.dtype == dtype
+    np.testing.assert_array_equal(model.B_, np.diag(model.map_))
+    np.testing.assert_array_equal(model.feature_matrix_, np.diag(model.map_**2))
+    # It predicts as one whose map is that matrix
+    twin = pickle.loads(pickle.dumps(model))
+    twin.map_ = model.B_
+    rows = X[:5, :8].astype(dtype)
+    tolerance = 1e-12 if dtype == "float64" else 1e-5
+    np.testing.assert_allclose(model.predict(rows), twin.predict(rows), rtol=tolerance)
+
+
+# ---------------------------------------------------------------------- importances
+
+
+@given(seed=st.integers(0, 2**32 - 1), n=st.integers(2, 12), d=st.integers(1, 9))
+@settings(derandomize=True, max_examples=60, deadline=None)
+def test_groups_are_those_of_single_linkage(seed, n, d):
+    rng = np.random.default_rng(seed)
+    parts = rng.standard_normal((n, 2)) @ rng.standard_normal((2, d))
+    rows = parts + 0.3 * rng.standard_normal((n, d))
+    if d == 1:
+        assert groups_of(rows) == [[0]]
+        return
+    gaps = 1.0 - np.abs(np.corrcoef(rows, rowvar=False))
+    np.fill_diagonal(gaps, 0.0)
+    tree = linkage(squareform(gaps, checks=False), "single")
+    labels = fcluster(tree, 0.1, "distance")
+    expected = sorted(np.flatnonzero(labels == label).tolist() for label in set(labels))
+    assert groups_of(rows) == expected
+
+
+@pytest.mark.parametrize("scale", [1e300, 1e-300, 1.0])
+def test_columns_that_do_not_vary_belong_to_nothing(scale):
+    rows = np.stack([np.full(9, 0.1), np.full(9, 0.3), np.arange(9.0), np.arange(9.0) ** 2], axis=1)
+    assert groups_of(scale * rows) == [[0], [1], [2, 3]]
+
+
+def test_of_too_many_columns_the_strongest_are_shuffled(monkeypatch):
+    monkeypatch.setattr(_importances, "_WORK", 20 * 5 * D)  # twenty, of five rows each
+    model = AutoRegressor(["agop"], random_state=0).fit(X, Y)
+    importances = model.feature_importances_
+    assert 1 <= np.count_nonzero(importances) <= 20
+    assert np.argmax(importances) == 3
+    assert importances.sum() == pytest.approx(1.0)
+    assert sorted(k for group in model.feature_groups_ for k in group) == list(range(D))
+
+
+def test_shuffles_do_not_depend_on_how_many_are_predicted_at_once(monkeypatch):
+    fits = []
+    for elements in (2**22, 1):
+        monkeypatch.setattr(_importances, "_ELEMENTS", elements)
+        fits.append(AutoRegressor(["linear"], random_state=0).fit(X[:, :6], Y))
+    one, other = (fit.feature_importances_ for fit in fits)
+    np.testing.assert_allclose(one, other, rtol=1e-9)
+
+
+def test_trees_of_many_features_take_fewer_steps():
+    few, many, most = (_trees(Task(False, N, d, 1, N, "numpy", 0)) for d in (100, 8_000, 10**6))
+    assert (few.max_iter, few.learning_rate) == (100, 0.1)
+    assert (many.max_iter, many.learning_rate) == (50, 0.2)
+    assert (most.max_iter, most.learning_rate) == (20, 0.3)
