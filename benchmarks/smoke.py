@@ -53,6 +53,7 @@ SCRIPTS = (
     "bench_portfolio.py",
     "bench_encoding.py",
     "bench_tables.py",
+    "bench_other_tables.py",
     "bench_serving.py",
     "bench_bands.py",
 )

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tables.markdown import number, table
+from tables.multiples import multiples
 
 Rows = list[dict[str, Any]]
 
@@ -77,6 +78,20 @@ def intervals(r: dict[str, Any]) -> str:
 
 
 def tables(r: dict[str, Any]) -> str:
+    return _versions(r) + table(*_of_tables(r))
+
+
+def other_tables(r: dict[str, Any]) -> str:
+    head, body = _of_tables(r)
+    for classes, title in ((False, "root mean squared errors"), (True, "log losses")):
+        times = multiples(r["rows"], classes=classes)
+        if times:  # a small run has no classes
+            cells = [number(times.get(model, 1.0), ".3f") for model in head[1:]]
+            body.insert(-2, [f"{title}: multiples of ours, geometric mean", *cells])
+    return _versions(r) + table(head, body)
+
+
+def _of_tables(r: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
     models, names = _names(r, "model"), _names(r, "table")
     body = []
     for one in names:
@@ -85,7 +100,7 @@ def tables(r: dict[str, Any]) -> str:
         body.append([one, *(_cell(x, keys, [".3f"] * len(keys)) for x in rows)])
     body.append(_mean(r, "ms for one row", ["one_row_ms"], [".1f"]))
     body.append(_mean(r, "processor seconds a fit", ["processor_seconds"], [".1f"]))
-    return _versions(r) + table(["R² or accuracy (log loss)", *models], body)
+    return ["R² or accuracy (log loss)", *models], body
 
 
 def seconds(r: dict[str, Any]) -> str:
@@ -108,6 +123,7 @@ SECTIONS = {
     "bench_portfolio_uci": ("Two UCI sets", uci),
     "bench_portfolio_classes": ("Classes", classes),
     "bench_tables": ("Tables as they come", tables),
+    "bench_other_tables": ("Tables that had no part in any choice", other_tables),
     "bench_portfolio_intervals": ("Prediction intervals", intervals),
     "bench_portfolio_time": ("Time", seconds),
 }

