@@ -15,7 +15,7 @@ from gpukfl._columns import is_frame, is_numeric, numeric_frame
 from gpukfl._target import Target
 from gpukfl._warnings import warn
 from gpukfl.estimators._declared import Declared, Record
-from gpukfl.estimators._validation import validate_weights
+from gpukfl.estimators._validation import check_size, validate_weights
 from gpukfl.inspection import Description, Importances
 from gpukfl.tables import Coded, Column, Encoding, Table
 from gpukfl.tables._imputation import Imputation
@@ -23,6 +23,7 @@ from gpukfl.tables._lookups import Lookup
 from gpukfl.tables._sound import fits
 
 TABLE_VALUES = (Table, Column, Coded, Encoding, Lookup, Imputation)  # records of model files
+_FEWEST = 2  # rows of a fit
 _NAMED = 10  # columns that are left out and said
 
 
@@ -36,13 +37,16 @@ def table_of(
     Raises
     ------
     TypeError, ValueError
-        As `Table.of`, if `columns` says something of what is no frame, or no column is of use.
+        As `Table.of`, if `columns` says something of what is no frame, or no column is of use; and
+        where a whole frame has no column, or less than two rows.
     """
     if not is_frame(X):
         if columns:
             msg = f"expected a frame where columns are named, got {type(X).__name__}"
             raise TypeError(msg)
         return None
+    if whole:
+        check_size(X.shape, _FEWEST)
     if not columns and is_numeric(X):
         return None
     table = Table.of(X, columns=columns, whole=whole)

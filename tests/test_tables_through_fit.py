@@ -342,6 +342,14 @@ def test_a_table_without_a_usable_column_is_explained(fit):
         fit(frame, PRICE)
 
 
+@fits
+def test_a_frame_without_columns_or_with_one_row_is_explained(fit):
+    with pytest.raises(ValueError, match=rf"0 feature\(s\) \(shape=\({N}, 0\)\)"):
+        fit(ROWS[[]], PRICE)
+    with pytest.raises(ValueError, match="1 sample"):
+        fit(ROWS.head(1), PRICE[:1])
+
+
 def test_an_empty_frame_is_explained(model):
     with pytest.raises(ValueError, match=r"row|sample"):
         model.predict(ROWS.head(0))
