@@ -7,6 +7,8 @@ import numpy as np
 from gpukfl._array import Array, to_host
 from gpukfl.linalg import distances
 
+_SORTED = 1_000  # values that are sorted at once
+_TIE = 1e-12  # of a share of the mass, that is rounding
 
 def median_distance(
     X: Array, /, *, norm: str | float = "euclidean", weights: np.ndarray | None = None
@@ -42,10 +44,27 @@ def median_distance(
         return 1.0
     if weights is None:
         return float(np.median(pairs[differ]))
-    pairs, mass = pairs[differ], (weights[rows] * weights[columns])[differ]
-    order = np.argsort(pairs, kind="stable")
-    share = np.cumsum(mass[order]) / mass.sum()
-    # Where the shares meet one half exactly, the mean of the two around it
-    lower, upper = np.searchsorted(share, [0.5 - 1e-12, 0.5 + 1e-12])
-    middle = pairs[order[[lower, min(upper, len(order) - 1)]]]
+    return _weighted_median(pairs[differ], (weights[rows] * weights[columns])[differ])
+
+
+def _weighted_median(values: np.ndarray, mass: np.ndarray) -> float:
+    """Value up to which there is half of the mass; the mean of two where one ends there exactly.
+
+    By halving what may hold it, so that little is sorted.
+    """
+    total, below = mass.sum(), 0.0
+    while len(values) > _SORTED:
+        pivot = np.partition(values, len(values) // 2)[len(values) // 2]
+        left = values < pivot
+        share = (below + mass[left].sum()) / total
+        if not left.any() or abs(share - 0.5) <= _TIE:
+            break
+        if share < 0.5:
+            below = share * total
+            left = ~left
+        values, mass = values[left], mass[left]
+    order = np.argsort(values, kind="stable")
+    shares = (below + np.cumsum(mass[order])) / total
+    lower, upper = np.searchsorted(shares, [0.5 - _TIE, 0.5 + _TIE])
+    middle = values[order[[lower, min(upper, len(order) - 1)]]]
     return float(middle.mean())

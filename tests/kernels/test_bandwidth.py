@@ -42,9 +42,23 @@ def test_unknown_norms_are_refused(on):
 
 
 @norms
-def test_weights_count_as_copies(on, rng, norm, metric):
-    X, weights = on.rounded(rng.standard_normal((12, 2))), rng.integers(1, 4, 12)
+@pytest.mark.parametrize("n", [12, 60, 130])  # of which some hundred pairs are sorted, or thousands
+@pytest.mark.parametrize("grid", [False, True])  # many distances are equal
+def test_weights_count_as_copies(on, rng, norm, metric, n, grid):
+    X = rng.integers(0, 4, (n, 2)).astype(float) if grid else rng.standard_normal((n, 2))
+    X, weights = on.rounded(X), rng.integers(1, 4, n)
     gaps = pdist(np.repeat(X, weights, axis=0), metric)
     expected = np.median(gaps[gaps > 0])
     actual = median_distance(on.put(X), norm=norm, weights=weights.astype(np.float64))
     assert actual == pytest.approx(expected, rel=10 * on.eps)
+
+
+def test_half_of_the_mass_may_end_between_two_distances(on):
+    """Also where more than a thousand are on either side: their mean is the median."""
+    X = np.zeros((2 * 40, 2))
+    X[:40, 0], X[40:, 1] = 1e6 + np.arange(40), 3e6 + np.arange(40)
+    X = on.rounded(X)
+    gaps = pdist(X)
+    assert len(gaps) > 2_000
+    actual = median_distance(on.put(X), weights=np.full(80, 0.5))
+    assert actual == pytest.approx(np.median(gaps), rel=10 * on.eps)
