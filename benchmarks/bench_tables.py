@@ -100,8 +100,11 @@ def booster(
 
 def filled(X: pd.DataFrame) -> pd.DataFrame:
     """Give missing categories a name."""
-    texts = {c: X[c].astype(object).fillna("missing") for c in X if X[c].dtype == "category"}
-    return X.assign(**texts)
+    named = X.copy()
+    for name in X:
+        if X[name].dtype == "category":
+            named[name] = X[name].astype(object).fillna("missing")
+    return named
 
 
 def measured(

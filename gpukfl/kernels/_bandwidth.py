@@ -10,6 +10,7 @@ from gpukfl.linalg import distances
 _SORTED = 1_000  # values that are sorted at once
 _TIE = 1e-12  # of a share of the mass, that is rounding
 
+
 def median_distance(
     X: Array, /, *, norm: str | float = "euclidean", weights: np.ndarray | None = None
 ) -> float:

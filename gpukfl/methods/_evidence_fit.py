@@ -21,6 +21,7 @@ _LOG_RATIOS = (
     math.log(1e-8),
     math.log(1e8),
 )  # the first is that below which rounding is mistaken for structure
+_LOG_SHARPEST = math.log(1e3)  # typical lengthscales in one: of shorter ones distances are rounded
 
 
 class MetricCriterion(Protocol):
@@ -101,7 +102,8 @@ def fit_metric(
         `ExactCriterion` or `BoundCriterion`.
     starts : sequence of (array, float)
         Maps (k, d) with noise ratios, or diagonals (d,) of maps, which then stay diagonal and
-        positive: a lengthscale for each feature. Of several the best after a few steps goes on.
+        positive: a lengthscale for each feature, of at least a thousandth of the prior's. Of
+        several the best after a few steps goes on.
     prior : MetricPrior
         Of lengthscales, where maps are diagonal, and of the noise ratio.
     learn_ratio : bool
@@ -163,13 +165,18 @@ class _Descent:
         # Lengthscales of features differ by orders of magnitude, and so would slopes in entries
         self.units = np.ones(1) if self.diagonal else _norms_of_columns(host)
         metric = np.log(host) if self.diagonal else host / self.units
+        # Of a longer metric squares are so large that small distances are their rounding
+        self.most = _LOG_SHARPEST - math.log(prior.lengthscale) if self.diagonal else math.inf
         self.start = np.append(metric, math.log(ratio))
 
     def unpacked(self, x: np.ndarray, /) -> tuple[Array, float]:
         """Give map and noise ratio."""
         entries = x[:-1].reshape(tuple(self.C.shape))
-        host = np.exp(entries) if self.diagonal else entries * self.units
+        host = self._inverse_lengths(entries) if self.diagonal else entries * self.units
         return beside(host, self.C), math.exp(np.clip(x[-1], *_LOG_RATIOS))
+
+    def _inverse_lengths(self, logs: np.ndarray) -> np.ndarray:
+        return np.exp(np.minimum(logs, self.most))
 
     def fit(self, descent: Descent, /) -> MetricFit:
         """Give where a descent ended."""
@@ -187,7 +194,10 @@ class _Descent:
             except np.linalg.LinAlgError:
                 return math.inf, np.zeros_like(x)
         metric = to_host(found.metric)
-        metric = metric * (np.exp(x[:-1]) if self.diagonal else self.units)
+        if self.diagonal:
+            metric = metric * self._inverse_lengths(x[:-1]) * (x[:-1] <= self.most)
+        else:
+            metric = metric * self.units
         slope = np.append(metric, found.log_ratio)
         more, pull = self.prior(x, lengths=self.diagonal)
         low, high = _LOG_RATIOS

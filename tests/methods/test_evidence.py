@@ -22,6 +22,7 @@ from gpukfl.methods import (
     MetricPrior,
     fit_metric,
 )
+from gpukfl.methods._evidence_fit import _Descent
 from gpukfl.operators import diagonal_map
 from gpukfl.solvers import LBFGS
 
@@ -298,6 +299,38 @@ def test_the_prior_keeps_what_the_data_do_not_know(rng):
     ]
     tight, loose = (abs(np.log(2.0 * fit.C)).max() for fit in fits)
     assert tight < loose
+
+
+def twins(rng):
+    """Samples whose targets differ where a feature differs next to nothing."""
+    level = np.repeat(rng.standard_normal(20), 2)
+    level[1::2] += 1e-4
+    X = np.stack([np.repeat(level, 12), rng.standard_normal(480)], axis=1)
+    y = np.repeat(np.tile([-1.0, 1.0], 20), 12)[:, None]
+    return X, y
+
+
+def test_lengthscales_end_where_distances_are_rounded(rng):
+    X, y = twins(rng)
+    criterion, prior = ExactCriterion(Matern32(), X, y), MetricPrior(2.0, length_spread=30.0)
+    start = np.array([1e9, 1.0]), 1e-6
+    found = fit_metric(criterion, [start], prior=prior, optimizer=LBFGS(max_iter=200))
+    assert found.status is not Status.MAX_ITER
+    assert np.max(found.C) <= 500.0 * (1.0 + 1e-12)
+    # So that it may go on with more samples from where it ended
+    again = ExactCriterion(Matern32(), np.tile(X, (2, 1)), np.tile(y, (2, 1)))
+    more = fit_metric(again, [(found.C, found.ratio)], prior=prior, optimizer=LBFGS(max_iter=2))
+    assert np.isfinite(more.value)
+
+
+def test_the_slope_of_what_ended_is_the_priors(rng):
+    X, y = twins(rng)
+    prior = MetricPrior(2.0)
+    descent = _Descent(ExactCriterion(Matern32(), X, y), prior, np.array([1e4, 1.0]), 0.1, True)
+    x = descent.start
+    np.testing.assert_allclose(descent.unpacked(x)[0], [500.0, 1.0])
+    slopes = oracles.slopes(lambda v: descent.function(v)[0], x, 1e-6)
+    np.testing.assert_allclose(descent.function(x)[1], slopes, rtol=1e-3)
 
 
 def test_the_gradient_of_the_prior(rng):
