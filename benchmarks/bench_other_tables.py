@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from bench_tables import BOOSTERS, PORTFOLIO, QUICK, Table, for_boosters, measured, simulated
-from common import OURS, SECOND, criterion, parser, pictures, save_picture, say, write_json
+from common import SECOND, THIRD, criterion, parser, pictures, save_picture, say, write_json
 from peers import peers, versions
 from tables.multiples import errors, multiples
 
@@ -183,12 +183,16 @@ def draw(args: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
     titles = ("root mean squared errors of numbers", "log losses of classes")
     for ax, classes, title in zip(axes, (False, True), titles, strict=True):
         found = errors(rows, classes=classes)
-        for name, color in zip(("CatBoost", "LightGBM"), (SECOND, OURS), strict=True):
+        for name, color in zip(("CatBoost", "LightGBM"), (SECOND, THIRD), strict=True):
             if name in found:
                 times = np.sort(found[name] / found[PORTFOLIO])
                 ax.plot(np.arange(1, len(times) + 1), times, "o", ms=3.5, color=color, label=name)
         ax.axhline(1.0, color="0.6", lw=1)
         ax.set(yscale="log", xlabel="tables, in order", title=title)
+        seen = ax.get_ylim()
+        ax.set_yticks([0.5, 1, 2, 5, 10, 20, 50])
+        ax.minorticks_off()
+        ax.set_ylim(seen)
         ax.title.set_size(9)
         ax.yaxis.set_major_formatter("{x:g}")
     axes[0].set_ylabel("multiples of gpukfl.fit's")

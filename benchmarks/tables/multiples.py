@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
+
+from tables.markdown import number
 
 OURS = "gpukfl.fit"
 _LEAST = 1e-12  # an error, that others are multiples of
@@ -23,8 +26,19 @@ def errors(rows: list[dict[str, Any]], *, classes: bool) -> pd.DataFrame:
 
 def multiples(rows: list[dict[str, Any]], *, classes: bool) -> dict[str, float]:
     """Geometric means over tables; nothing where there are none."""
-    found = np.log(errors(rows, classes=classes))
+    found = _logs(rows, classes=classes)
+    return {name: float(np.exp(logs.mean())) for name, logs in found.items() if name != OURS}
+
+
+def cells(rows: list[dict[str, Any]], models: Sequence[str], *, classes: bool) -> list[str]:
+    """Geometric means over tables, and medians in brackets; nothing where there are none."""
+    found = _logs(rows, classes=classes)
     if found.empty:
-        return {}
-    mean = np.exp(found.sub(found[OURS], axis=0).mean())
-    return {str(name): float(value) for name, value in mean.items() if name != OURS}
+        return []
+    pairs = [(np.exp(found[m].mean()), np.exp(found[m].median())) for m in models]
+    return [f"{number(mean, '.3f')} ({number(median, '.3f')})" for mean, median in pairs]
+
+
+def _logs(rows: list[dict[str, Any]], *, classes: bool) -> pd.DataFrame:
+    found = np.log(errors(rows, classes=classes))
+    return found if found.empty else found.sub(found[OURS], axis=0)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tables.markdown import number, table
-from tables.multiples import multiples
+from tables.multiples import cells
 
 Rows = list[dict[str, Any]]
 
@@ -84,10 +84,9 @@ def tables(r: dict[str, Any]) -> str:
 def other_tables(r: dict[str, Any]) -> str:
     head, body = _of_tables(r)
     for classes, title in ((False, "root mean squared errors"), (True, "log losses")):
-        times = multiples(r["rows"], classes=classes)
-        if times:  # a small run has no classes
-            cells = [number(times.get(model, 1.0), ".3f") for model in head[1:]]
-            body.insert(-2, [f"{title}: multiples of ours, geometric mean", *cells])
+        found = cells(r["rows"], head[1:], classes=classes)
+        if found:  # a small run has no classes
+            body.insert(-2, [f"{title} as multiples of ours: geometric mean (median)", *found])
     return _versions(r) + table(head, body)
 
 
