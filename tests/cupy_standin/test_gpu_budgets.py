@@ -188,7 +188,7 @@ def test_ridges_on_centers_are_read_together(rng):
     [
         (gpukfl.KernelFeatureSelector(), 1600, 103),
         (gpukfl.RegFeaLRegressor(optimizer=Reweighting(3)), 3170, 208),
-        (gpukfl.HKRRRegressor(), 19_900, 630),
+        (gpukfl.HKRRRegressor(), 20_200, 620),
     ],
 )
 def test_whole_fits_with_all_that_is_chosen(rng, model, launches, waits):
