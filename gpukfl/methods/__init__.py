@@ -6,8 +6,10 @@ from gpukfl.methods._agop import (
     GradientFit,
     MappedProblem,
     MappedRidge,
-    average_gradient_outer_product,
     fit_gradient_maps,
+)
+from gpukfl.methods._average_gradients import (
+    average_gradient_outer_product,
     principal_gradients,
 )
 from gpukfl.methods._bkernn import BKerNNFit, fit_bkernn
