@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 import numpy as np
@@ -340,6 +340,7 @@ class Learner(Constructed, HostPickled):
             self._keep(problem, fitted, choice, mover(X, dtype))
             if deviations:
                 self._keep_deviations(fitted, mover(X, dtype))
+            choice = replace(choice, setting=self._settled(choice, fitted))
             if like is None or like.calibration is None:
                 self._calibrate(
                     lambda: held_out_scores(method, problem, samples, place, run, choice)
@@ -348,7 +349,7 @@ class Learner(Constructed, HostPickled):
                 self.calibration_ = like.calibration
         if self.scaling is None and not lies_in_parts(X):
             warn_of_units(X, unit_free=self._unit_free)
-        return Precedent(self._settled(choice, fitted), getattr(self, "calibration_", None))
+        return Precedent(choice.setting, getattr(self, "calibration_", None))
 
     def _keep_deviations(self, fitted: Any, back: Callable[[Array], Array], /) -> None:
         """Keep what only `return_std` needs, which nobody asks a member of a blend for."""

@@ -13,6 +13,7 @@ for each target, with :math:`a_c^2 = (y_c^\top D y_c - b_c^\top (rI + H)^{-1} b_
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -26,6 +27,7 @@ from gpukfl.methods._nystrom import NystromFactor, NystromSystem
 from gpukfl.operators import KernelOperator, unmapped
 
 _SHARES = (1.0, 0.1, 0.01, 1e-3)  # of the noise that rounding may stay below
+_FACTOR, _FARTHEST = 4.0, 14  # by which ratios are tried one after the other, and how often
 _CHUNK = 64  # rows whose pairs are taken, for the slopes of the kernel's diagonal
 
 
@@ -149,17 +151,47 @@ class BoundCriterion:
 
     def evaluated(self, C: Array, ratio: float, /) -> tuple[BoundPosterior, float]:
         """Solve at a map, with the value of the bound: two passes."""
+        return self._at(C)(ratio)
+
+    def ratio_nearby(self, C: Array, ratio: float, /) -> float:
+        """Go from a noise ratio by factors of four while the bound rises, at a map: two passes.
+
+        A ratio of fewer rows, or of other centres, may be orders of magnitude too small, and a
+        descent of all numbers would take many steps to come from there.
+        """
+        evaluated = self._at(C)
+
+        def value(k: int) -> float:
+            try:
+                return evaluated(ratio * _FACTOR**k)[1]
+            except np.linalg.LinAlgError:
+                return -math.inf
+
+        at, highest = 0, value(0)
+        for step in (1, -1):
+            begun = at
+            while abs(at + step) <= _FARTHEST and (found := value(at + step)) > highest:
+                at, highest = at + step, found
+            if at != begun:
+                break
+        return ratio * _FACTOR**at
+
+    def _at(self, C: Array) -> Callable[[float], tuple[BoundPosterior, float]]:
+        """Pass over the rows at a map; give what solves at a ratio, with the value: O(q³)."""
         system = self.system(C)
-        posterior = BoundPosterior.of(system, ratio)
-        operator = system.operator
+        operator, log_weight = system.operator, self.log_weight
 
         def compute(start: int, stop: int) -> tuple[Array, ...]:
             U = operator.project(self.rows.block(start, stop))
             return (self._diagonal(U, start, stop),)
 
         (diagonal,) = operator.sum_over_blocks(compute)
-        n = operator.shape[0]
-        return posterior, posterior.evidence(n, self.log_weight, float(diagonal))
+
+        def evaluated(ratio: float) -> tuple[BoundPosterior, float]:
+            posterior = BoundPosterior.of(system, ratio)
+            return posterior, posterior.evidence(operator.shape[0], log_weight, float(diagonal))
+
+        return evaluated
 
     def _diagonal(self, U: Array, start: int, stop: int) -> Array:
         """Sum the weighted diagonal of the kernel over a block."""

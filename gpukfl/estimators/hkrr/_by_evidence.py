@@ -55,9 +55,9 @@ class Fold:
     problem: HyperKernelProblem
     held_out: HeldOut
 
-    def learn(self, setting: None, start: None, run: Run, /) -> Believed:  # noqa: ARG002
-        """Learn the map, and solve."""
-        found = self.settings.fit(self.problem, run)
+    def learn(self, known: MetricFit | None, start: None, run: Run, /) -> Believed:  # noqa: ARG002
+        """Learn the map, or begin with one of about the same rows, and solve."""
+        found = self.settings.fit(self.problem, run, known)
         if found.metric.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
         return found
@@ -93,7 +93,7 @@ class ByEvidence(Settings):
         problem: HyperKernelProblem,
         run: Run,
         /,
-    ) -> Search[None, Believed] | None:
+    ) -> Search[MetricFit | None, Believed] | None:
         """Give no search."""
 
     def learn(

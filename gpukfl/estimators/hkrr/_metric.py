@@ -109,8 +109,11 @@ class MetricSearch:
 
     def _fit(self, part: HyperKernelProblem, starts: Sequence[tuple[Array, float]]) -> MetricFit:
         by_pairs = part.n <= EXACT_ROWS
+        criterion = exact(part, self.criterion) if by_pairs else bound(part, self.n_centers)
+        if self.ratio is None and isinstance(criterion, BoundCriterion):
+            starts = [(C, criterion.ratio_nearby(C, ratio)) for C, ratio in starts]
         return fit_metric(
-            exact(part, self.criterion) if by_pairs else bound(part, self.n_centers),
+            criterion,
             starts,
             prior=metric_prior(part),
             learn_ratio=self.ratio is None,
