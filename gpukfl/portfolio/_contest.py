@@ -56,6 +56,8 @@ class Entry:
         That it took.
     note : str
         Why it has not done all; empty where it has.
+    behind : bool
+        Whether it was left because it was clearly behind.
     remark : str
         What else is to be said.
     warnings : list of str
@@ -73,6 +75,7 @@ class Entry:
     precedent: Precedent[Any] | None = None
     seconds: float = 0.0
     note: str = ""
+    behind: bool = False
     remark: str = ""
     warnings: list[str] = field(default_factory=list)
     transform: TargetTransform | None = None
@@ -239,7 +242,8 @@ class Contest:
     def _why_not_on(self, entry: Entry, spent: float) -> str:
         """Say why a member is left after some folds; empty where it goes on."""
         done, left = len(entry.models), self.run.left(SHARE)
-        if self._cannot_help(entry):
+        entry.behind = self._cannot_help(entry)
+        if entry.behind:
             return f"left after {done} of {len(self.folds)} folds: clearly behind"
         if left is None or entry.member.keeps_time or not self.finished:
             return ""
@@ -273,10 +277,11 @@ class Contest:
         return self._is_behind(entry)
 
     def _is_of_no_use(self, name: str) -> bool:
-        """Whether a member of this name has done all, and is clearly behind the blend."""
+        """Whether a member of this name was left behind, or has done all and is clearly behind."""
         pairs = zip(self.weights, self.finished, strict=True)
         own = [entry for weight, entry in pairs if weight == 0 and entry.member.name == name]
-        return any(map(self._is_behind, own))
+        left = [entry for entry in self.entries if entry.behind and entry.member.name == name]
+        return bool(left) or any(map(self._is_behind, own))
 
     def _is_behind(self, entry: Entry) -> bool:
         """Whether enough rows say that a member is behind the best, and no help to the blend."""

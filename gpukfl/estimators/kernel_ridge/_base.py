@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,11 @@ from gpukfl.estimators._declared import (
 from gpukfl.estimators._learner import Choice, Learner
 from gpukfl.estimators._validation import check_finite_result
 from gpukfl.estimators.kernel_ridge._description import describe
-from gpukfl.estimators.kernel_ridge._method import KernelRidgeProblem, KernelRidgeSettings
+from gpukfl.estimators.kernel_ridge._method import (
+    KernelRidgeProblem,
+    KernelRidgeSettings,
+    Setting,
+)
 from gpukfl.inspection import Description, Names
 from gpukfl.kernels import Kernel, make_kernel
 from gpukfl.methods import SELECTIONS, SOLVERS, KernelRidgeFit, RidgePath
@@ -123,7 +128,7 @@ class KernelRidgeBase(BoundedPredictions, Learner):
         self,
         problem: KernelRidgeProblem,
         fit: KernelRidgeFit,
-        choice: Choice[Any, Any],  # noqa: ARG002
+        choice: Choice[Setting, Any],
         back: Callable[[Array], Array],
     ) -> None:
         xp = array_namespace(problem.reference)
@@ -134,12 +139,18 @@ class KernelRidgeBase(BoundedPredictions, Learner):
         self.dual_coef_, self.intercept_ = dual_coef, intercept
         self.centers_ = back(fit.Z)
         self._keep_bounds(problem, back)
-        self.kernel_, self.lengthscale_ = fit.kernel, problem.lengthscale
+        known = choice.setting.lengthscale
+        self.kernel_ = fit.kernel
+        self.lengthscale_ = problem.lengthscale if known is None else known
         self.ridge_, self.ridge_path_ = fit.ridge, fit.path
         self.solver_, self.status_ = fit.solver, fit.status.name
         self.n_iter_, self.solve_residual_ = fit.n_iter, fit.residual
         self.jitter_, self.condition_ = fit.jitter, fit.condition
         self._warn(problem, fit)
+
+    def _settled(self, choice: Choice[Setting, Any], fitted: KernelRidgeFit) -> Setting:  # noqa: ARG002
+        # One number of a coarse grid tells nothing of single samples, as a ridge may
+        return replace(choice.setting, lengthscale=self.lengthscale_)
 
     def _warn(self, problem: KernelRidgeProblem, fit: KernelRidgeFit) -> None:
         n = problem.rows.shape[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,26 +21,34 @@ from gpukfl.methods import RIDGES, KernelRidge, KernelRidgeFit, lengthscale_left
 from gpukfl.solvers import ConjugateGradient
 
 
+@dataclass(frozen=True)
+class Setting:
+    """What is given or known of a fit; None is chosen."""
+
+    ridge: float | None
+    lengthscale: float | None = None
+
+
 class KernelRidgeProblem(Data):
-    """One data set, its kernel at its lengthscale, and what draws centres and folds."""
+    """One data set, its kernel, and what draws centres and folds."""
 
     def __init__(
         self, settings: KernelRidgeSettings, samples: Samples, place: Place, run: Run
     ) -> None:
         super().__init__(settings, samples, place)
-        self.rng = run.rng
-        kernel = make_kernel(settings.kernel)
-        self.lengthscale = self._lengthscale(settings, kernel, run)
-        self.kernel = kernel.stretched(self.lengthscale)
+        self.settings, self.rng = settings, run.rng
+        self.kernel = make_kernel(settings.kernel)
 
-    def _lengthscale(self, settings: KernelRidgeSettings, kernel: Kernel, run: Run) -> float:
-        given = settings.lengthscale
+    @cached_property
+    def lengthscale(self) -> float:
+        """What is given, or measured on some rows."""
+        settings, kernel, given = self.settings, self.kernel, self.settings.lengthscale
         if not isinstance(given, str):
             return given
         # A kernel given as a value has the lengthscale that its maker gave it
         if isinstance(settings.kernel, Kernel):
             return 1.0
-        index = some_rows(self.rows.shape[0], run.rng)
+        index = some_rows(self.rows.shape[0], self.rng)
         rows, Y, s = self.rows.taken_with(index, self.Y, self.root_weights)
         X, D = rows.whole(), None if s is None else s**2
         weights = None if D is None else to_host(D)[:, 0].astype(np.float64)
@@ -58,9 +67,9 @@ class Fold:
     problem: KernelRidgeProblem
     held_out: HeldOut
 
-    def learn(self, ridge: float | None, start: None, run: Run, /) -> KernelRidgeFit:  # noqa: ARG002
-        """Fit; a ridge that is None is chosen anew."""
-        return self.settings.fit(self.problem, ridge)
+    def learn(self, setting: Setting, start: None, run: Run, /) -> KernelRidgeFit:  # noqa: ARG002
+        """Fit; what is None is chosen anew."""
+        return self.settings.fit(self.problem, setting)
 
     def predict(self, fit: KernelRidgeFit, /) -> Array:
         """Predict the held-out rows."""
@@ -87,12 +96,12 @@ class KernelRidgeSettings:
         return n * min(n, 1_000)
 
     def problem(self, samples: Samples, place: Place, run: Run, /) -> KernelRidgeProblem:
-        """Place samples, and measure the lengthscale."""
+        """Place and scale samples."""
         return KernelRidgeProblem(self, samples, place, run)
 
-    def given(self, problem: KernelRidgeProblem, /) -> float | None:
+    def given(self, problem: KernelRidgeProblem, /) -> Setting:
         """Give the ridge; any is as good for a constant."""
-        return 1.0 if self.ridge is None and problem.constant else self.ridge
+        return Setting(1.0 if self.ridge is None and problem.constant else self.ridge)
 
     def fold(self, problem: KernelRidgeProblem, held_out: HeldOut, /) -> Fold:
         """Join rows to fit and rows that judge."""
@@ -104,7 +113,7 @@ class KernelRidgeSettings:
     def learn(
         self,
         problem: KernelRidgeProblem,
-        choice: Choice[Any, Any],
+        choice: Choice[Setting, Any],
         run: Run,  # noqa: ARG002
         /,
     ) -> KernelRidgeFit:
@@ -113,11 +122,12 @@ class KernelRidgeSettings:
             raise KeyboardInterrupt
         return self.fit(problem, choice.setting)
 
-    def fit(self, problem: KernelRidgeProblem, ridge: float | None, /) -> KernelRidgeFit:
-        """Choose the solver and, where it is None, the ridge; and solve."""
+    def fit(self, problem: KernelRidgeProblem, setting: Setting, /) -> KernelRidgeFit:
+        """Choose the solver and what the setting leaves open, and solve."""
+        known = setting.lengthscale
         method = KernelRidge(
-            problem.kernel,
-            ridge,
+            problem.kernel.stretched(problem.lengthscale if known is None else known),
+            setting.ridge,
             self.solver,
             self.n_centers,
             self.center_selection,
