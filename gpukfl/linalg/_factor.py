@@ -82,6 +82,15 @@ class CholeskyFactor:
         inner = self.solve_lower(self.solve_lower(A).T)
         return 0.5 * (inner + inner.T)
 
+    def unwhiten(self, A: Array, /) -> Array:
+        r"""Give :math:`L^{-\top} A L^{-1}` for a symmetric `A` (n, n); O(n³)."""
+        if is_host(self.L):
+            # With rows and columns in reverse order the transpose of L is lower triangular
+            back = _host_whitened(_reversed(self.L.T), _reversed(np.asarray(A)))
+            return _reversed(back)
+        outer = self.solve_upper(self.solve_upper(A).T)
+        return 0.5 * (outer + outer.T)
+
     def solve_lower(self, b: Array, /) -> Array:
         """Solve ``L x = b``."""
         return _solve_triangular(self.L, b, transposed=False)
@@ -186,6 +195,10 @@ def _host_inverse(L: np.ndarray, /) -> np.ndarray:
     upper, info = potri(L.T, lower=0)  # in the order of LAPACK, and without a second copy
     assert info == 0  # the diagonal of a factor has no 0
     return _mirrored(upper)
+
+
+def _reversed(A: np.ndarray, /) -> np.ndarray:
+    return np.ascontiguousarray(A[::-1, ::-1])
 
 
 def _host_whitened(L: np.ndarray, A: np.ndarray, /) -> np.ndarray:

@@ -105,10 +105,11 @@ def leave_one_out(posterior: Posterior, inverse: Array, /) -> tuple[Array, Array
 
 Criterion = Callable[[Posterior, Array], tuple[Array, Array]]
 CRITERIA: dict[str, Criterion] = {"evidence": evidence, "loo": leave_one_out}
-# Nats of a target that a step must gain. Held-out parts of 400 rows of 17 sets say that to go on is
-# no better by the evidence, and by the error of leaving out 2 % worse: it is a criterion that many
+# Nats of a target that a step of lengthscales must gain. Held-out parts of 400 rows of 17 sets say
+# that to go on is no better by the evidence, and by the error of leaving out 2 % worse, which many
 # lengthscales can fit too well
 _ENOUGH = {"evidence": 0.2, "loo": 2.0}
+_PLATEAU = 1e-5  # the same of a map, for each sample: where features come in, it gains little first
 
 
 class ExactCriterion:
@@ -150,7 +151,7 @@ class ExactCriterion:
     ) -> None:
         xp = array_namespace(X, Y)
         self.kernel, self.criterion = kernel, CRITERIA[criterion]
-        self.enough = _ENOUGH[criterion] / X.shape[0]
+        self._enough = _ENOUGH[criterion] / X.shape[0]
         self.X, self.Y = xp.astype(X, xp.float64), xp.astype(Y, xp.float64)
         self.roots = None if weights is None else xp.sqrt(xp.astype(weights, xp.float64))
 
@@ -158,6 +159,10 @@ class ExactCriterion:
     def scale(self) -> float:
         """Number of samples times that of targets, to which values are about proportional."""
         return float(self.Y.shape[0] * self.Y.shape[1])
+
+    def enough(self, *, diagonal: bool) -> float:
+        """Nats of a sample and target that a step must gain, of lengthscales or of a whole map."""
+        return self._enough if diagonal else _PLATEAU
 
     def posterior(self, C: Array, ratio: float, /) -> Posterior:
         """Factor S at a map (k, d), or at the diagonal of one (d,).

@@ -31,9 +31,8 @@ class MetricCriterion(Protocol):
     def scale(self) -> float:
         """Number of samples times that of targets."""
 
-    @property
-    def enough(self) -> float:
-        """Nats of a sample and target that a step must gain."""
+    def enough(self, *, diagonal: bool) -> float:
+        """Nats of a sample and target that a step must gain, in the mean of two."""
 
     def __call__(self, C: Array, ratio: float, /) -> Slopes:
         """Evaluate with the gradient."""
@@ -109,7 +108,7 @@ def fit_metric(
     learn_ratio : bool
         Whether the noise ratio is learned, or kept.
     optimizer : LBFGS
-        Steps and time; it also ends where a step gains less than is `enough` for the criterion.
+        Steps and time; it also ends where two steps gain less than is `enough` for the criterion.
     watch : callable
         ``watch(k, x, history)`` after each step, with the logarithms that are optimised, or the
         entries of the map, each in units of its column at the start.
@@ -124,9 +123,10 @@ def fit_metric(
     FloatingPointError
         If the criterion is not finite at a start.
     """
-    solver, watch = replace(optimizer, tol=0.0), _ended(watch, criterion.enough)
     descents = [_Descent(criterion, prior, C, ratio, learn_ratio) for C, ratio in starts]
     best, begun = descents[0], descents[0].start
+    enough = criterion.enough(diagonal=best.diagonal)
+    solver, watch = replace(optimizer, tol=0.0), _ended(watch, enough)
     if len(descents) > 1:
         short = replace(solver, max_iter=min(_FIRST_STEPS, solver.max_iter))
         tried = []
@@ -215,11 +215,11 @@ def _norms_of_columns(C: np.ndarray) -> np.ndarray:
 def _ended(
     watch: Callable[[int, Array, History], Status | None], enough: float
 ) -> Callable[[int, Array, History], Status | None]:
-    """End a descent also where a step gains next to nothing."""
+    """End a descent also where two steps gain next to nothing: one may where features come in."""
 
     def stop(k: int, x: Array, history: History) -> Status | None:
         asked, values = watch(k, x, history), history.objective
-        if asked is None and len(values) > 1 and values[-2] - values[-1] <= enough:
+        if asked is None and len(values) > 2 and values[-3] - values[-1] <= 2.0 * enough:
             return Status.CONVERGED
         return asked
 
