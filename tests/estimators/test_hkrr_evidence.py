@@ -345,6 +345,23 @@ def test_a_metric_of_about_the_same_rows_shortens_the_way(monkeypatch):
     assert model.evidence_ == pytest.approx(anew.evidence_, abs=0.5)
 
 
+@pytest.mark.parametrize("many", [False, True])
+def test_a_calibration_begins_at_the_metric_of_the_fit(monkeypatch, many):
+    begun = []
+    fitted = _metric.fit_metric
+
+    def noted(criterion, starts, **options):
+        begun.append(len(starts))
+        return fitted(criterion, starts, **options)
+
+    monkeypatch.setattr(_metric, "fit_metric", noted)
+    monkeypatch.setattr(_by_evidence, "KEPT_ROWS", N // 2 if many else 10 * N)
+    model = HKRRClassifier(**hkrr(criterion="evidence", random_state=0)).fit(X, LABELS)
+    assert np.isfinite(model.predict_proba(NEW)).all()
+    # From two starts by all rows; by those that judge it from the one it came to, or not at all
+    assert begun == ([2] if many else [2, 1])
+
+
 def test_which_features_matter_is_not_told_by_few_rows_that_are_held_out():
     _, known = after(None, X[:-10], NOISY[:-10])
     model, _ = after(known, X[10:], NOISY[10:])

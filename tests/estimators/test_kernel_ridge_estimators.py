@@ -11,6 +11,7 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics import pairwise
 
 from gpukfl import KernelRidgeClassifier, KernelRidgeRegressor
+from gpukfl.estimators.kernel_ridge import _method
 from gpukfl.kernels import KERNELS, Gaussian, Linear
 from gpukfl.methods import _kernel_ridge_fit
 
@@ -288,6 +289,27 @@ def test_the_lengthscale_predicts_left_out_samples(weighted):
             other = regressor(lengthscale=chosen.lengthscale_ * factor, **options)
             other.fit(X, Y, sample_weight=weights)
             assert error(chosen) < 1.01 * error(other)
+
+
+def test_fits_to_about_the_same_rows_share_a_lengthscale():
+    one, other = KernelRidgeRegressor(random_state=0), KernelRidgeRegressor(random_state=0)
+    known = one.fitted_as(X[10:], Y[10:], None, None)
+    other.fitted_as(X[:-10] * 3.0, Y[:-10], None, known)
+    assert other.lengthscale_ == one.lengthscale_
+    assert other.ridge_path_ is not None  # the ridge is its own
+    same = KernelRidgeRegressor(lengthscale=one.lengthscale_, random_state=0)
+    same.fit(X[:-10] * 3.0, Y[:-10])
+    np.testing.assert_allclose(other.predict(NEW), same.predict(NEW), rtol=1e-9)
+
+
+def test_a_classifiers_calibration_measures_no_other_lengthscale(monkeypatch):
+    asked = []
+    measured = _method.lengthscale_left_out
+    monkeypatch.setattr(
+        _method, "lengthscale_left_out", lambda *a, **k: asked.append(1) or measured(*a, **k)
+    )
+    KernelRidgeClassifier(random_state=0).fit(X, LABELS)
+    assert len(asked) == 1
 
 
 def test_auto_takes_centers_where_there_are_many(monkeypatch):

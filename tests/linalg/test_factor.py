@@ -54,6 +54,9 @@ def test_inverse_and_whitened_matrix(on, rng, n):
     found = factor.whiten(given)
     on.assert_close(found, np.linalg.solve(L, np.linalg.solve(L, S).T), ulps=100 * n)
     np.testing.assert_array_equal(on.host(found), on.host(found).T)
+    found = factor.unwhiten(given)
+    on.assert_close(found, np.linalg.solve(L.T, np.linalg.solve(L.T, S).T), ulps=100 * n)
+    np.testing.assert_array_equal(on.host(found), on.host(found).T)
     on.assert_close(given, S, ulps=0)
 
 

@@ -346,3 +346,20 @@ def test_the_inverse_of_a_factor(on, rng):
     A = rng.standard_normal((7, 7))
     A = on.rounded(A @ A.T + 7 * np.eye(7))
     on.assert_close(CholeskyFactor.of(on.put(A)).inverse(), np.linalg.inv(A), ulps=200)
+
+
+# ---------------------------------------------------------------------- the noise to begin with
+
+
+@weighted
+@pytest.mark.parametrize("start", [1e-7, 1e-3, 0.05, 30.0])
+def test_a_noise_ratio_nearby_is_the_best_of_its_neighbours(on_double, rng, weighted, start):
+    problem = Problem(on_double, rng, weighted=weighted, n=60)
+    criterion = problem.bound(problem.X[:15])
+    C = on_double.put(np.full(3, 0.7))
+    found = criterion.ratio_nearby(C, start)
+    value = [criterion.evaluated(C, ratio)[1] for ratio in (found / 4, found, found * 4)]
+    assert value[1] >= max(value)
+    assert value[1] >= criterion.evaluated(C, start)[1]
+    power = math.log(found / start, 4)
+    assert power == pytest.approx(round(power), abs=1e-9)

@@ -70,17 +70,21 @@ def test_a_member_is_left_by_many_rows_only(monkeypatch):
     assert told["memory"] == "left after 2 of 3 folds: clearly behind"
 
 
-@pytest.mark.parametrize("behind", [True, False])
-def test_what_is_like_a_member_that_is_clearly_behind_is_not_begun(monkeypatch, behind):
+@pytest.mark.parametrize("few", [False, True])
+@pytest.mark.parametrize("behind", ["left", "in the end", ""])
+def test_what_is_like_a_member_that_is_clearly_behind_is_not_begun(monkeypatch, behind, few):
     model = Memory if behind else Truth
     rows = [row for row in _candidates.CANDIDATES if row.name == "linear"]
     rows.append(Candidate("first", lambda _: model(), "quick"))
     rows.append(Candidate("second", lambda _: model(), "quick", like="first"))
     monkeypatch.setattr(_candidates, "CANDIDATES", rows)
-    monkeypatch.setattr(_contest, "_JUDGES", N)
+    monkeypatch.setattr(_candidates, "_MANY", N + few)
+    monkeypatch.setattr(_contest, "_JUDGES", 2 * N // 3 if behind == "left" else N)
     told = notes(regressor(members=None).fit(X, Y))
-    assert told["first"] == ""
-    assert told["second"] == ("not begun: first is clearly behind" if behind else "")
+    left = "left after 2 of 3 folds: clearly behind" if behind == "left" else ""
+    assert told["first"] == left
+    begun = not behind or few
+    assert told["second"] == (left if begun else "not begun: first is clearly behind")
 
 
 def test_a_member_that_is_named_is_tried_to_the_end(monkeypatch):
