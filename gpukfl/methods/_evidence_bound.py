@@ -28,7 +28,8 @@ from gpukfl.operators import KernelOperator, unmapped
 
 _SHARES = (1.0, 0.1, 0.01, 1e-3)  # of the noise that rounding may stay below
 _FACTOR, _FARTHEST = 4.0, 14  # by which ratios are tried one after the other, and how often
-# With less errors on other rows did not fall (four sets of 4800 to 8000 samples)
+# Nats of a sample and target. With less, errors on other rows did not fall (four sets of 4800 to
+# 8000 samples)
 _ENOUGH = 3e-4
 _CHUNK = 64  # rows whose pairs are taken, for the slopes of the kernel's diagonal
 

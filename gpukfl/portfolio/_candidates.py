@@ -249,7 +249,7 @@ CANDIDATES = (
         "regfeal",
         _ours(RegFeaLRegressor, RegFeaLClassifier, scaling="quantile"),
         suits=lambda task: task.n <= _MOST and task.d <= _WIDE,
-        like="bkernn",  # which learns directions too, in a tenth of the time
+        like="bkernn",  # which learns directions too, in a third of the time
     ),
     Candidate("laplace", _kernel_ridge("laplace"), "thorough"),
     Candidate("evidence_matern52", _evidence("matern52", "standard"), "thorough", suits=_of_few),
