@@ -23,11 +23,12 @@ from gpukfl._rows import Rows
 from gpukfl.kernels import Kernel
 from gpukfl.linalg import CholeskyFactor, add_to_diagonal
 from gpukfl.methods._evidence import LOG_2PI, Slopes
+from gpukfl.methods._lengthscale import lowest_nearby
 from gpukfl.methods._nystrom import NystromFactor, NystromSystem
 from gpukfl.operators import KernelOperator, unmapped
 
 _SHARES = (1.0, 0.1, 0.01, 1e-3)  # of the noise that rounding may stay below
-_FACTOR, _FARTHEST = 4.0, 14  # by which ratios are tried one after the other, and how often
+_FACTORS = tuple(4.0**k for k in range(-14, 15))  # of a ratio, that are tried one after the other
 # Nats of a sample and target. With less, errors on other rows did not fall (four sets of 4800 to
 # 8000 samples)
 _ENOUGH = 3e-4
@@ -159,20 +160,13 @@ class BoundCriterion:
         """
         evaluated = self._at(C)
 
-        def value(k: int) -> float:
+        def error(at: float) -> float:
             try:
-                return evaluated(ratio * _FACTOR**k)[1]
+                return -evaluated(at)[1]
             except np.linalg.LinAlgError:
-                return -math.inf
+                return math.inf
 
-        at, highest = 0, value(0)
-        for step in (1, -1):
-            begun = at
-            while abs(at + step) <= _FARTHEST and (found := value(at + step)) > highest:
-                at, highest = at + step, found
-            if at != begun:
-                break
-        return ratio * _FACTOR**at
+        return lowest_nearby(error, [ratio * factor for factor in _FACTORS], ratio, gain=0.0)
 
     def _at(self, C: Array) -> Callable[[float], tuple[BoundPosterior, float]]:
         """Pass over the rows at a map; give what solves at a ratio, with the value: O(q³)."""

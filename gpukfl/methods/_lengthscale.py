@@ -55,14 +55,21 @@ def lengthscale_left_out(
     return typical * lowest_nearby(error, STRETCHES, _START)
 
 
-def lowest_nearby(error: Callable[[float], float], grid: Sequence[float], start: float, /) -> float:
-    """Go up an ascending grid while that lowers the error; or else down."""
+def lowest_nearby(
+    error: Callable[[float], float],
+    grid: Sequence[float],
+    start: float,
+    /,
+    *,
+    gain: float = _GAIN,
+) -> float:
+    """Go up an ascending grid while that lowers the error by a share of it; or else down."""
     first = at = grid.index(start)
     lowest = error(start)
     for step in (1, -1):
         while 0 <= at + step < len(grid):
             found = error(grid[at + step])
-            if not found < (1.0 - _GAIN) * lowest:
+            if not found < (1.0 - gain) * lowest:
                 break
             at, lowest = at + step, found
         if at != first:
