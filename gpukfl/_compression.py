@@ -251,7 +251,7 @@ def out_of_fold(e: Any, /) -> np.ndarray:
         If its members were fitted to all rows.
     """
     kept = e.out_of_fold_
-    if any(len(member.models) != kept.n_folds for member in e.members_):
+    if not e._has_folds:
         msg = (
             "expected a blend of the folds' models, got members that were fitted to all rows: "
             "give X and y that the fit has not seen"

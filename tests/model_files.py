@@ -110,6 +110,10 @@ CASES = {
 }
 CASES["auto, table"] = ("auto", TABLE, Y, {"members": ["linear", "trees", "bkernn"], "n_folds": 2})
 CASES["auto, refitted"] = ("auto", TABLE, THREE, {"members": ["laplace"], "refit": True})
+CASES["auto, both"] = (
+    *("auto", TABLE, Y),
+    {"members": ["linear", "trees", "laplace"], "n_folds": 2, "refit": "both"},
+)
 
 
 @functools.cache

@@ -308,6 +308,14 @@ def test_a_refit_has_one_encoding():
     assert model.predict_interval(ROWS).shape == (N, 2)
 
 
+def test_whole_models_have_an_encoding_beside_those_of_folds():
+    model = auto(refit="both")
+    n_folds = model.estimator.out_of_fold_.n_folds
+    assert len(model.estimator.encodings_.by_fold) == n_folds + 1
+    assert model.score(ROWS, PRICE) > 0.9
+    assert model.predict_interval(ROWS).shape == (N, 2)
+
+
 def test_the_estimator_takes_frames_by_itself(blend):
     one = gpukfl.AutoRegressor(**QUICK, random_state=0).fit(ROWS, PRICE)
     np.testing.assert_array_equal(one.predict(ROWS), blend.predict(ROWS))

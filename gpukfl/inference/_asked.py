@@ -260,7 +260,7 @@ def _out_of_fold(model: Any, estimator: Any, X: Any, y: Any) -> Asked:
         msg = f"expected X and y that were held out: {name} keeps no models of folds"
         raise ValueError(msg)
     kept = estimator.out_of_fold_
-    if any(len(member.models) != kept.n_folds for member in estimator.members_):
+    if not estimator._has_folds:
         msg = "expected X and y that were held out: the models of the folds were fitted again"
         raise ValueError(msg)
     parts = tuple(

@@ -43,7 +43,8 @@ class Blended:
     weight : float
         Share of the prediction.
     models : list of estimators
-        One for each fold, whose mean the member predicts; one where it was fitted to all rows.
+        One for each fold, whose mean the member predicts, and then one that was fitted to all rows,
+        where there is such a one; or that one alone.
     residuals : array, shape (q, t), or None
         Quantiles of what its predictions of rows that were held out were short of, where targets
         are transformed.
@@ -133,6 +134,7 @@ ATTRIBUTES: dict[str, Declared] = {
     "floor_": Number(),
     "reach_": Numbers(DOUBLE, (2, "n_targets"), optional=True),
     "temperature_": Number(),
+    "whole_": Switch(),
     "target_transform_": Record(TargetTransform, optional=True),
     "encodings_": Fields(Encodings, optional=True),
 }

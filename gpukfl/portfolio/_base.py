@@ -39,7 +39,8 @@ from gpukfl.estimators._threads import few_threads
 from gpukfl.estimators._validation import check_size, validate_samples
 from gpukfl.inspection import Description, Names
 from gpukfl.partitioned import Collections
-from gpukfl.portfolio._attributes import ATTRIBUTES, TRIED, VALUES, Blended, OutOfFold
+from gpukfl.portfolio._attributes import ATTRIBUTES, TRIED, VALUES, OutOfFold
+from gpukfl.portfolio._blend_of_models import BlendOfModels
 from gpukfl.portfolio._candidates import (
     EFFORTS,
     NAMES,
@@ -52,27 +53,22 @@ from gpukfl.portfolio._contest import Contest, judge_of
 from gpukfl.portfolio._description import describe
 from gpukfl.portfolio._distilled import Distilled, distil
 from gpukfl.portfolio._encodings import Encodings
-from gpukfl.portfolio._evaluators import of_all_classes
 from gpukfl.portfolio._folds import n_folds_of, split
 from gpukfl.portfolio._importances import permutation_importances
 from gpukfl.portfolio._in_parts import fitted_to_all
 from gpukfl.portfolio._leaderboard import frame_of, rows_of
 from gpukfl.portfolio._members import Member, reach_of
-from gpukfl.portfolio._refit import is_worth_a_refit, refitted
+from gpukfl.portfolio._refit import BESIDE, Refit, refit_of, refitted
 from gpukfl.portfolio._transforms import (
     TRANSFORMS,
     transform_of,
 )
 from gpukfl.prediction import (
-    Blending,
     LogTransform,
     RankTransform,
-    TargetTransform,
-    check_finite_prediction,
 )
 from gpukfl.selftest import trusted
 from gpukfl.tables import IMPUTE, Table
-from gpukfl.tables._seen import Seen
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -93,7 +89,7 @@ def _reads_its_columns(e: Any) -> bool:
     )
 
 
-class AutoBase(Constructed, HostStored):
+class AutoBase(BlendOfModels, Constructed, HostStored):
     """The common part: parameters, the fit, and predictions."""
 
     _tried = TRIED
@@ -108,16 +104,9 @@ class AutoBase(Constructed, HostStored):
     _values: ClassVar[tuple[type, ...]] = (*VALUES, LogTransform, RankTransform)
     _rules: ClassVar[dict[str, Rule]] = {"encodings of its columns": _reads_its_columns}
     client: ClassVar[Any] = None  # of a Dask cluster; an instance may have its own
-    members_: list[Blended]
-    out_of_fold_: OutOfFold
     tuning_: list[dict[str, Any]]
     feature_importances_: Array
     feature_importances_error_: Array
-    floor_: float
-    encodings_: Encodings | None
-    reach_: Array | None
-    target_transform_: TargetTransform | None
-    temperature_: float
 
     def __init__(
         self,
@@ -156,7 +145,7 @@ class AutoBase(Constructed, HostStored):
         check_members(self.members, is_classifier(self))
         check_choice("effort", self.effort, EFFORTS)
         check_number("n_folds", self.n_folds, kind=numbers.Integral, low=1, also=("auto",))
-        check_switch("refit", self.refit, also=("auto",))
+        check_switch("refit", self.refit, also=("auto", BESIDE))
         check_choice("impute", self.impute, IMPUTE)
         check_choice("target_transform", getattr(self, "target_transform", None), TRANSFORMS)
         check_number("max_time", self.max_time, low=0, low_allowed=False, also=(None,))
@@ -200,8 +189,9 @@ class AutoBase(Constructed, HostStored):
             self._library, self._n_samples = library_of(X), len(samples)
             chosen = self._keep(contest, samples, run)
             stopped = contest.stopped
-            if whole is None and is_worth_a_refit(self.refit, contest, len(samples), run):
-                stopped = self._refit(chosen, samples, run)
+            how = "" if whole is not None else refit_of(self.refit, contest, len(samples), run)
+            if how:
+                stopped = self._refit(chosen, samples, run, how)
             self._end(contest, stopped=stopped)
             if whole is not None and not contest.stopped:
                 self.members_ = fitted_to_all(self, chosen, whole, run)
@@ -249,16 +239,11 @@ class AutoBase(Constructed, HostStored):
         task = Task.of(samples, d, self.backend, _seed(run.rng), of_table=tabular)
         return members_of(self.members, self.effort, task)
 
-    @property
-    def _n_classes(self) -> int:
-        """Number of classes; 0 of a regression, which has none."""
-        return len(getattr(self, "classes_", ()))
-
     def _keep(self, contest: Contest, samples: Samples, run: Run) -> list[tuple[float, Any]]:
         """Set what the members came to; give those that are blended, with their weights."""
         pairs = zip(contest.weights.tolist(), contest.finished, strict=True)
         chosen = [(w, entry) for w, entry in pairs if w > 0]
-        self.members_ = [one.blended(w) for w, one in chosen]
+        self.members_, self.whole_ = [one.blended(w) for w, one in chosen], False
         judge, predicted = contest.judge, contest.calibrated
         self.temperature_ = contest.temperature
         sizes = [len(fold.outside) for fold in contest.folds]
@@ -291,13 +276,16 @@ class AutoBase(Constructed, HostStored):
     def _keep_uncertainty(self, rng: np.random.RandomState, max_time: float | None, /) -> None:
         """Set how far predictions are off, by the rows that are held out."""
 
-    def _refit(self, chosen: Sequence[tuple[float, Any]], samples: Samples, run: Run) -> bool:
-        """Take members that are fitted to all rows; the folds' stay where that is interrupted.
+    def _refit(
+        self, chosen: Sequence[tuple[float, Any]], samples: Samples, run: Run, how: Refit
+    ) -> bool:
+        """Take members that are fitted to all rows; the folds' alone where that is interrupted.
 
         So they do where time is over, or a member fails. Says whether it was interrupted.
         """
         try:
-            found = refitted(self, chosen, samples, run, _seed(run.again()))
+            seed, beside = _seed(run.again()), how == BESIDE
+            found = refitted(self, chosen, samples, run, seed, beside=beside)
         except KeyboardInterrupt:
             return True
         except Exception as error:  # whatever a member does, there is a blend
@@ -305,7 +293,7 @@ class AutoBase(Constructed, HostStored):
             warn(f"the blend is not fitted to all samples, that of the folds stays: {why}")
             return False
         if found is not None:
-            self.members_, self.encodings_ = found
+            (self.members_, self.encodings_), self.whole_ = found, beside
         return False
 
     def _end(self, contest: Contest, *, stopped: bool) -> None:
@@ -323,46 +311,6 @@ class AutoBase(Constructed, HostStored):
             warn(msg, ConvergenceWarning)
 
     # ------------------------------------------------------------------ prediction
-
-    def _outputs(self, X: Array, fold: int | None = None, /) -> Array:
-        """Blend (n, t) at validated rows, in float64; by the models of one fold, or of all."""
-        seen, blending = self._seen(X), self._blending()
-
-        def mean(member: Blended) -> Array:
-            folds = range(len(member.models)) if fold is None else [fold]
-            found = [self._of_model(member, k, seen) for k in folds]
-            return blending.mean(found, member.residuals)
-
-        return blending.total((member.weight, mean(member)) for member in self.members_)
-
-    def _seen(self, X: Array) -> Seen:
-        """Give validated rows, of which each model sees what it takes."""
-        return Seen(X) if self.encodings_ is None else self.encodings_.seen(X)
-
-    def _of_model(self, member: Blended, fold: int, seen: Seen) -> Array:
-        """Predictions of one of a member's models."""
-        found = member.evaluators[fold](seen.by(fold, codes=member.takes_codes))
-        return of_all_classes(found, member.models[fold], self._n_classes)
-
-    def _blending(self) -> Blending:
-        """Give what joins predictions of models."""
-        return Blending(
-            self._n_classes > 0, self.floor_, self.temperature_, self.reach_, self.target_transform_
-        )
-
-    def _by_fold(self, X: Array, /) -> np.ndarray:
-        """Blends (K, n, t) of each fold's models at validated rows, on the host.
-
-        Where members have one model, that is all of them.
-        """
-        n_folds = self.out_of_fold_.n_folds
-        apart = all(len(member.models) == n_folds for member in self.members_)
-        with np.errstate(over="ignore", invalid="ignore"):  # reported just below
-            found = [self._outputs(X, k) for k in range(n_folds if apart else 1)]
-        for one in found:
-            check_finite_prediction(one, "prediction", one.dtype)
-        blends = np.stack([to_host(one) for one in found])
-        return np.broadcast_to(blends, (n_folds, *blends.shape[1:]))
 
     def _predict(self, X: Any, method: str) -> Array:
         """Blend at `X`: (n, t)."""

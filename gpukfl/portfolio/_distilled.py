@@ -57,7 +57,7 @@ def distil(blend: Any, name: str, /) -> Distilled:
     """Fit a candidate to the predictions of a blend."""
     kept, run = blend.out_of_fold_, Run.of(blend)
     n = len(kept.fold)
-    several = all(len(member.models) > 1 for member in blend.members_)
+    several = kept.n_folds > 1 and blend._has_folds
     judging = kept.fold == 0 if several else np.arange(n) < n // _SHARE
     inside, outside = np.flatnonzero(~judging), np.flatnonzero(judging)
     classes, t = is_classifier(blend), kept.truth.shape[1]

@@ -28,7 +28,7 @@ class Encodings:
     table : Table
         What gives the codes.
     by_fold : list of Encoding
-        One for each model of a member.
+        One for each model of a member: of the folds, and of all rows.
     blind : Encoding
         Learned without targets, for what looks at rows whose targets are known.
     impute : str
@@ -62,10 +62,13 @@ class Encodings:
             encoded.append(TableFold(inside, outside, fold, one))
         return replace(self, by_fold=[one for one, _ in learned]), encoded
 
-    def on_all(self, samples: Samples, seed: int, /) -> tuple[Self, Fold]:
-        """Learn one with all rows, and give these as members take them."""
+    def on_all(self, samples: Samples, seed: int, /, *, beside: bool) -> tuple[Self, Fold]:
+        """Learn one with all rows, beside those of folds or alone, and give the rows encoded."""
         one, inside = self._learned(samples, seed)
-        return replace(self, by_fold=[one]), TableFold(inside, inside, Fold(samples, samples), one)
+        by_fold = [*self.by_fold, one] if beside else [one]
+        return replace(self, by_fold=by_fold), TableFold(
+            inside, inside, Fold(samples, samples), one
+        )
 
     def is_sound(self, n_features: int, n_models: int, /) -> bool:
         """Whether it is such as a fit makes it, of so many columns, and models a member."""

@@ -37,9 +37,10 @@ _PARAMETERS = """
     n_folds : int or "auto", default="auto"
         Folds that all members share; 1 holds out a fifth of the samples once, at most 20 000.
         "auto" is 8 below 2000 samples, 5 below 20 000, and 1 beyond; at most 4 where it is quick.
-    refit : bool or "auto", default="auto"
-        Fit one model a member to all samples, in place of the mean of the folds' models. "auto"
-        does so where one part was held out that has more than a tenth of the samples, and time is
+    refit : bool, "both" or "auto", default="auto"
+        Fit one model a member to all samples, in place of the mean of the folds' models; "both" is
+        the mean of that model and of theirs. "auto" is "both" for folds of 2000 samples and more,
+        and True where one part was held out that has more than a tenth of the samples, if time is
         left. Two and three samples are fitted so in any case.
     columns : dict of str: str, optional
         What columns of a frame are to be taken for, by name, where `Table.of` shall not guess.
@@ -99,6 +100,9 @@ _ATTRIBUTES = """
     reach_ : array of shape (2, n_targets) or None
         Lowest and highest prediction that a member of a regression is believed: a tenth beyond
         what was seen, in units of `target_transform_`.
+    whole_ : bool
+        Whether the last model of each member was fitted to all samples, and counts as much as those
+        of the folds together.
     temperature_ : float
         Of a classification the power 1 / `temperature_` of the blend's probabilities has the lowest
         log loss on samples that models have not seen; 1 of a regression.

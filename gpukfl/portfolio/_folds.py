@@ -12,7 +12,7 @@ from gpukfl._array import to_host
 from gpukfl.estimators._samples import Samples, Splits
 from gpukfl.portfolio._members import Member
 
-_MOST_FOLDS_BELOW, _FOLDS_BELOW = 2_000, 20_000
+MANY, _FOLDS_BELOW = 2_000, 20_000
 _MOST_FOLDS, _FEW_FOLDS = 8, 5
 _SHARE, _MOST_HELD_OUT = 0.2, 20_000  # of the rows, that are held out once
 FEWEST = 2  # rows that are split at all
@@ -59,7 +59,7 @@ def n_folds_of(n: int, /) -> int:
     """Say how many folds rows are split into; 1 is one held-out part."""
     if n >= _FOLDS_BELOW:
         return 1
-    return _FEW_FOLDS if n >= _MOST_FOLDS_BELOW else _MOST_FOLDS
+    return _FEW_FOLDS if n >= MANY else _MOST_FOLDS
 
 
 def split(samples: Samples, rng: np.random.RandomState, n_folds: int, /) -> list[Fold]:

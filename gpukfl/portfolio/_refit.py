@@ -1,10 +1,10 @@
-"""One model a member, fitted to all rows in the end, in place of those of the folds."""
+"""Members that are fitted to all rows in the end, beside those of the folds or in their place."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -16,27 +16,47 @@ from gpukfl.estimators._samples import Samples
 from gpukfl.portfolio._attributes import Blended
 from gpukfl.portfolio._contest import Contest
 from gpukfl.portfolio._encodings import Encodings
-from gpukfl.portfolio._folds import FEW, Fold
+from gpukfl.portfolio._folds import FEW, MANY, Fold
 
+BESIDE: Literal["both"] = "both"
+Refit = Literal["", "both", "instead"]  # none; one to all rows beside the folds' models; it alone
 _FEW_HELD_OUT = 0.1  # of the samples: without these a fit is as good
 
 
-def is_worth_a_refit(asked: bool | str, contest: Contest, n: int, run: Run, /) -> bool:
-    """Whether members are fitted to all rows: where that is asked for, or pays and time is left."""
+def refit_of(asked: bool | str, contest: Contest, n: int, run: Run, /) -> Refit:
+    """Say whether members are fitted to all rows: as is asked for, or where it pays and time is.
+
+    It pays where folds lack a fifth of the rows: a blend of their models alone errs by more, and
+    where there are few rows, of which they lack an eighth, fits to all of them err in their own
+    ways by as much.
+    """
     if contest.stopped:
-        return False
+        return ""
     if n < FEW or not isinstance(asked, str):
-        return n < FEW or bool(asked)
-    share = sum(len(fold.outside) for fold in contest.folds) / n
-    if len(contest.folds) > 1 or share <= _FEW_HELD_OUT or contest.cut_short:
-        return False
-    left, pairs = run.left(), zip(contest.weights.tolist(), contest.finished, strict=True)
-    again = sum(entry.seconds for weight, entry in pairs if weight > 0) / (1.0 - share)
-    return left is None or again < left
+        return "instead" if n < FEW or asked else ""
+    if asked == BESIDE:
+        return BESIDE
+    lacking = len(contest.folds[0].outside) / n
+    several = len(contest.folds) > 1
+    if contest.cut_short or (n < MANY if several else lacking <= _FEW_HELD_OUT):
+        return ""
+    pairs = zip(contest.weights.tolist(), contest.finished, strict=True)
+    once = sum(entry.seconds for weight, entry in pairs if weight > 0) / len(contest.folds)
+    left = run.left()
+    if left is not None and once / (1.0 - lacking) >= left:
+        return ""
+    return BESIDE if several else "instead"
 
 
 def refitted(
-    auto: Any, chosen: Sequence[tuple[float, Any]], samples: Samples, run: Run, seed: int, /
+    auto: Any,
+    chosen: Sequence[tuple[float, Any]],
+    samples: Samples,
+    run: Run,
+    seed: int,
+    /,
+    *,
+    beside: bool,
 ) -> tuple[list[Blended], Encodings | None] | None:
     """Fit each member of a blend to all rows: members and their encodings; None without time.
 
@@ -50,7 +70,7 @@ def refitted(
         samples = replace(samples, Y=transform.forward(to_host(samples.Y).astype(np.float64)))
     encodings, whole = auto.encodings_, Fold(samples, samples)
     if encodings is not None:
-        encodings, whole = encodings.on_all(samples, seed)
+        encodings, whole = encodings.on_all(samples, seed, beside=beside)
     for weight, entry in chosen:
         left = run.left()
         if left is not None and run.is_over():
@@ -60,5 +80,6 @@ def refitted(
             model, _ = entry.member.fitted(inside, entry.precedent, left)
         if getattr(model, "status_", "") == Status.INTERRUPTED.name:
             raise KeyboardInterrupt
-        found.append(replace(entry.blended(weight), models=[model]))
+        models = [*entry.models, model] if beside else [model]
+        found.append(replace(entry.blended(weight), models=models))
     return found, encodings

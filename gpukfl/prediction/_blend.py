@@ -27,6 +27,8 @@ class Blending:
         Least and largest prediction that is believed.
     transform : TargetTransform, optional
         What members predict on another scale by.
+    whole : bool
+        Whether the last model of each member knows all samples, and the others those of a fold.
     """
 
     classes: bool
@@ -34,13 +36,20 @@ class Blending:
     temperature: float
     reach: Array | None = None
     transform: TargetTransform | None = None
+    whole: bool = False
+
+    def shares(self, count: int, /) -> list[float]:
+        """Shares of a member's models in its mean: equal ones, and half of it for a whole one."""
+        if self.whole:
+            return [0.5 / (count - 1)] * (count - 1) + [0.5]
+        return [1.0 / count] * count
 
     def mean(self, found: Sequence[Array], residuals: Array | None, /) -> Array:
         """Mean (n, t) of what a member's models predict, in the targets' own units."""
         within = [
             mixed(one, self.floor) if self.classes else bounded(one, self.reach) for one in found
         ]
-        mean = functools.reduce(operator.add, within) / len(within)
+        mean = functools.reduce(operator.add, map(operator.mul, self.shares(len(found)), within))
         if self.transform is None or residuals is None:
             return mean
         return self.transform.mean(mean, beside(residuals, mean))

@@ -229,6 +229,8 @@ def _blend(
         if one.weight > 0
     )
     n_classes = len(e.classes_) if kind == "AutoClassifier" else 0
-    blending = Blending(n_classes > 0, e.floor_, e.temperature_, e.reach_, e.target_transform_)
+    blending = Blending(
+        n_classes > 0, e.floor_, e.temperature_, e.reach_, e.target_transform_, e.whole_
+    )
     seen = None if e.encodings_ is None else e.encodings_.seen
     return Blend(members, blending, n_classes, seen)

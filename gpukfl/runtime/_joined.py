@@ -104,12 +104,17 @@ def joined(model: Served, encodings: Any, /) -> Served:
     values = JoinedBlend(
         views,
         stacks,
-        shares=ours / ours.sum(axis=1, keepdims=True),
+        shares=_shares_of(blend)[order] * ours,
         weights=np.array([one.weight for one in blend.members]),
         residuals=_residuals_of(blend),
         blending=blend.blending,
     )
     return dataclasses.replace(model, values=values)
+
+
+def _shares_of(blend: Blend) -> np.ndarray:
+    """Share of each model in the mean of its member."""
+    return np.concatenate([blend.blending.shares(len(one.models)) for one in blend.members])
 
 
 def _stacked(blend: Blend, views: Views) -> tuple[list[Stack | Alone], np.ndarray]:

@@ -1,6 +1,7 @@
 """Portfolios as estimators: laws, the blend, classes, importances, and what is said and drawn."""
 
 import functools
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -26,6 +27,7 @@ import gpukfl
 from gpukfl.portfolio import _candidates, _contest
 from gpukfl.portfolio._candidates import Candidate
 from gpukfl.portfolio._members import Member
+from gpukfl.portfolio._refit import refit_of
 
 EXPECTED = {
     "check_sample_weight_equivalence_on_dense_data": (
@@ -167,6 +169,42 @@ def test_what_was_held_out_once_is_fitted_in_the_end():
     np.testing.assert_array_equal(many[0].predict(X), many[1].predict(X))
 
 
+@pytest.mark.parametrize("n_folds", [1, 3])
+@pytest.mark.parametrize(("make", "y"), [(regressor, Y), (classifier, THREE)])
+def test_a_whole_model_counts_as_much_as_those_of_the_folds(make, y, n_folds):
+    options = {"members": ["laplace"], "n_folds": n_folds}
+    folds, alone, both = (make(refit=how, **options).fit(X, y) for how in (False, True, "both"))
+    assert [len(model.members_[0].models) for model in (folds, alone, both)] == [
+        *(n_folds, 1),
+        n_folds + 1,
+    ]
+    assert [model.whole_ for model in (folds, alone, both)] == [False, False, True]
+    outputs = [np.asarray(model._outputs(X)) for model in (folds, alone, both)]
+    if make is classifier:
+        outputs = [np.exp(np.log(one) * both.temperature_) for one in outputs]
+        outputs = [one / one.sum(axis=1, keepdims=True) for one in outputs]
+    np.testing.assert_allclose(outputs[2], (outputs[0] + outputs[1]) / 2, rtol=1e-9, atol=1e-12)
+    np.testing.assert_array_equal(both.out_of_fold_.predicted, folds.out_of_fold_.predicted)
+
+
+@pytest.mark.parametrize(("n", "whole"), [(1_999, False), (2_000, True)])
+def test_of_many_rows_folds_lack_too_much(rng, n, whole):
+    rows = rng.standard_normal((n, 2))
+    model = regressor(members=["linear"], n_folds=5).fit(rows, rows[:, 0])
+    assert model.whole_ is whole
+    assert len(model.members_[0].models) == 5 + whole
+
+
+@pytest.mark.parametrize(("left", "how"), [(None, "both"), (2.6, "both"), (2.4, "")])
+def test_a_whole_model_is_begun_where_there_is_time(left, how):
+    entry, fold = SimpleNamespace(seconds=10.0), SimpleNamespace(outside=range(400))
+    contest = SimpleNamespace(
+        stopped=False, cut_short=False, folds=[fold] * 5, weights=np.ones(1), finished=[entry]
+    )
+    run = SimpleNamespace(left=lambda: left)
+    assert refit_of("auto", contest, 2_000, run) == how  # 2 seconds a fold, of four fifths
+
+
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
 def test_models_of_folds_stay_where_the_last_fit_fails(monkeypatch, error):
     without = regressor(n_folds=1, refit=False).fit(X, Y)
@@ -273,7 +311,7 @@ def test_importances_that_there_is_no_time_for_are_said_to_be_missing(monkeypatc
 
 
 @pytest.mark.parametrize(("make", "y"), [(regressor, Y), (classifier, THREE)])
-@pytest.mark.parametrize("refit", [False, True])
+@pytest.mark.parametrize("refit", [False, True, "both"])
 @pytest.mark.filterwarnings("ignore:BKerNNClassifier after 200 iterations")  # of jumps in labels
 def test_a_small_model_imitates_the_blend(make, y, refit):
     model = make(refit=refit).fit(X, y)

@@ -58,7 +58,7 @@ def test_intervals_are_about_what_is_predicted():
 
 
 @pytest.mark.parametrize("n_folds", [1, 3])
-@pytest.mark.parametrize("refit", [False, True])
+@pytest.mark.parametrize("refit", [False, True, "both"])
 def test_new_rows_are_covered_and_rough_ones_have_wide_intervals(rng, n_folds, refit):
     def draw(n):
         rows = rng.uniform(-1, 1, (n, 3))
@@ -78,8 +78,10 @@ def test_new_rows_are_covered_and_rough_ones_have_wide_intervals(rng, n_folds, r
     np.testing.assert_allclose(below, LEVELS, atol=error)
 
 
-def test_refitted_models_are_in_the_middle():
-    model = regressor(refit=True).fit(X, NOISY)
+@pytest.mark.parametrize("refit", [True, "both"])
+@pytest.mark.parametrize("n_folds", [1, 3])
+def test_refitted_models_are_in_the_middle(refit, n_folds):
+    model = regressor(n_folds=n_folds, refit=refit).fit(X, NOISY)
     np.testing.assert_allclose(
         model.predict_interval(X, 0.7).mean(axis=1), model.predict(X), rtol=1e-9
     )
