@@ -13,6 +13,7 @@ import pytest
 from model_files import SMALL, data_of, fitted, opened, saved_bytes, with_checksum
 
 import gpukfl
+import gpukfl.runtime
 from gpukfl._archive import write_archive
 
 NAMES = [
@@ -177,6 +178,17 @@ def test_changed_bytes_with_a_new_checksum_are_refused_or_work(name, tmp_path):
             data[place] = rng.integers(256)
         path.write_bytes(with_checksum(bytes(data)))
         outcome(path, name)
+
+
+@pytest.mark.parametrize("load", [gpukfl.load, gpukfl.runtime.load])
+def test_a_whole_model_needs_models_of_folds_beside_it(load, tmp_path):
+    path = tmp_path / "model"
+    header, arrays = parts("auto, refitted", path)
+    header["fitted"]["whole_"] = True
+    with path.open("w+b") as file:
+        write_archive(file, json.dumps(header).encode(), arrays)
+    with pytest.raises(ValueError, match=r"models of (its )?folds"):
+        load(path)
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)

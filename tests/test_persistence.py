@@ -313,13 +313,11 @@ def test_a_header_with_a_missing_key_is_named(saved, key):
         gpukfl.load(saved)
 
 
-@pytest.mark.parametrize("value", [None, "text", 5, [1, 2]])
+@pytest.mark.parametrize("value", [None, "text", -1, [1, 2]])
 @pytest.mark.parametrize("key", HEADER)
 def test_a_header_with_a_wrong_value_is_named(saved, key, value):
     if key == "gpukfl":
         pytest.skip("is shown only")
-    if (key, value) == ("version", 5):
-        pytest.skip("is a newer version")
     rewritten(saved, lambda header, _: header.update({key: value}))
     with pytest.raises(ValueError, match="expected a gpukfl model file"):
         gpukfl.load(saved)

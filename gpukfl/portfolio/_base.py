@@ -89,6 +89,11 @@ def _reads_its_columns(e: Any) -> bool:
     )
 
 
+def _has_whole_models(e: Any) -> bool:
+    n_folds = e.out_of_fold_.n_folds
+    return not e.whole_ or all(len(member.models) == n_folds + 1 for member in e.members_)
+
+
 class AutoBase(BlendOfModels, Constructed, HostStored):
     """The common part: parameters, the fit, and predictions."""
 
@@ -102,7 +107,10 @@ class AutoBase(BlendOfModels, Constructed, HostStored):
         "_n_samples": Whole("n_samples"),
     }
     _values: ClassVar[tuple[type, ...]] = (*VALUES, LogTransform, RankTransform)
-    _rules: ClassVar[dict[str, Rule]] = {"encodings of its columns": _reads_its_columns}
+    _rules: ClassVar[dict[str, Rule]] = {
+        "encodings of its columns": _reads_its_columns,
+        "models of its folds and of all samples": _has_whole_models,
+    }
     client: ClassVar[Any] = None  # of a Dask cluster; an instance may have its own
     tuning_: list[dict[str, Any]]
     feature_importances_: Array

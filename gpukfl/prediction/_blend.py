@@ -41,6 +41,9 @@ class Blending:
     def shares(self, count: int, /) -> list[float]:
         """Shares of a member's models in its mean: equal ones, and half of it for a whole one."""
         if self.whole:
+            if count < 2:
+                msg = f"expected models of folds beside one of all samples, got {count} model"
+                raise ValueError(msg)
             return [0.5 / (count - 1)] * (count - 1) + [0.5]
         return [1.0 / count] * count
 
