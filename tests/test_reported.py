@@ -304,5 +304,5 @@ def test_a_blend_says_what_is_shuffled_together(tmp_path):
     blend = gpukfl.fit(TWINS[:INSIDE], Y[:INSIDE], members=["linear"], n_folds=2, progress=False)
     remark = "± one standard error; shuffled together: {x1, x3}"
     assert blend.describe().importances.remark == remark
-    assert "shuffled together: {x1, x3}" in blend.plot("importances").get_xlabel()
+    assert "shuffled together: {x1, x3}" in " ".join(blend.plot("importances").get_xlabel().split())
     assert f"{remark}." in page_of(blend, tmp_path)

@@ -27,7 +27,7 @@ _FEWEST_BARS = 4  # for which there is room
 _DIRECTIONS = 5
 _LEAST = 0.005  # loading that is said
 _LINE = 36  # letters of a caveat that fit in a picture
-_BELOW, _REMARK = 60, 240  # letters of a line below it, and of all
+_BELOW, _REMARK = 46, 240  # letters of a line below it, and of all
 _SAID = 5  # features, or loadings of a direction, that words name
 _FEWEST_STEPS = 2  # that make a curve
 
