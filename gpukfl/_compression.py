@@ -13,7 +13,9 @@ from sklearn.base import is_classifier
 from sklearn.metrics import accuracy_score, r2_score
 
 from gpukfl._array import Array, beside, take, to_host
+from gpukfl._target import truth_of
 from gpukfl.estimators._run import Run
+from gpukfl.estimators._validation import validate_weights
 from gpukfl.methods import ShapeFunctions
 from gpukfl.operators import mapped
 
@@ -227,7 +229,7 @@ def _fewer_tuples(e: Any) -> Iterator[tuple[int, Any]]:
 
 
 def _fewer_members(e: Any) -> Iterator[tuple[int, Any]]:
-    """Leave out the members of least weight; what is sure of predictions is measured anew."""
+    """Leave out the members of least weight."""
     members = sorted(e.members_, key=lambda member: -member.weight)
     for count in range(1, len(members)):
         yield count, _of_members(e, members[:count])
@@ -235,9 +237,30 @@ def _fewer_members(e: Any) -> Iterator[tuple[int, Any]]:
 
 def _of_members(e: Any, members: Sequence[Any]) -> Any:
     total = sum(member.weight for member in members)
-    found = _with(e, members_=[replace(one, weight=one.weight / total) for one in members])
-    kept = found.out_of_fold_
-    found.out_of_fold_ = replace(kept, predicted=out_of_fold(found))
+    return _with(e, members_=[replace(one, weight=one.weight / total) for one in members])
+
+
+def measured_again(e: Any, X: Any, y: Any, sample_weight: Any, /) -> Any:
+    """Give a blend with what makes it sure of predictions, by rows that its models have not seen.
+
+    These are those that its folds held out, or where its members were fitted to all rows those
+    that are given.
+    """
+    kept = e.out_of_fold_
+    if e._has_folds:
+        kept = replace(kept, predicted=out_of_fold(e))
+    else:
+        rows = e._new_rows(X, "predict")
+        weights = validate_weights(sample_weight, rows)
+        kept = replace(
+            kept,
+            rows=rows,
+            predicted=to_host(e._outputs(rows)),
+            truth=truth_of(e, y),
+            weights=np.ones(len(rows)) if weights is None else weights,
+            fold=np.zeros(len(rows), dtype=kept.fold.dtype),
+        )
+    found = _with(e, out_of_fold_=kept)
     found._keep_uncertainty(Run.of(found).again(), None)
     return found
 

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from gpukfl._checks import check_number
-from gpukfl._compression import compressed, own_score
+from gpukfl._compression import compressed, measured_again, own_score
 from gpukfl._given import taken, with_target
 from gpukfl._persistence import write
 from gpukfl._reader import Reader
@@ -25,6 +25,7 @@ class Deployed:
     target_name: str
     reader: Reader | None
     score: Callable[..., float]
+    _rows: Callable[[Any], Any]
 
     @abstractmethod
     def _about(self) -> dict[str, Any]:
@@ -87,7 +88,8 @@ class Deployed:
         X, y : as for `score`, optional
             Rows that the fit has not seen, at least 4: a half that is drawn chooses, and the
             scores of `compression` are those of the other half. A blend of folds' models has such
-            rows by itself.
+            rows by itself; of one whose members were fitted to all rows these are also what
+            intervals and sets are made of.
         sample_weight : array of shape (n_samples,), optional
             Of these rows.
 
@@ -126,6 +128,9 @@ class Deployed:
             X, y, _ = with_target(X, y)
             n_rows, score = len(y), self._score_at(X, y, sample_weight)
         estimator, what = compressed(self.estimator, float(tolerance), n_rows, score)
+        if what.unit == "members" and what.size < what.size_before:
+            rows = None if X is None else self._rows(X)
+            estimator = measured_again(estimator, rows, y, sample_weight)
         return self._with(estimator=estimator, compression=what)
 
     def _score_at(self, X: Any, y: Any, weights: Any) -> Callable[[Any, np.ndarray], float]:

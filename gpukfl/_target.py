@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_classifier
 
-from gpukfl._array import is_array, is_host, to_host
+from gpukfl._array import as_columns, is_array, is_host, to_host
 from gpukfl._columns import as_frame, kind_of_objects, reads_as_date, reads_as_number
 from gpukfl._warnings import warn
 
@@ -93,6 +94,29 @@ def target_name(y: Any, /) -> str | None:
 def host_target(y: Any, /) -> Any:
     """Make a target of any library NumPy, for scores; leave device arrays as they are."""
     return y if is_array(y) and not is_host(y) else _values_of(y)[0]
+
+
+def truth_of(estimator: Any, y: Any, /) -> np.ndarray:
+    """Targets for a fitted estimator, or indicators of its classes: (n, t) in float64, on the host.
+
+    Raises
+    ------
+    ValueError
+        If a classifier does not know a label, or has several targets.
+    """
+    values = host_target(y)
+    values = to_host(values) if is_array(values) else np.asarray(values)
+    if not is_classifier(estimator):
+        return np.asarray(as_columns(values.astype(np.float64)))
+    classes = to_host(estimator.classes_) if not isinstance(estimator.classes_, list) else None
+    if classes is None or values.ndim != 1:
+        msg = f"expected one target of classes, got {values.shape}"
+        raise ValueError(msg)
+    unknown = np.setdiff1d(values, classes)
+    if len(unknown):
+        msg = f"expected labels that the model knows, got {unknown[0]!r} ({len(unknown)} in all)"
+        raise ValueError(msg)
+    return (values[:, None] == classes).astype(np.float64)
 
 
 # ---------------------------------------------------------------------- values

@@ -180,15 +180,14 @@ def test_changed_bytes_with_a_new_checksum_are_refused_or_work(name, tmp_path):
         outcome(path, name)
 
 
-@pytest.mark.parametrize("load", [gpukfl.load, gpukfl.runtime.load])
-def test_a_whole_model_needs_models_of_folds_beside_it(load, tmp_path):
+def test_a_model_of_all_samples_is_told_from_those_of_folds(tmp_path):
     path = tmp_path / "model"
     header, arrays = parts("auto, refitted", path)
-    header["fitted"]["whole_"] = True
+    header["fitted"]["whole_"] = False
     with path.open("w+b") as file:
         write_archive(file, json.dumps(header).encode(), arrays)
-    with pytest.raises(ValueError, match=r"models of (its )?folds"):
-        load(path)
+    with pytest.raises(ValueError, match="models of its folds"):
+        gpukfl.load(path)
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)

@@ -111,6 +111,33 @@ def test_rows_of_frames_with_weights_are_halved():
     assert small.compression.score == expected
 
 
+@pytest.mark.parametrize("n_folds", [1, 2])
+@pytest.mark.parametrize("task", ["regression", "classes"])
+def test_given_rows_say_how_sure_members_are_that_were_fitted_to_all(task, n_folds):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(400, 3)), columns=list("abc"))
+    frame["text"] = rng.choice(["left", "right"], len(frame))
+    y = np.abs(frame["a"]) + frame["b"] + 0.3 * rng.normal(size=len(frame))
+    if task == "classes":
+        y = y.gt(1.0).map({False: "low", True: "high"})
+    seen, new, y, truth = frame[:250], frame[250:], y[:250], y[250:].to_numpy()
+    options = {"n_folds": n_folds, "refit": True, "progress": False}
+    found = gpukfl.fit(seen, y, members=["linear", "laplace", "matern52"], **options)
+    small = found.compress(1.0, new, truth)
+    assert small.compression.size == len(small.estimator.members_) < small.compression.size_before
+    kept = small.estimator.out_of_fold_
+    assert kept.rows.shape == new.shape
+    if task == "regression":
+        np.testing.assert_allclose(kept.predicted[:, 0], small.predict(new), rtol=1e-12)
+        np.testing.assert_array_equal(kept.truth[:, 0], truth)
+        ends = small.predict_interval(new)
+        assert np.mean((ends[:, 0] <= truth) & (truth <= ends[:, 1])) >= 0.9
+    else:
+        np.testing.assert_allclose(kept.predicted, small.predict_proba(new), rtol=1e-12)
+        sets = small.predict_set(new)
+        assert np.mean(sets[np.arange(len(new)), (truth == "low").astype(int)]) >= 0.9
+
+
 # ---------------------------------------------------------------------- bad input
 
 
@@ -132,7 +159,9 @@ def test_what_has_nothing_to_leave_out_is_refused():
         lasso.compress(0.1, ROWS, Y)
 
 
-def test_a_blend_of_refitted_members_asks_for_rows():
-    found = gpukfl.fit(X, Y, members=["laplace", "matern52"], n_folds=2, refit=True)
+@pytest.mark.parametrize("n_folds", [1, 2])
+def test_a_blend_of_refitted_members_asks_for_rows(n_folds):
+    options = {"n_folds": n_folds, "refit": True, "progress": False}
+    found = gpukfl.fit(X, Y, members=["laplace", "matern52"], **options)
     with pytest.raises(ValueError, match="give X and y"):
         found.compress(0.1)

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from gpukfl._array import beside, is_array, to_host
 from gpukfl._columns import is_frame, numeric_frame
 from gpukfl._given import complete, with_gaps_named, with_target
-from gpukfl._target import host_target
+from gpukfl._target import truth_of
 from gpukfl.estimators._described import feature_names
 from gpukfl.estimators._validation import validate_weights
 from gpukfl.portfolio._base import AutoBase
@@ -139,7 +139,7 @@ def _of_rows(model: Any, estimator: Any, X: Any, y: Any, sample_weight: Any) -> 
         names, sources = tuple(reader.names), reader.encoding.sources
     elif isinstance(estimator, AutoBase):
         names, sources = feature_names(estimator), estimator._sources
-    truth = _truth(estimator, host_target(y))
+    truth = truth_of(estimator, y)
     if len(truth) != len(rows):
         msg = f"expected a target for each of {len(rows)} rows, got {len(truth)}"
         raise ValueError(msg)
@@ -208,22 +208,6 @@ def _finite(estimator: Any, sources: Sequence[int]) -> tuple[Predict, Sequence[i
 
 
 # ---------------------------------------------------------------------- targets
-
-
-def _truth(estimator: Any, y: Any) -> np.ndarray:
-    """Targets, or indicators of the classes: (n, t)."""
-    values = to_host(y) if is_array(y) else np.asarray(y)
-    if not is_classifier(estimator):
-        return _columns(values.astype(np.float64))
-    classes = to_host(estimator.classes_) if not isinstance(estimator.classes_, list) else None
-    if classes is None or values.ndim != 1:
-        msg = f"expected one target of classes, got {values.shape}"
-        raise ValueError(msg)
-    unknown = np.setdiff1d(values, classes)
-    if len(unknown):
-        msg = f"expected labels that the model knows, got {unknown[0]!r} ({len(unknown)} in all)"
-        raise ValueError(msg)
-    return (values[:, None] == classes).astype(np.float64)
 
 
 def _judge(estimator: Any, truth: np.ndarray, weights: np.ndarray) -> Judge:

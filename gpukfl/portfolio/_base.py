@@ -89,9 +89,9 @@ def _reads_its_columns(e: Any) -> bool:
     )
 
 
-def _has_whole_models(e: Any) -> bool:
-    n_folds = e.out_of_fold_.n_folds
-    return not e.whole_ or all(len(member.models) == n_folds + 1 for member in e.members_)
+def _has_its_models(e: Any) -> bool:
+    n_folds, counts = e.out_of_fold_.n_folds, {len(member.models) for member in e.members_}
+    return counts == {n_folds} or (e.whole_ and counts in ({1}, {n_folds + 1}))
 
 
 class AutoBase(BlendOfModels, Constructed, HostStored):
@@ -109,7 +109,7 @@ class AutoBase(BlendOfModels, Constructed, HostStored):
     _values: ClassVar[tuple[type, ...]] = (*VALUES, LogTransform, RankTransform)
     _rules: ClassVar[dict[str, Rule]] = {
         "encodings of its columns": _reads_its_columns,
-        "models of its folds and of all samples": _has_whole_models,
+        "models of its folds and of all samples": _has_its_models,
     }
     client: ClassVar[Any] = None  # of a Dask cluster; an instance may have its own
     tuning_: list[dict[str, Any]]
@@ -202,7 +202,7 @@ class AutoBase(BlendOfModels, Constructed, HostStored):
                 stopped = self._refit(chosen, samples, run, how)
             self._end(contest, stopped=stopped)
             if whole is not None and not contest.stopped:
-                self.members_ = fitted_to_all(self, chosen, whole, run)
+                self.members_, self.whole_ = fitted_to_all(self, chosen, whole, run)
                 self._n_samples = whole.n_rows
         return self
 
@@ -301,7 +301,7 @@ class AutoBase(BlendOfModels, Constructed, HostStored):
             warn(f"the blend is not fitted to all samples, that of the folds stays: {why}")
             return False
         if found is not None:
-            (self.members_, self.encodings_), self.whole_ = found, beside
+            (self.members_, self.encodings_), self.whole_ = found, True
         return False
 
     def _end(self, contest: Contest, *, stopped: bool) -> None:
@@ -372,9 +372,10 @@ class AutoBase(BlendOfModels, Constructed, HostStored):
         Returns
         -------
         Distilled
-            The fitted `model`, its `score` on rows that neither it nor its teachers have seen,
-            `score_of_blend` on the same, and their difference as `loss`. A classifier learns the
-            classes that the blend predicts.
+            The fitted `model`; the `score` of an equal one on rows that neither it nor its teachers
+            have seen (where several folds' models were replaced, no teacher the rows that it was
+            asked at); `score_of_blend` on the same; and their difference as `loss`. A classifier
+            learns the classes that the blend predicts.
 
         Raises
         ------

@@ -69,27 +69,28 @@ class BlendOfModels:
 
     @property
     def _has_folds(self) -> bool:
-        """Whether members have the models of the folds."""
+        """Whether members have the models of the folds, alone or beside one of all samples."""
         n_folds = self.out_of_fold_.n_folds
-        return all(len(member.models) >= n_folds for member in self.members_)
+        return all(len(member.models) - self.whole_ >= n_folds for member in self.members_)
 
     def _by_fold(self, X: Array, /) -> np.ndarray:
         """Blends (K, n, t) of each fold's models at validated rows, on the host.
 
-        Where members have one model, that is all of them; where they have a whole one beside those
+        Where members have a model of all samples alone, it is each fold's; where it is beside those
         of the folds, blends are moved so that their mean is what all predict together.
         """
         n_folds, seen = self.out_of_fold_.n_folds, self._seen(X)
         of_model = functools.cache(lambda member, k: self._of_model(member, k, seen))
-        asked: list[int | None] = [*range(n_folds if self._has_folds else 1)]
-        if self.whole_:
-            asked.append(None)
+        folds = range(n_folds) if self._has_folds else ()
+        asked = [*folds, None] if self.whole_ else folds
         with np.errstate(over="ignore", invalid="ignore"):  # reported just below
             found = [self._mixed(of_model, k) for k in asked]
         for one in found:
             check_finite_prediction(one, "prediction", one.dtype)
         blends = np.stack([to_host(one) for one in found])
-        if self.whole_:
-            blends, together = blends[:-1], blends[-1]
-            blends = blends + (together - blends.mean(axis=0))
-        return np.broadcast_to(blends, (n_folds, *blends.shape[1:]))
+        if not self.whole_:
+            return blends
+        blends, together = blends[:-1], blends[-1]
+        if not folds:
+            return np.broadcast_to(together, (n_folds, *together.shape))
+        return blends + (together - blends.mean(axis=0))

@@ -65,10 +65,9 @@ class Encodings:
     def on_all(self, samples: Samples, seed: int, /, *, beside: bool) -> tuple[Self, Fold]:
         """Learn one with all rows, beside those of folds or alone, and give the rows encoded."""
         one, inside = self._learned(samples, seed)
+        whole = TableFold(inside, inside, Fold(samples, samples), one)
         by_fold = [*self.by_fold, one] if beside else [one]
-        return replace(self, by_fold=by_fold), TableFold(
-            inside, inside, Fold(samples, samples), one
-        )
+        return replace(self, by_fold=by_fold), whole
 
     def is_sound(self, n_features: int, n_models: int, /) -> bool:
         """Whether it is such as a fit makes it, of so many columns, and models a member."""

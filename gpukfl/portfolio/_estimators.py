@@ -101,8 +101,9 @@ _ATTRIBUTES = """
         Lowest and highest prediction that a member of a regression is believed: a tenth beyond
         what was seen, in units of `target_transform_`.
     whole_ : bool
-        Whether the last model of each member was fitted to all samples, and counts as much as those
-        of the folds together.
+        Whether the last model of each member was fitted to all samples (of Dask collections those
+        of other libraries were not); beside models of the folds it counts as much as these
+        together.
     temperature_ : float
         Of a classification the power 1 / `temperature_` of the blend's probabilities has the lowest
         log loss on samples that models have not seen; 1 of a regression.

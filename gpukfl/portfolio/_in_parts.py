@@ -23,8 +23,10 @@ from gpukfl.tables import Encoding, Table
 
 def fitted_to_all(
     auto: Any, chosen: Sequence[tuple[float, Any]], given: Collections, run: Run, /
-) -> list[Blended]:
+) -> tuple[list[Blended], bool]:
     """Fit members that work where rows lie to all rows, each with the setting that it had.
+
+    Gives members, and whether any of them was fitted so.
 
     Parameters
     ----------
@@ -41,15 +43,16 @@ def fitted_to_all(
     read = None
     if encodings is not None:
         read = partial(_encoded, encodings.table, encodings.by_fold[0])
-    found = []
+    found, any_fitted = list[Blended](), False
     with in_parts(given, client_of(auto), backend, labels=labels, read=read) as parts:
         y = _targets(auto, parts)
         for weight, entry in chosen:
             blended = entry.blended(weight)
             if entry.member.takes_any_library and not run.is_over():
                 blended = replace(blended, models=[_fitted(entry, parts, y, run)])
+                any_fitted = True
             found.append(blended)
-    return found
+    return found, any_fitted
 
 
 def _fitted(entry: Any, parts: Parts, y: Array, run: Run) -> Any:

@@ -28,7 +28,7 @@ class Blending:
     transform : TargetTransform, optional
         What members predict on another scale by.
     whole : bool
-        Whether the last model of each member knows all samples, and the others those of a fold.
+        Whether the last model of each member knows all samples, and others those of a fold.
     """
 
     classes: bool
@@ -40,10 +40,7 @@ class Blending:
 
     def shares(self, count: int, /) -> list[float]:
         """Shares of a member's models in its mean: equal ones, and half of it for a whole one."""
-        if self.whole:
-            if count < 2:
-                msg = f"expected models of folds beside one of all samples, got {count} model"
-                raise ValueError(msg)
+        if self.whole and count > 1:
             return [0.5 / (count - 1)] * (count - 1) + [0.5]
         return [1.0 / count] * count
 

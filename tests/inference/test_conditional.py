@@ -312,8 +312,8 @@ def test_columns_of_a_table_are_features(method):
 
 def portfolio(**options):
     X, y = sample(200)
-    model = gpukfl.AutoRegressor(["linear", "matern52"], n_folds=4, random_state=0, **options)
-    return model.fit(X, y)
+    options = {"n_folds": 4, "random_state": 0, **options}
+    return gpukfl.AutoRegressor(["linear", "matern52"], **options).fit(X, y)
 
 
 def test_rows_that_folds_held_out():
@@ -327,9 +327,16 @@ def test_rows_that_folds_held_out():
     assert "in 4 folds" in some.summary()
 
 
-def test_models_without_held_out_rows():
+@pytest.mark.parametrize("n_folds", [1, 4])
+def test_models_of_all_rows_have_seen_those_that_folds_held_out(n_folds):
+    model = portfolio(refit=True, n_folds=n_folds)
     with pytest.raises(ValueError, match="fitted again"):
-        conditional_importance(portfolio(refit=True))
+        conditional_importance(model)
+    X, y = sample(200)
+    assert len(conditional_importance(model, X, y, n_permutations=19).p_values) == X.shape[1]
+
+
+def test_models_without_held_out_rows():
     X, y = sample()
     model = LinearRegression().fit(X, y)
     with pytest.raises(ValueError, match="keeps no models of folds"):

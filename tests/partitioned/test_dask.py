@@ -17,6 +17,7 @@ import gpukfl
 from gpukfl import AutoRegressor, BKerNNClassifier, BKerNNRegressor
 from gpukfl._places import cupy_is_usable
 from gpukfl.estimators.bkernn import Knots
+from gpukfl.inference import conditional_importance
 from gpukfl.partitioned import Collections, Partitioning, in_parts
 from gpukfl.solvers import ProximalGradient
 
@@ -372,6 +373,9 @@ def test_portfolios_are_chosen_here_and_fitted_to_all(client, data, lazy):
     (one,) = [member for member in fitted.members_ if member.name == "bkernn"]
     assert [one._n_samples for one in one.models] == [N]
     assert fitted.score(*data) > 0.7
+    assert fitted.whole_
+    with pytest.raises(ValueError, match="fitted again"):
+        conditional_importance(fitted)
 
 
 # ---------------------------------------------------------------------- bad input

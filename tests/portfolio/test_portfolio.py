@@ -178,7 +178,8 @@ def test_a_whole_model_counts_as_much_as_those_of_the_folds(make, y, n_folds):
         *(n_folds, 1),
         n_folds + 1,
     ]
-    assert [model.whole_ for model in (folds, alone, both)] == [False, False, True]
+    assert [model.whole_ for model in (folds, alone, both)] == [False, True, True]
+    assert [model._has_folds for model in (folds, alone, both)] == [True, False, True]
     outputs = [np.asarray(model._outputs(X)) for model in (folds, alone, both)]
     if make is classifier:
         outputs = [np.exp(np.log(one) * both.temperature_) for one in outputs]
@@ -322,6 +323,15 @@ def test_a_small_model_imitates_the_blend(make, y, refit):
     assert small.model.score(X, labels) > 0.9
     with pytest.raises(ValueError, match="expected method to be one of"):
         model.distilled("forest")
+
+
+@pytest.mark.parametrize(("make", "y"), [(regressor, Y), (classifier, THREE)])
+def test_a_small_model_is_judged_by_rows_that_its_teachers_have_not_seen(make, y):
+    options = {"members": ["laplace", "matern52"], "n_folds": 1}
+    models = [make(refit=refit, **options).fit(X, y) for refit in (False, True)]
+    before, after = (model.distilled("laplace") for model in models)
+    assert before.score == pytest.approx(after.score)
+    assert before.score_of_blend == pytest.approx(after.score_of_blend)
 
 
 def test_models_of_one_method_have_no_members():
