@@ -12,7 +12,7 @@ import numpy as np
 
 from gpukfl._array import to_host
 from gpukfl._checks import check_choice, check_number
-from gpukfl._given import complete, with_gaps_named, with_target
+from gpukfl._given import complete, with_names, with_target
 from gpukfl._model import Model
 from gpukfl._parts_reader import of_all_rows, table_of_all
 from gpukfl._places import Backend
@@ -58,7 +58,7 @@ def fit(
     X : array or frame of shape (n_samples, n_features)
         Real data: NumPy, CuPy, torch, a NumPy memory map, or a frame of pandas, polars or pyarrow.
         Columns of frames may be numbers, categories, booleans, dates, durations or text, with gaps:
-        see `gpukfl.tables`; arrays of NumPy may have NaN for gaps.
+        see `gpukfl.tables`. So may those of NumPy arrays and of lists of rows, called x0, x1, ...
     y : str, or array, series or frame of shape (n_samples,) or (n_samples, n_targets)
         Numbers, or labels: text, categories, booleans or integers; or the name of the column of X
         that is the target. Rows without a target are left out, with a warning.
@@ -147,7 +147,7 @@ def fit(
         X, y, sample_weight = sample_of(whole, random_state)
     else:
         _check_lengths(X, y, sample_weight)
-        X, y, sample_weight = complete(with_gaps_named(X), y, sample_weight)
+        X, y, sample_weight = complete(with_names(X), y, sample_weight)
     target = read_target(y, task)
     y_name = y_name or target_name(y) or "y"
     given = {"random_state": random_state, "backend": backend, "max_time": max_time, **options}

@@ -56,15 +56,35 @@ def _with_lazy_target(X: Any, y: Any) -> tuple[Any, Any, str | None]:
     return X.drop(columns=y), X[y], y
 
 
-def with_gaps_named(X: Any, /) -> Any:
-    """Make a frame of a NumPy array that has gaps, with x0, x1, ... for names; leave all others."""
-    if not is_array(X) or not is_host(X) or isinstance(X, np.memmap):
+def with_names(X: Any, /) -> Any:
+    """Make a frame of host rows with gaps or text, x0, x1, ... for names; leave all others."""
+    if isinstance(X, np.memmap) or np.ma.isMaskedArray(X):
         return X
-    if X.ndim != 2 or X.dtype.kind != "f" or not np.isnan(X).any():
+    rows = _objects(X) if isinstance(X, (list, tuple)) else X
+    if not isinstance(rows, np.ndarray) or rows.ndim != 2 or _are_complete_numbers(rows):
         return X
     import pandas as pd
 
-    return pd.DataFrame(X, columns=[f"x{k}" for k in range(X.shape[1])])
+    return pd.DataFrame(rows, columns=[f"x{k}" for k in range(rows.shape[1])]).infer_objects()
+
+
+def _are_complete_numbers(rows: np.ndarray) -> bool:
+    """Whether they are, or something that is neither numbers nor text."""
+    if rows.dtype.kind not in "fOU":
+        return True
+    try:
+        numbers = rows if rows.dtype.kind == "f" else rows.astype(np.float64)
+    except (TypeError, ValueError):
+        return False
+    return not np.isnan(numbers).any()
+
+
+def _objects(rows: Any) -> np.ndarray:
+    """Make an array (n, d) of rows of one length, and an empty one of others."""
+    try:
+        return np.asarray(rows, dtype=object)
+    except ValueError:
+        return np.empty(0)
 
 
 def complete(X: Any, y: Any, sample_weight: Any, /) -> tuple[Any, Any, Any]:

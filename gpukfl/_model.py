@@ -16,7 +16,7 @@ from gpukfl._array import Array, to_host
 from gpukfl._as_estimator import AsEstimator
 from gpukfl._compression import Compression
 from gpukfl._deployed import Deployed
-from gpukfl._given import complete, with_gaps_named, with_target
+from gpukfl._given import complete, with_names, with_target
 from gpukfl._inferring import infer
 from gpukfl._persistence import read
 from gpukfl._reader import Reader, rows_for, rows_of
@@ -159,7 +159,7 @@ class Model(AsEstimator, Deployed, Reported):
         """
         begun = time.perf_counter()
         X, y, y_name = with_target(X, y)
-        X, y, sample_weight = complete(with_gaps_named(X), y, sample_weight)
+        X, y, sample_weight = complete(with_names(X), y, sample_weight)
         target = read_target(y, self.task)
         estimator = clone(self.estimator).set_params(max_time=self.max_time)
         rows = rows_for(estimator, X, target, sample_weight, self.columns, self.impute)

@@ -152,6 +152,37 @@ def test_an_array_with_gaps_is_a_table_of_numbers(fit):
     assert np.isfinite(model.predict(X[:2])).all()
 
 
+GIVEN = {
+    "an array of objects": lambda rows: rows,
+    "an array of text": lambda rows: rows.astype(str),
+    "lists": lambda rows: rows.tolist(),
+    "tuples": lambda rows: tuple(map(tuple, rows.tolist())),
+    "lists with a gap": lambda rows: [[None, *rows[0, 1:]], *rows[1:].tolist()],
+}
+
+
+@fits
+@pytest.mark.parametrize("given", GIVEN)
+def test_rows_of_text_without_names_are_a_table(fit, given):
+    rows = GIVEN[given](FRAME[["size", "colour"]].fillna(0.5).to_numpy(dtype=object))
+    model = fit(rows, PRICE)
+    assert model.feature_names == ["x0", "x1"]
+    assert [column.kind for column in model.table.columns] == ["numeric", "category"]
+    found = model.predict(rows)
+    assert model.score(rows, PRICE) > 0.9
+    np.testing.assert_allclose(model.predict(rows[:1]), found[:1], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", [list, np.array])
+def test_complete_numbers_of_objects_are_numbers(kind):
+    rows = np.column_stack([SIZE, COLOUR == "red"]).astype(object)
+    model = auto(kind(rows.tolist()), PRICE)
+    assert model.table is None
+    np.testing.assert_array_equal(
+        model.predict(rows), auto(rows.astype(float), PRICE).predict(rows)
+    )
+
+
 # ---------------------------------------------------------------------- the way of complete numbers
 
 
@@ -319,6 +350,15 @@ def test_whole_models_have_an_encoding_beside_those_of_folds():
 def test_the_estimator_takes_frames_by_itself(blend):
     one = gpukfl.AutoRegressor(**QUICK, random_state=0).fit(ROWS, PRICE)
     np.testing.assert_array_equal(one.predict(ROWS), blend.predict(ROWS))
+
+
+@pytest.mark.parametrize("dtype", [object, np.float32])
+def test_the_estimator_takes_arrays_with_gaps_by_itself(dtype):
+    numbers = FRAME[["size", "key"]].to_numpy(dtype)
+    rows = ROWS.to_numpy() if dtype is object else numbers
+    one = gpukfl.AutoRegressor(**QUICK, random_state=0).fit(rows, PRICE)
+    np.testing.assert_array_equal(one.predict(rows), auto(rows, PRICE).predict(rows))
+    assert one.predict_interval(rows[:3]).shape == (3, 2)
 
 
 # ---------------------------------------------------------------------- bad input

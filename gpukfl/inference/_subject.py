@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from gpukfl._array import is_array, to_host
 from gpukfl._columns import is_frame, numeric_frame
-from gpukfl._given import complete, with_gaps_named, with_target
+from gpukfl._given import complete, with_names, with_target
 from gpukfl._target import host_target
 from gpukfl.estimators._described import feature_names
 from gpukfl.estimators._validation import validate_weights
@@ -111,7 +111,7 @@ class Subject:
             msg = "expected targets y, or the name of their column in X, got None"
             raise ValueError(msg)
         X, y, target = with_target(X, y)
-        X, y, sample_weight = complete(with_gaps_named(X), y, sample_weight)
+        X, y, sample_weight = complete(with_names(X), y, sample_weight)
         estimator, rows, names, remark = _rows_of(model, estimator, X)
         y = _targets(estimator, host_target(y), len(rows))
         weights = validate_weights(sample_weight, rows)

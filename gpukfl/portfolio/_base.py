@@ -24,6 +24,7 @@ from gpukfl._array import (
     to_host,
 )
 from gpukfl._checks import check_choice, check_number, check_switch
+from gpukfl._given import with_names
 from gpukfl._parts_reader import table_of_all
 from gpukfl._places import Backend, resolve_place
 from gpukfl._reader import table_of
@@ -162,7 +163,7 @@ class AutoBase(BlendOfModels, Constructed, HostStored):
         if any_dask(X, y, sample_weight):
             self._checked()  # before anything is read
             return self.fit_collections(Collections.of(X, y, sample_weight))
-        return self._learn_from(X, y, sample_weight, None)
+        return self._learn_from(with_names(X), y, sample_weight, None)
 
     def fit_collections(self, given: Collections, /, *, read: None = None) -> Self:  # noqa: ARG002
         """Fit to Dask collections: choose on some rows, and fit our members to all."""
@@ -392,6 +393,7 @@ class AutoBase(BlendOfModels, Constructed, HostStored):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.array_api_support = True
+        tags.input_tags.allow_nan = tags.input_tags.string = True
         return tags
 
 
