@@ -39,6 +39,10 @@ from gpukfl._rows import Rows
 
 _FLOATS = ("float32", "float64")
 _NO_NUMBERS = ("could not convert", "float() argument", "setting an array element")  # NumPy's words
+_GAPS = (
+    "Expected complete numbers: gpukfl.fit, AutoRegressor and AutoClassifier take gaps where rows "
+    "of the fit have some, and sklearn.impute.SimpleImputer fills them"
+)
 _MEMMAP_ROWS = 2**18  # rows of a memory map checked at a time
 _TURNS: dict[int, threading.Lock] = {}  # of each process: a forked one has its own
 
@@ -147,9 +151,13 @@ def _numbers_of(name: str) -> Iterator[None]:
     try:
         yield
     except (TypeError, ValueError) as error:
-        if not str(error).startswith(_NO_NUMBERS):
+        said = str(error)
+        if name == "X" and "contains NaN" in said:  # its advice is another library's estimator
+            msg = f"{said.splitlines()[0]} {_GAPS}"
+            raise ValueError(msg) from error
+        if not said.startswith(_NO_NUMBERS):
             raise
-        msg = f"expected {name} to be numbers, in rows of one length, got others: {error}"
+        msg = f"expected {name} to be numbers, in rows of one length, got others: {said}"
         raise type(error)(msg) from error
 
 

@@ -39,7 +39,7 @@ beside_the_error = pytest.mark.filterwarnings("ignore:(overflow|invalid value):R
 # ---------------------------------------------------------------------- the data
 
 BAD_X = [
-    (changed(X, np.nan, (3, 1)), ValueError, "X contains NaN"),
+    (changed(X, np.nan, (3, 1)), ValueError, "X contains NaN. Expected complete numbers"),
     (changed(X, np.inf, (3, 1)), ValueError, "X contains inf"),
     (X[:, 0], ValueError, "Expected 2D array, got 1D array"),
     (np.ones((N, D, 1)), ValueError, "dim 3"),
