@@ -248,7 +248,7 @@ class Model(AsEstimator, Deployed, Reported):
 
     @by_partition
     def predict_set(self, X: Any, coverage: float = 0.9) -> Array:
-        """Give the classes that hold the true one with a probability of at least `coverage`.
+        """Give the classes that hold the true one with a probability of about `coverage`.
 
         See `AutoClassifier.predict_set`.
 

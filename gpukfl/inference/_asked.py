@@ -17,7 +17,7 @@ from gpukfl._target import truth_of
 from gpukfl.estimators._described import feature_names
 from gpukfl.estimators._validation import validate_weights
 from gpukfl.portfolio._base import AutoBase
-from gpukfl.portfolio._judges import Judge, LogLoss, SquaredError
+from gpukfl.portfolio._judges import Judge, LogLoss, SquaredError, target_scale
 from gpukfl.prediction import mixed
 
 Predict = Callable[[np.ndarray], np.ndarray]  # rows (m, c) -> predictions (m, t)
@@ -217,9 +217,7 @@ def _judge(estimator: Any, truth: np.ndarray, weights: np.ndarray) -> Judge:
 
 
 def _squares(truth: np.ndarray, weights: np.ndarray) -> SquaredError:
-    middle = np.average(truth, axis=0, weights=weights)
-    scale = np.sqrt(np.average((truth - middle) ** 2, axis=0, weights=weights))
-    return SquaredError(truth, weights, np.where(scale > 0, scale, 1.0))
+    return SquaredError(truth, weights, target_scale(truth, weights))
 
 
 class FlooredLogLoss(LogLoss):

@@ -18,8 +18,6 @@ from sklearn.utils.validation import check_is_fitted
 from gpukfl._array import (
     Array,
     array_namespace,
-    beside,
-    double_reference,
     library_of,
     to_host,
 )
@@ -40,8 +38,7 @@ from gpukfl.estimators._threads import few_threads
 from gpukfl.estimators._validation import check_size, validate_samples
 from gpukfl.inspection import Description, Names
 from gpukfl.partitioned import Collections
-from gpukfl.portfolio._attributes import ATTRIBUTES, TRIED, VALUES, OutOfFold
-from gpukfl.portfolio._blend_of_models import BlendOfModels
+from gpukfl.portfolio._attributes import ATTRIBUTES, TRIED, VALUES
 from gpukfl.portfolio._candidates import (
     EFFORTS,
     NAMES,
@@ -55,15 +52,12 @@ from gpukfl.portfolio._description import describe
 from gpukfl.portfolio._distilled import Distilled, distil
 from gpukfl.portfolio._encodings import Encodings
 from gpukfl.portfolio._folds import n_folds_of, split
-from gpukfl.portfolio._importances import permutation_importances
 from gpukfl.portfolio._in_parts import fitted_to_all
-from gpukfl.portfolio._leaderboard import frame_of, rows_of
+from gpukfl.portfolio._kept import KeptContest
+from gpukfl.portfolio._leaderboard import frame_of
 from gpukfl.portfolio._members import Member, reach_of
 from gpukfl.portfolio._refit import BESIDE, Refit, refit_of, refitted
-from gpukfl.portfolio._transforms import (
-    TRANSFORMS,
-    transform_of,
-)
+from gpukfl.portfolio._transforms import TRANSFORMS, counted, transform_of
 from gpukfl.prediction import (
     LogTransform,
     RankTransform,
@@ -95,7 +89,7 @@ def _has_its_models(e: Any) -> bool:
     return counts == {n_folds} or (e.whole_ and counts in ({1}, {n_folds + 1}))
 
 
-class AutoBase(BlendOfModels, Constructed, HostStored):
+class AutoBase(KeptContest, Constructed, HostStored):
     """The common part: parameters, the fit, and predictions."""
 
     _tried = TRIED
@@ -235,6 +229,7 @@ class AutoBase(BlendOfModels, Constructed, HostStored):
         if self.encodings_ is not None:
             self.encodings_, folds = self.encodings_.on(folds, _seed(run.again()))
         Y = to_host(samples.Y).astype(np.float64)
+        Y = Y[counted(samples)]
         reach = None if count else reach_of(Y if transform is None else transform.forward(Y))
         contest = Contest(folds, judge, run, self.floor_, transform, reach)
         contest.hold(self._members(samples, folds[0].inside.X.shape[1], run))
@@ -247,43 +242,6 @@ class AutoBase(BlendOfModels, Constructed, HostStored):
         tabular = self.encodings_ is not None
         task = Task.of(samples, d, self.backend, _seed(run.rng), of_table=tabular)
         return members_of(self.members, self.effort, task)
-
-    def _keep(self, contest: Contest, samples: Samples, run: Run) -> list[tuple[float, Any]]:
-        """Set what the members came to; give those that are blended, with their weights."""
-        pairs = zip(contest.weights.tolist(), contest.finished, strict=True)
-        chosen = [(w, entry) for w, entry in pairs if w > 0]
-        self.members_, self.whole_ = [one.blended(w) for w, one in chosen], False
-        judge, predicted = contest.judge, contest.calibrated
-        self.temperature_ = contest.temperature
-        sizes = [len(fold.outside) for fold in contest.folds]
-        fold = np.repeat(np.arange(len(sizes)), sizes)
-        xp = array_namespace(samples.X)
-        held_out = [one.source.outside for one in contest.folds]
-        rows = xp.concat([xp.asarray(one.X) for one in held_out], axis=0)
-        self.out_of_fold_ = OutOfFold(rows, predicted, judge.truth, judge.weights, fold)
-        over = contest.stopped or run.is_over()
-        self._keep_uncertainty(run.again(), 0.0 if over else run.left())
-        self.tuning_, self.tuning_seconds_ = rows_of(contest)
-        there = double_reference(samples.X)
-        middle = np.average(to_host(samples.Y), axis=0, weights=samples.weights)
-        self.intercept_ = beside(middle.astype(np.float64), there)
-        self.reach_ = None if contest.reach is None else beside(contest.reach, there)
-        importances, errors, self.feature_groups_ = permutation_importances(
-            held_out,
-            self._sources,
-            self.n_features_in_,
-            lambda k, X: to_host(self._outputs(X, k)),
-            judge,
-            run.again(),
-            run.is_over,
-        )
-        self.feature_importances_ = beside(importances, there)
-        self.feature_importances_error_ = beside(errors, there)
-        return chosen
-
-    @abstractmethod
-    def _keep_uncertainty(self, rng: np.random.RandomState, max_time: float | None, /) -> None:
-        """Set how far predictions are off, by the rows that are held out."""
 
     def _refit(
         self, chosen: Sequence[tuple[float, Any]], samples: Samples, run: Run, how: Refit

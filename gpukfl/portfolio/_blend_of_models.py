@@ -76,19 +76,20 @@ class BlendOfModels:
     def _by_fold(self, X: Array, /) -> np.ndarray:
         """Blends (K, n, t) of each fold's models at validated rows, on the host.
 
-        Where members have a model of all samples alone, it is each fold's; where it is beside those
-        of the folds, blends are moved so that their mean is what all predict together.
+        Their mean is what all models predict together. Where members have a model of all samples
+        alone, it is each fold's.
         """
         n_folds, seen = self.out_of_fold_.n_folds, self._seen(X)
         of_model = functools.cache(lambda member, k: self._of_model(member, k, seen))
         folds = range(n_folds) if self._has_folds else ()
-        asked = [*folds, None] if self.whole_ else folds
+        moved = self.whole_ or self.target_transform_ is not None  # which is of the models' mean
+        asked = [*folds, None] if moved else folds
         with np.errstate(over="ignore", invalid="ignore"):  # reported just below
             found = [self._mixed(of_model, k) for k in asked]
         for one in found:
             check_finite_prediction(one, "prediction", one.dtype)
         blends = np.stack([to_host(one) for one in found])
-        if not self.whole_:
+        if not moved:
             return blends
         blends, together = blends[:-1], blends[-1]
         if not folds:

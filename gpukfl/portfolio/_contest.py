@@ -21,7 +21,7 @@ from gpukfl.portfolio._attributes import Blended
 from gpukfl.portfolio._blend import blend_weights
 from gpukfl.portfolio._evaluators import evaluator_of, of_all_classes
 from gpukfl.portfolio._folds import Fold
-from gpukfl.portfolio._judges import Judge, LogLoss, SquaredError
+from gpukfl.portfolio._judges import Judge, LogLoss, SquaredError, target_scale
 from gpukfl.portfolio._members import Member
 from gpukfl.portfolio._temperature import temperature_of
 from gpukfl.portfolio._transforms import residual_quantiles
@@ -33,6 +33,7 @@ _JUDGES = 200  # rows that must have judged a member before it is left: fewer of
 _SHARES = (0.05, 0.15, 0.3, 0.5)  # of a blend, with one of which a member should help
 _NO_TIME = 1e-3
 _PATIENCE = 4.0  # times the limit that may be expected of members that keep to it
+_FEWEST = 2  # rows of a class, of which trees that are stopped early need some to judge
 _SEARCHING = 2  # times as long as another fit is the first one, which searches
 
 
@@ -185,14 +186,18 @@ class Contest:
 
     def _enter(self, member: Member, limit: float | None) -> None:
         entry, begun = Entry(member, transform=self.transform), time.perf_counter()
+        weights = self.weights
         try:
             with collected() as entry.warnings:
                 if limit is not None and self.finished and self.run.is_over(SHARE):
                     self.cut_short, entry.note = True, "not begun: no time is left"
-                elif self._is_of_no_use(member.like):
+                elif not member.reference and self._is_of_no_use(member.like):
                     entry.note = f"not begun: {member.like} is clearly behind"
                 else:
                     self._compete(entry, begun, limit)
+            if not entry.note and member.blended:
+                parts = [self.judge.part(one.outputs) for one in [*self.finished, entry]]
+                weights = blend_weights(parts, lambda mean: self.judge.losses_of(mean).sum())
         except Exception as error:  # whatever a member does, the others go on
             entry.note = f"{type(error).__name__}: {error}".splitlines()[0]
             warn(f"the member {member.name} is left out: {entry.note}")
@@ -204,9 +209,7 @@ class Contest:
         if entry.note:
             entry.models.clear()
         self.entries.append(entry)
-        if not entry.note and member.blended:
-            parts = [self.judge.part(one.outputs) for one in self.finished]
-            self.weights = blend_weights(parts, lambda mean: self.judge.losses_of(mean).sum())
+        self.weights = weights
         self.run.note(f"{member.name}: {entry.note or self._shown(entry)}, {entry.seconds:.1f} s")
 
     def _shown(self, entry: Entry) -> str:
@@ -225,7 +228,7 @@ class Contest:
             with reported_to(self._report(member, k)):
                 inside = data.inside
                 if rows is not None and rows < len(inside):
-                    inside = inside.taken(self._some(len(inside), rows))
+                    inside = inside.taken(self._some(inside, rows))
                 model, entry.precedent = member.fitted(inside, entry.precedent, left)
             entry.models.append(model)
             self._judge(entry, self.outputs(model, data.outside))
@@ -267,7 +270,7 @@ class Contest:
         rows = slice(0, sum(map(len, entry.predicted)))
         if self.transform is not None:
             short = self.transform.forward(self.judge.truth[rows]) - np.concatenate(entry.predicted)
-            entry.residuals = residual_quantiles(short)
+            entry.residuals = residual_quantiles(short, self.judge.weights[rows])
         entry.losses = self.judge.losses(entry.outputs, rows)
 
     def _cannot_help(self, entry: Entry) -> bool:
@@ -302,16 +305,21 @@ class Contest:
         if limit is None or len(inside) <= 2 * _PROBED:
             return None
         begun = time.perf_counter()
-        member.fitted(inside.taken(self._some(len(inside), _PROBED)), None, limit)
+        member.fitted(inside.taken(self._some(inside, _PROBED)), None, limit)
         took = time.perf_counter() - begun
         left = (limit - took) * (_PATIENCE if member.keeps_time else 1.0)
         times = max(left, 0.0) / (took * len(self.folds))
         count = max(_PROBED, int(_PROBED * times ** (1.0 / member.power)))
         return None if count >= len(inside) else count
 
-    def _some(self, n: int, count: int) -> np.ndarray:
-        """Draw some rows, the same in every call."""
-        return np.sort(self.run.again().choice(n, count, replace=False))
+    def _some(self, samples: Samples, count: int) -> np.ndarray:
+        """Draw some rows, the same in every call, and two of each class, where it has them."""
+        drawn, codes = self.run.again().choice(len(samples), count, replace=False), samples.classes
+        if codes is not None:
+            counts = np.bincount(codes[drawn], minlength=self.n_classes)
+            rare = [np.flatnonzero(codes == k)[:_FEWEST] for k in np.flatnonzero(counts < _FEWEST)]
+            drawn = np.union1d(drawn, np.concatenate([drawn[:0], *rare]))
+        return np.sort(drawn)
 
     def _report(self, member: Member, k: int) -> Report:
         """Tell of a member's steps, with the fold and the best so far."""
@@ -346,6 +354,4 @@ def judge_of(folds: Sequence[Fold], samples: Samples, n_classes: int, /) -> Judg
             truth = np.concatenate([1.0 - truth, truth], axis=1)
         return LogLoss(truth, w)
     Y = to_host(samples.Y).astype(np.float64)
-    middle = np.average(Y, axis=0, weights=samples.weights)
-    scale = np.sqrt(np.average((Y - middle) ** 2, axis=0, weights=samples.weights))
-    return SquaredError(truth, w, np.where(scale > 0, scale, 1.0))
+    return SquaredError(truth, w, target_scale(Y, samples.weights))

@@ -7,17 +7,19 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone, is_classifier
+from sklearn.dummy import DummyClassifier
 
 from gpukfl._array import Array, array_namespace, device_of, take, to_host
 from gpukfl._reader import Reader
 from gpukfl.estimators._run import Run
 from gpukfl.portfolio._candidates import CANDIDATES, NAMES, Task
 from gpukfl.portfolio._evaluators import evaluator_of, of_all_classes
-from gpukfl.portfolio._judges import Judge, LogLoss, SquaredError
+from gpukfl.portfolio._judges import Judge, LogLoss, SquaredError, target_scale
 from gpukfl.portfolio._members import Member
 from gpukfl.prediction import mixed
 
 _SHARE = 5  # a fifth of the rows judges, where there is one fold
+_FEWEST = 4  # rows, of which some judge
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,46 +55,65 @@ class Distilled:
 
 
 def distil(blend: Any, name: str, /) -> Distilled:
-    """Fit a candidate to the predictions of a blend."""
+    """Fit a candidate to the predictions of a blend.
+
+    Raises
+    ------
+    ValueError
+        If too few rows were held out.
+    """
     kept, run = blend.out_of_fold_, Run.of(blend)
     n = len(kept.fold)
-    several = kept.n_folds > 1 and blend._has_folds
-    # of models that were fitted to all rows nothing is asked of rows that they have seen
-    predicted = to_host(blend._outputs(kept.rows, 0)) if several else kept.predicted
-    judging = kept.fold == 0 if several else np.arange(n) < n // _SHARE
-    inside, outside = np.flatnonzero(~judging), np.flatnonzero(judging)
+    if n < _FEWEST:
+        msg = f"expected at least {_FEWEST} rows that were held out, got {n}"
+        raise ValueError(msg)
     classes, t = is_classifier(blend), kept.truth.shape[1]
     seed, rarest = int(run.rng.randint(2**31 - 1)), 0 if classes else n  # what will be predicted
+    several = kept.n_folds > 1 and blend._has_folds
+    judging = kept.fold == 0 if several else _some(n, run.rng)
+    # of models that were fitted to all rows nothing is asked of rows that they have seen
+    predicted = to_host(blend._outputs(kept.rows, 0)) if several else kept.predicted
+    inside, outside = np.flatnonzero(~judging), np.flatnonzero(judging)
     task = Task(classes, n, kept.rows.shape[1], t, rarest, blend.backend, seed)
     member = Member(name, CANDIDATES[NAMES.index(name)].make(task))
-    student = _taught(blend, member, take(kept.rows, inside), predicted[inside])
+    labels = np.arange(t)
+    student = _taught(blend, member, take(kept.rows, inside), predicted[inside], labels)
     rows = take(kept.rows, outside)
     judge = _judge(kept.truth[outside], kept.weights[outside], classes)
     own = evaluator_of(student)(blend._finite(rows))
     found = to_host(of_all_classes(own, student, blend._n_classes))
     if classes:
-        found = to_host(mixed(found, blend.floor_))
+        labels, found = to_host(blend.classes_), to_host(mixed(found, blend.floor_))
     score, score_of_blend = (judge.score(judge.losses(one)) for one in (found, predicted[outside]))
     known = blend.encodings_
     reader = None if known is None else Reader(known.table, known.blind)
-    model = _taught(blend, member, kept.rows, to_host(blend._outputs(kept.rows)))
+    everything = to_host(blend._outputs(kept.rows))
+    model = _taught(blend, member, kept.rows, everything, labels)
     return Distilled(model, score, score_of_blend, reader)
 
 
-def _taught(blend: Any, member: Member, rows: Array, predicted: np.ndarray) -> Any:
-    """Fit a clone to what a blend predicts of rows."""
+def _some(n: int, rng: np.random.RandomState) -> np.ndarray:
+    """Draw which of the rows judge (n,): they may lie in an order."""
+    found = np.zeros(n, dtype=bool)
+    found[rng.permutation(n)[: max(n // _SHARE, 1)]] = True
+    return found
+
+
+def _taught(
+    blend: Any, member: Member, rows: Array, predicted: np.ndarray, labels: np.ndarray
+) -> Any:
+    """Fit a clone to what a blend predicts of rows; of classes to their labels."""
+    estimator, X = clone(member.estimator), blend._finite(rows)
+    X = X if member.takes_any_library else to_host(X)
     if is_classifier(blend):
-        y = predicted.argmax(axis=1)
-    else:
-        y = predicted[:, 0] if predicted.shape[1] == 1 else predicted
-    X = blend._finite(rows)
-    given = X, array_namespace(X).asarray(y, device=device_of(X))
-    host = not member.takes_any_library
-    return clone(member.estimator).fit(*(map(to_host, given) if host else given))
+        y = labels[predicted.argmax(axis=1)]
+        alone = len(np.unique(y)) == 1
+        return DummyClassifier().fit(to_host(X), y) if alone else estimator.fit(X, y)
+    y = predicted[:, 0] if predicted.shape[1] == 1 else predicted
+    return estimator.fit(X, array_namespace(X).asarray(y, device=device_of(X)))
 
 
 def _judge(truth: np.ndarray, weights: np.ndarray, classes: bool) -> Judge:
     if classes:
         return LogLoss(truth, weights)
-    scale = truth.std(axis=0)
-    return SquaredError(truth, weights, np.where(scale > 0, scale, 1.0))
+    return SquaredError(truth, weights, target_scale(truth, weights))

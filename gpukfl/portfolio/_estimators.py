@@ -358,7 +358,7 @@ class AutoClassifier(LabelClassifier, AutoBase):
 
     @on_its_device
     def predict_set(self, X: Any, coverage: float = 0.9) -> Array:
-        """Give the classes that hold the true one with a probability of at least `coverage`.
+        """Give the classes that hold the true one with a probability of about `coverage`.
 
         Parameters
         ----------

@@ -40,7 +40,7 @@ def evaluator_of(model: Any, /) -> Evaluator:
     few = for_few_rows(model)
 
     def evaluate(X: Array) -> Array:
-        rows = np.asarray(to_host(X))
+        rows = np.asarray(to_host(X), dtype=np.float64)
         if few is not None and len(rows) <= FEW:
             found = few(rows)
         else:

@@ -91,7 +91,7 @@ def permutation_importances(
     judge : Judge
         Of all rows that are held out, in the order of the folds.
     rng : RandomState
-        Shuffles.
+        Draws rows, and shuffles.
     is_over : callable
         Whether there is no time for more than a moment.
     repeats : int
@@ -105,7 +105,8 @@ def permutation_importances(
         their importance. Of thousands of columns those that are hardly correlated with predictions
         are not shuffled: their importance is 0.
     """
-    rows = [np.arange(min(len(part), -(-_ROWS // len(held_out)))) for part in held_out]
+    count = -(-_ROWS // len(held_out))  # drawn, for rows may lie in an order
+    rows = [np.sort(rng.permutation(len(part))[:count]) for part in held_out]
     some = [part.taken(index) for part, index in zip(held_out, rows, strict=True)]
     joined = groups_of(np.concatenate([to_host(part.X) for part in some]), sources)
     groups = _leading(joined, to_host(some[0].X), predict(0, some[0].X))
@@ -114,7 +115,7 @@ def permutation_importances(
     gains: list[list[np.ndarray]] = [[] for _ in groups]  # of each row, by fold
     for k in range(n_folds):
         begun = time.perf_counter()
-        X, judged = some[k].X, slice(begins[k], begins[k] + len(some[k]))
+        X, judged = some[k].X, begins[k] + rows[k]
         least = judge.losses(predict(k, X), judged)
         if is_over() and (k > 0 or len(groups) * (time.perf_counter() - begun) > _MOMENT):
             if k == 0:

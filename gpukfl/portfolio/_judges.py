@@ -99,3 +99,13 @@ class LogLoss(Judge):
 
     def _trivial(self) -> np.ndarray:
         return np.average(self.truth, axis=0, weights=self.weights)[None, :]
+
+
+def target_scale(Y: np.ndarray, weights: np.ndarray | None, /) -> np.ndarray:
+    """Give weighted standard deviations (t,) of targets (n, t); 1 of those that do not vary.
+
+    The deviation of equal numbers may be their rounding, by which all errors would be large.
+    """
+    middle = np.average(Y, axis=0, weights=weights)
+    scale = np.sqrt(np.average((Y - middle) ** 2, axis=0, weights=weights))
+    return np.where((np.ptp(Y, axis=0) > 0) & (scale > 0), scale, 1.0)

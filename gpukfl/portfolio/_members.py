@@ -78,7 +78,8 @@ class Member:
             if self.keeps_time:
                 model.set_params(max_time=None)
             return model, found
-        X, y = np.asarray(to_host(samples.X)), to_host(y)
+        # Scikit-learn would standardise in float32, and a model elsewhere does it in float64
+        X, y = np.asarray(to_host(samples.X), dtype=np.float64), to_host(y)
         with few_threads(len(X)):
             model.fit(X, y, **_weight_arguments(model, samples.weights))
         return model, precedent

@@ -8,6 +8,7 @@ from gpukfl._array import to_host
 from gpukfl.estimators import KernelRidgeRegressor
 from gpukfl.estimators._samples import Samples
 from gpukfl.portfolio._folds import hosted, split
+from gpukfl.portfolio._judges import target_scale
 from gpukfl.prediction import LogTransform, RankTransform, TargetTransform, skewness
 
 TRANSFORMS = ("auto", "log", "rank", None)
@@ -21,10 +22,12 @@ _GAIN = 0.02  # share of the error that another scale must save
 KINDS: dict[str, type[TargetTransform]] = {"log": LogTransform, "rank": RankTransform}
 
 
-def residual_quantiles(residuals: np.ndarray, /) -> np.ndarray:
-    """Quantiles (q, t) of residuals (n, t), in the middle of equal shares."""
+def residual_quantiles(residuals: np.ndarray, weights: np.ndarray | None, /) -> np.ndarray:
+    """Quantiles (q, t) of residuals (n, t) with weights (n,), in the middle of equal shares."""
     shares = (np.arange(_QUANTILES) + 0.5) / _QUANTILES
-    return np.quantile(residuals, shares, axis=0)
+    if weights is None or not np.ptp(weights):
+        return np.quantile(residuals, shares, axis=0)
+    return np.quantile(residuals, shares, axis=0, weights=weights, method="inverted_cdf")
 
 
 def transform_of(
@@ -33,24 +36,32 @@ def transform_of(
     """Give the transform that is asked for; "auto" is the best of a quick fit, on rows held out."""
     if asked is None or samples.labels:
         return None
-    Y = to_host(samples.Y).astype(np.float64)
+    kept = counted(samples)
+    Y, w = to_host(samples.Y).astype(np.float64)[kept], samples.weights
+    w = None if w is None else w[kept]
     if asked != "auto":
-        return KINDS[asked].of(Y)
-    if len(samples) < 2 * _TRIED_ON or np.abs(skewness(Y)).max() < _SKEWED:
+        return KINDS[asked].of(Y, w)
+    if len(kept) < 2 * _TRIED_ON or np.abs(skewness(Y, w)).max() < _SKEWED:
         return None
-    rows = np.sort(rng.permutation(len(samples))[:_ROWS])
-    part = hosted(samples.taken(rows))
+    some = np.sort(rng.permutation(len(kept))[:_ROWS])
+    part = hosted(samples.taken(kept[some]))
     best, lowest = None, (1.0 - _GAIN) * _error(None, part)
     for kind in KINDS.values():
-        error = _error(kind.of(Y[rows]), part)
+        error = _error(kind.of(to_host(part.Y).astype(np.float64), part.weights), part)
         if error < lowest:
-            best, lowest = kind.of(Y), error
+            best, lowest = kind.of(Y, w), error
     return best
+
+
+def counted(samples: Samples, /) -> np.ndarray:
+    """Rows that have a weight: of a memory map others stay among the samples."""
+    w = samples.weights
+    return np.arange(len(samples)) if w is None else np.flatnonzero(w)
 
 
 def _error(transform: TargetTransform | None, samples: Samples) -> float:
     """Error of a plain kernel ridge regression on rows held out, in the targets' own units."""
-    scale = np.std(to_host(samples.Y), axis=0) + np.finfo(np.float64).tiny
+    scale = target_scale(to_host(samples.Y), samples.weights)
     found, truth, weights, precedent = [], [], [], None
     for fold in split(samples, np.random.RandomState(0), _TRIED_ON):
         Y = to_host(fold.inside.Y)
@@ -64,5 +75,5 @@ def _error(transform: TargetTransform | None, samples: Samples) -> float:
         weights.append(np.ones(len(fold.outside)) if w is None else w)
     F, Y, w = np.concatenate(found), np.concatenate(truth), np.concatenate(weights)
     if transform is not None:
-        F = to_host(transform.mean(F, residual_quantiles(transform.forward(Y) - F)))
+        F = to_host(transform.mean(F, residual_quantiles(transform.forward(Y) - F, w)))
     return float(w @ np.sum(((Y - F) / scale) ** 2, axis=1))

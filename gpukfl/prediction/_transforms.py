@@ -23,8 +23,8 @@ class TargetTransform(ABC):
 
     @classmethod
     @abstractmethod
-    def of(cls, Y: np.ndarray, /) -> Self:
-        """Choose what there is to choose by targets (n, t)."""
+    def of(cls, Y: np.ndarray, weights: np.ndarray | None = None, /) -> Self:
+        """Choose what there is to choose by targets (n, t) with weights (n,)."""
 
     @abstractmethod
     def forward(self, Y: np.ndarray, /) -> np.ndarray:
@@ -61,13 +61,13 @@ class LogTransform(TargetTransform):
     high: list[float]
 
     @classmethod
-    def of(cls, Y: np.ndarray, /) -> Self:
+    def of(cls, Y: np.ndarray, weights: np.ndarray | None = None, /) -> Self:
         """Take the least value for 0, and the median for 1."""
-        sign = np.where(skewness(Y) < 0, -1.0, 1.0)
+        sign = np.where(skewness(Y, weights) < 0, -1.0, 1.0)
         low = (sign * Y).min(axis=0)
         gaps = sign * Y - low
-        middle = np.median(gaps, axis=0)
-        scale = np.where(middle > 0, middle, np.where(gaps.max(axis=0) > 0, gaps.mean(axis=0), 1.0))
+        middle, mean = _medians(gaps, weights), np.average(gaps, axis=0, weights=weights)
+        scale = np.where(middle > 0, middle, np.where(gaps.max(axis=0) > 0, mean, 1.0))
         high = np.log1p(gaps.max(axis=0) / scale)
         return cls(*(part.tolist() for part in (sign, low, scale, high)))
 
@@ -97,9 +97,9 @@ class RankTransform(TargetTransform):
     scores: list[list[float]]
 
     @classmethod
-    def of(cls, Y: np.ndarray, /) -> Self:
+    def of(cls, Y: np.ndarray, weights: np.ndarray | None = None, /) -> Self:
         """Take quantiles of the targets for knots."""
-        found = [_knots(column) for column in Y.T]
+        found = [_knots(column, weights) for column in Y.T]
         return cls([knots.tolist() for knots, _ in found], [s.tolist() for _, s in found])
 
     def forward(self, Y: np.ndarray, /) -> np.ndarray:
@@ -116,20 +116,29 @@ class RankTransform(TargetTransform):
         return xp.stack(columns, axis=1)
 
 
-def _knots(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _medians(Y: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
+    if weights is None:
+        return np.median(Y, axis=0)
+    return np.quantile(Y, 0.5, axis=0, weights=weights, method="inverted_cdf")
+
+
+def _knots(y: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
     """Values that grow, and normal scores of their middle ranks."""
     from scipy.special import ndtri
 
-    values, counts = np.unique(y, return_counts=True)
-    scores = ndtri((np.cumsum(counts) - 0.5 * counts) / len(y))
+    values, inverse = np.unique(y, return_inverse=True)
+    counts = np.bincount(inverse, weights)
+    scores = ndtri((np.cumsum(counts) - 0.5 * counts) / counts.sum())
     chosen = np.unique(np.linspace(0, len(values) - 1, min(_KNOTS, len(values))).round())
     chosen = chosen.astype(np.int64)
     return values[chosen], scores[chosen]
 
 
-def skewness(Y: np.ndarray, /) -> np.ndarray:
-    """Skewness of each column of targets (n, t); 0 of one that does not vary."""
-    from scipy.stats import skew
-
-    spread = np.std(Y, axis=0) > 0
-    return np.where(spread, skew(np.where(spread, Y, np.arange(len(Y))[:, None]), axis=0), 0.0)
+def skewness(Y: np.ndarray, weights: np.ndarray | None = None, /) -> np.ndarray:
+    """Skewness of each column of targets (n, t) with weights (n,); 0 of one that does not vary."""
+    gaps = Y - np.average(Y, axis=0, weights=weights)
+    varies = np.ptp(Y, axis=0) > 0
+    gaps /= np.where(varies, np.max(np.abs(gaps), axis=0), 1.0)
+    spread = np.sqrt(np.average(gaps**2, axis=0, weights=weights))
+    thirds = np.average(gaps**3, axis=0, weights=weights)
+    return np.where(varies, thirds / np.where(varies, spread, 1.0) ** 3, 0.0)

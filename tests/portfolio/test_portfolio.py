@@ -290,6 +290,15 @@ def test_features_that_matter_are_found():
     assert importances[:2].min() > 0.1
 
 
+@pytest.mark.parametrize("n_folds", [1, 3])
+def test_what_matters_does_not_depend_on_the_order_of_rows(rng, n_folds):
+    rows = rng.uniform(-1, 1, (2_500, 3))
+    rows = rows[np.argsort(rows[:, 0])]
+    y = 3 * rows[:, 0] + rows[:, 1] + 0.1 * rng.standard_normal(len(rows))
+    model = regressor(members=["linear"], n_folds=n_folds).fit(rows, y)
+    np.testing.assert_allclose(model.feature_importances_, [0.9, 0.1, 0.0], atol=0.03)
+
+
 def test_correlated_features_share():
     twins = np.column_stack([X, X[:, 0] + 1e-3 * X[:, 2]])
     model = regressor().fit(twins, Y)
@@ -319,8 +328,8 @@ def test_a_small_model_imitates_the_blend(make, y, refit):
     small = model.distilled("bkernn")
     assert small.loss == small.score_of_blend - small.score
     assert small.loss < 0.5
-    labels = model.predict(X) if make is regressor else model.predict_proba(X).argmax(axis=1)
-    assert small.model.score(X, labels) > 0.9
+    assert small.model.score(X, model.predict(X)) > 0.9
+    assert small.predict(X).dtype == model.predict(X).dtype
     with pytest.raises(ValueError, match="expected method to be one of"):
         model.distilled("forest")
 
@@ -332,6 +341,26 @@ def test_a_small_model_is_judged_by_rows_that_its_teachers_have_not_seen(make, y
     before, after = (model.distilled("laplace") for model in models)
     assert before.score == pytest.approx(after.score)
     assert before.score_of_blend == pytest.approx(after.score_of_blend)
+
+
+def test_a_small_model_is_judged_by_rows_of_all_places(rng):
+    rows = rng.uniform(-1, 1, (400, 2))
+    rows = rows[np.argsort(rows[:, 0])]
+    model = regressor(members=["laplace"], n_folds=1).fit(rows, 3 * rows[:, 0] ** 2 + rows[:, 1])
+    assert model.distilled("laplace").score > 0.9
+
+
+def test_a_small_model_of_one_class_says_it():
+    rare = np.where(np.arange(N) % 15 == 0, "rare", "usual")
+    small = classifier(members=["linear"]).fit(X, rare).distilled("linear")
+    assert set(small.predict(X)) == {"usual"}
+    assert abs(small.loss) < 0.5
+
+
+def test_too_few_rows_for_a_small_model_are_told():
+    model = regressor(members=["linear"], n_folds=1).fit(X[:12], Y[:12])
+    with pytest.raises(ValueError, match="at least 4 rows that were held out, got 3"):
+        model.distilled("linear")
 
 
 def test_models_of_one_method_have_no_members():

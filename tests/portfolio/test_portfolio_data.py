@@ -75,6 +75,21 @@ def test_several_targets_share_their_weights():
     assert alone.predict(X).shape == both.shape
 
 
+@pytest.mark.parametrize("constant", [0.1, 1e9 + 0.1])
+def test_a_target_that_does_not_vary_judges_nobody(constant):
+    alone = regressor().fit(X, Y).leaderboard().set_index("member")["score"]
+    both = np.stack([Y, np.full(N, constant)], axis=1)
+    beside = regressor().fit(X, both).leaderboard().set_index("member")["score"]
+    assert beside["linear"] == pytest.approx(alone["linear"], abs=1e-6)
+
+
+@pytest.mark.parametrize("members", [["linear"], ["trees"], ["laplace"]])
+def test_few_rows_of_float32_are_predicted_as_many(members):
+    rows = (X + 1e5).astype(np.float32)
+    model = regressor(members=members).fit(rows, Y)
+    np.testing.assert_array_equal(model.predict(rows[:64]), model.predict(rows)[:64])
+
+
 def test_a_frame_gives_names():
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
     model = gpukfl.fit(frame, Y, progress=False, members=["linear", "laplace"])

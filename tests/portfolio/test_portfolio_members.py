@@ -1,16 +1,21 @@
 """Members of portfolios that fail, are asked for wrongly, take too long or are interrupted."""
 
 import time
+import warnings
 
+import numpy as np
 import pytest
 from interruption import interrupt
 from portfolio_cases import (
     QUICK,
+    D,
     Failing,
     Infinite,
+    N,
     Unsure,
     X,
     Y,
+    classifier,
     notes,
     regressor,
     weights,
@@ -18,7 +23,7 @@ from portfolio_cases import (
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LinearRegression, Ridge
 
-from gpukfl.portfolio import _contest
+from gpukfl.portfolio import AutoRegressor, _contest, _kept
 from gpukfl.portfolio._candidates import Task, members_of
 
 # ---------------------------------------------------------------------- members that fail
@@ -99,6 +104,25 @@ def test_of_many_rows_some_are_fitted_where_time_is_short(monkeypatch):
     assert model.status_ == "TIME_LIMIT"
 
 
+def test_rare_classes_are_among_the_rows_that_say_how_long_all_take(rng):
+    rows, labels = rng.standard_normal((30_000, 2)), np.zeros(30_000, dtype=int)
+    labels[rng.choice(len(rows), 60, replace=False)] = 1
+    labels[rng.choice(len(rows), 14_000, replace=False)] = 2
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", "the member .* is left out")
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        for seed in range(4):
+            options = {"members": ["trees"], "n_folds": 1, "max_time": 8.0, "random_state": seed}
+            assert classifier(**options).fit(rows, labels).score(rows, labels) > 0.5
+
+
+def test_what_is_named_is_tried_to_the_end(rng):
+    rows = rng.standard_normal((2_400, 2))
+    members = ["linear", "trees", "deep_trees"]
+    model = regressor(members=members, n_folds=2).fit(rows, rows[:, 0])
+    assert notes(model) == dict.fromkeys([*members, "blend"], "")
+
+
 def test_an_interruption_keeps_the_members_that_are_done(monkeypatch):
     interrupt(monkeypatch, _contest.Contest, "_compete", 1)
     with pytest.warns(ConvergenceWarning, match="blended of linear"):
@@ -106,6 +130,28 @@ def test_an_interruption_keeps_the_members_that_are_done(monkeypatch):
     assert weights(model) == {"linear": 1.0}
     assert model.status_ == "INTERRUPTED"
     assert notes(model)["laplace"] == "interrupted"
+
+
+@pytest.mark.parametrize(
+    ("owner", "name"), [(_kept, "permutation_importances"), (AutoRegressor, "_keep_uncertainty")]
+)
+def test_an_interruption_after_the_members_keeps_the_blend(monkeypatch, owner, name):
+    expected = regressor().fit(X, Y).predict(X)
+    interrupt(monkeypatch, owner, name, 0)
+    with pytest.warns(ConvergenceWarning, match="interrupted"):
+        model = regressor().fit(X, Y)
+    np.testing.assert_array_equal(model.predict(X), expected)
+    assert model.status_ == "INTERRUPTED"
+    assert model.predict_interval(X).shape == (N, 2)
+    assert model.feature_importances_.shape == (D,)
+
+
+def test_an_interruption_between_members_and_weights_keeps_the_blend(monkeypatch):
+    interrupt(monkeypatch, _contest, "blend_weights", 1)
+    with pytest.warns(ConvergenceWarning, match="blended of linear"):
+        model = regressor(members=["linear", "laplace"]).fit(X, Y)
+    assert weights(model) == {"linear": 1.0}
+    assert model.status_ == "INTERRUPTED"
 
 
 def test_an_interruption_before_any_member_is_one(monkeypatch):

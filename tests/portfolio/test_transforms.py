@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 from portfolio_cases import N, X, Y, regressor
+from scipy.stats import skew
 from sklearn.preprocessing import QuantileTransformer
 
 import gpukfl
 from gpukfl.portfolio._transforms import LogTransform, RankTransform, residual_quantiles
+from gpukfl.prediction import skewness
 
 SKEWED = np.exp(3.0 * Y)
 KINDS = [LogTransform, RankTransform]
@@ -46,10 +48,64 @@ def test_a_long_tail_to_the_left_is_shortened_too():
 def test_the_mean_is_that_of_what_may_be():
     """Of a lognormal target, whose mean is known."""
     rng = np.random.default_rng(0)
-    residuals = residual_quantiles(0.5 * rng.standard_normal((100_000, 1)))
+    residuals = residual_quantiles(0.5 * rng.standard_normal((100_000, 1)), None)
     transform = LogTransform([1.0], [-1.0], [1.0], [50.0])  # plain logarithms
     found = transform.mean(np.array([[2.0]]), residuals)
     assert found[0, 0] == pytest.approx(np.exp(2.0 + 0.125) - 2.0, rel=0.01)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_weights_count_as_copies(kind):
+    counts = np.random.default_rng(1).integers(1, 4, N)
+    targets = np.stack([SKEWED, -SKEWED, Y], axis=1)
+    weighted = kind.of(targets, counts.astype(float))
+    copied = kind.of(np.repeat(targets, counts, axis=0))
+    np.testing.assert_allclose(weighted.forward(targets), copied.forward(targets), rtol=0.05)
+    shifted = kind.of(targets, 3.0 * counts)
+    np.testing.assert_allclose(weighted.forward(targets), shifted.forward(targets), rtol=1e-9)
+
+
+def test_skewness_is_that_of_scipy_and_weights_count_as_copies():
+    targets = np.stack([SKEWED, Y, np.full(N, 0.1)], axis=1)
+    np.testing.assert_allclose(skewness(targets)[:2], skew(targets[:, :2], axis=0), rtol=1e-9)
+    assert skewness(targets)[2] == 0.0
+    counts = np.arange(N) % 3
+    copied = skewness(np.repeat(targets, counts, axis=0))
+    np.testing.assert_allclose(skewness(targets, counts), copied, rtol=1e-9)
+
+
+@pytest.mark.parametrize("asked", ["log", "rank"])
+def test_rows_of_little_weight_hardly_move_the_mean(asked):
+    rng = np.random.default_rng(0)
+    rows, noisy = rng.standard_normal((400, 2)), np.arange(400) % 2 == 0
+    noise = np.where(noisy, 1.5, 0.05) * rng.standard_normal(400)
+    y = np.exp(0.5 * rows[:, 0] + noise)
+    options = {"members": ["linear"], "target_transform": asked}
+    weighted = regressor(**options).fit(rows, y, sample_weight=np.where(noisy, 0.01, 1.0))
+    calm = regressor(**options).fit(rows[~noisy], y[~noisy])
+    assert weighted.predict(rows).mean() == pytest.approx(calm.predict(rows).mean(), rel=0.06)
+
+
+@pytest.mark.parametrize("asked", ["log", "rank", "auto", None])
+def test_rows_without_weight_have_no_say(asked, tmp_path):
+    w = np.where(np.arange(N) % 10 == 0, 0.0, 1.0)
+    y = np.where(w > 0, SKEWED, 1e4)
+    X.tofile(tmp_path / "X")
+    mapped = np.memmap(tmp_path / "X", dtype=np.float64, mode="r", shape=X.shape)
+    options = {"members": ["laplace"], "target_transform": asked}
+    here, there = (regressor(**options).fit(rows, y, w) for rows in (X, mapped))
+    assert type(here.target_transform_) is type(there.target_transform_)
+    np.testing.assert_allclose(here.reach_, there.reach_, rtol=1e-9)
+    assert there.score(X[w > 0], y[w > 0]) > 0.8
+
+
+@pytest.mark.parametrize("asked", ["log", "rank"])
+@pytest.mark.parametrize("refit", [False, True, "both"])
+def test_intervals_are_about_what_is_predicted(asked, refit):
+    y = SKEWED * np.exp(0.3 * np.random.default_rng(0).standard_normal(N))
+    model = regressor(target_transform=asked, refit=refit, members=["laplace"]).fit(X, y)
+    ends = model._by_fold(X)
+    np.testing.assert_allclose(ends.mean(axis=0)[:, 0], model.predict(X), rtol=1e-9)
 
 
 @pytest.mark.parametrize("asked", ["log", "rank"])

@@ -19,7 +19,7 @@ def limits_of(X: np.ndarray, w: np.ndarray, /) -> np.ndarray:
     wide = np.broadcast_to(w[:, None], X.shape)
     middle = quantile(X, wide, 0.5)
     gaps = np.abs(X - middle)
-    varying = np.where(gaps > 1e-12 * (1.0 + np.abs(middle)), wide, 0.0)
+    varying = np.where(gaps > 1e-12 * np.abs(middle), wide, 0.0)
     reach = REACH * quantile(gaps, varying, _COMMON)
     reach = np.where(varying.any(axis=0), reach, np.inf)
     usual = (quantile(X, wide, share) for share in (0.5 - _COMMON / 2, 0.5 + _COMMON / 2))

@@ -117,7 +117,7 @@ def column_statistics(
     if not np.isfinite(spread).all():
         msg = "X overflows float64 when it is standardised: expected deviations below 1e150"
         raise ValueError(msg)
-    varies = spread > 1e-12 * (1.0 + np.abs(mean))
+    varies = spread > 1e-12 * np.abs(mean)  # more than rounding, however small the unit is
     scale = np.where(varies, spread, 1.0)
     # Where the sample does not vary, nothing is beyond what n values of this spread can reach
     reach = np.maximum(REACH * scale, math.sqrt(n) * spread)
