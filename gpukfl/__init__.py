@@ -58,6 +58,24 @@ _HOMES = {
     "feature_score": "inspection",
 }
 
+_MODULES = (
+    "datasets",
+    "estimators",
+    "inference",
+    "inspection",
+    "instantiations",
+    "kernels",
+    "knockoffs",
+    "methods",
+    "operators",
+    "partitioned",
+    "penalties",
+    "portfolio",
+    "runtime",
+    "solvers",
+    "tables",
+)
+
 __all__ = [
     "AutoClassifier",
     "AutoRegressor",
@@ -100,8 +118,8 @@ inferred_by(_infer)
 saved_by(_save)  # estimators are below what writes files of them
 
 
-__getattr__ = imported_when_used(__name__, _HOMES)
+__getattr__ = imported_when_used(__name__, _HOMES, modules=_MODULES)
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted([*__all__, *_MODULES])

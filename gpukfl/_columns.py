@@ -47,8 +47,16 @@ def as_frame(X: Any, /) -> Any:
     import pandas as pd
 
     if isinstance(X, pd.DataFrame):
-        return X
+        return with_text_names(X)
     return pd.DataFrame({name: np.asarray(X[name].to_numpy()) for name in names})
+
+
+def with_text_names(X: Any, /) -> Any:
+    """Name the columns of a frame by text: pandas takes names of any kind."""
+    names = getattr(X, "column_names", X.columns)  # the columns of pyarrow's are arrays
+    if all(isinstance(name, str) for name in names):
+        return X
+    return X.set_axis([str(name) for name in names], axis=1)
 
 
 def is_frame(X: Any, /) -> bool:
@@ -66,10 +74,15 @@ def is_frame(X: Any, /) -> bool:
 
 
 def is_numeric(X: Any, /) -> bool:
-    """Whether a frame of any library has complete columns of numbers only."""
+    """Whether a frame of any library has complete columns of finite numbers only."""
     frame = as_frame(X)
     columns = (frame.iloc[:, k] for k in range(frame.shape[1]))
-    return all(_are_numbers(column) and not column.isna().any() for column in columns)
+    return all(_are_numbers(column) and _is_finite(column) for column in columns)
+
+
+def _is_finite(column: Any) -> bool:
+    numbers = column.to_numpy(dtype=np.float64, na_value=np.nan)
+    return bool(np.isfinite(numbers).all())
 
 
 def _are_numbers(column: Any) -> bool:

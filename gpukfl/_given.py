@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gpukfl._array import is_array, is_host, take
-from gpukfl._columns import as_frame, is_frame
+from gpukfl._columns import as_frame, is_frame, with_text_names
 from gpukfl._warnings import warn
 from gpukfl.partitioned import is_dask
 
@@ -29,6 +29,7 @@ def with_target(X: Any, y: Any, /) -> tuple[Any, Any, str | None]:
     if is_dask(X):
         return _with_lazy_target(X, y)
     framed = is_frame(X)
+    X = with_text_names(X) if framed else X
     if not isinstance(y, str):
         return X, y, None
     if not framed:

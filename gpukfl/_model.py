@@ -201,6 +201,7 @@ class Model(AsEstimator, Deployed, Reported):
 
     def _rows(self, X: Any) -> Any:
         """Make rows for the estimator of `X`."""
+        check_is_fitted(self.estimator)
         return rows_of(self.estimator, self.reader, X, self.target_name)
 
     @by_partition
@@ -304,7 +305,12 @@ class Model(AsEstimator, Deployed, Reported):
         return getattr(self.estimator, name)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """R² of a regression, share of correct labels of a classification."""
+        """R² of a regression, share of correct labels of a classification.
+
+        `y` may name a column of X; rows without a target are left out, with a warning.
+        """
+        X, y, _ = with_target(X, y)
+        X, y, sample_weight = complete(X, y, sample_weight)
         return self.estimator.score(self._rows(X), host_target(y), sample_weight=sample_weight)
 
     @property

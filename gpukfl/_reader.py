@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from gpukfl._array import to_host
-from gpukfl._columns import is_frame, is_numeric, numeric_frame
+from gpukfl._columns import is_frame, is_numeric, numeric_frame, with_text_names
 from gpukfl._target import Target
 from gpukfl._warnings import warn
 from gpukfl.estimators._declared import Declared, Record
@@ -234,12 +234,13 @@ def rows_of(estimator: Any, reader: Reader | None, X: Any, target: str, /) -> An
     if not is_frame(X):
         return X if reader is None else reader(X)
     known = getattr(estimator, "feature_names_in_", None) if reader is None else reader.names
+    X = with_text_names(X)
     X = X if known is None else _without(X, target, list(known))
     if reader is not None:
         return reader(X)
     if getattr(estimator, "encodings_", None) is not None:
         return X
-    return _in_order(numeric_frame(X), known)
+    return numeric_frame(_in_order(X, known))
 
 
 def _without(X: Any, target: str, known: list[str]) -> Any:
@@ -252,8 +253,8 @@ def _without(X: Any, target: str, known: list[str]) -> Any:
 
 
 def _in_order(X: Any, names: Sequence[str] | None) -> Any:
-    """Columns of a frame of numbers in the order of a fit."""
-    given = [str(name) for name in X.columns]
+    """Columns of a frame in the order of a fit."""
+    given = list(getattr(X, "column_names", X.columns))
     if names is None or given == list(names):
         return X
     lacking = [name for name in names if name not in given]
@@ -263,4 +264,6 @@ def _in_order(X: Any, names: Sequence[str] | None) -> Any:
     new = [name for name in given if name not in names]
     if new:
         warn(f"columns that the fit did not have are ignored: {', '.join(new[:_NAMED])}")
-    return X[list(names)]
+    import narwhals as nw
+
+    return nw.from_native(X, eager_only=True).select(*names).to_native()

@@ -345,3 +345,14 @@ def test_importing_the_package_is_light():
     seconds, *heavy = done.stdout.split()
     assert heavy == []
     assert float(seconds) < 1.5
+
+
+def test_public_packages_are_attributes():
+    code = "import gpukfl; print(*(getattr(gpukfl, n).__name__ for n in gpukfl._MODULES))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=SRC.parent
+    )
+    named = {name.removeprefix("gpukfl.") for name in done.stdout.split()}
+    inner = {"cli", "export", "linalg", "prediction", "selftest"}
+    found = {path.parent.name for path in SRC.glob("[a-z]*/__init__.py")}
+    assert named == found - inner

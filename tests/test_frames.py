@@ -9,6 +9,7 @@ import pytest
 from fit_cases import FRAME, LABELS, N, X, Y, fit
 
 import gpukfl
+from gpukfl._columns import numeric_frame
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -201,10 +202,22 @@ def test_polars_categories_and_lists_are_explained(plain):
             plain.predict(frame.with_columns(column))
 
 
-def test_many_bad_columns_are_counted(plain):
+def test_many_bad_columns_are_counted():
     frame = pd.DataFrame({f"c{k}": ["x"] * N for k in range(14)})
     with pytest.raises(ValueError, match=r"text in c0, .*, c9 and 4 more"):
-        plain.predict(frame)
+        numeric_frame(frame)
+
+
+@makers
+def test_columns_that_the_fit_did_not_have_may_hold_anything(plain, make):
+    frame = {
+        **COMPLETE.to_dict("list"),
+        "name": ["red"] * len(COMPLETE),
+        "gap": [None] * len(COMPLETE),
+    }
+    with pytest.warns(UserWarning, match="did not have are ignored: name, gap"):
+        found = plain.predict(make(frame))
+    np.testing.assert_array_equal(found, plain.predict(COMPLETE))
 
 
 def test_text_and_gaps_are_explained_together(plain):

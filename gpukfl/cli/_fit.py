@@ -29,10 +29,13 @@ def fit(options: argparse.Namespace) -> int:
         )
     else:
         model, scores, rows = _fit_table(options, given)
-    if options.inference:
-        rows["inference"] = model.inference(*rows["fitted_to"])
     # Written before anything is printed, which fails where nobody reads it
     outcomes = [try_to_write("model", options.out, model.save)]
+    if options.inference:
+        try:
+            rows["inference"] = model.inference(*rows["fitted_to"])
+        except (TypeError, ValueError) as error:  # which costs neither the model nor the report
+            outcomes.append((True, f"no inference: {error}"))
     said = [f"  test        {_measured(name, score)}" for name, score in scores.items()]
     lines = [model.summary(), *said]
     write = functools.partial(model.report, scores=scores, **rows)

@@ -112,12 +112,15 @@ class Subject:
             raise ValueError(msg)
         X, y, target = with_target(X, y)
         X, y, sample_weight = complete(with_names(X), y, sample_weight)
-        estimator, rows, names, remark = _rows_of(model, estimator, X)
+        asked, rows, names, remark = _rows_of(model, estimator, X)
         y = _targets(estimator, host_target(y), len(rows))
         weights = validate_weights(sample_weight, rows)
         weights = np.ones(len(rows)) if weights is None else weights / np.mean(weights)
         name = target or str(getattr(model, "target_name", "y"))
-        found = cls(estimator, rows, y, weights, names, _outputs(estimator, y, name), remark)
+        outputs = _outputs(estimator, y, name)
+        if asked is not estimator:
+            y, outputs = _of_member(estimator, asked, y, outputs)
+        found = cls(asked, rows, y, weights, names, outputs, remark)
         return found.taken(np.flatnonzero(weights)) if not weights.all() else found
 
 
@@ -183,13 +186,33 @@ def _targets(estimator: Any, y: Any, n: int) -> np.ndarray:
     return values
 
 
+def _of_member(
+    blend: AutoBase, member: Any, y: np.ndarray, outputs: tuple[str, ...]
+) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Targets as a member of a blend is fitted to them, and names of its functions.
+
+    Those of classes are their numbers; others may be on another scale.
+    """
+    if is_classifier(blend):
+        labels = to_host(blend.classes_)
+        return np.searchsorted(labels, y), _of_classes(labels[to_host(member.classes_)])
+    transform = blend.target_transform_
+    if transform is None:
+        return y, outputs
+    named = tuple(f"{transform.unit} of {output}" for output in outputs)
+    return transform.forward(y.reshape(len(y), -1)).reshape(y.shape), named
+
+
 def _outputs(estimator: Any, y: np.ndarray, target: str) -> tuple[str, ...]:
     """Names of the fitted functions."""
     if is_classifier(estimator):
-        labels = to_host(estimator.classes_)
-        return tuple(f"class {one}" for one in (labels[-1:] if len(labels) <= 2 else labels))
+        return _of_classes(to_host(estimator.classes_))
     count = 1 if y.ndim == 1 else y.shape[1]
     return (target,) if count == 1 else tuple(f"{target} {k}" for k in range(count))
+
+
+def _of_classes(labels: np.ndarray) -> tuple[str, ...]:
+    return tuple(f"class {one}" for one in (labels[-1:] if len(labels) <= 2 else labels))
 
 
 def _asked_by_arrays(estimator: Any) -> Any:

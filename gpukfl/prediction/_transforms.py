@@ -6,7 +6,7 @@ import functools
 import operator
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -20,6 +20,8 @@ _BEYOND = 0.7  # of a logarithm, that is predicted beyond the largest
 @dataclass(frozen=True)
 class TargetTransform(ABC):
     """A growing function of each target, with its inverse."""
+
+    unit: ClassVar[str]  # what it gives
 
     @classmethod
     @abstractmethod
@@ -55,6 +57,7 @@ class LogTransform(TargetTransform):
         Of each target; `high` is the largest logarithm.
     """
 
+    unit: ClassVar[str] = "logarithm"
     sign: list[float]
     low: list[float]
     scale: list[float]
@@ -93,6 +96,7 @@ class RankTransform(TargetTransform):
         Of each target: values that grow, and what they become.
     """
 
+    unit: ClassVar[str] = "normal score"
     knots: list[list[float]]
     scores: list[list[float]]
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from gpukfl.tables import Encoding
-from gpukfl.tables._layout import groups_of
+from gpukfl.tables._layout import groups_of, waves
 from gpukfl.tables._seen import many_levels
 
 
@@ -55,7 +55,7 @@ class FoldEncodings:
         if len(self._rounds):
             angles = codes.take(self._rounds, axis=1)[:, None] * self._turns
             missing = np.isnan(angles)
-            blocks += [np.where(missing, 0.0, f(angles)) for f in (np.sin, np.cos)]
+            blocks += [np.where(missing, 0.0, wave) for wave in waves(angles)]
         if len(self._gaps):
             blocks.append(np.isnan(codes.take(self._gaps, axis=1))[:, None])
         if len(self._levels):

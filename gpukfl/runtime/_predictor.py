@@ -148,7 +148,7 @@ class Predictor:
     def _numbers(self, X: Any) -> np.ndarray:
         if is_named(X):
             X = self._stacked(X)
-        names = getattr(X, "columns", None)
+        names = getattr(X, "column_names", getattr(X, "columns", None))  # pyarrow's, or others'
         if names is not None and [str(name) for name in names] != self.feature_names:
             given = ", ".join(map(str, names))[:200]
             msg = f"expected columns {', '.join(self.feature_names)[:200]} in order, got {given}"

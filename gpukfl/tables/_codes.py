@@ -11,7 +11,7 @@ import numpy as np
 
 from gpukfl._warnings import warn
 from gpukfl.tables import _values
-from gpukfl.tables._column import Coded, Column
+from gpukfl.tables._column import TOLD_SO, Coded, Column
 from gpukfl.tables._dates import PERIODS, days_since, part_of
 from gpukfl.tables._frame import told_of
 from gpukfl.tables._numerals import is_gap
@@ -19,6 +19,8 @@ from gpukfl.tables._text import text_parts
 from gpukfl.tables._values import Values
 
 _NAMED = 32  # levels that are told by name
+_TIMES = (_values.DATES, _values.DURATIONS)
+_TRUTH = {"true": 1.0, "yes": 1.0, "false": 0.0, "no": 0.0}
 _DATES = 4  # columns of dates up to which the times between all of them are taken
 
 
@@ -105,16 +107,35 @@ class Coder:
             yield parts.pop(0)
 
     def _number(self, values: Values) -> Iterator[np.ndarray]:
-        yield self._told(values, values.as_numbers(self.column.unit), "numbers")
+        yield self._told(values, self._numbers_of(values), "numbers")
+
+    def _numbers_of(self, values: Values) -> np.ndarray:
+        """Give numbers (n,), NaN where there is none; of times only where the fit saw some."""
+        column = self.column
+        known = column.kind == "duration" and values.form == _values.DURATIONS
+        if values.form in _TIMES and not known and column.reason != TOLD_SO:
+            return np.full(len(values.data), np.nan)
+        return values.as_numbers(column.unit)
+
+    def _boolean(self, values: Values) -> Iterator[np.ndarray]:
+        found = self._numbers_of(values)
+        if values.form == _values.LABELS:
+            truth = [_TRUTH.get(label.strip().casefold(), np.nan) for label in values.labels]
+            found = np.where(np.isnan(found), np.append(truth, np.nan)[values.data], found)
+        yield self._told(values, found, "true or false")
 
     def _told(self, values: Values, found: np.ndarray, what: str) -> np.ndarray:
         """Warn of values that are not what the column holds."""
         name, unit = self.column.name, self.column.unit
         if values.note:
             warn(f"column {name!r} has {values.note}")
-        if values.form == _values.LABELS:
-            strange = np.unique(values.data[np.isnan(found) & ~values.missing])
-            odd = sorted(label for label in values.labels[strange] if not is_gap(label, unit))
+        if found is values.data:  # numbers that are taken as they are
+            return found
+        strange = np.isnan(found) & ~values.missing
+        if strange.any():
+            named = values.as_labels()
+            labels = named.labels[np.unique(named.data[strange])]
+            odd = sorted(label for label in labels if not is_gap(label, unit))
             if odd:
                 shown = ", ".join(map(repr, odd[:3]))
                 msg = f"column {name!r}: values that are no {what}, such as {shown}"
@@ -135,7 +156,7 @@ class Coder:
         yield self._indices(values, len(self.column.levels))
 
     def _ordered(self, values: Values) -> Iterator[np.ndarray]:
-        yield self._indices(values, np.nan)
+        yield self._told(values, self._indices(values, np.nan), "levels of the fit")
 
     def _code(self, values: Values) -> Iterator[np.ndarray]:
         (found,) = self._number(values)

@@ -22,6 +22,7 @@ KINDS = (
 )
 LEFT_OUT = ("identifier", "constant", "empty", "duplicate")
 TOLD = KINDS[:9]  # kinds that somebody may say a column is of
+TOLD_SO = "as told"  # the reason of such a column
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from gpukfl._checks import check_choice
 from gpukfl._warnings import warn
 from gpukfl.tables._column import Coded, Listed
 from gpukfl.tables._imputation import Imputation, learn_imputation
-from gpukfl.tables._layout import Groups, Output, groups_of, one_by_one, places_of
+from gpukfl.tables._layout import Groups, Output, groups_of, one_by_one, places_of, waves
 from gpukfl.tables._lookups import Lookup, columns_of, learn_lookup, width_of
 
 IMPUTE = ("median", "model")
@@ -260,9 +260,7 @@ class Encoding(Listed):
             yield xp.where(xp.isnan(X), beside(self.medians[groups.numbers], codes), X)
         if groups.rounds:
             angles = columns_of(codes, groups.rounds) * beside(self._turns, codes)
-            # Graphs for ONNX runtimes have the cosine in float32, and the sine in float64
-            cosine = xp.cos(angles) if is_host(angles) else xp.sin(angles + 0.5 * np.pi)
-            for wave in (xp.sin(angles), cosine):
+            for wave in waves(angles):
                 yield xp.where(xp.isnan(angles), beside(np.zeros(()), codes), wave)
         if groups.gaps:
             yield xp.astype(xp.isnan(columns_of(codes, groups.gaps)), codes.dtype)
@@ -409,6 +407,7 @@ def _made(codes: np.ndarray, coded: Coded, known: float | Lookup) -> np.ndarray:
     gaps = np.isnan(codes)
     if coded.period:
         angles = np.where(gaps, 0.0, codes * (2.0 * np.pi / coded.period))
-        return np.column_stack([np.sin(angles), np.where(gaps, 0.0, np.cos(angles))])
+        sine, cosine = waves(angles)
+        return np.column_stack([sine, np.where(gaps, 0.0, cosine)])
     filled = np.where(gaps, known, codes)
     return np.column_stack([filled, gaps]) if coded.gaps else filled[:, None]

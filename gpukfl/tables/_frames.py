@@ -10,6 +10,7 @@ import narwhals as nw
 import numpy as np
 
 from gpukfl._array import is_array, to_host
+from gpukfl._columns import with_text_names
 from gpukfl.estimators._validation import check_container
 from gpukfl.tables._frame import Frame
 from gpukfl.tables._reading import read_in_blocks, read_series
@@ -65,10 +66,9 @@ def _of_array(X: np.ndarray) -> Frame:
 
 def _with_names(X: Any) -> Any:
     """Name the columns of a frame by text."""
-    names = getattr(X, "column_names", X.columns)  # the columns of pyarrow's are arrays
-    found = [str(name) for name in names]
-    _check_names(found)
-    return X if all(isinstance(name, str) for name in names) else X.set_axis(found, axis=1)
+    X = with_text_names(X)
+    _check_names(list(getattr(X, "column_names", X.columns)))
+    return X
 
 
 def _unnamed(X: Any) -> Any:

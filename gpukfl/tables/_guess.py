@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from gpukfl.tables import _values
-from gpukfl.tables._column import Column
+from gpukfl.tables._column import TOLD_SO, Column
 from gpukfl.tables._dates import days_since, has_day_first, read_as_dates, varying
 from gpukfl.tables._numerals import read_as_numbers, unit_of
 from gpukfl.tables._text import components_of
@@ -59,7 +59,7 @@ def of_kind(name: str, values: Values, kind: str, /) -> Column:
         If it has no value of that kind.
     """
     unit = "" if values.form != _values.LABELS else unit_of(values.labels)
-    column = Column(name, kind, "as told", missing=float(np.mean(values.missing)), unit=unit)
+    column = Column(name, kind, TOLD_SO, missing=float(np.mean(values.missing)), unit=unit)
     if kind in ("numeric", "boolean", "duration", "code"):
         column = _checked(column, values, np.isnan(values.as_numbers(unit)))
     if kind == "code":

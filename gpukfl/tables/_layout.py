@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from gpukfl._array import array_namespace, is_host
 from gpukfl.tables._column import Coded
+
+_STEPS = 2.0**40
 
 
 class Groups(NamedTuple):
@@ -26,6 +29,19 @@ class Output(NamedTuple):
     column: int  # of codes
     weighed: bool
     told: bool  # by targets
+
+
+def waves(angles: Any, /) -> tuple[Any, Any]:
+    """Sines and cosines, in whole steps of 2⁻⁴⁰: what is equal in mathematics is equal.
+
+    Ranks would tell apart the cosines of 30 and of 330 degrees, of which libraries and processors
+    have other last bits.
+    """
+    xp = array_namespace(angles)
+    # Graphs for ONNX runtimes have the cosine in float32, and the sine in float64
+    cosine = xp.cos(angles) if is_host(angles) else xp.sin(angles + 0.5 * np.pi)
+    sine, cosine = (xp.floor(wave * _STEPS + 0.5) / _STEPS for wave in (xp.sin(angles), cosine))
+    return sine, cosine
 
 
 def groups_of(coded: Sequence[Coded], /) -> Groups:

@@ -10,7 +10,9 @@ import numpy as np
 from gpukfl.tables._numerals import is_gap
 
 MOMENT = "datetime64[us]"
-_OFFSET = re.compile(r"(:\d\d(?:\.\d+)?) ?(?:Z|UTC|GMT|[-+]\d\d:?\d\d)$")  # time is local
+_OFFSET = re.compile(  # time is local
+    r"(:\d\d(?:\.\d+)?) ?(?:Z|(?:UTC|GMT)?[-+]\d{1,2}(?::?\d\d)?|UTC|GMT)$"
+)
 _MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 _MONTH = (
     r"(?P<month>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?"

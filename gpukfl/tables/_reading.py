@@ -11,7 +11,7 @@ import numpy as np
 
 from gpukfl._memory import release_arrow
 from gpukfl.tables import _values
-from gpukfl.tables._numerals import text_of
+from gpukfl.tables._numerals import read_as_numbers, text_of
 from gpukfl.tables._values import (
     BOOLEANS,
     LABELS,
@@ -175,6 +175,8 @@ def _mixed(array: np.ndarray) -> Values:
 
     kinds = sorted({type(value).__name__ for value in array[~pd.isna(array)]})
     found = _as_text(array)
+    if read_as_numbers(found.labels, ""):  # beside words for gaps
+        return found
     note = f"values of type {', '.join(kinds[:5])}, which are taken as text"
     return Values(LABELS, found.data, found.labels, note=note)
 

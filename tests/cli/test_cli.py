@@ -114,6 +114,21 @@ def test_the_report_says_what_may_be_concluded_when_asked(capsys, csv, tmp_path)
     assert "What may be concluded" in report.read_text(encoding="utf-8")
 
 
+def test_an_inference_that_fails_costs_neither_model_nor_report(capsys, csv, tmp_path, monkeypatch):
+    def fails(*args, **options):
+        msg = "too few rows"
+        raise ValueError(msg)
+
+    monkeypatch.setattr(gpukfl.Model, "inference", fails)
+    model, report = tmp_path / "m.gpukfl", tmp_path / "r.html"
+    given = ["--out", model, "--report", report, "--inference"]
+    status, _, err = run(capsys, "fit", csv, *QUICK, *given)
+    assert status != 0
+    assert "no inference: too few rows" in err
+    assert gpukfl.load(model).feature_names == ["a", "b", "c"]
+    assert "What may be concluded" not in report.read_text(encoding="utf-8")
+
+
 def test_fit_tunes_by_default(capsys, csv):
     status, out, _ = run(capsys, "fit", csv, "--method", "bkernn", "--particles", 4)
     assert status == 0

@@ -226,6 +226,16 @@ def test_weights_make_tails_as_copies_do():
 # ---------------------------------------------------------------------- many rows
 
 
+def test_values_that_differ_by_rounding_have_one_score():
+    """Of a table that tells them apart the slope between them would be 1e15."""
+    column = np.cos(np.deg2rad(np.tile([30.0, 330.0, 60.0, 300.0, 80.0], 20)))[:, None]
+    scaling = learned(QuantileScaling, column)
+    near = np.cos(np.deg2rad([[30.0], [60.0]]))
+    steps = [scaling(np.nextafter(near, end)) - scaling(near) for end in (-2.0, 2.0)]
+    assert np.abs(steps).max() < 1e-12
+    assert np.ptp(scaling(column[:2])) < 1e-12
+
+
 def test_quantiles_of_many_rows_are_at_most_a_thousand():
     many = RNG.standard_normal((3000, 2))
     scaling = learned(QuantileScaling, many)

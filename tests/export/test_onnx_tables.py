@@ -50,6 +50,23 @@ def run(graph, inputs):
     return dict(zip(names, session.run(names, inputs), strict=True))
 
 
+@pytest.mark.parametrize("members", [["evidence_quantile"], ["trees", "linear"]])
+def test_parts_of_dates_are_predicted_as_by_the_package(tmp_path, members):
+    rng = np.random.default_rng(0)
+    days = pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(700, size=120), "D")
+    frame = pd.DataFrame({"sold": days, "area": rng.uniform(50, 250, 120)})
+    price = frame["area"] + 30 * np.sin(frame["sold"].dt.month)
+    model = gpukfl.fit(frame[:80], price[:80], members=members, n_folds=2, progress=False)
+    model.to_onnx(tmp_path / "m.onnx")
+    new = frame[80:]
+    inputs = {
+        "sold": new["sold"].to_numpy("M8[us]").astype(np.int64),
+        "area": new["area"].to_numpy(),
+    }
+    (found,) = run(tmp_path / "m.onnx", inputs).values()
+    np.testing.assert_allclose(found, model.predict(new), rtol=0, atol=1e-10 * np.std(price))
+
+
 @pytest.fixture(scope="module")
 def reader():
     return single("one target", columns=KNOWN).reader

@@ -5,10 +5,12 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
 
+import gpukfl
 from gpukfl import HKRRRegressor, Model
 from gpukfl.inference import infer
 from gpukfl.portfolio import AutoRegressor
@@ -82,6 +84,38 @@ def test_a_blend_is_asked_by_its_leading_member():
     found = blend.inference(X, Y, features=["x0"])
     assert "leading member of the blend" in found.summary()
     assert not found.bands["x0"].may_be_flat
+
+
+@pytest.mark.parametrize("labels", [["low", "mid", "high"], ["no", "yes"], [1, 2, 5]])
+@pytest.mark.parametrize("table", [False, True])
+def test_a_blend_of_classes_is_asked_by_their_labels(labels, table):
+    edges = np.quantile(Y, np.arange(1, len(labels)) / len(labels))
+    y = np.array(labels)[np.digitize(Y, edges)]
+    rows = pd.DataFrame(X, columns=[f"x{k}" for k in range(X.shape[1])])
+    rows = rows.assign(colour=np.where(X[:, 1] > 0, "red", "blue")) if table else rows
+    options = {"members": ["laplace"], "n_folds": 2, "progress": False}
+    model = gpukfl.fit(rows, y, task="classification", **options)
+    found = infer(model, rows, y, features=["x0"])
+    ordered = sorted(labels)
+    shown = ordered if len(labels) > 2 else ordered[1:]
+    assert [band.output for band in found.bands] == [f"class {one}" for one in shown]
+    assert not all(band.may_be_flat for band in found.bands)
+    with pytest.raises(ValueError, match="labels that the model knows, got"):
+        infer(model, rows, np.append(y[1:], y[0] * 2), features=["x0"])
+
+
+@pytest.mark.parametrize(("transform", "unit"), [("log", "logarithm"), ("rank", "normal score")])
+def test_a_blend_on_another_scale_is_asked_on_it(transform, unit):
+    options = {"members": ["laplace"], "n_folds": 2, "random_state": 0}
+    skewed = np.exp(2.0 * Y)
+    blend = AutoRegressor(target_transform=transform, **options).fit(X, skewed)
+    z = blend.target_transform_.forward(skewed[:, None])[:, 0]
+    expected = infer(
+        AutoRegressor(target_transform=None, **options).fit(X, z), X, z, features=["x0"]
+    )
+    (found,) = infer(blend, X, skewed, features=["x0"]).bands
+    assert found.output == f"{unit} of y"
+    np.testing.assert_allclose(found.center, expected.bands[0].center, rtol=1e-6, atol=1e-9)
 
 
 def test_estimators_ask_without_a_model():

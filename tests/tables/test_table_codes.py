@@ -69,7 +69,9 @@ def test_text_has_no_levels_that_are_blank():
 def test_ordered_levels_are_ranks():
     sizes = pd.Categorical(["s", "l", None, "m"], categories=["s", "m", "l"], ordered=True)
     np.testing.assert_array_equal(codes_of(sizes)[:, 0], [0, 2, np.nan, 1])
-    np.testing.assert_array_equal(codes_of(sizes, ["l", "xl", "s"])[:, 0], [2, np.nan, 0])
+    with pytest.warns(UserWarning, match="no levels of the fit, such as 'xl', are taken for"):
+        found = codes_of(sizes, ["l", "xl", "s"])[:, 0]
+    np.testing.assert_array_equal(found, [2, np.nan, 0])
 
 
 def test_codes_of_integers_are_both():
@@ -124,6 +126,8 @@ def test_parts_of_dates_are_those_of_pandas():
         (["01/02/2020", "02/02/2020"], [0, 31]),
         (["Jan 31, 2020", "2020-02-01"], [0, 1]),
         (["2020-01-31T10:00:00+02:00", "2020-02-01 10:00Z"], [0, 1]),  # in local time
+        (["2020-01-31 23:00:00+02", "2020-02-01T23:00-05"], [0, 1]),
+        (["2020-01-31 23:00 GMT+2", "2020-02-01 23:00:00.0 UTC-03:30"], [0, 1]),
         (["0001-01-01", "9999-12-31"], [0, 3652058]),
         (["20200131T000000", "20200201T120000"], [0, 1.5]),
     ],
@@ -205,6 +209,40 @@ def test_what_no_longer_fits_is_missing_with_a_warning():
         "column 'x': values that are no numbers, such as 'wide', are taken for missing",
     ]
     np.testing.assert_array_equal(found[:, :3], [[1.5, 2, 2], [np.nan, np.nan, np.nan]])
+
+
+TIMES = pd.date_range("2024-01-01", periods=40)
+UNSUITED = {
+    "dates among numbers": (np.arange(40) / 3, TIMES[:3], "numbers"),
+    "durations among numbers": (np.arange(40) / 3, TIMES[:3] - TIMES[0], "numbers"),
+    "dates among truths": (np.arange(40) % 2 == 0, TIMES[:3], "true or false"),
+    "seconds among dates": (TIMES, TIMES[:3].astype("int64"), "dates"),
+    "words among truths": (np.arange(40) % 2 == 0, ["perhaps", "so", "?"], "true or false"),
+}
+
+
+@pytest.mark.parametrize("name", UNSUITED)
+def test_values_of_another_kind_are_missing_with_a_warning(name):
+    values, later, what = UNSUITED[name]
+    with pytest.warns(UserWarning, match=f"column 'a': values that are no {what}, such as"):
+        found = codes_of(values, later)
+    assert np.isnan(found).all()
+
+
+def test_dates_that_are_told_to_be_numbers_are_days():
+    table = Table.of(pd.DataFrame({"a": TIMES}), columns={"a": "numeric"})
+    np.testing.assert_array_equal(np.diff(table.codes(pd.DataFrame({"a": TIMES}))[:, 0]), 1.0)
+
+
+def test_truths_are_read_from_text():
+    found = codes_of(np.arange(40) % 2 == 0, ["True", "FALSE", " yes", "no", "1", "0", "?", None])
+    np.testing.assert_array_equal(found[:, 0], [1, 0, 1, 0, 1, 0, np.nan, np.nan])
+
+
+@pytest.mark.filterwarnings("error")
+def test_numbers_beside_words_for_gaps_are_plain_numbers():
+    found = codes_of(np.array([3, "?", 5, 7.5] * 10, dtype=object))
+    np.testing.assert_array_equal(found[:4, 0], [3, np.nan, 5, 7.5])
 
 
 # ---------------------------------------------------------------------- what is no frame

@@ -16,7 +16,7 @@ from gpukfl.estimators.scaling._sample import LARGE_SAMPLE, weighted_sample, wei
 from gpukfl.linalg import interpolate_columns
 
 _MOST, _CELLS, _FEWEST = 1000, 2**22, 100  # quantiles of a column, of all, and of one of many
-_ROUNDING = 1e-12  # of the largest value: what a column that does not vary may vary by
+_ROUNDING = 1e-12  # of a value, and of a column's largest where the column does not vary
 
 Table = tuple[np.ndarray, np.ndarray]  # values of a column, and their shares
 
@@ -96,9 +96,15 @@ class QuantileScaling(ColumnScaling):
 
 
 def _ranked(x: np.ndarray, w: np.ndarray, /) -> Table:
-    """Different values of a column (m,), ascending, and the shares of weight below them."""
+    """Different values of a column (m,), ascending, and the shares of weight below them.
+
+    Those that differ by rounding are one: between them scores would rise as at a cliff.
+    """
     values, which = np.unique(x, return_inverse=True)
-    mass = np.bincount(which, w)
+    sizes = np.maximum(np.abs(values[1:]), np.abs(values[:-1]))
+    with np.errstate(over="ignore"):  # reported when it is thinned
+        first = np.append(True, np.diff(values) > _ROUNDING * sizes)
+    values, mass = values[first], np.bincount((np.cumsum(first) - 1)[which], w)
     up_to = np.cumsum(mass)
     return values, (up_to - 0.5 * mass) / up_to[-1]
 
