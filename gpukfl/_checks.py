@@ -49,9 +49,12 @@ def check_number(
     if any(value is other or (isinstance(value, str) and value == other) for other in also):
         return
     what = "an integer" if kind is numbers.Integral else "a number"
-    bound = f"{what} {'of at least' if low_allowed else 'greater than'} {low:g}"
+    limits = []
+    if low > -math.inf:
+        limits.append(f"{'of at least' if low_allowed else 'greater than'} {low:g}")
     if high < math.inf:
-        bound += f" and at most {high:g}"
+        limits.append(f"{'at' if limits else 'of at'} most {high:g}")
+    bound = f"{what} {' and '.join(limits)}" if limits else what
     if also:
         bound += f", or {' or '.join(map(repr, also))}"
     msg = f"expected {name} to be {bound}, got {value!r}"

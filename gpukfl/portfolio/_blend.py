@@ -78,7 +78,7 @@ def greedy_weights(
 
 
 def blend_weights(
-    predictions: Sequence[np.ndarray], loss: Callable[[np.ndarray], float], /
+    predictions: Sequence[np.ndarray], loss: Callable[[np.ndarray], float], n: float, /
 ) -> np.ndarray:
     """Give greedy weights that are drawn to equal ones, the less the more rows there are.
 
@@ -86,6 +86,8 @@ def blend_weights(
     ----------
     predictions, loss
         As of `greedy_weights`.
+    n : float
+        Rows; where they have weights, of so many of equal weight a mean is as certain.
 
     Returns
     -------
@@ -97,8 +99,7 @@ def blend_weights(
     ValueError
         If there is no member, or none has a finite loss.
     """
-    n = max((len(one) for one in predictions), default=1)
-    return greedy_weights(predictions, loss, evenness=min(_EVENNESS, _PRIOR_ROWS / n))
+    return greedy_weights(predictions, loss, evenness=min(_EVENNESS, _PRIOR_ROWS / max(n, 1.0)))
 
 
 def _unevenness(counts: np.ndarray, k: int) -> np.ndarray:

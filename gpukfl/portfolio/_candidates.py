@@ -282,8 +282,8 @@ def members_of(asked: Any, effort: str, task: Task, /) -> list[Member]:
     for k, one in enumerate(asked):
         name, what = one if isinstance(one, (tuple, list)) else (None, one)
         if isinstance(what, str):
-            row = CANDIDATES[NAMES.index(what)]
-            found.append(replace(_member(row, task), reference=True))
+            own = _member(CANDIDATES[NAMES.index(what)], task)
+            found.append(replace(own, name=name or own.name, reference=True))
         else:
             found.append(
                 Member(name or f"{type(what).__name__}, number {k + 1}", what, reference=True)
@@ -314,8 +314,12 @@ def check_members(asked: Any, classes: bool, /) -> None:
             kind = "classifiers" if classes else "regressors"
             msg = f"expected members to be {kind}, got {type(what).__name__}"
             raise ValueError(msg)
-    names = [one[0] if isinstance(one, (tuple, list)) else one for one in asked]
-    names = [name for name in names if isinstance(name, str)]
+    given = [one[0] for one in asked if isinstance(one, (tuple, list))]
+    for name in given:
+        if not isinstance(name, str) or name in (*NAMES, "blend"):
+            msg = f"expected names of members other than blend and our own, got {name!r}"
+            raise ValueError(msg)
+    names = [*given, *(one for one in asked if isinstance(one, str))]
     if len(set(names)) < len(names):
         msg = f"expected members of different names, got {', '.join(names)}"
         raise ValueError(msg)

@@ -197,7 +197,8 @@ class Contest:
                     self._compete(entry, begun, limit)
             if not entry.note and member.blended:
                 parts = [self.judge.part(one.outputs) for one in [*self.finished, entry]]
-                weights = blend_weights(parts, lambda mean: self.judge.losses_of(mean).sum())
+                loss, n = lambda mean: self.judge.losses_of(mean).sum(), self.judge.n_effective
+                weights = blend_weights(parts, loss, n)
         except Exception as error:  # whatever a member does, the others go on
             entry.note = f"{type(error).__name__}: {error}".splitlines()[0]
             warn(f"the member {member.name} is left out: {entry.note}")

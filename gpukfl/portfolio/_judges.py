@@ -43,6 +43,12 @@ class Judge(ABC):
     def _trivial(self) -> np.ndarray:
         """Predictions (1, t) that say the same of every row."""
 
+    @property
+    def n_effective(self) -> float:
+        """Kish's number: of rows of equal weight, of which a mean is as certain."""
+        w = self.weights / self.weights.max()
+        return float(w.sum() ** 2 / (w @ w))
+
     @cached_property
     def spread(self) -> float:
         """Loss of predictions that say the same of every row."""

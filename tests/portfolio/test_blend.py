@@ -95,7 +95,7 @@ def test_equally_good_members_share():
     rng = np.random.default_rng(0)
     y = rng.standard_normal((60, 1))
     P = [y + rng.standard_normal((60, 1)) for _ in range(8)]
-    found, greedy, even = blend_weights(P, squared(y)), greedy_weights(P, squared(y)), 1 / 8
+    found, greedy, even = blend_weights(P, squared(y), len(y)), greedy_weights(P, squared(y)), 1 / 8
     assert np.linalg.norm(found - even) < np.linalg.norm(greedy - even)
     assert found[found > 0].min() >= 0.02
     assert found.sum() == pytest.approx(1.0)
@@ -107,13 +107,13 @@ def test_weights_of_many_rows_follow_the_loss():
     y = rng.standard_normal((50_000, 1))
     error = rng.standard_normal((50_000, 1))
     P = [y + scale * error for scale in (0.50, 0.52, 0.54)]  # nothing cancels between them
-    np.testing.assert_array_equal(blend_weights(P, squared(y)), [1.0, 0.0, 0.0])
+    np.testing.assert_array_equal(blend_weights(P, squared(y), len(y)), [1.0, 0.0, 0.0])
     few = [one[:400] for one in P]
-    assert blend_weights(few, squared(y[:400]))[0] < 1.0
+    assert blend_weights(few, squared(y[:400]), 400)[0] < 1.0
 
 
 def test_a_member_that_is_far_better_keeps_all_weight():
     rng = np.random.default_rng(0)
     y = rng.standard_normal((60, 1))
     P = [y + 0.1 * rng.standard_normal((60, 1)), *(rng.standard_normal((60, 1)) for _ in range(5))]
-    np.testing.assert_array_equal(blend_weights(P, squared(y)), [1.0, 0, 0, 0, 0, 0])
+    np.testing.assert_array_equal(blend_weights(P, squared(y), len(y)), [1.0, 0, 0, 0, 0, 0])

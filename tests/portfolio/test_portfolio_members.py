@@ -54,11 +54,22 @@ def test_no_member_is_an_error_that_says_why():
         ([3], "got 3"),
         ([Unsure()], "expected members to be regressors, got Unsure"),
         (["linear", "linear"], "different names, got linear, linear"),
+        ([("a", "linear"), ("a", "laplace")], "different names, got a, a"),
+        ([("blend", Ridge())], "names of members other than blend and our own, got 'blend'"),
+        ([("trees", Ridge())], "names of members other than blend and our own, got 'trees'"),
+        ([(3, Ridge())], "names of members other than blend and our own, got 3"),
     ],
 )
 def test_members_that_are_none_are_named(members, expected):
     with pytest.raises(ValueError, match=expected):
         regressor(members=members).fit(X, Y)
+
+
+def test_members_of_ours_may_have_another_name():
+    model = regressor(members=[("lines", "linear"), "laplace"]).fit(X, Y)
+    assert set(notes(model)) == {"lines", "laplace", "trees", "blend"}
+    plain = regressor(members=["linear", "laplace"]).fit(X, Y)
+    np.testing.assert_array_equal(model.predict(X), plain.predict(X))
 
 
 @pytest.mark.parametrize(
