@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -23,7 +24,7 @@ from gpukfl._array import (
     writable,
 )
 from gpukfl._memory import MAX_ELEMENTS, available_memory, block_size
-from gpukfl._passes import map_rows, partitioning_of, take_together
+from gpukfl._passes import lowest, map_rows, partitioning_of, reduce_rows, take_together
 from gpukfl.partitioned import Partitioning
 
 _SMALL, _SMALL_IN_PARTS = 2**23, 2**27  # elements that are worth keeping
@@ -119,6 +120,17 @@ class Rows:
         for first, last in self.ranges(width, start=start, stop=stop):
             yield first, last, self.block(first, last)
 
+    def varying(self) -> np.ndarray:
+        """Which columns (d,) have different values, on the host."""
+
+        def part(start: int, stop: int) -> tuple[Array]:
+            ends = (_ends(block) for _, _, block in self.blocks(start=start, stop=stop))
+            return (functools.reduce(lowest, ends),)
+
+        (found,) = reduce_rows(self.source, part, combine=lowest)
+        low, minus_high = to_host(found)
+        return low < -minus_high
+
     def ranges(
         self, width: int = 0, /, *, start: int = 0, stop: int | None = None
     ) -> Iterator[tuple[int, int]]:
@@ -166,3 +178,9 @@ def resident(X: Array, reference: Array, /) -> Array:
     for start, stop, block in Rows(X, copy[:0, :]).blocks():
         copy[start:stop, :] = block
     return copy
+
+
+def _ends(block: Array) -> Array:
+    """Lowest values of columns, and the highest ones times -1 (2, d)."""
+    xp = array_namespace(block)
+    return xp.stack([xp.min(block, axis=0), xp.min(-block, axis=0)])

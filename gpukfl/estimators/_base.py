@@ -136,7 +136,7 @@ class ArrayRegressor(RegressorMixin):
             Finite real targets.
         sample_weight : array of shape (n_samples,), optional
             Weights, at least 0; a common factor changes nothing, and an integer weight counts as
-            so many copies of the sample.
+            so many copies of the sample, which are held out together.
 
         Returns
         -------

@@ -69,7 +69,8 @@ class LabelClassifier(ClassifierMixin):
             Labels of any type that sorts.
         sample_weight : array of shape (n_samples,), optional
             Weights, at least 0; a common factor changes nothing, and an integer weight counts as
-            so many copies of the sample. Multiplied by those of `class_weight`.
+            so many copies of the sample, which are held out together. Multiplied by those of
+            `class_weight`.
 
         Returns
         -------

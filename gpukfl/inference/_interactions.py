@@ -68,7 +68,7 @@ def interactions(
         it found too few; of these the `n_features` whose shuffling moves predictions most.
     n_features : int, optional
         At most; by default 10 for pairs, 6 for triples.
-    n_permutations : int, default=1999
+    n_permutations : int, default=9999
         No p-value is below 1 / (n_permutations + 1).
     n_background : int, default=50
         Rows that partial dependence averages over, drawn from X; the others are where effects are

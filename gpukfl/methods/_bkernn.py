@@ -180,6 +180,9 @@ def fit_bkernn(
         W, kernel = found.W, found.kernel
         start = found.beta if learned_by in (None, system) else None  # of other targets
         solution = system.solve(kernel, start=start, rtol=system.tight(W))
+        residual = system.relative_residual(solution.residual)
+        if residual > 1.0:  # worse than nothing at all, which is then what is predicted
+            solution, residual = replace(solution, x=0.0 * solution.x), 1.0
         alpha = system.coefficients(solution.x)
         return BKerNNFit(
             W,
@@ -188,7 +191,7 @@ def fit_bkernn(
             system.intercept(_fitted(kernel, alpha)),
             status,
             solution.status,
-            system.relative_residual(solution.residual),
+            residual,
             history,
         )
 

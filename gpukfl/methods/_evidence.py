@@ -39,6 +39,7 @@ class Posterior:
     targets: Array  # D^(1/2) Y (n, t)
     beta: Array  # (n, t)
     roots: Array | None  # of the weights (n, 1)
+    count: float  # of the targets that vary: of others there is nothing to say
 
     @property
     def squares(self) -> Array:
@@ -54,7 +55,7 @@ class Posterior:
                   - \tfrac n2 (1 + \log 2\pi), \qquad a_c^2 = \tilde y_c^\top \beta_c / n
         """
         xp = array_namespace(self.beta)
-        n, t = self.beta.shape
+        n, t = self.beta.shape[0], self.count
         logs = xp.sum(xp.log(self.squares))
         each = xp.sum(xp.log(xp.linalg.diagonal(self.factor.L)))
         if self.roots is not None:
@@ -78,7 +79,7 @@ def evidence(posterior: Posterior, inverse: Array, /) -> tuple[Array, Array]:
 
     .. math:: \tfrac12 \sum_c (\beta_c \beta_c^\top / a_c^2 - S^{-1})
     """
-    beta, t = posterior.beta, posterior.beta.shape[1]
+    beta, t = posterior.beta, posterior.count
     outer = (beta / posterior.squares[None, :]) @ beta.T
     return posterior.evidence(), 0.5 * (outer - t * inverse)
 
@@ -91,7 +92,7 @@ def leave_one_out(posterior: Posterior, inverse: Array, /) -> tuple[Array, Array
     evidence, which for noise alone it is.
     """
     xp, beta = array_namespace(inverse), posterior.beta
-    n, t = beta.shape
+    n, t = beta.shape[0], max(posterior.count, 1.0)
     own = xp.linalg.diagonal(inverse)[:, None]
     missed = beta / own
     error = xp.sum(missed * missed)
@@ -127,6 +128,8 @@ class ExactCriterion:
         Log marginal likelihood, or leave-one-out error; see `evidence` and `leave_one_out`.
     weights : array, shape (n, 1), optional
         Sample weights w, positive, of mean 1: sample i has noise of variance :math:`a^2 r / w_i`.
+    count : int, optional
+        How many of the targets vary, where some are 0.
 
     Notes
     -----
@@ -148,17 +151,19 @@ class ExactCriterion:
         *,
         criterion: str = "evidence",
         weights: Array | None = None,
+        count: int | None = None,
     ) -> None:
         xp = array_namespace(X, Y)
         self.kernel, self.criterion = kernel, CRITERIA[criterion]
         self._enough = _ENOUGH[criterion] / X.shape[0]
         self.X, self.Y = xp.astype(X, xp.float64), xp.astype(Y, xp.float64)
         self.roots = None if weights is None else xp.sqrt(xp.astype(weights, xp.float64))
+        self.count = float(Y.shape[1] if count is None else count)
 
     @property
     def scale(self) -> float:
         """Number of samples times that of targets, to which values are about proportional."""
-        return float(self.Y.shape[0] * self.Y.shape[1])
+        return float(self.Y.shape[0]) * max(self.count, 1.0)
 
     def enough(self, *, diagonal: bool) -> float:
         """Nats of a sample and target that a step must gain, of lengthscales or of a whole map."""
@@ -187,7 +192,7 @@ class ExactCriterion:
 
     def _by(self, factor: CholeskyFactor, ratio: float) -> Posterior:
         targets = self.Y if self.roots is None else self.roots * self.Y
-        return Posterior(ratio, factor, targets, factor.solve(targets), self.roots)
+        return Posterior(ratio, factor, targets, factor.solve(targets), self.roots, self.count)
 
     def _weighted(self, P: Array) -> Array:
         return P if self.roots is None else self.roots * P * self.roots.T

@@ -44,10 +44,11 @@ class BoundPosterior:
     H: Array  # (q, q)
     b: Array  # (q, t)
     inner: CholeskyFactor  # of rI + H
-    squares: Array  # squared amplitudes (t,)
+    squares: Array  # squared amplitudes (t,); 1 where a target is 0
+    count: float  # of the targets that vary: of others there is nothing to say
 
     @classmethod
-    def of(cls, system: NystromSystem, ratio: float, /) -> BoundPosterior:
+    def of(cls, system: NystromSystem, ratio: float, count: float, /) -> BoundPosterior:
         """Solve with the sums of one pass: O(q³).
 
         Raises
@@ -59,8 +60,8 @@ class BoundPosterior:
         n = system.operator.shape[0]
         factor, H, b, inner = _definite(system, ratio)
         missed = system.squares - xp.sum(b * inner.solve(b), axis=0)
-        squares = xp.where(missed > 0, missed, xp.ones_like(missed)) / (n * ratio)
-        return cls(ratio, factor, H, b, inner, squares)
+        squares = xp.where(missed > 0, missed / (n * ratio), xp.ones_like(missed))
+        return cls(ratio, factor, H, b, inner, squares, count)
 
     @property
     def g(self) -> Array:
@@ -83,7 +84,7 @@ class BoundPosterior:
         For n rows, by the sum of the logarithms of their weights and of the weighted diagonal.
         """
         xp = array_namespace(self.H)
-        q, t = self.b.shape
+        q, t = self.b.shape[0], self.count
         logs = float(xp.sum(xp.log(self.squares)))
         volume = 2.0 * float(xp.sum(xp.log(xp.linalg.diagonal(self.inner.L))))
         each = volume + (n - q) * math.log(self.ratio) - log_weight
@@ -106,6 +107,8 @@ class BoundCriterion:
         Targets of mean 0.
     weights : array, shape (n, 1), optional
         Sample weights w, positive, of mean 1: sample i has noise of variance :math:`a^2 r / w_i`.
+    count : int, optional
+        How many of the targets vary, where some are 0.
 
     Notes
     -----
@@ -127,7 +130,9 @@ class BoundCriterion:
         /,
         *,
         weights: Array | None = None,
+        count: int | None = None,
     ) -> None:
+        self.count = float(Y.shape[1] if count is None else count)
         self.kernel, self.Z = kernel, in_double(Z)
         self.rows = replace(rows, reference=self.Z[:0, 0]).in_memory()
         self.Y = in_double(Y)
@@ -136,7 +141,7 @@ class BoundCriterion:
     @property
     def scale(self) -> float:
         """Number of samples times that of targets, to which values are about proportional."""
-        return float(self.Y.shape[0] * self.Y.shape[1])
+        return float(self.Y.shape[0]) * max(self.count, 1.0)
 
     def enough(self, *, diagonal: bool) -> float:  # noqa: ARG002
         """Nats of a sample and target that a step must gain: of many rows steps are dear."""
@@ -180,7 +185,7 @@ class BoundCriterion:
         (diagonal,) = operator.sum_over_blocks(compute)
 
         def evaluated(ratio: float) -> tuple[BoundPosterior, float]:
-            posterior = BoundPosterior.of(system, ratio)
+            posterior = BoundPosterior.of(system, ratio, self.count)
             return posterior, posterior.evidence(operator.shape[0], log_weight, float(diagonal))
 
         return evaluated
@@ -194,9 +199,9 @@ class BoundCriterion:
     def __call__(self, C: Array, ratio: float, /) -> Slopes:
         """Evaluate at a map (k, d), or at the diagonal of one (d,), with the gradient."""
         system = self.system(C)
-        posterior = BoundPosterior.of(system, ratio)
+        posterior = BoundPosterior.of(system, ratio, self.count)
         xp, operator = array_namespace(self.Z), system.operator
-        (n, q), t, r = operator.shape, self.Y.shape[1], ratio
+        (n, q), t, r = operator.shape, self.count, ratio
         g, one = posterior.g, xp.eye(q, **like(self.Z))
         of_M = -0.5 / r * ((g / posterior.squares[None, :]) @ g.T) - 0.5 * t * (
             posterior.inner.inverse()

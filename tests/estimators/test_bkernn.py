@@ -343,3 +343,18 @@ def test_units_of_the_samples_change_nothing_when_standardised():
     plain = regressor(scaling="standard").fit(X, Y).predict(NEW)
     tiny = regressor(scaling="standard").fit(1e-9 * X, Y).predict(1e-9 * NEW)
     np.testing.assert_allclose(tiny, plain, atol=1e-6)
+
+
+@pytest.mark.parametrize("penalty", ["concave_feature", "concave_variable", "tune"])
+@pytest.mark.parametrize("columns", ["one", "a constant", "twice"])
+def test_samples_on_a_line_are_not_interpolated(penalty, columns):
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-2, 2, 1_300)
+    y = np.sin(2 * x) + 0.5 * rng.standard_normal(len(x))
+    others = {"one": [], "a constant": [np.ones_like(x)], "twice": [2 * x]}[columns]
+    rows = np.column_stack([x, *others])
+    model = BKerNNRegressor(penalty=penalty, random_state=0).fit(rows[:300], y[:300])
+    assert model.score(rows[300:], y[300:]) > 0.55  # 0.67 at best
+    assert not model.penalty_.startswith("concave")
+    if penalty != "tune":
+        assert model.penalty_ == penalty.removeprefix("concave_")

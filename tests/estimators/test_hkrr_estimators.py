@@ -473,3 +473,23 @@ def test_no_warning_where_all_is_well():
         model = regressor(ridge=1e-3, max_iter=200, kernel="laplace")
         model.fit(X, Y + 0.2 * np.random.default_rng(0).standard_normal(N))
     assert model.status_ in ("CONVERGED", "STALLED")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"structure": "full"},
+        {"criterion": "evidence"},
+        {"criterion": "loo"},
+        {"optimizer": "agop"},
+    ],
+)
+@pytest.mark.parametrize("constant", [3.0, 0.1])
+def test_a_feature_that_does_not_vary_plays_no_part(options, constant):
+    rows = np.column_stack([np.full(N, constant), X])
+    model = HKRRRegressor(random_state=0, **options).fit(rows, Y)
+    assert model.feature_importances_[0] == 0.0
+    assert np.abs(model.components_[:, 0]).max() == 0.0
+    moved = rows + np.eye(1, D + 1)
+    np.testing.assert_array_equal(model.predict(moved), model.predict(rows))

@@ -204,8 +204,8 @@ def test_sums_that_rounding_has_made_indefinite_get_more_jitter(rng, on_double):
     copies = np.concatenate([problem.X[:4], problem.X[:4]])
     system = problem.bound(copies).system(on_double.put(problem.B))
     ratio, one = 1e-3, on_double.put(np.eye(8))
-    exact = BoundPosterior.of(system, ratio)
-    rounded = BoundPosterior.of(replace(system, gram=system.gram - 1e-10 * one), ratio)
+    exact = BoundPosterior.of(system, ratio, 1.0)
+    rounded = BoundPosterior.of(replace(system, gram=system.gram - 1e-10 * one), ratio, 1.0)
     assert rounded.factor.jitter > exact.factor.jitter
     np.testing.assert_allclose(
         on_double.host(rounded.squares), on_double.host(exact.squares), rtol=0.05

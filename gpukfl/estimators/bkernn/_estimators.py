@@ -14,7 +14,9 @@ _PARAMETERS = """
     penalty : str or Penalty, default="concave_feature"
         "basic" (few particles), "variable" and "concave_variable" (few variables), "feature" and
         "concave_feature" (few directions), or a value such as ``ConcaveFeature(concavity=2.0)``
-        of `gpukfl.penalties`. "tune" is the one with the best hold-out score.
+        of `gpukfl.penalties`. "tune" is the one with the best hold-out score. Of one feature, or of
+        samples on a line, concave ones do not bound what is learned: there "variable" and "feature"
+        take their place.
     ridge : float, "auto" or "tune", default="auto"
         λ, positive, in units of the kernel (those of X); "auto" is the paper's
         max‖x‖/n for real data, with n the effective number of samples, (Σw)²/Σw². "tune" goes

@@ -49,6 +49,7 @@ _PROBE_ROWS = 100_000  # sample on which the binned form's error is estimated
 _BROUGHT = 20_000  # rows of those in parts that any of these samples has at most: they come here
 _THIN_FROM = 2_000_000  # knots in all from which shape functions are thinned by default
 _WATCHED = 20_000  # rows in parts that early stopping watches, at most
+_ROUNDING = 1e-6  # of the samples, that is no second direction
 _THIN_TO = 1e-4  # standard deviations of the fit
 
 
@@ -131,6 +132,16 @@ class Problem(Data):
         self.settings, self.m = settings, settings.n_particles or max(50, min(2 * d, 200))
         self.n_knots = self._choose_knots(inside.X, run)
         self.X = self.rows.whole() if self.n_knots is None else None
+
+    @cached_property
+    def is_on_a_line(self) -> bool:
+        """Whether all samples differ in one direction alone, or in none."""
+        sample, _ = self.sample(np.random.RandomState(0))
+        S = to_host(sample).astype(np.float64)
+        S -= S.mean(axis=0)
+        lead = S[:, np.argmax(np.linalg.norm(S, axis=0))]
+        u = lead / max(float(np.linalg.norm(lead)), np.finfo(np.float64).tiny)
+        return bool(np.linalg.norm(S - np.outer(u, u @ S)) <= _ROUNDING * np.linalg.norm(S))
 
     @cached_property
     def _formula(self) -> float:

@@ -17,10 +17,18 @@ from gpukfl.estimators._samples import Samples, Splits
 from gpukfl.estimators._search import Search, Trial
 from gpukfl.estimators.bkernn._problem import FACTOR, Problem, Setting, Settings
 from gpukfl.methods import BKerNNFit
-from gpukfl.penalties import PENALTIES, ConcaveFeature, Penalty
+from gpukfl.penalties import (
+    PENALTIES,
+    ConcaveFeature,
+    ConcaveVariable,
+    Feature,
+    Penalty,
+    Variable,
+)
 
 SHARE = 0.5  # of max_time after which the search has ended
 _FIT_SHARE = 0.9  # after which the steps have ended
+_CONVEX: dict[type, type[Penalty]] = {ConcaveFeature: Feature, ConcaveVariable: Variable}
 _REACH = 5  # neighbours to each side of the paper's ridge
 _ROWS = 10_000  # that settings are chosen on, at most
 _FOLDS_BELOW = 2_000  # rows below which one hold-out set is too small to choose by
@@ -136,10 +144,10 @@ class BKerNN(Settings):
         """Place samples, and hold out what early stopping watches."""
         return Problem(self, samples, place, run)
 
-    def given(self, problem: Problem, /) -> Setting:  # noqa: ARG002
+    def given(self, problem: Problem, /) -> Setting:
         """Give the only penalty or the usual one, at the ridge that is given or the formula's."""
         penalty = self.penalties[0] if len(self.penalties) == 1 else ConcaveFeature()
-        return Setting(penalty, self.ridge)
+        return Setting(_bounding([penalty], problem)[0], self.ridge)
 
     def fold(self, problem: Problem, held_out: HeldOut, /) -> Fold:
         """Join rows to fit and rows that judge."""
@@ -148,15 +156,15 @@ class BKerNN(Settings):
     def search(
         self,
         folds: Callable[[], Sequence[Fold]],
-        problem: Problem,  # noqa: ARG002
+        problem: Problem,
         run: Run,
         /,
     ) -> Search[Setting, Learned] | None:
         """Search where there are several penalties, or a ridge to choose."""
         if not self.climbs and len(self.penalties) == 1:
             return None
-        found = folds()
-        return Search(found, Tuner(self.penalties, self.ridge, self.climbs, found), run, SHARE)
+        found, penalties = folds(), _bounding(self.penalties, problem)
+        return Search(found, Tuner(penalties, self.ridge, self.climbs, found), run, SHARE)
 
     def learn(self, problem: Problem, choice: Choice[Setting, Learned], run: Run, /) -> BKerNNFit:
         """Fit all rows; without a step after an interruption."""
@@ -180,6 +188,18 @@ class BKerNN(Settings):
         reached = [fold.reached for fold in choice.folds if isinstance(fold, Fold)]
         reached = [W for W in reached if W is not None]
         return reached[-1] if reached else self.start
+
+
+def _bounding(penalties: Sequence[Penalty], problem: Problem) -> list[Penalty]:
+    """Give penalties, convex where samples are on a line, each once.
+
+    There the others grow as the logarithm of the only direction's length, with which the objective
+    falls without end: what is fitted would be the noise.
+    """
+    if not (any(type(one) in _CONVEX for one in penalties) and problem.is_on_a_line):
+        return list(penalties)
+    convex = (_CONVEX[type(one)]() if type(one) in _CONVEX else one for one in penalties)
+    return list(dict.fromkeys(convex))
 
 
 def name_of(penalty: Penalty, /) -> str:

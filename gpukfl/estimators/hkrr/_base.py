@@ -196,7 +196,9 @@ class HKRRBase(LinearFeatures, SteppedLearner):
         intercept = back(problem.y_mean)
         check_finite_result(dual_coef, intercept, back(model.B))
         self.dual_coef_, self.intercept_ = dual_coef, intercept
-        self.map_, self.centers_ = back(model.B), back(model.Z)
+        # What does not vary plays no part, whatever the map says
+        B = model.B * beside(problem.rows.varying().astype(np.float64), model.B)
+        self.map_, self.centers_ = back(B), back(model.Z)
         self.bound_ = back(xp.astype(problem.bound, xp.float64) * problem.y_scale)
         self.kernel_ = problem.kernel.stretched(model.lengthscale)
         self.lengthscale_, self.ridge_ = model.lengthscale, float(model.ridge)
@@ -224,7 +226,8 @@ class HKRRBase(LinearFeatures, SteppedLearner):
         if belief is None:
             return
         xp = array_namespace(problem.y_scale)
-        amplitude = xp.sqrt(belief.squares) * problem.y_scale
+        squares = xp.where(problem.varies, belief.squares, xp.zeros_like(belief.squares))
+        amplitude = xp.sqrt(squares) * problem.y_scale
         self.amplitude_, self.noise_ = back(amplitude), back(belief.ratio**0.5 * amplitude)
         scales = float(xp.sum(xp.log(problem.y_scale)))
         self.evidence_ = belief.evidence - problem.n * scales

@@ -170,9 +170,10 @@ class HKRRRegressor(ArrayRegressor, HKRRBase):
         X : array of shape (n_samples, n_features)
             Data, of the library that was used in `fit`.
         return_std : bool, default=False
-            Also give the standard deviation of a new target of weight 1: of the function and the
-            noise together, in units of the targets. It is that of the Gaussian process whose map
-            and noise are taken for known, which only "evidence" and "loo" have.
+            Also give the standard deviation of a new target, of the mean weight of those of the
+            fit: of the function and the noise together, in units of the targets. It is that of the
+            Gaussian process whose map and noise are taken for known, which only "evidence" and
+            "loo" have. A model that was read from a file has it as its `estimator`.
 
         Returns
         -------

@@ -126,7 +126,10 @@ class MetricSearch:
     ) -> MetricFit:
         """Learn a map of k rows on some rows, from a diagonal one; None are chosen, `d` is all."""
         part = problem.part(at_most)
-        C = turned(part, at) if k != part.d else diagonal_map(at.C)
+        if k != part.d:
+            C = turned(part if part.n <= EXACT_ROWS else problem.part(EXACT_ROWS), at)
+        else:
+            C = diagonal_map(at.C)
         if k is None:
             k = effective_rows(to_host(C))
         start = resized_map(C, k, rng=part.rng) if k < part.d else C
@@ -142,13 +145,15 @@ def _placed(C: Array, problem: HyperKernelProblem) -> Array:
 def exact(part: HyperKernelProblem, criterion: str, /) -> ExactCriterion:
     """Give the criterion of all pairs of rows."""
     X = part.rows.whole()
-    return ExactCriterion(part.kernel, X, part.Y, criterion=criterion, weights=part.weights)
+    w, count = part.weights, part.n_varying
+    return ExactCriterion(part.kernel, X, part.Y, criterion=criterion, weights=w, count=count)
 
 
 def bound(part: HyperKernelProblem, n_centers: int, B: Array | None = None, /) -> BoundCriterion:
     """Give the bound on the evidence by some rows as centres."""
     Z = part.centers(n_centers, B)
-    return BoundCriterion(part.kernel, part.rows, Z, part.Y, weights=part.weights)
+    w, count = part.weights, part.n_varying
+    return BoundCriterion(part.kernel, part.rows, Z, part.Y, weights=w, count=count)
 
 
 def metric_prior(problem: HyperKernelProblem, /) -> MetricPrior:

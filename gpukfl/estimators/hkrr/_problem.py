@@ -117,8 +117,12 @@ class HyperKernelProblem(Data):
         self.settings, self.rng, self.kernel = settings, rng, settings.kernel
         self.n, self.d = self.rows.shape
         self.weight = weight_of(self.Y, self.weights)
+        xp = array_namespace(self.Y)
+        self.varies = xp.max(self.Y, axis=0) > xp.min(self.Y, axis=0)  # (t,)
+        self.Y = self.Y * xp.astype(self.varies, self.Y.dtype)  # no rounding of what does not
+        self.n_varying = int(xp.sum(xp.astype(self.varies, xp.int64)))
         # M of the truncated predictions, (t,)
-        self.bound = array_namespace(self.Y).max(abs(self.Y), axis=0)
+        self.bound = xp.max(abs(self.Y), axis=0)
 
     # ------------------------------------------------------------------ pieces
 
