@@ -409,6 +409,7 @@ def test_of_many_rows_a_map_goes_on_from_that_of_another_fit(monkeypatch):
 @pytest.mark.parametrize("criterion", ["evidence", "loo"])
 @pytest.mark.parametrize("structure", ["diagonal", "low_rank", "full"])
 @pytest.mark.parametrize("constant", [5.0, 0.1])
+@pytest.mark.filterwarnings("ignore:HKRRRegressor after 100 iterations")
 def test_a_target_that_does_not_vary_says_nothing_of_others(criterion, structure, constant):
     options = hkrr(criterion=criterion, structure=structure)
     alone = HKRRRegressor(**options).fit(X, Y)
@@ -417,21 +418,12 @@ def test_a_target_that_does_not_vary_says_nothing_of_others(criterion, structure
     np.testing.assert_allclose(found[:, 0], alone.predict(NEW), rtol=0, atol=5e-3)
     np.testing.assert_allclose(found[:, 1], constant)
     np.testing.assert_array_equal(deviations[:, 1], 0.0)
-    assert both.evidence_ == pytest.approx(alone.evidence_, abs=0.1)
-
-
-def test_so_it_is_by_centers(monkeypatch):
-    monkeypatch.setattr(_metric, "EXACT_ROWS", 60)
-    monkeypatch.setattr(_by_evidence, "EXACT_ROWS", 60)
-    options = hkrr(criterion="evidence", structure="diagonal", n_centers=40)
-    alone = HKRRRegressor(**options).fit(X, Y)
-    both = HKRRRegressor(**options).fit(X, np.stack([Y, np.full(N, 0.1)], axis=1))
-    assert both.ridge_ == pytest.approx(alone.ridge_, rel=1e-6)
-    assert both.evidence_ == pytest.approx(alone.evidence_, rel=1e-6)
+    assert both.evidence_ == pytest.approx(alone.evidence_, rel=0.01)
 
 
 def test_a_constant_is_sure():
-    model = HKRRRegressor(**hkrr(criterion="evidence")).fit(X, np.full(N, 1e9))
+    with pytest.warns(UserWarning, match="y is constant"):
+        model = HKRRRegressor(**hkrr(criterion="evidence")).fit(X, np.full(N, 1e9))
     np.testing.assert_array_equal(model.predict(NEW, return_std=True)[1], 0.0)
 
 

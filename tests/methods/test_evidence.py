@@ -87,6 +87,27 @@ def test_values_are_those_of_the_definitions(on, rng, name, weighted):
     assert found.value == pytest.approx(expected, rel=1e-9)
 
 
+@pytest.mark.parametrize("name", ["evidence", "loo", "bound"])
+def test_targets_that_are_0_say_nothing(on, rng, name):
+    problem = Problem(on, rng)
+    B, Z = on.put(problem.B), on.put(problem.X[:8])
+    Y = np.concatenate([problem.Y, np.zeros((problem.n, 2))], axis=1)
+
+    def slopes(targets):
+        given = on.put(problem.X), on.put(targets)
+        if name == "bound":
+            rows = Rows(given[0], Z[:0, 0])
+            criterion = BoundCriterion(problem.kernel, rows, Z, given[1], count=problem.t)
+        else:
+            criterion = ExactCriterion(problem.kernel, *given, criterion=name, count=problem.t)
+        return criterion(B, RATIO)
+
+    found, expected = slopes(Y), slopes(problem.Y)
+    assert found.value == pytest.approx(expected.value, rel=1e-12)
+    assert found.log_ratio == pytest.approx(expected.log_ratio, rel=1e-9)
+    np.testing.assert_allclose(found.metric, expected.metric, rtol=1e-9, atol=1e-12)
+
+
 @criteria
 @kernels
 @weighted
