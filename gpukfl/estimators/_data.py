@@ -161,12 +161,14 @@ def mover(X: Array, dtype: str) -> Callable[[Array], Array]:
     xp = array_namespace(X)
     target = xp.empty((0,), dtype=getattr(xp, dtype), device=like(X)["device"])
 
-    def back(x: Array) -> Array:
-        if library_of(x) == library_of(target):
-            return xp.asarray(x, **like(target))
-        return beside(to_host(x), target)
+    return lambda x: moved(x, target)
 
-    return back
+
+def moved(x: Array, target: Array, /) -> Array:
+    """Move an array of any place to the library, dtype and device of another."""
+    if library_of(x) == library_of(target):
+        return array_namespace(target).asarray(x, **like(target))
+    return beside(to_host(x), target)
 
 
 def truncated(fitted: Array, bound: Array, /) -> Array:

@@ -124,8 +124,8 @@ def _precision_of(host: Any, model: Served) -> Any:
     """Dtype of rows: that of the fit."""
     if _kind_of(host) in BLENDS:
         return to_host(host.out_of_fold_.rows).dtype
-    values: Any = model.values
-    return values.reference.dtype
+    values: Any = model.values  # of HKRR in float64, whatever the rows are
+    return getattr(host, "map_", values.reference).dtype
 
 
 def _check_known(host: Any) -> None:

@@ -10,7 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, double_like, reference_like, to_host
+from gpukfl._array import (
+    Array,
+    array_namespace,
+    double_like,
+    double_reference,
+    in_double,
+    reference_like,
+    to_host,
+)
 from gpukfl.kernels import Brownian
 from gpukfl.operators import mapped
 from gpukfl.prediction._function import Constant, Function
@@ -70,14 +78,16 @@ def _bkernn(e: Any) -> Function:
 
 
 def _hkrr(e: Any) -> Function:
+    # In float64, as it was solved: coefficients of small ridges magnify what kernels are rounded by
+    B = in_double(e.map_)
     return KernelSum(
-        reference=reference_like(e.map_),
+        reference=double_reference(e.map_),
         intercept=e.intercept_,
         scaling=e.scaling_,
         kernel=e.kernel_,
-        centers=mapped(e.centers_, e.map_),
+        centers=mapped(in_double(e.centers_), B),
         coef=e.dual_coef_,
-        components=e.map_,
+        components=B,
         bound=e.bound_,
     )
 

@@ -23,7 +23,7 @@ TRIED: dict[str, Declared] = {
 ATTRIBUTES: dict[str, Declared] = {
     "map_": Numbers(FLOAT, ("n_components", "n_features"), or_shape=("n_features",)),
     "centers_": Numbers(FLOAT, ("n_centers", "n_features")),
-    "dual_coef_": Numbers(FLOAT, ("n_centers", "n_targets")),
+    "dual_coef_": Numbers(DOUBLE, ("n_centers", "n_targets")),
     "bound_": Numbers(FLOAT, ("n_targets",)),
     "kernel_": Record(Kernel),
     "lengthscale_": Number(),

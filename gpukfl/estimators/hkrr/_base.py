@@ -25,7 +25,7 @@ from gpukfl._checks import check_choice, check_kind, check_number
 from gpukfl._places import Backend
 from gpukfl._results import Status
 from gpukfl._warnings import warn
-from gpukfl.estimators._data import truncated
+from gpukfl.estimators._data import moved, truncated
 from gpukfl.estimators._features import LinearFeatures
 from gpukfl.estimators._learner import Choice, SteppedLearner
 from gpukfl.estimators._validation import check_finite_result, validate_samples
@@ -192,10 +192,12 @@ class HKRRBase(LinearFeatures, SteppedLearner):
     ) -> None:
         xp, model = array_namespace(problem.reference), fitted.model
         with np.errstate(over="ignore"):
-            dual_coef = back(xp.astype(model.alpha, xp.float64) * problem.y_scale[None, :])
+            dual_coef = xp.astype(model.alpha, xp.float64) * problem.y_scale[None, :]
         intercept = back(problem.y_mean)
-        check_finite_result(dual_coef, intercept, back(model.B))
-        self.dual_coef_, self.intercept_ = dual_coef, intercept
+        check_finite_result(back(dual_coef), intercept, back(model.B))
+        # In float64: those of small ridges nearly cancel
+        self.dual_coef_ = moved(dual_coef, double_reference(intercept))
+        self.intercept_ = intercept
         # What does not vary plays no part, whatever the map says
         B = model.B * beside(problem.rows.varying().astype(np.float64), model.B)
         self.map_, self.centers_ = back(B), back(model.Z)
