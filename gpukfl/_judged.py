@@ -27,7 +27,7 @@ from gpukfl.inspection import (
 )
 from gpukfl.portfolio._candidates import CANDIDATES, TREES, Task
 from gpukfl.portfolio._evaluators import evaluator_of, of_all_classes
-from gpukfl.portfolio._judges import Judge, LogLoss, SquaredError
+from gpukfl.portfolio._judges import Judge, LogLoss, SquaredError, target_scale
 from gpukfl.portfolio._members import Member
 from gpukfl.tables import TableEncoder
 from gpukfl.tables._facts import data_facts
@@ -218,8 +218,7 @@ def _judge(Y: np.ndarray, classes: bool) -> Judge:
     weights = np.ones(len(Y))
     if classes:
         return LogLoss(Y, weights)
-    scale = Y.std(axis=0)
-    return SquaredError(Y, weights, np.where(scale > 0, scale, 1.0))
+    return SquaredError(Y, weights, target_scale(Y, None))
 
 
 def _row(judge: Judge, name: str, predicted: np.ndarray, *, own: bool = False) -> Compared:

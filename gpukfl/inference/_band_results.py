@@ -272,7 +272,8 @@ class BandPictures(Panel):
         label = f"centre of the {self.bands.coverage:.0%} band"
         ax.plot(one.steps, one.center, color=BLUE, lw=1.6, label=label)
         ax.plot(one.steps, one.model, color=GREY, lw=1.0, ls="--", label="the model's own curve")
-        ax.set(xlabel=short(one.name), ylabel=short(one.output), title=title)
+        less = "" if self.bands.kind == "profiles" else ", less its mean"
+        ax.set(xlabel=short(one.name), ylabel=short(one.output) + less, title=title)
         plain(ax)
 
 

@@ -12,6 +12,7 @@ from gpukfl.inspection._figures import Size, draw_one
 from gpukfl.inspection._panels import Panel
 from gpukfl.inspection._style import BLUE, GREY, ORANGE, plain, short
 
+BLEND = "blend"  # the name that it has among its members
 _SAID = 5  # members that words name
 
 
@@ -53,11 +54,13 @@ class Leaderboard(Panel):
         """Draw scores with their errors, and say the weights."""
         places = np.arange(len(self.members))[::-1]
         for k, place in enumerate(places):
-            color = ORANGE if self.weights[k] == 1.0 else BLUE if self.weights[k] else GREY
+            own = self.members[k] == BLEND
+            color = ORANGE if own else BLUE if self.weights[k] else GREY
             ax.errorbar(self.scores[k], place, xerr=self.errors[k], fmt="o", color=color, ms=5)
+        shares = [f" ({w:.0%})".replace("%", " %") if w else "" for w in self.weights]
         labels = [
-            short(name) + (f" ({weight:.0%})".replace("%", " %") if 0 < weight < 1 else "")
-            for name, weight in zip(self.members, self.weights, strict=True)
+            short(name) + ("" if name == BLEND else share)
+            for name, share in zip(self.members, shares, strict=True)
         ]
         ax.set_yticks(places, labels)
         ax.set(title="Members and their blend", xlabel=f"{self.score} on held-out rows")

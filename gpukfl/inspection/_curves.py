@@ -84,17 +84,27 @@ class Curves(Panel):
     @property
     def words(self) -> str:
         """Say what the curves are of, and how far the first one reaches."""
-        ends = self.values[0].min(), self.values[0].max()
+        drawn = self._drawn(0)
+        ends = drawn.min(), drawn.max()
         of = ", ".join(self.labels)
         first = f"the first from {ends[0]:.3g} to {ends[1]:.3g}"
-        return f"functions of {', '.join(self.outputs[:_OUTPUTS])} along {of}; {first}"
+        return f"functions of {', '.join(self.outputs[:_OUTPUTS])} along {of}{self._less}; {first}"
+
+    @property
+    def _less(self) -> str:
+        return ", less its mean" if self.centered else ""
+
+    def _drawn(self, rank: int) -> np.ndarray:
+        """Values (points, t) of a curve as they are drawn."""
+        values = self.values[rank]
+        return values - values.mean(axis=0) if self.centered else values
 
     def apart(self) -> list[tuple[str, Panel]]:
         """Give a panel for each of the leading outputs."""
         if len(self.outputs) == 1:
             return [("", self)]
         shown = self._leading()
-        spans = [v[:, shown] - self.centered * v[:, shown].mean(axis=0) for v in self.values]
+        spans = [self._drawn(rank)[:, shown] for rank in range(len(self.values))]
         ends = min(v.min() for v in spans), max(v.max() for v in spans)
         room = 0.05 * (ends[1] - ends[0])
         limits = float(ends[0] - room), float(ends[1] + room)
@@ -104,7 +114,7 @@ class Curves(Panel):
         """Draw one picture, or one for each of several outputs in the place of the axes."""
         if len(self.outputs) == 1:
             self._draw_output(ax, 0)
-            label = f"{self.ylabel} {short(self.outputs[0])}"
+            label = f"{self.ylabel} {short(self.outputs[0])}{self._less}"
             ax.set(title=self.title, xlabel=self.xlabel, ylabel=label)
             if self.limits is not None:
                 ax.set_ylim(self.limits)
@@ -123,7 +133,7 @@ class Curves(Panel):
         left = len(self.outputs) - len(shown)
         more = f" ({left} of {len(self.outputs)} left out, which vary less)" if left else ""
         figure.suptitle(self.title + more, fontsize="large")
-        figure.supylabel(f"{self.ylabel} it", fontsize="medium")
+        figure.supylabel(f"{self.ylabel} it{self._less}", fontsize="medium")
         cells = figure.subplots(*self.shape, sharex=True, sharey=True, squeeze=False).ravel()
         for cell, k in zip(cells, shown, strict=False):
             self._draw_output(cell, k)
@@ -143,12 +153,9 @@ class Curves(Panel):
         return sorted(np.argsort(-spans, kind="stable")[:_OUTPUTS].tolist())
 
     def _draw_output(self, ax: Any, k: int) -> None:
-        for rank, (label, t, values) in enumerate(
-            zip(self.labels, self.steps, self.values, strict=True)
-        ):
-            curve = values[:, k] - values[:, k].mean()
+        for rank, (label, t) in enumerate(zip(self.labels, self.steps, strict=True)):
             color = viridis(rank, len(self.labels))
-            ax.plot(t, curve, color=color, lw=1.6, label=label)
+            ax.plot(t, self._drawn(rank)[:, k], color=color, lw=1.6, label=label)
         plain(ax)
 
     def _finish(self, ax: Any, where: Any, **options: Any) -> None:

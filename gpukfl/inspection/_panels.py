@@ -173,12 +173,15 @@ class Directions(Panel):
         One direction a row, most important first.
     importances : array (d,)
         By which the features are chosen that are shown.
+    of : str
+        Whose they are, where that is a part of the model: " of agop, 20 % of the blend".
     """
 
     name: ClassVar[str] = "directions"
     features: tuple[str, ...]
     loadings: np.ndarray
     importances: np.ndarray
+    of: str = ""
 
     @property
     def empty(self) -> str:
@@ -189,7 +192,7 @@ class Directions(Panel):
     def words(self) -> str:
         """Say what the leading direction is made of."""
         many = f"{len(self.loadings)} learned direction{'' if len(self.loadings) == 1 else 's'}"
-        return f"{many}; the first is {self.mix(0)}"
+        return f"{many}{self.of}; the first is {self.mix(0)}"
 
     @property
     def leading(self) -> range:
@@ -219,7 +222,8 @@ class Directions(Panel):
         ax.set_xticks(range(len(loadings)), [f"{k + 1}" for k in range(len(loadings))])
         left = len(self.loadings) - len(loadings)
         more = f" ({left} more)" if left else ""
-        ax.set(title="Learned directions", xlabel=f"direction, most important first{more}")
+        title = f"Learned directions{self.of}"
+        ax.set(title=title, xlabel=f"direction, most important first{more}")
         ax.figure.colorbar(image, ax=ax, label="loading")
         return ax
 

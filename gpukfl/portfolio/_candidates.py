@@ -31,6 +31,7 @@ from gpukfl.estimators import (
     RKHSWeightingRegressor,
 )
 from gpukfl.estimators._samples import Samples
+from gpukfl.inspection._blends import BLEND
 from gpukfl.methods import AverageGradientOuterProduct
 from gpukfl.portfolio._members import Member
 
@@ -316,8 +317,8 @@ def check_members(asked: Any, classes: bool, /) -> None:
             raise ValueError(msg)
     given = [one[0] for one in asked if isinstance(one, (tuple, list))]
     for name in given:
-        if not isinstance(name, str) or name in (*NAMES, "blend"):
-            msg = f"expected names of members other than blend and our own, got {name!r}"
+        if not isinstance(name, str) or name in (*NAMES, BLEND):
+            msg = f"expected names of members other than {BLEND} and our own, got {name!r}"
             raise ValueError(msg)
     names = [*given, *(one for one in asked if isinstance(one, str))]
     if len(set(names)) < len(names):

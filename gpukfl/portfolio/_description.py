@@ -56,7 +56,8 @@ def describe(e: Any, names: Names, /) -> Description:
     for one in leading:
         directions = getattr(one.models[0], "components_", None)
         if directions is not None:
-            panels.append(_directions(e, names.features, directions))
+            of = f" of {one.name}, {one.weight:.0%} of the blend".replace("%", " %")
+            panels.append(_directions(e, names.features, directions, of))
             break
     scored = sorted((t for t in e.tuning_ if t["score"] is not None), key=lambda t: -t["score"])
     scores, errors, weights = (
@@ -79,7 +80,8 @@ def describe(e: Any, names: Names, /) -> Description:
         warnings=tuple(_warnings(e)),
         panels=tuple(panels),
         tuning=Tuning(
-            tuple(e.tuning_),
+            # The blend's seconds are those of its members
+            tuple(t | {"seconds": None} if t["chosen"] else t for t in e.tuning_),
             _SCORES[is_classifier(e)],
             along="member",
             cut_short=e.tuning_cut_short_,
@@ -117,12 +119,16 @@ def _comparison(e: Any) -> Comparison:
 def _data(e: Any, names: Names) -> DataFacts:
     """Say what the columns and the targets are, by the rows that were held out."""
     kept = e.out_of_fold_
+    some = (
+        f"numbers are of {len(kept.truth):,} rows that were held out" if kept.n_folds == 1 else ""
+    )
     return data_facts(
         None if e.encodings_ is None else e.encodings_.table,
         names.features,
         kept.rows,
         target=kept.truth,
         classes=tuple(map(str, e.classes_.tolist())) if is_classifier(e) else (),
+        rows_are=some,
     )
 
 
@@ -137,13 +143,13 @@ def _warnings(e: Any) -> list[str]:
     return found
 
 
-def _directions(e: Any, features: tuple[str, ...], loadings: np.ndarray) -> Directions:
+def _directions(e: Any, features: tuple[str, ...], loadings: np.ndarray, of: str) -> Directions:
     """Directions of the first fold's models, in features as these see them."""
     if e.encodings_ is None:
-        return Directions(features, loadings, e.feature_importances_)
+        return Directions(features, loadings, e.feature_importances_, of)
     encoding = e.encodings_.by_fold[0]
     importances = e.feature_importances_[list(encoding.sources)]
-    return Directions(tuple(encoding.names), loadings, importances)
+    return Directions(tuple(encoding.names), loadings, importances, of)
 
 
 def _of_numbers(e: Any, outputs: tuple[str, ...]) -> list[Panel]:

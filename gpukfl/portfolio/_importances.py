@@ -105,8 +105,7 @@ def permutation_importances(
         their importance. Of thousands of columns those that are hardly correlated with predictions
         are not shuffled: their importance is 0.
     """
-    count = -(-_ROWS // len(held_out))  # drawn, for rows may lie in an order
-    rows = [np.sort(rng.permutation(len(part))[:count]) for part in held_out]
+    rows = [_some(len(part), -(-_ROWS // len(held_out)), rng) for part in held_out]
     some = [part.taken(index) for part, index in zip(held_out, rows, strict=True)]
     joined = groups_of(np.concatenate([to_host(part.X) for part in some]), sources)
     groups = _leading(joined, to_host(some[0].X), predict(0, some[0].X))
@@ -137,6 +136,11 @@ def permutation_importances(
     total = importances.sum()
     features = [sorted({sources[column] for column in columns}) for columns in joined]
     return importances / (total or 1.0), errors / (total or 1.0), features
+
+
+def _some(n: int, count: int, rng: np.random.RandomState) -> np.ndarray:
+    """Draw some of n rows, which may lie in an order."""
+    return np.arange(n) if n <= count else np.sort(rng.permutation(n)[:count])
 
 
 def _leading(groups: list[list[int]], X: np.ndarray, predicted: np.ndarray) -> list[list[int]]:

@@ -51,7 +51,9 @@ class Judge(ABC):
 
     @cached_property
     def spread(self) -> float:
-        """Loss of predictions that say the same of every row."""
+        """Loss of predictions that say the same of every row; 0 where that is true of all rows."""
+        if not np.ptp(self.truth, axis=0).any():
+            return 0.0  # and no rounding of a mean
         return float(self.losses(np.broadcast_to(self._trivial(), self.truth.shape)).sum())
 
     def score(self, losses: np.ndarray, /) -> float:

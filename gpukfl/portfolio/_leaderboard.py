@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from gpukfl.inspection._blends import BLEND
 from gpukfl.portfolio._contest import Contest
 from gpukfl.portfolio._judges import LogLoss
 
 if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
-
-BLEND = "blend"
 
 
 def rows_of(contest: Contest, /) -> tuple[list[dict[str, Any]], float]:

@@ -23,6 +23,7 @@ def data_facts(
     *,
     target: np.ndarray | None = None,
     classes: Sequence[str] = (),
+    rows_are: str = "",
 ) -> DataFacts:
     """Say what is known of the data of a fit.
 
@@ -38,6 +39,8 @@ def data_facts(
         Numbers, or indicators of classes.
     classes : sequence of str
         Names of the classes.
+    rows_are : str
+        Which rows of the fit these are, where they are not all.
 
     Returns
     -------
@@ -52,7 +55,7 @@ def data_facts(
         for k, name in enumerate(names[:_SHOWN])
     )
     said = "" if target is None else _of_target(target, classes)
-    return DataFacts(columns, len(names), said)
+    return DataFacts(columns, len(names), said + (f" ({rows_are})" if said and rows_are else ""))
 
 
 def _of_column(column: Column, ends: str) -> ColumnFacts:

@@ -213,7 +213,7 @@ def test_one_output_can_be_asked_for(output):
     told = Description(name="Mine", panels=(curves(3),))
     figure, ax = plt.subplots()
     assert plot_curves(told, output=output, ax=ax) is ax
-    assert ax.get_ylabel() == "contribution to class 1"
+    assert ax.get_ylabel() == "contribution to class 1, less its mean"
     np.testing.assert_allclose(ax.lines[0].get_ydata(), 2 * np.linspace(-1.0, 1.0, 5), atol=1e-12)
     assert figure.axes == [ax]
 

@@ -24,8 +24,10 @@ from sklearn.metrics import log_loss, r2_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import gpukfl
+from gpukfl.inspection import Directions, Leaderboard
 from gpukfl.portfolio import _candidates, _contest
 from gpukfl.portfolio._candidates import Candidate
+from gpukfl.portfolio._judges import SquaredError
 from gpukfl.portfolio._members import Member
 from gpukfl.portfolio._refit import refit_of
 
@@ -374,6 +376,37 @@ def test_models_of_one_method_have_no_members():
     assert next(iter(blend.leaderboard()["member"])) in ("linear", "blend", "trees")
     with pytest.raises(TypeError, match="with learned directions, got method 'auto'"):
         blend.transform(X)
+
+
+def test_what_is_of_one_member_says_so():
+    model = regressor(members=["linear", "agop"]).fit(X, Y)
+    described = model.describe()
+    (share,) = (one.weight for one in model.members_ if one.name == "agop")
+    directions = described.panel(Directions)
+    assert directions.of == f" of agop, {share:.0%} of the blend".replace("%", " %")
+    assert directions.of in directions.words
+    seconds = sum(row["seconds"] for row in model.tuning_ if not row["chosen"])
+    assert described.tuning.seconds == pytest.approx(seconds)
+
+
+def test_a_blend_of_one_member_is_drawn_as_the_blend():
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    board = regressor(members=["linear"]).fit(X, Y).describe().panel(Leaderboard)
+    _, ax = pyplot.subplots()
+    board.draw(ax)
+    labels = [label.get_text() for label in ax.get_yticklabels()]
+    assert sorted(labels) == ["blend", "linear (100 %)", "trees"]
+
+
+def test_numbers_of_one_held_out_part_are_said_to_be_of_it():
+    told = [regressor(n_folds=k).fit(X, Y).describe().data.target for k in (1, 3)]
+    assert ["of 18 rows that were held out" in one for one in told] == [True, False]
+
+
+def test_a_target_that_does_not_vary_leaves_nothing_to_explain():
+    judge = SquaredError(np.full((9, 1), 0.1), np.ones(9), np.ones(1))
+    assert judge.spread == 0.0
+    assert judge.score(judge.losses(judge.truth)) == 0.0
 
 
 @pytest.mark.parametrize(("make", "y"), [(regressor, Y), (classifier, THREE)])

@@ -199,7 +199,7 @@ class HKRRBase(LinearFeatures, SteppedLearner):
         self.dual_coef_ = moved(dual_coef, double_reference(intercept))
         self.intercept_ = intercept
         # What does not vary plays no part, whatever the map says
-        B = model.B * beside(problem.rows.varying().astype(np.float64), model.B)
+        B = model.B * beside(problem.rows.varying() * 1.0, model.B)
         self.map_, self.centers_ = back(B), back(model.Z)
         self.bound_ = back(xp.astype(problem.bound, xp.float64) * problem.y_scale)
         self.kernel_ = problem.kernel.stretched(model.lengthscale)
