@@ -317,8 +317,8 @@ def check_members(asked: Any, classes: bool, /) -> None:
             raise ValueError(msg)
     given = [one[0] for one in asked if isinstance(one, (tuple, list))]
     for name in given:
-        if not isinstance(name, str) or name in (*NAMES, BLEND):
-            msg = f"expected names of members other than {BLEND} and our own, got {name!r}"
+        if not isinstance(name, str) or name in (BLEND, TREES):
+            msg = f"expected names of members other than {BLEND} and {TREES}, got {name!r}"
             raise ValueError(msg)
     names = [*given, *(one for one in asked if isinstance(one, str))]
     if len(set(names)) < len(names):

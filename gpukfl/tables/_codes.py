@@ -19,7 +19,6 @@ from gpukfl.tables._text import text_parts
 from gpukfl.tables._values import Values
 
 _NAMED = 32  # levels that are told by name
-_MANY = 10  # rows of which one at least should have a level that is known
 _TIMES = (_values.DATES, _values.DURATIONS)
 _TRUTH = {"true": 1.0, "yes": 1.0, "false": 0.0, "no": 0.0}
 _DATES = 4  # columns of dates up to which the times between all of them are taken
@@ -154,13 +153,7 @@ class Coder:
         return np.array([*index, np.nan], dtype=np.float64)[named.data]
 
     def _category(self, values: Values) -> Iterator[np.ndarray]:
-        other = len(self.column.levels)
-        found = self._indices(values, other)
-        known = found[~np.isnan(found)]
-        if len(known) >= _MANY and (known == other).all():
-            first = values.as_labels().labels[0]
-            warn(f"column {self.column.name!r}: no value is a level of the fit, such as {first!r}")
-        yield found
+        yield self._indices(values, len(self.column.levels))
 
     def _ordered(self, values: Values) -> Iterator[np.ndarray]:
         yield self._told(values, self._indices(values, np.nan), "levels of the fit")
@@ -168,7 +161,7 @@ class Coder:
     def _code(self, values: Values) -> Iterator[np.ndarray]:
         (found,) = self._number(values)
         yield found
-        yield self._indices(Values(_values.NUMBERS, found), len(self.column.levels))
+        yield from self._category(Values(_values.NUMBERS, found))
 
     def _date(self, values: Values) -> Iterator[np.ndarray]:
         with told_of(self.column.name):

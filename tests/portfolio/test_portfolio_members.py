@@ -55,9 +55,9 @@ def test_no_member_is_an_error_that_says_why():
         ([Unsure()], "expected members to be regressors, got Unsure"),
         (["linear", "linear"], "different names, got linear, linear"),
         ([("a", "linear"), ("a", "laplace")], "different names, got a, a"),
-        ([("blend", Ridge())], "names of members other than blend and our own, got 'blend'"),
-        ([("trees", Ridge())], "names of members other than blend and our own, got 'trees'"),
-        ([(3, Ridge())], "names of members other than blend and our own, got 3"),
+        ([("blend", Ridge())], "names of members other than blend and trees, got 'blend'"),
+        ([("trees", Ridge())], "names of members other than blend and trees, got 'trees'"),
+        ([(3, Ridge())], "names of members other than blend and trees, got 3"),
     ],
 )
 def test_members_that_are_none_are_named(members, expected):

@@ -234,14 +234,6 @@ def test_dates_that_are_told_to_be_numbers_are_days():
     np.testing.assert_array_equal(np.diff(table.codes(pd.DataFrame({"a": TIMES}))[:, 0]), 1.0)
 
 
-def test_levels_that_are_all_unknown_are_warned_of():
-    zips = ["01234", "04711", "09999"] * 10
-    with pytest.warns(UserWarning, match="'a': no value is a level of the fit, such as '1234'"):
-        found = codes_of(zips, [1234, 4711, 9999] * 5, columns={"a": "category"})
-    assert (found == 3).all()
-    assert (codes_of(zips, ["new"], columns={"a": "category"}) == 3).all()  # one row may be new
-
-
 def test_truths_are_read_from_text():
     found = codes_of(np.arange(40) % 2 == 0, ["True", "FALSE", " yes", "no", "1", "0", "?", None])
     np.testing.assert_array_equal(found[:, 0], [1, 0, 1, 0, 1, 0, np.nan, np.nan])

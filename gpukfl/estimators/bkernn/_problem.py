@@ -49,6 +49,7 @@ _PROBE_ROWS = 100_000  # sample on which the binned form's error is estimated
 _BROUGHT = 20_000  # rows of those in parts that any of these samples has at most: they come here
 _THIN_FROM = 2_000_000  # knots in all from which shape functions are thinned by default
 _WATCHED = 20_000  # rows in parts that early stopping watches, at most
+_LOOKED_AT = 1_000  # rows that say whether all are on a line
 _ROUNDING = 1e-6  # of the samples, that is no second direction
 _THIN_TO = 1e-4  # standard deviations of the fit
 
@@ -136,8 +137,11 @@ class Problem(Data):
     @cached_property
     def is_on_a_line(self) -> bool:
         """Whether all samples differ in one direction alone, or in none."""
-        sample, _ = self.sample(np.random.RandomState(0))
-        S = to_host(sample).astype(np.float64)
+        n = self.rows.shape[0]
+        index = np.arange(n)
+        if n > min(_LOOKED_AT, _BROUGHT):
+            index = np.sort(drawn(np.random.RandomState(0), n, min(_LOOKED_AT, _BROUGHT)))
+        S = to_host(self.rows.at(index)).astype(np.float64)
         S -= S.mean(axis=0)
         lead = S[:, np.argmax(np.linalg.norm(S, axis=0))]
         u = lead / max(float(np.linalg.norm(lead)), np.finfo(np.float64).tiny)
