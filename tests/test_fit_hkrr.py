@@ -204,8 +204,8 @@ def test_every_model_of_hkrr_is_drawn_and_reported(hkrr_models, kind, tmp_path):
     model = hkrr_models[kind]
     figure = model.plot()
     steps = ["objective"] if model.estimator.n_iter_ > 1 else []
-    curves = ["curves"] if kind != "constant" else []
-    assert panels(figure) == ["importances", "directions", *curves, *steps]
+    learned = ["directions", "curves"] if kind != "constant" else []
+    assert panels(figure) == ["importances", *learned, *steps]
     model.report(tmp_path / "report.html", scores={"accuracy <held out>": 0.987654})
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     e = model.estimator

@@ -291,7 +291,7 @@ def run(capsys, *arguments):
 
 def test_a_table_is_fitted_and_predicted_by_the_command_line(capsys, csv, tmp_path):
     path, report = tmp_path / "m.gpukfl", tmp_path / "r.html"
-    arguments = ["fit", csv, "--method", "regfeal", "--max-time", 2, "--out", path]
+    arguments = ["fit", csv, "--method", "regfeal", "--max-time", 30, "--out", path]
     status, out, err = run(capsys, *arguments, "--report", report)
     assert status == 0
     assert err == "" or "max_time was reached first" in err

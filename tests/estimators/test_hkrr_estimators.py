@@ -125,11 +125,57 @@ def test_directions_are_orthonormal_and_named():
     np.testing.assert_allclose(components @ components.T, np.eye(k), atol=1e-12)
     np.testing.assert_allclose(model.transform(NEW), NEW @ components.T, atol=1e-12)
     np.testing.assert_allclose(model.feature_matrix_, model.B_.T @ model.B_, atol=1e-14)
-    norms = np.linalg.norm(model.B_, axis=0)
-    np.testing.assert_allclose(model.feature_importances_, norms / norms.sum(), rtol=1e-12)
     assert list(model.get_feature_names_out()) == [f"hkrrregressor{j}" for j in range(k)]
     frame = model.set_output(transform="pandas").transform(pd.DataFrame(NEW))
     assert list(frame.columns) == list(model.get_feature_names_out())
+
+
+@pytest.mark.parametrize("options", [{"n_components": 3}, {"criterion": "evidence"}])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_importances_and_directions_are_those_of_finite_differences(options, weighted):
+    weights = np.random.default_rng(1).integers(0, 3, N).astype(float) if weighted else None
+    model = HKRRRegressor(scaling="standard", random_state=0, **options)
+    model.fit(X, Y2, sample_weight=weights)
+    model.bound_ = 10 * model.bound_  # of a truncated prediction the slope is 0
+    gradients = []
+    for k in range(D):
+        shift = 1e-5 * model.scaling_.scale[k] * np.eye(D)[k]  # of a standardised feature
+        gradients.append((model.predict(X + shift) - model.predict(X - shift)) / 2e-5)
+    w = np.ones(N) if weights is None else weights
+    spread = np.sqrt(np.average((Y2 - np.average(Y2, axis=0, weights=w)) ** 2, axis=0, weights=w))
+    g = np.stack(gradients, axis=1) / spread  # of targets on one scale
+    products = np.einsum("n,nkt,nlt->kl", w / w.sum(), g, g)
+    roots = np.sqrt(np.diag(products))
+    np.testing.assert_allclose(model.feature_importances_, roots / roots.sum(), atol=1e-5)
+    values, vectors = np.linalg.eigh(products)
+    values = np.sqrt(np.clip(values[::-1], 0.0, None))
+    count = np.sum(values >= values.mean())
+    assert model.n_effective_features_ == count
+    assert feature_score(vectors[:, -count:], model.components_.T) > 1 - 1e-6
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"criterion": "evidence"}, {"criterion": "loo"}, {"optimizer": "agop"}]
+)
+def test_what_hardly_a_row_tells_of_is_not_important(options):
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((300, 4))
+    y = np.sin(2 * rows[:, 0]) + 0.5 * rows[:, 1] + 0.3 * rng.standard_normal(300)
+    flag = np.zeros(300)
+    flag[[17, 170]] = 1.0
+    model = HKRRRegressor(random_state=0, **options).fit(np.column_stack([rows, flag]), y)
+    assert model.feature_importances_[4] < 0.1
+    assert set(np.argsort(model.feature_importances_)[-2:]) == {0, 1}
+
+
+def test_the_learned_directions_hold_what_is_predicted():
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((400, 8))
+    y = rows[:, :4] @ [1.0, 0.7, 0.5, 0.3] + np.sin(2 * rows[:, 0])
+    model = HKRRRegressor(criterion="evidence", random_state=0).fit(rows[:300], y[:300])
+    again = HKRRRegressor(criterion="evidence", random_state=0)
+    again.fit(model.transform(rows[:300]), y[:300])
+    assert again.score(model.transform(rows[300:]), y[300:]) > 0.99
 
 
 @pytest.mark.parametrize("name", KERNELS)
@@ -433,7 +479,8 @@ def test_a_constant_target_learns_nothing_and_says_so(make):
     assert set(model.predict(NEW)) == {y[0]}
     assert (model.n_iter_, model.status_, model.tuning_) == (0, "CONVERGED", [])
     assert "map: not optimised" in model.describe().text
-    assert np.all(np.isfinite(model.transform(NEW)))
+    assert not model.feature_importances_.any()
+    assert model.transform(NEW).shape == (len(NEW), 0)
 
 
 # ---------------------------------------------------------------------- copies

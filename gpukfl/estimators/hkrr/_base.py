@@ -26,7 +26,7 @@ from gpukfl._places import Backend
 from gpukfl._results import Status
 from gpukfl._warnings import warn
 from gpukfl.estimators._data import moved, truncated
-from gpukfl.estimators._features import LinearFeatures
+from gpukfl.estimators._features import KeptDirections
 from gpukfl.estimators._learner import Choice, SteppedLearner
 from gpukfl.estimators._validation import check_finite_result, validate_samples
 from gpukfl.estimators.hkrr._agop import GradientHKRR, Setting
@@ -37,7 +37,7 @@ from gpukfl.estimators.hkrr._metric import KEPT_ROWS
 from gpukfl.estimators.hkrr._problem import Belief, HyperKernelProblem
 from gpukfl.estimators.hkrr._search import HKRR, Fitted
 from gpukfl.estimators.hkrr._settings import Centers, HoldOut, Optimizer
-from gpukfl.inspection import Description, Names, leading_directions
+from gpukfl.inspection import Description, Names
 from gpukfl.kernels import Kernel, make_kernel
 from gpukfl.linalg import eigvalsh
 from gpukfl.methods import CRITERIA, AverageGradientOuterProduct
@@ -52,7 +52,7 @@ _STEPS, _TOL = 100, 1e-4  # of an optimiser that is given by name
 _QUIET = (Status.CONVERGED, Status.STALLED, Status.EARLY_STOPPED, Status.DECIDED)
 
 
-class HKRRBase(LinearFeatures, SteppedLearner):
+class HKRRBase(KeptDirections, SteppedLearner):
     """The common part: parameters, what is kept of a fit, and predictions."""
 
     _tried = TRIED
@@ -191,6 +191,8 @@ class HKRRBase(LinearFeatures, SteppedLearner):
         back: Callable[[Array], Array],
     ) -> None:
         xp, model = array_namespace(problem.reference), fitted.model
+        # What does not vary plays no part, whatever the map says
+        model = replace(model, B=model.B * beside(problem.rows.varying() * 1.0, model.B))
         with np.errstate(over="ignore"):
             dual_coef = xp.astype(model.alpha, xp.float64) * problem.y_scale[None, :]
         intercept = back(problem.y_mean)
@@ -198,13 +200,11 @@ class HKRRBase(LinearFeatures, SteppedLearner):
         # In float64: those of small ridges nearly cancel
         self.dual_coef_ = moved(dual_coef, double_reference(intercept))
         self.intercept_ = intercept
-        # What does not vary plays no part, whatever the map says
-        B = model.B * beside(problem.rows.varying() * 1.0, model.B)
-        self.map_, self.centers_ = back(B), back(model.Z)
+        self.map_, self.centers_ = back(model.B), back(model.Z)
         self.bound_ = back(xp.astype(problem.bound, xp.float64) * problem.y_scale)
         self.kernel_ = problem.kernel.stretched(model.lengthscale)
         self.lengthscale_, self.ridge_ = model.lengthscale, float(model.ridge)
-        self._keep_scores(to_host(self.map_).T, self.map_)
+        self._keep_directions(problem.gradients(model).T, self.map_)
         self.learned_ = fitted.learned
         self.jitter_ = model.jitter.size
         self._keep_belief(problem, fitted.belief, back)
@@ -249,12 +249,6 @@ class HKRRBase(LinearFeatures, SteppedLearner):
     def feature_matrix_(self) -> Array:
         """BᵀB (n_features, n_features), when it is asked for."""
         return diagonal_map(self.map_**2) if self.map_.ndim == 1 else self.map_.T @ self.map_
-
-    @property
-    def components_(self) -> Array:  # type: ignore[override]
-        """Orthonormal learned directions, as many rows as effective features."""
-        found = leading_directions(to_host(self.map_).T, self.n_effective_features_)
-        return beside(found, self.map_)
 
     @property
     def smallest_eigenvalue_(self) -> float:
@@ -311,7 +305,7 @@ class HKRRBase(LinearFeatures, SteppedLearner):
         K = self.kernel_(mapped(X.reshape(-1, X.shape[-1]), B), mapped(centers, B))
         fitted = truncated(K @ to_host(self.dual_coef_), to_host(self.bound_))
         values = to_host(self.intercept_) + fitted
-        return steps, values.reshape(len(steps), points, -1)
+        return steps, values.reshape(len(steps), points, fitted.shape[1])
 
     # ------------------------------------------------------------------ prediction
 

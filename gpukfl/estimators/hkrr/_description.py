@@ -10,13 +10,11 @@ from gpukfl.inspection import Description, Directions, Importances, Names, Objec
 
 _FEW = 3  # targets whose noise is said
 _MAPS = {"evidence": "of the highest evidence", "loo": "of the lowest leave-one-out error"}
-_START = ", a start that was kept"
 
 
 def describe(e: Any, names: Names, /) -> Description:
     """Describe a fitted estimator whose arrays are NumPy's."""
     features, importances = names.features, e.feature_importances_
-    measure = "column norms of B" + ("" if e.learned_ else _START)
     kernel = type(e.kernel_).__name__
     start = f" (map: {map_text(e)})" if not e.learned_ or e.evidence_ is not None else ""
     return Description(
@@ -42,7 +40,7 @@ def describe(e: Any, names: Names, /) -> Description:
             "prediction along one learned direction, through the middle of the centres."
         ),
         panels=(
-            Importances(features, importances, measure),
+            Importances(features, importances, "root mean squares of the derivatives"),
             Directions(features, e.components_, importances),
             profile_curves(e, names),
             Objective(tuple(e.history_.objective)),

@@ -91,13 +91,14 @@ _ATTRIBUTES = """
     kernel_, lengthscale_, ridge_ : Kernel, float, float
         Of the last fit.
     feature_matrix_ : array of shape (n_features, n_features)
-        BᵀB: which directions matter.
+        BᵀB: which directions of two samples tell them apart.
     feature_importances_ : array of shape (n_features,)
-        Norms of the columns of B, summing to 1.
-    n_effective_features_ : int
-        Estimated dimension: directions whose singular value is at least an equal share.
-    components_ : array of shape (n_effective_features_, n_features)
-        Orthonormal learned directions.
+        Root mean squares of the derivatives of the function by scaled features at some samples,
+        summing to 1.
+    components_, n_effective_features_ : array of shape (n_effective_features_, n_features), int
+        Orthonormal directions in which the function varies, eigenvectors of its average gradient
+        outer product, most first; and the estimated dimension, the number of those whose root of
+        an eigenvalue is at least an equal share.
     scaling_ : ColumnScaling or None
         What features are scaled by: a function of rows, of host arrays. Of "standard" with `mean`
         and `scale`, which are subtracted and divided by, and `limits` (4, n_features): the lowest

@@ -47,6 +47,7 @@ _STRETCHES = (0.5, 0.7, 1.0, 1.4)
 _WEAK = 0.03  # share of the first one that the last average gradients keep
 _LONGER = 1e-3  # share by which the first of some axes is longer than the last would be
 TUNE_CENTERS = 200
+_GRADIENTS = 1000  # rows at which gradients show what matters
 # Of the last fit. With all of 6000 samples for centres it takes n³/3 operations, no more than with
 # 3000 of them; within training samples of four sets errors fell by up to 4 %
 _ALL_CENTERS, _REFIT_CENTERS = 6_000, 2_000
@@ -188,6 +189,21 @@ class HyperKernelProblem(Data):
         xp = array_namespace(X)
         fitted = operator @ xp.astype(model.alpha, X.dtype)
         return truncated(fitted, self.bound)
+
+    def gradients(self, model: Solved) -> np.ndarray:
+        """Give orthogonal rows (r, d), longest first: the average gradient outer product's root.
+
+        They say in which directions the function varies. The map alone says too much of features
+        along which it is smooth, or of which hardly a row tells: a lengthscale costs little there.
+        """
+        index = drawn_of_weight(self.root_weights, self.n, _GRADIENTS, self.rng)
+        rows, s = self.rows.taken_with(index, self.root_weights)
+        X, B = in_double(rows.whole()), in_double(model.B)
+        operator = self.operator(Rows(X, X[:0, 0]), B, model.lengthscale, in_double(model.Z))
+        weights = None if s is None else in_double(s) ** 2
+        found = principal_gradients(operator, in_double(model.alpha), weights)
+        squares, directions = map(to_host, found)
+        return np.sqrt(squares)[:, None] * directions
 
     # ------------------------------------------------------------------ starting maps
 
