@@ -18,6 +18,7 @@ _DOUBTFUL = 20  # different integers up to which they may be classes or counts
 _FEW = 10  # classes that integers make without a doubt, if they count up from 0 ...
 _FEWEST = 3  # ... and each has so many rows ...
 _FILLED = 0.25  # ... and this part of an equal share
+_SEVERAL = ", "  # between the names of several targets
 
 _SYMBOLS = re.compile(r"[\s$€£¥%,'()]")
 _KINDS = {
@@ -81,14 +82,22 @@ def read_target(y: Any, task: str = "auto", /) -> Target:
 
 
 def target_name(y: Any, /) -> str | None:
-    """Name of a series or of the only column of a frame."""
+    """Name of a series, or those of the columns of a frame: "height, width"."""
     if is_array(y):
         return None
     frame = as_frame(y)
     if hasattr(frame, "columns"):
-        return str(frame.columns[0]) if frame.shape[1] == 1 else None
+        return _SEVERAL.join(map(str, frame.columns)) or None
     name = getattr(y, "name", None)
     return None if name in (None, "") else str(name)
+
+
+def target_names(target: str, count: int, /) -> tuple[str, ...]:
+    """Names of the targets that one name stands for: "height, width", or "y" for y 0, y 1, ..."""
+    named = tuple(target.split(_SEVERAL))
+    if count == 1 or len(named) == count:
+        return named if count > 1 else (target,)
+    return tuple(f"{target} {k}" for k in range(count))
 
 
 def host_target(y: Any, /) -> Any:

@@ -15,6 +15,7 @@ from gpukfl._array import Array
 from gpukfl._inferring import infer
 from gpukfl._saving import save
 from gpukfl._source import imports_of
+from gpukfl._target import target_names
 from gpukfl.inspection import Description, Names, Shown, Tuning
 
 SCORES = {True: "explained Brier score", False: "R²"}  # of classifiers, and of regressors
@@ -139,7 +140,8 @@ class DescribedEstimator(Shown):
         """Describe with the names of columns."""
         check_is_fitted(self)
         host = self.to_host()
-        names = Names(feature_names(self, features), target, outputs(host, target))
+        one_unit = is_classifier(host)
+        names = Names(feature_names(self, features), target, outputs(host, target), one_unit)
         told = host._describe(names)
         return replace(
             told.warned_of(host.warnings_),
@@ -197,8 +199,7 @@ def outputs(host: Any, target: str, /) -> tuple[str, ...]:
     if is_classifier(host):
         classes = host.classes_[-1:] if len(host.classes_) <= 2 else host.classes_
         return tuple(f"class {one}" for one in classes)
-    count = host.intercept_.shape[0]
-    return (target,) if count == 1 else tuple(f"{target} {k}" for k in range(count))
+    return target_names(target, host.intercept_.shape[0])
 
 
 def coordinate(host: Any, /) -> str:

@@ -148,6 +148,7 @@ def profile_curves(
         tuple(steps),
         tuple(values),
         names.outputs,
+        one_unit=names.one_unit,
         title=title,
         xlabel=coordinate(host),
         ylabel="prediction of",

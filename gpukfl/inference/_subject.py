@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 from gpukfl._array import is_array, to_host
 from gpukfl._columns import is_frame, numeric_frame
 from gpukfl._given import complete, with_names, with_target
-from gpukfl._target import host_target
+from gpukfl._target import host_target, target_names
 from gpukfl.estimators._described import feature_names
 from gpukfl.estimators._validation import validate_weights
 from gpukfl.inference._learned_kernels import LearnedKernel, kernel_of
@@ -86,8 +86,25 @@ class Subject:
         e = _asked_by_arrays(self.estimator if estimator is None else estimator)
         if not self.classes:
             return np.asarray(to_host(e.predict(X)), dtype=np.float64).reshape(len(X), -1)
-        found = np.asarray(to_host(e.predict_proba(X)), dtype=np.float64)
-        return found[:, -1:] if found.shape[1] <= 2 else found
+        return self._placed(np.asarray(to_host(e.predict_proba(X)), dtype=np.float64), e)
+
+    def kernel_from(self, rows: np.ndarray, /) -> LearnedKernel | None:
+        """Learn a kernel from some rows, with functions of all classes that there are."""
+        fit = self.refitted(rows)
+        kernel = kernel_of(fit)
+        if kernel is None or not self.classes:
+            return kernel
+        functions = kernel.functions
+        return replace(kernel, functions=lambda Z: self._placed(functions(Z), fit))
+
+    def _placed(self, found: np.ndarray, fit: Any) -> np.ndarray:
+        """Put a fit's functions (n, k) at the places of its classes, 0 for those that it lacks."""
+        labels, own = to_host(self.estimator.classes_), to_host(fit.classes_)
+        if found.shape[1] < len(own):  # of two classes the second's alone
+            found = np.concatenate([-found, found], axis=1)
+        placed = np.zeros((len(found), len(labels)))
+        placed[:, np.searchsorted(labels, own)] = found
+        return placed[:, -1:] if len(labels) <= 2 else placed
 
     def taken(self, rows: np.ndarray, /) -> Subject:
         """Give it with some of the rows."""
@@ -207,8 +224,7 @@ def _outputs(estimator: Any, y: np.ndarray, target: str) -> tuple[str, ...]:
     """Names of the fitted functions."""
     if is_classifier(estimator):
         return _of_classes(to_host(estimator.classes_))
-    count = 1 if y.ndim == 1 else y.shape[1]
-    return (target,) if count == 1 else tuple(f"{target} {k}" for k in range(count))
+    return target_names(target, 1 if y.ndim == 1 else y.shape[1])
 
 
 def _of_classes(labels: np.ndarray) -> tuple[str, ...]:

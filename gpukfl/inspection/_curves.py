@@ -37,6 +37,8 @@ class Curves(Panel):
         What is to be known about the curves beside, such as those that are not there.
     limits : tuple of float, optional
         Ends of the scale, where pictures of several outputs share it.
+    one_unit : bool
+        Whether these may share it.
     """
 
     name: ClassVar[str] = "curves"
@@ -50,6 +52,7 @@ class Curves(Panel):
     ylabel: str = "contribution to"
     remark: str = ""
     limits: tuple[float, float] | None = None
+    one_unit: bool = True
 
     @property
     def empty(self) -> str:
@@ -104,6 +107,8 @@ class Curves(Panel):
         if len(self.outputs) == 1:
             return [("", self)]
         shown = self._leading()
+        if not self.one_unit:
+            return [(self.outputs[k], self.of(k)) for k in shown]
         spans = [self._drawn(rank)[:, shown] for rank in range(len(self.values))]
         ends = min(v.min() for v in spans), max(v.max() for v in spans)
         room = 0.05 * (ends[1] - ends[0])
@@ -134,7 +139,8 @@ class Curves(Panel):
         more = f" ({left} of {len(self.outputs)} left out, which vary less)" if left else ""
         figure.suptitle(self.title + more, fontsize="large")
         figure.supylabel(f"{self.ylabel} it{self._less}", fontsize="medium")
-        cells = figure.subplots(*self.shape, sharex=True, sharey=True, squeeze=False).ravel()
+        shared = {"sharex": True, "sharey": self.one_unit, "squeeze": False}
+        cells = figure.subplots(*self.shape, **shared).ravel()
         for cell, k in zip(cells, shown, strict=False):
             self._draw_output(cell, k)
             cell.set_title(short(self.outputs[k]), fontsize="medium")

@@ -27,11 +27,14 @@ class Names:
         What is predicted.
     outputs : tuple of str
         Columns of the fitted functions: the target, several targets, or classes.
+    one_unit : bool
+        Whether these are in one unit, as those of classes are.
     """
 
     features: tuple[str, ...]
     target: str
     outputs: tuple[str, ...]
+    one_unit: bool = True
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -8,6 +8,11 @@ import numpy as np
 
 from gpukfl._array import is_array, to_host
 
+# Share of the largest singular value that is a direction's. Of eight functions of 3 to 10 features
+# and five methods, predictions are had again from these directions with R² 0.85 to 1; from those
+# of an equal share of the sum, of three features that matter alike, with R² 0.3 to 0.7
+_LEAST = 0.2
+
 
 def feature_score(P: Any, W: Any, /) -> float:
     r"""Compare learned directions with the true ones.
@@ -82,14 +87,15 @@ def leading_directions(W: np.ndarray, k: int, /) -> np.ndarray:
 
 
 def effective_rank(W: np.ndarray, /) -> int:
-    """Count the singular values of `W`, or of the diagonal of one, that reach an equal share.
+    """Count the singular values of `W`, or of its diagonal, of at least a fifth of the largest.
 
-    Of their sum. At least 1, also where W = 0.
+    At least 1, also where W = 0. Directions that matter alike all count, however many features
+    there are, and however little the others matter.
     """
     W = np.asarray(W, dtype=np.float64)
     singular = np.abs(W) if W.ndim == 1 else np.linalg.svd(W, compute_uv=False)
-    share = singular.sum() / len(singular)
-    return max(1, int(np.sum(singular >= share * (1.0 - 1e-9)))) if share > 0 else 1
+    least = _LEAST * singular.max()
+    return int(np.sum(singular >= least)) if least > 0 else 1
 
 
 def _unit_rows(singular: np.ndarray, k: int) -> np.ndarray:

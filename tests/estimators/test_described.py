@@ -154,6 +154,22 @@ def test_every_target_is_drawn():
     assert [ax.get_title() for ax in plot_curves(model)] == ["y 0", "y 1"]
 
 
+def test_targets_of_a_frame_keep_their_names_and_units():
+    pytest.importorskip("matplotlib")
+    both = pd.DataFrame({"far, high": 1000.0 * Y, "near": X[:, 2]})
+    quick = bkernn(n_particles=8, max_iter=4, ridge=0.01)
+    model = gpukfl.fit(X, both.rename(columns={"far, high": "far"}), method="bkernn", **quick)
+    assert model.summary().startswith("BKerNNRegressor for far, near")
+    far, near = plot_curves(model)
+    assert (far.get_title(), near.get_title()) == ("far", "near")
+    assert np.ptp(far.get_ylim()) > 100 * np.ptp(near.get_ylim())  # each on its own scale
+    model = gpukfl.fit(X, both, method="bkernn", **quick)  # three names for two targets
+    assert [ax.get_title() for ax in plot_curves(model)] == [
+        "far, high, near 0",
+        "far, high, near 1",
+    ]
+
+
 def test_a_direction_is_one_curve_of_all_its_particles():
     """Where every particle is along one direction, the curves are all of the prediction."""
     pytest.importorskip("matplotlib")

@@ -85,9 +85,10 @@ def test_wrong_directions_are_named(P, W, match):
         feature_score(P, W)
 
 
-def test_effective_rank_counts_the_equal_shares():
+def test_effective_rank_counts_what_reaches_a_fifth_of_the_largest():
     assert effective_rank(np.diag([3.0, 3.0, 3.0])) == 3
-    assert effective_rank(np.diag([3.0, 1.0, 0.1])) == 1
+    assert effective_rank(np.diag([3.0, 2.9, 2.8])) == 3
+    assert effective_rank(np.diag([3.0, 0.5, 0.1])) == 1
     assert effective_rank(np.diag([3.0, 2.0, 0.1])) == 2
     assert effective_rank(1e-9 * np.eye(4)[:, :2]) == 2
     assert effective_rank(np.zeros((3, 5))) == 1

@@ -79,6 +79,7 @@ def _curves(e: Any, names: Names) -> Curves:
         tuple(steps for steps, _ in found.values()),
         tuple(values for _, values in found.values()),
         names.outputs,
+        one_unit=names.one_unit,
         title="Functions along the learned directions",
         xlabel=coordinate(e),
         remark=f"no particle leads along {which}" if missing else "",

@@ -81,7 +81,7 @@ _ATTRIBUTES = """
     feature_importances_ : array of shape (n_features,)
         Norms of the rows of W, summing to 1.
     n_effective_features_ : int
-        Directions whose singular value is at least an equal share; 0 where W = 0.
+        Directions whose singular value is at least a fifth of the largest; 0 where W = 0.
     components_ : array of shape (n_effective_features_, n_features)
         Orthonormal learned directions.
     shape_functions_ : ShapeFunctions

@@ -98,7 +98,7 @@ _ATTRIBUTES = """
     components_, n_effective_features_ : array of shape (n_effective_features_, n_features), int
         Orthonormal directions in which the function varies, eigenvectors of its average gradient
         outer product, most first; and the estimated dimension, the number of those whose root of
-        an eigenvalue is at least an equal share.
+        an eigenvalue is at least a fifth of the largest.
     scaling_ : ColumnScaling or None
         What features are scaled by: a function of rows, of host arrays. Of "standard" with `mean`
         and `scale`, which are subtracted and divided by, and `limits` (4, n_features): the lowest

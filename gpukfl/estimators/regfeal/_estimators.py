@@ -64,7 +64,8 @@ _ATTRIBUTES = """
     n_features_estimated_ : int
         Directions whose share is at least 1/d, the paper's rule.
     n_effective_features_ : int
-        Directions along which the root of the mean squared derivative is at least average.
+        Directions along which the root of the mean squared derivative is at least a fifth of the
+        largest.
     components_ : array of shape (n_effective_features_, n_features)
         These directions.
     feature_importances_ : array of shape (n_features,)

@@ -38,8 +38,8 @@ def describe(e: Any, names: Names, /) -> Description:
         | _discoveries(e),
         note=(
             "A variable enters in the first round in which its score exceeds the threshold γ. A "
-            "profile is the prediction along one selected variable, the others at the middle of "
-            "the centres."
+            "profile is the prediction along one selected variable, averaged over the others of "
+            "some centres."
         ),
         panels=_panels(e, names),
     )

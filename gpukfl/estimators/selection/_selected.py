@@ -27,6 +27,8 @@ from gpukfl.inspection import Description, Names
 from gpukfl.kernels import Kernel
 from gpukfl.knockoffs import found_at
 
+_AVERAGED = 30  # centres over whose other variables a profile is a mean
+
 
 class SelectedVariables(DescribedMethod, SelectorMixin):
     """The selected columns of data, and what the model makes of them."""
@@ -144,7 +146,10 @@ class SelectedVariables(DescribedMethod, SelectorMixin):
         return describe(self, names)
 
     def profiles(self, count: int = 5, points: int = 100) -> tuple[np.ndarray, np.ndarray]:
-        """Predict along the selected variables, the others at the mean of the centres.
+        """Predict along the selected variables, averaged over the others of some centres.
+
+        At their mean there may be no row at all, such as between the indicators of categories,
+        and a narrow kernel knows nothing there.
 
         Parameters
         ----------
@@ -165,9 +170,12 @@ class SelectedVariables(DescribedMethod, SelectorMixin):
         importances = to_host(self.feature_importances_)[to_host(self._used)]
         order = np.argsort(-importances, kind="stable")[:count]
         steps = np.linspace(centers.min(axis=0), centers.max(axis=0), points, axis=1)[order]
-        Z = np.tile(centers.mean(axis=0), (len(order), points, 1))
+        some = np.linspace(0, len(centers) - 1, min(_AVERAGED, len(centers))).astype(int)
+        coef = to_host(self.dual_coef_)
+        values = np.empty((len(order), points, coef.shape[1]))
         for row, variable in enumerate(order):
-            Z[row, :, variable] = steps[row]
-        K = self.kernel_(Z.reshape(-1, Z.shape[-1]), centers)
-        values = to_host(self.intercept_) + K @ to_host(self.dual_coef_)
-        return steps / to_host(self._stretch)[order, None], values.reshape(len(order), points, -1)
+            Z = np.tile(centers[some], (points, 1, 1))
+            Z[:, :, variable] = steps[row][:, None]
+            K = np.asarray(self.kernel_(Z.reshape(-1, Z.shape[-1]), centers))
+            values[row] = (K @ coef).reshape(points, len(some), -1).mean(axis=1)
+        return steps / to_host(self._stretch)[order, None], to_host(self.intercept_) + values

@@ -120,6 +120,7 @@ def _stumps(e: Any, names: Names) -> Curves:
         (steps,) * len(labels),
         tuple(values),
         names.outputs,
+        one_unit=names.one_unit,
         title="Decision stumps, summed (ticks: thresholds)",
         xlabel="feature" + in_unit(e),
         thresholds=tuple(thresholds),
