@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.pipeline import Pipeline
@@ -16,6 +18,7 @@ from gpukfl.estimators._samples import Samples
 from gpukfl.portfolio._evaluators import few_threads
 
 _BEYOND = 0.1  # of the targets' range
+_MOST_REPEATED = 10.0  # times as many rows as there are
 
 
 @dataclass(frozen=True)
@@ -80,17 +83,43 @@ class Member:
             return model, found
         # Scikit-learn would standardise in float32, and a model elsewhere does it in float64
         X, y = np.asarray(to_host(samples.X), dtype=np.float64), to_host(y)
-        with few_threads(len(X)):
-            model.fit(X, y, **_weight_arguments(model, samples.weights))
+        # Weights are passed by the names of steps, whatever requests a user routes elsewhere
+        with few_threads(len(X)), config_context(enable_metadata_routing=False):
+            _fit(model, X, y, samples.weights)
         return model, precedent
 
 
-def _weight_arguments(model: Any, weights: np.ndarray | None) -> dict[str, np.ndarray]:
-    """Name weights as the fit of a model takes them: a pipeline's last step has them."""
+def _fit(model: Any, X: np.ndarray, y: np.ndarray, weights: np.ndarray | None) -> None:
+    """Fit a model of others: a pipeline's last step has the weights, where that takes any."""
     if weights is None:
-        return {}
-    first = f"{model.steps[-1][0]}__" if isinstance(model, Pipeline) else ""
-    return {f"{first}sample_weight": weights}
+        model.fit(X, y)
+        return
+    last = model.steps[-1][1] if isinstance(model, Pipeline) else model
+    if _takes_weights(last):
+        first = f"{model.steps[-1][0]}__" if isinstance(model, Pipeline) else ""
+        model.fit(X, y, **{f"{first}sample_weight": weights})
+        return
+    times = _as_counts(weights)
+    if times is None:
+        msg = f"expected a member whose fit takes sample_weight, got {type(last).__name__}"
+        raise ValueError(msg)
+    model.fit(np.repeat(X, times, axis=0), np.repeat(y, times, axis=0))
+
+
+def _takes_weights(model: Any) -> bool:
+    """Whether `fit` does, by that name or by any."""
+    parameters = inspect.signature(model.fit).parameters
+    return "sample_weight" in parameters or any(
+        one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters.values()
+    )
+
+
+def _as_counts(weights: np.ndarray) -> np.ndarray | None:
+    """How often each row would have to be there (n,), such as rows that are there twice."""
+    counts = weights / weights[weights > 0].min()
+    whole = np.rint(counts)
+    is_one = np.allclose(counts, whole, rtol=1e-6, atol=0.0)
+    return whole.astype(np.int64) if is_one and whole.sum() <= _MOST_REPEATED * len(whole) else None
 
 
 def reach_of(targets: np.ndarray, /) -> np.ndarray:

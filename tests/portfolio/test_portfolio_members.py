@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+import sklearn
 from interruption import interrupt
 from portfolio_cases import (
     QUICK,
@@ -22,9 +23,13 @@ from portfolio_cases import (
 )
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LinearRegression, Ridge
+from sklearn.neighbors import KNeighborsRegressor
+from sklearn.pipeline import make_pipeline
 
+from gpukfl.estimators._samples import Samples
 from gpukfl.portfolio import AutoRegressor, _contest, _kept
 from gpukfl.portfolio._candidates import Task, members_of
+from gpukfl.portfolio._members import Member
 
 # ---------------------------------------------------------------------- members that fail
 
@@ -223,3 +228,45 @@ def test_features_are_turned_where_rows_and_variables_are_few(classes, n, d, sui
     tried = members_of(None, "normal", Task(classes, n, d, 2, n, "auto", 0))
     assert ("agop_full" in [member.name for member in tried]) == suits
     assert members_of(["agop_full"], "quick", Task(classes, n, d, 2, n, "auto", 0))[0].reference
+
+
+# ---------------------------------------------------------------------- weights
+
+
+def test_a_member_without_weights_takes_rows_that_are_there_twice():
+    rows, y = np.concatenate([X, X[:1]]), np.concatenate([Y, Y[:1]])
+    neighbours = KNeighborsRegressor(5)
+    model = AutoRegressor(members=[("knn", neighbours)], n_folds=2, random_state=0).fit(rows, y)
+    assert model.leaderboard().set_index("member").loc["knn", "weight"] == 1.0
+    # As often as their weights say, where these are whole numbers of one
+    weights = np.repeat([3.0, 1.5], [10, len(X) - 10])
+    member = Member("knn", neighbours)
+    known, _ = member.fitted(Samples(X, Y[:, None], weights), None, None)
+    expected = KNeighborsRegressor(5).fit(np.concatenate([X[:10], X]), np.r_[Y[:10], Y])
+    np.testing.assert_allclose(known.predict(X), expected.predict(X), atol=1e-12)
+
+
+def test_a_member_without_weights_is_left_out_in_words():
+    weights = np.random.default_rng(0).uniform(1, 2, len(X))
+    members = [
+        "linear",
+        ("knn", KNeighborsRegressor()),
+        ("p", make_pipeline(KNeighborsRegressor())),
+    ]
+    model = AutoRegressor(members=members, n_folds=2, random_state=0)
+    with pytest.warns(UserWarning, match="left out") as caught:
+        model.fit(X, Y, sample_weight=weights)
+    said = [str(one.message) for one in caught]
+    for name in ("knn", "p"):
+        expected = "expected a member whose fit takes sample_weight, got KNeighborsRegressor"
+        assert any(f"the member {name} is left out" in text and expected in text for text in said)
+
+
+def test_members_have_their_weights_where_a_user_routes_metadata():
+    weights = np.random.default_rng(0).uniform(1, 2, len(X))
+    fits = []
+    for routed in (False, True):
+        with sklearn.config_context(enable_metadata_routing=routed):
+            model = AutoRegressor(members=["linear"], n_folds=2, random_state=0)
+            fits.append(model.fit(X, Y, sample_weight=weights).predict(X))
+    np.testing.assert_array_equal(*fits)
