@@ -61,7 +61,8 @@ def fit(
         see `gpukfl.tables`. So may those of NumPy arrays and of lists of rows, called x0, x1, ...
     y : str, or array, series or frame of shape (n_samples,) or (n_samples, n_targets)
         Numbers, or labels: text, categories, booleans or integers; or the name of the column of X
-        that is the target. Rows without a target are left out, with a warning.
+        that is the target, or a list of several. Rows without a target are left out, with a
+        warning.
     method : {"auto", "bkernn", "hkrr", "selection", "rkhs_weighting", "regfeal"}, default="auto"
         What to fit: a blend of all methods that suit the data, with a linear model and
         gradient-boosted trees beside them (`AutoRegressor`, `AutoClassifier`), a Brownian kernel

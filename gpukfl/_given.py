@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,10 @@ _NAMED = 20  # columns that a message names
 
 
 def with_target(X: Any, y: Any, /) -> tuple[Any, Any, str | None]:
-    """Take the column that `y` names out of a frame: the others, the target, and its name.
+    """Take the columns that `y` names out of a frame: the others, the target, and its name.
 
-    What is no name is the target itself.
+    One name gives a series, and a list of them a frame, which has its names itself. What is no
+    name is the target itself.
 
     Raises
     ------
@@ -26,35 +28,43 @@ def with_target(X: Any, y: Any, /) -> tuple[Any, Any, str | None]:
     ValueError
         If no column, or more than one, has it.
     """
-    if is_dask(X):
-        return _with_lazy_target(X, y)
-    framed = is_frame(X)
+    lazy = is_dask(X)
+    framed = not lazy and is_frame(X)
     X = with_text_names(X) if framed else X
-    if not isinstance(y, str):
+    columns = list(getattr(X, "column_names", getattr(X, "columns", ())))
+    wanted = _names_in(y, set(map(str, columns)), len(X) if framed else None)
+    if not wanted:
         return X, y, None
-    if not framed:
+    if not (framed or lazy):
         msg = f"expected a frame with a column {y!r} for X, got {type(X).__name__}"
         raise TypeError(msg)
+    _check_once(wanted, [str(column) for column in columns])
+    chosen: Any = [next(column for column in columns if str(column) == name) for name in wanted]
+    chosen, name = (chosen, None) if isinstance(y, (list, tuple)) else (chosen[0], wanted[0])
+    if lazy:
+        return X.drop(columns=chosen), X[chosen], name
     import narwhals as nw
 
-    names = [str(name) for name in getattr(X, "column_names", getattr(X, "columns", ()))]
-    if names.count(y) != 1:
-        shown = ", ".join(names[:_NAMED]) + (", ..." if len(names) > _NAMED else "")
-        msg = f"expected y to name one column of X, got {y!r}: {names.count(y)} of {shown}"
-        raise ValueError(msg)
     frame = nw.from_native(X, eager_only=True)
-    return frame.drop(y).to_native(), frame[y].to_native(), y
+    return frame.drop(chosen).to_native(), frame[chosen].to_native(), name
 
 
-def _with_lazy_target(X: Any, y: Any) -> tuple[Any, Any, str | None]:
-    """Do so with a Dask collection."""
-    if not isinstance(y, str):
-        return X, y, None
-    names = list(getattr(X, "columns", ()))
-    if names.count(y) != 1:
-        msg = f"expected y to name one column of X, got {y!r}: {names.count(y)} of {len(names)}"
-        raise ValueError(msg)
-    return X.drop(columns=y), X[y], y
+def _names_in(y: Any, known: set[str], n_rows: int | None) -> list[str]:
+    """Names that `y` gives, or a list of them; none where it holds a value for each row."""
+    given = y if known and isinstance(y, (list, tuple)) and len(y) != n_rows else [y]
+    if not all(isinstance(name, (str, Integral)) for name in given):
+        return []
+    names = list(dict.fromkeys(map(str, given)))
+    return names if isinstance(y, str) or not known.isdisjoint(names) else []
+
+
+def _check_once(wanted: list[str], names: list[str]) -> None:
+    for name in wanted:
+        count = names.count(name)
+        if count != 1:
+            shown = ", ".join(names[:_NAMED]) + (", ..." if len(names) > _NAMED else "")
+            msg = f"expected y to name one column of X, got {name!r}: {count} of {shown}"
+            raise ValueError(msg)
 
 
 def with_names(X: Any, /) -> Any:

@@ -1,5 +1,6 @@
 """The code of the README and the quickstart works as it stands, and so do the commands."""
 
+import ast
 import os
 import pathlib
 import re
@@ -26,6 +27,9 @@ MAIN_JOB = 'python -m pip install ".[plot]" && gpukfl fit diabetes --report repo
 TESTS = 'python -m pip install ".[test]" && python -m pytest'
 
 
+STATED = re.compile(r"^(\w.*)  # (\d+|\[.*\])$", re.MULTILINE)  # what an expression gives
+
+
 def text_of(name):
     return (ROOT / name).read_text(encoding="utf-8")
 
@@ -47,6 +51,8 @@ def test_code_runs(name, tmp_path, monkeypatch):
     for line, code in found:
         # Empty lines in front, so that a traceback shows the line of the document
         exec(compile("\n" * line + code, str(ROOT / name), "exec"), namespace)
+        for expression, value in STATED.findall(code):
+            assert eval(expression, namespace) == ast.literal_eval(value), expression
 
 
 def test_readme_gives_two_commands():

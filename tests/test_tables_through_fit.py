@@ -8,6 +8,7 @@ from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
 
 import gpukfl
+from gpukfl._given import with_target
 from gpukfl.portfolio import Encodings
 
 pytestmark = [
@@ -201,6 +202,41 @@ def test_columns_can_be_told(fit):
     frame = pd.DataFrame({"zip": np.arange(N) % 30, "size": SIZE})
     assert "1 category" not in fit(frame, PRICE).summary()
     assert "1 category" in fit(frame, PRICE, columns={"zip": "category"}).summary()
+
+
+LIBRARIES = {
+    "pandas": pd.DataFrame,
+    "polars": lambda columns: pytest.importorskip("polars").DataFrame(columns),
+    "pyarrow": lambda columns: pytest.importorskip("pyarrow").table(columns),
+    "dask": lambda columns: pytest.importorskip("dask.dataframe").from_pandas(
+        pd.DataFrame(columns), npartitions=2
+    ),
+}
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_a_list_of_names_takes_several_columns_out(library):
+    frame = LIBRARIES[library]({name: np.arange(5.0) + k for k, name in enumerate("abcd")})
+    X, y, name = with_target(frame, ["d", "a"])
+    shown = [list(getattr(found, "column_names", found.columns)) for found in (X, y)]
+    assert (shown, name) == ([["b", "c"], ["d", "a"]], None)
+    assert np.asarray(y)[0].tolist() == [3.0, 0.0]
+    with pytest.raises(ValueError, match="one column of X, got 'e': 0 of a, b, c, d"):
+        with_target(frame, ["d", "e"])
+
+
+def test_a_number_may_be_the_name_of_a_column():
+    frame = FRAME[["size", "key", "price"]].set_axis([7, 8, 9], axis=1)
+    assert with_target(frame, 9)[2] == "9"
+    assert list(with_target(frame, [9, 8])[1]) == ["9", "8"]
+    assert single(frame, 9).target_name == "9"
+    for y in (5, [7, 8, 9]):  # no column, and a value for each row
+        assert with_target(frame[:3], y)[1] is y
+
+
+def test_labels_that_are_names_of_columns_are_labels():
+    y = ["size", "key"] * 2
+    assert with_target(FRAME[:4], y)[1] is y
 
 
 # ---------------------------------------------------------------------- missing targets

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
     from gpukfl._target import Target
+
+_FEWEST = 2  # different rows that a fit takes
 
 
 def split(X: Any, target: Target, fraction: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -24,6 +27,13 @@ def split(X: Any, target: Target, fraction: float, seed: int) -> tuple[np.ndarra
     n_out = round(fraction * len(firsts))
     if n_out == 0:
         return rows, rows[:0]
+    if len(firsts) - n_out < _FEWEST:
+        most = math.floor(1000 * max(1 - _FEWEST / len(firsts), 0)) / 1000
+        msg = (
+            f"expected --test-fraction of at most {most:g}, which leaves {_FEWEST} of "
+            f"{len(firsts)} different rows to fit, got {fraction}"
+        )
+        raise ValueError(msg)
     classes = None
     if target.task == "classification":
         _, classes, counts = np.unique(target.y[firsts], return_inverse=True, return_counts=True)

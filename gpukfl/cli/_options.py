@@ -97,7 +97,11 @@ def _add_predict(predict_parser: argparse.ArgumentParser) -> None:
     add("model", help="file that `gpukfl fit --out` wrote")
     add("data", help=f"table with the model's columns: {_TABLE}")
     _add_decimal(predict_parser)
-    add("--out", metavar="FILE.csv", help="write here (default: standard output)")
+    add(
+        "--out",
+        metavar="FILE",
+        help="write here: .csv, .csv.gz or .parquet (default: standard output, as CSV)",
+    )
     predict_parser.set_defaults(run=predict)
 
 

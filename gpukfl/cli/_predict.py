@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
+from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gpukfl._places import is_installed
+from gpukfl._target import target_names
 from gpukfl._warnings import warn
 from gpukfl.cli._files import check_writable
 from gpukfl.datasets._names import check_columns, listed
 
 if TYPE_CHECKING:
     from gpukfl._model import Model
+
+_CSV = re.compile(r"\.csv(\.(gz|bz2|xz|zip))?$", re.IGNORECASE)  # pandas packs by the name
 
 
 def predict(options: argparse.Namespace) -> int:
@@ -24,6 +31,7 @@ def predict(options: argparse.Namespace) -> int:
     from gpukfl.datasets import load_frame
 
     check_writable("--out", options.out, source=options.data)
+    write = _writer(options.out)
     model = _model.load(options.model)
     table = model.table
     if table is None:
@@ -32,12 +40,34 @@ def predict(options: argparse.Namespace) -> int:
         kinds = {column.name: column.kind for column in table.columns}
     frame = load_frame(options.data, kinds=kinds, decimal=options.decimal)
     predictions = np.asarray(model.predict(_numbers(frame, model) if table is None else frame))
-    columns = [model.target_name]
-    if predictions.ndim == 2:
-        columns = [f"{model.target_name}_{k}" for k in range(predictions.shape[1])]
-    told = pd.DataFrame(predictions.reshape(len(predictions), -1), columns=columns)
-    told.to_csv(options.out or sys.stdout, index=False)
+    predictions = predictions.reshape(len(predictions), -1)
+    columns = target_names(model.target_name, predictions.shape[1])
+    write(pd.DataFrame(predictions, columns=columns))
     return 0
+
+
+def _writer(path: str | None) -> Callable[[Any], None]:
+    """Find what writes a frame: as Parquet or CSV, by the name of the file.
+
+    Raises
+    ------
+    ValueError
+        If the name says something else.
+    ImportError
+        If it says Parquet, and pyarrow is not installed.
+    """
+    if path is None:
+        return lambda frame: frame.to_csv(sys.stdout, index=False)
+    suffix = Path(path).suffix.lower()
+    if suffix in (".parquet", ".pq"):
+        if not is_installed("pyarrow"):
+            msg = f"writing {suffix} needs pyarrow: `pip install 'gpukfl[parquet]'`"
+            raise ImportError(msg)
+        return lambda frame: frame.to_parquet(path, engine="pyarrow", index=False)
+    if suffix and _CSV.search(path) is None:
+        msg = f"expected a file .csv, .csv.gz or .parquet for --out, got {path}"
+        raise ValueError(msg)
+    return lambda frame: frame.to_csv(path, index=False)
 
 
 def _numbers(frame: Any, model: Model) -> Any:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from gpukfl.datasets import LoadedTable
 
 
-def load(options: argparse.Namespace, /, *, needs_target: bool = True) -> LoadedTable:
+def load(options: argparse.Namespace, /) -> LoadedTable:
     """Read the table, and check what is said of its columns.
 
     Raises
@@ -19,16 +19,12 @@ def load(options: argparse.Namespace, /, *, needs_target: bool = True) -> Loaded
     ValueError
         If there is no such table or column, or something else is said than a column's kind.
     """
-    from gpukfl.datasets import LoadedTable, load_frame, load_table
+    from gpukfl.datasets import load_table
 
     kinds = kinds_of(options)
-    reading = {"kinds": kinds, "decimal": options.decimal}
-    if needs_target or options.target is not None:
-        table = load_table(options.data, options.target, drop=options.drop, **reading)
-    else:
-        frame = load_frame(options.data, **reading)
-        check_columns(options.drop, frame.columns, f"--drop to name one of {listed(frame)}, got ")
-        table = LoadedTable(frame.drop(columns=options.drop), None, None)
+    table = load_table(
+        options.data, options.target, drop=options.drop, kinds=kinds, decimal=options.decimal
+    )
     check_columns(kinds, table.X.columns, f"--columns to name one of {listed(table.X)}, got ")
     return table
 

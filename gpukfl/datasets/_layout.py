@@ -26,7 +26,7 @@ def layout_of(text: Text, /) -> Layout:
 
     The separator is the mark that splits most rows into equally many fields, outside quotes.
     Where commas and something else do, the commas are decimal. Rows above the header that have
-    fewer fields are titles.
+    fewer fields are titles, also where separators make them as long.
 
     Raises
     ------
@@ -89,8 +89,10 @@ def _regularity(rows: list[_Row]) -> tuple[int, float]:
 def _with_header(name: str, separator: str, rows: list[_Row], begin: int) -> Layout:
     """Find the header, below titles if there are any, and the names in it."""
     width, _ = _regularity(rows[begin:])
-    place = next(k for k in range(begin, len(rows)) if _may_be_header(rows, k, width))
-    titles = [separator.join(fields) for fields in rows[begin:place] if fields]
+    filled = min(width, max(len(_filled(fields)) for fields in rows[begin:]))
+    places = (k for k in range(begin, len(rows)) if _may_be_header(rows, k, width, filled))
+    place = next(places, begin)  # where no row holds anything
+    titles = list(filter(None, (separator.join(_filled(row)) for row in rows[begin:place])))
     if titles:
         say_titles(name, titles[0])
     header, values = rows[place], [fields for fields in rows[place + 1 :] if fields]
@@ -103,11 +105,22 @@ def _with_header(name: str, separator: str, rows: list[_Row], begin: int) -> Lay
     return Layout(separator, place + 1, _names(header, values, width))
 
 
-def _may_be_header(rows: list[_Row], place: int, width: int) -> bool:
-    """Whether a row has a name for each column, or for each but that of the rows' names."""
-    if len(rows[place]) >= width:
-        return True
+def _filled(fields: _Row) -> _Row:
+    """Fields up to the last that is not empty: spreadsheets make all rows equally long."""
+    count = max((k + 1 for k, field in enumerate(fields) if field.strip()), default=0)
+    return fields[:count]
+
+
+def _may_be_header(rows: list[_Row], place: int, width: int, filled: int) -> bool:
+    """Whether a row has a name for each column, or for each but that of the rows' names.
+
+    Columns at the end may have none, fewer than half of those that are not empty in all rows, or
+    half of them above a row of values.
+    """
     below = next((fields for fields in rows[place + 1 :] if fields), [])
+    if len(rows[place]) >= width:
+        twice = 2 * len(_filled(rows[place]))
+        return twice > filled or (twice == filled and _has_number(below))
     return 1 < len(rows[place]) == width - 1 == len(below) - 1 and _has_number(below)
 
 

@@ -69,9 +69,10 @@ def subspace(
     Each fit gives its directions in order. For k = 0, 1, ... kernel ridge regression on the first
     k of them, tuned on the rows of the fit, predicts the rows that it left out; loss is the
     squared error in units of the target's variance. The number of directions is the smallest
-    whose loss is at most one standard error above the lowest (Breiman and others, 1984). Whether
-    one more matters is tested by the differences of the losses of each row, against the
-    hypothesis that it does not lower them: a one-sided t test, whose standard errors are
+    whose loss is at most one standard error above the lowest (Breiman and others, 1984): that of
+    the lowest, or of their difference where this is larger, as where single rows are missed by far.
+    Whether one more matters is tested by the differences of the losses of each row, against the
+    hypothesis that it does not lower them: a one-sided t test. Standard errors of differences are
     :math:`\sqrt{1 + K / (K - 1)}` times the plain ones, for fits that share rows (Nadeau and
     Bengio, 2003). Costs K fits of the model and K (k + 1) of kernel ridge regression.
 

@@ -72,8 +72,7 @@ class Subspace(Told):
     @property
     def gain_errors(self) -> np.ndarray:
         """Their standard errors, enlarged for fits that share rows."""
-        shared = math.sqrt(1.0 + self.n_folds / (self.n_folds - 1.0))
-        return shared * self._errors(np.diff(self.row_losses, axis=1))
+        return self._enlarged * self._errors(np.diff(self.row_losses, axis=1))
 
     @property
     def p_values(self) -> np.ndarray:
@@ -84,9 +83,21 @@ class Subspace(Told):
 
     @property
     def n_directions(self) -> int:
-        """Fewest directions whose loss is within a standard error of the lowest."""
+        """Fewest directions whose loss is within a standard error of the lowest.
+
+        That is the error of the lowest loss, or of the difference, enlarged as those of gains,
+        where this is larger: the lowest loss says nothing of single rows that fewer directions
+        miss by far.
+        """
         losses, best = self.losses, int(np.argmin(self.losses))
-        return int(np.flatnonzero(losses <= losses[best] + self.standard_errors[best])[0])
+        apart = self._enlarged * self._errors(self.row_losses - self.row_losses[:, [best]])
+        within = losses <= losses[best] + np.maximum(self.standard_errors[best], apart)
+        return int(np.flatnonzero(within)[0])
+
+    @property
+    def _enlarged(self) -> float:
+        """What errors of differences are multiplied by, for fits that share rows."""
+        return math.sqrt(1.0 + self.n_folds / (self.n_folds - 1.0))
 
     @property
     def _effective(self) -> float:

@@ -12,7 +12,7 @@ import numpy as np
 from gpukfl._warnings import warn
 from gpukfl.tables import _values
 from gpukfl.tables._column import TOLD_SO, Coded, Column
-from gpukfl.tables._dates import PERIODS, days_since, part_of
+from gpukfl.tables._dates import PERIODS, days_since, order_of, part_of
 from gpukfl.tables._frame import told_of
 from gpukfl.tables._numerals import is_gap
 from gpukfl.tables._text import text_parts
@@ -164,8 +164,11 @@ class Coder:
         yield from self._category(Values(_values.NUMBERS, found))
 
     def _date(self, values: Values) -> Iterator[np.ndarray]:
+        day_first, doubt = order_of(values.labels, self.column.day_first)
+        if doubt:
+            warn(f"column {self.column.name!r}: {doubt}")
         with told_of(self.column.name):
-            moments = values.as_dates(self.column.day_first)
+            moments = values.as_dates(day_first)
         yield self._told(values, days_since(moments, self.column.start), "dates")
         for part in self.column.parts:
             yield part_of(moments, part)

@@ -56,8 +56,9 @@ class Column(Listed):
         Of a date: what of it varies.
     start : float
         Of a date: the first one, in days since 1970.
-    day_first : bool
-        Of a date in text: whether days stand before months.
+    day_first : bool, optional
+        Of a date in text: whether days stand before months. None where the rows of the fit do not
+        say, so that those that are read later do.
     since : tuple of str
         Of a date: other dates of the row, from which the time is taken too.
     unit : str
@@ -73,7 +74,7 @@ class Column(Listed):
     missing: float = 0.0
     parts: tuple[str, ...] = ()
     start: float = 0.0
-    day_first: bool = False
+    day_first: bool | None = None
     since: tuple[str, ...] = ()
     unit: str = ""
     components: np.ndarray | None = field(default=None, compare=False, repr=False)

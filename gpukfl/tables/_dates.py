@@ -35,14 +35,32 @@ def _all_dates(labels: np.ndarray) -> bool:
     return bool(kept) and all(_DATE.fullmatch(label.strip()) for label in kept)
 
 
-def has_day_first(labels: np.ndarray, /) -> bool:
-    """Whether days stand before months: by what exceeds 12, else wherever no slashes are."""
+def order_of(labels: np.ndarray, day_first: bool | None = None, /) -> tuple[bool | None, str]:
+    """Say whether days stand before months, unless that is known, and what is doubtful in it.
+
+    By what exceeds 12, else wherever no slashes are; None where no label begins with either.
+    """
     found = [match for label in labels if (match := _TWO_FIRST.match(label))]
-    first = max((int(match[1]) for match in found), default=0)
-    second = max((int(match[3]) for match in found), default=0)
-    if (first > 12) != (second > 12):
-        return first > 12
-    return bool(found) and found[0][2] != "/"
+    if not found:
+        return day_first, ""
+    first, then = np.array([(int(match[1]), int(match[3])) for match in found]).T
+    if day_first is None:
+        large, slashes = [first.max() > 12, then.max() > 12], found[0][2] == "/"
+        if slashes and not any(large):
+            said = "may begin with the day or the month: the month is taken to be first"
+            return False, _doubt(found, first != then, said)
+        day_first = bool(large[0]) if large[0] != large[1] else not slashes
+    day, month = (first, then) if day_first else (then, first)
+    taken, other = ("day", "month") if day_first else ("month", "day")
+    said = f"begin with the {other}, though the {taken} is taken to be first"
+    return day_first, _doubt(found, (month > 12) & (day <= 12), said)
+
+
+def _doubt(found: list[re.Match[str]], odd: np.ndarray, said: str) -> str:
+    """Say something of the odd ones among dates; "" where there is none."""
+    if not odd.any():
+        return ""
+    return f"dates such as {found[int(np.argmax(odd))].string.strip()!r} {said}"
 
 
 def dates_of(labels: np.ndarray, day_first: bool, /) -> np.ndarray:

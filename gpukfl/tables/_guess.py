@@ -8,9 +8,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from gpukfl._warnings import warn
 from gpukfl.tables import _values
 from gpukfl.tables._column import TOLD_SO, Column
-from gpukfl.tables._dates import days_since, has_day_first, read_as_dates, varying
+from gpukfl.tables._dates import days_since, order_of, read_as_dates, varying
 from gpukfl.tables._numerals import read_as_numbers, unit_of
 from gpukfl.tables._text import components_of
 from gpukfl.tables._values import Values
@@ -145,7 +146,9 @@ def _leading(label: str) -> tuple[float, str]:
 
 
 def _date(column: Column, values: Values) -> Column:
-    day_first = values.form == _values.LABELS and has_day_first(values.labels)
+    day_first, doubt = order_of(values.labels)
+    if doubt:
+        warn(f"column {column.name!r}: {doubt}")
     moments = values.as_dates(day_first)
     missing, moments = np.isnat(moments), moments[~np.isnat(moments)]
     column = _with_gaps(replace(column, day_first=day_first), missing)

@@ -13,13 +13,16 @@ _NUMERAL = re.compile(
     r"([-+]?)\s*([$€£¥₹]?)\s*([-+]?)(\d{1,3}(?:,\d{3})+|\d+)(\.\d*)?\s*([%$€£¥₹°]|[^\W\d_]\D{0,9})?"
 )
 _PLAIN = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?", re.IGNORECASE | re.ASCII)
+# Words for no value that only frames have: what is infinite, and what pandas writes of a gap
+_WRITTEN_GAP = re.compile(r"[-+]?inf(?:inity)?|<na>")
 _PADDED = re.compile(r"[-+]?0\d")  # as of codes, of which the zeros are a part
 _SEEN = 1000  # labels that are looked at before all are
 
 
 def is_gap(label: str, unit: str = "", /) -> bool:
     """Whether a text stands for no value, perhaps with a unit behind it."""
-    return label.strip().casefold().removesuffix(unit).strip() in GAPS
+    word = label.strip().casefold().removesuffix(unit).strip()
+    return word in GAPS or _WRITTEN_GAP.fullmatch(word) is not None
 
 
 def text_of(value: Any, /) -> str:

@@ -57,14 +57,13 @@ class Values:
             return self.data
         return np.append(numbers_of(self.labels, unit), np.nan)[self.data]
 
-    def as_dates(self, day_first: bool, /) -> np.ndarray:
-        """Give dates (n,), NaT where there is none."""
+    def as_dates(self, day_first: bool | None, /) -> np.ndarray:
+        """Give dates (n,), NaT where there is none; labels with months first unless days are."""
         if self.form == DATES:
             return self.data
         labels = self.as_labels()
-        return np.append(dates_of(labels.labels, day_first), np.datetime64("NaT", "us"))[
-            labels.data
-        ]
+        found = dates_of(labels.labels, bool(day_first))
+        return np.append(found, np.datetime64("NaT", "us"))[labels.data]
 
     def as_labels(self) -> Values:
         """Give the same as labels."""

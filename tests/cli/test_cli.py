@@ -1,6 +1,7 @@
 """The command line, run in this process: what it prints, writes and returns."""
 
 import re
+import sys
 import warnings
 
 import numpy as np
@@ -263,6 +264,10 @@ def test_a_random_state_repeats_the_run(capsys, csv):
         (["CSV", "--max-time", "0"], "expected max_time to be"),
         (["CSV", "--inference"], "expected one table and --report"),
         (["CSV", "--test-fraction", "1"], "expected --test-fraction"),
+        (
+            ["CSV", "--test-fraction", "0.999"],
+            r"--test-fraction of at most 0\.966, which leaves 2 of 60 different rows to fit, got 0",
+        ),
         (["CSV", "--out", "no/such/folder/m", *QUICK], "no/such/folder/m"),
     ],
 )
@@ -337,6 +342,29 @@ def test_predictions_are_a_column_a_row(capsys, model, tmp_path):
     np.testing.assert_allclose(written["price"], expected, rtol=1e-12)
 
 
+@pytest.mark.parametrize("name", ["p.parquet", "p.csv.gz", "p.CSV", "p"])
+def test_predictions_are_written_as_the_name_says(capsys, model, csv, tmp_path, name):
+    if name == "p.parquet":
+        pytest.importorskip("pyarrow")
+    assert run(capsys, "predict", model, csv, "--out", tmp_path / name)[0] == 0
+    read = pd.read_parquet if name == "p.parquet" else pd.read_csv
+    expected = gpukfl.load(model).predict(FRAME[["a", "b", "c"]])
+    np.testing.assert_allclose(read(tmp_path / name)["price"], expected, rtol=1e-12)
+
+
+def test_names_of_other_files_are_refused_before_anything_is_read(capsys, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    for name, match in (
+        ("p.xlsx", "expected a file .csv, .csv.gz or .parquet for --out, got .*p.xlsx"),
+        ("p.parquet.gz", "expected a file .csv, .csv.gz or .parquet for --out"),
+        ("p.parquet", r"writing .parquet needs pyarrow: `pip install 'gpukfl\[parquet\]'`"),
+    ):
+        status, out, err = run(capsys, "predict", "nothing", "nothing", "--out", tmp_path / name)
+        assert (status, out) == (2, "")
+        assert re.search(match, err)
+        assert not (tmp_path / name).exists()
+
+
 def test_predictions_go_to_standard_output(capsys, model, csv):
     status, out, _ = run(capsys, "predict", model, csv)
     assert status == 0
@@ -360,7 +388,7 @@ def test_a_model_of_arrays_predicts_from_a_file(capsys, tmp_path):
     np.savez(tmp_path / "new.npz", X=samples)
     status, out, _ = run(capsys, "predict", tmp_path / "m", tmp_path / "new.npz")
     assert status == 0
-    assert out.splitlines()[0] == "y_0,y_1"
+    assert out.splitlines()[0] == "y 0,y 1"
     rows = np.array([line.split(",") for line in out.splitlines()[1:]], dtype=float)
     np.testing.assert_allclose(rows, fitted.predict(samples), rtol=1e-12)
 

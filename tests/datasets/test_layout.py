@@ -24,6 +24,8 @@ def written(tmp_path, text, name="t.csv"):
         ("Sales report\n\n", "Sales report"),
         ("# made on Monday, by hand\n", "# made on Monday,by hand"),
         ("Table 3\nSource: somebody, somewhere\n\n", "Table 3"),
+        ("Report of 2024,,\n", "Report of 2024"),  # as spreadsheets write it
+        ("Report of 2024,,\n,,\nby me,,\n", "Report of 2024"),
     ],
 )
 def test_titles_are_left_out_and_said(tmp_path, titles, first):
@@ -32,6 +34,21 @@ def test_titles_are_left_out_and_said(tmp_path, titles, first):
         frame = load_frame(path)
     assert list(frame.columns) == ["name", "n", "m"]
     assert frame["m"].tolist() == [2, 4, 6]
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("a,b,\n1,2,x\n3,4,y\n", ["a", "b", "Unnamed: 2"]),
+        ("a,b,\nu,v,x\nr,s,y\n", ["a", "b", "Unnamed: 2"]),
+        ("a,\n1,x\n2,y\n", ["a", "Unnamed: 1"]),
+        ("a,b,,,,\n1,2,,,,\n3,,,,,\n", ["a", "b"]),
+        ("a,b,c\n1,,\n2,,\n", ["a", "b", "c"]),
+    ],
+)
+def test_a_header_may_lack_names_at_its_end(tmp_path, text, names):
+    frame = load_frame(written(tmp_path, text))
+    assert (list(frame.columns), len(frame)) == (names, 2)
 
 
 def test_what_excel_says_of_the_separator_is_no_title(tmp_path):

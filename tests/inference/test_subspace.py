@@ -83,6 +83,20 @@ def test_the_rule_and_the_test_are_those_of_the_formulas():
     assert one.p_values[0] == pytest.approx(student.sf(away.mean() / enlarged, 49))
 
 
+def test_one_row_that_is_missed_by_far_speaks_for_no_direction():
+    losses = np.tile([1.0, 0.25, 0.25], (200, 1)) + 0.1 * RNG.standard_normal((200, 1))
+    losses[0, 1] = 12.0
+    one = made(losses)
+    assert one.losses[1] > one.losses[2] + one.standard_errors[2]
+    assert one.p_values[1] > 0.2
+    assert one.n_directions == 1
+
+
+def test_directions_that_matter_only_together_are_found():
+    losses = np.tile([1.0, 1.0, 0.1], (50, 1)) + 0.05 * RNG.standard_normal((50, 3))
+    assert made(losses).n_directions == 2
+
+
 def test_an_integer_weight_counts_as_copies_in_the_mean():
     losses = RNG.uniform(0.5, 1.0, (20, 3))
     weights = RNG.integers(1, 4, 20).astype(float)

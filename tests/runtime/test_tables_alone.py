@@ -30,6 +30,7 @@ from gpukfl._foreign import bytes_of
 from gpukfl._warnings import collected
 from gpukfl.runtime._columns import frame_of, values_of
 from gpukfl.runtime._kept import kept_of
+from gpukfl.tables import Table
 from gpukfl.tables._dates import dates_of
 from gpukfl.tables._hashed import murmur3, shares_of
 from gpukfl.tables._reading import read_objects
@@ -166,6 +167,7 @@ ODD = {
         np.datetime64(DAY),
         "2021-02-03T04:05:06.5",
         "3/4/2021",
+        "25/03/2021",
         DAY.replace(tzinfo=datetime.UTC),
         DAY.replace(tzinfo=datetime.UTC).astimezone(datetime.timezone(datetime.timedelta(hours=2))),
         DAY.replace(tzinfo=tzoffset(None, 7200)),  # which has no hash
@@ -266,6 +268,7 @@ VALUES = {
     "dates": [DAY.date(), None],
     "times": [DAY.time(), None],
     "durations": [datetime.timedelta(1, 2, 3), None, pd.Timedelta(5, "s")],
+    "NumPy's durations": [np.timedelta64(5, "h"), None, np.timedelta64(7, "s")],
     "periods": [pd.Period("2021-03", "M"), None],
     "mixed": ["a", 1.0, 2, None],
     "nothing": [None, None],
@@ -338,6 +341,19 @@ def test_dates_in_text_are_those_of_pandas(day_first):
     expected = dates_of(labels, day_first)
     with numpy_alone():
         np.testing.assert_array_equal(dates_of(labels, day_first), expected)
+
+
+@pytest.mark.parametrize(
+    "rows", [["05/03/2021", "25/03/2021", "inf"], ["05/03/2021", "<NA>"], ["05/25/2021"]]
+)
+def test_the_order_of_days_and_months_is_found_as_by_the_package(light, rows):
+    built = Table((next(c for c in light._read._table.columns if c.name == "built"),))
+    with collected() as warned:
+        expected = built.codes(pd.DataFrame({"built": rows}))
+    with numpy_alone(), collected() as told:
+        found = built.codes(frame_of({"built": rows}, "", {"built"}))
+    np.testing.assert_array_equal(found, expected)
+    assert told == warned
 
 
 # ---------------------------------------------------------------------- bad input

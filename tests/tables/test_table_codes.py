@@ -92,6 +92,12 @@ def test_another_unit_is_no_number():
     np.testing.assert_array_equal(found[:, 0], [np.nan, 3.0, 3.0, np.nan])
 
 
+@pytest.mark.parametrize("gap", ["inf", "-Infinity", "+INF", "<NA>"])
+def test_what_python_writes_of_gaps_is_missing_among_numbers_in_text(gap):
+    found = codes_of([gap, "1.5", "2.5"] * 10, [gap, "4"])
+    np.testing.assert_array_equal(found[:, 0], [np.nan, 4.0])
+
+
 def test_infinity_is_missing():
     np.testing.assert_array_equal(
         codes_of([np.inf, 1.5, -np.inf, 2.5])[:, 0], [np.nan, 1.5, np.nan, 2.5]
@@ -123,7 +129,10 @@ def test_parts_of_dates_are_those_of_pandas():
         (["31/01/2020", "01/02/2020"], [0, 1]),  # no month is the 31st
         (["01/31/2020", "02/01/2020"], [0, 1]),
         (["01.02.2020", "02.02.2020"], [0, 1]),  # days first where no slashes are
-        (["01/02/2020", "02/02/2020"], [0, 31]),
+        pytest.param(
+            *(["01/02/2020", "02/02/2020"], [0, 31]),
+            marks=pytest.mark.filterwarnings("ignore:column 'a'. dates such as '01/02/2020' may"),
+        ),
         (["Jan 31, 2020", "2020-02-01"], [0, 1]),
         (["2020-01-31T10:00:00+02:00", "2020-02-01 10:00Z"], [0, 1]),  # in local time
         (["2020-01-31 23:00:00+02", "2020-02-01T23:00-05"], [0, 1]),
@@ -134,6 +143,29 @@ def test_parts_of_dates_are_those_of_pandas():
 )
 def test_dates_in_text(texts, days):
     np.testing.assert_array_equal(codes_of(texts * 10)[:2, 0], days)
+
+
+ISO = pd.date_range("2021-01-01", periods=40)
+
+
+@pytest.mark.parametrize("fitted", [ISO, ISO.strftime("%Y-%m-%d")])
+@pytest.mark.parametrize("later", [["05/03/2021", "25/03/2021"], ["03/05/2021", "03/25/2021"]])
+def test_later_dates_say_their_order_where_the_fit_has_none(fitted, later):
+    np.testing.assert_array_equal(codes_of(fitted, later)[:, 0], [63, 83])
+
+
+@pytest.mark.parametrize(
+    ("fitted", "later", "said"),
+    [
+        (ISO, ["05/03/2021"], "'05/03/2021' may begin with the day or the month: the month is"),
+        (["01/31/2021", "02/01/2021"], ["25/03/2021"], "'25/03/2021' begin with the day, though"),
+        (["31/01/2021", "01/02/2021"], ["03/25/2021"], "'03/25/2021' begin with the month, though"),
+    ],
+)
+def test_a_doubtful_order_of_days_and_months_is_said(fitted, later, said):
+    table = Table.of(pd.DataFrame({"a": fitted}))
+    with pytest.warns(UserWarning, match=f"column 'a': dates such as {said}"):
+        table.codes(pd.DataFrame({"a": later}))
 
 
 def test_time_zones_keep_local_time():

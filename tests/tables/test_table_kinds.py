@@ -102,6 +102,13 @@ def test_other_words_in_every_row():
     assert column([f"w{k}" if k % 2 else None for k in range(50)]).kind == "category"
 
 
+def test_an_order_of_days_and_months_that_no_date_tells_is_said():
+    months = [f"{k:02}/{1 + 5 * k % 12:02}/2021" for k in range(1, 13)]
+    with pytest.warns(UserWarning, match="column 'a': dates such as '01/06/2021' may begin with"):
+        assert column(months).day_first is False
+    assert column(pd.date_range("2021", periods=12)).day_first is None
+
+
 def test_levels_are_in_order_of_frequency():
     assert column(["b"] * 3 + ["a"] * 3 + ["c"] * 5).levels == ("c", "a", "b")
 
