@@ -14,7 +14,7 @@ from gpukfl._array import as_columns, to_host
 from gpukfl._columns import is_frame
 from gpukfl._given import complete, taken, with_names, with_target
 from gpukfl._shown_errors import Pairs, with_errors
-from gpukfl._target import read_target
+from gpukfl._target import read_target, target_names
 from gpukfl.estimators._samples import Samples
 from gpukfl.inspection import (
     Compared,
@@ -285,5 +285,10 @@ def _facts(model: Any, known: Given) -> Any:
     rows = _plain(model, known.X) if table is None else table.codes(known.X)
     names = [str(one) for one in to_host(model.classes_)] if is_classifier(model.estimator) else ()
     return data_facts(
-        table, model.feature_names, to_host(rows), target=known.Y, classes=tuple(names)
+        table,
+        model.feature_names,
+        to_host(rows),
+        target=known.Y,
+        classes=names,
+        targets=target_names(model.target_name, known.Y.shape[1]),
     )

@@ -106,6 +106,8 @@ def test_several_targets_are_judged_together(models):
     expected = r2_score(both[INSIDE:], models["targets"].predict(X[INSIDE:]))
     assert own.score == pytest.approx(expected)
     assert len(told.comparison.rows) == 4
+    assert told.data.target.startswith("y 0: ")
+    assert "; y 1: " in told.data.target
 
 
 def test_wide_tables_have_no_trees(models, monkeypatch):

@@ -128,6 +128,7 @@ def _data(e: Any, names: Names) -> DataFacts:
         kept.rows,
         target=kept.truth,
         classes=tuple(map(str, e.classes_.tolist())) if is_classifier(e) else (),
+        targets=names.outputs,
         rows_are=some,
     )
 

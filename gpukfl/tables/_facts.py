@@ -23,6 +23,7 @@ def data_facts(
     *,
     target: np.ndarray | None = None,
     classes: Sequence[str] = (),
+    targets: Sequence[str] = (),
     rows_are: str = "",
 ) -> DataFacts:
     """Say what is known of the data of a fit.
@@ -39,6 +40,8 @@ def data_facts(
         Numbers, or indicators of classes.
     classes : sequence of str
         Names of the classes.
+    targets : sequence of str
+        Names of several targets.
     rows_are : str
         Which rows of the fit these are, where they are not all.
 
@@ -54,7 +57,7 @@ def data_facts(
         else _of_column(table.columns[k], ranges.get(k, ""))
         for k, name in enumerate(names[:_SHOWN])
     )
-    said = "" if target is None else _of_target(target, classes)
+    said = "" if target is None else _of_target(target, classes, targets)
     return DataFacts(columns, len(names), said + (f" ({rows_are})" if said and rows_are else ""))
 
 
@@ -87,7 +90,7 @@ def _range(values: np.ndarray) -> str:
     return f"{known.min():.4g} to {known.max():.4g}, median {np.median(known):.4g}"
 
 
-def _of_target(target: np.ndarray, classes: Sequence[str]) -> str:
+def _of_target(target: np.ndarray, classes: Sequence[str], targets: Sequence[str]) -> str:
     """Shares of classes, or ends, mean and spread of numbers."""
     if classes:
         shares = target.mean(axis=0)
@@ -96,5 +99,7 @@ def _of_target(target: np.ndarray, classes: Sequence[str]) -> str:
         named = ", ".join(f"{name} {share:.1%}" for name, share in some)
         return named + (f" and {left} more" if left > 0 else "")
     said = [f"{_range(y)}, mean {y.mean():.4g}, sd {y.std():.4g}" for y in target.T[:_LEVELS]]
+    if len(targets) > 1:
+        said = [f"{name}: {ends}" for name, ends in zip(targets, said, strict=False)]
     left = target.shape[1] - _LEVELS
     return "; ".join(said) + (f"; and {left} more targets" if left > 0 else "")
