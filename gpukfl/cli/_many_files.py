@@ -44,7 +44,7 @@ def fit_files(
         return fit(frame, target), {}
     inside, outside = frame.random_split([1.0 - share, share], random_state=options.random_state)
     model = fit(inside, target)
-    return model, _judged(model, outside, target)
+    return model, _judged(model, outside.dropna(subset=[target]), target)
 
 
 def _frame(options: argparse.Namespace) -> Any:

@@ -101,9 +101,7 @@ def lazily(call: Callable[[Any, Any], Any], model: Any, X: Any, /) -> Any:
     Where a call gives several arrays, so does this, and each is computed by itself.
     """
     if hasattr(X, "columns"):
-        from dask.dataframe.utils import meta_nonempty
-
-        example = meta_nonempty(X._meta)
+        example = _any_row(model, X._meta)
     else:
         X = X.rechunk({1: -1})
         example = np.zeros((1, X.shape[1]), dtype=X.dtype)
@@ -112,13 +110,26 @@ def lazily(call: Callable[[Any, Any], Any], model: Any, X: Any, /) -> Any:
         return tuple(lazily(functools.partial(_kth, call, k), model, X) for k in range(len(found)))
     empty = np.asarray(found)[:0]
     if hasattr(X, "columns"):
-        framed = _framed(empty, example.index[:0])
+        framed = _framed(empty, X._meta.index)
         return X.map_partitions(_of_frame, model, call, framed, meta=framed)
     form: dict[str, Any] = {"drop_axis": 1}
     if empty.ndim > 1:
         form = {"chunks": (X.chunks[0], *((k,) for k in empty.shape[1:]))}
         form["new_axis"] = list(range(2, empty.ndim)) or None
     return X.map_blocks(_of_rows, model, call, empty, meta=empty, dtype=empty.dtype, **form)
+
+
+def _any_row(model: Any, empty: Any) -> Any:
+    """Make a row that a model takes, to see of what form its results are: gaps, or zeros.
+
+    Values that Dask would invent are some that the model may not know.
+    """
+    import pandas as pd
+
+    if getattr(model, "table", None) or getattr(model, "encodings_", None):
+        return pd.DataFrame(index=[0], columns=empty.columns, dtype=object)
+    plain = {c: t for c, t in empty.dtypes.items() if isinstance(t, np.dtype) and t.kind in "fiub"}
+    return pd.DataFrame(np.zeros((1, len(empty.columns))), columns=empty.columns).astype(plain)
 
 
 def _kth(call: Callable[[Any, Any], Any], k: int, model: Any, X: Any, /) -> Any:

@@ -178,9 +178,6 @@ def _relative_in_parts(weights: Any, /) -> Any:
     """Do so with weights that lie in parts."""
     xp = array_namespace(weights)
     largest, least = float(xp.max(weights)), float(xp.min(weights))
-    if not largest > 0:
-        msg = "expected at least two positive sample weights, got all zero"
-        raise ValueError(msg)
     if largest == least:
         return None
     mean = float(xp.sum(weights / largest)) / float(xp.sum(weights > 0))

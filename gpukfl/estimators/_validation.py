@@ -314,7 +314,10 @@ def validate_weights(sample_weight: Any, X: Array, /) -> np.ndarray | None:
     ValueError
         If a weight is negative or not finite, or fewer than two are positive.
     """
-    if sample_weight is None or lies_in_parts(X):
+    if sample_weight is None:
+        return None
+    if lies_in_parts(X):
+        _check_positive(array_namespace(sample_weight).sum(sample_weight > 0))
         return sample_weight
     n = X.shape[0]
     host = to_host(sample_weight) if is_array(sample_weight) else sample_weight
@@ -329,10 +332,14 @@ def validate_weights(sample_weight: Any, X: Array, /) -> np.ndarray | None:
     if np.any(weights < 0):
         msg = f"expected sample weights of at least 0, got {weights.min()}"
         raise ValueError(msg)
-    if np.count_nonzero(weights) < 2:
+    _check_positive(np.count_nonzero(weights))
+    return None if np.all(weights == weights[0]) else weights
+
+
+def _check_positive(count: Any) -> None:
+    if int(count) < 2:
         msg = "expected at least two positive sample weights, got all or all but one weight zero"
         raise ValueError(msg)
-    return None if np.all(weights == weights[0]) else weights
 
 
 def weighted_mean_scale(Y: Array, root_weights: Array | None, /) -> tuple[Array, Array]:

@@ -4,14 +4,14 @@ from gpukfl.partitioned._array import PartitionedArray
 from gpukfl.partitioned._collections import (
     Collections,
     Parts,
-    Read,
     in_parts,
     is_dask,
-    partition_named,
 )
 from gpukfl.partitioned._holder import Combine, Holder, Pass
 from gpukfl.partitioned._partitioning import Described, Holders, Partitioning
+from gpukfl.partitioned._places import check_places
 from gpukfl.partitioned._program import Part, Partitioned, Window
+from gpukfl.partitioned._reading import Read, partition_named
 from gpukfl.partitioned._threads import ThreadHolders
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "Read",
     "ThreadHolders",
     "Window",
+    "check_places",
     "in_parts",
     "is_dask",
     "partition_named",

@@ -7,7 +7,8 @@ import functools
 import itertools
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -15,18 +16,18 @@ import numpy as np
 from gpukfl._array import is_array, library_of, to_host
 from gpukfl._draws import drawn
 from gpukfl._memory import available_memory
+from gpukfl._warnings import warn
 from gpukfl.partitioned._array import PartitionedArray
 from gpukfl.partitioned._dask import DaskHolders
 from gpukfl.partitioned._holder import Holder
 from gpukfl.partitioned._partitioning import Partitioning
-from gpukfl.partitioned._places import check_workers, make_place
+from gpukfl.partitioned._places import check_places, make_place
+from gpukfl.partitioned._reading import Read, host_of, numbers, partition_named, read_part
 from gpukfl.partitioned._threads import ThreadHolders
 
 _PART_ROWS = 2**17  # partitions are put together to parts of so many rows, ...
 _SHARE = 0.25  # of the memory that may be used, for the rows of all parts in this process
 _PARTS = 16  # ... or of an even share of so many parts, if that is less
-
-Read = Callable[[Any], np.ndarray]  # rows (m, d) of a partition of X
 
 
 def is_dask(x: object, /) -> bool:
@@ -74,30 +75,51 @@ class Collections:
 
     @classmethod
     def of(cls, X: Any, y: Any, weights: Any = None, /) -> Collections:
-        """Look at what is given; lengths that are not known are computed, once.
+        """Look at what is given, and leave out rows without a target, with a warning.
+
+        Lengths that are not known are computed, once.
 
         Raises
         ------
         TypeError
             If `X` is no Dask collection.
         ValueError
-            If shapes or partitions do not go together.
+            If shapes or partitions do not go together, or no row has a target.
         """
-        if y is None:
-            msg = "requires y to be passed, but the target y is None: expected (n,) or (n, t)"
-            raise ValueError(msg)
-        if not is_dask(X):
-            msg = f"expected a Dask collection for X, as for other arguments, got {_kind(X)}"
-            raise TypeError(msg)
-        if X.ndim != 2:
-            msg = f"Expected 2D array, got {X.ndim}D array. Reshape your data"
-            raise ValueError(msg)
+        _check_kinds(X, y)
         X = _whole_rows(X)
-        lengths = _lengths(X)
+        parts, lengths = _partitions(X), _known_lengths(X)
+        if lengths is None and not (_is_cut(y) and (weights is None or _is_cut(weights))):
+            lengths = _computed(len, parts)
         names = [str(c) for c in X.columns] if hasattr(X, "columns") else None
         n_targets = None if y.ndim == 1 else int(y.shape[1])
-        of_weights = None if weights is None else _beside("sample_weight", weights, lengths)
-        return cls(_partitions(X), _beside("y", y, lengths), of_weights, lengths, n_targets, names)
+        of_y = _beside("y", y, lengths, len(parts))
+        of_weights = None
+        if weights is not None:
+            of_weights = _beside("sample_weight", weights, lengths, len(parts))
+        sizes, gaps = _looked_at(lengths or parts, of_y, of_weights)
+        found = cls(parts, of_y, of_weights, sizes, n_targets, names)
+        if not gaps:
+            return found
+        if gaps == found.n_rows:
+            msg = f"expected a target in some rows, got NaN or None in all {gaps}"
+            raise ValueError(msg)
+        warn(f"y is missing in {gaps} of {found.n_rows} rows, which are left out")
+        return found.only(_has_target)
+
+    def only(self, which: Callable[[np.ndarray], np.ndarray], /) -> Collections:
+        """Give the rows for which ``which(y)``, of a partition's targets as an array, says so."""
+        from dask import delayed
+
+        kept = [delayed(_chosen, pure=False)(which, y) for y in self.y]
+        take = delayed(_at, pure=False)
+
+        def of(parts: Sequence[Any]) -> list[Any]:
+            return [take(x, rows) for x, rows in zip(parts, kept, strict=True)]
+
+        weights = None if self.weights is None else of(self.weights)
+        lengths = _computed(len, kept)
+        return replace(self, X=of(self.X), y=of(self.y), weights=weights, lengths=lengths)
 
     @property
     def n_rows(self) -> int:
@@ -156,7 +178,7 @@ def in_parts(
     client : distributed.Client or None
         Of the cluster that holds the parts; without one they lie in this process.
     backend : str
-        Library that workers are to compute with.
+        Library that workers are to compute with, or this process; "auto" is NumPy here.
     labels : bool
         Whether `y` are labels, which may be anything that can be sorted.
     read : callable, optional
@@ -166,9 +188,12 @@ def in_parts(
     ------
     TypeError, ValueError
         If a partition does not hold what it should: says which.
+    RuntimeError
+        If the backend is not available where the parts are to lie.
     """
     from dask import delayed
 
+    check_places(client, backend)
     parts = given.parts()
     sizes = [sum(given.lengths[i] for i in part) for part in parts]
     width, dtype = _format(given, read or numbers)
@@ -184,14 +209,13 @@ def in_parts(
 
     reference = np.empty(0)
     if client is None:
-        holders: Any = _in_process(sizes, load)
+        holders: Any = _in_process(sizes, load, backend)
     else:
-        check_workers(client, backend)
         holders = DaskHolders(client, sizes, load, make_place(backend))
     try:
         rows = Partitioning(holders, reference)
         X = PartitionedArray(rows, None, (width,), dtype)
-        columns = () if given.n_targets is None else (given.n_targets,)
+        columns = () if labels or given.n_targets is None else (given.n_targets,)
         y = PartitionedArray(rows, None, columns, object if labels else np.float64)
         weights = None
         if given.weights is not None:
@@ -201,10 +225,12 @@ def in_parts(
         holders.close()
 
 
-def _in_process(sizes: Sequence[int], load: Callable[[int], Any]) -> ThreadHolders:
+def _in_process(sizes: Sequence[int], load: Callable[[int], Any], backend: str) -> ThreadHolders:
     import dask
 
-    holders = ThreadHolders([Holder(np.empty(0), _threads())], sizes)
+    on_gpu = backend == "cupy"  # in one thread: its device does the work of all
+    place = make_place("cupy" if on_gpu else "numpy")()
+    holders = ThreadHolders([Holder(place, 1 if on_gpu else _threads())], sizes)
     for part in range(len(sizes)):
         (values,) = dask.compute(load(part))
         for key, value in values.items():
@@ -228,76 +254,25 @@ def _threads() -> int:
     return n_threads()
 
 
-def read_part(
-    read: Read,
-    form: tuple[int, Any, int | None, bool],
-    numbers_of: Sequence[int],
-    X: Sequence[Any],
-    y: Sequence[Any],
-    weights: Sequence[Any] | None,
-    /,
-) -> dict[int, Any]:
-    """Read partitions that make a part: rows, targets, and weights, by their keys.
-
-    Raises
-    ------
-    ValueError
-        If one does not hold what it should: says which of all partitions.
-    """
-    width, dtype, n_targets, labels = form
-    blocks: list[list[np.ndarray]] = [[], [], []]
-    for k, number in enumerate(numbers_of):
-        with partition_named(number):
-            rows = np.asarray(read(X[k]))
-            check_rows(rows, width)
-            targets = _targets(y[k], len(rows), n_targets, labels=labels)
-            blocks[0].append(rows.astype(dtype, copy=False))
-            blocks[1].append(targets)
-            if weights is not None:
-                blocks[2].append(_weights(weights[k], len(rows)))
-    return {key: np.concatenate(found) for key, found in enumerate(blocks) if found}
-
-
-@contextlib.contextmanager
-def partition_named(number: int, /) -> Iterator[None]:
-    """Say of errors which of all partitions they are about."""
-    try:
-        yield
-    except (TypeError, ValueError) as error:
-        msg = f"partition {number}: {error}"
-        raise type(error)(msg) from error
-
-
-def numbers(partition: Any, /) -> np.ndarray:
-    """Give the numbers (m, d) of a partition: an array, or a frame of numeric columns."""
-    if is_array(partition):
-        return to_host(partition)
-    frame = partition.to_pandas() if hasattr(partition, "to_pandas") else partition
-    wrong = [str(c) for c in frame.columns if frame[c].dtype.kind not in "fiub"]
-    if wrong:
-        msg = f"expected columns of numbers, got others: {', '.join(wrong[:10])}"
-        raise ValueError(msg)
-    floats = {frame[c].dtype.name.lower() for c in frame.columns} == {"float32"}
-    return frame.to_numpy(dtype=np.float32 if floats else np.float64, na_value=np.nan)
-
-
-def check_rows(rows: np.ndarray, width: int, /) -> None:
-    """Raise ValueError for rows of another width, or that are not finite."""
-    if rows.ndim != 2 or rows.shape[1] != width:
-        msg = f"expected rows of {width} columns as in the first partition, got {rows.shape}"
-        raise ValueError(msg)
-    if rows.dtype.kind == "c":
-        msg = f"Complex data not supported: expected real numbers, got dtype {rows.dtype}"
-        raise ValueError(msg)
-    if not np.isfinite(rows).all():
-        msg = "Input X contains NaN or infinity: expected finite values only"
-        raise ValueError(msg)
-
-
 def _rows_of(X: Any, y: Any, weights: Any, rows: np.ndarray) -> list[Any]:
     """Give some rows of a partition."""
-    given = (X, y, weights)
-    return [x if x is None else x.iloc[rows] if hasattr(x, "iloc") else x[rows] for x in given]
+    return [None if x is None else _at(x, rows) for x in (X, y, weights)]
+
+
+def _at(x: Any, rows: np.ndarray) -> Any:
+    return x.iloc[rows] if hasattr(x, "iloc") else x[rows]
+
+
+def _chosen(which: Callable[[np.ndarray], np.ndarray], y: Any) -> np.ndarray:
+    return np.flatnonzero(which(host_of(y)))
+
+
+def _has_target(y: np.ndarray) -> np.ndarray:
+    """Say of which rows (n,) no target is missing."""
+    import pandas as pd
+
+    missing = pd.isna(y)
+    return ~(missing.any(axis=1) if missing.ndim > 1 else missing)
 
 
 def _joined(blocks: Sequence[Any]) -> Any:
@@ -306,41 +281,6 @@ def _joined(blocks: Sequence[Any]) -> Any:
     import pandas as pd
 
     return pd.concat(blocks, ignore_index=True)
-
-
-def _targets(y: Any, n: int, n_targets: int | None, *, labels: bool) -> np.ndarray:
-    host = _host(y)
-    shape = (n,) if n_targets is None else (n, n_targets)
-    if host.shape != shape:
-        msg = f"expected targets of shape {shape}, as many as rows, got {host.shape}"
-        raise ValueError(msg)
-    if not labels:
-        host = host.astype(np.float64)
-    missing = host != host  # noqa: PLR0124 - NaN, of any type
-    if host.dtype == object:
-        missing = missing | np.equal(host, np.array(None, dtype=object))
-    if np.any(missing) or (host.dtype.kind == "f" and not np.isfinite(host).all()):
-        msg = "Input y contains NaN or infinity: expected a target in every row"
-        raise ValueError(msg)
-    return host
-
-
-def _weights(weights: Any, n: int) -> np.ndarray:
-    host = _host(weights).astype(np.float64)
-    if host.shape != (n,):
-        msg = f"expected sample weights of shape ({n},), got {host.shape}"
-        raise ValueError(msg)
-    if not np.isfinite(host).all() or np.any(host < 0):
-        msg = "expected finite sample weights of at least 0"
-        raise ValueError(msg)
-    return host
-
-
-def _host(x: Any) -> np.ndarray:
-    if is_array(x):
-        return to_host(x)
-    host = np.asarray(x.to_pandas() if hasattr(x, "to_pandas") else x)
-    return host.astype(object) if host.dtype.kind == "T" else host
 
 
 def _format(given: Collections, read: Read) -> tuple[int, np.dtype[Any]]:
@@ -357,18 +297,66 @@ def _format(given: Collections, read: Read) -> tuple[int, np.dtype[Any]]:
 # ---------------------------------------------------------------------- partitions
 
 
+def _check_kinds(X: Any, y: Any) -> None:
+    if y is None:
+        msg = "requires y to be passed, but the target y is None: expected (n,) or (n, t)"
+        raise ValueError(msg)
+    if not is_dask(X):
+        msg = f"expected a Dask collection for X, as for other arguments, got {_kind(X)}"
+        raise TypeError(msg)
+    if X.ndim != 2:
+        msg = f"Expected 2D array, got {X.ndim}D array. Reshape your data"
+        raise ValueError(msg)
+
+
 def _whole_rows(X: Any) -> Any:
     """Give an array whose chunks are of rows only; frames are so."""
     return X if hasattr(X, "npartitions") and hasattr(X, "columns") else X.rechunk({1: -1})
 
 
-def _lengths(X: Any) -> list[int]:
-    if not hasattr(X, "columns") and not np.isnan(X.chunks[0]).any():
-        return list(X.chunks[0])
+def _known_lengths(X: Any) -> list[int] | None:
+    """Rows of each partition, where they are known without reading any."""
+    return None if _is_cut(X) else list(X.chunks[0])
+
+
+def _is_cut(x: Any) -> bool:
+    """Whether partitions stay as they are: those of frames, or of an array of unknown lengths."""
+    return is_dask(x) and (
+        hasattr(x, "columns") or not hasattr(x, "chunks") or np.isnan(x.chunks[0]).any()
+    )
+
+
+def _computed(of: Callable[[Any], Any], parts: Sequence[Any]) -> list[Any]:
     import dask
     from dask import delayed
 
-    return [int(n) for n in dask.compute(*(delayed(len)(part) for part in _partitions(X)))]
+    return list(dask.compute(*(delayed(of, pure=False)(part) for part in parts)))
+
+
+def _looked_at(
+    rows: Sequence[Any], y: Sequence[Any], weights: Sequence[Any] | None
+) -> tuple[list[int], int]:
+    """Count the rows of each partition, and those of all that have no target."""
+    import dask
+    from dask import delayed
+
+    beside = [y] if weights is None else [y, weights]
+    look: Any = _look
+    if not all(isinstance(x, np.ndarray) for parts in beside for x in parts):
+        look = delayed(_look, pure=False)
+    looks = [look(*one) for one in zip(range(len(rows)), rows, *beside, strict=True)]
+    sizes, gaps = zip(*dask.compute(*looks), strict=True)
+    return list(sizes), sum(gaps)
+
+
+def _look(number: int, rows: Any, y: Any, weights: Any = None) -> tuple[int, int]:
+    n = int(rows) if isinstance(rows, Integral) else len(rows)
+    with partition_named(number):
+        for name, x in (("targets", y), ("sample weights", weights)):
+            if x is not None and len(x) != n:
+                msg = f"expected as many {name} as rows, {n}, got {len(x)}"
+                raise ValueError(msg)
+    return n, n - int(np.count_nonzero(_has_target(host_of(y))))
 
 
 def _partitions(x: Any) -> list[Any]:
@@ -377,29 +365,27 @@ def _partitions(x: Any) -> list[Any]:
     return list(found) if isinstance(found, list) else found.ravel().tolist()
 
 
-def _beside(name: str, x: Any, lengths: Sequence[int]) -> list[Any]:
-    """Cut targets or weights as the rows are cut."""
+def _beside(name: str, x: Any, lengths: Sequence[int] | None, count: int) -> list[Any]:
+    """Cut targets or weights as the rows are cut, into so many partitions.
+
+    `lengths` may be None of what is cut already.
+    """
+    if _is_cut(x):
+        parts = _partitions(x if hasattr(x, "columns") or x.ndim == 1 else x.rechunk({1: -1}))
+        if len(parts) != count:
+            msg = f"expected {name} in {count} partitions, as X has, got {len(parts)}"
+            raise ValueError(msg)
+        return parts
+    assert lengths is not None
     n = sum(lengths)
-    if not is_dask(x):
-        host = np.asarray(x)
-        if host.shape[:1] != (n,):
-            msg = f"expected {name} of {n} rows, as X has, got shape {host.shape}"
-            raise ValueError(msg)
-        edges = np.cumsum([0, *lengths])
-        return [host[a:b] for a, b in itertools.pairwise(edges)]
-    if not hasattr(x, "chunks") or hasattr(x, "columns"):  # a frame or a series
-        parts = _partitions(x)
-    else:
-        known = not np.isnan(x.chunks[0]).any()
-        if known and sum(x.chunks[0]) != n:
-            msg = f"expected {name} of {n} rows, as X has, got shape {x.shape}"
-            raise ValueError(msg)
-        whole = x.rechunk({k: -1 for k in range(1, x.ndim)})
-        parts = _partitions(whole.rechunk({0: tuple(lengths)}) if known else whole)
-    if len(parts) != len(lengths):
-        msg = f"expected {name} in {len(lengths)} partitions, as X has, got {len(parts)}"
+    given = x if is_dask(x) else np.asarray(x)
+    if given.shape[:1] != (n,):
+        msg = f"expected {name} of {n} rows, as X has, got shape {given.shape}"
         raise ValueError(msg)
-    return parts
+    if is_dask(x):
+        return _partitions(x.rechunk({0: tuple(lengths), **{k: -1 for k in range(1, x.ndim)}}))
+    edges = np.cumsum([0, *lengths])
+    return [given[a:b] for a, b in itertools.pairwise(edges)]
 
 
 def _kind(x: Any) -> str:

@@ -30,18 +30,26 @@ def _uses_gpu(backend: str) -> bool:
     return backend == "cupy" or (backend == "auto" and cupy_is_usable())
 
 
-def check_workers(client: Any, backend: str, /) -> None:
-    """Raise RuntimeError where workers cannot compute with what is asked for.
+def check_places(client: Any, backend: str, /) -> None:
+    """Raise where workers, or without a client this process, cannot compute as is asked for.
 
     Raises
     ------
     ValueError
-        If the backend is one that workers do not compute with.
+        If the backend is one that is not used for rows in parts.
+    RuntimeError
+        If a GPU is asked for and not there.
     """
     if backend == "torch":
         msg = "expected backend 'auto', 'numpy' or 'cupy' for Dask collections, got 'torch'"
         raise ValueError(msg)
     if backend != "cupy":
+        return
+    if client is None:
+        why = _why_not()
+        if why is not None:
+            msg = f"backend='cupy' needs a GPU that CuPy can use here, or a client: {why}"
+            raise RuntimeError(msg)
         return
     answers = client.run(_why_not)
     without = {address: why for address, why in answers.items() if why is not None}

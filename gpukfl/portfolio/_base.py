@@ -30,14 +30,14 @@ from gpukfl._results import Status
 from gpukfl._warnings import keep, warn
 from gpukfl.estimators._base import HostStored
 from gpukfl.estimators._constructor import Constructed
-from gpukfl.estimators._dask import FEWEST, SAMPLE, any_dask
+from gpukfl.estimators._dask import FEWEST, SAMPLE, any_dask, client_of
 from gpukfl.estimators._declared import Declared, Number, Rule, Switch, Text, Whole
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._threads import few_threads
 from gpukfl.estimators._validation import check_size, validate_samples
 from gpukfl.inspection import Description, Names
-from gpukfl.partitioned import Collections
+from gpukfl.partitioned import Collections, check_places
 from gpukfl.portfolio._attributes import ATTRIBUTES, TRIED, VALUES
 from gpukfl.portfolio._candidates import (
     EFFORTS,
@@ -162,8 +162,10 @@ class AutoBase(KeptContest, Constructed, HostStored):
     def fit_collections(self, given: Collections, /, *, read: None = None) -> Self:  # noqa: ARG002
         """Fit to Dask collections: choose on some rows, and fit our members to all."""
         self._checked()
-        rows = given.sample(check_random_state(self.random_state), max(SAMPLE, FEWEST))
         is_all = given.n_rows <= SAMPLE
+        if not is_all:
+            check_places(client_of(self), Backend.of(self.backend).name)
+        rows = given.sample(check_random_state(self.random_state), max(SAMPLE, FEWEST))
         return self._learn_from(*rows, None if is_all else given)
 
     def _learn_from(self, X: Any, y: Any, sample_weight: Any, whole: Collections | None) -> Self:

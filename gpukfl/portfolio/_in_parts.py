@@ -13,12 +13,15 @@ from sklearn.base import clone, is_classifier
 from gpukfl._array import Array
 from gpukfl._passes import map_rows
 from gpukfl._places import Backend
-from gpukfl._warnings import collected
+from gpukfl._warnings import collected, warn
+from gpukfl.estimators._classifier import label_counts
 from gpukfl.estimators._dask import client_of
 from gpukfl.estimators._run import Run
 from gpukfl.partitioned import Collections, Parts, in_parts
 from gpukfl.portfolio._attributes import Blended
 from gpukfl.tables import Encoding, Table
+
+_NAMED = 10  # classes that a warning names
 
 
 def fitted_to_all(
@@ -43,15 +46,36 @@ def fitted_to_all(
     read = None
     if encodings is not None:
         read = partial(_encoded, encodings.table, encodings.by_fold[0])
-    found, any_fitted = list[Blended](), False
     with in_parts(given, client_of(auto), backend, labels=labels, read=read) as parts:
-        y = _targets(auto, parts)
-        for weight, entry in chosen:
-            blended = entry.blended(weight)
-            if entry.member.takes_any_library and not run.is_over():
-                blended = replace(blended, models=[_fitted(entry, parts, y, run)])
-                any_fitted = True
-            found.append(blended)
+        if not (labels and _warned_of_new(auto.classes_, parts)):
+            return _fitted_to(auto, chosen, parts, run)
+    known = given.only(partial(np.isin, test_elements=auto.classes_))
+    return fitted_to_all(auto, chosen, known, run)
+
+
+def _warned_of_new(classes: np.ndarray, parts: Parts) -> bool:
+    """Warn of classes that no row has by which members were chosen; say whether there are any."""
+    found, counts = label_counts(parts.y)
+    new = ~np.isin(found, classes)
+    if new.any():
+        names = ", ".join(map(str, found[new][:_NAMED]))
+        warn(
+            "classes without a row among those by which the portfolio was chosen are left out: "
+            f"{names}, {counts[new].sum()} of {counts.sum()} rows; single methods know all classes"
+        )
+    return bool(new.any())
+
+
+def _fitted_to(
+    auto: Any, chosen: Sequence[tuple[float, Any]], parts: Parts, run: Run
+) -> tuple[list[Blended], bool]:
+    y, found, any_fitted = _targets(auto, parts), list[Blended](), False
+    for weight, entry in chosen:
+        blended = entry.blended(weight)
+        if entry.member.takes_any_library and not run.is_over():
+            blended = replace(blended, models=[_fitted(entry, parts, y, run)])
+            any_fitted = True
+        found.append(blended)
     return found, any_fitted
 
 

@@ -30,11 +30,11 @@ _NOT_EQUAL = (float, np.floating, Decimal, np.datetime64, np.timedelta64)  # gap
 _SORTS: tuple[tuple[str, tuple[type, ...]], ...] = (
     ("text", (str,)),
     ("boolean", (bool, np.bool_)),
+    ("duration", (timedelta, np.timedelta64)),  # which NumPy counts among integers
     ("number", (int, float, np.integer, np.floating)),
     ("decimal", (Decimal,)),
     ("date", (datetime, date, np.datetime64)),
     ("time", (time,)),
-    ("duration", (timedelta, np.timedelta64)),
     ("complex", (complex, np.complexfloating)),
 )
 

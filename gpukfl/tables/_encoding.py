@@ -357,8 +357,10 @@ def _targets(y: Any, n_classes: int, n: int) -> np.ndarray | None:
     if y is None:
         return None
     Y = np.asarray(y, dtype=np.float64)
-    if len(Y) != n or not np.isfinite(Y).all():
-        msg = f"expected finite targets of {n} rows, got {len(Y)} of them or missing ones"
+    finite = np.isfinite(Y).all(axis=tuple(range(1, Y.ndim)))
+    if len(Y) != n or not finite.all():
+        count = np.count_nonzero(finite)
+        msg = f"expected finite targets of {n} rows, got {count} among {len(Y)}"
         raise ValueError(msg)
     if n_classes:
         classes = np.arange(n_classes) if n_classes > 2 else np.ones(1)

@@ -1,5 +1,7 @@
 """Folders of Parquet files, and several of them."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -39,6 +41,18 @@ def test_a_folder_is_fitted_and_scored(folder, capsys):
     assert 150 < model.n_samples < 230
     frame = pd.read_parquet(folder / "part.0.parquet")
     assert model.score(frame, frame["y"]) > 0.9
+
+
+@pytest.mark.filterwarnings("default::UserWarning")
+def test_rows_without_a_target_are_left_out_of_files(folder, capsys):
+    frame = pd.read_parquet(folder / "part.0.parquet")
+    frame.loc[::10, "y"] = np.nan
+    frame.to_parquet(folder / "part.0.parquet")
+    method = ("--method", "bkernn", "--ridge", "1e-3", "--particles", "10")
+    assert main(["fit", str(folder), "--target", "y", *method]) == 0
+    out, err = capsys.readouterr()
+    assert "held-out rows" in out
+    assert re.search(r"warning: y is missing in \d of \d+ rows, which are left out", err)
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")

@@ -281,7 +281,7 @@ def test_few_rows_are_fitted_here(client, data, lazy, monkeypatch):
 def test_tables_are_encoded_where_they_lie(client, data):
     pd = pytest.importorskip("pandas")
     X, y = data
-    frame = pd.DataFrame(X, columns=list("abcd"))
+    frame = pd.DataFrame(X, columns=list("abcd"), copy=True)
     frame["group"] = np.where(X[:, 3] > 0, "up", "down")
     frame.loc[7, "b"] = np.nan
     frame["y"] = y + (X[:, 3] > 0)
@@ -300,7 +300,7 @@ def test_levels_of_a_table_are_told_by_all_rows(client, data, monkeypatch):
     pd = pytest.importorskip("pandas")
     monkeypatch.setattr("gpukfl.estimators._dask.FEWEST", 200)
     monkeypatch.setattr("gpukfl._fit.SAMPLE", 0)
-    frame = pd.DataFrame(data[0], columns=list("abcd"))
+    frame = pd.DataFrame(data[0], columns=list("abcd"), copy=True)
     frame["group"] = [f"g{k}" for k in np.random.default_rng(3).integers(15, size=N)]
     frame["y"] = data[1]
     lazy = dd.from_pandas(frame, npartitions=3)
@@ -315,7 +315,7 @@ def test_levels_of_a_table_are_told_by_all_rows(client, data, monkeypatch):
 def with_late_rows(data):
     """A frame whose last rows alone have a gap in a number, and a level."""
     pd = pytest.importorskip("pandas")
-    frame = pd.DataFrame(data[0], columns=list("abcd"))
+    frame = pd.DataFrame(data[0], columns=list("abcd"), copy=True)
     frame["group"] = [f"g{k}" for k in np.random.default_rng(3).integers(15, size=N)]
     frame["y"] = data[1]
     frame.loc[N - 30 :, "b"], frame.loc[N - 30 :, "group"] = np.nan, "late"
