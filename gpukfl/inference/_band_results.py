@@ -40,7 +40,8 @@ class Band:
     width : array, shape (g,)
         Half the height of the band.
     model : array, shape (g,)
-        The curve of the fitted model.
+        The curve of the fitted model; of a blend that of the member that was asked, by its model
+        of one fold.
     """
 
     name: str
@@ -86,6 +87,8 @@ class Bands(Told):
         What the bands were made by.
     remarks : tuple of str
         What is to be known of them.
+    asked : str
+        Whose own curves lie beside: "model", or "member of the blend".
     """
 
     curves: tuple[Band, ...]
@@ -93,6 +96,7 @@ class Bands(Told):
     coverage: float
     basis: str
     remarks: tuple[str, ...] = ()
+    asked: str = "model"
 
     def __len__(self) -> int:
         return len(self.curves)
@@ -271,7 +275,8 @@ class BandPictures(Panel):
         ax.fill_between(one.steps, one.lower, one.upper, color=BLUE, alpha=0.25, lw=0)
         label = f"centre of the {self.bands.coverage:.0%} band"
         ax.plot(one.steps, one.center, color=BLUE, lw=1.6, label=label)
-        ax.plot(one.steps, one.model, color=GREY, lw=1.0, ls="--", label="the model's own curve")
+        beside = f"the {self.bands.asked}'s own curve"
+        ax.plot(one.steps, one.model, color=GREY, lw=1.0, ls="--", label=beside)
         less = "" if self.bands.kind == "profiles" else ", less its mean"
         ax.set(xlabel=short(one.name), ylabel=short(one.output) + less, title=title)
         plain(ax)

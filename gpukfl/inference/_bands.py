@@ -12,15 +12,20 @@ from sklearn.utils import check_random_state
 from gpukfl._checks import check_choice, check_number, check_switch
 from gpukfl.inference._band_results import Band, Bands
 from gpukfl.inference._curves import Curve, accumulated_effects, partial_dependence, profile
+from gpukfl.inference._estimates import Estimate
 from gpukfl.inference._fold_bands import estimates_by_folds
 from gpukfl.inference._kernel_bands import FEWEST, estimates_by_kernel
+from gpukfl.inference._learned_kernels import unlearned
 from gpukfl.inference._subject import Subject
 
 KINDS = ("partial_dependence", "accumulated_effects", "profiles")
 _FEATURES, _DIRECTIONS = 6, 3  # that are shown unless others are named
-_BACKGROUND = {"partial_dependence": 40, "accumulated_effects": 400}  # rows
+_ASKED = 7_500  # points of a curve at most, each of them with every row: what bands cost
 _DRAWS = 4_000  # of the largest deviation
-_BESIDE = "the centre of a band smooths less than the model, whose own curve lies beside it"
+_FEW = 100  # rows below which smoothers cannot bend as curves do
+_BESIDE = "the centre of a band smooths less than what was fitted, whose own curve lies beside it"
+_NOTHING = "the model says the same of every row; a kernel that has learned nothing was asked"
+_STRAIGHT = "such bands hold straight lines, and miss curves more often than they state"
 
 
 def bands(
@@ -48,9 +53,9 @@ def bands(
     y : array of shape (n,) or (n, t), or str
         Their targets, or the name of the target's column in X.
     kind : {"partial_dependence", "accumulated_effects", "profiles"}
-        Means over rows at values of a feature; sums of local differences, which ask the model for
-        no combinations of features that the rows do not have; or the function along the learned
-        directions, through the mean of the rows.
+        Means over rows at values of a feature, less their mean; sums of local differences, which
+        ask the model for no combinations of features that the rows do not have; or the function
+        along the learned directions, through the mean of the rows.
     features : sequence of int or str, optional
         Of which there are curves; by default the six most important. For "profiles" the numbers
         of directions, by default the first three.
@@ -60,14 +65,15 @@ def bands(
         Whether the model has not seen the rows. Then its kernel is used as it is, and nothing is
         fitted again.
     points : int
-        On each curve at most, at least 3.
+        On each curve at most, at least 3. The more, the fewer rows partial dependence is a mean
+        over.
     max_rows : int
         Rows that are used at most, at least 40; of more a sample is drawn, and bands are wider
         than those of all rows.
     sample_weight : array of shape (n,), optional
         Weights; noise has variances that go with their inverses.
     random_state : int, RandomState or None
-        Draws halves, background rows, and the largest deviation, on the host.
+        Draws halves, the rows that curves are means over, and the largest deviation, on the host.
 
     Returns
     -------
@@ -82,7 +88,12 @@ def bands(
     Notes
     -----
     What is estimated is the curve of the conditional mean of y (of classes, of their
-    probabilities), not the model's own curve, which lies near.
+    probabilities), not the model's own curve, which lies near. Partial dependence is a mean over
+    the rows, each counted alike, of more than 7500 / `points` (300 by default) over a sample of so
+    many, or of 40; accumulated effects are of all rows up to 3750. What is to be held is the curve
+    of the population: how far the fitted function's mean over so many rows varies from draw to
+    draw is in the bands, and makes them higher where features interact. Bands of fewer than 100
+    rows hold straight lines, and miss curves more often than they state.
 
     A model that has learned a kernel (BKerNN, HKRR, kernel ridge regression, selection, RegFeaL)
     is split: each half of the rows is smoothed by the kernel of a fit to the other half, and the
@@ -138,28 +149,42 @@ def bands_of(
     """Give the bands of a model that is read already, by options that are checked."""
     rng = check_random_state(random_state)
     curves = curves_of(subject, kind, features, points, rng)
-    if subject.kernel is None:
-        estimates, said = estimates_by_folds(subject, curves, rng), "10 fits"
-    else:
-        sample = np.arange(len(subject))
-        if len(sample) > max_rows:
-            sample = np.sort(rng.choice(sample, max_rows, replace=False))
-        estimates = estimates_by_kernel(subject, curves, sample, held_out, rng)
-        said = f"the learned kernel and {len(sample)} rows"
+    estimates, said, remarks = _estimates(subject, curves, held_out, max_rows, rng)
     found = []
     for curve, each in zip(curves, estimates, strict=True):
-        own = curve.weights @ subject.functions(curve.points)
+        values = subject.functions(curve.points)
+        own = curve.weights @ values
         for c, output in enumerate(subject.outputs):
             e = each[c]
-            factor = largest_deviation(e.covariance, e.freedom, coverage, rng)
-            width = factor * np.sqrt(np.diagonal(e.covariance))
+            covariance = e.covariance + curve.spread(values[:, c])
+            factor = largest_deviation(covariance, e.freedom, coverage, rng)
+            width = factor * np.sqrt(np.diagonal(covariance))
             found.append(Band(curve.name, output, curve.steps, e.values, width, own[:, c]))
-    remarks = [subject.remark] if subject.remark else []
-    if subject.kernel is not None:
-        remarks.append(_BESIDE)
-    if subject.kernel is None:
-        remarks.append("bias that all fits share is not in the bands")
-    return Bands(tuple(found), kind, float(coverage), said, tuple(remarks))
+    remarks = [subject.remark, *remarks] if subject.remark else remarks
+    asked = "member of the blend" if subject.remark else "model"
+    return Bands(tuple(found), kind, float(coverage), said, tuple(remarks), asked)
+
+
+def _estimates(
+    subject: Subject, curves: list[Curve], held_out: bool, max_rows: int, rng: Any
+) -> tuple[list[list[Estimate]], str, list[str]]:
+    """Estimate curves in the way that a model allows: with what was done, and remarks on it."""
+    constant = subject.kernel is None and not np.ptp(subject.functions(subject.X), axis=0).any()
+    if subject.kernel is None and not constant:
+        shared = "bias that all fits share is not in the bands"
+        return estimates_by_folds(subject, curves, rng), "10 fits", [shared]
+    sample = np.arange(len(subject))
+    if len(sample) > max_rows:
+        sample = np.sort(rng.choice(sample, max_rows, replace=False))
+    remarks = [_NOTHING if constant else _BESIDE]
+    if len(sample) < _FEW:
+        remarks.append(f"{len(sample)} rows are fewer than {_FEW}: {_STRAIGHT}")
+    kernel = subject.kernel if held_out else None
+    if constant:
+        kernel = unlearned(subject.X, subject.Y.shape[1])
+    estimates = estimates_by_kernel(subject, curves, sample, kernel, rng)
+    said = f"{'an additive' if constant else 'the learned'} kernel and {len(sample)} rows"
+    return estimates, said, remarks
 
 
 def largest_deviation(
@@ -190,7 +215,8 @@ def curves_of(
     if kind == "profiles":
         return _profiles(subject, features, points)
     make = partial_dependence if kind == "partial_dependence" else accumulated_effects
-    X, count = subject.X, min(_BACKGROUND[kind], len(subject))
+    each = points if kind == "partial_dependence" else 2  # points of a row
+    X, count = subject.X, min(max(_ASKED // each, FEWEST), len(subject))
     background = X[np.sort(rng.choice(len(X), count, replace=False))]
     return [
         make(X, j, subject.names[j], points=points, background=background)

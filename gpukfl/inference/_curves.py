@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from gpukfl.inspection import direction_name
 
 TAIL = 0.02  # of the rows beyond either end of a curve
+_AT_ONCE = 2_000  # points at which a function is asked, so that kernels with all rows fit memory
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +29,9 @@ class Curve:
         What of each makes the curve.
     centered : bool
         Whether a constant of the function drops out.
+    strata : array of int, shape (b,), or None
+        Of curves that are means over rows, which of these are drawn alike: all, or those of an
+        interval. Points are those of all rows, for one value after the other.
     """
 
     name: str
@@ -34,6 +39,28 @@ class Curve:
     points: np.ndarray
     weights: np.ndarray
     centered: bool = True
+    strata: np.ndarray | None = None
+
+    def of(self, function: Callable[[np.ndarray], np.ndarray], /) -> np.ndarray:
+        """Give the curve (..., g, q) of a function of rows with values (..., m, q)."""
+        parts = (
+            self.weights[:, begin : begin + _AT_ONCE]
+            @ function(self.points[begin : begin + _AT_ONCE])
+            for begin in range(0, len(self.points), _AT_ONCE)
+        )
+        return sum(parts, np.zeros(()))
+
+    def spread(self, values: np.ndarray, /) -> np.ndarray:
+        """Covariance (g, g) of the curve over draws of its rows, by values (p,) of a function."""
+        g = len(self.steps)
+        if self.strata is None:
+            return np.zeros((g, g))
+        parts = (self.weights * values).reshape(g, -1, len(self.strata)).sum(axis=1)
+        members = self.strata == np.unique(self.strata)[:, None]  # (s, b)
+        counts = members.sum(axis=1)
+        away = parts - (parts @ members.T / counts) @ members
+        factor = (counts / np.maximum(counts - 1, 1)) @ members
+        return (factor * away) @ away.T
 
 
 def partial_dependence(
@@ -48,7 +75,8 @@ def partial_dependence(
     rows = np.tile(background, (g, 1))
     rows[:, feature] = np.repeat(steps, b)
     weights = np.kron(np.eye(g), np.full((1, b), 1.0 / b))
-    return Curve(name, steps, rows, weights - weights.mean(axis=0))
+    alike = np.zeros(b, dtype=np.int64)
+    return Curve(name, steps, rows, weights - weights.mean(axis=0), strata=alike)
 
 
 def accumulated_effects(
@@ -56,12 +84,11 @@ def accumulated_effects(
 ) -> Curve:
     """Add up the mean differences across intervals of a feature, of the rows that are inside.
 
-    Apley and Zhu's accumulated local effects, less their mean over the rows that are used.
+    Apley and Zhu's accumulated local effects, less their mean over the rows X.
     """
     steps = _values(X[:, feature], points)
-    inside = (background[:, feature] >= steps[0]) & (background[:, feature] <= steps[-1])
-    rows = background[inside]
-    interval = np.clip(np.searchsorted(steps, rows[:, feature], side="left") - 1, 0, len(steps) - 2)
+    rows, interval = background, _intervals(steps, background[:, feature])
+    rows, interval = rows[interval >= 0], interval[interval >= 0]
     filled, interval, counts = np.unique(interval, return_inverse=True, return_counts=True)
     # An interval without rows is joined to the one below it
     edges = np.append(steps[filled], steps[-1])
@@ -70,9 +97,16 @@ def accumulated_effects(
     low[:, feature], high[:, feature] = edges[interval], edges[interval + 1]
     local = (interval == np.arange(len(counts))[:, None]) / counts[:, None]
     total = np.concatenate([np.zeros((1, len(rows))), np.cumsum(local, axis=0)])
-    middle = 0.5 * (total[interval] + total[interval + 1]).mean(axis=0)
-    weights = total - middle
-    return Curve(name, edges, np.concatenate([high, low]), np.concatenate([weights, -weights], 1))
+    everywhere = _intervals(edges, X[:, feature])
+    shares = np.bincount(everywhere[everywhere >= 0]) / np.count_nonzero(everywhere >= 0)
+    weights = total - shares @ (0.5 * (total[:-1] + total[1:])[: len(shares)])
+    return Curve(
+        name,
+        edges,
+        np.concatenate([high, low]),
+        np.concatenate([weights, -weights], axis=1),
+        strata=interval,
+    )
 
 
 def profile(
@@ -97,6 +131,12 @@ def profile(
     steps = np.linspace(low, high, points)
     rows = _unscaled(middle + steps[:, None] * u, X, scaled)
     return Curve(direction_name(names, directions, rank), steps, rows, np.eye(points), False)
+
+
+def _intervals(edges: np.ndarray, column: np.ndarray) -> np.ndarray:
+    """Which interval between edges (g,) a value lies in (n,): -1 beyond the ends."""
+    found = np.clip(np.searchsorted(edges, column, side="left") - 1, 0, len(edges) - 2)
+    return np.where((column < edges[0]) | (column > edges[-1]), -1, found)
 
 
 def _values(column: np.ndarray, points: int) -> np.ndarray:

@@ -45,6 +45,7 @@ class ByPrediction(Dependence):
     rows: np.ndarray  # (n, c)
     background: np.ndarray  # (b, c)
     values: Values
+    weights: np.ndarray  # (b,), of the background
     coupled: np.ndarray | None = None  # (c, c) of bool, by whether two columns share a direction
     exact = False
 
@@ -57,8 +58,8 @@ class ByPrediction(Dependence):
             some = self.rows[begin : begin + step]
             changed = np.tile(self.background, (len(some), 1))
             changed[:, columns] = np.repeat(some[:, columns], count, axis=0)
-            found = self.values(changed)
-            parts.append(found.reshape(len(some), count, -1).mean(axis=1))
+            found = self.values(changed).reshape(len(some), count, -1)
+            parts.append(np.average(found, axis=1, weights=self.weights))
         return np.concatenate(parts)
 
     def may_interact(self, columns: Sequence[np.ndarray], /) -> bool:
@@ -91,10 +92,14 @@ class InClosedForm(Dependence):
 
 
 def dependence_of(
-    estimator: Any, rows: np.ndarray, background: np.ndarray, values: Values, /
+    estimator: Any, rows: np.ndarray, background: np.ndarray, values: Values, weights: np.ndarray, /
 ) -> Dependence:
-    """Give the partial dependence at rows (n, c), in closed form where a regression has one."""
-    closed = _closed_form(estimator, rows, background)
+    """Give the partial dependence at rows (n, c), in closed form where a regression has one.
+
+    That is for a background whose rows all have the same weight.
+    """
+    alike = np.ptp(weights) == 0
+    closed = _closed_form(estimator, rows, background) if alike else None
     if closed is not None:
         eps = float(np.finfo(to_host(estimator.centers_).dtype).eps)
         if _agrees(closed, values(rows), eps):
@@ -103,7 +108,7 @@ def dependence_of(
     if isinstance(estimator, BKerNNBase):
         loads = to_host(estimator.W_) != 0
         coupled = (loads[:, None, :] & loads[None, :, :]).any(axis=2)
-    return ByPrediction(rows, background, values, coupled)
+    return ByPrediction(rows, background, values, weights, coupled)
 
 
 def _closed_form(estimator: Any, rows: np.ndarray, background: np.ndarray) -> InClosedForm | None:

@@ -23,8 +23,11 @@ def estimates_by_folds(
 
     of K - 1 degrees of freedom.
     """
-    parts = np.array_split(rng.permutation(len(subject)), _FOLDS)
-    models = [subject.refitted(np.setdiff1d(np.arange(len(subject)), part)) for part in parts]
+    # Rows of one class after the other, so that each fold takes its share of every class
+    order = rng.permutation(len(subject))
+    if subject.classes:
+        order = order[np.argsort(subject.y[order], kind="stable")]
+    models = [subject.refitted(np.sort(np.delete(order, np.s_[k::_FOLDS]))) for k in range(_FOLDS)]
     found = []
     for curve in curves:
         own = curve.weights @ subject.functions(curve.points)

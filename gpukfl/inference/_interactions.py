@@ -38,6 +38,7 @@ def interactions(
     n_permutations: int = 9999,
     n_background: int = 50,
     max_rows: int = 500,
+    sample_weight: Any = None,
     random_state: Any = 0,
 ) -> Interactions:
     r"""Measure interactions of a fitted model by Friedman's H, and test them on held-out rows.
@@ -75,6 +76,9 @@ def interactions(
         evaluated and tested. At most half of the rows.
     max_rows : int, default=500
         Where there are more, so many are drawn to evaluate at.
+    sample_weight : array of shape (n_samples,), optional
+        Weights of the rows in all averages, H and the test, at least 0; noise has variances that
+        go with their inverses.
     random_state : int, RandomState or None, default=0
         Draws rows, and permutations.
 
@@ -95,10 +99,11 @@ def interactions(
     A set of features costs max_rows · n_background predictions. In closed form it is O((n + b) m d)
     for m centres: in regressions by kernel ridge, HKRR with a diagonal map, or selection, with
     kernels that are products over the features. In a BKerNN two features without a common particle
-    have H = 0 and are not evaluated. The p-values are those of independent features: where they
-    depend on each other, an effect of a feature that is left out may look like an interaction of
-    two others. The permutation null is of a studentised statistic, which holds for many rows
-    though errors differ in size (Janssen, 1997).
+    have H = 0 and are not evaluated. Where weights differ there is no closed form. The p-values are
+    those of independent features: where they depend on each other, an effect of a feature that is
+    left out may look like an interaction of two others. The permutation null is of a studentised
+    statistic, which holds for many rows though errors differ in size (Janssen, 1997). With weights
+    w, what is permuted is :math:`\sqrt w` times what is left.
 
     References
     ----------
@@ -125,7 +130,7 @@ def interactions(
     if X is None:
         msg = "expected X, rows to average over and to evaluate at, got None"
         raise ValueError(msg)
-    asked = asked_of(model, X, model.predict(X) if y is None else y)
+    asked = asked_of(model, X, model.predict(X) if y is None else y, sample_weight)
     rng = check_random_state(random_state)
     space = _Space.of(model, asked, int(n_background), int(max_rows), rng)
     chosen = space.chosen(features, int(n_features or _FEATURES[order]), order, rng)
@@ -177,7 +182,8 @@ class _Space:
             found = predict(X)
             return found if asked.is_regression else _log_odds(found)
 
-        dependence = dependence_of(estimator, asked.rows[rows], asked.rows[background], values)
+        some, weights = asked.rows[background], asked.judge.weights[background]
+        dependence = dependence_of(estimator, asked.rows[rows], some, values, weights)
         return cls(asked, estimator, rows, background, dependence)
 
     def chosen(
@@ -212,7 +218,8 @@ class _Space:
         shuffled = X.copy()
         shuffled[:, columns] = X[rng.permutation(len(X))][:, columns]
         predict = self.asked.parts[0].predict
-        return float(np.mean((predict(shuffled) - predict(X)) ** 2))
+        moves = np.sum((predict(shuffled) - predict(X)) ** 2, axis=1)
+        return float(np.average(moves, weights=self.asked.judge.weights[self.rows]))
 
     def effects(self, features: Sequence[int], order: int) -> _Effects:
         """Evaluate the effects of all sets of up to so many features."""
@@ -242,13 +249,18 @@ class _Effects:
     effects: dict[Sets, np.ndarray]  # (n, t)
     averages: dict[Sets, np.ndarray]
 
+    @property
+    def weights(self) -> np.ndarray:
+        """Weights of the rows (n, 1)."""
+        return self.asked.judge.weights[self.rows, None]
+
     def sizes(self, one: Sets) -> tuple[float, float]:
         """H of a set, and the share that it has of what all effects together vary by."""
-        effect = _variation(self.effects[one])
-        everything = _variation(np.sum(list(self.effects.values()), axis=0))
+        effect = _variation(self.effects[one], self.weights)
+        everything = _variation(np.sum(list(self.effects.values()), axis=0), self.weights)
         if effect <= _ROUNDING**2 * max(everything, _TINY):
             return 0.0, 0.0
-        own = max(_variation(self.averages[one]), _TINY)
+        own = max(_variation(self.averages[one], self.weights), _TINY)
         return float(np.sqrt(effect / own)), float(effect / max(everything, _TINY))
 
     def p_values(self, sets: Sequence[Sets], count: int, rng: np.random.RandomState) -> np.ndarray:
@@ -260,21 +272,25 @@ class _Effects:
         return found
 
     def _alone(self, one: Sets) -> tuple[np.ndarray, np.ndarray]:
-        """Give an effect, and what others leave, without functions of fewer features."""
+        """Give an effect, and what others leave, without functions of fewer features.
+
+        Times the roots of the weights, with which errors are as large in every row.
+        """
         X = self.asked.rows[self.rows]
         basis = [additive_basis([X[:, self.asked.columns_of([k])] for k in one])]
         basis += [self.effects[part] for part in _parts(one) if len(part) > 1]
         truth, effect = self.asked.judge.truth[self.rows], self.effects[one]
         rest = {part: f for part, f in self.effects.items() if part != one}
-        others = np.sum(list(rest.values()), axis=0)
+        others, roots = np.sum(list(rest.values()), axis=0), np.sqrt(self.weights)
         if self.asked.is_regression:
-            whole = np.concatenate(basis, axis=1)
-            left = (truth - others) / self.asked.squares.scale**2
-            return without(whole, effect), without(whole, left)
+            whole = roots * np.concatenate(basis, axis=1)
+            left = roots * (truth - others) / self.asked.squares.scale**2
+            return without(whole, roots * effect), without(whole, left)
         # The efficient score: to first order it does not matter how wrong the other effects are
         shares = softmax(others, axis=1)
         whole = np.concatenate([*basis, *rest.values()], axis=1)
-        return without(whole, effect, shares * (1.0 - shares)), truth - shares
+        alone = without(whole, effect, self.weights * shares * (1.0 - shares))
+        return roots * alone, roots * (truth - shares)
 
 
 def _parts(one: Sets) -> list[Sets]:
@@ -282,9 +298,10 @@ def _parts(one: Sets) -> list[Sets]:
     return [part for k in range(len(one)) for part in itertools.combinations(one, k)]
 
 
-def _variation(effect: np.ndarray) -> float:
-    """Sum of squares of an effect (n, t), less its mean."""
-    return float(np.sum((effect - effect.mean(axis=0)) ** 2))
+def _variation(effect: np.ndarray, weights: np.ndarray) -> float:
+    """Sum of squares of an effect (n, t), less its mean, with weights (n, 1)."""
+    middle = np.sum(weights * effect, axis=0) / np.sum(weights)
+    return float(np.sum(weights * (effect - middle) ** 2))
 
 
 def _log_odds(probabilities: np.ndarray) -> np.ndarray:

@@ -10,7 +10,7 @@ import numpy as np
 
 from gpukfl.inference._curves import Curve
 from gpukfl.inference._estimates import Estimate
-from gpukfl.inference._learned_kernels import LearnedKernel, kernel_of
+from gpukfl.inference._learned_kernels import LearnedKernel
 from gpukfl.inference._smoother import Smoother, mixed_share
 from gpukfl.inference._subject import Subject
 
@@ -41,27 +41,28 @@ def estimates_by_kernel(
     subject: Subject,
     curves: Sequence[Curve],
     sample: np.ndarray,
-    held_out: bool,
+    kernel: LearnedKernel | None,
     rng: Any,
     /,
 ) -> list[list[Estimate]]:
-    """Estimate curves from a sample of the rows: for each curve one of every output."""
-    halves = _halves(subject, sample, held_out, rng)
+    """Estimate curves from a sample of the rows: for each curve one of every output.
+
+    By a kernel that has not seen the rows; without one by those of fits to halves.
+    """
+    halves = _halves(subject, sample, rng) if kernel is None else [_half(kernel, sample)]
     shared = [_Shared.of(subject, half, curves) for half in halves]
     outputs = range(subject.Y.shape[1])
-    by_output = [_estimates(subject, shared, curves, c) for c in outputs]
+    by_output = [_estimates(subject, shared, c) for c in outputs]
     return [[by_output[c][k] for c in outputs] for k in range(len(curves))]
 
 
-def _halves(subject: Subject, sample: np.ndarray, held_out: bool, rng: Any) -> list[_Half]:
+def _halves(subject: Subject, sample: np.ndarray, rng: Any) -> list[_Half]:
     """Split all rows in two: the sample's in one half goes with the kernel of the other."""
     assert subject.kernel is not None
-    if held_out:
-        return [_half(subject.kernel, sample)]
     side = _sides(subject, sample, rng)
     found = []
     for k in (0, 1):
-        kernel = kernel_of(subject.refitted(np.flatnonzero(side != k)))
+        kernel = subject.kernel_from(np.flatnonzero(side != k))
         rows = sample[side[sample] == k]
         # A half that finds nothing says nothing of what to compare: then the whole fit's kernel
         found.append(_half(subject.kernel if kernel is None else kernel, rows))
@@ -93,12 +94,13 @@ def _sides(subject: Subject, sample: np.ndarray, rng: Any) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class _Shared:
-    """What all outputs share of one half: kernels and features of its rows and of the curves."""
+    """Kernels and features of the rows of one half, and of the curves."""
 
     half: _Half
-    free: _Free
     K: tuple[np.ndarray, np.ndarray]  # the learned kernel and the additive one, of one size
     kernels: list[tuple[np.ndarray, np.ndarray]]  # of each curve with the rows (g, n)
+    H: np.ndarray  # what is not penalised, of each output (t, n, p)
+    free: list[np.ndarray]  # the same of each curve (t, g, p)
 
     @classmethod
     def of(cls, subject: Subject, half: _Half, curves: Sequence[Curve]) -> _Shared:
@@ -107,12 +109,15 @@ class _Shared:
         unit = _spread(K) / (_spread(other) or 1.0)
         kernels = [
             (
-                curve.weights @ kernel(curve.points, X),
-                curve.weights @ kernel.additive(curve.points, X) * unit,
+                curve.of(lambda points: kernel(points, X)),
+                curve.of(lambda points: kernel.additive(points, X)) * unit,
             )
             for curve in curves
         ]
-        return cls(half, _Free.of(kernel, len(X)), (K, unit * other), kernels)
+        free = _Free.of(kernel, len(X), subject.Y.shape[1])
+        return cls(
+            half, (K, unit * other), kernels, free.at(X), [curve.of(free.at) for curve in curves]
+        )
 
 
 def _spread(K: np.ndarray) -> float:
@@ -126,55 +131,57 @@ class _Free:
 
     kernel: LearnedKernel
     features: np.ndarray  # whose trends are free, and loadings where there are directions
+    n_outputs: int
 
     @classmethod
-    def of(cls, kernel: LearnedKernel, n: int) -> _Free:
+    def of(cls, kernel: LearnedKernel, n: int, n_outputs: int) -> _Free:
         """Leave the most important features free, as many as the rows allow."""
         count = (n // _FREE_SHARE - 1) // (1 + len(kernel.directions))
         order = np.argsort(-kernel.importances, kind="stable")
-        return cls(kernel, order[: max(count, 0)])
+        return cls(kernel, order[: max(count, 0)], n_outputs)
 
-    def at(self, X: np.ndarray, output: int) -> np.ndarray:
-        r"""Give the features (m, p) at rows.
+    def at(self, X: np.ndarray) -> np.ndarray:
+        r"""Give the features of each output (t, m, p) at rows.
 
         A direction u moves by some v that is orthogonal to all of them, and the function by
         :math:`\partial_u f(x)\, v^\top x`.
         """
         Z = self.kernel.scale(X)
-        parts = [np.ones((len(Z), 1)), Z[:, self.features]]
-        if len(self.kernel.directions):
-            slopes = self.kernel.slopes(Z)[:, :, output]
-            beside = Z - (Z @ self.kernel.directions.T) @ self.kernel.directions
-            moved = slopes[:, :, None] * beside[:, None, self.features]
-            parts.append(moved.reshape(len(Z), -1))
-        return np.concatenate(parts, axis=1)
+        trends = np.concatenate([np.ones((len(Z), 1)), Z[:, self.features]], axis=1)
+        found = np.broadcast_to(trends, (self.n_outputs, *trends.shape))
+        if not len(self.kernel.directions):
+            return found
+        slopes = np.moveaxis(self.kernel.slopes(Z), 2, 0)  # (t, m, k)
+        beside = Z - (Z @ self.kernel.directions.T) @ self.kernel.directions
+        moved = slopes[..., None] * beside[:, None, self.features]
+        return np.concatenate([found, moved.reshape(*found.shape[:2], -1)], axis=2)
 
 
-def _estimates(
-    subject: Subject, shared: Sequence[_Shared], curves: Sequence[Curve], output: int
-) -> list[Estimate]:
+def _estimates(subject: Subject, shared: Sequence[_Shared], output: int) -> list[Estimate]:
     """Average the halves' curves of one output."""
-    maps = [np.zeros((len(curve.steps), len(subject))) for curve in curves]
-    noise, sums = np.zeros(len(subject)), np.zeros(3)
-    y = subject.Y[:, output]
+    maps: list[list[np.ndarray]] = []  # of each half, those of the curves (g, n)
+    noises, sums = [], np.zeros(3)
     for one in shared:
-        rows, weights = one.half.rows, subject.weights[one.half.rows]
-        H = one.free.at(subject.X[rows], output)
-        roots, (K, other) = np.sqrt(weights), one.K
-        mix = mixed_share(K, other, H, y[rows], roots, _MIXES)
-        smoother = Smoother.of(K + mix * other, H, y[rows], roots, share=one.half.ridge_share)
-        for total, curve, (learned, more) in zip(maps, curves, one.kernels, strict=True):
-            free = curve.weights @ one.free.at(curve.points, output)
-            found = smoother.map(learned + mix * more, free)
-            total[:, rows] = smoother.corrected(found) / len(shared)
-        sums = sums + smoother.residual_sums(y[rows])
-        noise[rows] = 1.0 / weights
+        y, weights = subject.Y[one.half.rows, output], subject.weights[one.half.rows]
+        H, roots, (K, other) = one.H[output], np.sqrt(weights), one.K
+        mix = mixed_share(K, other, H, y, roots, _MIXES)
+        smoother = Smoother.of(K + mix * other, H, y, roots, share=one.half.ridge_share)
+        found = [
+            smoother.map(learned + mix * more, free[output])
+            for (learned, more), free in zip(one.kernels, one.free, strict=True)
+        ]
+        maps.append([smoother.corrected(L) / len(shared) for L in found])
+        sums = sums + smoother.residual_sums(y)
+        noises.append(np.ones(len(y)))
         if subject.classes:
-            share = np.clip(smoother.fitted(y[rows]), _LEAST, 1.0 - _LEAST)
-            noise[rows] = share * (1.0 - share) / weights
+            share = np.clip(smoother.fitted(y), _LEAST, 1.0 - _LEAST)
+            noises[-1] = share * (1.0 - share)
     squares, expected, spread = sums
     # Of classes p (1 - p) says where there is more noise; as it is it would be too low in sum,
     # since fitted shares that smooth little follow the classes
-    noise *= squares / expected / np.average(noise * subject.weights, weights=noise > 0)
+    rows, noise = np.concatenate([one.half.rows for one in shared]), np.concatenate(noises)
+    noise = noise / subject.weights[rows] * (squares / expected / noise.mean())
     freedom = float(expected**2 / spread)  # Satterthwaite's
-    return [Estimate(L @ y, (L * noise) @ L.T, freedom) for L in maps]
+    y = subject.Y[rows, output]
+    joined = [np.concatenate(halves, axis=1) for halves in zip(*maps, strict=True)]
+    return [Estimate(L @ y, (L * noise) @ L.T, freedom) for L in joined]

@@ -95,6 +95,19 @@ def kernel_of(estimator: Any, /) -> LearnedKernel | None:
     )
 
 
+def unlearned(X: np.ndarray, n_outputs: int, /) -> LearnedKernel:
+    """Give a kernel for a fit that has found nothing: an additive one of standardised rows."""
+    middle, spread = X.mean(axis=0), X.std(axis=0)
+    return LearnedKernel(
+        lambda rows: (rows - middle) / np.where(spread > 0, spread, 1.0),
+        lambda Z: Z,
+        _brownian,
+        lambda Z: np.zeros((len(Z), n_outputs)),
+        np.zeros((0, X.shape[1])),
+        np.ones(X.shape[1]),
+    )
+
+
 def _parts_of(e: Any) -> tuple[Map, Callable[[np.ndarray, np.ndarray], np.ndarray]] | None:
     """Projection and kernel of an estimator whose arrays are NumPy's."""
     if hasattr(e, "W_"):  # a sum of Brownian kernels along particles

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from gpukfl._given import complete, with_names, with_target
 from gpukfl.inference._band_results import Bands
 from gpukfl.inference._bands import bands
 from gpukfl.inference._conditional import conditional_importance
@@ -184,15 +185,23 @@ def infer(
     found = bands(model, X, y, features=features, coverage=coverage, held_out=held_out, **options)
     subject = Subject.of(model, X, y, sample_weight)
     directed = subject.kernel is not None and hasattr(subject.estimator, "components_")
-    seed = {"random_state": random_state}
+    # Interactions of rows that the model has seen are asked for without the target
+    rows, truth, named = with_target(X, y)
+    rows, truth, weights = complete(with_names(rows), truth, sample_weight)
     return Inference(
         name=type(subject.estimator).__name__,
-        target=str(getattr(model, "target_name", "y")),
+        target=named or str(getattr(model, "target_name", "y")),
         n_samples=len(subject),
         bands=found,
         subspace=subspace(model, X, y, **options) if directed else None,
         importance=conditional_importance(model, X, y, **options) if held_out else None,
-        interactions=interactions(model, X, y if held_out else None, **seed)
+        interactions=interactions(
+            model,
+            rows,
+            truth if held_out else None,
+            sample_weight=weights,
+            random_state=random_state,
+        )
         if len(subject.names) > 1
         else None,
     )

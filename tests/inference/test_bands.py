@@ -5,14 +5,25 @@ import pandas as pd
 import pytest
 from scipy.stats import norm
 from scipy.stats import t as student
+from sklearn.dummy import DummyRegressor
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LinearRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import PolynomialFeatures
 
 import gpukfl
-from gpukfl import BKerNNClassifier, BKerNNRegressor, HKRRRegressor
+from gpukfl import (
+    BKerNNClassifier,
+    BKerNNRegressor,
+    HKRRClassifier,
+    HKRRRegressor,
+    KernelFeatureSelector,
+)
 from gpukfl.estimators import KernelRidgeRegressor
-from gpukfl.inference import Band, _kernel_bands, bands
+from gpukfl.inference import Band, _bands, _kernel_bands, bands
 from gpukfl.inference._bands import largest_deviation
 from gpukfl.inference._learned_kernels import kernel_of
+from gpukfl.inference._subject import Subject
 
 plt = pytest.importorskip("matplotlib.pyplot")
 
@@ -92,6 +103,29 @@ def test_coverage_is_about_nominal():
         curve = np.sin(2.0 * band.steps)
         held.append(band.holds(curve - curve.mean()))
     assert 0.85 <= np.mean(held) <= 1.0
+
+
+@pytest.mark.parametrize("make", [KernelRidgeRegressor(lengthscale=3.0, ridge=1e-3), None])
+def test_bands_hold_the_populations_curve_where_features_interact(make):
+    """Of x0 x1 it is flat: that of some rows has the slope of their mean of x1."""
+    rng = np.random.default_rng(0)
+    A = rng.uniform(-1.7, 1.7, (200, 3))
+    y = 2.0 * A[:, 0] * A[:, 1] + A[:, 2] + 0.1 * rng.standard_normal(200)
+    fit = (make or make_pipeline(PolynomialFeatures(2), LinearRegression())).fit(A, y)
+    for seed in range(4):
+        band = bands(fit, A, y, features=[0], points=9, coverage=0.99, random_state=seed)[0]
+        assert band.may_be_flat
+        own = 2.0 * A[:, 1].mean() * band.steps
+        assert band.holds(own - own.mean())
+
+
+def test_the_population_is_less_known_by_fewer_rows(monkeypatch):
+    y = X[:, 0] * X[:, 1]
+    fit = KernelRidgeRegressor(lengthscale=3.0, ridge=1e-3).fit(X, y)
+    whole = bands(fit, X, y, features=[0], held_out=True)[0]
+    monkeypatch.setattr(_bands, "_ASKED", 1)  # of which 40 rows are left
+    few = bands(fit, X, y, features=[0], held_out=True)[0]
+    assert few.width.mean() > 1.3 * whole.width.mean()
 
 
 def test_more_coverage_is_wider_at_the_same_place(model):
@@ -215,6 +249,75 @@ def test_of_classes_there_are_probabilities(labels):
     )
     assert not found[0].may_be_flat
     assert all(one.width.max() < 1.0 for one in found)
+
+
+RARE = np.where(X[:, 0] > 0, "high", "low")
+RARE[7] = "rare"
+
+
+@pytest.mark.parametrize(
+    "fit",
+    [
+        RandomForestClassifier(5, random_state=0),
+        HKRRClassifier(1, ridge=1e-2, random_state=0),
+    ],
+)
+def test_a_class_of_one_row_has_its_own_curves(fit):
+    found = bands(fit.fit(X, RARE), X, RARE, features=[0], points=5)
+    assert [one.output for one in found] == ["class high", "class low", "class rare"]
+    assert not found[1].may_be_flat
+    assert np.abs(found[2].center).max() < 0.1
+
+
+def test_a_fit_to_fewer_classes_gives_the_others_nothing():
+    subject = Subject.of(RandomForestClassifier(5, random_state=0).fit(X, RARE), X, RARE)
+    fit = RandomForestClassifier(5, random_state=0).fit(X[RARE != "rare"], RARE[RARE != "rare"])
+    found = subject.functions(X[:9], fit)
+    np.testing.assert_array_equal(found[:, :2], fit.predict_proba(X[:9]))
+    assert not found[:, 2].any()
+    two = np.where(RARE == "rare", "rare", "low")
+    subject = Subject.of(RandomForestClassifier(5, random_state=0).fit(X, two), X, two)
+    alone = RandomForestClassifier(5, random_state=0).fit(X, np.full(100, "low"))
+    np.testing.assert_array_equal(subject.functions(X[:9], alone), np.zeros((9, 1)))
+
+
+def test_slopes_of_a_half_are_those_of_all_classes():
+    subject = Subject.of(HKRRClassifier(1, ridge=1e-2, random_state=0).fit(X, RARE), X, RARE)
+    slopes = subject.kernel_from(np.flatnonzero(RARE != "rare")).slopes(X[:9])
+    assert slopes.shape == (9, 1, 3)
+    np.testing.assert_array_equal(slopes[..., 0], -slopes[..., 1])
+    assert not slopes[..., 2].any()
+
+
+def test_folds_have_their_share_of_every_class(monkeypatch):
+    seen, y = [], np.repeat(["a", "b"], [90, 10])
+    subject_refitted = Subject.refitted
+
+    def spied(self, rows):
+        seen.append(np.count_nonzero(self.y[rows] == "b"))
+        return subject_refitted(self, rows)
+
+    monkeypatch.setattr(Subject, "refitted", spied)
+    bands(RandomForestClassifier(2, random_state=0).fit(X, y), X, y, features=[0], points=3)
+    assert seen == [9] * 10
+
+
+@pytest.mark.parametrize("fit", [KernelFeatureSelector(sparsity=100.0), DummyRegressor()])
+@pytest.mark.filterwarnings("ignore:no variable:UserWarning")
+def test_a_model_that_found_nothing_has_bands_that_hold(fit):
+    found = bands(fit.fit(X, Y), X, Y, features=[0, 2], points=9)
+    for band, term in zip(found, (lambda t: np.sin(2.0 * t), np.zeros_like), strict=True):
+        curve = term(band.steps)
+        assert band.holds(curve - curve.mean())
+        assert band.width.max() > 0.05
+    assert found.basis == "an additive kernel and 100 rows"
+    assert "the same of every row" in found.summary()
+
+
+def test_few_rows_are_said(model):
+    assert "fewer than" not in bands(model, X, Y, features=[0], held_out=True).summary()
+    few = bands(model, X[:99], Y[:99], features=[0], held_out=True)
+    assert "99 rows are fewer than 100: such bands hold straight lines" in few.summary()
 
 
 def test_each_target_has_a_band():

@@ -6,6 +6,7 @@ from sklearn.inspection import partial_dependence as oracle
 
 from gpukfl import BKerNNRegressor, HKRRRegressor, KernelFeatureSelector
 from gpukfl.estimators import KernelRidgeRegressor, RegFeaLRegressor, RKHSWeightingRegressor
+from gpukfl.inference import _curves
 from gpukfl.inference._curves import accumulated_effects, partial_dependence, profile
 from gpukfl.inference._learned_kernels import kernel_of
 
@@ -123,6 +124,54 @@ def test_a_constant_drops_out_of_centered_curves():
     for make in (partial_dependence, accumulated_effects):
         curve = make(X, 0, "x0", points=9, background=X[:40])
         assert np.abs(curve.weights.sum(axis=1)).max() < 1e-12
+
+
+def product(A):
+    return A[:, 0] * A[:, 1]
+
+
+def test_a_curve_asks_some_points_at_a_time(monkeypatch):
+    curve = partial_dependence(X, 0, "x0", points=9, background=X[:30])
+    whole = curve.of(lambda A: np.stack([A, A**2]))
+    assert whole.shape == (2, 9, 3)
+    monkeypatch.setattr(_curves, "_AT_ONCE", 7)
+    np.testing.assert_allclose(curve.of(lambda A: np.stack([A, A**2])), whole, atol=1e-12)
+
+
+def test_partial_dependence_varies_as_the_mean_of_its_rows():
+    """Of a product it is a line, whose slope is the mean of the other feature."""
+    curve = partial_dependence(X, 0, "x0", points=9, background=X[:30])
+    found = curve.spread(product(curve.points))
+    away = curve.steps - curve.steps.mean()
+    expected = np.outer(away, away) * np.var(X[:30, 1], ddof=1) / 30
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
+def test_accumulated_effects_vary_as_the_means_of_their_intervals():
+    curve = accumulated_effects(X, 0, "x0", points=5, background=X)
+    found = curve.spread(product(curve.points))
+    steps = np.diff(np.eye(5), axis=0)
+    lower, upper = curve.steps[:-1, None], curve.steps[1:, None]
+    inside = (X[:, 0] > lower) & (X[:, 0] <= upper)
+    inside[0] |= X[:, 0] == curve.steps[0]
+    errors = [np.var(X[rows, 1], ddof=1) / rows.sum() for rows in inside]
+    expected = np.diag(np.diff(curve.steps) ** 2 * errors)
+    np.testing.assert_allclose(steps @ found @ steps.T, expected, atol=1e-12)
+
+
+def test_accumulated_effects_are_centered_by_all_rows():
+    curve = accumulated_effects(X, 0, "x0", points=5, background=X[:30])
+    found = curve.weights @ product(curve.points)
+    column = X[(X[:, 0] >= curve.steps[0]) & (X[:, 0] <= curve.steps[-1]), 0]
+    interval = np.maximum(np.searchsorted(curve.steps, column) - 1, 0)
+    assert abs(np.mean(found[interval] + found[interval + 1])) < 1e-12
+
+
+@pytest.mark.parametrize("make", [partial_dependence, accumulated_effects])
+def test_curves_of_sums_do_not_vary_with_their_rows(make):
+    curve = make(X, 0, "x0", points=9, background=X)
+    sums = np.exp(curve.points[:, 0]) + curve.points[:, 1] ** 3
+    np.testing.assert_allclose(curve.spread(sums), 0.0, atol=1e-20)
 
 
 def test_a_profile_is_straight_in_scaled_features():

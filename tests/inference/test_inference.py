@@ -53,6 +53,27 @@ def test_new_rows_are_tested_too(model):
     assert len(found.plot().axes) >= 4
 
 
+@pytest.mark.parametrize("held_out", [False, True])
+def test_a_target_is_a_column_of_the_frame(held_out):
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    fit = LinearRegression().fit(frame, Y)
+    found = infer(fit, frame.assign(size=Y), "size", features=["a"], held_out=held_out)
+    assert found.target == found.bands[0].output == "size"
+    assert found.interactions.features == ("a", "b", "c")
+    expected = infer(fit, frame, Y, features=["a"], held_out=held_out)
+    np.testing.assert_array_equal(found.interactions.h, expected.interactions.h)
+
+
+def test_rows_without_weight_or_target_are_in_no_part():
+    fit, weights = LinearRegression().fit(X, Y), (np.arange(120) < 80) * 2.0
+    y = np.where(np.arange(120) == 79, np.nan, Y)
+    with pytest.warns(UserWarning, match="y is missing"):
+        found = infer(fit, X, y, features=[0], held_out=True, sample_weight=weights)
+    expected = infer(fit, X[:79], Y[:79], features=[0], held_out=True)
+    assert found.interactions.n_rows == expected.interactions.n_rows
+    np.testing.assert_array_equal(found.interactions.p_values, expected.interactions.p_values)
+
+
 def test_estimators_have_it_too(model, found):
     other = model.estimator.inference(X, Y, features=[0, 1])
     assert np.array_equal(other.bands[0].center, found.bands[0].center)
@@ -84,6 +105,8 @@ def test_a_blend_is_asked_by_its_leading_member():
     found = blend.inference(X, Y, features=["x0"])
     assert "leading member of the blend" in found.summary()
     assert not found.bands["x0"].may_be_flat
+    labels = found.bands.plot().get_legend_handles_labels()[1]
+    assert "the member of the blend's own curve" in labels
 
 
 @pytest.mark.parametrize("labels", [["low", "mid", "high"], ["no", "yes"], [1, 2, 5]])

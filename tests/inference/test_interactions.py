@@ -44,8 +44,8 @@ def test_averages_are_those_of_another_library():
     first, second = np.meshgrid(*theirs["grid_values"], indexing="ij")
     rows = np.zeros((first.size, 4))
     rows[:, 0], rows[:, 2] = first.ravel(), second.ravel()
-    ours = ByPrediction(rows, X, lambda Z: model.predict(Z)[:, None]).on(np.array([0, 2]))
-    np.testing.assert_allclose(ours[:, 0], theirs["average"].ravel())
+    ours = ByPrediction(rows, X, lambda Z: model.predict(Z)[:, None], np.ones(60))
+    np.testing.assert_allclose(ours.on(np.array([0, 2]))[:, 0], theirs["average"].ravel())
 
 
 MODELS = {
@@ -72,9 +72,9 @@ def test_closed_forms_are_averages_of_predictions(name):
         return model.predict(Z)[:, None]
 
     rows, background = X[:40] / 2, X[40:70] / 2
-    closed = dependence_of(model, rows, background, values)
+    closed = dependence_of(model, rows, background, values, np.ones(30))
     assert closed.exact
-    by_prediction = ByPrediction(rows, background, values)
+    by_prediction = ByPrediction(rows, background, values, np.ones(30))
     for columns in ([], [0], [0, 1], [2, 3], [0, 1, 2, 3]):
         some = np.array(columns, dtype=int)
         np.testing.assert_allclose(closed.on(some), by_prediction.on(some), atol=1e-6)
@@ -272,6 +272,55 @@ def test_bad_input(change, error, words):
     data = {"X": X, "y": y} | change
     with pytest.raises(error, match=words):
         interactions(model, data.pop("X"), data.pop("y"), **data)
+
+
+# ---------------------------------------------------------------------- weights
+
+
+def test_rows_without_weight_are_left_out():
+    model, X, y = fitted(polynomial(), lambda X: X[:, 0] * X[:, 1])
+    weights = np.r_[np.full(200, 3.0), np.zeros(100)]
+    found = interactions(model, X, y, n_permutations=99, sample_weight=weights)
+    expected = interactions(model, X[:200], y[:200], n_permutations=99)
+    np.testing.assert_allclose(found.h, expected.h)
+    np.testing.assert_array_equal(found.p_values, expected.p_values)
+
+
+@pytest.mark.parametrize(
+    ("model", "rtol"),
+    [(polynomial(), 1e-6), (gpukfl.KernelRidgeRegressor(lengthscale=4.0, ridge=1e-7), 0.02)],
+)
+def test_weights_are_those_of_averages(model, rtol):
+    """Of a product the effect of both features is that of what they are beyond their means."""
+    rng = np.random.default_rng(0)
+    X, weights = rng.standard_normal((400, 3)), rng.exponential(size=400)
+    order = np.random.RandomState(0).permutation(400)
+    some, rows = order[:50], np.sort(order[50:])
+    model.fit(X, X[:, 0] * X[:, 1])
+    found = interactions(model, X, features=[0, 1], max_rows=400, sample_weight=weights)
+    middle = np.average(X[some], axis=0, weights=weights[some])
+    both, parts = X[rows, 0] * X[rows, 1], X[rows, :2] - middle[:2]
+    sizes = [
+        np.average((f - np.average(f, weights=weights[rows])) ** 2, weights=weights[rows])
+        for f in (parts[:, 0] * parts[:, 1], both)
+    ]
+    np.testing.assert_allclose(found.h, np.sqrt(sizes[0] / sizes[1]), rtol=rtol)
+
+
+@pytest.mark.parametrize("classes", [False, True])
+def test_p_values_are_uniform_with_weights(classes):
+    """Of noise that goes with their inverses, and with the features beside."""
+    found = []
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        X, weights = rng.standard_normal((160, 2)), rng.exponential(size=160) + 0.1
+        y = X[:, 0] ** 2 + X[:, 1] + rng.standard_normal(160) / np.sqrt(weights)
+        y = (y > 0.5).astype(int) if classes else y
+        model = polynomial(classes=classes).fit(X[:60], y[:60])
+        options = {"n_permutations": 99, "n_background": 20, "random_state": seed}
+        one = interactions(model, X[60:], y[60:], sample_weight=weights[60:], **options)
+        found.append(one.p_values[0])
+    assert kstest(found, "uniform").pvalue >= 0.01
 
 
 def test_without_targets_nothing_is_tested():
