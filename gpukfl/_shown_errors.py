@@ -23,8 +23,8 @@ _ROWS = 500  # held out, that are enough
 _REPEATS, _PASSES = 5, 300  # shuffles of each feature, and of all together
 _HALVED = 1_000  # rows of a fit up to which it is fitted to halves again: quick then
 _NO_KERNEL = (
-    "Curves have no bands here: this model has no kernel of its own, so that they take ten more "
-    "fits; model.inference gives them."
+    "Curves have no bands here: this model has learned no kernel of its own, so that they take "
+    "other fits; model.inference gives them."
 )
 _BY_HALVES = "the halves of the fit's rows, each smoothed with the kernel of a fit to the other"
 _BY_HELD_OUT = "the held-out rows, smoothed with the kernel that was learned without them"

@@ -9,7 +9,10 @@ import numpy as np
 from gpukfl.linalg import eigvalsh
 
 _SMALLEST = 1e-3  # eigenvalue of a correlation matrix that leaves room for copies
-_ROUNDING = 1e-6  # of the largest value: a deviation below is none
+_ROUNDING = 1e-6  # a sum of squared correlations below is none
+# Categories exclude each other: their mean correlation, given to all pairs, would leave the sum of
+# all columns hardly any variance, and so no room. Of the variance 1 it may take so much
+_ROOM = 0.2
 _EQUAL = 1.0 - 1e-6  # correlation from which two columns are the same
 
 
@@ -36,11 +39,12 @@ class Correlation:
     equal: list[tuple[int, int]]
 
     @classmethod
-    def of(cls, X: np.ndarray, /) -> Correlation:
+    def of(cls, X: np.ndarray, rounding: float = 1e-13, /) -> Correlation:
         """Estimate from rows (n, p), shrunk to one correlation for all pairs: O(n p²).
 
         Columns that share a factor have one correlation, nearly; shrunk to none they would keep
-        eigenvalues that are far too small, which leave no room for copies.
+        eigenvalues that are far too small, which leave no room for copies. A column is constant
+        if its values differ by less than `rounding` of the largest.
 
         References
         ----------
@@ -48,7 +52,8 @@ class Correlation:
            Management, 2004.
         """
         mean, deviation = X.mean(axis=0), X.std(axis=0)
-        deviation = np.where(deviation > _ROUNDING * np.abs(X).max(axis=0), deviation, 0.0)
+        # By the range: of many equal values the mean is rounded, and so the deviation is not 0
+        deviation = np.where(np.ptp(X, axis=0) > rounding * np.abs(X).max(axis=0), deviation, 0.0)
         Z = _units(X, mean, deviation)
         raw = Z.T @ Z / len(Z)
         np.fill_diagonal(raw, 1.0)
@@ -86,6 +91,7 @@ def _common(Z: np.ndarray) -> tuple[float, float]:
     mean = float(of_rows.mean())
     error = float(of_rows.var()) / n
     mean *= max(1.0 - error / mean**2, 0.0) if mean else 0.0  # one that may be chance takes room
+    mean = max(mean, -_ROOM / (p - 1))
     S = Z.T @ Z / n
     seen = float(np.sum(S * S)) - p - pairs * float(of_rows.mean()) ** 2
     if seen <= _ROUNDING:

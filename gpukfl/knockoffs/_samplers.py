@@ -44,14 +44,20 @@ class KnockoffSampler(ABC):
         Parameters
         ----------
         X : array (n, p)
-            Rows, at least two.
+            Rows, at least two, of finite numbers.
         copies : int
             κ, at least 1: copies of each column, drawn together.
 
         Returns
         -------
         Copies
-            Draws as often as is asked, arrays of the library, device and dtype of X.
+            Draws as often as is asked, arrays of the library, device and dtype of X; of integers
+            copies are float64.
+
+        Raises
+        ------
+        ValueError
+            If a number is not finite.
 
         Notes
         -----
@@ -90,8 +96,8 @@ class GaussianKnockoffs(KnockoffSampler):
 
     def of(self, X: Array, copies: int, /) -> Drawn:
         """Estimate means and covariances; see the base class."""
-        host = to_host(X).astype(np.float64)
-        correlation = Correlation.of(host)
+        host = _finite(X)
+        correlation = Correlation.of(host, _rounding(X))
         core = self._core(X, correlation.units(host), correlation, copies)
         mean, deviation = _rows_beside(core.kept, correlation.mean, correlation.deviation)
         return Drawn(correlation, core, lambda Z: mean + deviation * Z, X)
@@ -112,7 +118,7 @@ class RankKnockoffs(KnockoffSampler):
 
     The scores of all columns together are taken for Gaussian, and copied; a copy then takes the
     values that the column has at such scores. Right for columns that are increasing functions of
-    Gaussian ones. Of a column of few values copies take these values too, and match it less well.
+    Gaussian ones. Of a column of few values copies take these values too, about as often.
 
     Parameters
     ----------
@@ -130,12 +136,16 @@ class RankKnockoffs(KnockoffSampler):
         from scipy.special import ndtri
         from scipy.stats import rankdata
 
-        host = to_host(X).astype(np.float64)
+        host = _finite(X)
         scores = ndtri((rankdata(host, axis=0) - 0.5) / len(host))
         correlation = Correlation.of(scores)
         core = self.gaussian._core(X, correlation.units(scores), correlation, copies)
-        (deviation,) = _rows_beside(core.kept, correlation.deviation)
-        values = beside(np.sort(host, axis=0), core.kept)
+        ordered = np.sort(host, axis=0)
+        # Scores of equal values deviate less; spread as little, copies would miss the rare values
+        tied = np.any(ordered[1:] == ordered[:-1], axis=0)
+        untied = ndtri((np.arange(len(host)) + 0.5) / len(host)).std()
+        (deviation,) = _rows_beside(core.kept, np.where(tied, untied, correlation.deviation))
+        values = beside(ordered, core.kept)
         return Drawn(correlation, core, lambda Z: _at_scores(values, deviation * Z), X)
 
 
@@ -150,9 +160,26 @@ class Drawn:
 
     def draw(self, rng: np.random.RandomState, /) -> Array:
         """Draw κ copies of all columns, one after the other: (n, κ p)."""
-        xp = array_namespace(self.X)
-        drawn = [xp.astype(self.back(Z), self.X.dtype, copy=False) for Z in self.core.draw(rng)]
+        xp, dtype = array_namespace(self.X), self.X.dtype
+        dtype = dtype if xp.isdtype(dtype, "real floating") else xp.float64
+        drawn = [xp.astype(self.back(Z), dtype, copy=False) for Z in self.core.draw(rng)]
         return xp.concat(drawn, axis=1)
+
+
+def _finite(X: Array, /) -> np.ndarray:
+    """Copy to a float64 array of the host; ValueError says where a number is not finite."""
+    host = to_host(X).astype(np.float64)
+    odd = np.argwhere(~np.isfinite(host))
+    if len(odd):
+        row, column = odd[0]
+        msg = f"expected finite numbers, got {host[row, column]} in row {row}, column {column}"
+        raise ValueError(msg)
+    return host
+
+
+def _rounding(X: Array, /) -> float:
+    """Share of the largest number of a constant column by which others may differ from it."""
+    return 1e-6 if X.dtype == array_namespace(X).float32 else 1e-13
 
 
 def _rows_beside(there: Array, /, *rows: np.ndarray) -> tuple[Array, ...]:

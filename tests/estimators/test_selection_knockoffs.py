@@ -1,6 +1,7 @@
 """Kernel feature selectors with a bounded share of false variables."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from selection_cases import THREE, classifier, found, selector
 
 import gpukfl
 from gpukfl.estimators.selection import Knockoffs, Stability, _discoveries
-from gpukfl.knockoffs import GaussianKnockoffs, found_at, level_of
+from gpukfl.knockoffs import GaussianKnockoffs, KnockoffSampler, found_at, level_of
 
 N, P = 120, 6
 RNG = np.random.default_rng(11)
@@ -94,6 +95,20 @@ def test_copies_are_not_the_data_of_the_same_seed():
     same = np.random.RandomState(0).standard_normal((N, P))
     model = fdr(random_state=0).fit(same, same[:, 1] + same[:, 3] ** 2)
     assert found(model) == TRUE
+
+
+class Repeating(KnockoffSampler):
+    """Copies that are the columns."""
+
+    def of(self, X, copies):
+        found = GaussianKnockoffs().of(X, copies)
+        return replace(found, back=lambda _: X)
+
+
+@pytest.mark.filterwarnings("ignore:no variable was selected")
+def test_a_variable_does_not_beat_its_equal():
+    model = fdr(error_control=Knockoffs(sampler=Repeating())).fit(X, X[:, 1] + X[:, 3])
+    np.testing.assert_array_equal(model.e_values_, 0.0)
 
 
 def test_samplers_may_be_given(model):
@@ -221,6 +236,19 @@ def test_it_is_fitted_on_every_place(on):
     on.assert_lives_here(actual.e_values_, "float64")
     np.testing.assert_allclose(on.host(actual.e_values_), expected.e_values_)
     assert math.isclose(actual.fdr_, expected.fdr_)
+
+
+@pytest.mark.filterwarnings("ignore:no variable was selected")
+@pytest.mark.parametrize("law", ["rare ones", "mostly zeros"])
+def test_rare_values_without_an_effect_are_seldom_found(law):
+    false = 0
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        rare = np.asarray(rng.random((200, 12)) < 0.06, dtype=np.float64)
+        data = rare if law == "rare ones" else rare * rng.exponential(size=rare.shape)
+        model = fdr(random_state=seed).fit(data, rng.standard_normal(200))
+        false += bool(found(model))
+    assert false <= 1
 
 
 @pytest.mark.filterwarnings("ignore:no variable was selected")

@@ -269,6 +269,16 @@ def test_stable_variables_are_selected():
     assert (plain.selection_frequencies_, plain.stability_threshold_) == (None, None)
 
 
+def test_an_odd_number_of_halves_is_one_more():
+    """The bound is of pairs: a half alone selects as many false variables as a fit does."""
+    noise = np.random.default_rng(3).standard_normal(N)
+    options = {"sparsity": 0.4, "hierarchical": False, "max_false": P}
+    one, two = (selector(n_subsamples=k, **options).fit(X, noise) for k in (1, 2))
+    assert (two.selection_frequencies_ == 0.5).any()
+    np.testing.assert_array_equal(one.selection_frequencies_, two.selection_frequencies_)
+    assert one.stability_threshold_ == two.stability_threshold_
+
+
 def test_max_false_sets_the_threshold():
     loose, strict = (selector(n_subsamples=4, max_false=k).fit(X, Y) for k in (5.0, 1.0))
     np.testing.assert_array_equal(loose.selection_frequencies_, strict.selection_frequencies_)

@@ -27,6 +27,7 @@ from gpukfl.estimators.selection._search import RIDGES
 from gpukfl.methods import DenseSelection, KernelRidge
 
 interrupted = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+unbounded = pytest.mark.filterwarnings("ignore:the fit ended before halves of the samples")
 
 
 def chosen(model):
@@ -98,7 +99,8 @@ def test_a_last_fit_without_time_takes_some_samples(monkeypatch):
     assert model.score(NEW, Y_NEW) > 0.2  # of one variable
 
 
-def test_stability_selection_keeps_to_its_time(monkeypatch):
+@pytest.mark.parametrize("max_time", [20.0, 35.0])  # over in the first pair, or with it
+def test_stability_selection_keeps_to_its_time(monkeypatch, max_time):
     run, calls = SelectionProblem.run, []
 
     def slow(self, *args, **kwargs):
@@ -111,11 +113,18 @@ def test_stability_selection_keeps_to_its_time(monkeypatch):
     monkeypatch.setattr(SelectionProblem, "run", slow)
     monkeypatch.setattr("time.perf_counter", lambda: clock[0])
     with pytest.warns(ConvergenceWarning, match="max_time was reached first"):
-        model = selector(n_subsamples=8, max_time=35.0).fit(X, Y)
+        model = selector(n_subsamples=8, max_time=max_time).fit(X, Y)
     assert calls == [N, *[N // 2] * 2]
     assert model.status_ == "TIME_LIMIT"
     assert found(model) == TRUE
-    np.testing.assert_allclose(3 * model.selection_frequencies_ % 1, 0.0, atol=1e-12)
+    np.testing.assert_allclose(2 * model.selection_frequencies_ % 1, 0.0, atol=1e-12)
+
+
+@interrupted
+def test_what_ends_before_the_halves_has_no_bound_and_says_so():
+    with pytest.warns(UserWarning, match="before halves of the samples were compared: the number"):
+        model = selector(n_subsamples=4, max_time=1e-6).fit(X, Y)
+    assert (model.status_, model.stability_threshold_) == ("TIME_LIMIT", None)
 
 
 def test_few_steps_select_too():
@@ -195,6 +204,7 @@ def interrupt_within(monkeypatch, name, number, after):
 
 
 # The first ridge is tried on 5 folds; a descent notes an interruption, what is around it raises it
+@unbounded
 @pytest.mark.parametrize("name", ["run", "refined"])
 @pytest.mark.parametrize(("number", "after"), [(6, 0), (6, 1), (9, 0), (9, 1)])
 def test_an_interruption_while_tuning_is_a_usable_model(monkeypatch, name, number, after):
@@ -233,7 +243,10 @@ def test_an_interruption_along_a_path_keeps_the_best_so_far(monkeypatch):
 def test_an_interruption_of_stability_selection_is_a_usable_model(monkeypatch, number, after):
     expected = selector(sparsity=0.3).fit(X, Y)
     interrupt_within(monkeypatch, "run", number, after)
-    with pytest.warns(ConvergenceWarning, match="interrupted"):
+    with (
+        pytest.warns(ConvergenceWarning, match="interrupted"),
+        pytest.warns(UserWarning, match="false variables among those selected has no bound"),
+    ):
         model = selector(sparsity=0.3, n_subsamples=4).fit(X, Y)
     assert (model.status_, model.selection_frequencies_) == ("INTERRUPTED", None)
     assert found(model) == found(expected)

@@ -64,6 +64,58 @@ def test_a_column_of_two_values_has_copies_of_these():
         assert copies[:, k].mean() == pytest.approx(0.5, abs=0.1)
 
 
+def test_rare_values_are_as_rare_in_copies():
+    rng = np.random.default_rng(2)
+    X = np.asarray(rng.random((4000, P)) < [0.16, 0.05, 0.5, 0.03], dtype=np.float64)
+    X[:, 3] *= rng.exponential(size=4000)
+    copies = RankKnockoffs().of(X, 2).draw(np.random.RandomState(0))
+    shares = np.mean(copies > 0, axis=0).reshape(2, P)
+    np.testing.assert_allclose(shares, np.tile(np.mean(X > 0, axis=0), (2, 1)), rtol=0.2)
+    np.testing.assert_array_equal(
+        RankKnockoffs().of(4.0 * X, 2).draw(np.random.RandomState(0)), 4.0 * copies
+    )
+
+
+def test_rare_values_that_go_together_are_as_rare_in_copies():
+    X = np.asarray(columns() > columns().mean(axis=0) + columns().std(axis=0), dtype=np.float64)
+    copies = RankKnockoffs().of(X, COPIES).draw(np.random.RandomState(0))
+    shares = copies.mean(axis=0).reshape(COPIES, P)
+    np.testing.assert_allclose(shares, np.tile(X.mean(axis=0), (COPIES, 1)), rtol=0.2)
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS, ids=str)
+@pytest.mark.parametrize("dtype", [np.int64, np.uint8, bool])
+def test_copies_of_integers_are_not_cut_to_integers(sampler, dtype):
+    X = np.asarray(columns(2000) > 3.5, dtype=dtype)
+    copies, expected = (
+        sampler.of(data, 1).draw(np.random.RandomState(0)) for data in (X, X.astype(np.float64))
+    )
+    assert copies.dtype == np.float64
+    np.testing.assert_array_equal(copies, expected)
+
+
+def test_an_offset_makes_no_column_constant():
+    X = columns(500)
+    seconds = 1.7e9 + 1000.0 * X
+    assert not Correlation.of(np.full((20_000, 1), 0.1)).deviation.any()
+    copies = GaussianKnockoffs().of(seconds, 1).draw(np.random.RandomState(0))
+    plain = GaussianKnockoffs().of(X, 1).draw(np.random.RandomState(0))
+    np.testing.assert_allclose((copies - 1.7e9) / 1000.0, plain, rtol=1e-5)
+    single = 1.0 + np.float32(1e-8) * X.astype(np.float32)  # the last digit
+    assert len(np.unique(single)) > 1
+    copies = GaussianKnockoffs().of(single, 1).draw(np.random.RandomState(0))
+    np.testing.assert_array_equal(copies, np.broadcast_to(copies[0], copies.shape))
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS, ids=str)
+@pytest.mark.parametrize("odd", [np.nan, np.inf])
+def test_numbers_must_be_finite(sampler, odd):
+    X = columns(20)
+    X[4, 2] = odd
+    with pytest.raises(ValueError, match=f"expected finite numbers, got {odd} in row 4, column 2"):
+        sampler.of(X, 1)
+
+
 @pytest.mark.parametrize("sampler", SAMPLERS, ids=str)
 def test_a_constant_column_is_its_own_copy(sampler):
     X = columns(50)
@@ -107,6 +159,17 @@ def test_a_shared_factor_leaves_room_for_copies(n):
     assert np.linalg.eigvalsh(np.corrcoef(X.T))[0] < 0.05
     model = GaussianKnockoffs().of(X, COPIES)
     assert model.core.spread.mean() > 0.4  # as far as columns are from each other
+
+
+def test_categories_leave_room_for_copies():
+    """Columns of which one is 1 exclude each other: on average they are correlated below 0."""
+    rng = np.random.default_rng(7)
+    codes = rng.integers(0, 10, (150, 4))
+    X = np.concatenate([codes == k for k in range(1, 10)], axis=1).astype(np.float64)
+    model = RankKnockoffs().of(X, 1)
+    assert model.core.spread.mean() > 0.5
+    copies = model.draw(np.random.RandomState(0))
+    assert np.mean(copies.mean(axis=0)) == pytest.approx(0.1, abs=0.02)
 
 
 def test_independent_columns_have_independent_copies():

@@ -83,8 +83,10 @@ def controlled(
     control = problem.settings.error_control
     if isinstance(control, Knockoffs):
         return _with_few_false(problem, selection, control, run)
-    if control is None or problem.constant or selection.status not in QUIET:
+    if control is None or problem.constant:
         return Fitted(selection, None)
+    if selection.status not in QUIET:
+        return _without_halves(selection)
     return _stable(problem, setting, selection, control, run)
 
 
@@ -140,16 +142,26 @@ def _stable(
         shares, mean, whole = selection_frequencies(
             select,
             n,
-            control.n_subsamples,
+            control.n_halves,
             run.again(),
             lambda: run.is_over(SELECT_SHARE),
         )
     except KeyboardInterrupt:
-        return Fitted(stopped(selection), None)
+        return _without_halves(stopped(selection))
     threshold = _promised(mean, problem.p, control.max_false)
     kept = _keeping(selection, shares >= threshold)
     status = selection.status if whole else Status.TIME_LIMIT
     return Fitted(replace(kept, status=status), None, shares, threshold)
+
+
+def _without_halves(selection: Selection) -> Fitted:
+    """Keep what is selected, of which there may be any number of false ones, and say so."""
+    msg = (
+        "the fit ended before halves of the samples were compared: the number of false variables "
+        "among those selected has no bound"
+    )
+    warn(msg, UserWarning)
+    return Fitted(selection, None)
 
 
 def _promised(mean: float, p: int, most: float) -> float:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gpukfl._array import array_namespace
+from gpukfl._array import Array, array_namespace, to_host
 from gpukfl._memory import available_memory
 from gpukfl._results import Status
 from gpukfl._warnings import warn
@@ -36,7 +36,8 @@ class Discoveries:
     draws, copies : int
         Draws that were done, and κ.
     shrinkage : float
-        Share of the identity in the correlation that copies were drawn with.
+        Share of one correlation for all pairs, and of the identity where that is not enough, in
+        the correlation that copies were drawn with.
     n_samples : int
         Rows that were used.
     status : Status or None
@@ -125,8 +126,8 @@ def _one_contest(
     problem: SelectionProblem, sampler: Copies, ridge: float, rng: np.random.RandomState
 ) -> np.ndarray:
     """Give W of one draw of copies."""
-    xp = array_namespace(problem.X)
-    columns = xp.concat([problem.X, sampler.draw(rng)], axis=1)
+    copies = sampler.draw(rng)
+    columns = array_namespace(copies).concat([problem.X, copies], axis=1)
     rounds = _ROUNDS if problem.settings.hierarchical else 1
     objective = problem.objective(ridge, columns)
     fits, status = competing_fits(
@@ -134,7 +135,15 @@ def _one_contest(
     )
     if status is Status.INTERRUPTED:
         raise KeyboardInterrupt
-    return contest(joined(*fits))
+    # Of equal columns a fit may weigh the first alone, which is the variable
+    return np.where(_has_equal_copy(problem.X, copies), 0.0, contest(joined(*fits)))
+
+
+def _has_equal_copy(X: Array, copies: Array) -> np.ndarray:
+    """Whether one of a variable's copies (n, κ p) has all its values (p,)."""
+    xp, p = array_namespace(X), X.shape[1]
+    each = [copies[:, k : k + p] for k in range(0, copies.shape[1], p)]
+    return np.any([to_host(xp.all(one == X, axis=0)) for one in each], axis=0)
 
 
 def _say(sampler: Copies, problem: SelectionProblem) -> None:

@@ -44,7 +44,7 @@ _PARAMETERS = """
         how. Where `ridge` is "auto", λ is 0.01 in this.
         ``Stability(n_subsamples, max_false=1.0)`` keeps variables that are selected on enough
         halves of the samples, in complementary pairs, so that no more than `max_false` false ones
-        are expected.
+        are expected. What ends before the halves are compared has no bound, as a warning says.
     optimizer : ProjectedGradient, optional
         Steps in a working set, and the share of the objective that is worth another one; by
         default ``ProjectedGradient(max_iter=100, tol=1e-4)``.

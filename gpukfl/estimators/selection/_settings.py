@@ -59,7 +59,7 @@ class Stability:
     Parameters
     ----------
     n_subsamples : int
-        Halves, in complementary pairs.
+        Halves, in complementary pairs, for which the bound is: one more than an odd number.
     max_false : float
         Bound on the expected number of false variables.
     """
@@ -70,6 +70,11 @@ class Stability:
     def __post_init__(self) -> None:
         check_number("n_subsamples", self.n_subsamples, kind=Integral, low=1)
         check_number("max_false", self.max_false, low=0, low_allowed=False)
+
+    @property
+    def n_halves(self) -> int:
+        """Halves of whole pairs."""
+        return int(self.n_subsamples) + int(self.n_subsamples) % 2
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ def selection_frequencies(
     rng : RandomState
         Draws them on the host.
     late : callable, optional
-        Asked after every half whether to end there.
+        Asked after every pair whether to end there.
 
     Returns
     -------
@@ -49,7 +49,7 @@ def selection_frequencies(
             order = rng.permutation(n)
         half = order[: n // 2] if k % 2 == 0 else order[n // 2 : 2 * (n // 2)]
         found.append(select(np.sort(half)))
-        if late():
+        if k % 2 and late():
             break
     counts = np.asarray(found, dtype=np.float64)
     return counts.mean(axis=0), float(counts.sum(axis=1).mean()), len(found) == n_subsamples
