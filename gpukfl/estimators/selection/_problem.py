@@ -235,7 +235,9 @@ class SelectionProblem(Data):
     def algorithm(self) -> FeatureSelection:
         """Both algorithms with the settings."""
         settings = self.settings
-        move = min(settings.optimizer.first_move, self.anchor)  # variables may be of any scale
+        # Variables may be of any scale, and weights then are of another; too short a step gains
+        # nothing but rounding
+        move = float(np.clip(settings.optimizer.first_move, 0.01 * self.anchor, self.anchor))
         solver = replace(settings.optimizer, first_move=move)
         return FeatureSelection(float(settings.weights.radius), self.anchor, solver)
 
