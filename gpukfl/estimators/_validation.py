@@ -88,6 +88,7 @@ def validate_samples(
         return X
     if is_array(X) and not is_host(X):
         return _validate_device_array(estimator, X, reset=reset, min_samples=min_samples)
+    _check_no_dates(X)
     with one_at_a_time(), _numbers_of("X"):
         return validate_data(
             estimator,
@@ -97,6 +98,19 @@ def validate_samples(
             ensure_min_samples=min_samples,
             order="C",
         )
+
+
+def _check_no_dates(X: Any) -> None:
+    """Raise ValueError for dates in a frame, which NumPy would make large numbers of."""
+    kinds = getattr(X, "dtypes", None)
+    if hasattr(kinds, "items"):
+        dates = [str(name) for name, kind in kinds.items() if getattr(kind, "kind", "") in "mM"]
+        if dates:
+            msg = (
+                f"expected columns of numbers, got dates or durations in {', '.join(dates[:10])}: "
+                "gpukfl.fit, AutoRegressor and AutoClassifier take frames with them"
+            )
+            raise ValueError(msg)
 
 
 def _validate_parts(estimator: Any, X: Array, min_samples: int) -> Array:

@@ -101,6 +101,14 @@ def test_what_is_no_numbers_is_refused(name, kind):
         ESTIMATORS[name].fit(NO_NUMBERS[kind], Y)
 
 
+@pytest.mark.parametrize("columns", [["a", "when"], ["when"]])
+def test_dates_of_a_frame_are_no_numbers(columns):
+    when = pd.date_range("2020-01-01", periods=len(X))
+    frame = pd.DataFrame({"a": X[:, 0], "when": when})[columns]
+    with pytest.raises(ValueError, match="expected columns of numbers, got dates .* in when: gpuk"):
+        KernelRidgeRegressor().fit(frame, Y)
+
+
 @pytest.mark.parametrize("kind", NO_TARGETS)
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_what_are_no_targets_is_refused(name, kind):
