@@ -40,7 +40,8 @@ def with_target(X: Any, y: Any, /) -> tuple[Any, Any, str | None]:
         raise TypeError(msg)
     _check_once(wanted, [str(column) for column in columns])
     chosen: Any = [next(column for column in columns if str(column) == name) for name in wanted]
-    chosen, name = (chosen, None) if isinstance(y, (list, tuple)) else (chosen[0], wanted[0])
+    one = isinstance(y, (str, Integral))
+    chosen, name = (chosen[0], wanted[0]) if one else (chosen, None)
     if lazy:
         return X.drop(columns=chosen), X[chosen], name
     import narwhals as nw
@@ -51,11 +52,15 @@ def with_target(X: Any, y: Any, /) -> tuple[Any, Any, str | None]:
 
 def _names_in(y: Any, known: set[str], n_rows: int | None) -> list[str]:
     """Names that `y` gives, or a list of them; none where it holds a value for each row."""
-    given = y if known and isinstance(y, (list, tuple)) and len(y) != n_rows else [y]
-    if not all(isinstance(name, (str, Integral)) for name in given):
+    if isinstance(y, str) or (isinstance(y, Integral) and str(y) in known):
+        return [str(y)]
+    is_row = isinstance(y, np.ndarray) and y.ndim == 1
+    listed = is_row or isinstance(y, (list, tuple)) or hasattr(y, "get_indexer")  # an index
+    if not listed or not 0 < len(y) <= len(known) or len(y) == n_rows:
         return []
-    names = list(dict.fromkeys(map(str, given)))
-    return names if isinstance(y, str) or not known.isdisjoint(names) else []
+    names = [name for name in y if isinstance(name, str)]
+    is_each = len(names) == len(y) == len(set(names))
+    return names if is_each and not known.isdisjoint(names) else []
 
 
 def _check_once(wanted: list[str], names: list[str]) -> None:

@@ -14,7 +14,7 @@ from gpukfl._array import as_columns, to_host
 from gpukfl._columns import is_frame
 from gpukfl._given import complete, taken, with_names, with_target
 from gpukfl._shown_errors import Pairs, with_errors
-from gpukfl._target import read_target, target_names
+from gpukfl._target import in_order, read_target, target_names
 from gpukfl.estimators._samples import Samples
 from gpukfl.inspection import (
     Compared,
@@ -82,7 +82,7 @@ class Given:
             msg = f"expected {name} to be a pair (X, y), got {type(pair).__name__}"
             raise TypeError(msg)
         X, y, _ = with_target(*pair)
-        X, y, _ = complete(with_names(X), y, None)
+        X, y, _ = complete(with_names(X), in_order(y, model.target_name), None)
         y = to_host(read_target(y, model.task).y)
         if len(y) != len(X) or not len(y):
             msg = f"expected {name} with as many targets as rows, got {len(y)} and {len(X)}"

@@ -22,7 +22,7 @@ from gpukfl._persistence import read
 from gpukfl._reader import Reader, rows_for, rows_of
 from gpukfl._registry import METHODS
 from gpukfl._reported import Reported
-from gpukfl._target import host_target, read_target, target_name
+from gpukfl._target import host_target, in_order, read_target, target_name
 from gpukfl._warnings import warnings_kept
 from gpukfl.estimators._dask import by_partition
 from gpukfl.estimators._described import feature_names
@@ -310,7 +310,7 @@ class Model(AsEstimator, Deployed, Reported):
         `y` may name a column of X; rows without a target are left out, with a warning.
         """
         X, y, _ = with_target(X, y)
-        X, y, sample_weight = complete(X, y, sample_weight)
+        X, y, sample_weight = complete(X, in_order(y, self.target_name), sample_weight)
         return self.estimator.score(self._rows(X), host_target(y), sample_weight=sample_weight)
 
     @property

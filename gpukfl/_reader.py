@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 
 from gpukfl._array import to_host
 from gpukfl._columns import is_frame, is_numeric, numeric_frame, with_text_names
-from gpukfl._target import Target
+from gpukfl._target import Target, parts_of_name
 from gpukfl._warnings import warn
 from gpukfl.estimators._declared import Declared, Record
 from gpukfl.estimators._validation import check_size, validate_weights
@@ -244,12 +244,14 @@ def rows_of(estimator: Any, reader: Reader | None, X: Any, target: str, /) -> An
 
 
 def _without(X: Any, target: str, known: list[str]) -> Any:
-    """Leave the target out of a frame."""
-    if target in known or target not in getattr(X, "column_names", X.columns):
+    """Leave the target, or the columns of several, out of a frame."""
+    unknown = parts_of_name(target).difference(known)
+    held = [name for name in getattr(X, "column_names", X.columns) if name in unknown]
+    if not held:
         return X
     import narwhals as nw
 
-    return nw.from_native(X, eager_only=True).drop(target).to_native()
+    return nw.from_native(X, eager_only=True).drop(held).to_native()
 
 
 def _in_order(X: Any, names: Sequence[str] | None) -> Any:

@@ -92,6 +92,30 @@ def target_name(y: Any, /) -> str | None:
     return None if name in (None, "") else str(name)
 
 
+def parts_of_name(target: str, /) -> set[str]:
+    """Columns that the name of a target may stand for."""
+    return {target, *target.split(_SEVERAL)}
+
+
+def in_order(y: Any, target: str, /) -> Any:
+    """Give targets in the order of a model's, where both have the same names.
+
+    Raises
+    ------
+    ValueError
+        If a frame has targets of other names than the model.
+    """
+    given = [] if is_array(y) else [str(name) for name in getattr(as_frame(y), "columns", ())]
+    wanted = target.split(_SEVERAL)
+    if given == wanted or len(given) != len(wanted) or len(given) < 2:
+        return y
+    if set(given) != set(wanted):
+        msg = f"expected the targets {target}, got {_SEVERAL.join(given)}"
+        raise ValueError(msg)
+    frame = as_frame(y)
+    return frame[[frame.columns[given.index(name)] for name in wanted]]
+
+
 def target_names(target: str, count: int, /) -> tuple[str, ...]:
     """Names of the targets that one name stands for: "height, width", or "y" for y 0, y 1, ..."""
     named = tuple(target.split(_SEVERAL))

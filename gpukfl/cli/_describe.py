@@ -20,7 +20,7 @@ def describe(options: argparse.Namespace) -> int:
     """Print a line for each column: its name, its kind, what is missing, and the reason."""
     from gpukfl.tables import Table
 
-    loaded = load(options)
+    loaded = load(options, needs_target=False)
     columns = Table.of(loaded.X, columns=kinds_of(options)).columns
     lines = [(one.name, one.kind, _share(one.missing), _reason(one)) for one in columns]
     if loaded.y is not None:

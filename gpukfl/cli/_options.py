@@ -106,7 +106,7 @@ def _add_predict(predict_parser: argparse.ArgumentParser) -> None:
 
 
 def _add_describe(describe_parser: argparse.ArgumentParser) -> None:
-    _add_table(describe_parser)
+    _add_table(describe_parser, "none: all are described alike")
     describe_parser.set_defaults(run=describe)
 
 
@@ -123,11 +123,11 @@ def _add_selftest(selftest_parser: argparse.ArgumentParser) -> None:
     selftest_parser.set_defaults(run=selftest)
 
 
-def _add_table(command: argparse.ArgumentParser) -> None:
+def _add_table(command: argparse.ArgumentParser, target: str = "the last") -> None:
     """Add what says which table is read, and what is in it."""
     add = command.add_argument
     add("data", help=_TABLE)
-    add("--target", help="column to predict (default: the last)")
+    add("--target", help=f"column to predict (default: {target})")
     add("--drop", metavar="COLUMN", action="append", default=[], help="leave out; may be repeated")
     add(
         "--columns",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gpukfl._places import is_installed
-from gpukfl._target import target_names
+from gpukfl._target import parts_of_name, target_names
 from gpukfl._warnings import warn
 from gpukfl.cli._files import check_writable
 from gpukfl.datasets._names import check_columns, listed
@@ -76,7 +76,8 @@ def _numbers(frame: Any, model: Model) -> Any:
 
     names = model.feature_names
     check_columns(names, frame.columns, f"the columns {listed(names)}, got none called ")
-    new = [name for name in frame.columns if name not in {*names, model.target_name}]
+    known = {*names, *parts_of_name(model.target_name)}
+    new = [name for name in frame.columns if name not in known]
     if new:
         warn(f"columns that the model does not know are ignored: {listed(new)}")
     frame = numeric_frame(frame[names])

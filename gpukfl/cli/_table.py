@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from gpukfl.datasets import LoadedTable
 
 
-def load(options: argparse.Namespace, /) -> LoadedTable:
+def load(options: argparse.Namespace, /, *, needs_target: bool = True) -> LoadedTable:
     """Read the table, and check what is said of its columns.
 
     Raises
@@ -19,12 +19,16 @@ def load(options: argparse.Namespace, /) -> LoadedTable:
     ValueError
         If there is no such table or column, or something else is said than a column's kind.
     """
-    from gpukfl.datasets import load_table
+    from gpukfl.datasets import LoadedTable, load_frame, load_table
 
     kinds = kinds_of(options)
-    table = load_table(
-        options.data, options.target, drop=options.drop, kinds=kinds, decimal=options.decimal
-    )
+    reading = {"kinds": kinds, "decimal": options.decimal}
+    if needs_target or options.target is not None:
+        table = load_table(options.data, options.target, drop=options.drop, **reading)
+    else:
+        frame = load_frame(options.data, **reading)
+        check_columns(options.drop, frame.columns, f"--drop to name one of {listed(frame)}, got ")
+        table = LoadedTable(frame.drop(columns=options.drop), None, None)
     check_columns(kinds, table.X.columns, f"--columns to name one of {listed(table.X)}, got ")
     return table
 

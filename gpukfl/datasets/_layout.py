@@ -6,6 +6,7 @@ import io
 import re
 from collections import Counter
 from itertools import islice
+from statistics import median_low
 
 from gpukfl._warnings import warn
 from gpukfl.datasets._lines import BLANKS, Layout, Text, rows_of
@@ -89,7 +90,7 @@ def _regularity(rows: list[_Row]) -> tuple[int, float]:
 def _with_header(name: str, separator: str, rows: list[_Row], begin: int) -> Layout:
     """Find the header, below titles if there are any, and the names in it."""
     width, _ = _regularity(rows[begin:])
-    filled = min(width, max(len(_filled(fields)) for fields in rows[begin:]))
+    filled = median_low([len(_filled(fields)) or 1 for fields in rows[begin:]])
     places = (k for k in range(begin, len(rows)) if _may_be_header(rows, k, width, filled))
     place = next(places, begin)  # where no row holds anything
     titles = list(filter(None, (separator.join(_filled(row)) for row in rows[begin:place])))
@@ -114,13 +115,11 @@ def _filled(fields: _Row) -> _Row:
 def _may_be_header(rows: list[_Row], place: int, width: int, filled: int) -> bool:
     """Whether a row has a name for each column, or for each but that of the rows' names.
 
-    Columns at the end may have none, fewer than half of those that are not empty in all rows, or
-    half of them above a row of values.
+    Columns at the end may have none, up to half of those that hold something in a middling row.
     """
-    below = next((fields for fields in rows[place + 1 :] if fields), [])
     if len(rows[place]) >= width:
-        twice = 2 * len(_filled(rows[place]))
-        return twice > filled or (twice == filled and _has_number(below))
+        return 2 * len(_filled(rows[place])) >= filled
+    below = next((fields for fields in rows[place + 1 :] if fields), [])
     return 1 < len(rows[place]) == width - 1 == len(below) - 1 and _has_number(below)
 
 

@@ -34,6 +34,7 @@ from gpukfl._array import (
     odd_storage,
     to_host,
 )
+from gpukfl._columns import is_frame
 from gpukfl._passes import reduce_rows
 from gpukfl._rows import Rows
 
@@ -102,15 +103,22 @@ def validate_samples(
 
 def _check_no_dates(X: Any) -> None:
     """Raise ValueError for dates in a frame, which NumPy would make large numbers of."""
-    kinds = getattr(X, "dtypes", None)
-    if hasattr(kinds, "items"):
-        dates = [str(name) for name, kind in kinds.items() if getattr(kind, "kind", "") in "mM"]
-        if dates:
-            msg = (
-                f"expected columns of numbers, got dates or durations in {', '.join(dates[:10])}: "
-                "gpukfl.fit, AutoRegressor and AutoClassifier take frames with them"
-            )
-            raise ValueError(msg)
+    kinds: Any = getattr(X, "dtypes", None)
+    if hasattr(kinds, "items"):  # of pandas
+        dates = [name for name, kind in kinds.items() if getattr(kind, "kind", "") in ("m", "M")]
+    elif is_frame(X):
+        import narwhals as nw
+
+        schema = nw.from_native(X, eager_only=True).schema
+        dates = [name for name, kind in schema.items() if kind.is_temporal()]
+    else:
+        return
+    if dates:
+        msg = (
+            f"expected columns of numbers, got dates or durations in {', '.join(map(str, dates))}: "
+            "gpukfl.fit, AutoRegressor and AutoClassifier take frames with them"
+        )
+        raise ValueError(msg)
 
 
 def _validate_parts(estimator: Any, X: Array, min_samples: int) -> Array:

@@ -95,23 +95,23 @@ def _fit(model: Any, X: np.ndarray, y: np.ndarray, weights: np.ndarray | None) -
         model.fit(X, y)
         return
     last = model.steps[-1][1] if isinstance(model, Pipeline) else model
-    if _takes_weights(last):
+    named, passed_on = _takes_weights(last)
+    times = None if named else _as_counts(weights)
+    if named or (passed_on and times is None):
         first = f"{model.steps[-1][0]}__" if isinstance(model, Pipeline) else ""
         model.fit(X, y, **{f"{first}sample_weight": weights})
         return
-    times = _as_counts(weights)
     if times is None:
         msg = f"expected a member whose fit takes sample_weight, got {type(last).__name__}"
         raise ValueError(msg)
     model.fit(np.repeat(X, times, axis=0), np.repeat(y, times, axis=0))
 
 
-def _takes_weights(model: Any) -> bool:
-    """Whether `fit` does, by that name or by any."""
+def _takes_weights(model: Any) -> tuple[bool, bool]:
+    """Whether `fit` does, and whether it passes any on to what may not."""
     parameters = inspect.signature(model.fit).parameters
-    return "sample_weight" in parameters or any(
-        one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters.values()
-    )
+    passed_on = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters.values())
+    return "sample_weight" in parameters, passed_on
 
 
 def _as_counts(weights: np.ndarray) -> np.ndarray | None:

@@ -44,11 +44,20 @@ def test_titles_are_left_out_and_said(tmp_path, titles, first):
         ("a,\n1,x\n2,y\n", ["a", "Unnamed: 1"]),
         ("a,b,,,,\n1,2,,,,\n3,,,,,\n", ["a", "b"]),
         ("a,b,c\n1,,\n2,,\n", ["a", "b", "c"]),
+        ("name,\nann,yes\nbob,no\n", ["name", "Unnamed: 1"]),
     ],
 )
 def test_a_header_may_lack_names_at_its_end(tmp_path, text, names):
     frame = load_frame(written(tmp_path, text))
     assert (list(frame.columns), len(frame)) == (names, 2)
+
+
+def test_a_stray_note_beside_a_table_does_not_hide_its_header(tmp_path):
+    rows = [f"{k},{2 * k},{3 * k},,,," for k in range(20)]
+    rows[12] = "12,24,36,,,check this,"
+    frame = load_frame(written(tmp_path, "\n".join(["age,height,weight,,,,", *rows]) + "\n"))
+    assert list(frame.columns)[:3] == ["age", "height", "weight"]
+    assert len(frame) == 20
 
 
 def test_what_excel_says_of_the_separator_is_no_title(tmp_path):

@@ -163,6 +163,13 @@ def test_targets_of_a_frame_keep_their_names_and_units():
     far, near = plot_curves(model)
     assert (far.get_title(), near.get_title()) == ("far", "near")
     assert np.ptp(far.get_ylim()) > 100 * np.ptp(near.get_ylim())  # each on its own scale
+    found = pd.DataFrame(X, columns=list("abcdefgh"[: X.shape[1]]))
+    table = found.assign(far=both["far, high"], near=both["near"])
+    model = gpukfl.fit(table, ["far", "near"], method="bkernn", **quick)
+    expected = model.score(table, ["far", "near"])
+    assert model.score(table, ["near", "far"]) == expected
+    with pytest.raises(ValueError, match="expected the targets far, near, got a, near"):
+        model.score(table.drop(columns="far"), table[["a", "near"]])
     model = gpukfl.fit(X, both, method="bkernn", **quick)  # three names for two targets
     assert [ax.get_title() for ax in plot_curves(model)] == [
         "far, high, near 0",

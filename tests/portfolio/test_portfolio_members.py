@@ -21,10 +21,12 @@ from portfolio_cases import (
     regressor,
     weights,
 )
+from sklearn.compose import TransformedTargetRegressor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from gpukfl.estimators._samples import Samples
 from gpukfl.portfolio import AutoRegressor, _contest, _kept
@@ -244,6 +246,13 @@ def test_a_member_without_weights_takes_rows_that_are_there_twice():
     known, _ = member.fitted(Samples(X, Y[:, None], weights), None, None)
     expected = KNeighborsRegressor(5).fit(np.concatenate([X[:10], X]), np.r_[Y[:10], Y])
     np.testing.assert_allclose(known.predict(X), expected.predict(X), atol=1e-12)
+
+
+def test_a_member_that_passes_arguments_on_takes_rows_that_are_there_twice():
+    rows, y = np.concatenate([X, X[:1]]), np.concatenate([Y, Y[:1]])
+    nested = TransformedTargetRegressor(make_pipeline(StandardScaler(), Ridge()))
+    model = AutoRegressor(members=[("nested", nested)], n_folds=2, random_state=0).fit(rows, y)
+    assert model.leaderboard().set_index("member").loc["nested", "weight"] == 1.0
 
 
 def test_a_member_without_weights_is_left_out_in_words():
