@@ -100,7 +100,7 @@ def test_every_model_has_its_panels(models, kind, tmp_path):
     figure = plot_model(models[kind])
     figure.savefig(tmp_path / "model.png", dpi=40)
     assert (tmp_path / "model.png").read_bytes()[1:4] == b"PNG"
-    learned = ["directions", *(["curves"] if kind != "constant" else [])]
+    learned = ["directions", "curves"] if kind != "constant" else []
     steps = ["objective"] if models[kind].estimator.n_iter_ > 1 else []
     assert panels(figure) == ["importances", *learned, *steps, "eta", "degrees"]
 

