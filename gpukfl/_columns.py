@@ -120,6 +120,22 @@ def numeric_frame(X: Any, /) -> Any:
     return pd.concat(columns, axis=1)
 
 
+def check_no_dates(X: Any, /) -> None:
+    """Raise ValueError for dates in a frame, which NumPy would make large numbers of."""
+    if not is_frame(X):
+        return
+    import narwhals as nw
+
+    schema = nw.from_native(with_text_names(X), eager_only=True).schema
+    dates = [name for name, kind in schema.items() if kind.is_temporal()]
+    if dates:
+        msg = (
+            f"expected columns of numbers, got dates or durations in {_listed(dates)}: "
+            "gpukfl.fit, AutoRegressor and AutoClassifier take frames with them"
+        )
+        raise ValueError(msg)
+
+
 def _kind_of(column: Any) -> str:
     """Name what a pandas column holds; "plain" and "numbers" can be computed with."""
     dtype = column.dtype

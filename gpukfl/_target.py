@@ -118,9 +118,11 @@ def in_order(y: Any, target: str, /) -> Any:
 
 def target_names(target: str, count: int, /) -> tuple[str, ...]:
     """Names of the targets that one name stands for: "height, width", or "y" for y 0, y 1, ..."""
+    if count == 1:
+        return (target,)
     named = tuple(target.split(_SEVERAL))
-    if count == 1 or len(named) == count:
-        return named if count > 1 else (target,)
+    if len(named) == count:
+        return named
     return tuple(f"{target} {k}" for k in range(count))
 
 

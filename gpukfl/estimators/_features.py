@@ -15,7 +15,7 @@ from gpukfl.estimators._declared import FLOAT, Declared, Items, Number, Numbers,
 from gpukfl.estimators._described import DescribedMethod, coordinate
 from gpukfl.estimators._device import on_its_device
 from gpukfl.estimators._validation import validate_samples
-from gpukfl.inspection import Curves, Names, direction_name, effective_rank, leading_directions
+from gpukfl.inspection import Curves, Names, direction_name, leading_directions
 from gpukfl.prediction import check_finite_prediction
 
 _PROFILES = 5  # that can be told apart
@@ -25,23 +25,21 @@ class LinearFeatures(DescribedMethod, TransformerMixin):
     """Learned directions: their importances, and the projection on them."""
 
     _attributes: ClassVar[dict[str, Declared]] = {
+        "components_": Numbers(FLOAT, ("n_effective_features", "n_features")),
         "feature_importances_": Numbers(FLOAT, ("n_features",)),
         "n_effective_features_": Whole("n_effective_features"),
         "intercept_": Numbers(FLOAT, ("n_targets",)),
     }
-    components_: Array
     _scaled_rows: Callable[[Array, Array], Rows]
 
-    def _keep_scores(self, W: np.ndarray, there: Array) -> None:
-        """Set what follows from the columns of `W` (d, m), whose rows belong to features.
-
-        Or from the diagonal of one (d,).
-        """
+    def _keep_directions(self, W: np.ndarray, there: Array) -> None:
+        """Set what follows from the columns of `W` (d, m), whose rows belong to features."""
         W = W.astype(np.float64)
-        norms = np.abs(W) if W.ndim == 1 else np.linalg.norm(W, axis=1)
+        norms = np.linalg.norm(W, axis=1)
         total = norms.sum()
         self.feature_importances_ = beside(norms / total if total > 0 else norms, there)
-        self.n_effective_features_ = effective_rank(W) if total > 0 else 0
+        self.components_ = beside(leading_directions(W), there)
+        self.n_effective_features_ = int(self.components_.shape[0])
 
     @on_its_device
     def transform(self, X: Any) -> Array:
@@ -80,20 +78,7 @@ class LinearFeatures(DescribedMethod, TransformerMixin):
         return tags
 
 
-class KeptDirections(LinearFeatures):
-    """Learned directions that are kept."""
-
-    _attributes: ClassVar[dict[str, Declared]] = {
-        "components_": Numbers(FLOAT, ("n_effective_features", "n_features")),
-    }
-
-    def _keep_directions(self, W: np.ndarray, there: Array) -> None:
-        """Set directions and scores by the columns of `W` (d, m)."""
-        self._keep_scores(W, there)
-        self.components_ = beside(leading_directions(W, self.n_effective_features_), there)
-
-
-class DirectionProfiles(KeptDirections):
+class DirectionProfiles(LinearFeatures):
     """Predictions along the learned directions, over the range of some samples."""
 
     _attributes: ClassVar[dict[str, Declared]] = {

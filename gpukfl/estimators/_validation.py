@@ -34,7 +34,7 @@ from gpukfl._array import (
     odd_storage,
     to_host,
 )
-from gpukfl._columns import is_frame
+from gpukfl._columns import check_no_dates
 from gpukfl._passes import reduce_rows
 from gpukfl._rows import Rows
 
@@ -89,7 +89,7 @@ def validate_samples(
         return X
     if is_array(X) and not is_host(X):
         return _validate_device_array(estimator, X, reset=reset, min_samples=min_samples)
-    _check_no_dates(X)
+    check_no_dates(X)
     with one_at_a_time(), _numbers_of("X"):
         return validate_data(
             estimator,
@@ -99,26 +99,6 @@ def validate_samples(
             ensure_min_samples=min_samples,
             order="C",
         )
-
-
-def _check_no_dates(X: Any) -> None:
-    """Raise ValueError for dates in a frame, which NumPy would make large numbers of."""
-    kinds: Any = getattr(X, "dtypes", None)
-    if hasattr(kinds, "items"):  # of pandas
-        dates = [name for name, kind in kinds.items() if getattr(kind, "kind", "") in ("m", "M")]
-    elif is_frame(X):
-        import narwhals as nw
-
-        schema = nw.from_native(X, eager_only=True).schema
-        dates = [name for name, kind in schema.items() if kind.is_temporal()]
-    else:
-        return
-    if dates:
-        msg = (
-            f"expected columns of numbers, got dates or durations in {', '.join(map(str, dates))}: "
-            "gpukfl.fit, AutoRegressor and AutoClassifier take frames with them"
-        )
-        raise ValueError(msg)
 
 
 def _validate_parts(estimator: Any, X: Array, min_samples: int) -> Array:

@@ -71,39 +71,30 @@ def feature_score(P: Any, W: Any, /) -> float:
     return 1.0 - min(2.0 * k - 2.0 * shared, furthest) / furthest
 
 
-def leading_directions(W: np.ndarray, k: int, /) -> np.ndarray:
-    """Leading left singular vectors of `W` (d, m) as rows, at most k and at most its rank.
+def leading_directions(W: np.ndarray, k: int | None = None, /) -> np.ndarray:
+    """Leading left singular vectors of `W` (d, m) as rows, at most its rank.
 
-    Or of the diagonal of one (d,). The largest entry of each is positive.
+    And at most k, or as many as its effective rank. The largest entry of each is positive.
     """
-    W = np.asarray(W, dtype=np.float64)
-    if W.ndim == 1:
-        return _unit_rows(np.abs(W), k)
-    U, singular, _ = np.linalg.svd(W, full_matrices=False)
-    rank = _rank(singular)
-    U = U[:, : min(k, rank)]
+    U, singular, _ = np.linalg.svd(np.asarray(W, dtype=np.float64), full_matrices=False)
+    count = _large(singular) if k is None else k
+    U = U[:, : min(count, _rank(singular))]
     largest = U[np.argmax(np.abs(U), axis=0), np.arange(U.shape[1])]
     return (U * np.sign(largest)).T
 
 
 def effective_rank(W: np.ndarray, /) -> int:
-    """Count the singular values of `W`, or of its diagonal, of at least a fifth of the largest.
+    """Count the singular values of `W` of at least a fifth of the largest.
 
     At least 1, also where W = 0. Directions that matter alike all count, however many features
     there are, and however little the others matter.
     """
-    W = np.asarray(W, dtype=np.float64)
-    singular = np.abs(W) if W.ndim == 1 else np.linalg.svd(W, compute_uv=False)
+    return _large(np.linalg.svd(np.asarray(W, dtype=np.float64), compute_uv=False))
+
+
+def _large(singular: np.ndarray) -> int:
     least = _LEAST * singular.max()
     return int(np.sum(singular >= least)) if least > 0 else 1
-
-
-def _unit_rows(singular: np.ndarray, k: int) -> np.ndarray:
-    """Leading directions where features are directions."""
-    leading = np.argsort(-singular, kind="stable")[: min(k, _rank(singular))]
-    rows = np.zeros((len(leading), len(singular)))
-    rows[np.arange(len(leading)), leading] = 1.0
-    return rows
 
 
 def _rank(singular: np.ndarray) -> int:

@@ -14,7 +14,7 @@ from gpukfl._checks import check_choice, check_kind, check_number, check_switch
 from gpukfl._places import Backend
 from gpukfl._results import Status
 from gpukfl._warnings import warn
-from gpukfl.estimators._features import KeptDirections
+from gpukfl.estimators._features import LinearFeatures
 from gpukfl.estimators._learner import Choice, SteppedLearner
 from gpukfl.estimators._validation import check_finite_result
 from gpukfl.estimators.bkernn._attributes import ATTRIBUTES, RULES, TRIED
@@ -32,7 +32,7 @@ _EARLY = 0.1  # of the samples, held out by early stopping
 _QUIET = (Status.CONVERGED, Status.EARLY_STOPPED)
 
 
-class BKerNNBase(KeptDirections, SteppedLearner):
+class BKerNNBase(LinearFeatures, SteppedLearner):
     """The common part: parameters, what is kept of a fit, and predictions."""
 
     _tried = TRIED

@@ -26,7 +26,7 @@ from gpukfl._places import Backend
 from gpukfl._results import Status
 from gpukfl._warnings import warn
 from gpukfl.estimators._data import moved, truncated
-from gpukfl.estimators._features import KeptDirections
+from gpukfl.estimators._features import LinearFeatures
 from gpukfl.estimators._learner import Choice, SteppedLearner
 from gpukfl.estimators._validation import check_finite_result, validate_samples
 from gpukfl.estimators.hkrr._agop import GradientHKRR, Setting
@@ -52,7 +52,7 @@ _STEPS, _TOL = 100, 1e-4  # of an optimiser that is given by name
 _QUIET = (Status.CONVERGED, Status.STALLED, Status.EARLY_STOPPED, Status.DECIDED)
 
 
-class HKRRBase(KeptDirections, SteppedLearner):
+class HKRRBase(LinearFeatures, SteppedLearner):
     """The common part: parameters, what is kept of a fit, and predictions."""
 
     _tried = TRIED
