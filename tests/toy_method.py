@@ -12,7 +12,7 @@ from gpukfl.estimators._base import ArrayRegressor
 from gpukfl.estimators._classifier import OneHotClassifier
 from gpukfl.estimators._data import Data
 from gpukfl.estimators._declared import FLOAT, Declared, Number, Numbers
-from gpukfl.estimators._features import KeptDirections
+from gpukfl.estimators._features import LinearFeatures
 from gpukfl.estimators._held_out import HeldOut
 from gpukfl.estimators._learner import SteppedLearner
 from gpukfl.estimators._samples import Splits
@@ -103,7 +103,7 @@ class Line(Function):
         return self.intercept + X @ self.coef
 
 
-class RidgeBase(KeptDirections, SteppedLearner):
+class RidgeBase(LinearFeatures, SteppedLearner):
     _tried: ClassVar[dict[str, Declared]] = {"ridge": Number()}
     _attributes: ClassVar[dict[str, Declared]] = {
         "ridge_": Number(),

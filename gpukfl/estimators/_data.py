@@ -171,6 +171,16 @@ def moved(x: Array, target: Array, /) -> Array:
     return beside(to_host(x), target)
 
 
+def dual_coefficients(alpha: Array, data: Data, there: Array, /) -> Array:
+    """Give coefficients (q, t) of centres in units of the targets, in float64, beside an array.
+
+    In float64, whatever the rows are in: those of small ridges nearly cancel.
+    """
+    with np.errstate(over="ignore"):
+        found = array_namespace(alpha).astype(alpha, data.y_scale.dtype) * data.y_scale[None, :]
+    return moved(found, double_reference(there))
+
+
 def truncated(fitted: Array, bound: Array, /) -> Array:
     """Cut predictions (n, t) off at plus and minus `bound` (t,)."""
     xp = array_namespace(fitted)

@@ -124,8 +124,9 @@ def _precision_of(host: Any, model: Served) -> Any:
     """Dtype of rows: that of the fit."""
     if _kind_of(host) in BLENDS:
         return to_host(host.out_of_fold_.rows).dtype
-    values: Any = model.values  # of HKRR in float64, whatever the rows are
-    return getattr(host, "map_", values.reference).dtype
+    values: Any = model.values  # of sums of kernels in float64, whatever the rows are
+    centers = getattr(host, "centers_", None)
+    return (values.reference if centers is None else centers).dtype
 
 
 def _check_known(host: Any) -> None:

@@ -77,8 +77,11 @@ def _bkernn(e: Any) -> Function:
     )
 
 
+# Sums of kernels are in float64, as they were solved: coefficients of small ridges magnify what
+# kernels are rounded by
+
+
 def _hkrr(e: Any) -> Function:
-    # In float64, as it was solved: coefficients of small ridges magnify what kernels are rounded by
     B = in_double(e.map_)
     return KernelSum(
         reference=double_reference(e.map_),
@@ -93,18 +96,17 @@ def _hkrr(e: Any) -> Function:
 
 
 def _selection(e: Any) -> Function:
-    reference = reference_like(e.intercept_)
     if e.dual_coef_ is None:
-        return Constant(reference=reference, intercept=e.intercept_)
+        return Constant(reference=reference_like(e.intercept_), intercept=e.intercept_)
     used, stretch = to_host(e._used), to_host(e._stretch)
     scaling = _times(stretch) if e.scaling_ is None else e.scaling_.of_columns(used, stretch)
     return KernelSum(
-        reference=reference,
+        reference=double_reference(e.centers_),
         intercept=e.intercept_,
         scaling=scaling,
         columns=used,
         kernel=e.kernel_,
-        centers=e.centers_,
+        centers=in_double(e.centers_),
         coef=e.dual_coef_,
         bounds=e.bounds_,
     )
@@ -117,11 +119,11 @@ def _times(factors: np.ndarray) -> Callable[[Array], Array]:
 
 def _kernel_ridge(e: Any) -> Function:
     return KernelSum(
-        reference=reference_like(e.centers_),
+        reference=double_reference(e.centers_),
         intercept=e.intercept_,
         scaling=e.scaling_,
         kernel=e.kernel_,
-        centers=e.centers_,
+        centers=in_double(e.centers_),
         coef=e.dual_coef_,
         bounds=e.bounds_,
     )
@@ -139,19 +141,16 @@ def _brownian(e: Any) -> Function:
 
 
 def _regfeal(e: Any) -> Function:
-    prepared = {
-        "reference": reference_like(e.coef_),
-        "scaling": e.scaling_,
-        "clip": farthest(e.clip),
-    }
+    prepared = {"scaling": e.scaling_, "clip": farthest(e.clip)}
     if e.kernel_ is not None:
         return KernelSum(
             **prepared,
+            reference=double_reference(e.centers_),
             intercept=e._offset,
             kernel=e.kernel_,
-            centers=e.centers_,
+            centers=in_double(e.centers_),
             coef=e.dual_coef_,
-            components=e.retrain_components_,
+            components=in_double(e.retrain_components_),
             bounds=e.bounds_,
         )
     if e.retrained_ is not None:
@@ -163,6 +162,7 @@ def _regfeal(e: Any) -> Function:
     R = to_host(e._rotation)
     return HermiteSum(
         **prepared,
+        reference=reference_like(e.coef_),
         intercept=e.intercept_,
         tuples=to_host(e.multi_indices_),
         coef=e.coef_,

@@ -61,7 +61,7 @@ def test_every_place_learns_the_same(on, retrain, n_random_features):
     on.assert_lives_here(model.feature_matrix_)
     if retrain:
         on.assert_lives_here(model.centers_)
-        on.assert_lives_here(model.dual_coef_)
+        on.assert_lives_here(model.dual_coef_, "float64")
     on.assert_lives_here(model.multi_indices_, "int64")
     for array in (model.eta_, model.importances_, model.eta_path_):
         on.assert_lives_here(array, "float64")

@@ -25,7 +25,7 @@ from gpukfl._checks import check_choice, check_kind, check_number
 from gpukfl._places import Backend
 from gpukfl._results import Status
 from gpukfl._warnings import warn
-from gpukfl.estimators._data import moved, truncated
+from gpukfl.estimators._data import dual_coefficients, truncated
 from gpukfl.estimators._features import LinearFeatures
 from gpukfl.estimators._learner import Choice, SteppedLearner
 from gpukfl.estimators._validation import check_finite_result, validate_samples
@@ -193,13 +193,9 @@ class HKRRBase(LinearFeatures, SteppedLearner):
         xp, model = array_namespace(problem.reference), fitted.model
         # What does not vary plays no part, whatever the map says
         model = replace(model, B=model.B * beside(problem.rows.varying() * 1.0, model.B))
-        with np.errstate(over="ignore"):
-            dual_coef = xp.astype(model.alpha, xp.float64) * problem.y_scale[None, :]
-        intercept = back(problem.y_mean)
-        check_finite_result(back(dual_coef), intercept, back(model.B))
-        # In float64: those of small ridges nearly cancel
-        self.dual_coef_ = moved(dual_coef, double_reference(intercept))
-        self.intercept_ = intercept
+        self.intercept_ = intercept = back(problem.y_mean)
+        self.dual_coef_ = dual_coefficients(model.alpha, problem, intercept)
+        check_finite_result(back(self.dual_coef_), intercept, back(model.B))
         self.map_, self.centers_ = back(model.B), back(model.Z)
         self.bound_ = back(xp.astype(problem.bound, xp.float64) * problem.y_scale)
         self.kernel_ = problem.kernel.stretched(model.lengthscale)

@@ -13,7 +13,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 from gpukfl._array import (
     Array,
-    array_namespace,
     epsilon,
     sample_norm,
     to_host,
@@ -23,8 +22,9 @@ from gpukfl._places import Backend
 from gpukfl._results import Status
 from gpukfl._warnings import warn
 from gpukfl.estimators._bounds import BoundedPredictions
-from gpukfl.estimators._data import Data
+from gpukfl.estimators._data import Data, dual_coefficients
 from gpukfl.estimators._declared import (
+    DOUBLE,
     FLOAT,
     SCORE,
     Declared,
@@ -51,7 +51,7 @@ from gpukfl.solvers import ConjugateGradient
 _CHOSEN = ("auto", "median")  # lengthscales that the samples say
 ATTRIBUTES: dict[str, Declared] = {
     "centers_": Numbers(FLOAT, ("n_centers", "n_features")),
-    "dual_coef_": Numbers(FLOAT, ("n_centers", "n_targets")),
+    "dual_coef_": Numbers(DOUBLE, ("n_centers", "n_targets")),
     "intercept_": Numbers(FLOAT, ("n_targets",)),
     "kernel_": Record(Kernel),
     "lengthscale_": Number(),
@@ -131,12 +131,9 @@ class KernelRidgeBase(BoundedPredictions, Learner):
         choice: Choice[Setting, Any],
         back: Callable[[Array], Array],
     ) -> None:
-        xp = array_namespace(problem.reference)
-        with np.errstate(over="ignore"):
-            dual_coef = back(xp.astype(fit.alpha, xp.float64) * problem.y_scale[None, :])
-        intercept = back(problem.y_mean)
-        check_finite_result(dual_coef, intercept)
-        self.dual_coef_, self.intercept_ = dual_coef, intercept
+        self.intercept_ = intercept = back(problem.y_mean)
+        self.dual_coef_ = dual_coefficients(fit.alpha, problem, intercept)
+        check_finite_result(back(self.dual_coef_), intercept)
         self.centers_ = back(fit.Z)
         self._keep_bounds(problem, back)
         known = choice.setting.lengthscale
@@ -158,7 +155,7 @@ class KernelRidgeBase(BoundedPredictions, Learner):
             warn(
                 f"n_centers={self.n_centers} is more than the {n} samples: all of them are centres"
             )
-        warn_of_solution(fit, problem, epsilon(self.dual_coef_))
+        warn_of_solution(fit, problem)
         if fit.path is not None and not fit.path.brackets:
             _warn_at_edge(fit.ridge, fit.path.ridges)
 
@@ -173,8 +170,8 @@ class KernelRidgeBase(BoundedPredictions, Learner):
         return tags
 
 
-def warn_of_solution(fit: KernelRidgeFit, data: Data, eps: float, /) -> None:
-    """Say what is wrong with a solution whose coefficients are rounded to the precision `eps`."""
+def warn_of_solution(fit: KernelRidgeFit, data: Data, /) -> None:
+    """Say what is wrong with a solution."""
     if fit.raised:
         msg = (
             f"the kernel matrix is singular in this precision: {fit.jitter:.1e} of its mean "
@@ -186,7 +183,7 @@ def warn_of_solution(fit: KernelRidgeFit, data: Data, eps: float, /) -> None:
         warn(msg, ConvergenceWarning)
     if fit.solver == "falkon" and fit.ridge < epsilon(data.reference):
         what = "kernel values in this precision do not resolve it"
-    elif (moved := eps * _largest_ratio(fit.alpha, data.Y)) > _ROUNDING:
+    elif (moved := epsilon(fit.alpha) * _largest_ratio(fit.alpha, data.Y)) > _ROUNDING:
         what = f"rounded coefficients move predictions by some {moved:.0%} of y's deviation"
     else:
         return

@@ -48,7 +48,7 @@ OF_RETRAINING: dict[str, Declared] = {
     "retrain_components_": Numbers(FLOAT, ("n_directions", "n_features"), optional=True),
     "kernel_": Record(Kernel, optional=True),
     "centers_": Numbers(FLOAT, ("n_centers", "n_directions"), optional=True),
-    "dual_coef_": Numbers(FLOAT, ("n_centers", "n_targets"), optional=True),
+    "dual_coef_": Numbers(DOUBLE, ("n_centers", "n_targets"), optional=True),
     "_offset": Numbers(FLOAT, ("n_targets",), optional=True),
     # Of a regressor of another library, which a file cannot hold
     "retrained_": Nothing(),

@@ -23,7 +23,7 @@ from gpukfl._array import (
 )
 from gpukfl._passes import map_rows
 from gpukfl._rows import Rows
-from gpukfl.estimators._data import Data, some_rows
+from gpukfl.estimators._data import Data, dual_coefficients, some_rows
 from gpukfl.estimators._declared import Declared, Rule
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._validation import check_finite_result
@@ -153,10 +153,9 @@ class Retraining:
             self._y_scale, self._y_mean = to_host(data.y_scale), to_host(data.y_mean)
             return
         fit = found.fit
-        with np.errstate(over="ignore"):
-            dual, offset = back(fit.alpha * data.y_scale[None, :]), back(data.y_mean)
-        check_finite_result(dual, offset)
-        self.dual_coef_, self._offset = dual, offset
+        self._offset = offset = back(data.y_mean)
+        self.dual_coef_ = dual_coefficients(fit.alpha, data, offset)
+        check_finite_result(back(self.dual_coef_), offset)
         self.kernel_, self.centers_ = fit.kernel, back(fit.Z)
 
     @property

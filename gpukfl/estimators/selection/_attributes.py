@@ -39,7 +39,7 @@ ATTRIBUTES: dict[str, Declared] = {
     "intercept_": Numbers(FLOAT, ("n_targets",)),
     "kernel_": Record(Kernel),
     "centers_": Numbers(FLOAT, ("n_centers", "n_used"), optional=True),
-    "dual_coef_": Numbers(FLOAT, ("n_centers", "n_targets"), optional=True),
+    "dual_coef_": Numbers(DOUBLE, ("n_centers", "n_targets"), optional=True),
     "_support": Numbers("b", ("n_features",)),
     "_used": Numbers("i", ("n_used",)),
     "_stretch": Numbers(DOUBLE, ("n_used",)),

@@ -8,11 +8,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, beside, epsilon, like
+from gpukfl._array import Array, array_namespace, beside, like
 from gpukfl._checks import check_choice, check_kind, check_number, check_switch
 from gpukfl._places import Backend
 from gpukfl._warnings import warn
 from gpukfl.estimators._bounds import BoundedPredictions
+from gpukfl.estimators._data import dual_coefficients
 from gpukfl.estimators._learner import Choice, SteppedLearner
 from gpukfl.estimators._validation import check_finite_result
 from gpukfl.estimators.kernel_ridge._base import warn_of_solution
@@ -149,7 +150,6 @@ class SelectionBase(SelectedVariables, BoundedPredictions, SteppedLearner):
         choice: Choice[Setting, Learned],
         back: Callable[[Array], Array],
     ) -> None:
-        xp = array_namespace(problem.reference)
         selection, last = fitted.selection, fitted.last
         beta = np.zeros(problem.p) if last is None else last.beta
         used, stretch = np.flatnonzero(beta), np.ones(0)
@@ -157,12 +157,10 @@ class SelectionBase(SelectedVariables, BoundedPredictions, SteppedLearner):
         self._keep_bounds(problem, back)
         self.kernel_, self.dual_coef_, self.centers_ = problem.kernel, None, None
         if last is not None:
-            with np.errstate(over="ignore"):
-                dual_coef = xp.astype(last.fit.alpha, xp.float64) * problem.y_scale[None, :]
-            self.dual_coef_ = back(dual_coef)
-            check_finite_result(self.dual_coef_, self.intercept_)
+            self.dual_coef_ = dual_coefficients(last.fit.alpha, problem, there)
+            check_finite_result(back(self.dual_coef_), there)
             self.centers_, self.kernel_ = back(last.fit.Z), last.fit.kernel
-            warn_of_solution(last.fit, problem, epsilon(self.dual_coef_))
+            warn_of_solution(last.fit, problem)
             stretch = beta[used] ** (1.0 / problem.kernel.power)
         self._support, self._used, self._stretch = (
             _beside(values, there) for values in (selection.support, used, stretch)
