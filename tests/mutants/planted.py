@@ -388,8 +388,8 @@ METHODS = [
     Mutant(
         "missing directions are not counted",
         "inspection/_scores.py",
-        "U = U[:, : min(k, rank)]",
-        "U = U[:, :k]",
+        "U = U[:, : min(count, _rank(singular))]",
+        "U = U[:, :count]",
         "tests/inspection/test_scores.py",
     ),
 ]
