@@ -22,6 +22,7 @@ TITLES = {
 }
 _ACROSS = 3  # pictures in a row
 _SHOWN = 12
+_LEVEL = 15  # letters of a level that are shown, and of all of them beside each other
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +43,8 @@ class Band:
     model : array, shape (g,)
         The curve of the fitted model; of a blend that of the member that was asked, by its model
         of one fold.
+    labels : tuple of str
+        The levels, of a category, whose steps are 0, 1 and so on; otherwise empty.
     """
 
     name: str
@@ -50,6 +53,7 @@ class Band:
     center: np.ndarray
     width: np.ndarray
     model: np.ndarray
+    labels: tuple[str, ...] = ()
 
     @property
     def lower(self) -> np.ndarray:
@@ -151,7 +155,8 @@ class Bands(Told):
         Returns
         -------
         DataFrame
-            Columns name, output, at, center, lower, upper and model.
+            Columns name, output, at (a number, or the level of a category), center, lower, upper
+            and model.
         """
         import pandas as pd
 
@@ -160,7 +165,7 @@ class Bands(Told):
                 {
                     "name": one.name,
                     "output": one.output,
-                    "at": one.steps,
+                    "at": list(one.labels) or one.steps,
                     "center": one.center,
                     "lower": one.lower,
                     "upper": one.upper,
@@ -272,11 +277,17 @@ class BandPictures(Panel):
         return cells[: len(curves)]
 
     def _draw_one(self, ax: Any, one: Band, *, title: str) -> None:
-        ax.fill_between(one.steps, one.lower, one.upper, color=BLUE, alpha=0.25, lw=0)
         label = f"centre of the {self.bands.coverage:.0%} band"
-        ax.plot(one.steps, one.center, color=BLUE, lw=1.6, label=label)
         beside = f"the {self.bands.asked}'s own curve"
-        ax.plot(one.steps, one.model, color=GREY, lw=1.0, ls="--", label=beside)
+        if one.labels:
+            ax.errorbar(one.steps, one.center, one.width, fmt="o", color=BLUE, ms=4, label=label)
+            ax.plot(one.steps, one.model, "x", color=GREY, label=beside)
+            turned = {"rotation": 30, "ha": "right"} if len("".join(one.labels)) > _LEVEL else {}
+            ax.set_xticks(one.steps, [short(level, _LEVEL) for level in one.labels], **turned)
+        else:
+            ax.fill_between(one.steps, one.lower, one.upper, color=BLUE, alpha=0.25, lw=0)
+            ax.plot(one.steps, one.center, color=BLUE, lw=1.6, label=label)
+            ax.plot(one.steps, one.model, color=GREY, lw=1.0, ls="--", label=beside)
         less = "" if self.bands.kind == "profiles" else ", less its mean"
         ax.set(xlabel=short(one.name), ylabel=short(one.output) + less, title=title)
         plain(ax)

@@ -11,16 +11,19 @@ from sklearn.utils import check_random_state
 
 from gpukfl._checks import check_choice, check_number, check_switch
 from gpukfl.inference._band_results import Band, Bands
-from gpukfl.inference._curves import Curve, accumulated_effects, partial_dependence, profile
+from gpukfl.inference._curves import Curve, accumulated_effects, levels, partial_dependence, profile
 from gpukfl.inference._estimates import Estimate
 from gpukfl.inference._fold_bands import estimates_by_folds
 from gpukfl.inference._kernel_bands import FEWEST, estimates_by_kernel
 from gpukfl.inference._learned_kernels import unlearned
+from gpukfl.inference._shuffled import moved
 from gpukfl.inference._subject import Subject
+from gpukfl.tables._categories import Category
 
 KINDS = ("partial_dependence", "accumulated_effects", "profiles")
 _FEATURES, _DIRECTIONS = 6, 3  # that are shown unless others are named
 _ASKED = 7_500  # points of a curve at most, each of them with every row: what bands cost
+_SHUFFLED = 300  # rows by which features are ordered
 _DRAWS = 4_000  # of the largest deviation
 _FEW = 100  # rows below which smoothers cannot bend as curves do
 _BESIDE = "the centre of a band smooths less than what was fitted, whose own curve lies beside it"
@@ -54,11 +57,13 @@ def bands(
         Their targets, or the name of the target's column in X.
     kind : {"partial_dependence", "accumulated_effects", "profiles"}
         Means over rows at values of a feature, less their mean; sums of local differences, which
-        ask the model for no combinations of features that the rows do not have; or the function
+        ask the model for no combinations of features that the rows do not have (of categories,
+        whose levels have no order, still means over rows); or the function
         along the learned directions, through the mean of the rows.
     features : sequence of int or str, optional
-        Of which there are curves; by default the six most important. For "profiles" the numbers
-        of directions, by default the first three.
+        Of which there are curves; by default the six most important. Of a table's category of few
+        levels there is one, with a step for each level. For "profiles" the numbers of directions,
+        by default the first three.
     coverage : float
         Probability, in (0, 1), with which a band holds its whole curve.
     held_out : bool
@@ -159,7 +164,9 @@ def bands_of(
             covariance = e.covariance + curve.spread(values[:, c])
             factor = largest_deviation(covariance, e.freedom, coverage, rng)
             width = factor * np.sqrt(np.diagonal(covariance))
-            found.append(Band(curve.name, output, curve.steps, e.values, width, own[:, c]))
+            found.append(
+                Band(curve.name, output, curve.steps, e.values, width, own[:, c], curve.labels)
+            )
     remarks = [subject.remark, *remarks] if subject.remark else remarks
     asked = "member of the blend" if subject.remark else "model"
     return Bands(tuple(found), kind, float(coverage), said, tuple(remarks), asked)
@@ -219,33 +226,52 @@ def curves_of(
     X, count = subject.X, min(max(_ASKED // each, FEWEST), len(subject))
     background = X[np.sort(rng.choice(len(X), count, replace=False))]
     return [
-        make(X, j, subject.names[j], points=points, background=background)
-        for j in _features(subject, features)
+        levels(X, one, background=background)
+        if isinstance(one, Category)
+        else make(X, one, subject.names[one], points=points, background=background)
+        for one in _features(subject, features, rng)
     ]
 
 
-def _features(subject: Subject, features: Sequence[int | str] | None) -> list[int]:
-    names, X = subject.names, subject.X
-    varying = np.ptp(X, axis=0) > 0
+def _features(
+    subject: Subject, features: Sequence[int | str] | None, rng: Any
+) -> list[int | Category]:
+    """Give the features that curves are of, of which those of a category are one."""
+    varying = np.ptp(subject.X, axis=0) > 0
+    places = {k: one for one in subject.categories for k in one.columns}
+    every = dict.fromkeys(places.get(k, k) for k in range(len(varying)))
+    columns = {one: [*one.columns] if isinstance(one, Category) else [one] for one in every}
     if features is None:
-        scores = getattr(subject.estimator, "feature_importances_", np.ones(len(names)))
-        scores = np.where(varying, np.asarray(scores, dtype=np.float64), -1.0)
-        order = np.argsort(-scores, kind="stable")[:_FEATURES]
-        return [int(j) for j in order if varying[j]]
-    found = [_number(names, one) for one in features]
-    for j in found:
-        if not varying[j]:
-            msg = f"expected features that vary, got {names[j]!r}, which is constant"
+        there = [one for one in every if varying[columns[one]].any()]
+        scores = {one: _importance(subject, columns[one], rng) for one in there}
+        return sorted(there, key=lambda one: -scores[one])[:_FEATURES]
+    found = [_found(subject, places, one) for one in features]
+    for one in found:
+        if not varying[columns[one]].any():
+            name = one.name if isinstance(one, Category) else subject.names[one]
+            msg = f"expected features that vary, got {name!r}, which is constant"
             raise ValueError(msg)
-    return found
+    return list(dict.fromkeys(found))
 
 
-def _number(names: tuple[str, ...], feature: int | str) -> int:
+def _importance(subject: Subject, columns: list[int], rng: Any) -> float:
+    """Give what a model says of columns, or how far shuffling them moves what it predicts."""
+    known = getattr(subject.estimator, "feature_importances_", None)
+    if known is not None:
+        return float(np.asarray(known, dtype=np.float64)[columns].sum())
+    some = np.sort(rng.permutation(len(subject))[:_SHUFFLED])
+    return moved(subject.functions, subject.X[some], columns, subject.weights[some], rng)
+
+
+def _found(subject: Subject, places: dict[int, Category], feature: int | str) -> int | Category:
+    d = len(subject.names)
+    names = [*subject.names, *(one.name for one in subject.categories)]
+    columns = [*range(d), *(one.columns[0] for one in subject.categories)]
     if isinstance(feature, str) and feature in names:
-        return names.index(feature)
-    if isinstance(feature, Integral) and 0 <= feature < len(names):
-        return int(feature)
-    msg = f"expected features by name or number below {len(names)}, got {feature!r}"
+        feature = columns[names.index(feature)]
+    if isinstance(feature, Integral) and 0 <= feature < d:
+        return places.get(int(feature), int(feature))
+    msg = f"expected features by name or number below {d}, got {feature!r}"
     raise ValueError(msg)
 
 

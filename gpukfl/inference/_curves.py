@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from gpukfl.inspection import direction_name
+from gpukfl.tables._categories import Category
 
 TAIL = 0.02  # of the rows beyond either end of a curve
 _AT_ONCE = 2_000  # points at which a function is asked, so that kernels with all rows fit memory
@@ -32,6 +33,8 @@ class Curve:
     strata : array of int, shape (b,), or None
         Of curves that are means over rows, which of these are drawn alike: all, or those of an
         interval. Points are those of all rows, for one value after the other.
+    labels : tuple of str
+        Of the steps, where these are levels of a category.
     """
 
     name: str
@@ -40,6 +43,7 @@ class Curve:
     weights: np.ndarray
     centered: bool = True
     strata: np.ndarray | None = None
+    labels: tuple[str, ...] = ()
 
     def of(self, function: Callable[[np.ndarray], np.ndarray], /) -> np.ndarray:
         """Give the curve (..., g, q) of a function of rows with values (..., m, q)."""
@@ -71,12 +75,28 @@ def partial_dependence(
     .. math:: t \mapsto \frac1b \sum_i f(t, x_{i, -j})
     """
     steps = _values(X[:, feature], points)
-    b, g = len(background), len(steps)
+    rows, weights = _each_at(background, [feature], steps[:, None])
+    alike = np.zeros(len(background), dtype=np.int64)
+    return Curve(name, steps, rows, weights, strata=alike)
+
+
+def levels(X: np.ndarray, category: Category, /, *, background: np.ndarray) -> Curve:
+    """Average a function over background rows (b, d) at the levels of a category, less the mean."""
+    examples, labels = category.examples(X)
+    rows, weights = _each_at(background, category.columns, examples)
+    alike, steps = np.zeros(len(background), dtype=np.int64), np.arange(float(len(labels)))
+    return Curve(category.name, steps, rows, weights, strata=alike, labels=labels)
+
+
+def _each_at(
+    background: np.ndarray, columns: Sequence[int], values: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """All rows with each of the values (g, c) in some columns, and weights of their means."""
+    b, g = len(background), len(values)
     rows = np.tile(background, (g, 1))
-    rows[:, feature] = np.repeat(steps, b)
+    rows[:, columns] = np.repeat(values, b, axis=0)
     weights = np.kron(np.eye(g), np.full((1, b), 1.0 / b))
-    alike = np.zeros(b, dtype=np.int64)
-    return Curve(name, steps, rows, weights - weights.mean(axis=0), strata=alike)
+    return rows, weights - weights.mean(axis=0)
 
 
 def accumulated_effects(

@@ -18,6 +18,7 @@ from gpukfl.inference._dependence import Dependence, dependence_of
 from gpukfl.inference._groups import feature_of
 from gpukfl.inference._interaction_result import Interactions
 from gpukfl.inference._score_test import additive_basis, score_p_values, without
+from gpukfl.inference._shuffled import moved
 
 _FEATURES = {2: 10, 3: 6}  # that are looked at unless more are asked for
 _FLOOR = 1e-9  # of probabilities in log-odds: a higher one would make interactions of sums
@@ -213,13 +214,10 @@ class _Space:
         return support if whole and len(support) >= order else everything
 
     def _moved(self, feature: int, rng: np.random.RandomState) -> float:
-        """Mean square by which predictions move where one feature is shuffled."""
-        X, columns = self.asked.rows[self.rows], self.asked.columns_of([feature])
-        shuffled = X.copy()
-        shuffled[:, columns] = X[rng.permutation(len(X))][:, columns]
-        predict = self.asked.parts[0].predict
-        moves = np.sum((predict(shuffled) - predict(X)) ** 2, axis=1)
-        return float(np.average(moves, weights=self.asked.judge.weights[self.rows]))
+        """Give how far predictions move where one feature is shuffled."""
+        asked, columns = self.asked, self.asked.columns_of([feature])
+        X, weights = asked.rows[self.rows], asked.judge.weights[self.rows]
+        return moved(asked.parts[0].predict, X, columns, weights, rng)
 
     def effects(self, features: Sequence[int], order: int) -> _Effects:
         """Evaluate the effects of all sets of up to so many features."""

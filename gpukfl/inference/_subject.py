@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import clone, is_classifier
@@ -19,6 +19,8 @@ from gpukfl.estimators._described import feature_names
 from gpukfl.estimators._validation import validate_weights
 from gpukfl.inference._learned_kernels import LearnedKernel, kernel_of
 from gpukfl.portfolio._base import AutoBase
+from gpukfl.tables._categories import Category, categories_of
+from gpukfl.tables._encoding import Encoding
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +41,8 @@ class Subject:
         Of the features, and of the fitted functions.
     remark : str
         What is to be known of it.
+    categories : tuple of Category
+        Features that stand for a category together.
     """
 
     estimator: Any
@@ -48,6 +52,7 @@ class Subject:
     names: tuple[str, ...]
     outputs: tuple[str, ...]
     remark: str = ""
+    categories: tuple[Category, ...] = ()
 
     def __len__(self) -> int:
         return len(self.X)
@@ -129,24 +134,40 @@ class Subject:
             raise ValueError(msg)
         X, y, target = with_target(X, y)
         X, y, sample_weight = complete(with_names(X), y, sample_weight)
-        asked, rows, names, remark = _rows_of(model, estimator, X)
-        y = _targets(estimator, host_target(y), len(rows))
-        weights = validate_weights(sample_weight, rows)
-        weights = np.ones(len(rows)) if weights is None else weights / np.mean(weights)
+        rows = _rows_of(model, estimator, X)
+        y = _targets(estimator, host_target(y), len(rows.X))
+        weights = validate_weights(sample_weight, rows.X)
+        weights = np.ones(len(rows.X)) if weights is None else weights / np.mean(weights)
         name = target or str(getattr(model, "target_name", "y"))
         outputs = _outputs(estimator, y, name)
-        if asked is not estimator:
-            y, outputs = _of_member(estimator, asked, y, outputs)
-        found = cls(asked, rows, y, weights, names, outputs, remark)
+        if rows.asked is not estimator:
+            y, outputs = _of_member(estimator, rows.asked, y, outputs)
+        found = cls(
+            rows.asked, rows.X, y, weights, rows.names, outputs, rows.remark, rows.categories
+        )
         return found.taken(np.flatnonzero(weights)) if not weights.all() else found
 
 
-def _rows_of(model: Any, estimator: Any, X: Any) -> tuple[Any, np.ndarray, tuple[str, ...], str]:
-    """Give the estimator that is asked, its rows and their names, and a remark."""
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """The estimator that is asked, its rows and their names, and a remark."""
+
+    asked: Any
+    X: np.ndarray
+    names: tuple[str, ...]
+    remark: str = ""
+    categories: tuple[Category, ...] = field(default=(), kw_only=True)
+
+    @classmethod
+    def encoded(cls, asked: Any, X: Any, encoding: Encoding, remark: str = "") -> Self:
+        return cls(asked, _wide(X), encoding.names, remark, categories=categories_of(encoding))
+
+
+def _rows_of(model: Any, estimator: Any, X: Any) -> _Rows:
     if hasattr(model, "reader"):
         X = model._rows(X)
         if model.reader is not None:
-            return estimator, _wide(X), tuple(model.reader.encoding.names), ""
+            return _Rows.encoded(estimator, X, model.reader.encoding)
     if isinstance(estimator, AutoBase):
         return _member_of(estimator, X)
     frame = numeric_frame(X) if is_frame(X) else None
@@ -162,26 +183,27 @@ def _rows_of(model: Any, estimator: Any, X: Any) -> tuple[Any, np.ndarray, tuple
     known = known or getattr(estimator, "feature_names_in_", None)
     if known is None:
         known = [f"x{k}" for k in range(rows.shape[1])]
-    return estimator, rows, tuple(str(name) for name in known), ""
+    return _Rows(estimator, rows, tuple(str(name) for name in known))
 
 
-def _member_of(blend: AutoBase, X: Any) -> tuple[Any, np.ndarray, tuple[str, ...], str]:
+def _member_of(blend: AutoBase, X: Any) -> _Rows:
     """Give the leading member of a blend that has learned a kernel, or the blend itself."""
     codes = blend._new_rows(X, "predict")
     names = feature_names(blend)
+    encodings = blend.encodings_
     for member in sorted(blend.members_, key=lambda one: -one.weight):
         one = member.models[0]
         if kernel_of(one) is None:
             continue
-        rows = _wide(blend._seen(codes).by(0, codes=False))
-        if blend.encodings_ is not None:
-            names = tuple(blend.encodings_.by_fold[0].names)
+        rows = blend._seen(codes).by(0, codes=False)
         said = f"by the kernel of {member.name}, the leading member of the blend that has one"
-        return one, rows, names, said
-    if blend.encodings_ is not None:
+        if encodings is None:
+            return _Rows(one, _wide(rows), names, said)
+        return _Rows.encoded(one, rows, encodings.by_fold[0], said)
+    if encodings is not None:
         msg = "expected a blend with a member that learns a kernel, or a table of numbers"
         raise ValueError(msg)
-    return blend, _wide(codes), names, ""
+    return _Rows(blend, _wide(codes), names)
 
 
 def _targets(estimator: Any, y: Any, n: int) -> np.ndarray:
