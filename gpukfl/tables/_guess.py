@@ -26,12 +26,22 @@ _WORDS = 0.5  # share of texts of more than one word, above which they say somet
 # Integers that may all differ without naming rows
 _MEASURED = re.compile(
     r"year|month|day|date|time|hour|minute|second|week|step|rank|pos|place|order|score|size|length"
-    r"|price|amount|count|total|dist|\bage\b|^[a-z]\d*$",
+    r"|price|amount|count|total|dist|temp|dose|dosage|depth|height|width|weight|mass|volume|speed"
+    r"|pressure|mile|altitude|angle|degree|area|income|salary|cost|value|level|concentration|power"
+    r"|\bage\b|^[a-z]\d*$",
     re.I,
 )
 _DATED, _FIRST_DAY, _LAST_DAY = re.compile(r"date|day", re.I), 19_000_000, 21_000_000
-_IDENTIFIER = re.compile(r"(^|[\W_])(id|key|uuid|guid|index|row_?n\w*)$|[a-z]I[Dd]$", re.I)
-_NUMBERED = re.compile(r"(^|[\W_])(no|nr|num|number)$|row_?\w*$", re.I)
+# What names rows; of words that end in "id", such as paid and acid, only these
+_IDENTIFIER = re.compile(
+    r"(^|[\W_])(id|key|uuid|guid|no|nr|row[\W_]?n\w*)$|^index$|(?-i:[a-z]I[Dd])$"
+    r"|(user|customer|client|account|person|patient|subject|passenger|player|team|student|employee"
+    r"|member|product|item|object|order|device|session|event|record|sample|row|store|station)id$",
+    re.I,
+)
+_NUMBERED = re.compile(  # may name rows, as row numbers do, or measure, as octane numbers do
+    r"(^|[\W_])(num|number|index|idx|row)$|(?-i:[a-z](No|Nr|Num|Number|Index))$|^unnamed|^$", re.I
+)
 _PLACES = re.compile(r"(^|[\W_])(zip|post|postal)[\W_]?(code)?$|zip_?code|post_?code", re.I)
 
 
@@ -103,7 +113,7 @@ def _number(name: str, values: Values) -> Column:
         if found.missing == np.mean(values.missing):
             return found
     different = len(np.unique(kept))
-    if different == len(values.data) and _counts_rows(name, kept):
+    if different == len(values.data) and _names_rows(name, kept):
         return Column(name, "identifier", "another integer in every row")
     if _IDENTIFIER.search(name) or _PLACES.search(name):
         return Column(name, "code", "integers that name something", values.levels(MOST_LEVELS))
@@ -112,16 +122,24 @@ def _number(name: str, values: Values) -> Column:
     return Column(name, "numeric", "integers")
 
 
-def _counts_rows(name: str, kept: np.ndarray) -> bool:
-    """Whether integers that all differ are more different than measurements would be.
+def _names_rows(name: str, kept: np.ndarray) -> bool:
+    """Whether integers that all differ name rows: by the name, or as they count them.
 
     Of m numbers drawn from a range of size r, m (m - 1) / (2 r) pairs are equal; more of them if
-    some numbers are drawn more often than others.
+    some numbers are drawn more often than others. That many should be equal and are not is enough
+    where the name may be that of numbers of rows; of other names they follow each other.
     """
-    m, extent = float(len(kept)), float(np.ptp(kept)) + 1.0
-    if _IDENTIFIER.search(name) or _NUMBERED.search(name):
+    if _IDENTIFIER.search(name):
         return True
-    return m * (m - 1.0) / (2.0 * extent) >= _COLLISIONS and not _MEASURED.search(name)
+    m, extent = float(len(kept)), float(np.ptp(kept)) + 1.0
+    follow = extent == m and not _MEASURED.search(name)
+    found = m * (m - 1.0) / (2.0 * extent) >= _COLLISIONS and (
+        follow or _NUMBERED.search(name) is not None
+    )
+    if found:
+        keeps = f"columns={{{name!r}: 'numeric'}}"
+        warn(f"column {name!r} is left out, as it seems to number the rows: {keeps} keeps it")
+    return found
 
 
 def _numerals(values: Values, unit: str) -> Values:

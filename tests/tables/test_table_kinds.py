@@ -35,7 +35,17 @@ def test_kinds_do_not_depend_on_the_order_of_rows():
         ("n", np.arange(50), "numeric"),  # one letter is a coordinate
         ("rank", np.arange(1, 51), "numeric"),
         ("year", np.arange(1950, 2000), "numeric"),
-        ("ticket", np.arange(1, 51), "identifier"),  # 50 of 50 without two alike
+        ("ticket", 2 * np.arange(50), "numeric"),  # of a grid
+        ("temperature", np.arange(50), "numeric"),
+        ("amount_paid", np.arange(50) * 977, "numeric"),  # no "Id"
+        ("uric_acid", np.arange(50) * 977, "numeric"),
+        ("growth", np.arange(50) * 977, "numeric"),  # no row
+        ("heat_index", np.arange(50) * 977, "numeric"),  # no two need be alike by chance
+        ("octane_number", np.arange(50) * 977, "numeric"),
+        ("amount_paid", np.arange(60) % 20, "numeric"),
+        ("heat_index", np.arange(60) % 20, "numeric"),
+        ("userid", np.arange(50) * 977, "identifier"),
+        ("userid", np.arange(60) % 20, "code"),
         ("weight", np.arange(50) * 977, "numeric"),  # spread far apart, as measurements are
         ("weight", np.arange(5), "numeric"),  # too few to say
         ("weight", np.linspace(0.0, 1.0, 50), "numeric"),  # no integers
@@ -51,9 +61,17 @@ def test_integers(name, values, kind):
     assert column(values, name).kind == kind
 
 
+def test_integers_that_follow_each_other_are_left_out_in_words():
+    rows = np.random.default_rng(0).permutation(50)
+    with pytest.warns(UserWarning, match="column 'ticket' is left out, as it seems to number the"):
+        assert column(rows, "ticket").kind == "identifier"
+
+
 def test_integers_that_count_rows_are_found_in_a_part_of_them():
     rows = np.random.default_rng(0).permutation(10_000)[:8000]
-    assert column(rows, "number").kind == "identifier"
+    with pytest.warns(UserWarning, match=r"'number' is left out, .*'number': 'numeric'} keeps it"):
+        assert column(rows, "number").kind == "identifier"
+    assert column(rows, "mileage").kind == column(rows, "shade").kind == "numeric"
     drawn = np.random.default_rng(0).integers(10_000, size=8000)
     assert column(drawn, "number").kind == "numeric"
 
@@ -237,8 +255,8 @@ def test_a_description_says_why():
 
 
 def test_a_table_is_shown_as_what_its_columns_are():
-    table = Table.of(pd.DataFrame({"<b>id</b>": np.arange(N), "x": np.arange(N) / 7}))
-    for shown, name in ((str(table), "<b>id</b>"), (table._repr_html_(), "&lt;b&gt;id&lt;/b&gt;")):
+    table = Table.of(pd.DataFrame({"<b>id": np.arange(N), "x": np.arange(N) / 7}))
+    for shown, name in ((str(table), "<b>id"), (table._repr_html_(), "&lt;b&gt;id")):
         assert name in shown
         assert "another integer in every row" in shown
     assert "<b>" not in table._repr_html_()
