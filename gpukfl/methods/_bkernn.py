@@ -164,7 +164,7 @@ def fit_bkernn(
     Notes
     -----
     A step costs a sort of the n m projections and about ten products of O(n m) for each trial.
-    Budget on a GPU, an iteration: 300 launches, 6 waits, 1 uploads of 2.5 kB, 180 MB read and
+    Budget on a GPU, an iteration: 300 launches, 7 waits, 1 uploads of 2.5 kB, 180 MB read and
     written, for 3200 samples; most of them in some 17 conjugate gradients, of which six are made
     from wait to wait.
 
