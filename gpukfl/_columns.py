@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numbers
 import re
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
@@ -111,8 +112,9 @@ def numeric_frame(X: Any, /) -> Any:
         raise ValueError("; and ".join(problems))
     if all(kind == "plain" for kind in kinds):
         return frame
+    dtype = np.float32 if holds_float32(frame) else np.float64
     columns = [
-        frame.iloc[:, k] if kind == "plain" else frame.iloc[:, k].astype(np.float64)
+        frame.iloc[:, k] if kind == "plain" else frame.iloc[:, k].astype(dtype)
         for k, kind in enumerate(kinds)
     ]
     import pandas as pd
@@ -122,18 +124,29 @@ def numeric_frame(X: Any, /) -> Any:
 
 def check_no_dates(X: Any, /) -> None:
     """Raise ValueError for dates in a frame, which NumPy would make large numbers of."""
-    if not is_frame(X):
-        return
-    import narwhals as nw
-
-    schema = nw.from_native(with_text_names(X), eager_only=True).schema
-    dates = [name for name, kind in schema.items() if kind.is_temporal()]
+    dates = [name for name, kind in _schema(X).items() if kind.is_temporal()]
     if dates:
         msg = (
             f"expected columns of numbers, got dates or durations in {_listed(dates)}: "
             "gpukfl.fit, AutoRegressor and AutoClassifier take frames with them"
         )
         raise ValueError(msg)
+
+
+def holds_float32(X: Any, /) -> bool:
+    """Whether data are a frame of any library, all of whose columns are float32."""
+    import narwhals as nw
+
+    return set(_schema(X).values()) == {nw.Float32}
+
+
+def _schema(X: Any) -> Mapping[str, Any]:
+    """Name what each column of a frame holds, as narwhals does; nothing of anything else."""
+    if not is_frame(X):
+        return {}
+    import narwhals as nw
+
+    return nw.from_native(with_text_names(X), eager_only=True).schema
 
 
 def _kind_of(column: Any) -> str:

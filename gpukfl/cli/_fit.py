@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gpukfl.cli._files import check_writable, try_to_write
-from gpukfl.cli._held_out import score_name, split
+from gpukfl.cli._held_out import check_fraction, score_name, split
 from gpukfl.cli._many_files import fit_files, is_many
 from gpukfl.cli._table import kinds_of, load
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 def fit(options: argparse.Namespace) -> int:
     """Fit to a part of the rows, score on the others, and write what is asked for."""
     given = _method_options(options)
+    check_fraction(options.test_fraction)
     _check_outputs(options)
     rows: dict[str, Any] = {}  # for the report, of a table that is here
     if is_many(options):

@@ -13,15 +13,19 @@ if TYPE_CHECKING:
 _FEWEST = 2  # different rows that a fit takes
 
 
+def check_fraction(fraction: float) -> None:
+    """Raise ValueError unless a share of the rows can be held out, and others are left."""
+    if not 0 <= fraction < 1:
+        msg = f"expected --test-fraction of at least 0 and below 1, got {fraction}"
+        raise ValueError(msg)
+
+
 def split(X: Any, target: Target, fraction: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Rows to fit and to test: copies of a row on one side, a share of every class on each."""
     from sklearn.model_selection import train_test_split
 
     from gpukfl.estimators._copies import copies_of
 
-    if not 0 <= fraction < 1:
-        msg = f"expected --test-fraction of at least 0 and below 1, got {fraction}"
-        raise ValueError(msg)
     rows = np.arange(len(target.y))
     firsts, group = copies_of(_comparable(X), target.y) or (rows, rows)
     n_out = round(fraction * len(firsts))

@@ -69,10 +69,12 @@ def _frame(options: argparse.Namespace) -> Any:
 
 
 def _judged(model: Any, outside: Any, target: str) -> dict[str, float]:
-    """Score predictions of rows that the fit has not seen."""
+    """Score predictions of rows that the fit has not seen, if there are any."""
     from sklearn.metrics import accuracy_score, r2_score
 
     truth = outside[target].compute().to_numpy()
+    if not len(truth):
+        return {}
     predicted = model.predict(outside.drop(columns=target)).compute().to_numpy()
     score = r2_score if model.task == "regression" else accuracy_score
     return {score_name(model, len(truth)): float(score(truth, predicted))}

@@ -34,7 +34,7 @@ from gpukfl._array import (
     odd_storage,
     to_host,
 )
-from gpukfl._columns import check_no_dates
+from gpukfl._columns import check_no_dates, holds_float32
 from gpukfl._passes import reduce_rows
 from gpukfl._rows import Rows
 
@@ -44,6 +44,7 @@ _GAPS = (
     "Expected complete numbers: gpukfl.fit, AutoRegressor and AutoClassifier take gaps where rows "
     "of the fit have some, and sklearn.impute.SimpleImputer fills them"
 )
+_LARGEST = 1e150  # whose square, and that of whose inverse, float64 holds
 _MEMMAP_ROWS = 2**18  # rows of a memory map checked at a time
 _TURNS: dict[int, threading.Lock] = {}  # of each process: a forked one has its own
 
@@ -95,7 +96,8 @@ def validate_samples(
             estimator,
             X,
             reset=reset,
-            dtype=[np.float64, np.float32],
+            # scikit-learn knows the dtypes of pandas and NumPy only
+            dtype=np.float32 if holds_float32(X) else [np.float64, np.float32],
             ensure_min_samples=min_samples,
             order="C",
         )
@@ -238,6 +240,7 @@ def validate_targets(y: Any, X: Array, /) -> Array:
             raise ValueError(msg)
         y = y if xp.isdtype(y.dtype, "real floating") else xp.astype(y, xp.float64)
         _check_finite(y, "y")
+        _check_squares(y)
         return y
     if y is None:
         msg = "requires y to be passed, but the target y is None: expected (n,) or (n, t), got None"
@@ -253,7 +256,31 @@ def validate_targets(y: Any, X: Array, /) -> Array:
         msg = f"expected y of shape (n,) or (n, t), got {y.shape}"
         raise ValueError(msg)
     check_consistent_length_of(X, y)
-    return y if y.dtype.name in _FLOATS else y.astype(np.float64)
+    y = y if y.dtype.name in _FLOATS else y.astype(np.float64)
+    _check_squares(y)
+    return y
+
+
+def _check_squares(y: Array) -> None:
+    """Raise ValueError where squares of targets that vary overflow float64, or vanish in it."""
+    xp = array_namespace(y)
+    low, high = (to_host(end(as_columns(y), axis=0)).astype(np.float64) for end in (xp.min, xp.max))
+    varies = low < high
+    low, high = low[varies], high[varies]
+    largest = float(np.max(np.maximum(-low, high), initial=0.0))
+    if largest > _LARGEST:
+        msg = (
+            f"y overflows float64 when it is squared: expected targets between -{_LARGEST:.0e} and "
+            f"{_LARGEST:.0e}, got {largest:.1e} in absolute value; rescale y"
+        )
+        raise ValueError(msg)
+    least = float(np.min(high - low, initial=np.inf))
+    if least < 1.0 / _LARGEST:
+        msg = (
+            "y vanishes in float64 when it is squared: expected targets that are the same or whose "
+            f"range is at least {1.0 / _LARGEST:.0e}, got {least:.1e}; rescale y"
+        )
+        raise ValueError(msg)
 
 
 def validate_labels(y: Any, X: Array, /) -> np.ndarray:

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from gpukfl._array import Array, array_namespace, device_of, like, sample_sums
+from gpukfl._array import Array, array_namespace, as_columns, device_of, like, sample_sums
 from gpukfl._memory import MAX_ELEMENTS
 from gpukfl._passes import lowest, reduce_rows
 from gpukfl._rows import Rows
@@ -133,9 +133,9 @@ class CoarseInverse:
         return cls(at, grid, grid.factor(pairs, total, shift), shift, root_weights)
 
     def __call__(self, r: Array, /) -> Array:
-        """Apply to `r` (n, t)."""
+        """Apply to `r` (n,) or (n, t)."""
         xp, s = array_namespace(r), self.root_weights
-        r0 = center(r, s)
+        r0 = center(as_columns(r), s)
         spread = r0 if s is None else s * r0
         parts = [bin_sums(here, spread[a:b, :]) for a, b, here in _numbered(self.at)]
         levels = self.grid.levels(self.inner, sum(parts[1:], start=parts[0]))
@@ -143,7 +143,7 @@ class CoarseInverse:
         if s is not None:
             inside = s * inside
         inside = center(xp.astype(inside, r.dtype), s)
-        return (r - inside) / self.shift
+        return (r - xp.reshape(inside, r.shape)) / self.shift
 
 
 def _positions(rows: Rows, W: Array, grid: CoarseGrid) -> list[Positions]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gpukfl._array import is_array, to_host
-from gpukfl._columns import kind_of_objects
+from gpukfl._columns import holds_float32, kind_of_objects
 
 Read = Callable[[Any], np.ndarray]  # rows (m, d) of a partition of X
 
@@ -64,8 +64,7 @@ def numbers(partition: Any, /) -> np.ndarray:
     if wrong:
         msg = f"expected columns of numbers, got others: {', '.join(wrong[:10])}"
         raise ValueError(msg)
-    floats = {frame[c].dtype.name.lower() for c in frame.columns} == {"float32"}
-    return frame.to_numpy(dtype=np.float32 if floats else np.float64, na_value=np.nan)
+    return frame.to_numpy(dtype=np.float32 if holds_float32(frame) else np.float64, na_value=np.nan)
 
 
 def _holds_numbers(column: Any) -> bool:

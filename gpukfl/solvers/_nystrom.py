@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, beside, clipped, epsilon
+from gpukfl._array import Array, array_namespace, as_columns, beside, clipped, epsilon
 from gpukfl.linalg import CholeskyFactor, eigh, orthonormal_range
 
 
@@ -71,7 +71,8 @@ class NystromPreconditioner:
         return cls(U, clipped(squares - jitter, low=0.0), shift)
 
     def __call__(self, r: Array, /) -> Array:
-        """Apply to `r` (n, t)."""
+        """Apply to `r` (n,) or (n, t)."""
         smallest = self.eigenvalues[-1]
         gains = (smallest + self.shift) / (self.eigenvalues + self.shift) - 1.0
-        return r + self.U @ (gains[:, None] * (self.U.T @ r))
+        inside = self.U @ (gains[:, None] * (self.U.T @ as_columns(r)))
+        return r + array_namespace(r).reshape(inside, r.shape)

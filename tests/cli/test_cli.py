@@ -264,6 +264,7 @@ def test_a_random_state_repeats_the_run(capsys, csv):
         (["CSV", "--max-time", "0"], "expected max_time to be"),
         (["CSV", "--inference"], "expected one table and --report"),
         (["CSV", "--test-fraction", "1"], "expected --test-fraction"),
+        (["CSV", "--test-fraction", "nan"], "expected --test-fraction .* got nan"),
         (
             ["CSV", "--test-fraction", "0.999"],
             r"--test-fraction of at most 0\.966, which leaves 2 of 60 different rows to fit, got 0",

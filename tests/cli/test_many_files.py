@@ -65,6 +65,15 @@ def test_several_files_without_a_test(folder, capsys):
     assert "held-out rows" not in said
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_there_is_no_score_where_no_row_is_held_out(folder, capsys):
+    few = ["--test-fraction", "1e-9", "--method", "bkernn", "--ridge", "1e-3", "--particles", "10"]
+    assert main(["fit", str(folder), "--target", "y", *few]) == 0
+    said = capsys.readouterr().out
+    assert "240" in said
+    assert "held-out rows" not in said
+
+
 def test_rows_that_memory_does_not_hold_are_read_from_disk(monkeypatch, folder):
     import dask.dataframe as dd
 
@@ -81,6 +90,7 @@ def test_rows_that_memory_does_not_hold_are_read_from_disk(monkeypatch, folder):
     np.testing.assert_allclose(*found, rtol=1e-7)
 
 
+SHARE = "expected --test-fraction of at least 0 and below 1, got "
 BAD = {
     "no files": (lambda folder: [str(folder / "empty")], "expected Parquet files"),
     "other files": (
@@ -89,6 +99,10 @@ BAD = {
     ),
     "no such column": (lambda folder: [str(folder), "--target", "z"], "--target"),
     "nothing to drop": (lambda folder: [str(folder), "--drop", "z"], "drop"),
+    "more than all rows": (lambda folder: [str(folder), "--test-fraction", "1.5"], SHARE + "1.5"),
+    "all rows": (lambda folder: [str(folder), "--test-fraction", "1"], SHARE + "1.0"),
+    "less than no row": (lambda folder: [str(folder), "--test-fraction", "-0.1"], SHARE + "-0.1"),
+    "no share": (lambda folder: [str(folder), "--test-fraction", "nan"], SHARE + "nan"),
 }
 
 

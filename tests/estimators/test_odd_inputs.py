@@ -153,6 +153,26 @@ def test_what_holds_the_same_numbers_is_the_same():
         np.testing.assert_array_equal(model.predict(data), expected)
 
 
+FRAMES = {
+    "pandas": pd.DataFrame,
+    "nullable": lambda columns: pd.DataFrame(columns).convert_dtypes(),
+    "polars": lambda columns: pytest.importorskip("polars").DataFrame(columns),
+    "pyarrow": lambda columns: pytest.importorskip("pyarrow").table(columns),
+}
+
+
+@pytest.mark.parametrize("make", FRAMES.values(), ids=list(FRAMES))
+def test_frames_of_float32_are_computed_in_it(make):
+    narrow = X.astype(np.float32)
+    frame = make({name: narrow[:, k] for k, name in enumerate("abc")})
+    for learn in (BKerNNRegressor(**SMALL, random_state=0).fit, fit):
+        found = learn(frame, Y).predict(frame)
+        assert found.dtype == np.float32
+        np.testing.assert_array_equal(found, learn(narrow, Y).predict(narrow))
+    one_wide = make({"a": X[:, 0], "b": narrow[:, 1], "c": narrow[:, 2]})
+    assert BKerNNRegressor(**SMALL).fit(one_wide, Y).predict(one_wide).dtype == np.float64
+
+
 @pytest.mark.parametrize("dtype", ["int32", "float16", ">f8", "bool"])
 def test_memory_maps_of_other_dtypes_are_converted(tmp_path, dtype):
     host = (10 * X).astype(dtype)

@@ -124,6 +124,23 @@ def test_reduced_in_either_precision(on, rng):
     assert problem.objective.value(B, alpha) == pytest.approx(value, rel=1e-12)
 
 
+@pytest.mark.parametrize(("ridge", "slack"), [(1e-2, 0.01), (1e-4, 0.05)])
+def test_gradients_in_single_precision_are_those_of_double(rng, ridge, slack):
+    """The coefficients of a smooth kernel are large, and so is what rounding makes of them."""
+    X = rng.standard_normal((160, 4))
+    Y = np.sin(2.0 * X[:, :1]) + X[:, 1:2] * X[:, 2:3]
+    B = 0.3 * rng.standard_normal((2, 4))
+
+    def slopes(dtype):
+        rows = X.astype(dtype)
+        objective = HyperKernelObjective(
+            Gaussian(), Rows(rows, rows[:0, 0]), rows, Y.astype(dtype), ridge=ridge
+        )
+        return objective.reduced(B.astype(dtype))[1]
+
+    assert relative(slopes(np.float32), slopes(np.float64)) <= slack
+
+
 @pytest.mark.parametrize("budget", [1, 3000])
 def test_blocks_change_rounding_only(on, rng, budget):
     problem = Problem(on, rng, weighted=True)

@@ -53,6 +53,17 @@ def test_inverse_is_that_of_the_kernel_between_knots(on, rng, cells, weighted, b
 
 
 @pytest.mark.parametrize("weighted", [False, True])
+def test_one_right_hand_side_is_as_a_column(on, rng, cells, weighted):
+    p = Problem.draw(on, rng, n=300, m=2)
+    inverse = build(on, p, weighted=weighted)
+    r = on.rounded(rng.standard_normal(300))
+    expected = on.host(inverse(on.put(r[:, None])))[:, 0]
+    one = inverse(on.put(r))
+    assert tuple(one.shape) == (300,)
+    on.assert_close(one, expected, ulps=100)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
 def test_parts_that_a_library_can_hold_do_as_one(on, rng, cells, monkeypatch, weighted):
     p = Problem.draw(on, rng, n=300, m=2)
     r = on.put(rng.standard_normal((300, 2)))

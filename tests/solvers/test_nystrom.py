@@ -53,6 +53,19 @@ def test_preconditioner_saves_iterations(on, rng):
     assert helped.n_iter <= plain.n_iter / 2
 
 
+def test_one_right_hand_side_is_as_a_column(on, rng):
+    A, shift = decaying(rng, on), 1e-3
+    P = build(on, A, shift=shift)
+    b = on.rounded(rng.standard_normal(N))
+    one = P(on.put(b))
+    assert tuple(one.shape) == (N,)
+    on.assert_close(one, on.host(P(on.put(b[:, None])))[:, 0], ulps=100)
+    full = on.put(A + shift * np.eye(N))
+    solution = ConjugateGradient(rtol=1e-4).solve(lambda V: full @ V, on.put(b), precondition=P)
+    assert solution.status is Status.CONVERGED
+    assert tuple(solution.x.shape) == (N,)
+
+
 @pytest.mark.parametrize("rank", [5, 60, 100])
 def test_a_matrix_of_lower_rank_is_inverted_exactly(on, rng, rank):
     B = rng.standard_normal((N, 3))
