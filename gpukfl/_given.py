@@ -73,7 +73,10 @@ def _check_once(wanted: list[str], names: list[str]) -> None:
 
 
 def with_names(X: Any, /) -> Any:
-    """Make a frame of host rows with gaps or text, x0, x1, ... for names; leave all others."""
+    """Make a frame of host rows with gaps or text, x0, x1, ... for names; leave all others.
+
+    Infinity is a gap.
+    """
     if isinstance(X, np.memmap) or np.ma.isMaskedArray(X):
         return X
     rows = _objects(X) if isinstance(X, (list, tuple)) else X
@@ -85,14 +88,14 @@ def with_names(X: Any, /) -> Any:
 
 
 def _are_complete_numbers(rows: np.ndarray) -> bool:
-    """Whether they are, or something that is neither numbers nor text."""
+    """Whether they are, all of them finite, or something that is neither numbers nor text."""
     if rows.dtype.kind not in "fOU":
         return True
     try:
         numbers = rows if rows.dtype.kind == "f" else rows.astype(np.float64)
     except (TypeError, ValueError):
         return False
-    return not np.isnan(numbers).any()
+    return bool(np.isfinite(numbers).all())
 
 
 def _objects(rows: Any) -> np.ndarray:

@@ -153,6 +153,18 @@ def test_an_array_with_gaps_is_a_table_of_numbers(fit):
     assert np.isfinite(model.predict(X[:2])).all()
 
 
+@fits
+def test_infinity_is_a_gap_of_arrays_as_of_frames(fit):
+    X = np.stack([SIZE, np.cos(9 * SIZE)], axis=1)
+    gaps = X.copy()
+    X[::7, 1], gaps[::7, 1] = np.inf, np.nan
+    expected = fit(gaps, PRICE).predict(gaps)
+    for rows in (X, pd.DataFrame(X, columns=["x0", "x1"])):
+        with pytest.warns(UserWarning, match="infinity is taken for missing, in 18 of 120 rows"):
+            model = fit(rows, PRICE)
+        np.testing.assert_array_equal(model.predict(rows), expected)
+
+
 GIVEN = {
     "an array of objects": lambda rows: rows,
     "an array of text": lambda rows: rows.astype(str),
@@ -228,7 +240,7 @@ def test_a_list_of_names_takes_several_columns_out(library):
 
 
 def test_a_number_may_be_the_name_of_a_column():
-    frame = FRAME[["size", "key", "price"]].set_axis([7, 8, 9], axis=1)
+    frame = FRAME[["size", "size", "price"]].set_axis([7, 8, 9], axis=1)
     assert with_target(frame, 9)[2] == "9"
     assert list(map(str, with_target(frame, ["9", "8"])[1])) == ["9", "8"]
     assert single(frame, 9).target_name == "9"

@@ -186,7 +186,16 @@ class Directions(Panel):
     @property
     def empty(self) -> str:
         """Why there is nothing to draw."""
-        return "" if len(self.loadings) else "no direction was learned"
+        if not len(self.loadings):
+            return "no direction was learned"
+        return "" if len(self._shown) else "no feature stands out in the learned directions"
+
+    @property
+    def _shown(self) -> np.ndarray:
+        """Numbers of the features that are drawn, most important first."""
+        weighs = (np.abs(self.loadings[:_DIRECTIONS]) >= _LEAST).any(axis=0)
+        order = np.argsort(-self.importances, kind="stable")
+        return order[(weighs & (self.importances > 0))[order]][:BARS]
 
     @property
     def words(self) -> str:
@@ -213,10 +222,7 @@ class Directions(Panel):
 
     def draw(self, ax: Any, /) -> Any:
         """Draw the loadings of the leading directions on the leading features."""
-        loadings = self.loadings[:_DIRECTIONS]
-        weighs = (np.abs(loadings) >= _LEAST).any(axis=0) & (self.importances > 0)
-        order = np.argsort(-self.importances, kind="stable")
-        order = order[weighs[order]][:BARS]
+        loadings, order = self.loadings[:_DIRECTIONS], self._shown
         image = ax.imshow(loadings[:, order].T, cmap="RdBu_r", vmin=-1, vmax=1, aspect="auto")
         ax.set_yticks(range(len(order)), [short(self.features[k]) for k in order])
         ax.set_xticks(range(len(loadings)), [f"{k + 1}" for k in range(len(loadings))])

@@ -28,7 +28,8 @@ from gpukfl.portfolio._transforms import residual_quantiles
 from gpukfl.prediction import TargetTransform, bounded, mixed, tempered
 
 SHARE = 0.9  # of max_time spent by the end
-_PROBED = 2_000  # rows that say how long all take
+_PROBED, _FIRST_PROBED = 2_000, 200  # rows that say how long all take, a quarter of them at most
+_FURTHER = 4  # times as many rows say it better, where so many can be had
 _JUDGES = 200  # rows that must have judged a member before it is left: fewer often are wrong
 _SHARES = (0.05, 0.15, 0.3, 0.5)  # of a blend, with one of which a member should help
 _NO_TIME = 1e-3
@@ -303,14 +304,17 @@ class Contest:
     def _affordable(self, member: Member, limit: float | None) -> int | None:
         """Rows of a fold that there is time for, by how long some take; None is all of them."""
         inside = self.folds[0].seen_by(member).inside
-        if limit is None or len(inside) <= 2 * _PROBED:
+        most = min(_PROBED, len(inside) // _FURTHER)
+        if limit is None or most < _FIRST_PROBED:
             return None
-        begun = time.perf_counter()
-        member.fitted(inside.taken(self._some(inside, _PROBED)), None, limit)
-        took = time.perf_counter() - begun
-        left = (limit - took) * (_PATIENCE if member.keeps_time else 1.0)
-        times = max(left, 0.0) / (took * len(self.folds))
-        count = max(_PROBED, int(_PROBED * times ** (1.0 / member.power)))
+        begun, probed, count = time.perf_counter(), 0, _FIRST_PROBED
+        while probed < most and count >= _FURTHER * probed:
+            probed, start = min(max(_FIRST_PROBED, _FURTHER * probed), most), time.perf_counter()
+            member.fitted(inside.taken(self._some(inside, probed)), None, limit)
+            took = time.perf_counter() - start
+            left = (limit - (start + took - begun)) * (_PATIENCE if member.keeps_time else 1.0)
+            times = max(left, 0.0) / (took * len(self.folds))
+            count = max(probed, int(probed * times ** (1.0 / member.power)))
         return None if count >= len(inside) else count
 
     def _some(self, samples: Samples, count: int) -> np.ndarray:

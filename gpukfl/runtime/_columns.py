@@ -21,6 +21,7 @@ from gpukfl.tables._values import (
     Values,
     durations,
     labelled,
+    seconds_of,
     texts,
 )
 from gpukfl.tables._values import numbers as of_numbers
@@ -197,7 +198,7 @@ def _periods(kept: list[Any]) -> Values:
 
 
 def _times(kept: list[Any]) -> Values:
-    seconds = [np.nan if v is None else v.hour * 3600 + v.minute * 60 + v.second for v in kept]
+    seconds = [np.nan if v is None else seconds_of(v) for v in kept]
     return Values(DURATIONS, np.array(seconds, dtype=np.float64))
 
 

@@ -113,7 +113,7 @@ class ConjugateGradient:
         size = xp.sqrt(column_dots(b, b))
         # Of what cannot be measured NaN, which no residual is below
         lost = (size == 0.0) & xp.any(b != 0.0, axis=0) | ~xp.isfinite(size)
-        tol = xp.where(lost, math.nan, clipped(self.rtol * size, low=self.atol))
+        tol = xp.where(lost, xp.full_like(size, math.nan), clipped(self.rtol * size, low=self.atol))
         log = _Log(self.read_every, tol, measure, enough)
         return replace(self._iterate(A, b, tol, start, precondition, log), size=size)
 

@@ -107,7 +107,8 @@ class Coder:
             yield parts.pop(0)
 
     def _number(self, values: Values) -> Iterator[np.ndarray]:
-        yield self._told(values, self._numbers_of(values), "numbers")
+        what = "durations" if self.column.kind == "duration" else "numbers"
+        yield self._told(values, self._numbers_of(values), what)
 
     def _numbers_of(self, values: Values) -> np.ndarray:
         """Give numbers (n,), NaN where there is none; of times only where the fit saw some."""

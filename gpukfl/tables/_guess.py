@@ -12,7 +12,7 @@ from gpukfl._warnings import warn
 from gpukfl.tables import _values
 from gpukfl.tables._column import TOLD_SO, Column
 from gpukfl.tables._dates import days_since, order_of, read_as_dates, varying
-from gpukfl.tables._numerals import read_as_numbers, unit_of
+from gpukfl.tables._numerals import CLOCK, read_as_numbers, unit_of
 from gpukfl.tables._text import components_of
 from gpukfl.tables._values import Values
 
@@ -69,7 +69,7 @@ def of_kind(name: str, values: Values, kind: str, /) -> Column:
     ValueError
         If it has no value of that kind.
     """
-    unit = "" if values.form != _values.LABELS else unit_of(values.labels)
+    unit = unit_of(values.labels) or (CLOCK if kind == "duration" else "")
     column = Column(name, kind, TOLD_SO, missing=float(np.mean(values.missing)), unit=unit)
     if kind in ("numeric", "boolean", "duration", "code"):
         column = _checked(column, values, np.isnan(values.as_numbers(unit)))
@@ -143,7 +143,8 @@ def _names_rows(name: str, kept: np.ndarray) -> bool:
 
 
 def _numerals(values: Values, unit: str) -> Values:
-    return Values(_values.NUMBERS, values.as_numbers(unit))
+    form = _values.DURATIONS if unit == CLOCK else _values.NUMBERS
+    return Values(form, values.as_numbers(unit))
 
 
 def _ordered(values: Values) -> tuple[str, ...]:
@@ -189,7 +190,8 @@ def _label(name: str, values: Values) -> Column:
     if read_as_numbers(values.labels, unit):
         found = guess(name, _numerals(values, unit), True)
         said = f"{found.reason}, written as text{f' with {unit}' if unit else ''}"
-        return replace(found, reason=said, unit=unit)
+        if found.reason != ONE_VALUE:  # whose level would not be found as it is written
+            return replace(found, reason=said, unit=unit)
     if read_as_dates(values.labels):
         found = _date(Column(name, "date", "dates, written as text"), values)
         return found if found.missing < 1.0 else _words(name, values)
@@ -211,6 +213,8 @@ _GUESSES: dict[str, Callable[[str, Values], Column]] = {
     _values.NUMBERS: _number,
     _values.BOOLEANS: lambda name, _: Column(name, "boolean", "true or false"),
     _values.DATES: lambda name, values: _date(Column(name, "date", "dates"), values),
-    _values.DURATIONS: lambda name, _: Column(name, "duration", "durations, in seconds"),
+    _values.DURATIONS: lambda name, _: Column(
+        name, "duration", "durations, in seconds", unit=CLOCK
+    ),
     _values.LABELS: _label,
 }

@@ -15,6 +15,8 @@ _NUMERAL = re.compile(
 _PLAIN = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?", re.IGNORECASE | re.ASCII)
 # Words for no value that only frames have: what is infinite, and what pandas writes of a gap
 _WRITTEN_GAP = re.compile(r"[-+]?inf(?:inity)?|<na>")
+CLOCK = ":"  # the unit of seconds that are written as hours, minutes and perhaps seconds
+_TIME = re.compile(r"(\d{1,2}):([0-5]\d)(?::([0-5]\d(?:\.\d+)?))?", re.ASCII)
 _PADDED = re.compile(r"[-+]?0\d")  # as of codes, of which the zeros are a part
 _SEEN = 1000  # labels that are looked at before all are
 
@@ -35,7 +37,7 @@ def text_of(value: Any, /) -> str:
 def numbers_of(labels: np.ndarray, unit: str = "", /) -> np.ndarray:
     """Read labels (k,): plain numbers, and those with 1,000s, or a unit that is the given one.
 
-    NaN of anything else.
+    Times of the day have the unit `CLOCK`. NaN of anything else.
     """
     found = np.array([_plain(label) for label in labels], dtype=np.float64)
     found = np.where(np.isfinite(found), found, np.nan)
@@ -52,7 +54,10 @@ def _plain(label: str) -> float:
 
 
 def _parsed(label: str) -> tuple[float, str]:
-    """Give a number, and the currency or unit that it is written with."""
+    """Give a number, and the currency or unit that it is written with; of times seconds."""
+    time = _TIME.fullmatch(label.strip())
+    if time is not None:
+        return int(time[1]) * 3600 + int(time[2]) * 60 + float(time[3] or 0), CLOCK
     found = _NUMERAL.fullmatch(label.strip())
     if found is None or (found[1] and found[3]):
         return np.nan, ""
@@ -73,6 +78,8 @@ def read_as_numbers(labels: np.ndarray, unit: str, /) -> bool:
 
 def _all_numbers(labels: np.ndarray, unit: str) -> bool:
     kept = np.array([label for label in labels if not is_gap(label, unit)], dtype=object)
+    if unit == CLOCK:
+        return len(kept) > 0 and all(_TIME.fullmatch(label.strip()) for label in kept)
     if not len(kept) or any(map(_PADDED.match, kept)):
         return False
     return not np.isnan(numbers_of(kept, unit)).any()

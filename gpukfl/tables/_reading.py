@@ -151,7 +151,7 @@ def _times(array: np.ndarray) -> Values:
 
     seconds = np.full(len(array), np.nan)
     for k in np.flatnonzero(~pd.isna(array)).tolist():
-        seconds[k] = array[k].hour * 3600 + array[k].minute * 60 + array[k].second
+        seconds[k] = _values.seconds_of(array[k])
     return Values(_values.DURATIONS, seconds)
 
 

@@ -64,11 +64,13 @@ class Table(Listed):
         given, told = frame_of(frame), dict(columns or {})
         _check_told(told, given)
         check_any(given)
-        learned, seen = [], Duplicates()
+        learned, seen, infinite = [], Duplicates(), dict[str, int]()
         for k, name in enumerate(given.names):
             values = read_column(given, k)
             if values.note:
                 warn(f"column {name!r} has {values.note}")
+            if values.infinite:
+                infinite[name] = values.infinite
             if name in told:
                 column = of_kind(name, values, told[name])
             else:
@@ -79,6 +81,7 @@ class Table(Listed):
             learned.append(column)
         del values
         release_text(given.n_rows)
+        _tell_of_infinite(infinite, given.n_rows)
         found = cls(tuple(with_times_between(learned)), given.named)
         if whole:
             found.tell_of_empty()
@@ -238,6 +241,13 @@ class Table(Listed):
         told = [", ".join(f"{count} {kind}" for kind, count in counts.items())]
         left = [c for c in self.columns if not c.used]
         return told + [f"{c.name} is left out: {c.reason}" for c in left]
+
+
+def _tell_of_infinite(counts: dict[str, int], n: int) -> None:
+    """Warn of infinite numbers, by the columns that have some."""
+    if counts:
+        where = listed([f"{count} of {n} rows of {name}" for name, count in counts.items()])
+        warn(f"infinity is taken for missing, in {where}")
 
 
 def _check_told(told: dict[str, str], given: Frame) -> None:

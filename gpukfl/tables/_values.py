@@ -33,6 +33,8 @@ class Values:
         Whether it says that they are in an order that means something.
     note : str
         What is odd about the values, for a warning.
+    infinite : int
+        How many numbers are missing because they were infinite.
     """
 
     form: str
@@ -41,6 +43,7 @@ class Values:
     declared: bool = False
     ordered: bool = False
     note: str = ""
+    infinite: int = 0
 
     @property
     def missing(self) -> np.ndarray:
@@ -95,15 +98,22 @@ def numbers(array: np.ndarray, form: str = NUMBERS, /) -> Values:
     """Take numbers, of which infinite ones are missing."""
     data = np.asarray(array, dtype=np.float64)
     infinite = np.isinf(data)
-    if infinite.any():
-        data = np.where(infinite, np.nan, data)
-    return Values(form, data)
+    if not infinite.any():
+        return Values(form, data)
+    count = int(np.count_nonzero(infinite))
+    return Values(form, np.where(infinite, np.nan, data), infinite=count)
 
 
 def durations(array: np.ndarray, /) -> Values:
     """Take durations, in seconds."""
     spans = array.astype("timedelta64[us]")
     return Values(DURATIONS, np.where(np.isnat(spans), np.nan, spans.astype(np.int64) * 1e-6))
+
+
+def seconds_of(time: Any, /) -> float:
+    """Give a time of the day in seconds."""
+    whole = time.hour * 3600 + time.minute * 60 + time.second
+    return float(whole + time.microsecond * 1e-6)
 
 
 def dates(array: np.ndarray, /) -> Values:

@@ -25,6 +25,7 @@ from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
 from gpukfl import (
+    AutoRegressor,
     BKerNNRegressor,
     BrownianKernelRidge,
     HKRRRegressor,
@@ -202,21 +203,35 @@ def test_samples_that_overflow_float64_are_reported(make):
 
 @beside_the_error
 @pytest.mark.parametrize("make", MAKERS)
-@pytest.mark.parametrize(("scale", "dtype"), [(1e39, "float32"), (1e200, "float64")])
-def test_targets_that_overflow_are_predicted_or_reported(make, scale, dtype):
+def test_targets_that_overflow_float32_are_predicted_or_reported(make):
     try:
-        model = make(dtype=dtype).fit(X, scale * Y)
+        model = make(dtype="float32").fit(X, 1e39 * Y)
     except (ValueError, FloatingPointError) as error:
         assert "overflow" in str(error)  # noqa: PT017
     else:
         assert np.all(np.isfinite(model.predict(X)))
 
 
+SQUARES = {
+    1e200: r"y overflows float64 .*: expected targets between -1e\+150 and 1e\+150, got 2.0e\+200",
+    1e-200: r"y vanishes in float64 .* whose range is at least 1e-150, got 2.0e-200",
+    1e-310: r"y vanishes in float64 .* whose range is at least 1e-150, got 2.0e-310",
+}
+
+
+@pytest.mark.parametrize("make", [*MAKERS, AutoRegressor])
+@pytest.mark.parametrize("scale", SQUARES)
+def test_targets_whose_squares_float64_does_not_hold_are_refused(on_double, make, scale):
+    y = np.column_stack([Y, np.ones(N), 2 * scale * (Y > 1)])
+    with pytest.raises(ValueError, match=f"{SQUARES[scale]}.*; rescale y"):
+        make().fit(on_double.put(X), on_double.put(y))
+
+
 # ---------------------------------------------------------------------- a constant target
 
 
 @pytest.mark.parametrize("make", [regressor, kernel_ridge, hkrr, selector, weighting, regfeal])
-@pytest.mark.parametrize("value", [0.0, 7.3, -1e12])
+@pytest.mark.parametrize("value", [0.0, 7.3, -1e12, 1e-200])
 def test_a_constant_target_is_predicted_with_a_warning(make, value):
     with pytest.warns(UserWarning, match="y is constant: the model predicts that constant"):
         model = make().fit(X, np.full(N, value))

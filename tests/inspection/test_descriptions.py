@@ -250,6 +250,18 @@ def test_names_are_shown_as_they_are():
     assert "xxxxxxxxxxx…xxxxxxxxxxx" in texts
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("small", ["importances", "loadings"])
+def test_directions_in_which_no_feature_stands_out_are_not_drawn(tmp_path, small):
+    importances = np.zeros(3) if small == "importances" else np.ones(3)
+    loadings = np.eye(3)[:1] * (1e-9 if small == "loadings" else 1.0)
+    learned = Directions(FEATURES, loadings, importances)
+    told = Description(name="Mine", panels=(*described().panels, learned))
+    assert learned.empty == "no feature stands out in the learned directions"
+    write_report(told, tmp_path / "report.html", scores={})
+    assert "earned directions" not in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
 # ---------------------------------------------------------------------- tuning
 
 

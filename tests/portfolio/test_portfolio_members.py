@@ -112,7 +112,7 @@ def test_of_many_rows_some_are_fitted_where_time_is_short(monkeypatch):
             time.sleep(2e-3 * len(X))
             return super().fit(X, y)
 
-    monkeypatch.setattr(_contest, "_PROBED", 10)
+    monkeypatch.setattr(_contest, "_FIRST_PROBED", 3)
     with pytest.warns(ConvergenceWarning):
         model = regressor(members=[("slow", Slow())], n_folds=3, max_time=1.0).fit(X, Y)
     board = model.leaderboard().set_index("member")

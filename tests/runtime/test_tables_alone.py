@@ -266,7 +266,7 @@ VALUES = {
     "datetimes": [DAY, None, pd.Timestamp(DAY), pd.NaT],
     "with a zone": [DAY.replace(tzinfo=datetime.UTC)],
     "dates": [DAY.date(), None],
-    "times": [DAY.time(), None],
+    "times": [DAY.time(), None, DAY.time().replace(microsecond=250_000)],
     "durations": [datetime.timedelta(1, 2, 3), None, pd.Timedelta(5, "s")],
     "NumPy's durations": [np.timedelta64(5, "h"), None, np.timedelta64(7, "s")],
     "periods": [pd.Period("2021-03", "M"), None],
