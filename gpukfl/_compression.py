@@ -158,7 +158,8 @@ def _fewer_centers(e: Any) -> Iterator[tuple[int, Any]]:
     sizes = np.linalg.norm(coef, axis=1)
     order = _pivots(lambda some: e.kernel_._evaluate(U[some], U[some]), sizes)
     values = np.concatenate([e.kernel_._evaluate(rows, U) @ coef for rows in _blocks(U)])
-    forgotten = {"precision_", "amplitude_", "noise_", "evidence_"} & set(vars(e))
+    of_deviations = {"factor_", "inner_factor_", "amplitude_", "noise_", "evidence_"}
+    forgotten = of_deviations & set(vars(e))
     for size in _sizes(len(Z)):
         kept = np.sort(order[:size])
         K = np.concatenate([e.kernel_._evaluate(rows, U[kept]) for rows in _blocks(U)])

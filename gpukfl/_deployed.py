@@ -14,6 +14,7 @@ from gpukfl._compression import compressed, measured_again, own_score
 from gpukfl._given import taken, with_target
 from gpukfl._persistence import write
 from gpukfl._reader import Reader
+from gpukfl._target import in_order
 
 
 class Deployed:
@@ -126,6 +127,7 @@ class Deployed:
             n_rows, score = len(self.estimator.out_of_fold_.truth), own_score
         else:
             X, y, _ = with_target(X, y)
+            y = in_order(y, self.target_name)
             n_rows, score = len(y), self._score_at(X, y, sample_weight)
         estimator, what = compressed(self.estimator, float(tolerance), n_rows, score)
         if what.unit == "members" and what.size < what.size_before:

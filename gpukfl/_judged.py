@@ -169,8 +169,7 @@ def _panels(model: Any, d: Description, new: Given, predicted: np.ndarray) -> li
     if is_classifier(model.estimator):
         names = tuple(map(str, to_host(model.classes_).tolist()))
         return [Reliability(predicted, np.argmax(new.Y, axis=1), names)]
-    count = new.Y.shape[1]
-    names = (d.target,) if count == 1 else tuple(f"{d.target} {k}" for k in range(count))
+    names = target_names(d.target, new.Y.shape[1])
     ends = _ends(model, new)
     coverage = None if ends is None else _COVERAGE
     return [

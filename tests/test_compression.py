@@ -138,6 +138,17 @@ def test_given_rows_say_how_sure_members_are_that_were_fitted_to_all(task, n_fol
         assert np.mean(sets[np.arange(len(new)), (truth == "low").astype(int)]) >= 0.9
 
 
+def test_several_targets_of_given_rows_are_known_by_their_names():
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame(rng.normal(size=(200, 3)), columns=list("abc"))
+    both = pd.DataFrame({"height": frame["a"], "width": 9.0 * frame["b"]})
+    both += 0.3 * rng.normal(size=both.shape)
+    options = {"n_folds": 1, "refit": True, "progress": False}
+    found = gpukfl.fit(frame[:120], both[:120], members=["linear", "laplace"], **options)
+    small = found.compress(1.0, frame[120:], both[["width", "height"]][120:])
+    np.testing.assert_array_equal(small.estimator.out_of_fold_.truth, both[120:])
+
+
 # ---------------------------------------------------------------------- bad input
 
 

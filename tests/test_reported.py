@@ -15,7 +15,13 @@ from sklearn.preprocessing import StandardScaler
 import gpukfl
 from gpukfl._shown_errors import Pairs, with_errors
 from gpukfl.inference._band_results import BandPictures
-from gpukfl.inspection import HeldOutImportances, Importances, Reliability
+from gpukfl.inspection import (
+    HeldOutImportances,
+    Importances,
+    Predictions,
+    Reliability,
+    ResidualPlot,
+)
 
 RNG = np.random.default_rng(3)
 N, INSIDE = 160, 100
@@ -232,6 +238,16 @@ def test_what_is_not_fitted_is_shown_as_scikit_learn_does(models):
     assert (
         clone(models["targets"])._repr_html_() == "<pre>Model(bkernn, regression, not fitted)</pre>"
     )
+
+
+def test_pictures_of_held_out_rows_have_the_names_of_the_targets():
+    both = pd.DataFrame({"height": Y, "width": X[:, 2]})
+    blend = {"members": ["linear"], "n_folds": 2, "progress": False}
+    model = gpukfl.fit(FRAME[:INSIDE], both[:INSIDE], **blend)
+    _, told = compared(model, both[["width", "height"]], slice(INSIDE, N), known=False)
+    for panel in (told.panel(Predictions), told.panel(ResidualPlot)):
+        assert panel.outputs == ("height", "width")
+        np.testing.assert_array_equal(panel.truth, both[INSIDE:])
 
 
 # ---------------------------------------------------------------------- errors that are shown

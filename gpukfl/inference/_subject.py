@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 from gpukfl._array import is_array, to_host
 from gpukfl._columns import is_frame, numeric_frame
 from gpukfl._given import complete, with_names, with_target
-from gpukfl._target import host_target, target_names
+from gpukfl._target import host_target, in_order, target_names
 from gpukfl.estimators._described import feature_names
 from gpukfl.estimators._validation import validate_weights
 from gpukfl.inference._learned_kernels import LearnedKernel, kernel_of
@@ -133,12 +133,13 @@ class Subject:
             msg = "expected targets y, or the name of their column in X, got None"
             raise ValueError(msg)
         X, y, target = with_target(X, y)
+        name = target or str(getattr(model, "target_name", "y"))
+        y = in_order(y, name)
         X, y, sample_weight = complete(with_names(X), y, sample_weight)
         rows = _rows_of(model, estimator, X)
         y = _targets(estimator, host_target(y), len(rows.X))
         weights = validate_weights(sample_weight, rows.X)
         weights = np.ones(len(rows.X)) if weights is None else weights / np.mean(weights)
-        name = target or str(getattr(model, "target_name", "y"))
         outputs = _outputs(estimator, y, name)
         if rows.asked is not estimator:
             y, outputs = _of_member(estimator, rows.asked, y, outputs)

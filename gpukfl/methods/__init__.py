@@ -21,7 +21,7 @@ from gpukfl.methods._conformal import (
     unit_weights,
     weighted_quantile,
 )
-from gpukfl.methods._evidence import CRITERIA, ExactCriterion, Posterior
+from gpukfl.methods._evidence import CRITERIA, ExactCriterion, Posterior, variances
 from gpukfl.methods._evidence_bound import BoundCriterion, BoundPosterior
 from gpukfl.methods._evidence_fit import MetricFit, MetricPrior, fit_metric
 from gpukfl.methods._feature_sums import (
@@ -220,6 +220,7 @@ __all__ = [
     "solve_by_conjugate_gradients",
     "solve_with_intercept",
     "unit_weights",
+    "variances",
     "weight_of",
     "weighted_quantile",
 ]

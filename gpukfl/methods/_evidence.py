@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from gpukfl._array import Array, array_namespace
+from gpukfl._array import Array, array_namespace, clipped
 from gpukfl.kernels import Kernel
 from gpukfl.linalg import CholeskyFactor, add_to_diagonal, factor_and_read
 from gpukfl.operators import mapped, unmapped
@@ -68,10 +68,42 @@ class Posterior:
         return self.beta if self.roots is None else self.roots * self.beta
 
     @property
-    def precision(self) -> Array:
-        r"""The matrix M (n, n) with which :math:`k(x, x) - k_x^	op M k_x` is f's variance."""
-        inverse = self.factor.inverse()
-        return inverse if self.roots is None else self.roots * inverse * self.roots.T
+    def factors(self) -> tuple[Array, None]:
+        """What `variances` takes: the factor (n, n) of K + r / D."""
+        L = self.factor.L
+        return (L if self.roots is None else L / self.roots), None
+
+
+def variances(own: Array, K: Array, factor: Array, inner: Array | None = None, /) -> Array:
+    r"""Variances (m,) of f, in units of its amplitude squared, where the data are taken in.
+
+    .. math:: k(x, x) - \|h\|^2 + \|N^{-1} h\|^2, \qquad h = L^{-1} k_x
+
+    By factors: where there is hardly any noise nearly all of k(x, x) cancels, and an inverse of
+    what L is the factor of would be rounded by more than is left.
+
+    Parameters
+    ----------
+    own : array, shape (m,)
+        k(x, x).
+    K : array, shape (m, n)
+        Rows k_x, of the kernel to the samples, or to the centres.
+    factor : array, shape (n, n)
+        L, lower triangular.
+    inner : array, shape (n, n), optional
+        N, lower triangular; all samples are centres without one.
+
+    Notes
+    -----
+    In the dtype of all arrays, float64. O(m n²).
+    """
+    xp = array_namespace(K)
+    white = CholeskyFactor(factor).solve_lower(K.T)
+    left = own - xp.sum(white * white, axis=0)
+    if inner is not None:
+        unseen = CholeskyFactor(inner).solve_lower(white)
+        left = left + xp.sum(unseen * unseen, axis=0)
+    return clipped(left, low=0.0)
 
 
 def evidence(posterior: Posterior, inverse: Array, /) -> tuple[Array, Array]:

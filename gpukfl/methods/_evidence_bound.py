@@ -74,9 +74,9 @@ class BoundPosterior:
         return self.factor.L.solve_upper(self.g)
 
     @property
-    def precision(self) -> Array:
-        r"""The matrix M (q, q) with which :math:`k(x, x) - k_x^\top M k_x` is f's variance."""
-        return self.factor.L.unwhiten(add_to_diagonal(-self.ratio * self.inner.inverse(), 1.0))
+    def factors(self) -> tuple[Array, Array]:
+        """What `variances` takes: the factors (q, q) of the centres' kernel and of I + H / r."""
+        return self.factor.L.L, self.inner.L / math.sqrt(self.ratio)
 
     def evidence(self, n: int, log_weight: float, diagonal: float, /) -> float:
         """Give the bound in nats, summed over targets.

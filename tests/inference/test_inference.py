@@ -12,7 +12,7 @@ from sklearn.linear_model import LinearRegression
 
 import gpukfl
 from gpukfl import HKRRRegressor, Model
-from gpukfl.inference import infer
+from gpukfl.inference import bands, conditional_importance, infer
 from gpukfl.portfolio import AutoRegressor
 
 plt = pytest.importorskip("matplotlib.pyplot")
@@ -62,6 +62,25 @@ def test_a_target_is_a_column_of_the_frame(held_out):
     assert found.interactions.features == ("a", "b", "c")
     expected = infer(fit, frame, Y, features=["a"], held_out=held_out)
     np.testing.assert_array_equal(found.interactions.h, expected.interactions.h)
+
+
+def test_several_targets_are_known_by_their_names():
+    rows = pd.DataFrame(X, columns=list("abc"))
+    both = pd.DataFrame({"height": Y, "width": 100.0 * X[:, 1] + np.arange(120) % 7})
+    options = {"n_components": 1, "ridge": 1e-3, "progress": False}
+    model = gpukfl.fit(rows[:70], both[:70], method="hkrr", **options)
+    turned = both[["width", "height"]]
+    given = [(rows, both[70:]), (rows, turned[70:]), (rows.join(turned), ["width", "height"])]
+    for ask in (
+        lambda *rows: bands(model, *rows, features=["a"], held_out=True, random_state=0),
+        lambda *rows: conditional_importance(model, *rows, n_permutations=9, random_state=0),
+    ):
+        first, *others = (ask(A[70:], y).frame() for A, y in given)
+        for other in others:
+            pd.testing.assert_frame_equal(other, first)
+    strange = both.rename(columns={"width": "depth"})
+    with pytest.raises(ValueError, match="expected the targets height, width, got height, depth"):
+        bands(model, rows, strange)
 
 
 def test_rows_without_weight_or_target_are_in_no_part():

@@ -21,6 +21,7 @@ from gpukfl.methods import (
     ExactCriterion,
     MetricPrior,
     fit_metric,
+    variances,
 )
 from gpukfl.methods._evidence_fit import _Descent
 from gpukfl.operators import diagonal_map
@@ -162,7 +163,7 @@ def test_the_posterior_is_that_of_scikit_learn(rng):
     mean, std = gp.predict(new, return_std=True)
     K = oracles.gaussian(new, X, 1.0)
     np.testing.assert_allclose((K @ posterior.dual_coef)[:, 0], mean, atol=1e-9)
-    latent = 1.0 - np.sum((K @ posterior.precision) * K, axis=1)
+    latent = variances(np.ones(9), K, *posterior.factors)
     np.testing.assert_allclose(np.sqrt(square * (latent + RATIO)), std, rtol=1e-7)
 
 
@@ -207,8 +208,14 @@ def test_with_all_rows_for_centres_the_bound_is_the_evidence(on, rng, weighted):
     posterior, value = problem.bound(problem.X).evaluated(B, RATIO)
     assert value == pytest.approx(bound.value, rel=1e-12)
     own = problem.exact().posterior(B, RATIO)
-    for name in ("squares", "dual_coef", "precision"):
-        ours, theirs = (on.host(getattr(p, name)) for p in (posterior, own))
+    U, V = (on.put(X @ problem.B.T, "float64") for X in (problem.X + 0.3, problem.X))
+    K, diagonal = problem.kernel(U, V), problem.kernel.diagonal(U)
+    for found in (
+        lambda p: p.squares,
+        lambda p: p.dual_coef,
+        lambda p: variances(diagonal, K, *p.factors),
+    ):
+        ours, theirs = (on.host(found(p)) for p in (posterior, own))
         np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5 * np.max(np.abs(theirs)))
 
 
@@ -218,6 +225,19 @@ def test_the_bound_is_below_and_rises_with_centres(rng, on_double, q):
     B = on_double.put(problem.B)
     values = [problem.bound(problem.X[:m])(B, RATIO).value for m in (q, q + 5)]
     assert values[0] <= values[1] <= problem.exact()(B, RATIO).value + 1e-6
+
+
+@weighted
+def test_variances_through_centres_are_those_of_the_formula(rng, on_double, weighted):
+    problem = Problem(on_double, rng, weighted=weighted)
+    Z, new = problem.X[:6], problem.X + 0.3
+    posterior, _ = problem.bound(Z).evaluated(on_double.put(problem.B), RATIO)
+    K, core, own = (problem.formula(X @ problem.B.T, Z @ problem.B.T) for X in (new, Z, problem.X))
+    core = core + posterior.factor.jitter * np.eye(6)
+    posed = core + own.T @ (problem.w * own) / RATIO
+    expected = 1.0 - np.sum(K.T * (np.linalg.solve(core, K.T) - np.linalg.solve(posed, K.T)), 0)
+    found = variances(on_double.put(np.ones(problem.n)), on_double.put(K), *posterior.factors)
+    np.testing.assert_allclose(on_double.host(found), expected, rtol=1e-8)
 
 
 def test_sums_that_rounding_has_made_indefinite_get_more_jitter(rng, on_double):

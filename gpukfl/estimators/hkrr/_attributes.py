@@ -33,5 +33,6 @@ ATTRIBUTES: dict[str, Declared] = {
     "evidence_": Number(optional=True),
     "amplitude_": Numbers(FLOAT, ("n_targets",), optional=True),
     "noise_": Numbers(FLOAT, ("n_targets",), optional=True),
-    "precision_": Numbers(DOUBLE, ("n_centers", "n_centers"), optional=True),
+    "factor_": Numbers(DOUBLE, ("n_centers", "n_centers"), optional=True),
+    "inner_factor_": Numbers(DOUBLE, ("n_centers", "n_centers"), optional=True),
 }

@@ -15,10 +15,8 @@ from gpukfl._array import (
     Array,
     array_namespace,
     beside,
-    clipped,
     double_reference,
     in_double,
-    reference_like,
     to_host,
 )
 from gpukfl._checks import check_choice, check_kind, check_number
@@ -40,7 +38,7 @@ from gpukfl.estimators.hkrr._settings import Centers, HoldOut, Optimizer
 from gpukfl.inspection import Description, Names
 from gpukfl.kernels import Kernel, make_kernel
 from gpukfl.linalg import eigvalsh
-from gpukfl.methods import CRITERIA, AverageGradientOuterProduct
+from gpukfl.methods import CRITERIA, AverageGradientOuterProduct, variances
 from gpukfl.operators import KernelOperator, diagonal_map, mapped
 from gpukfl.solvers import LBFGS, AlternatingGradient, ArmijoSearch, VariableProjection
 
@@ -219,7 +217,8 @@ class HKRRBase(LinearFeatures, SteppedLearner):
         self, problem: HyperKernelProblem, belief: Belief | None, back: Callable[[Array], Array]
     ) -> None:
         """Set what variances are made of, in the units of the targets."""
-        self.precision_: Array | None = None
+        self.factor_: Array | None = None
+        self.inner_factor_: Array | None = None
         self.evidence_ = self.amplitude_ = self.noise_ = None
         if belief is None:
             return
@@ -231,10 +230,15 @@ class HKRRBase(LinearFeatures, SteppedLearner):
         self.evidence_ = belief.evidence - problem.n * scales
 
     def _keep_deviations(self, fitted: Fitted, back: Callable[[Array], Array], /) -> None:  # noqa: ARG002
-        """Set a matrix that is larger than all else together, in float64: its entries cancel."""
-        if fitted.belief is not None:
-            there = double_reference(self.map_)
-            self.precision_ = beside(to_host(fitted.belief.precision()), there)
+        """Set matrices that are larger than all else together, in float64 as they were made."""
+        if fitted.belief is None:
+            return
+        there = double_reference(self.map_)
+        # In the order of a file's, so that what is loaded gives the same to the last bit
+        self.factor_, self.inner_factor_ = (
+            None if L is None else beside(np.ascontiguousarray(to_host(L)), there)
+            for L in fitted.belief.factors
+        )
 
     @property
     def B_(self) -> Array:  # noqa: N802
@@ -307,26 +311,25 @@ class HKRRBase(LinearFeatures, SteppedLearner):
 
     def _deviations(self, X: Any) -> Array:
         """Give the standard deviations of new targets at `X`: (n, t)."""
-        if self.precision_ is None:
+        if self.factor_ is None:
             msg = (
                 "expected criterion='evidence' or 'loo' for standard deviations, and a model that "
                 "is neither compressed nor a member of a blend, got "
-                f"criterion={self.criterion!r} and no precision_"
+                f"criterion={self.criterion!r} and no factor_"
             )
             raise ValueError(msg)
         X = validate_samples(self, X, reset=False, method="predict")
-        operator, M = self._operator_at(X), self.precision_
-        xp, parts = array_namespace(M), []
+        operator, factor, inner = self._operator_at(X), self.factor_, self.inner_factor_
+        xp, parts = array_namespace(factor), []
 
         def compute(start: int, stop: int) -> Array:
             U = operator.project(operator.rows.block(start, stop))
-            K = xp.astype(operator.values(start, stop, U), xp.float64)
-            own = xp.astype(self.kernel_.diagonal(U), xp.float64)
-            return clipped(own - xp.sum((K @ M) * K, axis=1), low=0.0)
+            K = operator.values(start, stop, U)
+            return variances(self.kernel_.diagonal(U), K, factor, inner)
 
         operator.over_blocks(compute, lambda _start, _stop, part: parts.append(part))
         variance = xp.concat(parts, axis=0)[:, None]
-        amplitude, noise = (xp.astype(a, xp.float64) for a in self._spreads())
+        amplitude, noise = map(in_double, self._spreads())
         return xp.astype(xp.sqrt(amplitude**2 * variance + noise**2), X.dtype)
 
     def _spreads(self) -> tuple[Array, Array]:
@@ -336,5 +339,5 @@ class HKRRBase(LinearFeatures, SteppedLearner):
         return self.amplitude_, self.noise_
 
     def _operator_at(self, X: Array) -> KernelOperator:
-        rows = self._scaled_rows(X, reference_like(self.map_))
-        return KernelOperator(self.kernel_, rows, self.centers_, self.map_)
+        rows = self._scaled_rows(X, double_reference(self.map_))
+        return KernelOperator(self.kernel_, rows, in_double(self.centers_), in_double(self.map_))

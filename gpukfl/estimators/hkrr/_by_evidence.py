@@ -187,9 +187,8 @@ def solved(problem: HyperKernelProblem, metric: MetricFit, /) -> Believed:
     jitter = Jitter(metric.ratio / own, raised=False)
     model = model_at(problem, metric, Z, posterior.dual_coef, jitter)
     value = float(posterior.evidence())
-    return Believed(
-        metric, model, Belief(value, metric.ratio, posterior.squares, lambda: posterior.precision)
-    )
+    belief = Belief(value, metric.ratio, posterior.squares, posterior.factors)
+    return Believed(metric, model, belief)
 
 
 def solved_by_centers(problem: HyperKernelProblem, metric: MetricFit, count: int, /) -> Believed:
@@ -198,9 +197,8 @@ def solved_by_centers(problem: HyperKernelProblem, metric: MetricFit, count: int
     posterior, value = criterion.evaluated(metric.C, metric.ratio)
     jitter = Jitter.of(posterior.factor)
     model = model_at(problem, metric, criterion.Z, posterior.dual_coef, jitter)
-    return Believed(
-        metric, model, Belief(value, metric.ratio, posterior.squares, lambda: posterior.precision)
-    )
+    belief = Belief(value, metric.ratio, posterior.squares, posterior.factors)
+    return Believed(metric, model, belief)
 
 
 def model_at(

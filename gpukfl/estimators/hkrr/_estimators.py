@@ -121,9 +121,11 @@ _ATTRIBUTES = """
     amplitude_, noise_ : arrays of shape (n_targets,) or None
         Standard deviations of the function and of the noise of a sample of weight 1, in units of
         the targets, of the Gaussian process.
-    precision_ : array of shape (n_centers, n_centers) or None
-        M, by which the variance of the function at x is
-        ``amplitude_**2 * (k(x, x) - k_x @ M @ k_x)``; None also of members of a blend.
+    factor_, inner_factor_ : arrays of shape (n_centers, n_centers) or None
+        Lower triangular L and N, by which the variance of the function at x is
+        ``amplitude_**2 * (k(x, x) - h @ h)`` where all samples are centres, with
+        ``h = solve(L, k_x)``, and ``amplitude_**2 * (k(x, x) - h @ h + g @ g)``, with
+        ``g = solve(N, h)``, where some are; None also of members of a blend.
     jitter_, smallest_eigenvalue_ : float, float
         What was added to the diagonal of the centres' kernel matrix, relative to its mean, and
         that matrix's smallest eigenvalue: Theorem 4 asks that it stays away from 0.

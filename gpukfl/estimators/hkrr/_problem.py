@@ -93,15 +93,14 @@ class Belief:
         Variance of the noise, in units of that of the function.
     squares : array, shape (t,)
         Variances of the functions.
-    precision : callable
-        Gives M (q, q), with which the variance of f is that of its prior less
-        :math:`k_x^\top M k_x`: O(q³).
+    factors : tuple of arrays, shapes (q, q), of which the second may be None
+        What `variances` takes.
     """
 
     evidence: float
     ratio: float
     squares: Array
-    precision: Callable[[], Array]
+    factors: tuple[Array, Array | None]
 
 
 class HyperKernelProblem(Data):
