@@ -198,7 +198,8 @@ def interaction_rows(args: argparse.Namespace) -> list[dict[str, Any]]:
     rows = []
     for data, draw, size, order, wanted, models in CASES:
         for model in models[:1] if args.smoke else models:
-            some = ((60, 5), 1) if args.smoke else (size, args.interaction_draws)
+            fewest = 60 if order == 2 else 200  # a test of triples takes more
+            some = ((fewest, 5), 1) if args.smoke else (size, args.interaction_draws)
             rows.append(interaction_row(data, draw, some[0], order, wanted, model, some[1]))
     return rows
 

@@ -8,10 +8,10 @@ import warnings
 from typing import Any
 
 import numpy as np
-from common import OURS, SECOND, criterion, parser, pictures, save_picture, say, write_json
+from common import OURS, SECOND, THIRD, criterion, parser, pictures, save_picture, say, write_json
 
-METHODS = ("bkernn", "hkrr", "selection", "rkhs_weighting", "regfeal")
-SIZES = ((20_000, 30), (100_000, 20))
+METHODS = ("auto", "bkernn", "hkrr", "selection", "rkhs_weighting", "regfeal")
+SIZES = ((4_000, 10), (20_000, 30), (100_000, 20))
 LIMIT = 5.0  # seconds
 
 
@@ -62,12 +62,12 @@ def draw(args: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
     plt = pictures()
     figure, ax = plt.subplots(figsize=(6.5, 3.2))
     sizes = sorted({(row["n"], row["d"]) for row in rows})
-    for k, ((n, d), colour) in enumerate(zip(sizes, (OURS, SECOND), strict=False)):
+    for k, ((n, d), colour) in enumerate(zip(sizes, (OURS, SECOND, THIRD), strict=False)):
         mine = [row["seconds"] for row in rows if row["n"] == n]
-        places = np.arange(len(mine)) + 0.38 * k
-        ax.barh(places, mine, height=0.36, color=colour, label=f"n = {n:,}, d = {d}")
+        places = np.arange(len(mine)) + 0.27 * k
+        ax.barh(places, mine, height=0.25, color=colour, label=f"n = {n:,}, d = {d}")
     ax.axvline(LIMIT, color="black", linewidth=1, linestyle="--", label="max_time")
-    ax.set_yticks(np.arange(len(METHODS)) + 0.19, METHODS)
+    ax.set_yticks(np.arange(len(METHODS)) + 0.27, METHODS)
     ax.set(xlabel="seconds for the fit")
     ax.legend()
     save_picture(args, "bench_max_time", figure)

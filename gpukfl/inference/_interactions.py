@@ -17,7 +17,13 @@ from gpukfl.inference._asked import Asked, asked_of
 from gpukfl.inference._dependence import Dependence, dependence_of
 from gpukfl.inference._groups import feature_of
 from gpukfl.inference._interaction_result import Interactions
-from gpukfl.inference._score_test import additive_basis, score_p_values, without
+from gpukfl.inference._score_test import (
+    Score,
+    additive_basis,
+    pairwise_basis,
+    score_p_values,
+    without,
+)
 from gpukfl.inference._shuffled import moved
 
 _FEATURES = {2: 10, 3: 6}  # that are looked at unless more are asked for
@@ -52,8 +58,9 @@ def interactions(
     H is the share of what the model makes of S that is more than sums of functions of fewer of
     them: :math:`I_{jk} = \bar f_{jk} - \bar f_j - \bar f_k`. With y the hypothesis is tested that
     :math:`I_S` says nothing of targets of new rows: its inner product with what all other effects
-    leave of them, both without functions of fewer features of S, over its standard error, is
-    compared with those of permuted rows. Nothing is fitted again.
+    leave of them, both without functions of fewer features of S (splines, of triples and their
+    products), over its standard error, is compared with those of permuted rows. Nothing is fitted
+    again.
 
     Parameters
     ----------
@@ -93,7 +100,8 @@ def interactions(
     ------
     TypeError, ValueError
         If the model is not fitted, does not take the rows, or has too few features; or if there
-        are fewer than eight rows.
+        are fewer than eight rows, or for p-values of triples fewer than four for each function of
+        two of their features: 148 beside the background, of features of many values.
 
     Notes
     -----
@@ -269,26 +277,28 @@ class _Effects:
             found[some] = score_p_values([self._alone(sets[k]) for k in some], count, rng)
         return found
 
-    def _alone(self, one: Sets) -> tuple[np.ndarray, np.ndarray]:
+    def _alone(self, one: Sets) -> Score:
         """Give an effect, and what others leave, without functions of fewer features.
 
         Times the roots of the weights, with which errors are as large in every row.
         """
         X = self.asked.rows[self.rows]
-        basis = [additive_basis([X[:, self.asked.columns_of([k])] for k in one])]
+        # Means over a background err by functions of fewer features, of any shape
+        fewer = additive_basis if self.order == 2 else pairwise_basis
+        basis = [fewer([X[:, self.asked.columns_of([k])] for k in one])]
         basis += [self.effects[part] for part in _parts(one) if len(part) > 1]
         truth, effect = self.asked.judge.truth[self.rows], self.effects[one]
         rest = {part: f for part, f in self.effects.items() if part != one}
         others, roots = np.sum(list(rest.values()), axis=0), np.sqrt(self.weights)
         if self.asked.is_regression:
-            whole = roots * np.concatenate(basis, axis=1)
             left = roots * (truth - others) / self.asked.squares.scale**2
-            return without(whole, roots * effect), without(whole, left)
+            return Score.without(roots * np.concatenate(basis, axis=1), roots * effect, left)
         # The efficient score: to first order it does not matter how wrong the other effects are
         shares = softmax(others, axis=1)
         whole = np.concatenate([*basis, *rest.values()], axis=1)
         alone = without(whole, effect, self.weights * shares * (1.0 - shares))
-        return roots * alone, roots * (truth - shares)
+        left = roots * (truth - shares)
+        return Score(roots * alone, left, left)
 
 
 def _parts(one: Sets) -> list[Sets]:

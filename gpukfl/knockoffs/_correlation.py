@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpukfl.linalg import eigvalsh
+from gpukfl._array import to_host
+from gpukfl.linalg import eigh
 
 _SMALLEST = 1e-3  # eigenvalue of a correlation matrix that leaves room for copies
 _ROUNDING = 1e-6  # a sum of squared correlations below is none
@@ -14,6 +15,7 @@ _ROUNDING = 1e-6  # a sum of squared correlations below is none
 # all columns hardly any variance, and so no room. Of the variance 1 it may take so much
 _ROOM = 0.2
 _EQUAL = 1.0 - 1e-6  # correlation from which two columns are the same
+_NOISE = 3.0  # standard errors that a correlation may be off by
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,9 +29,12 @@ class Correlation:
     matrix : host array (p, p)
         Positive definite, with ones on its diagonal.
     shrinkage : float
-        Share of what it is shrunk to: one correlation for all pairs, and the identity.
+        By how much of their distance from one for all pairs correlations are moved, as far as
+        it may be noise.
     equal : list of (int, int)
-        Pairs of columns that are the same up to their units, each with its first like.
+        Pairs of columns that are the same up to their units, each with its first like. The later
+        say nothing beyond these, and have no correlations in `matrix`: no copy of either could be
+        told from the other, and copies of all others are right without them.
     """
 
     mean: np.ndarray
@@ -40,11 +45,12 @@ class Correlation:
 
     @classmethod
     def of(cls, X: np.ndarray, rounding: float = 1e-13, /) -> Correlation:
-        """Estimate from rows (n, p), shrunk to one correlation for all pairs: O(n p²).
+        """Estimate from rows (n, p), shrunk to one correlation for all pairs: O(n p² + p³).
 
         Columns that share a factor have one correlation, nearly; shrunk to none they would keep
-        eigenvalues that are far too small, which leave no room for copies. A column is constant
-        if its values differ by less than `rounding` of the largest.
+        eigenvalues that are far too small, which leave no room for copies. Correlations that are
+        far from it stay: a copy that lacks one is beaten by a column that matters by it alone. A
+        column is constant if its values differ by less than `rounding` of the largest.
 
         References
         ----------
@@ -59,12 +65,11 @@ class Correlation:
         np.fill_diagonal(raw, 1.0)
         target, share = _common(Z[:, deviation > 0])
         varying = (deviation > 0).astype(np.float64)
-        matrix = (1.0 - share) * raw + share * target * np.outer(varying, varying)
-        np.fill_diagonal(matrix, 1.0)
-        lacking = _lacking(matrix)
-        matrix = (1.0 - lacking) * matrix + lacking * np.eye(len(matrix))
-        shrinkage = 1.0 - (1.0 - share) * (1.0 - lacking)
-        return cls(mean, deviation, matrix, shrinkage, _equal_pairs(raw))
+        matrix = raw + share * _noise(raw, target * np.outer(varying, varying), len(Z))
+        equal = _equal_pairs(raw)
+        for _, later in equal:
+            matrix[later] = matrix[:, later] = np.arange(len(matrix)) == later
+        return cls(mean, deviation, _with_room(matrix), share, equal)
 
     def units(self, X: np.ndarray, /) -> np.ndarray:
         """Give columns (n, p) of mean 0 and variance 1; constant ones are 0."""
@@ -101,10 +106,22 @@ def _common(Z: np.ndarray) -> tuple[float, float]:
     return mean, min(max(noise / (n * seen), 0.0), 1.0)
 
 
-def _lacking(matrix: np.ndarray) -> float:
-    """Give the share of the identity that leaves the smallest eigenvalue large enough."""
-    lowest = float(eigvalsh(matrix)[0])
-    return (_SMALLEST - lowest) / (1.0 - lowest) if lowest < _SMALLEST else 0.0
+def _noise(raw: np.ndarray, target: np.ndarray, n: int) -> np.ndarray:
+    """Give how far correlations of n rows are from a target, as far as that may be noise."""
+    bound = _NOISE * (1.0 - raw**2) / n**0.5
+    return np.clip(target - raw, -bound, bound)
+
+
+def _with_room(matrix: np.ndarray) -> np.ndarray:
+    """Give the correlation matrix whose smallest eigenvalues are raised."""
+    values, vectors = map(to_host, eigh(matrix))
+    if values[0] >= _SMALLEST:
+        return matrix
+    raised = (vectors * np.maximum(values, _SMALLEST)) @ vectors.T
+    sizes = np.sqrt(np.diag(raised))
+    raised /= np.outer(sizes, sizes)
+    np.fill_diagonal(raised, 1.0)
+    return raised
 
 
 def _equal_pairs(raw: np.ndarray) -> list[tuple[int, int]]:

@@ -74,7 +74,7 @@ class GaussianKnockoffs(KnockoffSampler):
     .. math:: \tilde X^{(k)} = X - (X - \mu) \Sigma^{-1} D + G + (\xi_k - \bar\xi) D^{1/2},
               \qquad G \sim N\big(0, \tfrac{κ + 1}{κ} D - D \Sigma^{-1} D\big) ,
 
-    with :math:`\Sigma` as Ledoit and Wolf shrink it.
+    with :math:`\Sigma` shrunk as by Ledoit and Wolf, where that may be noise.
 
     Parameters
     ----------

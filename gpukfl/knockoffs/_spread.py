@@ -77,14 +77,23 @@ def least_reconstructable(correlation: Array, copies: int, /) -> np.ndarray:
     .. [1] Spector and Janson, "Powerful knockoffs via minimizing reconstructability", Annals of
        Statistics, 2022, eq. (3.2); here for κ copies.
     """
-    inverse = _Inverse(correlation, copies)
-    start = 0.9 * equicorrelated(correlation, copies)
+    xp, inverse = array_namespace(correlation), _Inverse(correlation, copies)
+    left = 1.0 / to_host(xp.linalg.diagonal(CholeskyFactor.of(correlation).inverse()))
+    roots = beside(np.sqrt(left), correlation)
+    scaled = correlation / roots[:, None] / roots[None, :]
+    # Of a column of which the others leave little, s is as small, and the curvature of L, which
+    # goes with s^-3, large. In such units it is alike in all columns, and one step suits them
+    units = left**1.5
+    start = 0.9 * equicorrelated(scaled, copies) / np.sqrt(left)
     found = _STEPS.minimize(
-        inverse.value, inverse.gradient, lambda s: np.maximum(s, 1e-3 * start), start
+        lambda u: inverse.value(units * u),
+        lambda u: units * inverse.gradient(units * u),
+        lambda u: np.maximum(u, 1e-3 * start),
+        start,
     )
     if found.status is Status.INTERRUPTED:
         raise KeyboardInterrupt
-    return found.x
+    return units * found.x
 
 
 class _Inverse:

@@ -243,7 +243,7 @@ class AutoBase(KeptContest, Constructed, HostStored):
             return [constant_member(is_classifier(self))]
         tabular = self.encodings_ is not None
         task = Task.of(samples, d, self.backend, _seed(run.rng), of_table=tabular)
-        return members_of(self.members, self.effort, task)
+        return members_of(self.members, self.effort, task, limited=self.max_time is not None)
 
     def _refit(
         self, chosen: Sequence[tuple[float, Any]], samples: Samples, run: Run, how: Refit

@@ -263,20 +263,24 @@ CANDIDATES = (
     ),
 )
 NAMES = tuple(row.name for row in CANDIDATES)
+_IN_HASTE = ("linear", TREES, "bkernn", "hkrr")  # which make the most of many rows and a short time
 
 
-def members_of(asked: Any, effort: str, task: Task, /) -> list[Member]:
+def members_of(asked: Any, effort: str, task: Task, /, *, limited: bool = False) -> list[Member]:
     """Make the members that are asked for: None, "kernels", or names and estimators.
 
     What is named is tried to the end; of the others those that are clearly behind are left.
 
     Trees are always among them; with "kernels", or where they are not asked for, they are shown
-    beside the others and enter no blend.
+    beside the others and enter no blend. Where time is `limited` and rows are many, those of which
+    something comes soonest are first.
     """
     if asked is None or isinstance(asked, str):
         rank = EFFORTS.index(effort)
         rows = [row for row in CANDIDATES if EFFORTS.index(row.effort) <= rank]
         rows = [row for row in rows if row.suits(task)]
+        if limited and task.n >= _MANY:
+            rows = sorted(rows, key=lambda row: row.name not in _IN_HASTE)
         shown = () if asked is None else BOOSTED
         return [_member(row, task, blended=row.name not in shown) for row in rows]
     found = []

@@ -28,11 +28,12 @@ from gpukfl.portfolio._transforms import residual_quantiles
 from gpukfl.prediction import TargetTransform, bounded, mixed, tempered
 
 SHARE = 0.9  # of max_time spent by the end
-_PROBED, _FIRST_PROBED = 2_000, 200  # rows that say how long all take, a quarter of them at most
-_FURTHER = 4  # times as many rows say it better, where so many can be had
+_PROBED, _FIRST_PROBED, _FEWEST_PROBED = 2_000, 800, 200  # rows that say how long all take
+_FURTHER = 4  # times as many rows say it better, where there is time for so many
 _JUDGES = 200  # rows that must have judged a member before it is left: fewer often are wrong
 _SHARES = (0.05, 0.15, 0.3, 0.5)  # of a blend, with one of which a member should help
 _NO_TIME = 1e-3
+_LEAST_SHARE = 0.25  # of the time that is left, for the next member: the first ones say the most
 _PATIENCE = 4.0  # times the limit that may be expected of members that keep to it
 _FEWEST = 2  # rows of a class, of which trees that are stopped early need some to judge
 _SEARCHING = 2  # times as long as another fit is the first one, which searches
@@ -175,7 +176,8 @@ class Contest:
                 if self.stopped:
                     break
                 left = self.run.left(SHARE)
-                self._enter(member, None if left is None else left / (len(members) - k))
+                share = max(1.0 / (len(members) - k), _LEAST_SHARE)
+                self._enter(member, None if left is None else left * share)
         except KeyboardInterrupt:
             self.stopped = True
             if not self.finished:
@@ -303,19 +305,21 @@ class Contest:
 
     def _affordable(self, member: Member, limit: float | None) -> int | None:
         """Rows of a fold that there is time for, by how long some take; None is all of them."""
-        inside = self.folds[0].seen_by(member).inside
-        most = min(_PROBED, len(inside) // _FURTHER)
-        if limit is None or most < _FIRST_PROBED:
+        fold, begun = self.folds[0].seen_by(member), time.perf_counter()
+        n = len(fold.inside)
+        most = min(_PROBED, n // _FURTHER)
+        if limit is None or most < _FEWEST_PROBED:
             return None
-        begun, probed, count = time.perf_counter(), 0, _FIRST_PROBED
+        probed, count = 0, most
         while probed < most and count >= _FURTHER * probed:
             probed, start = min(max(_FIRST_PROBED, _FURTHER * probed), most), time.perf_counter()
-            member.fitted(inside.taken(self._some(inside, probed)), None, limit)
-            took = time.perf_counter() - start
-            left = (limit - (start + took - begun)) * (_PATIENCE if member.keeps_time else 1.0)
-            times = max(left, 0.0) / (took * len(self.folds))
+            some = fold.inside.taken(self._some(fold.inside, probed))
+            self.outputs(member.fitted(some, None, limit)[0], fold.outside)
+            now = time.perf_counter()
+            left = (limit - (now - begun)) * (_PATIENCE if member.keeps_time else 1.0)
+            times = max(left, 0.0) / ((now - start) * len(self.folds))
             count = max(probed, int(probed * times ** (1.0 / member.power)))
-        return None if count >= len(inside) else count
+        return None if count >= n else count
 
     def _some(self, samples: Samples, count: int) -> np.ndarray:
         """Draw some rows, the same in every call, and two of each class, where it has them."""

@@ -144,17 +144,27 @@ def test_fewer_rows_than_columns_are_said():
     wide = RNG.standard_normal((20, 30))
     with pytest.warns(UserWarning, match="20 rows say little of the correlations of 30 columns"):
         fdr(error_control=Knockoffs(draws=1)).fit(wide, 3.0 * wide[:, 4])
+    wide[:, 7] = 2.0 * wide[:, 2]
+    with (
+        pytest.warns(UserWarning, match="20 rows say little"),
+        pytest.warns(UserWarning, match=r"equal but for their units \(7 like 2\)"),
+    ):
+        fdr(error_control=Knockoffs(draws=1)).fit(wide, 3.0 * wide[:, 4])
 
 
-def test_equal_and_constant_columns():
-    odd = np.concatenate([X, -2.0 * X[:, :1], np.ones((N, 1))], axis=1)
-    with pytest.warns(UserWarning, match=r"equal but for their units \(6 like 0\)"):
-        model = fdr().fit(odd, Y)
-    assert found(model) == TRUE
-    assert model.e_values_[7] == 0
+@pytest.mark.parametrize("twin", [0, 1])
+@pytest.mark.parametrize("scale", [1.0, -2.0])
+def test_equal_and_constant_columns(twin, scale):
+    odd = np.concatenate([X, 1.0 + scale * X[:, [twin]], np.ones((N, 1))], axis=1)
+    y = Y + X[:, 4] + X[:, 5]
+    with pytest.warns(UserWarning, match=rf"equal but for their units \(6 like {twin}\)"):
+        model = fdr().fit(odd, y)
+    assert found(model) == [k for k in (1, 3, 4, 5) if k != twin]
+    np.testing.assert_array_equal(model.e_values_[[twin, 6, 7]], 0.0)
 
 
 @pytest.mark.filterwarnings("ignore:no variable was selected")
+@pytest.mark.filterwarnings("ignore:columns are equal")  # their ranks, of so few rows
 @pytest.mark.parametrize("n", [3, 5])
 def test_few_rows_find_nothing(n):
     with pytest.warns(UserWarning, match=f"{n} rows say little"):

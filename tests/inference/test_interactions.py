@@ -12,6 +12,7 @@ from sklearn.preprocessing import PolynomialFeatures
 import gpukfl
 from gpukfl.inference import interactions
 from gpukfl.inference._dependence import ByPrediction, dependence_of
+from gpukfl.inference._score_test import Score, score_p_values
 from gpukfl.kernels import Gaussian
 
 PAIRS = 300  # rows to fit, and as many that are held out
@@ -188,6 +189,49 @@ def test_a_triple_is_more_than_its_pairs():
     assert interactions(model, X, y).selected_at(0.02) == ["x0 × x1", "x0 × x2", "x1 × x2"]
     triple = interactions(model, X, y, order=3, n_permutations=1999)
     assert triple.selected_at(0.05) == []
+
+
+def test_functions_of_two_features_say_nothing_of_three():
+    """Those that the model misses may have any shape."""
+
+    def triple(X):
+        return 0.3 * X[:, 0] * X[:, 1] * X[:, 2]
+
+    model, X, y = fitted(polynomial(3), triple, d=3)
+    pairs = 3 * X[:, 0] ** 2 * X[:, 1] - X[:, 1] ** 2 * X[:, 2] ** 2 + X[:, 0] ** 3 * X[:, 2]
+    options = {"order": 3, "n_permutations": 199, "n_background": 20}
+    for there, low, high in ((y, 0.0, 0.005), (y - triple(X), 0.2, 1.0)):
+        found, shifted = (
+            interactions(model, X, Y, **options).p_values for Y in (there, there + pairs)
+        )
+        np.testing.assert_array_equal(found, shifted)
+        assert low <= found[0] <= high
+
+
+@pytest.mark.parametrize("classes", [False, True])
+def test_a_triple_takes_rows(classes):
+    model, X, y = fitted(polynomial(3), lambda X: X[:, 0] * X[:, 1] * X[:, 2], d=3, n=170)
+    if classes:
+        y = (y > 0).astype(int)
+        model = polynomial(3, classes=True).fit(X, y)
+    few = {"order": 3, "n_background": 23, "n_permutations": 19}
+    with pytest.raises(ValueError, match=r"at least 148 rows .* without 37 functions .* got 147"):
+        interactions(model, X, y, **few)
+    assert interactions(model, X, **few).h[0] > 0
+    assert interactions(model, X, y, **few | {"n_background": 22}).p_values[0] < 1
+
+
+def test_p_values_are_uniform_however_much_is_taken_out():
+    """What 40 functions of 80 rows leave is smaller than the errors; these differ in size."""
+    found = []
+    for seed in range(300):
+        rng = np.random.default_rng(seed)
+        effect, noise = rng.standard_normal((2, 80, 1))
+        noise *= 0.3 + np.abs(effect)
+        score = Score.without(rng.standard_normal((80, 40)), effect, noise)
+        found += score_p_values([score], 99, np.random.RandomState(seed)).tolist()
+    assert kstest(found, "uniform").pvalue >= 0.05
+    assert np.mean(np.array(found) <= 0.05) <= 0.08
 
 
 def test_classes():

@@ -12,6 +12,7 @@ DESIGNS = {
     "equal": 0.5 * np.eye(6) + 0.5,
     "autoregressive": toeplitz(0.8 ** np.arange(6)),
     "blocks": np.kron(np.eye(2), 0.3 * np.eye(3) + 0.7),
+    "twins": np.kron(np.diag([1.0, 0.0, 0.0]), [[0.0, 0.99], [0.99, 0.0]]) + np.eye(6),
 }
 
 

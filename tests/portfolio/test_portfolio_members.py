@@ -112,7 +112,7 @@ def test_of_many_rows_some_are_fitted_where_time_is_short(monkeypatch):
             time.sleep(2e-3 * len(X))
             return super().fit(X, y)
 
-    monkeypatch.setattr(_contest, "_FIRST_PROBED", 3)
+    monkeypatch.setattr(_contest, "_FEWEST_PROBED", 3)
     with pytest.warns(ConvergenceWarning):
         model = regressor(members=[("slow", Slow())], n_folds=3, max_time=1.0).fit(X, Y)
     board = model.leaderboard().set_index("member")
@@ -120,6 +120,19 @@ def test_of_many_rows_some_are_fitted_where_time_is_short(monkeypatch):
     assert max(fitted) < 60
     assert board.loc["slow", "note"] == f"fitted to {max(fitted)} rows for want of time"
     assert model.status_ == "TIME_LIMIT"
+
+
+def test_where_time_is_limited_those_that_take_many_rows_are_first():
+    few, many = (
+        Task(False, 1_999, 5, 1, 1_999, "auto", 0),
+        Task(False, 2_000, 5, 1, 2_000, "auto", 0),
+    )
+    names = [[one.name for one in members_of(None, "normal", many, limited=on)] for on in (0, 1)]
+    assert names[1][:4] == ["linear", "trees", "bkernn", "hkrr"]
+    assert sorted(names[0]) == sorted(names[1])
+    assert names[0] != names[1]
+    small = [[one.name for one in members_of(None, "normal", few, limited=on)] for on in (0, 1)]
+    assert small[0] == small[1]
 
 
 def test_rare_classes_are_among_the_rows_that_say_how_long_all_take(rng):

@@ -36,8 +36,8 @@ class Discoveries:
     draws, copies : int
         Draws that were done, and κ.
     shrinkage : float
-        Share of one correlation for all pairs, and of the identity where that is not enough, in
-        the correlation that copies were drawn with.
+        Share of their distance from one for all pairs, as far as it may be noise, by which the
+        correlations were moved that copies were drawn with.
     n_samples : int
         Rows that were used.
     status : Status or None
@@ -136,7 +136,9 @@ def _one_contest(
     if status is Status.INTERRUPTED:
         raise KeyboardInterrupt
     # Of equal columns a fit may weigh the first alone, which is the variable
-    return np.where(_has_equal_copy(problem.X, copies), 0.0, contest(joined(*fits)))
+    untold = _has_equal_copy(problem.X, copies)
+    untold[[column for pair in sampler.correlation.equal for column in pair]] = True
+    return np.where(untold, 0.0, contest(joined(*fits)))
 
 
 def _has_equal_copy(X: Array, copies: Array) -> np.ndarray:
@@ -156,11 +158,11 @@ def _say(sampler: Copies, problem: SelectionProblem) -> None:
             "far as they are right"
         )
         warn(msg, UserWarning)
-    elif correlation.equal:
+    if correlation.equal:
         pairs = ", ".join(f"{j} like {i}" for i, j in correlation.equal[:_NAMED])
         more = ", ..." if len(correlation.equal) > _NAMED else ""
         msg = (
             f"columns are equal but for their units ({pairs}{more}): knockoffs cannot tell which "
-            "matters, and may find neither"
+            "matters, and find neither"
         )
         warn(msg, UserWarning)
