@@ -15,7 +15,7 @@ from gpukfl.linalg import map_singular_values, on_host_if_small, svd
 from gpukfl.methods._nystrom import (
     NystromFactor,
     NystromSystem,
-    jitter_for,
+    jitter_for_gradients,
     jittered,
     target_sums,
 )
@@ -83,7 +83,9 @@ class HyperKernelObjective:
 
     def minimize_alpha(self, B: Array, /) -> Array:
         """Give the best α at `B` (eq. (6)), float64 (q, t)."""
-        alpha, self.factor = self.system(B).solve(self.ridge)
+        system = self.system(B)
+        jitter = jitter_for_gradients(system.operator, self.ridge)
+        alpha, self.factor = system.solve(self.ridge, jitter=jitter)
         return alpha
 
     def value(self, B: Array, alpha: Array, /) -> float:
@@ -107,7 +109,7 @@ class HyperKernelObjective:
 
         (total,) = operator.sum_over_blocks(compute)
         # With the jitter that α is solved with, so that all optimisers have one objective
-        core = jittered(operator.core, jitter_for(operator, self.ridge))
+        core = jittered(operator.core, jitter_for_gradients(operator, self.ridge))
         return 2.0 * total / self.weight + 2.0 * self.ridge * (core @ alpha)
 
     def project(self, B: Array, /) -> Array:
@@ -146,7 +148,7 @@ class HyperKernelObjective:
             operator.core, alpha, *wide, *operator.sum_over_blocks(compute)
         )
         xp = array_namespace(alpha)
-        jittered_core = jittered(core, jitter_for(operator, self.ridge))
+        jittered_core = jittered(core, jitter_for_gradients(operator, self.ridge))
         norm = xp.sum(alpha * (jittered_core @ alpha))
         both = to_host(xp.stack([loss, norm]))
         value = float(both[0]) / self.weight + self.ridge * float(both[1])

@@ -83,14 +83,24 @@ def jitter_for(operator: KernelOperator, ridge: float, /) -> float:
     r"""Jitter that keeps rounding from being mistaken for the ridge.
 
     Rounding of sums changes :math:`K^\top K` by some hundred :math:`n \epsilon`, with the
-    precision of float64; divided by the jitter it must stay below :math:`n \lambda`. Roundings of
-    kernel values are multiplied by coefficients that are the larger, the smaller ridge and jitter
-    are: with :math:`\epsilon \lambda^{-2/3}`, found by trial, the errors that they make in
-    gradients are of the size of what the jitter itself changes there.
+    precision of float64; divided by the jitter it must stay below :math:`n \lambda`. So must the
+    squares of the roundings of q kernel values.
     """
-    ridge = max(ridge, 1e-300)
-    needed = _ROUNDING * _EPSILON / ridge + epsilon(operator.Z) / ridge ** (2.0 / 3.0)
+    own = epsilon(operator.Z)
+    sums = _ROUNDING * _EPSILON
+    needed = (sums + operator.shape[1] * own**2) / max(ridge, 1e-300)
     return min(max(needed, _SMALLEST_JITTER), _LARGEST_JITTER / 10.0)
+
+
+def jitter_for_gradients(operator: KernelOperator, ridge: float, /) -> float:
+    r"""Jitter that keeps rounding out of derivatives of the objective, too.
+
+    There roundings of kernel values are multiplied by coefficients, which are the larger, the
+    smaller ridge and jitter are: with :math:`\epsilon \lambda^{-2/3}`, found by trial, the errors
+    are of the size of what the jitter itself changes.
+    """
+    needed = epsilon(operator.Z) / max(ridge, 1e-300) ** (2.0 / 3.0)
+    return max(jitter_for(operator, ridge), min(needed, _LARGEST_JITTER / 10.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,15 +132,16 @@ class NystromSystem:
         r"""Give :math:`L^{-1} K^\top D K L^{-\top}` and :math:`L^{-1} K^\top D Y`."""
         return _whitened(self.gram, self.moment, factor)
 
-    def solve(self, ridge: float, /) -> tuple[Array, NystromFactor]:
-        """Dual coefficients (q, t) in float64: O(q³).
+    def solve(self, ridge: float, /, *, jitter: float | None = None) -> tuple[Array, NystromFactor]:
+        """Dual coefficients (q, t) in float64, with `jitter`, or `jitter_for` the ridge: O(q³).
 
         By Cholesky factors; where rounding has made the matrix indefinite, by its eigenvalues, of
         which those within rounding are raised to it. Few centres of a GPU on the host: it waits
         for the device once.
         """
         core, gram, moment = on_host_if_small(self.operator.core, self.gram, self.moment)
-        factor = NystromFactor.of(core, jitter=jitter_for(self.operator, ridge))
+        jitter = jitter_for(self.operator, ridge) if jitter is None else jitter
+        factor = NystromFactor.of(core, jitter=jitter)
         inner, right = _whitened(gram, moment, factor)
         shift = self.weight * ridge
         try:
