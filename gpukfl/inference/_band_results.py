@@ -283,6 +283,7 @@ class BandPictures(Panel):
             ax.errorbar(one.steps, one.center, one.width, fmt="o", color=BLUE, ms=4, label=label)
             ax.plot(one.steps, one.model, "x", color=GREY, label=beside)
             turned = {"rotation": 30, "ha": "right"} if len("".join(one.labels)) > _LEVEL else {}
+            ax.margins(x=0.2, y=0.3)  # room for the legend above the bars
             ax.set_xticks(one.steps, [short(level, _LEVEL) for level in one.labels], **turned)
         else:
             ax.fill_between(one.steps, one.lower, one.upper, color=BLUE, alpha=0.25, lw=0)

@@ -131,7 +131,8 @@ def data(d: Description, /) -> str:
     said.append(
         (
             "target",
-            f"{d.target}: {d.task}" + (f"; {d.data.target}" if d.data and d.data.target else ""),
+            ": ".join(filter(None, [d.target, d.task]))
+            + (f"; {d.data.target}" if d.data and d.data.target else ""),
         )
     )
     rows = [("", [escaped(k), escaped(v)]) for k, v in said if v]
@@ -166,8 +167,8 @@ def model(d: Description, pictures: str, /) -> str:
     how = {"fit": d.ended} if d.n_steps is None else {"steps": f"{d.n_steps}{ended}"}
     facts = {"model": d.text, **d.facts, "kernel products": d.products, **how}
     facts |= {"computed on": d.place}
-    rows = (("", [escaped(k), escaped(v)]) for k, v in facts.items() if str(v) != "")
-    return section("The model", table([], rows, words=True), pictures)
+    rows = [("", [escaped(k), escaped(v)]) for k, v in facts.items() if str(v) != ""]
+    return section("The model", table([], rows, words=True) if rows else "", pictures)
 
 
 def tuning(d: Description, pictures: str, /) -> str:

@@ -1,5 +1,6 @@
 """All in one value, by the door of models and estimators, and in reports."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -111,6 +112,13 @@ def test_pictures_and_a_section_of_the_report(model, found, tmp_path):
     assert page.count('aria-label="x0: curves with bands') == 1
     model.report(tmp_path / "without.html")
     assert "What may be concluded" not in (tmp_path / "without.html").read_text()
+
+
+def test_a_report_of_its_own_has_no_empty_parts(found, tmp_path):
+    found.report(tmp_path / "alone.html")
+    page = (tmp_path / "alone.html").read_text()
+    assert "The model</h2>" not in page
+    assert re.search(r"<td[^>]*>target</td>\s*<td[^>]*>y</td>", page)
 
 
 def test_a_model_without_directions_has_bands_alone():
