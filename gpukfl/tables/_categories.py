@@ -34,9 +34,10 @@ class Category:
         """Give what `columns` are of each level that encoded rows have, (g, c), and their names."""
         marks = X[:, self.marks]
         level = np.where(marks.any(axis=1), marks.argmax(axis=1), len(self.marks))
-        present, first = np.unique(level, return_index=True)
+        present = np.unique(level)
         names = [(*self.levels, "another")[k] for k in present]  # that the fit has not seen
-        found = X[first][:, self.columns]
+        # All rows of a level are alike, but for numbers that stand for missing ones
+        found = np.stack([np.median(X[level == k][:, self.columns], axis=0) for k in present])
         if len(self.columns) > len(self.marks):  # led by the number, which missing ones have not
             order = np.lexsort([found[:, 0], np.array(names) == "missing"])
             found, names = found[order], [names[k] for k in order]
