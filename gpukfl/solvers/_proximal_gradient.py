@@ -65,6 +65,35 @@ class _State(Generic[E]):
     objective: float
 
 
+class _Clock:
+    """Says whether another trial would end in time, with as long left as the start took.
+
+    That is for what the caller does at the end: a solve that begins from nothing, as the first.
+    """
+
+    def __init__(self, max_time: float | None) -> None:
+        self._begun, self._limit = time.perf_counter(), max_time
+        self._last = self._left = 0.0
+
+    @property
+    def seconds(self) -> float:
+        return time.perf_counter() - self._begun
+
+    def started(self) -> None:
+        """Note that the start is evaluated."""
+        self._left = self.seconds
+
+    def tried(self, begun: float) -> None:
+        """Note that a trial has ended, which began after so many seconds."""
+        self._last = self.seconds - begun
+
+    @property
+    def is_over(self) -> bool:
+        if self._limit is None:
+            return False
+        return self.seconds + self._last + self._left >= self._limit
+
+
 @dataclass(frozen=True)
 class ProximalGradient:
     r"""Minimise G(W) + penalty(W) by proximal gradient steps with backtracking.
@@ -87,7 +116,8 @@ class ProximalGradient:
     tol : float
         Ends when the objective falls by less than this share of itself twice in a row.
     max_time : float or None
-        Seconds.
+        Seconds, of which as many as the first evaluation took are left for what the caller does
+        with the result. The first trial is made in any case, another where it would end in time.
 
     References
     ----------
@@ -140,16 +170,16 @@ class ProximalGradient:
         FloatingPointError
             If G is not finite at the starting point.
         """
-        begun = time.perf_counter()
-        history = History()
+        clock, history = _Clock(self.max_time), History()
         evaluation = smooth.evaluate(W, None, math.inf)
+        clock.started()
         if not (math.isfinite(evaluation.lower) and math.isfinite(evaluation.upper)):
             msg = "the objective is not finite at the start: the data overflow this precision"
             raise FloatingPointError(msg)
         # Replaced as a whole, so that an interruption leaves a whole iterate
         best = [_State(W, evaluation, evaluation.lower + penalty(W))]
         try:
-            status = self._iterate(smooth, prox, penalty, best, history, watch, begun)
+            status = self._iterate(smooth, prox, penalty, best, history, watch, clock)
         except KeyboardInterrupt:
             status = Status.INTERRUPTED
         state = best[0]
@@ -183,14 +213,14 @@ class ProximalGradient:
         best: list[_State[E]],
         history: History,
         watch: Callable[[int, Array, E, History], Status | None],
-        begun: float,
+        clock: _Clock,
     ) -> Status:
         gradient = smooth.gradient(best[0].evaluation)
         step = self._first_step(best[0].W, gradient)
         flat = 0
         for k in range(self.max_iter):
             state = best[0]
-            taken = self._search(smooth, prox, penalty, state, gradient, step)
+            taken = self._search(smooth, prox, penalty, state, gradient, step, clock)
             if isinstance(taken, Status):
                 return taken
             new, used = taken
@@ -199,18 +229,17 @@ class ProximalGradient:
             gain = state.objective - new.objective
             best[0] = state = new
             gradient = new_gradient
-            seconds = time.perf_counter() - begun
             history.objective.append(state.objective)
             history.step.append(used)
             history.residual.append(state.evaluation.residual)
-            history.seconds.append(seconds)
+            history.seconds.append(clock.seconds)
             asked = watch(k, state.W, state.evaluation, history)
             if asked is not None:
                 return asked
             flat = flat + 1 if gain <= self.tol * abs(state.objective) else 0
             if flat == _FLAT:
                 return Status.CONVERGED
-            if self.max_time is not None and seconds >= self.max_time:
+            if clock.is_over:
                 return Status.TIME_LIMIT
         return Status.MAX_ITER
 
@@ -222,8 +251,10 @@ class ProximalGradient:
         state: _State[E],
         gradient: Array,
         step: float,
+        clock: _Clock,
     ) -> tuple[_State[E], float] | Status:
         for halving in range(_HALVINGS):
+            begun = clock.seconds
             W = prox(state.W - step * gradient, step)
             moved = state.W - W
             change = _inner(moved, moved)
@@ -238,10 +269,13 @@ class ProximalGradient:
                     model = -_inner(gradient, moved) + change / (2.0 * step)
                     limit = state.evaluation.lower + model
                 evaluation = smooth.evaluate(W, state.evaluation, limit)
+                clock.tried(begun)
                 # Written so that NaN fails
                 if evaluation.lower <= limit and math.isfinite(evaluation.upper):
                     return _State(W, evaluation, evaluation.lower + cost), step
                 del evaluation  # its operator is as large as the data
+                if clock.is_over:
+                    return Status.TIME_LIMIT
             step *= 0.5
         return Status.STALLED
 

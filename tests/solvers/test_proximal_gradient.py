@@ -9,7 +9,7 @@ import pytest
 
 from gpukfl._results import Status
 from gpukfl.penalties import ConcaveVariable, Feature, Variable
-from gpukfl.solvers import ProximalGradient
+from gpukfl.solvers import ProximalGradient, _proximal_gradient
 
 SHAPE = (4, 6)
 steps = pytest.mark.parametrize("step_size", ["auto", 1e-2, 1e4])
@@ -155,6 +155,35 @@ def test_time_limit_is_reached_after_a_step(on, rng):
     trace = problem.minimize(max_time=0.0, tol=0.0)
     assert trace.status is Status.TIME_LIMIT
     assert len(trace.history) == 1
+
+
+class Slow:
+    """Evaluations that take a second each, and refuse all steps."""
+
+    now = 0.0
+
+    def perf_counter(self):
+        return self.now
+
+    def evaluate(self, W, near, reject_above):
+        self.now += 1.0
+        value = 0.0 if near is None else math.inf
+        return SimpleNamespace(lower=value, upper=value, residual=0.0)
+
+    def gradient(self, evaluation):
+        return np.ones((2, 3))
+
+
+@pytest.mark.parametrize(("max_time", "seconds"), [(7.5, 6), (7.0, 5), (0.0, 2)])
+def test_trials_end_in_time_with_as_long_left_as_the_start_took(monkeypatch, max_time, seconds):
+    slow = Slow()
+    monkeypatch.setattr(_proximal_gradient, "time", slow)
+    trace = ProximalGradient(max_time=max_time).minimize(
+        slow, lambda W, _: W, lambda _: 0.0, np.ones((2, 3))
+    )
+    assert slow.now == seconds
+    assert trace.status is Status.TIME_LIMIT
+    assert not trace.history
 
 
 def test_a_fixed_point_is_converged_at_once(on, rng):
