@@ -39,6 +39,30 @@ _FEWEST = 2  # rows of a class, of which trees that are stopped early need some 
 _SEARCHING = 2  # times as long as another fit is the first one, which searches
 
 
+@dataclass(frozen=True, eq=False)
+class FoldFit:
+    """A member's fit to rows of a fold.
+
+    Attributes
+    ----------
+    model : estimator
+        That was fitted.
+    precedent : Precedent or None
+        What its setting came to.
+    predicted : array, shape (m, t)
+        Of the rows that the fold holds out.
+    """
+
+    model: Any
+    precedent: Precedent[Any] | None
+    predicted: np.ndarray
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether the user stopped it."""
+        return getattr(self.model, "status_", "") == Status.INTERRUPTED.name
+
+
 @dataclass(eq=False)
 class Entry:
     """What a member has done so far.
@@ -84,6 +108,12 @@ class Entry:
     transform: TargetTransform | None = None
     residuals: np.ndarray | None = None
 
+    def add(self, fit: FoldFit, /) -> None:
+        """Keep what a fold came to."""
+        self.models.append(fit.model)
+        self.predicted.append(fit.predicted)
+        self.precedent = fit.precedent
+
     @property
     def outputs(self) -> np.ndarray:
         """Predictions of all rows seen so far (m, t), in the targets' own units."""
@@ -122,6 +152,9 @@ class Contest:
         What was tried, in this order.
     weights : array, shape (n_finished,)
         Of the blend of those that have finished and may be in it.
+    least_seconds : float
+        That the last member took for a few rows, where it was limited: those that are left take
+        about as long at least, as members stand in the order of their costs.
     """
 
     folds: Sequence[Fold]
@@ -134,6 +167,7 @@ class Contest:
     weights: np.ndarray = field(default_factory=lambda: np.zeros(0))
     stopped: bool = False
     cut_short: bool = False
+    least_seconds: float = 0.0
 
     @property
     def n_classes(self) -> int:
@@ -192,7 +226,7 @@ class Contest:
         weights = self.weights
         try:
             with collected() as entry.warnings:
-                if limit is not None and self.finished and self.run.is_over(SHARE):
+                if self.finished and self._is_late():
                     self.cut_short, entry.note = True, "not begun: no time is left"
                 elif not member.reference and self._is_of_no_use(member.like):
                     entry.note = f"not begun: {member.like} is clearly behind"
@@ -216,35 +250,51 @@ class Contest:
         self.weights = weights
         self.run.note(f"{member.name}: {entry.note or self._shown(entry)}, {entry.seconds:.1f} s")
 
+    def _is_late(self) -> bool:
+        left = self.run.left(SHARE)
+        return left is not None and (self.run.is_over(SHARE) or left < self.least_seconds)
+
     def _shown(self, entry: Entry) -> str:
         return f"score {self.judge.score(entry.losses):.4f}"
 
     def _compete(self, entry: Entry, begun: float, limit: float | None) -> None:
         """Fit the folds until all are done, or it is clear that the rest is not worth it."""
         member, count = entry.member, len(self.folds)
-        rows = self._affordable(member, limit)
+        rows, probe = self._affordable(member, limit)
         if rows is not None:
             self.cut_short, entry.remark = True, f"fitted to {rows} rows for want of time"
         for k, fold in enumerate(self.folds):
             spent = time.perf_counter() - begun
             left = None if limit is None else _share_of(limit - spent, k, count)
-            data = fold.seen_by(member)
             with reported_to(self._report(member, k)):
-                inside = data.inside
-                if rows is not None and rows < len(inside):
-                    inside = inside.taken(self._some(inside, rows))
-                model, entry.precedent = member.fitted(inside, entry.precedent, left)
-            entry.models.append(model)
-            self._judge(entry, self.outputs(model, data.outside))
-            interrupted = getattr(model, "status_", "") == Status.INTERRUPTED.name
-            self.stopped = self.stopped or interrupted
+                known = probe if k == 0 else None
+                fit = known or self._fit(member, fold, rows, entry.precedent, left)
+            entry.add(fit)
+            self._judge(entry)
+            self.stopped = self.stopped or fit.interrupted
             if k + 1 == count:
                 return
-            if interrupted:
+            if fit.interrupted:
                 raise KeyboardInterrupt
             entry.note = self._why_not_on(entry, time.perf_counter() - begun)
             if entry.note:
                 return
+
+    def _fit(
+        self,
+        member: Member,
+        fold: Fold,
+        rows: int | None,
+        precedent: Precedent[Any] | None,
+        limit: float | None,
+    ) -> FoldFit:
+        """Fit a member to a fold, or to so many of its rows."""
+        data = fold.seen_by(member)
+        inside = data.inside
+        if rows is not None and rows < len(inside):
+            inside = inside.taken(self._some(inside, rows))
+        model, precedent = member.fitted(inside, precedent, limit)
+        return FoldFit(model, precedent, self.outputs(model, data.outside))
 
     def _why_not_on(self, entry: Entry, spent: float) -> str:
         """Say why a member is left after some folds; empty where it goes on."""
@@ -269,8 +319,7 @@ class Contest:
         within = mixed(found, self.floor) if self.n_classes else bounded(found, self.reach)
         return to_host(within)
 
-    def _judge(self, entry: Entry, predicted: np.ndarray) -> None:
-        entry.predicted.append(predicted)
+    def _judge(self, entry: Entry) -> None:
         rows = slice(0, sum(map(len, entry.predicted)))
         if self.transform is not None:
             short = self.transform.forward(self.judge.truth[rows]) - np.concatenate(entry.predicted)
@@ -303,23 +352,28 @@ class Contest:
         mixes = ((1.0 - share) * blend + share * own for share in _SHARES)
         return all(self.judge.losses(mix, seen).sum() >= least for mix in mixes)
 
-    def _affordable(self, member: Member, limit: float | None) -> int | None:
-        """Rows of a fold that there is time for, by how long some take; None is all of them."""
-        fold, begun = self.folds[0].seen_by(member), time.perf_counter()
-        n = len(fold.inside)
+    def _affordable(self, member: Member, limit: float | None) -> tuple[int | None, FoldFit | None]:
+        """Rows of a fold that there is time for, by how long some take; None is all of them.
+
+        With the fit of the first fold where it was to so many rows.
+        """
+        begun, n = time.perf_counter(), len(self.folds[0].seen_by(member).inside)
         most = min(_PROBED, n // _FURTHER)
         if limit is None or most < _FEWEST_PROBED:
-            return None
+            return None, None
         probed, count = 0, most
         while probed < most and count >= _FURTHER * probed:
             probed, start = min(max(_FIRST_PROBED, _FURTHER * probed), most), time.perf_counter()
-            some = fold.inside.taken(self._some(fold.inside, probed))
-            self.outputs(member.fitted(some, None, limit)[0], fold.outside)
+            fit = self._fit(member, self.folds[0], probed, None, limit)
+            if fit.interrupted:
+                return probed, fit
             now = time.perf_counter()
+            if probed <= _FIRST_PROBED:
+                self.least_seconds = now - start
             left = (limit - (now - begun)) * (_PATIENCE if member.keeps_time else 1.0)
             times = max(left, 0.0) / ((now - start) * len(self.folds))
             count = max(probed, int(probed * times ** (1.0 / member.power)))
-        return None if count >= n else count
+        return (None, None) if count >= n else (count, fit if count == probed else None)
 
     def _some(self, samples: Samples, count: int) -> np.ndarray:
         """Draw some rows, the same in every call, and two of each class, where it has them."""

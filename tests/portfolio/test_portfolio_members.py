@@ -122,6 +122,25 @@ def test_of_many_rows_some_are_fitted_where_time_is_short(monkeypatch):
     assert model.status_ == "TIME_LIMIT"
 
 
+def test_rows_that_say_how_long_all_take_are_fitted_once(rng):
+    sizes = []
+
+    class Slow(Ridge):
+        def fit(self, X, y, sample_weight=None):
+            sizes.append(len(X))
+            time.sleep(0.5)
+            return super().fit(X, y)
+
+    rows = rng.standard_normal((8_000, 2))
+    with pytest.warns(ConvergenceWarning):
+        model = regressor(
+            members=["linear", ("slow", Slow()), ("late", Slow())], n_folds=1, max_time=0.6
+        ).fit(rows, rows[:, 0])
+    assert sizes == [800]  # nor is another begun that would take as long
+    assert notes(model)["slow"] == "fitted to 800 rows for want of time"
+    assert notes(model)["late"] == "not begun: no time is left"
+
+
 def test_where_time_is_limited_those_that_take_many_rows_are_first():
     few, many = (
         Task(False, 1_999, 5, 1, 1_999, "auto", 0),
