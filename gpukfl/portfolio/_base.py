@@ -219,7 +219,9 @@ class AutoBase(KeptContest, Constructed, HostStored):
     def _held(self, samples: Samples, run: Run, *, once: bool) -> Contest:
         """Let the members take part; on one held-out part where these are `once` some of all."""
         n, count = len(samples), self._n_classes
-        n_folds = n_folds_of(n) if isinstance(self.n_folds, str) else int(self.n_folds)
+        n_folds = (
+            n_folds_of(n, self.max_time) if isinstance(self.n_folds, str) else int(self.n_folds)
+        )
         n_folds = 1 if once else n_folds
         if isinstance(self.n_folds, str) and self.effort == "quick":
             n_folds = min(n_folds, _QUICK_FOLDS)

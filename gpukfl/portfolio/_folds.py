@@ -14,6 +14,7 @@ from gpukfl.portfolio._members import Member
 
 MANY, _FOLDS_BELOW = 2_000, 20_000
 _MOST_FOLDS, _FEW_FOLDS = 8, 5
+_HASTE = 5e-3  # seconds a row below which there is no time for folds
 _SHARE, _MOST_HELD_OUT = 0.2, 20_000  # of the rows, that are held out once
 FEWEST = 2  # rows that are split at all
 FEW = 4  # rows below which a fold leaves too few to fit
@@ -55,9 +56,12 @@ def hosted(samples: Samples, /) -> Samples:
     return Samples(np.asarray(X), Y, samples.weights, samples.labels)
 
 
-def n_folds_of(n: int, /) -> int:
-    """Say how many folds rows are split into; 1 is one held-out part."""
-    if n >= _FOLDS_BELOW:
+def n_folds_of(n: int, /, max_time: float | None = None) -> int:
+    """Say how many folds rows are split into; 1 is one held-out part.
+
+    So it is where many rows have little time: there members are better fitted to more rows once.
+    """
+    if n >= _FOLDS_BELOW or (max_time is not None and n >= MANY and max_time < _HASTE * n):
         return 1
     return _FEW_FOLDS if n >= MANY else _MOST_FOLDS
 

@@ -73,25 +73,23 @@ class _Clock:
 
     def __init__(self, max_time: float | None) -> None:
         self._begun, self._limit = time.perf_counter(), max_time
-        self._last = self._left = 0.0
-
-    @property
-    def seconds(self) -> float:
-        return time.perf_counter() - self._begun
+        self.seconds = self._last = self._left = 0.0
 
     def started(self) -> None:
         """Note that the start is evaluated."""
-        self._left = self.seconds
+        self.tried()
+        self._last, self._left = 0.0, self.seconds
 
-    def tried(self, begun: float) -> None:
-        """Note that a trial has ended, which began after so many seconds."""
-        self._last = self.seconds - begun
+    def tried(self) -> None:
+        """Note that a trial has ended."""
+        now = time.perf_counter() - self._begun
+        self.seconds, self._last = now, now - self.seconds
 
     @property
     def is_over(self) -> bool:
-        if self._limit is None:
-            return False
-        return self.seconds + self._last + self._left >= self._limit
+        """Whether another one would end too late."""
+        left = self._last + self._left
+        return self._limit is not None and self.seconds + left >= self._limit
 
 
 @dataclass(frozen=True)
@@ -254,7 +252,6 @@ class ProximalGradient:
         clock: _Clock,
     ) -> tuple[_State[E], float] | Status:
         for halving in range(_HALVINGS):
-            begun = clock.seconds
             W = prox(state.W - step * gradient, step)
             moved = state.W - W
             change = _inner(moved, moved)
@@ -269,7 +266,7 @@ class ProximalGradient:
                     model = -_inner(gradient, moved) + change / (2.0 * step)
                     limit = state.evaluation.lower + model
                 evaluation = smooth.evaluate(W, state.evaluation, limit)
-                clock.tried(begun)
+                clock.tried()
                 # Written so that NaN fails
                 if evaluation.lower <= limit and math.isfinite(evaluation.upper):
                     return _State(W, evaluation, evaluation.lower + cost), step

@@ -20,7 +20,7 @@ from gpukfl.methods import Selection
 
 _MOST_ROWS = 100_000  # that variables are selected on, unless a number of centres is given
 _MOST_BROUGHT = 10_000  # the same of rows in parts, which come to one place
-SELECT_SHARE = 0.8  # of max_time after which the selection has ended
+SELECT_SHARE = 0.7  # of max_time after which the selection has ended
 QUIET = (Status.CONVERGED, Status.STALLED)  # no further progress is where a fit may well end
 
 

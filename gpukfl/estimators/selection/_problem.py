@@ -69,6 +69,7 @@ _CENTERS_SHARE = 0.25  # of the memory that may be used, for the factors of the 
 _REFINE_ROWS = 1_000  # samples on which the weights of the last fit are learned
 _FIT_ROWS = 500  # samples on which they, and its kernel, are chosen
 _RIDGE_SHARES = (1.0, 0.1, 0.01)
+_REFINE_SHARE = 0.75  # of max_time after which they are not learned any further
 _LAST_WORKS = 5  # normal equations of the last fit, and passes of leave-one-out
 _MOST_CENTERS = 2_000  # of the last fit where there is no time for all
 _CENTERS_IN_PARTS = 1_000  # of it where rows lie in parts: what travels goes with their square
@@ -242,10 +243,17 @@ class SelectionProblem(Data):
         return FeatureSelection(float(settings.weights.radius), self.anchor, solver)
 
     def refined(
-        self, objective: SelectionObjective, support: np.ndarray, start: np.ndarray, /
+        self,
+        objective: SelectionObjective,
+        support: np.ndarray,
+        start: np.ndarray,
+        /,
+        *,
+        max_time: float | None = None,
     ) -> np.ndarray:
         """Weights of the selected variables without the penalty, which shrinks them (p,)."""
-        found = self.algorithm.select(objective, 0.0, start, ~support)
+        algorithm = replace(self.algorithm, max_time=max_time)
+        found = algorithm.select(objective, 0.0, start, ~support)
         if found.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
         return found.beta if found.beta.any() else start
@@ -265,8 +273,11 @@ class SelectionProblem(Data):
         some, few = self._some(_REFINE_ROWS), self._some(_FIT_ROWS)
         weights, start = [np.where(selection.support, self.anchor, 0.0)], selection.beta
         for share in () if hasty else _RIDGE_SHARES:
+            if run.is_over(_REFINE_SHARE):
+                break
             objective = DenseSelection(self.kernel, *some[:2], share * ridge, some[2])
-            start = self.refined(objective, selection.support, start)
+            left = run.left(_REFINE_SHARE)
+            start = self.refined(objective, selection.support, start, max_time=left)
             weights.append(start)
         beta, kernel = self._best_kernel(weights, *few)
         n_centers = _HASTY_CENTERS if hasty else self._affordable_centers(beta, kernel, run)

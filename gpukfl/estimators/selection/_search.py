@@ -252,7 +252,7 @@ class KernelSelection(Settings):
     ) -> Selection:
         """Select on all samples, or on as many as there is time for.
 
-        What is stopped before it has found anything leaves what the search has selected.
+        What is stopped before it has found enough leaves what the search has selected.
         """
         ridge = choice.setting.ridge
         try:
@@ -274,8 +274,8 @@ class KernelSelection(Settings):
             )
         except KeyboardInterrupt:
             return self._in_want(problem, choice, Status.INTERRUPTED)
-        if found.status in _STOPPED and not found.support.any():
-            return self._in_want(problem, choice, found.status)
+        if found.status in _STOPPED:
+            return self._in_want(problem, choice, found.status, found)
         if count < wanted and found.status in QUIET:
             return replace(found, status=Status.TIME_LIMIT)
         return found
@@ -285,24 +285,27 @@ class KernelSelection(Settings):
         return self.n_centers != "auto" and problem.rows.partitioning is None
 
     def _in_want(
-        self, problem: SelectionProblem, choice: Choice[Setting, Learned], status: Status
+        self,
+        problem: SelectionProblem,
+        choice: Choice[Setting, Learned],
+        status: Status,
+        reached: Selection | None = None,
     ) -> Selection:
-        """Give what the search has selected first, for want of anything better; else all at τ.
+        """Give what was `reached` until it was stopped, or what the search has selected, or all.
 
-        All also where they predict clearly better than what was selected, in quick fits to a fold.
+        The first of these that no later one predicts clearly better than, in quick fits to a fold.
         """
-        everything = Selection(problem.everything, status)
         trial = min(choice.trials, key=_error, default=None)
-        if trial is None or not trial.learned:
-            return everything
-        found, fold = trial.learned[0].selection, choice.folds[0]
-        if not found.support.any():
-            return everything
-        assert isinstance(fold, Fold)
-        every = fold.problem.glance(everything.support, fold.held_out)
-        if is_behind(fold.problem.glance(found.support, fold.held_out), every):
-            return everything
-        return replace(found, status=status)
+        searched = trial.learned[0].selection if trial is not None and trial.learned else None
+        options = [one for one in (reached, searched) if one is not None and one.support.any()]
+        options.append(Selection(problem.everything, status))
+        if len(options) > 1 and choice.folds:
+            fold = choice.folds[0]
+            assert isinstance(fold, Fold)
+            losses = [fold.problem.glance(one.support, fold.held_out) for one in options]
+            while any(is_behind(losses[0], other) for other in losses[1:]):
+                options, losses = options[1:], losses[1:]
+        return replace(options[0], status=status)
 
     def _path(self, choice: Choice[Setting, Learned], /) -> dict[str, np.ndarray] | None:
         """Give what the path at the chosen λ selected on the first fold, if there was one."""
