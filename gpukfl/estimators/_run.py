@@ -16,7 +16,8 @@ from sklearn.utils import check_random_state
 from gpukfl._results import History
 
 _NO_TIME = 1e-9  # seconds that are left when all are spent: less than any step takes
-_FEW = 300  # that there is time for in any case
+_FURTHER = 4  # times as many say better how long all take
+_FEW = 100  # that there is time for in any case
 
 Report = Callable[[str, int, History], None]  # of a stage, a step, and all steps of the stage
 _reports: ContextVar[Report | None] = ContextVar("gpukfl_reports", default=None)
@@ -81,15 +82,18 @@ class Run:
     def affordable(self, wanted: int, work: Callable[[int], Any], /, *, times: float) -> int:
         """Give how many centres, or features, of those wanted the time allows.
 
-        By how long `work` takes with a few, as its time grows with their square; `times` such
-        works are to be done.
+        By how long `work` takes with a few, and with more where there is time for so many, as
+        its time grows with their square at most; `times` such works are to be done.
         """
         if self._max_time is None or wanted <= _FEW:
             return wanted
-        begun = time.perf_counter()
-        work(_FEW)
-        took, left = max(time.perf_counter() - begun, 1e-9), self.left() or _NO_TIME
-        return max(_FEW, min(wanted, int(_FEW * math.sqrt(left / (times * took)))))
+        few, count = 0, _FEW
+        while few < count < wanted and count >= _FURTHER * few:
+            few, begun = _FURTHER * few or _FEW, time.perf_counter()
+            work(few)
+            took, left = max(time.perf_counter() - begun, 1e-9), self.left() or _NO_TIME
+            count = max(few, int(few * math.sqrt(left / (times * took))))
+        return min(wanted, count)
 
     def note(self, message: str) -> None:
         """Say something of the fit, where it says anything."""
