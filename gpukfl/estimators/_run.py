@@ -17,7 +17,7 @@ from gpukfl._results import History
 
 _NO_TIME = 1e-9  # seconds that are left when all are spent: less than any step takes
 _FURTHER = 4  # times as many say better how long all take
-_FEW = 100  # that there is time for in any case
+_FEW = 300  # that there is time for in any case
 
 Report = Callable[[str, int, History], None]  # of a stage, a step, and all steps of the stage
 _reports: ContextVar[Report | None] = ContextVar("gpukfl_reports", default=None)
@@ -79,21 +79,24 @@ class Run:
         """Whether a share of the time is spent."""
         return self.left(share) == _NO_TIME
 
-    def affordable(self, wanted: int, work: Callable[[int], Any], /, *, times: float) -> int:
+    def affordable(
+        self, wanted: int, work: Callable[[int], Any], /, *, times: float, few: int = _FEW
+    ) -> int:
         """Give how many centres, or features, of those wanted the time allows.
 
-        By how long `work` takes with a few, and with more where there is time for so many, as
-        its time grows with their square at most; `times` such works are to be done.
+        By how long `work` takes with a `few`, for which there is time in any case, and with more
+        where there is time for so many, as its time grows with their square at most; `times` such
+        works are to be done.
         """
-        if self._max_time is None or wanted <= _FEW:
-            return wanted
-        few, count = 0, _FEW
-        while few < count < wanted and count >= _FURTHER * few:
-            few, begun = _FURTHER * few or _FEW, time.perf_counter()
-            work(few)
+        count = few
+        for tried in (few, _FURTHER * few):
+            if self._max_time is None or not tried <= count < wanted:
+                break
+            begun = time.perf_counter()
+            work(tried)
             took, left = max(time.perf_counter() - begun, 1e-9), self.left() or _NO_TIME
-            count = max(few, int(few * math.sqrt(left / (times * took))))
-        return min(wanted, count)
+            count = max(tried, int(tried * math.sqrt(left / (times * took))))
+        return wanted if self._max_time is None else min(wanted, count)
 
     def note(self, message: str) -> None:
         """Say something of the fit, where it says anything."""

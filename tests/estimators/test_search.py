@@ -179,12 +179,12 @@ def test_as_many_centres_as_there_is_time_for(monkeypatch):
         now[0] += count**2 * 1e-6
 
     assert Run(None, 0, 0).affordable(5000, work, times=1) == 5000
-    assert Run(9.0, 0, 0).affordable(100, work, times=1) == 100
+    assert Run(9.0, 0, 0).affordable(300, work, times=1) == 300
     assert asked == []  # nothing is measured where nothing is to be decided
-    run = Run(4.17, 0, 0)  # of which 0.17 s are spent on finding out
+    run = Run(5.53, 0, 0)  # of which 1.53 s are spent on finding out
     count = run.affordable(5000, work, times=1)
-    assert asked == [100, 400]
+    assert asked == [300, 1200]
     assert count == pytest.approx(2000, abs=1)
     assert run.affordable(1000, work, times=1) == 1000
     now[0] = 100.0
-    assert run.affordable(5000, work, times=1) == 100
+    assert run.affordable(5000, work, times=1) == 300

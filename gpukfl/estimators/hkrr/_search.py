@@ -46,6 +46,7 @@ _ENOUGH = 1.05  # times the lowest error, with which the learned lengthscale is 
 _GAIN = 5e-3  # share of the unexplained variance that is worth another setting
 _NO_RIDGE = 1e-5  # where there are too few samples to choose one
 _STEP_WORKS = 30  # of a first step of the map, with its line search
+_FEWEST_CENTERS = 100  # that there is time for in any case
 _REFIT_WORKS = 10  # normal equations and passes of leave-one-out in the last fit
 
 
@@ -366,7 +367,7 @@ def affordable(
     def form(q: int) -> None:
         problem.system(kernel, problem.centers(q, at.B), at.B)
 
-    return run.affordable(wanted, form, times=times)
+    return run.affordable(wanted, form, times=times, few=_FEWEST_CENTERS)
 
 
 def tuned_by(choice: Choice[Setting, Learned], n: int, /) -> Tuned | None:
