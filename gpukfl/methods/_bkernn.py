@@ -127,6 +127,7 @@ def fit_bkernn(
     watch: Callable[[int, Array, Callable[[], BKerNNFit], History], Status | None] = (
         lambda *_: None
     ),
+    learned: bool = False,
 ) -> BKerNNFit:
     r"""Fit BKerNN from the particles `W`.
 
@@ -155,6 +156,8 @@ def fit_bkernn(
         The same of a sample of the rows: trials that miss by far there are not tried on all.
     watch : callable
         ``watch(k, W, finish, history)`` after each iteration; ``finish()`` gives the fit at W.
+    learned : bool
+        Whether `W` are of another fit, and not random: one step is taken in any case of these.
 
     Returns
     -------
@@ -203,6 +206,7 @@ def fit_bkernn(
         watch=lambda k, _, evaluation, history: watch(
             k, evaluation.W, lambda: finish(evaluation, Status.MAX_ITER, history), history
         ),
+        learned=learned,
     )
     return finish(trace.evaluation, trace.status, trace.history)
 

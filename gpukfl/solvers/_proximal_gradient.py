@@ -115,7 +115,8 @@ class ProximalGradient:
         Ends when the objective falls by less than this share of itself twice in a row.
     max_time : float or None
         Seconds, of which as many as the first evaluation took are left for what the caller does
-        with the result. The first trial is made in any case, another where it would end in time.
+        with the result. No trial is begun that would not end in time, as long as the last one;
+        but one step is taken in any case.
 
     References
     ----------
@@ -140,6 +141,7 @@ class ProximalGradient:
         /,
         *,
         watch: Callable[[int, Array, E, History], Status | None] = lambda *_: None,
+        learned: bool = False,
     ) -> Trace[E]:
         """Minimise from `W`.
 
@@ -156,6 +158,8 @@ class ProximalGradient:
             shorter step gains.
         watch : callable
             Called after every iteration; a status it returns ends the minimisation.
+        learned : bool
+            Whether `W` is worth something already, so that without time no step is taken.
 
         Returns
         -------
@@ -177,7 +181,7 @@ class ProximalGradient:
         # Replaced as a whole, so that an interruption leaves a whole iterate
         best = [_State(W, evaluation, evaluation.lower + penalty(W))]
         try:
-            status = self._iterate(smooth, prox, penalty, best, history, watch, clock)
+            status = self._iterate(smooth, prox, penalty, best, history, watch, clock, learned)
         except KeyboardInterrupt:
             status = Status.INTERRUPTED
         state = best[0]
@@ -212,13 +216,15 @@ class ProximalGradient:
         history: History,
         watch: Callable[[int, Array, E, History], Status | None],
         clock: _Clock,
+        learned: bool,
     ) -> Status:
         gradient = smooth.gradient(best[0].evaluation)
         step = self._first_step(best[0].W, gradient)
         flat = 0
         for k in range(self.max_iter):
             state = best[0]
-            taken = self._search(smooth, prox, penalty, state, gradient, step, clock)
+            limited = learned or k > 0
+            taken = self._search(smooth, prox, penalty, state, gradient, step, clock, limited)
             if isinstance(taken, Status):
                 return taken
             new, used = taken
@@ -237,8 +243,6 @@ class ProximalGradient:
             flat = flat + 1 if gain <= self.tol * abs(state.objective) else 0
             if flat == _FLAT:
                 return Status.CONVERGED
-            if clock.is_over:
-                return Status.TIME_LIMIT
         return Status.MAX_ITER
 
     def _search(
@@ -250,8 +254,11 @@ class ProximalGradient:
         gradient: Array,
         step: float,
         clock: _Clock,
+        limited: bool,
     ) -> tuple[_State[E], float] | Status:
         for halving in range(_HALVINGS):
+            if limited and clock.is_over:
+                return Status.TIME_LIMIT
             W = prox(state.W - step * gradient, step)
             moved = state.W - W
             change = _inner(moved, moved)
@@ -271,8 +278,6 @@ class ProximalGradient:
                 if evaluation.lower <= limit and math.isfinite(evaluation.upper):
                     return _State(W, evaluation, evaluation.lower + cost), step
                 del evaluation  # its operator is as large as the data
-                if clock.is_over:
-                    return Status.TIME_LIMIT
             step *= 0.5
         return Status.STALLED
 

@@ -252,5 +252,5 @@ def test_a_fit_that_ends_among_its_first_steps_is_solved_on_all_rows(monkeypatch
     with reported_to(report):
         model.fit(X, y)
     assert model.status_ == status
-    assert model.n_iter_ <= (0 if status == "TIME_LIMIT" else 3)  # its first trial is refused
+    assert 1 <= model.n_iter_ <= 3
     assert model.score(X, y) > 0.5

@@ -59,9 +59,11 @@ class Problem:
 
     def minimize(self, start=None, **settings):
         watch = settings.pop("watch", lambda *_: None)
+        learned = settings.pop("learned", False)
         start = self.start if start is None else start
         solver = ProximalGradient(**settings)
-        return solver.minimize(self.smooth, self.prox, self.cost, start, watch=watch)
+        given = self.smooth, self.prox, self.cost, start
+        return solver.minimize(*given, watch=watch, learned=learned)
 
 
 @steps
@@ -150,11 +152,12 @@ def test_max_iter_is_reached(on, rng, max_iter):
         on.assert_close(trace.W, on.host(problem.start), ulps=0)
 
 
-def test_time_limit_is_reached_after_a_step(on, rng):
+def test_time_limit_is_reached_after_a_step_unless_the_start_was_learned(on, rng):
     problem = Problem(on, rng, Variable(), 1.0, condition=30.0)
-    trace = problem.minimize(max_time=0.0, tol=0.0)
-    assert trace.status is Status.TIME_LIMIT
-    assert len(trace.history) == 1
+    for learned in (False, True):
+        trace = problem.minimize(max_time=0.0, tol=0.0, learned=learned)
+        assert trace.status is Status.TIME_LIMIT
+        assert len(trace.history) == (0 if learned else 1)
 
 
 class Slow:
@@ -174,12 +177,12 @@ class Slow:
         return np.ones((2, 3))
 
 
-@pytest.mark.parametrize(("max_time", "seconds"), [(7.5, 6), (7.0, 5), (0.0, 2)])
+@pytest.mark.parametrize(("max_time", "seconds"), [(7.5, 6), (7.0, 5), (0.0, 1)])
 def test_trials_end_in_time_with_as_long_left_as_the_start_took(monkeypatch, max_time, seconds):
     slow = Slow()
     monkeypatch.setattr(_proximal_gradient, "time", slow)
     trace = ProximalGradient(max_time=max_time).minimize(
-        slow, lambda W, _: W, lambda _: 0.0, np.ones((2, 3))
+        slow, lambda W, _: W, lambda _: 0.0, np.ones((2, 3)), learned=True
     )
     assert slow.now == seconds
     assert trace.status is Status.TIME_LIMIT

@@ -271,13 +271,21 @@ class Problem(Data):
             if few is not None and self.watched is None and not self.constant:
                 # Steps from a random start are coarse: the first half of them sees a sample
                 half, progress = replace(optimizer, max_iter=steps // 2), Watcher(self, None, tell)
-                first = learn(*few, W, optimizer=half, watch=progress)
+                first = learn(*few, W, optimizer=half, watch=progress, learned=start is not None)
                 W = W if first.status is Status.COLLAPSED else first.W
                 has_time = first.status not in (Status.INTERRUPTED, Status.TIME_LIMIT)
                 steps = steps - len(first.history) if has_time else 0
             optimizer = replace(optimizer, max_iter=steps, max_time=run.left(share))
             whole = self.kernel, system, W
-            fit = learn(*whole, learned_by=by, sample=sample, optimizer=optimizer, watch=watcher)
+            begun = start is not None or first is not None
+            fit = learn(
+                *whole,
+                learned_by=by,
+                sample=sample,
+                optimizer=optimizer,
+                watch=watcher,
+                learned=begun,
+            )
         fit = fit if first is None else _joined(first, fit)
         if self.constant and fit.status is not Status.INTERRUPTED:
             return replace(fit, status=Status.CONVERGED)  # there were no steps to take
