@@ -21,6 +21,7 @@ from gpukfl.inference._learned_kernels import LearnedKernel, kernel_of
 from gpukfl.portfolio._base import AutoBase
 from gpukfl.tables._categories import Category, categories_of
 from gpukfl.tables._encoding import Encoding
+from gpukfl.tables._seen import NUMBERS
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,9 +195,9 @@ def _member_of(blend: AutoBase, X: Any) -> _Rows:
     encodings = blend.encodings_
     for member in sorted(blend.members_, key=lambda one: -one.weight):
         one = member.models[0]
-        if kernel_of(one) is None:
+        if kernel_of(one) is None or member.sees != NUMBERS:
             continue
-        rows = blend._seen(codes).by(0, codes=False)
+        rows = blend._seen(codes).by(0, NUMBERS)
         said = f"by the kernel of {member.name}, the leading member of the blend that has one"
         if encodings is None:
             return _Rows(one, _wide(rows), names, said)

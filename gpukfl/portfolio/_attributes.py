@@ -30,6 +30,7 @@ from gpukfl.portfolio._residuals import Residuals
 from gpukfl.portfolio._sets import ClassScores
 from gpukfl.portfolio._spread import Spread
 from gpukfl.prediction import TargetTransform
+from gpukfl.tables._seen import NUMBERS, VIEWS
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,15 +49,15 @@ class Blended:
     residuals : array, shape (q, t), or None
         Quantiles of what its predictions of rows that were held out were short of, where targets
         are transformed.
-    takes_codes : bool
-        Whether its models take the codes of a table, for encoded rows.
+    sees : str
+        How its models see the rows of a table: as numbers, as codes with gaps, or with levels.
     """
 
     name: str
     weight: float
     models: list[Any] = field(default_factory=list)
     residuals: Array | None = None
-    takes_codes: bool = False
+    sees: str = NUMBERS
 
     @cached_property
     def evaluators(self) -> list[Evaluator]:
@@ -114,7 +115,7 @@ ATTRIBUTES: dict[str, Declared] = {
                 "weight": Number(),
                 "models": Items(Record(object)),
                 "residuals": Numbers(DOUBLE, ("n_quantiles", "n_targets"), optional=True),
-                "takes_codes": Switch(),
+                "sees": Text(VIEWS),
             },
         )
     ),

@@ -243,8 +243,10 @@ class AutoBase(KeptContest, Constructed, HostStored):
         if not np.ptp(to_host(samples.Y), axis=0).any():
             warn("y is constant: the model predicts that constant and learns nothing")
             return [constant_member(is_classifier(self))]
-        tabular = self.encodings_ is not None
-        task = Task.of(samples, d, self.backend, _seed(run.rng), of_table=tabular)
+        known = self.encodings_
+        of_table, has_levels = known is not None, known is not None and bool(known.some)
+        forms = {"of_table": of_table, "has_levels": has_levels}
+        task = Task.of(samples, d, self.backend, _seed(run.rng), **forms)
         return members_of(self.members, self.effort, task, limited=self.max_time is not None)
 
     def _refit(

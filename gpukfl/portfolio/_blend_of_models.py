@@ -53,7 +53,7 @@ class BlendOfModels:
 
     def _of_model(self, member: Blended, fold: int, seen: Seen) -> Array:
         """Predictions of one of a member's models."""
-        found = member.evaluators[fold](seen.by(fold, codes=member.takes_codes))
+        found = member.evaluators[fold](seen.by(fold, member.sees))
         return of_all_classes(found, member.models[fold], self._n_classes)
 
     def _blending(self, *, whole: bool) -> Blending:

@@ -34,6 +34,7 @@ from gpukfl.estimators._samples import Samples
 from gpukfl.inspection._blends import BLEND
 from gpukfl.methods import AverageGradientOuterProduct
 from gpukfl.portfolio._members import Member
+from gpukfl.tables._seen import CODES, LEVELS, NUMBERS
 
 EFFORTS = ("quick", "normal", "thorough")
 BOOSTED = TREES, SHALLOW_TREES, DEEP_TREES = "trees", "shallow_trees", "deep_trees"
@@ -68,6 +69,8 @@ class Task:
         For their draws.
     of_table : bool
         Whether rows are of a table, of which trees take the codes.
+    has_levels : bool
+        Whether levels of some of its categories are seen by members that take them.
     """
 
     classes: bool
@@ -78,6 +81,7 @@ class Task:
     backend: str | Backend
     seed: int
     of_table: bool = False
+    has_levels: bool = False
 
     @classmethod
     def of(
@@ -89,12 +93,13 @@ class Task:
         /,
         *,
         of_table: bool = False,
+        has_levels: bool = False,
     ) -> Self:
         """Say what samples ask for, of which members see d features."""
         n, codes = len(samples), samples.classes
         rarest = n if codes is None else int(np.unique(codes, return_counts=True)[1].min())
         t = samples.Y.shape[1]
-        return cls(codes is not None, n, d, t, rarest, backend, seed, of_table)
+        return cls(codes is not None, n, d, t, rarest, backend, seed, of_table, has_levels)
 
 
 @dataclass(frozen=True)
@@ -116,6 +121,8 @@ class Candidate:
     like : str
         The member before it without which it is of no use either, where rows are not few; none
         where it is empty.
+    sees : str
+        How it sees the rows of a table.
     """
 
     name: str
@@ -124,6 +131,7 @@ class Candidate:
     power: float = 1.0
     suits: Callable[[Task], bool] = lambda _: True
     like: str = ""
+    sees: str = NUMBERS
 
 
 def _ours(regressor: type, classifier: type, /, **options: Any) -> Callable[[Task], Any]:
@@ -215,9 +223,9 @@ def _of_few(task: Task) -> bool:
 # Chosen by what blends of out-of-fold predictions gained with them on training rows of 25 sets
 CANDIDATES = (
     Candidate("linear", _linear, "quick"),
-    Candidate(TREES, _trees, "quick"),
-    Candidate(SHALLOW_TREES, _shallow_trees, "quick", suits=lambda task: task.of_table),
-    Candidate("manhattan_laplace", _kernel_ridge("manhattan_laplace"), "quick"),
+    Candidate(TREES, _trees, "quick", sees=CODES),
+    Candidate(SHALLOW_TREES, _shallow_trees, "quick", suits=lambda task: task.of_table, sees=CODES),
+    Candidate("manhattan_laplace", _kernel_ridge("manhattan_laplace"), "quick", sees=LEVELS),
     Candidate("agop", _hkrr(optimizer="agop"), "quick"),
     # Far ahead of all others where a rough target depends on few directions; of classes, or of
     # many rows, it gained nothing
@@ -227,6 +235,14 @@ CANDIDATES = (
         suits=lambda task: not task.classes and task.n < _MANY and task.d <= _WIDE,
     ),
     Candidate("evidence_quantile", _evidence("matern32", "quantile"), "quick"),
+    # The same, which learns what acts differently by level
+    Candidate(
+        "evidence_levels",
+        _evidence("matern32", "quantile"),
+        "quick",
+        suits=lambda task: task.has_levels,
+        sees=LEVELS,
+    ),
     Candidate("evidence_robust", _evidence("matern32", "robust"), suits=_of_few),
     Candidate("loo_quantile", _leave_one_out("matern32", "quantile"), suits=_of_few),
     Candidate("matern52", _kernel_ridge("matern52")),
@@ -236,6 +252,7 @@ CANDIDATES = (
         _deep_trees,
         suits=lambda task: task.n >= _MANY and not task.classes,
         like=TREES,
+        sees=CODES,
     ),
     Candidate("agop_quantile", _hkrr(optimizer="agop", scaling="quantile"), suits=_of_few),
     Candidate("bkernn", _bkernn()),
@@ -336,6 +353,6 @@ def constant_member(classes: bool, /) -> Member:
 
 
 def _member(row: Candidate, task: Task, *, blended: bool = True) -> Member:
-    codes = row.name in BOOSTED and task.of_table
+    sees = row.sees if task.has_levels or (task.of_table and row.sees == CODES) else NUMBERS
     shown, like = row.name == TREES, row.like if task.n >= _MANY else ""
-    return Member(row.name, row.make(task), row.power, blended, shown, codes, like)
+    return Member(row.name, row.make(task), row.power, blended, shown, sees, like)

@@ -121,8 +121,8 @@ class Entry:
 
     def blended(self, weight: float, /) -> Blended:
         """Give what it becomes in a blend."""
-        name, codes = self.member.name, self.member.takes_codes
-        return Blended(name, weight, self.models, self.residuals, codes)
+        name, sees = self.member.name, self.member.sees
+        return Blended(name, weight, self.models, self.residuals, sees)
 
     def _own(self, found: np.ndarray) -> np.ndarray:
         if self.transform is None or self.residuals is None:

@@ -57,7 +57,7 @@ def describe(e: Any, names: Names, /) -> Description:
         directions = getattr(one.models[0], "components_", None)
         if directions is not None:
             of = f" of {one.name}, {one.weight:.0%} of the blend".replace("%", " %")
-            panels.append(_directions(e, names.features, directions, of))
+            panels.append(_directions(e, names.features, directions, one.sees, of))
             break
     scored = sorted((t for t in e.tuning_ if t["score"] is not None), key=lambda t: -t["score"])
     scores, errors, weights = (
@@ -144,13 +144,14 @@ def _warnings(e: Any) -> list[str]:
     return found
 
 
-def _directions(e: Any, features: tuple[str, ...], loadings: np.ndarray, of: str) -> Directions:
+def _directions(
+    e: Any, features: tuple[str, ...], loadings: np.ndarray, sees: str, of: str
+) -> Directions:
     """Directions of the first fold's models, in features as these see them."""
     if e.encodings_ is None:
         return Directions(features, loadings, e.feature_importances_, of)
-    encoding = e.encodings_.by_fold[0]
-    importances = e.feature_importances_[list(encoding.sources)]
-    return Directions(tuple(encoding.names), loadings, importances, of)
+    outputs, sources = zip(*e.encodings_.outputs(sees), strict=True)
+    return Directions(outputs, loadings, e.feature_importances_[list(sources)], of)
 
 
 def _of_numbers(e: Any, outputs: tuple[str, ...]) -> list[Panel]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar, Self
@@ -10,12 +10,21 @@ from typing import ClassVar, Self
 import numpy as np
 
 from gpukfl._array import Array, to_host
-from gpukfl.estimators._declared import Declared, Items, Record, Text
+from gpukfl.estimators._declared import Declared, Items, Record, Text, Whole
 from gpukfl.estimators._samples import Samples
 from gpukfl.portfolio._folds import Fold
 from gpukfl.portfolio._members import Member
 from gpukfl.tables import IMPUTE, Encoding, Table
-from gpukfl.tables._seen import Seen, with_gaps
+from gpukfl.tables._seen import (
+    CODES,
+    LEVELS,
+    Seen,
+    are_levels,
+    outputs_of,
+    some_levels,
+    with_gaps,
+    with_levels,
+)
 from gpukfl.tables._sound import fits
 
 
@@ -33,17 +42,21 @@ class Encodings:
         Learned without targets, for what looks at rows whose targets are known.
     impute : str
         What stands for missing numbers: as of `Encoding.learn`.
+    some : tuple of int
+        Columns of codes of which some members see the levels.
     """
 
     table: Table
     by_fold: list[Encoding]
     blind: Encoding
     impute: str = "median"
+    some: tuple[int, ...] = ()
     fields: ClassVar[Mapping[str, Declared]] = {
         "table": Record(Table),
         "by_fold": Items(Record(Encoding)),
         "blind": Record(Encoding),
         "impute": Text(IMPUTE),
+        "some": Items(Whole()),
     }
 
     @classmethod
@@ -51,7 +64,7 @@ class Encodings:
         """Learn from all codes, without targets; nothing of the folds yet."""
         X, w = to_host(samples.X), samples.weights
         blind, _ = Encoding.learn(X, table.coded, weights=w, impute=impute)
-        return cls(table, [], blind, impute)
+        return cls(table, [], blind, impute, some_levels(X, table.coded))
 
     def on(self, folds: Sequence[Fold], seed: int, /) -> tuple[Self, list[Fold]]:
         """Learn one with each fold, and give the folds encoded."""
@@ -59,13 +72,13 @@ class Encodings:
         encoded: list[Fold] = []
         for (one, inside), fold in zip(learned, folds, strict=True):
             outside = replace(fold.outside, X=one.transform(to_host(fold.outside.X)))
-            encoded.append(TableFold(inside, outside, fold, one))
+            encoded.append(TableFold(inside, outside, fold, one, self.some))
         return replace(self, by_fold=[one for one, _ in learned]), encoded
 
     def on_all(self, samples: Samples, seed: int, /, *, beside: bool) -> tuple[Self, Fold]:
         """Learn one with all rows, beside those of folds or alone, and give the rows encoded."""
         one, inside = self._learned(samples, seed)
-        whole = TableFold(inside, inside, Fold(samples, samples), one)
+        whole = TableFold(inside, inside, Fold(samples, samples), one, self.some)
         by_fold = [*self.by_fold, one] if beside else [one]
         return replace(self, by_fold=by_fold), whole
 
@@ -76,6 +89,7 @@ class Encodings:
             and len(self.by_fold) == n_models
             and all(fits(self.table, one) for one in [*self.by_fold, self.blind])
             and len({one.n_features for one in self.by_fold}) == 1
+            and are_levels(self.some, self.table.coded)
         )
 
     def _learned(self, samples: Samples, seed: int) -> tuple[Encoding, Samples]:
@@ -94,7 +108,11 @@ class Encodings:
 
     def seen(self, codes: Array, /) -> Seen:
         """Give new rows, of which each model sees what it takes."""
-        return Seen(codes, self.by_fold)
+        return Seen(codes, self.by_fold, self.some)
+
+    def outputs(self, view: str, /) -> list[tuple[str, int]]:
+        """Name the columns of the rows that the first fold's models see, with their columns."""
+        return outputs_of(self.by_fold[0], self.some if view == LEVELS else ())
 
     def finite(self, codes: np.ndarray, /) -> np.ndarray:
         """Rows (m, d) without gaps, that know nothing of targets."""
@@ -107,6 +125,7 @@ class TableFold(Fold):
 
     codes: Fold
     encoding: Encoding
+    some: tuple[int, ...] = ()
 
     @property
     def source(self) -> Fold:
@@ -115,13 +134,21 @@ class TableFold(Fold):
 
     def seen_by(self, member: Member, /) -> Fold:
         """Give the rows as a member takes them."""
-        return self._for_trees if member.takes_codes else super().seen_by(member)
+        if member.sees == CODES:
+            return self._for_trees
+        return self._with_levels if member.sees == LEVELS else super().seen_by(member)
 
     @cached_property
     def _for_trees(self) -> Fold:
-        parts = (self.codes.inside, self.inside), (self.codes.outside, self.outside)
-        return Fold(*(self._with_gaps(codes, encoded) for codes, encoded in parts))
+        return self._made(lambda codes, X: with_gaps(self.encoding, codes, X))
 
-    def _with_gaps(self, codes: Samples, encoded: Samples) -> Samples:
-        X = with_gaps(self.encoding, to_host(codes.X), to_host(encoded.X))
-        return replace(encoded, X=X)
+    @cached_property
+    def _with_levels(self) -> Fold:
+        return self._made(lambda codes, X: with_levels(self.encoding, self.some, codes, X))
+
+    def _made(self, make: Callable[[np.ndarray, np.ndarray], Array]) -> Fold:
+        """Give the same rows, made of codes and of what they are encoded as."""
+        parts = (self.codes.inside, self.inside), (self.codes.outside, self.outside)
+        return Fold(
+            *(replace(own, X=make(to_host(codes.X), to_host(own.X))) for codes, own in parts)
+        )

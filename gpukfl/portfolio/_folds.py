@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -13,8 +14,8 @@ from gpukfl.estimators._samples import Samples, Splits
 from gpukfl.portfolio._members import Member
 
 MANY, _FOLDS_BELOW = 2_000, 20_000
-_MOST_FOLDS, _FEW_FOLDS = 8, 5
-_HASTE = 5e-3  # seconds a row below which there is no time for folds
+_MOST_FOLDS, _FEW_FOLDS, _HASTY_FOLDS = 8, 5, 3
+_HASTE = 5e-3  # seconds a row below which many rows have no time for folds
 _SHARE, _MOST_HELD_OUT = 0.2, 20_000  # of the rows, that are held out once
 FEWEST = 2  # rows that are split at all
 FEW = 4  # rows below which a fold leaves too few to fit
@@ -59,11 +60,14 @@ def hosted(samples: Samples, /) -> Samples:
 def n_folds_of(n: int, /, max_time: float | None = None) -> int:
     """Say how many folds rows are split into; 1 is one held-out part.
 
-    So it is where many rows have little time: there members are better fitted to more rows once.
+    They are fewer where there is little time: more members, fitted to as many rows, say more.
     """
-    if n >= _FOLDS_BELOW or (max_time is not None and n >= MANY and max_time < _HASTE * n):
+    each = math.inf if max_time is None else max_time / n
+    if n >= _FOLDS_BELOW or (n >= MANY and each < _HASTE):
         return 1
-    return _FEW_FOLDS if n >= MANY else _MOST_FOLDS
+    if n >= MANY:
+        return _FEW_FOLDS
+    return _HASTY_FOLDS if each < 2.0 * _HASTE else _MOST_FOLDS
 
 
 def split(samples: Samples, rng: np.random.RandomState, n_folds: int, /) -> list[Fold]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -19,7 +20,7 @@ from gpukfl.estimators._dask import client_of
 from gpukfl.estimators._run import Run
 from gpukfl.partitioned import Collections, Parts, in_parts
 from gpukfl.portfolio._attributes import Blended
-from gpukfl.tables import Encoding, Table
+from gpukfl.portfolio._encodings import Encodings
 
 _NAMED = 10  # classes that a warning names
 
@@ -41,16 +42,30 @@ def fitted_to_all(
     given : Collections
         All rows.
     """
-    backend, labels = Backend.of(auto.backend).name, is_classifier(auto)
-    encodings = auto.encodings_
-    read = None
+    found = [entry.blended(weight) for weight, entry in chosen]
+    ours = [k for k, (_, entry) in enumerate(chosen) if entry.member.takes_any_library]
+    any_fitted, labels = False, is_classifier(auto)
+    for view in dict.fromkeys(chosen[k][1].member.sees for k in ours):
+        with _read(auto, given, view) as parts:
+            if not (labels and _warned_of_new(auto.classes_, parts)):
+                for k in ours:
+                    entry = chosen[k][1]
+                    if entry.member.sees == view and not run.is_over():
+                        model = _fitted(entry, parts, _targets(auto, parts), run)
+                        found[k], any_fitted = replace(found[k], models=[model]), True
+                continue
+        known = given.only(partial(np.isin, test_elements=auto.classes_))
+        return fitted_to_all(auto, chosen, known, run)
+    return found, any_fitted
+
+
+def _read(auto: Any, given: Collections, view: str) -> AbstractContextManager[Parts]:
+    """Read rows as some members see them."""
+    encodings, read = auto.encodings_, None
     if encodings is not None:
-        read = partial(_encoded, encodings.table, encodings.by_fold[0])
-    with in_parts(given, client_of(auto), backend, labels=labels, read=read) as parts:
-        if not (labels and _warned_of_new(auto.classes_, parts)):
-            return _fitted_to(auto, chosen, parts, run)
-    known = given.only(partial(np.isin, test_elements=auto.classes_))
-    return fitted_to_all(auto, chosen, known, run)
+        read = partial(_seen, encodings, view)
+    backend, labels = Backend.of(auto.backend).name, is_classifier(auto)
+    return in_parts(given, client_of(auto), backend, labels=labels, read=read)
 
 
 def _warned_of_new(classes: np.ndarray, parts: Parts) -> bool:
@@ -66,19 +81,6 @@ def _warned_of_new(classes: np.ndarray, parts: Parts) -> bool:
     return bool(new.any())
 
 
-def _fitted_to(
-    auto: Any, chosen: Sequence[tuple[float, Any]], parts: Parts, run: Run
-) -> tuple[list[Blended], bool]:
-    y, found, any_fitted = _targets(auto, parts), list[Blended](), False
-    for weight, entry in chosen:
-        blended = entry.blended(weight)
-        if entry.member.takes_any_library and not run.is_over():
-            blended = replace(blended, models=[_fitted(entry, parts, y, run)])
-            any_fitted = True
-        found.append(blended)
-    return found, any_fitted
-
-
 def _fitted(entry: Any, parts: Parts, y: Array, run: Run) -> Any:
     model = clone(entry.member.estimator)
     if entry.member.keeps_time:
@@ -90,8 +92,9 @@ def _fitted(entry: Any, parts: Parts, y: Array, run: Run) -> Any:
     return model
 
 
-def _encoded(table: Table, encoding: Encoding, partition: Any) -> np.ndarray:
-    return encoding.transform(table.codes(partition))
+def _seen(encodings: Encodings, view: str, partition: Any) -> np.ndarray:
+    rows: np.ndarray = encodings.seen(encodings.table.codes(partition)).by(0, view)
+    return rows
 
 
 def _targets(auto: Any, parts: Parts) -> Array:

@@ -16,6 +16,7 @@ from gpukfl._array import to_host
 from gpukfl.estimators._learner import Learner, Precedent
 from gpukfl.estimators._samples import Samples
 from gpukfl.portfolio._evaluators import few_threads
+from gpukfl.tables._seen import NUMBERS
 
 _BEYOND = 0.1  # of the targets' range
 _MOST_REPEATED = 10.0  # times as many rows as there are
@@ -37,8 +38,8 @@ class Member:
         Whether it may enter the blend; it is shown in any case.
     reference : bool
         Whether it is fitted to the end though it is clearly behind.
-    takes_codes : bool
-        Whether it knows itself what to do with the codes and gaps of a table.
+    sees : str
+        How it sees the rows of a table: as numbers, as codes with gaps, or with levels.
     like : str
         The name of a member without which it is of no use either; none where it is empty.
     """
@@ -48,7 +49,7 @@ class Member:
     power: float = 2.0
     blended: bool = True
     reference: bool = False
-    takes_codes: bool = False
+    sees: str = NUMBERS
     like: str = ""
 
     @property

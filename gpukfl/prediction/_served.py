@@ -94,20 +94,20 @@ class Served:
 class BlendedModels:
     """A member of a blend: its weight, models, and residuals on the scale that it predicts on.
 
-    Of a table `takes_codes` says whether its models take codes with gaps, for encoded rows.
+    `sees` says how its models see the rows of a table.
     """
 
     weight: float
     models: tuple[Served, ...]
     residuals: Array | None
-    takes_codes: bool = False
+    sees: str
 
 
 class Seen(Protocol):
     """Rows of which each model sees what it takes."""
 
-    def by(self, k: int, /, *, codes: bool) -> Array:
-        """Give them to a model of fold k: encoded, or as codes with gaps."""
+    def by(self, k: int, view: str, /) -> Array:
+        """Give them to a model of fold k, as it sees them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,16 +145,13 @@ class Blend:
         )
         return array_namespace(X).astype(self.blending.total(means), X.dtype)
 
-    def _rows(self, X: Array) -> Callable[[int, bool], Array]:
-        """Give what a model's rows are, by its fold and whether it takes codes."""
-        if self.seen is None:
-            return lambda _, __: X
-        seen = self.seen(X)
-        return lambda k, codes: seen.by(k, codes=codes)
+    def _rows(self, X: Array) -> Callable[[int, str], Array]:
+        """Give what a model's rows are, by its fold and how it sees them."""
+        return (lambda _, __: X) if self.seen is None else self.seen(X).by
 
-    def _outputs(self, member: BlendedModels, by: Callable[[int, bool], Array]) -> list[Array]:
+    def _outputs(self, member: BlendedModels, by: Callable[[int, str], Array]) -> list[Array]:
         return [
-            model.outputs(by(k, member.takes_codes), self.n_classes)
+            model.outputs(by(k, member.sees), self.n_classes)
             for k, model in enumerate(member.models)
         ]
 
@@ -223,7 +220,7 @@ def _blend(
             one.weight,
             tuple(served(m, kind_of, foreign) for m in one.models),
             one.residuals,
-            one.takes_codes,
+            one.sees,
         )
         for one in e.members_
         if one.weight > 0

@@ -8,14 +8,15 @@ import numpy as np
 
 from gpukfl.tables import Encoding
 from gpukfl.tables._layout import groups_of, waves
-from gpukfl.tables._seen import many_levels
+from gpukfl.tables._seen import CODES, LEVELS, NUMBERS, many_levels, with_levels
 
 
 class FoldEncodings:
     """What makes rows for the models of every fold out of codes."""
 
-    def __init__(self, by_fold: Sequence[Encoding], /) -> None:
+    def __init__(self, by_fold: Sequence[Encoding], some: Sequence[int] = (), /) -> None:
         first = by_fold[0]
+        self._some = some
         self._by_fold = by_fold
         self._numbers, self._rounds, self._gaps, self._levels = map(_places, groups_of(first.coded))
         self._medians = np.stack([one.medians[self._numbers] for one in by_fold])
@@ -31,10 +32,11 @@ class FoldEncodings:
         self._kept = _places(j for j in range(len(first.coded)) if j not in many)
         self._statistics = _places(statistics)
         self.shape = len(by_fold), first.n_features
-        self.shape_with_gaps = (
-            len(by_fold) if statistics else 1,
-            len(self._kept) + len(statistics),
-        )
+        self.shapes = {
+            NUMBERS: self.shape,
+            CODES: (len(by_fold) if statistics else 1, len(self._kept) + len(statistics)),
+            LEVELS: (len(by_fold), first.n_features + sum(first.coded[j].levels for j in some)),
+        }
 
     def encoded(self, codes: np.ndarray, /) -> np.ndarray:
         """Encode codes (n, c) by all folds: (n, F, d)."""
@@ -70,10 +72,16 @@ class FoldEncodings:
         kept = codes.take(self._kept, axis=1)[:, None]
         if not len(self._statistics):
             return kept
-        found = np.empty((len(codes), *self.shape_with_gaps))
+        found = np.empty((len(codes), *self.shapes[CODES]))
         found[:, :, : len(self._kept)] = kept
         found[:, :, len(self._kept) :] = encoded().take(self._statistics, axis=2)
         return found
+
+    def with_levels(self, codes: np.ndarray, encoded: np.ndarray, /) -> np.ndarray:
+        """Give rows (n, F, d) with a column for each level of some columns of codes."""
+        rows = with_levels(self._by_fold[0], self._some, codes, np.empty((len(codes), 0)))
+        levels = np.broadcast_to(rows[:, None], (len(codes), len(self._by_fold), rows.shape[1]))
+        return np.concatenate([encoded, levels], axis=2)
 
 
 def _places(columns: Iterable[int]) -> np.ndarray:

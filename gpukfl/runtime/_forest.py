@@ -26,7 +26,7 @@ class Forest:
     baseline: np.ndarray  # (M, 1, t)
     n_trees: int
     depth: int
-    codes: bool
+    sees: str
     classes: bool
 
     @staticmethod
@@ -35,13 +35,13 @@ class Forest:
         parts = _trees_of(model)
         if not parts:
             return None
-        return place.codes, parts[0].classes, sum(len(part.baseline) for part in parts)
+        return place.sees, parts[0].classes, sum(len(part.baseline) for part in parts)
 
     @classmethod
     def of(cls, models: Sequence[Served], places: Sequence[Place], views: Views, /) -> Self:
         """Join models of one sort."""
-        codes = places[0].codes
-        n_folds, d = views.shape(codes=codes)
+        sees = places[0].sees
+        n_folds, d = views.shape(sees)
         trees, columns, roots, size = list[TreeValues](), [], [], 0
         for model, place in zip(models, places, strict=True):
             first = d * views.fold_of(place)
@@ -60,7 +60,7 @@ class Forest:
             baseline=baseline.reshape(len(models), 1, -1),
             n_trees=int(starts[-1]),
             depth=max(tree.depth for tree in trees),
-            codes=codes,
+            sees=sees,
             classes=trees[0].classes,
         )
 
@@ -71,7 +71,7 @@ class Forest:
 
     def __call__(self, view: View, /) -> np.ndarray:
         """Values (M, n, t), or probabilities."""
-        X = view.rows(codes=self.codes)
+        X = view.rows(self.sees)
         X = X.reshape(len(X), -1)
         X = np.concatenate([X, np.where(np.isnan(X), -np.inf, X)], axis=1)
         sums = [self._sums(X[rows]) for rows in near_blocks(len(X), self.n_trees)]

@@ -40,7 +40,7 @@ class Alone:
 
     def __call__(self, view: View, /) -> np.ndarray:
         """Evaluate it."""
-        rows = view.rows(codes=self.place.codes)[:, self.fold]
+        rows = view.rows(self.place.sees)[:, self.fold]
         return np.asarray(self.model.outputs(rows, self.n_classes))[None]
 
 
@@ -96,7 +96,7 @@ def joined(model: Served, encodings: Any, /) -> Served:
     if not isinstance(model.values, Blend):
         return model
     blend = model.values
-    by_fold = None if encodings is None else FoldEncodings(encodings.by_fold)
+    by_fold = None if encodings is None else FoldEncodings(encodings.by_fold, encodings.some)
     views = Views(model.n_features, by_fold)
     stacks, order = _stacked(blend, views)
     member = np.repeat(np.arange(len(blend.members)), [len(m.models) for m in blend.members])
@@ -121,9 +121,7 @@ def _stacked(blend: Blend, views: Views) -> tuple[list[Stack | Alone], np.ndarra
     """Stack models, and give their numbers in the order of what they say."""
     models = [model for member in blend.members for model in member.models]
     places = [
-        Place(fold, member.takes_codes)
-        for member in blend.members
-        for fold in range(len(member.models))
+        Place(fold, member.sees) for member in blend.members for fold in range(len(member.models))
     ]
     sorts: dict[Hashable, list[int]] = {}
     for k, (model, place) in enumerate(zip(models, places, strict=True)):

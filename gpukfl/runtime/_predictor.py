@@ -18,6 +18,7 @@ from gpukfl.runtime._reading import Parts, decoded, kind_of, parts_of
 from gpukfl.runtime._table_rows import TableRows
 from gpukfl.tables import Encoding, Table
 from gpukfl.tables._frame import listed
+from gpukfl.tables._seen import are_levels
 from gpukfl.tables._sound import fits
 
 _AT_ONCE = 2**18  # elements of a block of rows: a few arrays of so many stay in a cache
@@ -245,8 +246,12 @@ def _table_of(e: Parts, read: Any, archive: Archive) -> tuple[Table | None, Enco
         return reader.table, reader.encoding
     if e.kind not in BLENDS or e.encodings_ is None:
         return None, None
-    _check_encodings(e.encodings_.table, e.encodings_.by_fold)
-    return e.encodings_.table, None
+    table, some = e.encodings_.table, e.encodings_.some
+    _check_encodings(table, e.encodings_.by_fold)
+    if not are_levels(some, table.coded):
+        msg = "whose members see levels of columns that have none"
+        raise RefusedError(msg)
+    return table, None
 
 
 def _check_encodings(table: Table, encodings: Sequence[Encoding]) -> None:

@@ -57,10 +57,11 @@ class Encodings:
 
     table: Table
     by_fold: list[Encoding]
+    some: list[int]
 
     def seen(self, codes: Array, /) -> Seen:
         """Give rows, of which each model sees what it takes."""
-        return Seen(codes, self.by_fold)
+        return Seen(codes, self.by_fold, self.some)
 
 
 class Alone:
@@ -124,7 +125,7 @@ def _objects(value: Any, _: Archive) -> np.ndarray:
 def _record(value: Any, archive: Archive) -> Any:
     name, fields = value["record"], value["fields"]
     if name == _ENCODINGS:
-        return Encodings(*(decoded(fields[key], archive) for key in ("table", "by_fold")))
+        return Encodings(*(decoded(fields[key], archive) for key in ("table", "by_fold", "some")))
     made = {key: decoded(item, archive) for key, item in fields.items()}
     if name in _HELD:
         return SimpleNamespace(**made)

@@ -40,7 +40,7 @@ class LinearStack:
     mean: np.ndarray  # (M, d)
     coef: np.ndarray  # (M, d, t)
     intercept: np.ndarray  # (M, 1, t)
-    codes: bool
+    sees: str
     classes: bool
 
     @staticmethod
@@ -49,7 +49,7 @@ class LinearStack:
         values = model.values
         if not isinstance(values, LinearValues):
             return None
-        return place.codes, values.classes, values.coef.shape
+        return place.sees, values.classes, values.coef.shape
 
     @classmethod
     def of(cls, models: Sequence[Served], places: Sequence[Place], views: Views, /) -> Self:
@@ -60,7 +60,7 @@ class LinearStack:
             mean=np.stack([one.mean for one in parts]),
             coef=np.stack([one.coef / one.scale[:, None] for one in parts]),
             intercept=np.stack([one.intercept[None] for one in parts]),
-            codes=places[0].codes,
+            sees=places[0].sees,
             classes=parts[0].classes,
         )
 
@@ -71,6 +71,6 @@ class LinearStack:
 
     def __call__(self, view: View, /) -> np.ndarray:
         """Evaluate all."""
-        X = view.rows(codes=self.codes).take(self.folds, axis=1)
+        X = view.rows(self.sees).take(self.folds, axis=1)
         raw = (X - self.mean).transpose(1, 0, 2) @ self.coef + self.intercept
         return np.asarray(proba(raw, self.coef.shape[2])) if self.classes else raw

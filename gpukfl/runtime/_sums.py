@@ -18,6 +18,7 @@ from gpukfl.linalg._distances import power_of
 from gpukfl.prediction import Classes, Function, KernelSum, Served, ShapeSum, inside
 from gpukfl.runtime._blocks import near_blocks, unbuffered
 from gpukfl.runtime._views import Place, View, Views
+from gpukfl.tables._seen import NUMBERS
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +35,9 @@ class Prepared:
     def sort_of(model: Served, place: Place, /) -> Hashable:
         """Say what functions have in common; None of those that prepare rows in another way."""
         f, classes = model.values, model.classes
-        if not isinstance(f, Function) or place.codes or f.leading_ones or f.columns is not None:
+        if not isinstance(f, Function) or f.leading_ones or f.columns is not None:
+            return None
+        if place.sees != NUMBERS:
             return None
         if f.scaling is not None and not isinstance(f.scaling, ColumnScaling):
             return None

@@ -9,13 +9,14 @@ import numpy as np
 
 from gpukfl.estimators.scaling import ColumnScaling
 from gpukfl.runtime._encodings import FoldEncodings
+from gpukfl.tables._seen import CODES, LEVELS, NUMBERS
 
 
 class Place(NamedTuple):
     """Where a model stands in a blend."""
 
     fold: int
-    codes: bool  # whether it takes codes with gaps, where other models take encoded rows
+    sees: str  # how it sees the rows of a table
 
 
 class Views:
@@ -25,15 +26,15 @@ class Views:
         self._n_features, self.encodings = n_features, encodings
         self._known: list[tuple[int, ColumnScaling | None]] = []
 
-    def shape(self, *, codes: bool) -> tuple[int, int]:
+    def shape(self, view: str, /) -> tuple[int, int]:
         """Give the numbers of folds that differ, and of columns."""
         if self.encodings is None:
             return 1, self._n_features
-        return self.encodings.shape_with_gaps if codes else self.encodings.shape
+        return self.encodings.shapes[view]
 
     def fold_of(self, place: Place, /) -> int:
         """Give the number of a model's fold, 0 where folds do not differ."""
-        return place.fold if self.shape(codes=place.codes)[0] > 1 else 0
+        return place.fold if self.shape(place.sees)[0] > 1 else 0
 
     def place_of(self, scaling: ColumnScaling | None, fold: int, /) -> int:
         """Note a scaling of a fold, unless there is an equal one; where its rows will be."""
@@ -93,11 +94,13 @@ class View:
     def __init__(self, views: Views, X: np.ndarray) -> None:
         self._views, self._X, self.dtype = views, X, X.dtype
 
-    def rows(self, *, codes: bool) -> np.ndarray:
-        """Rows (n, F, d): encoded by folds, or as codes with gaps; (n, 1, d) where all agree."""
+    def rows(self, view: str, /) -> np.ndarray:
+        """Rows (n, F, d) as models of each fold see them; (n, 1, d) where all agree."""
         if self._views.encodings is None:
             return self._X[:, None]
-        return self._with_gaps if codes else self._encoded
+        if view == CODES:
+            return self._with_gaps
+        return self._with_levels if view == LEVELS else self._encoded
 
     @cached_property
     def _encoded(self) -> np.ndarray:
@@ -110,6 +113,11 @@ class View:
         return self._views.encodings.with_gaps(self._X, lambda: self._encoded)
 
     @cached_property
+    def _with_levels(self) -> np.ndarray:
+        assert self._views.encodings is not None
+        return self._views.encodings.with_levels(self._X, self._encoded)
+
+    @cached_property
     def scaled(self) -> np.ndarray:
         """Rows (n, s, d) by all scalings: see `Views.place_of`."""
-        return self._views.scaled(self.rows(codes=False))
+        return self._views.scaled(self.rows(NUMBERS))

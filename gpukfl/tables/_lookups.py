@@ -11,7 +11,7 @@ from gpukfl._array import Array, array_namespace, beside, index_like, is_host
 from gpukfl.tables._column import Coded, Listed
 from gpukfl.tables._level_sums import LevelSums
 
-_FEW = 8  # levels up to which each has a column
+FEW = 8  # levels up to which each has a column
 FOLDS = 5
 _LEAST = 1e-300  # that is divided by, where all weights are 0
 
@@ -57,7 +57,7 @@ def columns_of(X: Array, columns: list[int], /) -> Array:
 
 def width_of(coded: Coded, t: int, /) -> int:
     """Say how many numbers stand for a level of a column, where there are t targets."""
-    return coded.levels + coded.gaps if coded.levels <= _FEW else 1 + t
+    return coded.levels + coded.gaps if coded.levels <= FEW else 1 + t
 
 
 def learn_lookup(
@@ -73,7 +73,7 @@ def learn_lookup(
     These are means by rows of other folds, of levels that are told by them.
     """
     n = len(codes)
-    cross = coded.levels > _FEW and Y is not None
+    cross = coded.levels > FEW and Y is not None
     fold = _folds(n, random_state) if cross else np.zeros(n, dtype=np.int8)
     n_folds = min(FOLDS, n) if cross else 1
     levels = rows_of(codes, coded.levels + 2)
@@ -89,7 +89,7 @@ def learn_lookup(
 
 def lookup_of(coded: Coded, sums: LevelSums, /, *, without: int | None = None) -> Lookup:
     """Give what stands for the levels of a column, whose means may leave out a fold."""
-    if coded.levels <= _FEW:
+    if coded.levels <= FEW:
         return _one_hot(coded, sums.total)
     frequencies, t = np.log1p(sums.total)[:, None], sums.targets.shape[2]
     values = np.column_stack([frequencies, sums.means(without)])

@@ -1,13 +1,26 @@
-"""Rows of a table as models see them: encoded with their folds, or as codes with gaps."""
+"""Rows of a table as models see them: encoded with their folds, or as codes with gaps.
+
+Of a category of many levels the encoding says how frequent each level is, and what targets are with
+it: enough for what it adds to targets. Where other columns act differently by level, models must
+see which it is. A few do, of categories of some levels: to all of them columns for each level cost
+more than they gained, on training rows of seven tables.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from gpukfl._array import Array, array_namespace
+from gpukfl.tables._column import Coded
 from gpukfl.tables._encoding import Encoding
-from gpukfl.tables._lookups import columns_of
+from gpukfl.tables._lookups import FEW, Lookup, columns_of
+
+NUMBERS, CODES, LEVELS = VIEWS = "numbers", "codes", "levels"
+_SOME, _ROWS = 32, 20  # levels that are seen, at most, and rows for each on average, at least
+_MOST = 64  # columns for levels
 
 
 def with_gaps(encoding: Encoding, codes: Array, encoded: Array, /) -> Any:
@@ -36,27 +49,66 @@ def many_levels(encoding: Encoding) -> tuple[list[int], list[int]]:
     return many, statistics
 
 
+def some_levels(codes: np.ndarray, coded: Sequence[Coded], /) -> tuple[int, ...]:
+    """Say which columns of codes (n, c) have levels that some models see, those of few first."""
+    known = len(codes) - np.count_nonzero(np.isnan(codes), axis=0)
+    found = [j for j, one in enumerate(coded) if FEW < one.levels <= _SOME]
+    found = [j for j in found if known[j] >= _ROWS * coded[j].levels]
+    found.sort(key=lambda j: coded[j].levels)
+    counts = np.cumsum([coded[j].levels for j in found])
+    return tuple(j for j, count in zip(found, counts, strict=True) if count <= _MOST)
+
+
+def with_levels(encoding: Encoding, some: Sequence[int], codes: Array, encoded: Array, /) -> Any:
+    """Put a column for each level of `some` columns of codes beside encoded rows."""
+    xp, parts = array_namespace(codes), [encoded]
+    for j in some:
+        size = encoding.coded[j].levels
+        of_level = Lookup(np.eye(size + 2, size), (), weighed=False)
+        parts.append(xp.astype(of_level(codes[:, j]), encoded.dtype))
+    return xp.concat(parts, axis=1)
+
+
+def are_levels(some: Sequence[int], coded: Sequence[Coded], /) -> bool:
+    """Whether these are columns of codes that have levels, each once."""
+    known = [j for j in some if 0 <= j < len(coded) and coded[j].levels]
+    return len(set(known)) == len(some)
+
+
+def outputs_of(encoding: Encoding, some: Sequence[int], /) -> list[tuple[str, int]]:
+    """Name what rows with levels are made of, and the table's column that each comes from."""
+    found = list(zip(encoding.names, encoding.sources, strict=True))
+    for j in some:
+        one = encoding.coded[j]
+        found += [(f"{one.name}={' '.join(label.split())}", one.source) for label in one.labels]
+    return found
+
+
 class Seen:
     """New rows as models see them, made when the first one asks and kept for the others.
 
     Of a table they are codes, and `by_fold` has an encoding for each model of a member; without
-    encodings every model sees the rows as they are.
+    encodings every model sees the rows as they are. `some` are columns of which levels are seen.
     """
 
-    def __init__(self, X: Any, by_fold: Sequence[Encoding] | None = None, /) -> None:
-        self._X, self._by_fold = X, by_fold
-        self._made: dict[tuple[int, bool], Any] = {}
+    def __init__(
+        self, X: Any, by_fold: Sequence[Encoding] | None = None, some: Sequence[int] = (), /
+    ) -> None:
+        self._X, self._by_fold, self._some = X, by_fold, some
+        self._made: dict[tuple[int, str], Any] = {}
 
-    def by(self, k: int, /, *, codes: bool) -> Any:
-        """Give the rows to a model of fold k: encoded, or as trees take them."""
+    def by(self, k: int, view: str, /) -> Any:
+        """Give the rows to a model of fold k: encoded, as trees take them, or with levels."""
         if self._by_fold is None:
             return self._X
-        if (k, codes) not in self._made:
-            encoding = self._by_fold[k]
-            made = (
-                with_gaps(encoding, self._X, self.by(k, codes=False))
-                if codes
-                else encoding.transform(self._X)
-            )
-            self._made[k, codes] = made
-        return self._made[k, codes]
+        if (k, view) not in self._made:
+            self._made[k, view] = self._view(self._by_fold[k], k, view)
+        return self._made[k, view]
+
+    def _view(self, encoding: Encoding, k: int, view: str) -> Any:
+        if view == NUMBERS:
+            return encoding.transform(self._X)
+        encoded = self.by(k, NUMBERS)
+        if view == CODES:
+            return with_gaps(encoding, self._X, encoded)
+        return with_levels(encoding, self._some, self._X, encoded)

@@ -31,6 +31,7 @@ from sklearn.preprocessing import StandardScaler
 from gpukfl.estimators._samples import Samples
 from gpukfl.portfolio import AutoRegressor, _contest, _kept
 from gpukfl.portfolio._candidates import Task, members_of
+from gpukfl.portfolio._folds import n_folds_of
 from gpukfl.portfolio._members import Member
 
 # ---------------------------------------------------------------------- members that fail
@@ -120,6 +121,17 @@ def test_of_many_rows_some_are_fitted_where_time_is_short(monkeypatch):
     assert max(fitted) < 60
     assert board.loc["slow", "note"] == f"fitted to {max(fitted)} rows for want of time"
     assert model.status_ == "TIME_LIMIT"
+
+
+@pytest.mark.parametrize(
+    ("n", "max_time", "n_folds"),
+    [
+        *[(400, None, 8), (400, 4.1, 8), (400, 3.9, 3), (1_999, 19.9, 3)],
+        *[(2_000, None, 5), (2_000, 10.1, 5), (2_000, 9.9, 1), (20_000, None, 1)],
+    ],
+)
+def test_folds_are_fewer_where_time_is_short(n, max_time, n_folds):
+    assert n_folds_of(n, max_time) == n_folds
 
 
 def test_rows_that_say_how_long_all_take_are_fitted_once(rng):

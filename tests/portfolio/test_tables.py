@@ -72,9 +72,9 @@ def test_members_of_one_fold_share_an_encoding_and_predict_with_it(model):
     seen = model.encodings_.seen(CODES)
     for member in model.members_:
         for k, one in enumerate(member.models):
-            rows = seen.by(k, codes=member.takes_codes)
+            rows = seen.by(k, member.sees)
             assert rows.shape[1] == one.n_features_in_
-    assert seen.by(0, codes=False) is seen.by(0, codes=False)
+    assert seen.by(0, "numbers") is seen.by(0, "numbers")
 
 
 def test_out_of_fold_predictions_are_those_of_the_models_and_their_encodings(model):

@@ -168,7 +168,7 @@ def trees(kids):
 
 def test_gaps_go_where_each_tree_says():
     tree, views = trees([2, 1, 1, 1, 4, 3, 3, 3, 4, 4]), Views(2, None)
-    model, place = Served(tree, 2, one_target=False), Place(0, codes=False)
+    model, place = Served(tree, 2, one_target=False), Place(0, "numbers")
     forest = Forest.of([model, model], [place, place], views)
     rows = np.array([[-1.0, 0.0], [np.nan, 0.0], [1.0, 7.0], [1.0, np.nan]])
     found = forest(View(views, rows))
@@ -179,6 +179,6 @@ def test_gaps_go_where_each_tree_says():
 
 def test_nodes_that_are_no_trees_are_refused():
     tree = trees([2, 1, 1, 1, 0, 3, 3, 3, 4, 4])
-    model, place = Served(tree, 2, one_target=False), Place(0, codes=False)
+    model, place = Served(tree, 2, one_target=False), Place(0, "numbers")
     with pytest.raises(ValueError, match="nodes that are their own ancestors"):
         Forest.of([model], [place], Views(2, None))
