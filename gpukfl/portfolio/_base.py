@@ -47,7 +47,7 @@ from gpukfl.portfolio._candidates import (
     constant_member,
     members_of,
 )
-from gpukfl.portfolio._contest import Contest, judge_of
+from gpukfl.portfolio._contest import Contest, is_limited, judge_of
 from gpukfl.portfolio._description import describe
 from gpukfl.portfolio._distilled import Distilled, distil
 from gpukfl.portfolio._encodings import Encodings
@@ -197,10 +197,13 @@ class AutoBase(KeptContest, Constructed, HostStored):
             how = "" if whole is not None else refit_of(self.refit, contest, len(samples), run)
             if how:
                 stopped = self._refit(chosen, samples, run, how)
+            if whole is not None and not stopped:
+                try:
+                    self.members_, self.whole_, stopped = fitted_to_all(self, chosen, whole, run)
+                except KeyboardInterrupt:  # while rows are read: those that are here have a blend
+                    stopped = True
+                self._n_samples = whole.n_rows if self.whole_ else len(samples)
             self._end(contest, stopped=stopped)
-            if whole is not None and not contest.stopped:
-                self.members_, self.whole_ = fitted_to_all(self, chosen, whole, run)
-                self._n_samples = whole.n_rows
         return self
 
     def _read(self, X: Any, table: Table | None) -> Array:
@@ -259,6 +262,8 @@ class AutoBase(KeptContest, Constructed, HostStored):
         try:
             seed, beside = _seed(run.again()), how == BESIDE
             found = refitted(self, chosen, samples, run, seed, beside=beside)
+            if found is None and not isinstance(self.refit, str):
+                warn("max_time leaves no time to refit to all samples: the folds' models stay")
         except KeyboardInterrupt:
             return True
         except Exception as error:  # whatever a member does, there is a blend
@@ -274,7 +279,8 @@ class AutoBase(KeptContest, Constructed, HostStored):
         for weight, entry in zip(contest.weights.tolist(), contest.finished, strict=True):
             for message in entry.warnings if weight > 0 else ():
                 keep(f"the member {entry.member.name}: {message}")
-        status = Status.TIME_LIMIT if contest.cut_short else Status.CONVERGED
+        limited = any(is_limited(model) for member in self.members_ for model in member.models)
+        status = Status.TIME_LIMIT if limited or contest.cut_short else Status.CONVERGED
         if stopped:
             status = Status.INTERRUPTED
         self.status_, self.tuning_cut_short_ = status.name, contest.cut_short

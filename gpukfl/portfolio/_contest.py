@@ -60,7 +60,17 @@ class FoldFit:
     @property
     def interrupted(self) -> bool:
         """Whether the user stopped it."""
-        return getattr(self.model, "status_", "") == Status.INTERRUPTED.name
+        return is_interrupted(self.model)
+
+
+def is_interrupted(model: Any, /) -> bool:
+    """Whether the user stopped a fit."""
+    return getattr(model, "status_", "") == Status.INTERRUPTED.name
+
+
+def is_limited(model: Any, /) -> bool:
+    """Whether a fit was cut off by the time."""
+    return getattr(model, "status_", "") == Status.TIME_LIMIT.name
 
 
 @dataclass(eq=False)
@@ -81,6 +91,10 @@ class Entry:
         What its first fit came to.
     seconds : float
         That it took.
+    rows : int
+        To which each of its fits was.
+    last_seconds : float
+        That the last of them took, with its predictions.
     note : str
         Why it has not done all; empty where it has.
     behind : bool
@@ -101,6 +115,8 @@ class Entry:
     losses: np.ndarray = field(default_factory=lambda: np.zeros(0))
     precedent: Precedent[Any] | None = None
     seconds: float = 0.0
+    rows: int = 1
+    last_seconds: float = 0.0
     note: str = ""
     behind: bool = False
     remark: str = ""
@@ -113,6 +129,12 @@ class Entry:
         self.models.append(fit.model)
         self.predicted.append(fit.predicted)
         self.precedent = fit.precedent
+
+    def seconds_for(self, n: int, /) -> float:
+        """Seconds that a fit to n rows may take; 0 of a member that ends when it is told to."""
+        if self.member.keeps_time:
+            return 0.0
+        return self.last_seconds * (n / self.rows) ** self.member.power
 
     @property
     def outputs(self) -> np.ndarray:
@@ -264,19 +286,22 @@ class Contest:
         if rows is not None:
             self.cut_short, entry.remark = True, f"fitted to {rows} rows for want of time"
         for k, fold in enumerate(self.folds):
-            spent = time.perf_counter() - begun
+            start = time.perf_counter()
+            spent = start - begun
             left = None if limit is None else _share_of(limit - spent, k, count)
             with reported_to(self._report(member, k)):
                 known = probe if k == 0 else None
                 fit = known or self._fit(member, fold, rows, entry.precedent, left)
             entry.add(fit)
+            entry.rows = len(fold.inside) if rows is None else rows
+            entry.last_seconds = time.perf_counter() - (begun if fit is probe else start)
             self._judge(entry)
             self.stopped = self.stopped or fit.interrupted
             if k + 1 == count:
                 return
             if fit.interrupted:
                 raise KeyboardInterrupt
-            entry.note = self._why_not_on(entry, time.perf_counter() - begun)
+            entry.note = self._why_not_on(entry)
             if entry.note:
                 return
 
@@ -296,15 +321,16 @@ class Contest:
         model, precedent = member.fitted(inside, precedent, limit)
         return FoldFit(model, precedent, self.outputs(model, data.outside))
 
-    def _why_not_on(self, entry: Entry, spent: float) -> str:
+    def _why_not_on(self, entry: Entry) -> str:
         """Say why a member is left after some folds; empty where it goes on."""
         done, left = len(entry.models), self.run.left(SHARE)
         entry.behind = self._cannot_help(entry)
         if entry.behind:
             return f"left after {done} of {len(self.folds)} folds: clearly behind"
-        if left is None or entry.member.keeps_time or not self.finished:
-            return ""
-        if spent / done * (len(self.folds) - done) < left:
+        if left is None or not self.finished or (done == 1 and entry.member.keeps_time):
+            return ""  # the first fit searches, the next ones say whether time is kept
+        searched = _SEARCHING if done == 1 and entry.member.takes_any_library else 1
+        if entry.last_seconds / searched * (len(self.folds) - done) < left:
             return ""
         self.cut_short = True
         return f"left after {done} of {len(self.folds)} folds: too slow for the time left"

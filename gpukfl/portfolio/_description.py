@@ -85,6 +85,7 @@ def describe(e: Any, names: Names, /) -> Description:
             _SCORES[is_classifier(e)],
             along="member",
             cut_short=e.tuning_cut_short_,
+            of="member",
         ),
     )
 

@@ -20,17 +20,18 @@ from gpukfl.estimators._dask import client_of
 from gpukfl.estimators._run import Run
 from gpukfl.partitioned import Collections, Parts, in_parts
 from gpukfl.portfolio._attributes import Blended
+from gpukfl.portfolio._contest import Entry, is_interrupted
 from gpukfl.portfolio._encodings import Encodings
 
 _NAMED = 10  # classes that a warning names
 
 
 def fitted_to_all(
-    auto: Any, chosen: Sequence[tuple[float, Any]], given: Collections, run: Run, /
-) -> tuple[list[Blended], bool]:
+    auto: Any, chosen: Sequence[tuple[float, Entry]], given: Collections, run: Run, /
+) -> tuple[list[Blended], bool, bool]:
     """Fit members that work where rows lie to all rows, each with the setting that it had.
 
-    Gives members, and whether any of them was fitted so.
+    Gives members, whether any of them was fitted so, and whether the user stopped it.
 
     Parameters
     ----------
@@ -44,19 +45,27 @@ def fitted_to_all(
     """
     found = [entry.blended(weight) for weight, entry in chosen]
     ours = [k for k, (_, entry) in enumerate(chosen) if entry.member.takes_any_library]
-    any_fitted, labels = False, is_classifier(auto)
+    any_fitted = stopped = False
     for view in dict.fromkeys(chosen[k][1].member.sees for k in ours):
         with _read(auto, given, view) as parts:
-            if not (labels and _warned_of_new(auto.classes_, parts)):
-                for k in ours:
-                    entry = chosen[k][1]
-                    if entry.member.sees == view and not run.is_over():
-                        model = _fitted(entry, parts, _targets(auto, parts), run)
+            if is_classifier(auto) and _warned_of_new(auto.classes_, parts):
+                known = given.only(partial(np.isin, test_elements=auto.classes_))
+                break
+            y = _targets(auto, parts)
+            for k in ours:
+                entry = chosen[k][1]
+                if entry.member.sees == view and not stopped and _has_time(entry, given, run):
+                    model, stopped = _fitted(entry, parts, y, run)
+                    if model is not None:
                         found[k], any_fitted = replace(found[k], models=[model]), True
-                continue
-        known = given.only(partial(np.isin, test_elements=auto.classes_))
-        return fitted_to_all(auto, chosen, known, run)
-    return found, any_fitted
+    else:
+        return found, any_fitted, stopped
+    return fitted_to_all(auto, chosen, known, run)
+
+
+def _has_time(entry: Entry, given: Collections, run: Run) -> bool:
+    left = run.left()
+    return left is None or not (run.is_over() or entry.seconds_for(given.n_rows) > left)
 
 
 def _read(auto: Any, given: Collections, view: str) -> AbstractContextManager[Parts]:
@@ -81,15 +90,24 @@ def _warned_of_new(classes: np.ndarray, parts: Parts) -> bool:
     return bool(new.any())
 
 
-def _fitted(entry: Any, parts: Parts, y: Array, run: Run) -> Any:
+def _fitted(entry: Entry, parts: Parts, y: Array, run: Run) -> tuple[Any | None, bool]:
+    """Fit a member, and say whether the user stopped it; None where its model stays."""
     model = clone(entry.member.estimator)
     if entry.member.keeps_time:
         model.set_params(max_time=run.left())
-    with collected():
-        model.fitted_as(parts.X, y, parts.weights, entry.precedent, deviations=False)
+    try:
+        with collected():
+            model.fitted_as(parts.X, y, parts.weights, entry.precedent, deviations=False)
+    except KeyboardInterrupt:
+        return None, True
+    except Exception as error:  # whatever a member does, it was fitted to some rows
+        why = f"{type(error).__name__}: {error}"
+        warn(f"the member {entry.member.name} is not fitted to all rows: {why}")
+        return None, False
     if entry.member.keeps_time:
         model.set_params(max_time=None)
-    return model
+    stopped = is_interrupted(model)
+    return None if stopped else model, stopped
 
 
 def _seen(encodings: Encodings, view: str, partition: Any) -> np.ndarray:

@@ -9,12 +9,11 @@ from typing import Any, Literal
 import numpy as np
 
 from gpukfl._array import to_host
-from gpukfl._results import Status
 from gpukfl._warnings import collected
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
 from gpukfl.portfolio._attributes import Blended
-from gpukfl.portfolio._contest import Contest
+from gpukfl.portfolio._contest import Contest, is_interrupted, is_limited
 from gpukfl.portfolio._encodings import Encodings
 from gpukfl.portfolio._folds import FEW, MANY, Fold
 
@@ -60,6 +59,8 @@ def refitted(
 ) -> tuple[list[Blended], Encodings | None] | None:
     """Fit each member of a blend to all rows: members and their encodings; None without time.
 
+    So it is also where a fit that stands alone would be cut off, or one is known to take longer.
+
     Raises
     ------
     KeyboardInterrupt
@@ -73,13 +74,15 @@ def refitted(
         encodings, whole = encodings.on_all(samples, seed, beside=beside)
     for weight, entry in chosen:
         left = run.left()
-        if left is not None and run.is_over():
+        if left is not None and (run.is_over() or entry.seconds_for(len(samples)) > left):
             return None
         with collected():
             inside = whole.seen_by(entry.member).inside
             model, _ = entry.member.fitted(inside, entry.precedent, left)
-        if getattr(model, "status_", "") == Status.INTERRUPTED.name:
+        if is_interrupted(model):
             raise KeyboardInterrupt
+        if not beside and is_limited(model):
+            return None
         models = [*entry.models, model] if beside else [model]
         found.append(replace(entry.blended(weight), models=models))
     return found, encodings

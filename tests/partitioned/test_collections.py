@@ -6,11 +6,14 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
+from brief import bkernn
+from sklearn.exceptions import ConvergenceWarning
 
 import gpukfl
 from gpukfl import KernelRidgeClassifier, KernelRidgeRegressor
 from gpukfl._cuda import is_installed
 from gpukfl._places import cupy_is_usable
+from gpukfl.estimators._run import reported_to
 
 da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
@@ -181,6 +184,43 @@ def test_classes_that_no_row_has_by_which_a_portfolio_is_chosen(monkeypatch, fra
     )
 
 
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError("no memory")])
+def test_a_portfolio_of_some_rows_stays_where_a_fit_to_all_fails(monkeypatch, frame, error):
+    fitted_where_they_lie(monkeypatch, 0)
+    monkeypatch.setattr("gpukfl.portfolio._base.FEWEST", 200)
+    learn = KernelRidgeRegressor.fitted_as
+
+    def failing(model, X, *args, **options):
+        if len(X) == N:
+            raise error
+        return learn(model, X, *args, **options)
+
+    monkeypatch.setattr(KernelRidgeRegressor, "fitted_as", failing)
+    model = gpukfl.AutoRegressor([("ridge", regressor())], random_state=0)
+    stopped = error is KeyboardInterrupt
+    with pytest.warns(UserWarning, match="interrupted" if stopped else "ridge .*no memory"):
+        model.fit(*arrays(frame[["a"]], frame["y"].to_numpy()))
+    assert model.status_ == ("INTERRUPTED" if stopped else "CONVERGED")
+    assert not model.whole_
+    assert model.score(frame[["a"]].to_numpy(), frame["y"]) > 0.7
+
+
+def test_what_is_stopped_in_its_last_steps_is_not_taken(monkeypatch, frame):
+    fitted_where_they_lie(monkeypatch, 0)
+    monkeypatch.setattr("gpukfl.portfolio._base.FEWEST", 200)
+    member = gpukfl.BKerNNRegressor(10, random_state=0)
+
+    def report(stage, k, _):
+        if "fold" not in stage and k == 1:
+            raise KeyboardInterrupt
+
+    model = gpukfl.AutoRegressor([("bkernn", member)], random_state=0)
+    with pytest.warns(ConvergenceWarning, match="interrupted"), reported_to(report):
+        model.fit(*arrays(frame[["a"]], frame["y"].to_numpy()))
+    assert (model.status_, model.whole_) == ("INTERRUPTED", False)
+    assert model.members_[0].models[0].status_ == "CONVERGED"
+
+
 # ---------------------------------------------------------------------- predictions
 
 DAY = datetime.date(2020, 1, 1)
@@ -208,7 +248,8 @@ def test_frames_of_any_columns_are_predicted_without_a_word(frame, name):
     rows = pd.DataFrame({"a": frame["a"].astype(np.float32), "b": made})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = gpukfl.fit(rows, frame["y"], method="bkernn", n_particles=4, ridge=1e-2)
+        few = bkernn(n_particles=4, ridge=1e-2, max_iter=3)
+        model = gpukfl.fit(rows, frame["y"], method="bkernn", **few)
     lazy = dd.from_pandas(rows, npartitions=3)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

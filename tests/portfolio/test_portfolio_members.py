@@ -28,11 +28,13 @@ from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from gpukfl import BKerNNRegressor
 from gpukfl.estimators._samples import Samples
 from gpukfl.portfolio import AutoRegressor, _contest, _kept
 from gpukfl.portfolio._candidates import Task, members_of
 from gpukfl.portfolio._folds import n_folds_of
 from gpukfl.portfolio._members import Member
+from gpukfl.solvers import ProximalGradient
 
 # ---------------------------------------------------------------------- members that fail
 
@@ -132,6 +134,30 @@ def test_of_many_rows_some_are_fitted_where_time_is_short(monkeypatch):
 )
 def test_folds_are_fewer_where_time_is_short(n, max_time, n_folds):
     assert n_folds_of(n, max_time) == n_folds
+
+
+def test_members_that_time_cuts_off_are_said():
+    limited = BKerNNRegressor(5, optimizer=ProximalGradient(max_iter=10**6, tol=0.0))
+    with pytest.warns(ConvergenceWarning, match="max_time was reached"):
+        model = regressor(members=[("slow", limited)], n_folds=2, max_time=0.3).fit(X, Y)
+    assert model.status_ == "TIME_LIMIT"
+    assert {one.status_ for one in model.members_[0].models} == {"TIME_LIMIT"}
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_without_time_to_fit_all_samples_the_models_of_the_folds_stay(rng):
+    class Slow(Ridge):
+        def fit(self, X, y, sample_weight=None):
+            self.n_rows_ = len(X)
+            time.sleep(1e-3 * len(X))
+            return super().fit(X, y)
+
+    rows = rng.standard_normal((8_000, 2))
+    asked = {"members": [("slow", Slow())], "n_folds": 1, "refit": True, "max_time": 2.0}
+    with pytest.warns(UserWarning, match="no time to refit"):
+        model = regressor(**asked).fit(rows, rows[:, 0])
+    assert not model.whole_
+    assert model.members_[0].models[0].n_rows_ < 3_000
 
 
 def test_rows_that_say_how_long_all_take_are_fitted_once(rng):
