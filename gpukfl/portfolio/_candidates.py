@@ -235,12 +235,14 @@ CANDIDATES = (
         suits=lambda task: not task.classes and task.n < _MANY and task.d <= _WIDE,
     ),
     Candidate("evidence_quantile", _evidence("matern32", "quantile"), "quick"),
-    # The same, which learns what acts differently by level
+    # The same, which learns what acts differently by level; not where a quicker one that sees
+    # levels is behind
     Candidate(
         "evidence_levels",
         _evidence("matern32", "quantile"),
         "quick",
         suits=lambda task: task.has_levels,
+        like="manhattan_laplace",
         sees=LEVELS,
     ),
     Candidate("evidence_robust", _evidence("matern32", "robust"), suits=_of_few),
