@@ -16,9 +16,14 @@ class AsEstimator:
     estimator: Any
     max_time: float | None
 
+    @property
+    def _limit(self) -> dict[str, float | None]:
+        """The time of the next fit, where the estimator keeps to one."""
+        return {"max_time": self.max_time} if hasattr(self.estimator, "max_time") else {}
+
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Give the parameters that `fit` fits again with: the estimator's."""
-        return {**self.estimator.get_params(deep=deep), "max_time": self.max_time}
+        return {**self.estimator.get_params(deep=deep), **self._limit}
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters for the next `fit`.
@@ -28,7 +33,8 @@ class AsEstimator:
         ValueError
             If the estimator has no such parameter.
         """
-        self.max_time = params.pop("max_time", self.max_time)
+        if self._limit:
+            self.max_time = params.pop("max_time", self.max_time)
         self.estimator.set_params(**params)
         return self
 

@@ -20,7 +20,7 @@ from gpukfl._given import complete, with_names, with_target
 from gpukfl._inferring import infer
 from gpukfl._persistence import read
 from gpukfl._reader import Reader, rows_for, rows_of
-from gpukfl._registry import METHODS
+from gpukfl._registry import kept
 from gpukfl._reported import Reported
 from gpukfl._target import host_target, in_order, read_target, target_name
 from gpukfl._warnings import warnings_kept
@@ -99,7 +99,7 @@ class Model(AsEstimator, Deployed, Reported):
 
         Parameters
         ----------
-        estimator : estimator of a method of `gpukfl.fit`
+        estimator : estimator of a method of `gpukfl.fit`, or of kernel ridge regression
             Fitted.
 
         Returns
@@ -110,10 +110,10 @@ class Model(AsEstimator, Deployed, Reported):
         Raises
         ------
         TypeError
-            If the estimator is of no method.
+            If the estimator is another.
         """
         task = "classification" if is_classifier(estimator) else "regression"
-        kinds = {row.of(task): method for method, row in METHODS.items()}
+        kinds = {row.of(task): method for method, row in kept().items()}
         if type(estimator) not in kinds:
             names = ", ".join(kind.__name__ for kind in kinds)
             msg = f"expected an estimator of a method ({names}), got {type(estimator).__name__}"
@@ -161,10 +161,10 @@ class Model(AsEstimator, Deployed, Reported):
         X, y, y_name = with_target(X, y)
         X, y, sample_weight = complete(with_names(X), y, sample_weight)
         target = read_target(y, self.task)
-        estimator = clone(self.estimator).set_params(max_time=self.max_time)
+        estimator = clone(self.estimator).set_params(**self._limit)
         rows = rows_for(estimator, X, target, sample_weight, self.columns, self.impute)
         estimator.fit(rows.X, target.y, sample_weight=sample_weight)
-        self.estimator = estimator.set_params(max_time=None)
+        self.estimator = estimator.set_params(**dict.fromkeys(self._limit))
         self.n_samples, self.reader = estimator._n_samples, rows.reader
         self.feature_names = rows.names or list(feature_names(estimator))
         self.target_name = y_name or target_name(y) or self.target_name

@@ -28,11 +28,10 @@ from gpukfl._array import Array, is_array, to_host
 from gpukfl._foreign import Foreign, bytes_of, made_of
 from gpukfl._places import Backend
 from gpukfl._reader import TABLE_VALUES, Reader
-from gpukfl._registry import METHODS, TASKS
+from gpukfl._registry import TASKS, kept
 from gpukfl._replacing import replacing
 from gpukfl._results import History
 from gpukfl._version import __version__
-from gpukfl.estimators import KernelRidgeClassifier, KernelRidgeRegressor
 from gpukfl.estimators._attributes import check_attributes, check_values, trials
 from gpukfl.estimators._base import HostStored
 from gpukfl.estimators._calibration import Calibration
@@ -73,9 +72,9 @@ _MODEL: dict[str, Declared] = {  # beside the estimator, its tuning, and what na
 
 
 def _kinds() -> dict[str, Any]:
-    """Give the classes of estimators that a file may hold, by name: the methods, and members."""
-    kinds = [row.of(task) for row in METHODS.values() for task in TASKS]
-    return {c.__name__: c for c in [*kinds, KernelRidgeRegressor, KernelRidgeClassifier]}
+    """Give the classes of estimators that a file may hold, by name."""
+    kinds = [row.of(task) for row in kept().values() for task in TASKS]
+    return {c.__name__: c for c in kinds}
 
 
 def _records() -> dict[str, Any]:
@@ -209,10 +208,10 @@ def _estimator(
 def _class_of(about: dict[str, Any]) -> type:
     known = {*_MODEL, "method", "task", "tuning"}
     method, task = about.get("method"), about.get("task")
-    if set(about) != known or method not in list(METHODS) or task not in TASKS:
-        msg = f"whose model is not of {', '.join(METHODS)} with {', '.join(sorted(known))}"
+    if set(about) != known or method not in list(kept()) or task not in TASKS:
+        msg = f"whose model is not of {', '.join(kept())} with {', '.join(sorted(known))}"
         raise RefusedError(msg)
-    return METHODS[str(method)].of(str(task))
+    return kept()[str(method)].of(str(task))
 
 
 def _unfitted(kind: type, parameters: dict[str, Any]) -> Any:

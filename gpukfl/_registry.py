@@ -11,6 +11,8 @@ from gpukfl.estimators import (
     HKRRRegressor,
     KernelFeatureSelector,
     KernelFeatureSelectorClassifier,
+    KernelRidgeClassifier,
+    KernelRidgeRegressor,
     RegFeaLClassifier,
     RegFeaLRegressor,
     RKHSWeightingClassifier,
@@ -63,3 +65,9 @@ METHODS = {
     ),
     "regfeal": Registered(RegFeaLRegressor, RegFeaLClassifier),
 }
+_MEMBERS = {"kernel_ridge": Registered(KernelRidgeRegressor, KernelRidgeClassifier)}
+
+
+def kept() -> dict[str, Registered]:
+    """Give what a model and its file may be of: methods, and what else blends are made of."""
+    return METHODS | _MEMBERS

@@ -12,6 +12,7 @@ from typing import Any
 from gpukfl._call import call_of
 from gpukfl._judged import judged, scores_of
 from gpukfl._reader import Reader
+from gpukfl._registry import METHODS
 from gpukfl.estimators._described import task_text
 from gpukfl.inspection import Description, Inferred, Shown, write_report
 from gpukfl.tables import Table
@@ -22,6 +23,7 @@ class Reported(Shown):
     """The part of a model that describes and reports it; the other part predicts."""
 
     estimator: Any
+    method: str
     n_samples: int
     feature_names: list[str]
     target_name: str
@@ -55,7 +57,7 @@ class Reported(Shown):
             n_samples=self.n_samples,
             seconds=self.seconds or None,
             data=told.data or data_facts(self.table, self.feature_names, None),
-            call=call_of(self),
+            call=call_of(self) if self.method in METHODS else told.call,
         )
 
     def _repr_html_(self) -> str:

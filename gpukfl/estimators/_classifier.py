@@ -28,7 +28,7 @@ from gpukfl.estimators._calibration import Calibration, HeldOutScores
 from gpukfl.estimators._declared import Declared, Labels, Record
 from gpukfl.estimators._device import on_its_device
 from gpukfl.estimators._samples import Samples
-from gpukfl.estimators._validation import validate_labels, validate_weights
+from gpukfl.estimators._validation import plain_labels, validate_labels, validate_weights
 from gpukfl.prediction import Classes
 
 CLASS_WEIGHT = """    class_weight : dict, "balanced" or None, default=None
@@ -105,7 +105,7 @@ class LabelClassifier(ClassifierMixin):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Give the share of samples that are classified correctly."""
-        truth = to_host(y) if is_array(y) else y
+        truth = plain_labels(to_host(y) if is_array(y) else y)
         predicted = to_host(self.predict(X))
         return float(accuracy_score(truth, predicted, sample_weight=sample_weight))
 

@@ -59,7 +59,8 @@ class DescribedEstimator(Shown):
         Raises
         ------
         TypeError
-            If it is not of a method of `gpukfl.fit`, or holds what is neither an array nor JSON.
+            If it is neither of a method of `gpukfl.fit` nor kernel ridge regression, or holds what
+            is neither an array nor JSON.
         ValueError
             If it is not as `fit` made it.
         OSError

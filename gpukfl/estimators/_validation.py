@@ -34,7 +34,7 @@ from gpukfl._array import (
     odd_storage,
     to_host,
 )
-from gpukfl._columns import check_no_dates, holds_float32
+from gpukfl._columns import check_no_dates, holds_float32, kind_of_objects
 from gpukfl._passes import reduce_rows
 from gpukfl._rows import Rows
 
@@ -300,6 +300,7 @@ def validate_labels(y: Any, X: Array, /) -> np.ndarray:
     check_container("y", y, labels=True)
     with one_at_a_time(), _numbers_of("y"):
         labels = column_or_1d(to_host(without_graph(y)) if is_array(y) else y, warn=True)
+    labels = plain_labels(labels)
     if labels.dtype.kind in "fc" and not np.all(np.isfinite(labels)):
         msg = "Input y contains NaN or infinity: expected a label for each sample"
         raise ValueError(msg)
@@ -309,6 +310,17 @@ def validate_labels(y: Any, X: Array, /) -> np.ndarray:
     with one_at_a_time():
         check_classification_targets(labels)
     check_consistent_length_of(X, labels)
+    return labels
+
+
+def plain_labels(y: Any, /) -> np.ndarray:
+    """Make objects that are numbers or truth values an array of these.
+
+    Of objects scikit-learn takes only text for labels.
+    """
+    labels = np.asarray(y)
+    if labels.dtype == object and kind_of_objects(labels.ravel()) == "numbers":
+        return np.array(labels.tolist())
     return labels
 
 

@@ -106,8 +106,8 @@ def hold_out_text(tuning: Tuning, seconds: float | None, /) -> str:
     if chosen is None:
         return ""
     best = max(t["score"] for t in tuning.trials if t["score"] is not None)
-    one = "best" if chosen["score"] == best else "chosen"
-    text = f"{tuning.score} {tuning.shown_score}, {one} of {counted(len(tuning.trials), 'setting')}"
+    one = "best" if chosen["score"] == best and tuning.of == "setting" else "chosen"
+    text = f"{tuning.score} {tuning.shown_score}, {one} of {counted(tuning.count, tuning.of)}"
     if tuning.seconds is not None and seconds:
         text += f", {min(tuning.seconds / seconds, 1.0):.0%} of the time".replace("%", " %")
     return text

@@ -34,6 +34,9 @@ class Tuning(Panel):
         Other keys that tell settings apart.
     cut_short : bool
         Whether there was no time for more.
+    of : str
+        What there was a choice of: a "setting", or a "member" of a blend, which is the chosen trial
+        and none of them.
     """
 
     name: ClassVar[str] = "tuning"
@@ -42,6 +45,14 @@ class Tuning(Panel):
     along: str = "ridge"
     beside: tuple[str, ...] = ()
     cut_short: bool = False
+    of: str = "setting"
+
+    @property
+    def count(self) -> int:
+        """How many settings there were, or members that have a score."""
+        if self.of == "setting":
+            return len(self.trials)
+        return sum(not trial["chosen"] for trial in self._scored)
 
     @property
     def chosen(self) -> Mapping[str, Any] | None:

@@ -29,6 +29,7 @@ _NAMES = {  # of the estimators of methods and tasks
     "selection": ("KernelFeatureSelector", "KernelFeatureSelectorClassifier"),
     "rkhs_weighting": ("RKHSWeightingRegressor", "RKHSWeightingClassifier"),
     "regfeal": ("RegFeaLRegressor", "RegFeaLClassifier"),
+    "kernel_ridge": ("KernelRidgeRegressor", "KernelRidgeClassifier"),
 }
 _TASKS = ("regression", "classification")
 

@@ -79,6 +79,7 @@ BAD_DEVICE_X = [
 ]
 
 
+@pytest.mark.pairs
 @pytest.mark.parametrize("make", MAKERS)
 @pytest.mark.parametrize(("bad", "match"), BAD_DEVICE_X)
 def test_bad_samples_are_named_everywhere(on_double, make, bad, match):
@@ -106,6 +107,7 @@ def test_bad_targets_are_named(make, bad, match):
         make().fit(X, bad)
 
 
+@pytest.mark.pairs
 @pytest.mark.parametrize("make", [regressor, kernel_ridge, hkrr, selector, weighting, regfeal])
 @pytest.mark.parametrize(
     ("bad", "match"),
@@ -145,6 +147,16 @@ def test_missing_labels_are_named(make, missing):
     labels[3] = missing
     with pytest.raises(ValueError, match=r"NaN|None|missing"):
         make().fit(X, labels)
+
+
+@pytest.mark.parametrize("make", CLASSIFIERS)
+@pytest.mark.parametrize("dtype", [bool, int, float])
+def test_objects_that_are_numbers_are_labels(make, dtype):
+    labels = (LABELS == "yes").astype(dtype)
+    expected, model = make().fit(X, labels), make().fit(X, labels.astype(object))
+    assert model.classes_.dtype == labels.dtype
+    np.testing.assert_array_equal(model.predict(X), expected.predict(X))
+    assert model.score(X, labels.astype(object)) == expected.score(X, labels)
 
 
 BAD_WEIGHTS = [
@@ -219,6 +231,7 @@ SQUARES = {
 }
 
 
+@pytest.mark.pairs
 @pytest.mark.parametrize("make", [*MAKERS, AutoRegressor])
 @pytest.mark.parametrize("scale", SQUARES)
 def test_targets_whose_squares_float64_does_not_hold_are_refused(on_double, make, scale):

@@ -11,6 +11,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import gpukfl
+from gpukfl import runtime
 from gpukfl._registry import METHODS
 from gpukfl.estimators.scaling import SCALINGS
 from gpukfl.estimators.selection import Permutations
@@ -49,7 +50,7 @@ def fitted():
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_an_estimator_does_what_a_model_does(fitted, case, tmp_path):
+def test_an_estimator_does_what_a_model_does(fitted, case):
     pytest.importorskip("matplotlib")
     estimator = fitted[case]
     model = gpukfl.Model.of(estimator)
@@ -61,7 +62,6 @@ def test_an_estimator_does_what_a_model_does(fitted, case, tmp_path):
     assert lines == model.summary().splitlines()
     model.feature_names = ["a long name " * 20, "長い名前" * 20, "age"]
     assert max(map(cell_len, model.summary().splitlines())) <= 80
-    estimator.plot(figsize=(9.0, 9.0)).draw_without_rendering()
     ax = estimator.plot("importances")
     assert ax.get_title() == "Feature importances"
     assert model.plot("importances", ax=ax) is ax
@@ -70,6 +70,14 @@ def test_an_estimator_does_what_a_model_does(fitted, case, tmp_path):
         estimator.plot(ax=ax)
     with pytest.raises(ValueError, match=r"a panel of \w+, one of importances, .*, got 'nonsense'"):
         model.plot("nonsense")
+
+
+# Each method once, and either task: what tasks draw is tested with the panels
+@pytest.mark.parametrize("case", [CASES[2 * k + k % 2] for k in range(len(SMALL))])
+def test_an_estimator_is_drawn_and_reported_whole(fitted, case, tmp_path):
+    pytest.importorskip("matplotlib")
+    estimator = fitted[case]
+    estimator.plot(figsize=(9.0, 9.0)).draw_without_rendering()
     estimator.report(tmp_path / "report.html")
     assert "<svg" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
@@ -122,13 +130,34 @@ def test_kernel_ridge_says_what_it_has(task, tmp_path):
         ValueError, match=r"importances to draw, got .*which has none; it has ridges"
     ):
         plot_importances(estimator)
-    with pytest.raises(TypeError, match=r"an estimator of a method \(Auto.*: pickle keeps"):
-        estimator.save(tmp_path / "model")
+
+
+@pytest.mark.parametrize("y", [Y, np.stack([Y, -Y], axis=1), Y > 0, THREE])
+def test_kernel_ridge_is_saved_loaded_and_served(y, tmp_path):
+    kind = gpukfl.KernelRidgeRegressor if y.dtype == float else gpukfl.KernelRidgeClassifier
+    estimator = kind(random_state=0).fit(FRAME, y)
+    estimator.save(tmp_path / "model")
+    model, light = gpukfl.load(tmp_path / "model"), runtime.load(tmp_path / "model")
+    assert model.method == light.method == "kernel_ridge"
+    assert model.summary() == estimator.summary()
+    assert model.describe().call == estimator.describe().call
+    np.testing.assert_array_equal(model.predict(FRAME), estimator.predict(FRAME))
+    if kind is gpukfl.KernelRidgeRegressor:
+        np.testing.assert_allclose(light.predict(X), estimator.predict(FRAME), atol=1e-10)
+    else:
+        expected = estimator.predict_proba(FRAME)
+        np.testing.assert_allclose(light.predict_proba(X), expected, atol=1e-10)
+    again = clone(model).fit(FRAME, y)
+    np.testing.assert_array_equal(again.predict(FRAME), model.predict(FRAME))
+    with pytest.raises(ValueError, match="Invalid parameter 'max_time'"):
+        model.set_params(max_time=1.0)
 
 
 def test_what_learns_no_features_and_tries_no_ridges_has_no_pictures(tmp_path):
     estimator = gpukfl.BrownianKernelRidge(random_state=0).fit(FRAME, Y)
     assert f"Brownian kernel, {N} samples" in estimator.summary()
+    with pytest.raises(TypeError, match=r"an estimator of a method \(Auto.*: pickle keeps"):
+        estimator.save(tmp_path / "model")
     with pytest.raises(ValueError, match="BrownianKernelRidge, which has no pictures"):
         estimator.plot()
     estimator.report(tmp_path / "report.html")

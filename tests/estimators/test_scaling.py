@@ -65,7 +65,9 @@ def test_no_value_is_far_out(kind):
 
 
 @pytest.mark.parametrize("kind", [StandardScaling, RobustScaling, QuantileScaling])
-@pytest.mark.parametrize(("unit", "shift"), [(1e-6, 0.0), (1e-15, 0.0), (1e6, -30.0), (0.3, 1e3)])
+@pytest.mark.parametrize(
+    ("unit", "shift"), [(1e-6, 0.0), (1e-15, 0.0), (1e-200, 0.0), (1e6, -30.0), (0.3, 1e3)]
+)
 def test_units_of_columns_do_not_matter(kind, unit, shift):
     expected = learned(kind, X)(NEW)
     found = learned(kind, X * unit + shift)(NEW * unit + shift)

@@ -170,6 +170,18 @@ def test_a_given_anchor_is_the_weight_of_what_was_found(given):
     assert model.levels_[1] == 1
 
 
+@pytest.mark.parametrize("unit", [1e-200, 1e-310])
+def test_features_that_vanish_are_scaled_or_named(unit):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 3))
+    given = {"sparsity": 0.01, "ridge": 1e-2, "random_state": 0}
+    expected = KernelFeatureSelector(**given).fit(X, X[:, 0])
+    found = KernelFeatureSelector(**given).fit(unit * X, X[:, 0])
+    np.testing.assert_array_equal(found.get_support(), expected.get_support())
+    with pytest.raises(ValueError, match=r"X vanishes: expected .*; scaling='standard' scales"):
+        KernelFeatureSelector(**given, scaling=None).fit(unit * X, X[:, 0])
+
+
 def test_the_radius_bounds_the_weights_of_the_selection():
     model = selector(radius=0.02, hierarchical=False, sparsity=0.3).fit(X, Y)
     wide = selector(hierarchical=False, sparsity=0.3).fit(X, Y)

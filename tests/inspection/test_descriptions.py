@@ -290,6 +290,12 @@ def test_a_setting_that_is_not_the_best_is_not_said_to_be():
     assert "chosen of 2 settings" in summarize(Description(name="Mine", tuning=Tuning(trials)))
 
 
+def test_members_that_have_a_score_are_counted_without_their_blend():
+    trials = (trial(0.6, chosen=True), trial(0.5, ridge=1.0), trial(0.4), trial(None))
+    text = summarize(Description(name="Mine", tuning=Tuning(trials, of="member")))
+    assert text.endswith("R² 0.600, chosen of 2 members")
+
+
 def test_the_report_shows_errors_and_seconds(tmp_path):
     trials = (
         trial(0.431, chosen=True, standard_error=0.02, seconds=4.0),

@@ -18,6 +18,7 @@ def describe(e: Any, names: Names, /) -> Description:
     return Description(
         **e._about(names),
         text=f"{kernel} kernel, {count} centres, solver {e.solver_}, ridge {e.ridge_:.3g}",
+        n_samples=e._n_samples,
         place=e.place_,
         n_steps=e.n_iter_,
         ended=ended_text(e.status_),

@@ -105,15 +105,17 @@ def column_statistics(
     def squares_around(start: int, stop: int) -> tuple[np.ndarray]:
         squares = np.zeros(d)
         for block, X, beyond in blocks_beyond(rows, limits, start, stop):
-            squares += weights_of(weights, block) @ _without(X - to_host(mean), beyond) ** 2
+            small = (X - to_host(mean)) / to_host(unit)
+            squares += weights_of(weights, block) @ _without(small, beyond) ** 2
         return (squares,)
 
     with np.errstate(over="ignore", invalid="ignore"):  # reported just below
         limits = by_columns(limits_of, to_host(rows.at(index)), weights_of(weights, index))
+        unit = _unit(limits)
         first, total = map(to_host, reduce_rows(rows.source, sums))
         mean = first / total
         (squares,) = map(to_host, reduce_rows(rows.source, squares_around))
-        spread = np.sqrt(squares / total)
+        spread = np.sqrt(squares / total) * unit
     if not np.isfinite(spread).all():
         msg = "X overflows float64 when it is standardised: expected deviations below 1e150"
         raise ValueError(msg)
@@ -123,6 +125,11 @@ def column_statistics(
     reach = np.maximum(REACH * scale, math.sqrt(n) * spread)
     unlimited = np.stack([mean - reach, *limits[1:3], mean + reach])
     return mean, scale, np.where(np.isfinite(limits), limits, unlimited)
+
+
+def _unit(limits: np.ndarray) -> np.ndarray:
+    """Powers of two (d,), which round nothing, in which squares of small columns do not vanish."""
+    return np.ldexp(1.0, np.frexp(np.minimum(limits[3] - limits[0], 1.0))[1])
 
 
 def _without(X: np.ndarray, beyond: np.ndarray) -> np.ndarray:

@@ -82,6 +82,7 @@ _STRETCHES = (0.5, 1.0, 2.0, 4.0)
 # Share of the leave-one-out error below which a gain says nothing: the samples cannot tell so small
 # a difference, and rounding to float32 makes one of half the size
 _ALIKE = 0.02
+_LEAST = 1e-100  # mean of a typical pair's differences
 
 Some = tuple[Array, Array, Array | None]  # samples, targets and weights
 Candidate = tuple[np.ndarray, Kernel]  # weights (p,), and a kernel of the variables they stretch
@@ -162,7 +163,16 @@ class SelectionProblem(Data):
         pairs = xp.asarray(np.outer(w, w) / w.sum() ** 2, **double_like(sample))
         typical = to_host(difference_sums(pairs, sample, power=power))
         typical = typical[typical > 0] * self.kernel.lengthscale ** -float(power)
-        return 1.0 / float(typical.mean()) if len(typical) else 1.0
+        if not len(typical):
+            return 1.0
+        if typical.mean() < _LEAST:  # the weights that undo it would overflow
+            msg = (
+                "X vanishes: expected samples whose features differ, in units of the kernel, by "
+                f"{_LEAST:.0e} or more on average, got {typical.mean():.1e}; scaling='standard' "
+                "scales them"
+            )
+            raise ValueError(msg)
+        return 1.0 / float(typical.mean())
 
     def objective(self, ridge: float, X: Array | None = None, /) -> SelectionObjective:
         """J in the form that n_centers asks for; of other columns X (n, q) where they are given."""
