@@ -35,7 +35,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--every-place",
         action="store_true",
-        help="every library in every precision, also for code that cannot know where it runs",
+        help="every library in every precision, also for code that cannot know where it runs, and"
+        " every combination of parameters",
     )
     parser.addoption(
         "--cupy-device",
@@ -46,7 +47,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Put the stand-in in CuPy's place before any test is collected."""
+    """Name our own marker, and put the stand-in in CuPy's place before any test is collected."""
+    pairs = "pairs: every two values of its parameters meet, in as few combinations as will do"
+    config.addinivalue_line("markers", pairs)
     if config.getoption("cupy_standin"):
         sys.path.insert(0, str(Path(__file__).parent / "tests" / "cupy_standin"))
         importlib.import_module("placing").put()

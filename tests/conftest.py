@@ -1,8 +1,13 @@
 """One fixture, `on`: a place (library, device, precision) where a test puts its arrays.
 
-Code that names array libraries is tested on every place. The rest cannot know where it runs: there
-read-only NumPy in float64 and array-api-strict in float32 show what every place would, torch is
-looked at once, and CuPy in both precisions. `--every-place` asks for all of them.
+Code that names array libraries is tested on every library in both precisions, and on NumPy's arrays
+that may be written to in one of them, on those that may not in the other: Numba compiles its code
+for each anew. The rest cannot know where it runs: there read-only NumPy in float64 and
+array-api-strict in float32 show what every place would, torch is looked at once, and CuPy in both
+precisions. `--every-place` asks for all of them.
+
+A test marked `pairs` runs where every two values of its parameters, places among them, meet: three
+that count only together are looked for with `--every-place`.
 """
 
 from __future__ import annotations
@@ -10,8 +15,10 @@ from __future__ import annotations
 import functools
 import gc
 import importlib
+import itertools
 import os
 import sys
+from collections import defaultdict
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -149,6 +156,13 @@ def _knows_libraries(path: Path) -> bool:
     return inside.parts[0] in ("accel", "linalg", inside.name) or inside.stem.endswith("_places")
 
 
+def _is_most(place: Place, precisions: tuple[str, ...]) -> bool:
+    """Whether a place is among those for code that names array libraries."""
+    if place.package == "numpy" and len(precisions) > 1:
+        return place.writeable == (place.dtype_name == precisions[-1])
+    return True
+
+
 def _is_enough(place: Place, precisions: tuple[str, ...]) -> bool:
     """Whether a place is among those for code that cannot know where it runs."""
     if place.package == "numpy":
@@ -168,26 +182,73 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run a test that takes `on` or `on_double` on the places that its file calls for."""
     asked = metafunc.config.getoption("every_place")
-    everywhere = asked or _knows_libraries(metafunc.definition.path)
+    chosen = _is_most if _knows_libraries(metafunc.definition.path) else _is_enough
     cupy_device = metafunc.config.getoption("cupy_device")
     for name, precisions in [("on", ("float32", "float64")), ("on_double", ("float64",))]:
         if name in metafunc.fixturenames:
             enough = [
                 place
                 for place in places(cupy_device)
-                if place.dtype_name in precisions and (everywhere or _is_enough(place, precisions))
+                if place.dtype_name in precisions and (asked or chosen(place, precisions))
             ]
             metafunc.parametrize(name, enough, ids=str, indirect=True)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what needs torch, and is skipped without it."""
+def _values(item: pytest.Item) -> list[tuple]:
+    """What a test is given, one entry a parametrization, as objects to compare."""
+    parameters = item.callspec.params
+    named = [mark.args[0] for mark in item.iter_markers("parametrize")]
+    together = [name.replace(",", " ").split() if isinstance(name, str) else name for name in named]
+    alone = parameters.keys() - set(itertools.chain(*together))
+    return [
+        (name := tuple(names), *(id(parameters[one]) for one in name))
+        for names in [*together, *([name] for name in sorted(alone))]
+    ]
+
+
+def _fewest(items: list[pytest.Item]) -> list[pytest.Item]:
+    """Few of the tests in which every two values meet that meet in any; the first where many do."""
+    pairs = {item: set(itertools.combinations(_values(item), 2)) for item in items}
+    missing, kept = set().union(*pairs.values()), []
+    while missing:
+        best = max(items, key=lambda item: len(pairs[item] & missing))
+        missing -= pairs[best]
+        kept.append(best)
+    return kept or items
+
+
+def _leave_pairs(items: list[pytest.Item]) -> None:
+    """Leave of each test marked `pairs` the combinations that it needs."""
+    marked = defaultdict(list)
+    for item in items:
+        if item.get_closest_marker("pairs"):
+            marked[item.parent, item.originalname].append(item)
+    dropped = set()
+    for combinations in marked.values():
+        dropped |= set(combinations) - set(_fewest(combinations))
+    items[:] = [item for item in items if item not in dropped]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Config) -> None:
+    """Leave what pairs need, and mark what needs torch, and is skipped without it."""
+    if not config.getoption("every_place"):
+        _leave_pairs(items)
     for item in items:
         parameters = getattr(getattr(item, "callspec", None), "params", {}).values()
         if "torch" in getattr(item, "fixturenames", ()) or any(
             isinstance(value, Place) and value.package == "torch" for value in parameters
         ):
             item.add_marker(pytest.mark.torch)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Let the collector rest while modules and tests are made, which all stay: a quarter less."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
 
 
 def pytest_collection_finish() -> None:

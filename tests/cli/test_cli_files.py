@@ -116,7 +116,8 @@ def test_predictions_into_a_missing_folder_are_refused(capsys, csv, model, tmp_p
 
 
 def test_output_that_nobody_reads_ends_quietly(model, tmp_path):
-    pd.concat([FRAME] * 2000).to_csv(tmp_path / "long.csv", index=False)
+    # Predictions of several times what a pipe holds
+    pd.concat([FRAME] * 300).to_csv(tmp_path / "long.csv", index=False)
     command = [*LAUNCH, "predict", model, str(tmp_path / "long.csv")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout.readline() == b"price\n"
@@ -126,10 +127,8 @@ def test_output_that_nobody_reads_ends_quietly(model, tmp_path):
 
 
 def test_the_package_is_a_command():
-    done = subprocess.run([*LAUNCH, "--version"], capture_output=True, text=True, check=True)
-    assert done.stdout == f"gpukfl {gpukfl.__version__}\n"
     done = subprocess.run([*LAUNCH, "fit", "nothing.csv"], capture_output=True, check=False)
-    assert (done.returncode, done.stderr.count(b"\n")) == (2, 1)
+    assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (2, b"", 1)
 
 
 # ---------------------------------------------------------------------- reading

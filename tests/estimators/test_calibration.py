@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import toy_method
-from brief import bkernn
+from brief import bkernn, hkrr
 from scipy.optimize import minimize
 from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.linear_model import LogisticRegression
@@ -24,7 +24,9 @@ RNG = np.random.default_rng(0)
 CLASSIFIERS = {
     "kernel ridge": gpukfl.KernelRidgeClassifier(random_state=0),
     "bkernn": gpukfl.BKerNNClassifier(**bkernn(n_particles=20, max_iter=20, random_state=0)),
-    "hkrr": gpukfl.HKRRClassifier(n_components=2, random_state=0),
+    "hkrr": gpukfl.HKRRClassifier(
+        random_state=0, **hkrr(n_components=2, ridge=1e-3, n_starts=1, max_iter=5)
+    ),
     "selection": gpukfl.KernelFeatureSelectorClassifier(ridge=1e-3, random_state=0),
     "weighting": gpukfl.RKHSWeightingClassifier(200, instantiation="stumps", random_state=0),
     "regfeal": gpukfl.RegFeaLClassifier(500, strength=0.1, degrees=0.1, random_state=0),

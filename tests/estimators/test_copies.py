@@ -1,5 +1,7 @@
 """Copies of a row: found on every place, one sample in every fit; weights count by their ratios."""
 
+import functools
+
 import numpy as np
 import pytest
 from brief import bkernn, hkrr, regfeal
@@ -154,15 +156,15 @@ ESTIMATORS = [
     gpukfl.KernelRidgeRegressor(**FAST),
     gpukfl.KernelRidgeClassifier(**FAST),
     gpukfl.KernelRidgeRegressor(n_centers=20, **FAST),
-    gpukfl.HKRRRegressor(**hkrr(n_starts=1, max_iter=5, **FAST)),
-    gpukfl.HKRRClassifier(**hkrr(n_starts=1, max_iter=5, **FAST)),
+    gpukfl.HKRRRegressor(**hkrr(n_starts=1, max_iter=2, **FAST)),
+    gpukfl.HKRRClassifier(**hkrr(n_starts=1, max_iter=2, **FAST)),
     gpukfl.KernelFeatureSelector(ridge="auto", sparsity=0.05, **FAST),
     gpukfl.KernelFeatureSelectorClassifier(sparsity=0.05, **FAST),
     gpukfl.RKHSWeightingRegressor(30, **FAST),
     gpukfl.RKHSWeightingClassifier(30, **FAST),
     gpukfl.RKHSWeightingRegressor(30, learner="optimal_step", **FAST),
-    gpukfl.RegFeaLRegressor(60, **regfeal(n_iter=2, **FAST)),
-    gpukfl.RegFeaLClassifier(60, **regfeal(n_iter=2, **FAST)),
+    gpukfl.RegFeaLRegressor(30, **regfeal(n_iter=2, max_degree=3, **FAST)),
+    gpukfl.RegFeaLClassifier(30, **regfeal(n_iter=2, max_degree=3, **FAST)),
 ]
 WEIGHTS = np.random.default_rng(5).uniform(0.2, 3.0, N)
 
@@ -195,7 +197,7 @@ def predicted(model):
 def test_a_common_factor_of_the_weights_changes_nothing(estimator):
     y = targets(estimator)
     expected = predicted(fitted(estimator, X, y, WEIGHTS))
-    for factor in (1e-6, 2.0, 7.0, 1e6):
+    for factor in (1e-6, 7e6):
         found = predicted(fitted(estimator, X, y, factor * WEIGHTS))
         np.testing.assert_allclose(found, expected, atol=1e-5 * np.abs(expected).max())
 
@@ -220,8 +222,8 @@ def test_copies_are_a_weight_with_every_setting_chosen(estimator):
 
 
 SMALL = {
-    "bkernn": bkernn(n_particles=8, max_iter=5),
-    "hkrr": hkrr(n_starts=1, max_iter=5),
+    "bkernn": bkernn(n_particles=8, max_iter=3),
+    "hkrr": hkrr(n_starts=1, max_iter=3),
     "selection": {},
     "rkhs_weighting": {"n_parameters": 30},
     "regfeal": regfeal(**{"n_random_features": 60, "n_iter": 2}),
@@ -231,21 +233,21 @@ SMALL = {
 @pytest.mark.parametrize("method", SMALL)
 @pytest.mark.parametrize("library", ["numpy", "pandas"])
 def test_a_table_given_twice_is_the_table(method, library):
-    A, y = X, Y
+    A = X
     if library == "pandas":
         pd = pytest.importorskip("pandas")
         A, y = pd.DataFrame(X, columns=list("abc")), pd.Series(Y, name="target")
         twice, targets = pd.concat([A, A]), pd.concat([y, y])
     else:
         twice, targets = np.concatenate([X, X]), np.concatenate([Y, Y])
-    assert_are_one_model(method, (A, y), (twice, targets))
+    assert_are_one_model(fit(method, twice, targets), of_the_table(method), A, X)
 
 
 @pytest.mark.parametrize("method", SMALL)
 def test_a_tensor_given_twice_is_the_tensor(torch, method):
     A, y = torch.asarray(X), torch.asarray(Y)
     twice, targets = torch.concat([A, A]), torch.concat([y, y])
-    assert_are_one_model(method, (A, y), (twice, targets))
+    assert_are_one_model(fit(method, twice, targets), fit(method, A, y), A, A)
 
 
 @pytest.mark.filterwarnings("ignore:the best ridge.*at the edge of those tried")
@@ -261,9 +263,16 @@ def test_a_table_of_few_cells_is_fitted(method):
         assert model.score(cells, parity) > 0.9
 
 
-def assert_are_one_model(method, plain, twice):
-    once = gpukfl.fit(*plain, method=method, **SMALL[method])
-    both = gpukfl.fit(*twice, method=method, **SMALL[method])
-    A = plain[0]
+def fit(method, A, y):
+    return gpukfl.fit(A, y, method=method, **SMALL[method])
+
+
+@functools.cache
+def of_the_table(method):
+    """Of the rows once, without names."""
+    return fit(method, X, Y)
+
+
+def assert_are_one_model(both, once, A, same):
     assert both.n_samples == once.n_samples == N
-    np.testing.assert_array_equal(np.asarray(both.predict(A)), np.asarray(once.predict(A)))
+    np.testing.assert_array_equal(np.asarray(both.predict(A)), np.asarray(once.predict(same)))

@@ -1,5 +1,6 @@
 """HKRR estimators: what they learn, every place, weights, odd data, copies."""
 
+import functools
 import math
 import pickle
 import warnings
@@ -197,11 +198,20 @@ def test_a_sum_of_kernels_is_fitted():
 # ---------------------------------------------------------------------- every place
 
 
+def few_steps(optimizer):
+    return regressor(optimizer=optimizer, max_iter=4, ridge=1e-3, refit_centers=None)
+
+
+@functools.cache
+def fitted_in_float64(dtype, optimizer):
+    """Of the data that a precision holds."""
+    return few_steps(optimizer).fit(*(one.astype(dtype).astype(np.float64) for one in (X, Y2)))
+
+
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_every_place_finds_the_same_function(on, optimizer):
-    options = {"optimizer": optimizer, "max_iter": 8, "ridge": 1e-3, "refit_centers": None}
-    model = regressor(**options).fit(on.put(X), on.put(Y2))
-    expected = regressor(**options).fit(on.rounded(X), on.rounded(Y2))
+    model = few_steps(optimizer).fit(on.put(X), on.put(Y2))
+    expected = fitted_in_float64(on.dtype_name, optimizer)
     k = model.n_effective_features_
     learned = {
         (40, 2): model.predict(on.put(NEW)),
@@ -227,8 +237,8 @@ def test_every_place_finds_the_same_function(on, optimizer):
 def test_float32_predicts_a_row_as_among_others(on):
     """Coefficients of small ridges magnify what a kernel in float32 is rounded by."""
     rng = np.random.default_rng(8)
-    rows = rng.standard_normal((200, 4))
-    y = np.sin(2 * rows[:, 0]) + rows[:, 1] * rows[:, 2] + 0.1 * rng.standard_normal(200)
+    rows = rng.standard_normal((100, 4))
+    y = np.sin(2 * rows[:, 0]) + rows[:, 1] * rows[:, 2] + 0.1 * rng.standard_normal(100)
     model = HKRRRegressor(random_state=0).fit(on.put(rows), on.put(y))
     together = on.host(model.predict(on.put(rows)))
     alone = [on.host(model.predict(on.put(rows[k : k + 1]))) for k in range(10)]
@@ -546,11 +556,10 @@ def test_no_warning_where_all_is_well():
         {"optimizer": "agop"},
     ],
 )
-@pytest.mark.parametrize("constant", [3.0, 0.1])
-def test_a_feature_that_does_not_vary_plays_no_part(options, constant):
-    rows = np.column_stack([np.full(N, constant), X])
+def test_features_that_do_not_vary_play_no_part(options):
+    rows = np.column_stack([np.full(N, 3.0), np.full(N, 0.1), X])
     model = HKRRRegressor(random_state=0, **options).fit(rows, Y)
-    assert model.feature_importances_[0] == 0.0
-    assert np.abs(model.components_[:, 0]).max() == 0.0
-    moved = rows + np.eye(1, D + 1)
+    np.testing.assert_array_equal(model.feature_importances_[:2], 0.0)
+    np.testing.assert_array_equal(model.components_[:, :2], 0.0)
+    moved = rows + np.eye(1, D + 2) + 2.0 * np.eye(1, D + 2, 1)
     np.testing.assert_array_equal(model.predict(moved), model.predict(rows))

@@ -206,7 +206,7 @@ def test_the_default_judges_the_map_of_the_evidence_on_rows_held_out():
 
 
 def test_a_given_lengthscale_is_no_affair_of_the_evidence():
-    model = HKRRRegressor(lengthscale=1.0, random_state=0).fit(X, NOISY)
+    model = HKRRRegressor(**hkrr(lengthscale=1.0, max_iter=10, random_state=0)).fit(X, NOISY)
     assert model.lengthscale_ == pytest.approx(1.0)
 
 
@@ -373,16 +373,15 @@ def test_of_many_rows_a_map_goes_on_from_that_of_another_fit(monkeypatch):
 
 @pytest.mark.parametrize("criterion", ["evidence", "loo"])
 @pytest.mark.parametrize("structure", ["diagonal", "low_rank", "full"])
-@pytest.mark.parametrize("constant", [5.0, 0.1])
 @pytest.mark.filterwarnings("ignore:HKRRRegressor after 100 iterations")
-def test_a_target_that_does_not_vary_says_nothing_of_others(criterion, structure, constant):
+def test_targets_that_do_not_vary_say_nothing_of_others(criterion, structure):
     options = hkrr(criterion=criterion, structure=structure)
     alone = HKRRRegressor(**options).fit(X, Y)
-    both = HKRRRegressor(**options).fit(X, np.stack([Y, np.full(N, constant)], axis=1))
+    both = HKRRRegressor(**options).fit(X, np.stack([Y, np.full(N, 5.0), np.full(N, 0.1)], axis=1))
     found, deviations = both.predict(NEW, return_std=True)
     np.testing.assert_allclose(found[:, 0], alone.predict(NEW), rtol=0, atol=5e-3)
-    np.testing.assert_allclose(found[:, 1], constant)
-    np.testing.assert_array_equal(deviations[:, 1], 0.0)
+    np.testing.assert_allclose(found[:, 1:], np.tile([5.0, 0.1], (len(NEW), 1)))
+    np.testing.assert_array_equal(deviations[:, 1:], 0.0)
     assert both.evidence_ == pytest.approx(alone.evidence_, rel=0.01)
 
 

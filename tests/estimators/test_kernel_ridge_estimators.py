@@ -91,6 +91,7 @@ def test_every_kernel_has_an_oracle():
     assert set(ORACLES) == set(KERNELS)
 
 
+@pytest.mark.pairs
 @pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["plain", "weighted"])
 @pytest.mark.parametrize("y", [Y, Y2], ids=["one target", "two targets"])
 @pytest.mark.parametrize("name", KERNELS)
@@ -121,6 +122,7 @@ def test_a_sum_of_kernels_is_the_sum_of_matrices():
     np.testing.assert_allclose(model.predict(NEW), expected, atol=1e-9)
 
 
+@pytest.mark.pairs
 @pytest.mark.parametrize("selection", SELECTIONS)
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_every_solver_on_every_place(on, solver, selection):
@@ -357,6 +359,7 @@ def test_a_singular_matrix_says_what_was_added():
     assert 0 < model.jitter_ < 1e-6
 
 
+@pytest.mark.pairs
 @pytest.mark.parametrize(
     "samples",
     [X[:2], X[:2, :1], X[:5, :1], np.ones((N, 2)), np.zeros((N, 2)), np.tile(X[:, :1], (1, 4))],

@@ -340,6 +340,7 @@ ODD = {
 }
 
 
+@pytest.mark.pairs
 @pytest.mark.filterwarnings("ignore:a degree decay:UserWarning")
 @pytest.mark.parametrize("selection", ["features", "variables"])
 @pytest.mark.parametrize("options", [{}, {"retrain": "kernel_ridge"}, {"max_degree": 2}], ids=str)

@@ -1,5 +1,6 @@
 """RegFeaL estimators on every place, their copies and pictures."""
 
+import functools
 import pickle
 
 import numpy as np
@@ -38,13 +39,24 @@ def predicted(model, samples):
 # ---------------------------------------------------------------------- every place
 
 
+def few_steps(n_random_features, retrain):
+    options = {"n_iter": 2, "strength": 0.1, "random_state": 1}
+    return regressor(n_random_features, retrain=retrain, **options)
+
+
+@functools.cache
+def fitted_in_float64(dtype, n_random_features, retrain):
+    """Of the data that a precision holds."""
+    data = (given[:100].astype(dtype).astype(np.float64) for given in (X, Y2))
+    return few_steps(n_random_features, retrain).fit(*data)
+
+
+@pytest.mark.pairs
 @pytest.mark.parametrize("retrain", [None, "kernel_ridge"])
 @pytest.mark.parametrize("n_random_features", [60, 150])
 def test_every_place_learns_the_same(on, retrain, n_random_features):
-    options = {"retrain": retrain, "n_iter": 2, "strength": 0.1, "random_state": 1}
-    few, targets = X[:100], Y2[:100]
-    model = regressor(n_random_features, **options).fit(on.put(few), on.put(targets))
-    expected = regressor(n_random_features, **options).fit(on.rounded(few), on.rounded(targets))
+    model = few_steps(n_random_features, retrain).fit(on.put(X[:100]), on.put(Y2[:100]))
+    expected = fitted_in_float64(on.dtype_name, n_random_features, retrain)
     k, m = model.n_effective_features_, model.multi_indices_.shape[0]
     fitted = {
         (50, 2): model.predict(on.put(NEW)),
@@ -150,6 +162,7 @@ def test_memory_changes_rounding_only(n_random_features):
 # ---------------------------------------------------------------------- copies
 
 
+@pytest.mark.pairs
 @both
 @pytest.mark.parametrize("retrain", [None, "kernel_ridge", Ridge()], ids=str)
 def test_a_pickle_is_a_numpy_model_with_the_same_predictions(on, make, retrain):

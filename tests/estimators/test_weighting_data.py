@@ -218,6 +218,7 @@ def test_a_pass_that_is_cut_off_says_how_many_rows_it_saw(learner):
 AT = [(FeatureOperator, "at", 30), (FeatureOperator, "at", 3), (Stumps, "draw", 2)]
 
 
+@pytest.mark.pairs
 @learners
 @pytest.mark.parametrize(("owner", "name", "after"), AT, ids=str)
 @pytest.mark.parametrize("make", [regressor, classifier])

@@ -103,6 +103,7 @@ def test_a_given_ridge_is_taken(learner):
     assert model.tuning_ == []
 
 
+@pytest.mark.pairs
 @learners
 @pytest.mark.parametrize("instantiation", [STUMPS, GAUSSIAN, SINKS], ids=["stumps", "signs", "rks"])
 @pytest.mark.parametrize("bias", [True, False])

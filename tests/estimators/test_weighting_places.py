@@ -36,6 +36,7 @@ instantiations = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.pairs
 @learners
 @instantiations
 def test_every_place_finds_the_same(on, learner, instantiation):
@@ -87,6 +88,7 @@ def test_everything_is_chosen_on_every_place(on, learner):
     assert model.n_parameters_ <= 4
 
 
+@pytest.mark.pairs
 @learners
 @pytest.mark.parametrize("y", [LABELS, THREE], ids=["two", "three"])
 def test_classes_on_every_place(on, learner, y):
@@ -190,6 +192,7 @@ def test_rows_of_no_weight_in_a_memory_map_do_not_count(tmp_path, make, learner)
         np.testing.assert_allclose(model.predict(NEW), expected.predict(NEW), atol=1e-6)
 
 
+@pytest.mark.pairs
 @pytest.mark.parametrize("instantiation", [STUMPS, GAUSSIAN, SINKS], ids=["stumps", "signs", "rks"])
 @pytest.mark.parametrize("make", [regressor, classifier])
 def test_a_pickle_is_a_numpy_model_with_the_same_predictions(on, make, instantiation):

@@ -11,6 +11,7 @@ norms = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.pairs
 @norms
 @pytest.mark.parametrize("n", [2, 3, 4, 7, 40])
 def test_median_is_scipys(on, rng, norm, metric, n):
@@ -21,6 +22,7 @@ def test_median_is_scipys(on, rng, norm, metric, n):
     assert actual == pytest.approx(expected, rel=10 * on.eps)
 
 
+@pytest.mark.pairs
 @norms
 @pytest.mark.parametrize("copies", [2, 7, 13])
 def test_pairs_of_equal_rows_are_left_out(on, rng, norm, metric, copies):
@@ -41,6 +43,7 @@ def test_unknown_norms_are_refused(on):
         median_distance(on.put(np.ones((3, 2))), norm="cosine")
 
 
+@pytest.mark.pairs
 @norms
 @pytest.mark.parametrize("n", [12, 60, 130])  # of which some hundred pairs are sorted, or thousands
 @pytest.mark.parametrize("grid", [False, True])  # many distances are equal

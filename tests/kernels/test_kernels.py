@@ -58,6 +58,7 @@ def parts(kernel):
     return [kernel, *[part for value in inner for part in parts(value)]]
 
 
+@pytest.mark.pairs
 @kernels
 @pytest.mark.parametrize("shape", [(13, 7, 3), (1, 1, 1), (2, 30, 1), (30, 1, 8)])
 def test_values_are_those_of_the_formula(on, rng, case, shape):

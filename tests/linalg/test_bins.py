@@ -99,6 +99,7 @@ def test_bin_products_are_interpolated_values_times_weights(on, rng, kind):
         on.assert_close(products, expected, ulps=40)
 
 
+@pytest.mark.pairs
 @kinds
 @pytest.mark.parametrize("shift", [None, 0, 4])
 @pytest.mark.parametrize("weighted", [False, True])

@@ -55,6 +55,7 @@ def assert_cover(got, n):
     assert all(result == (start, stop) for start, stop, result in got)
 
 
+@pytest.mark.pairs
 @pytest.mark.parametrize("threads", ["1", "2", "3", "7"])
 @pytest.mark.parametrize("n", [1, 2, 17, 1000])
 def test_blocks_cover_the_rows_in_order(on, n, threads, monkeypatch):

@@ -56,6 +56,7 @@ def assert_within(actual, expected, scale, *, eps=EPS, ulps):
 # Every place
 
 
+@pytest.mark.pairs
 @powers
 @shapes
 def test_sums_are_those_of_the_formula(on, rng, shape, power):
@@ -79,6 +80,7 @@ def factored_spread(V, X, power):
     return spread(np.abs(V) @ np.abs(V).T, X, power)
 
 
+@pytest.mark.pairs
 @powers
 @shapes
 def test_factored_sums_are_those_of_the_matrix(on, rng, shape, power):
@@ -113,6 +115,7 @@ def test_no_columns(on, rng, power):
         on.assert_close(actual, np.zeros(0), dtype="float64")
 
 
+@pytest.mark.pairs
 @powers
 @pytest.mark.parametrize("offset", [-3.0, 2.0**16])
 def test_shifts_of_columns_change_nothing(on, rng, power, offset):

@@ -48,6 +48,7 @@ def assert_within(actual, expected, *, eps, ulps, scale):
 # Every place
 
 
+@pytest.mark.pairs
 @norms
 @shapes
 def test_distances_are_scipys(on, rng, shape, norm):
@@ -71,6 +72,7 @@ def test_distances_over_many_features(on, rng, norm):
     assert_within(actual, expected, eps=on.eps, ulps=ulps, scale=expected)
 
 
+@pytest.mark.pairs
 @pytest.mark.parametrize("offset", [0.0, 1000.0])
 @shapes
 def test_squared_distances_err_by_the_squared_radius(on, rng, shape, offset):

@@ -124,6 +124,7 @@ FACTORISATIONS = [
 factorisations = pytest.mark.parametrize(("factor", "name"), FACTORISATIONS)
 
 
+@pytest.mark.pairs
 @factorisations
 @pytest.mark.parametrize("bad", [np.nan, np.inf], ids=str)
 @pytest.mark.parametrize("where", [0, 2])

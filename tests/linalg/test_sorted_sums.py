@@ -142,6 +142,7 @@ def test_small_memory_changes_no_sum(on, rng):
         on.assert_close(pieces, on.host(whole), ulps=10, dtype=str(on.host(whole).dtype))
 
 
+@pytest.mark.pairs
 @kinds
 @pytest.mark.parametrize("knot_dtype", ["float64", None])
 def test_knots_are_interpolated_linearly_and_constant_beyond(on, rng, kind, knot_dtype):

@@ -90,6 +90,7 @@ def test_records_are_rows_of_a_log(on, rng, shape):
     np.testing.assert_array_equal(on.host(log), expected)
 
 
+@pytest.mark.pairs
 @pytest.mark.parametrize("shift", [0.0, 0.75])
 @pytest.mark.parametrize("wide", [False, True])
 @pytest.mark.parametrize("shape", [s for s in LONG if len(s) == 2 and s[0]])

@@ -62,6 +62,7 @@ def dense_outer_product(kernel, X, Z, alpha, D):
     return np.einsum("i,icl,icm->lm", D[:, 0] / D.sum(), F, F)
 
 
+@pytest.mark.pairs
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("budget", [None, 3000])
 def test_outer_products_are_the_formula(on, rng, weighted, budget):
@@ -78,6 +79,7 @@ def test_outer_products_are_the_formula(on, rng, weighted, budget):
     on.assert_close(diagonal, np.diag(expected), ulps=500 * on.eps / 2.0**-52, dtype="float64")
 
 
+@pytest.mark.pairs
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("d", [5, 40])
 @pytest.mark.parametrize("budget", [None, 3000])
@@ -210,6 +212,7 @@ def test_swapped_features_swap_their_weights(on_double, rng):
     np.testing.assert_allclose(on.host(swapped.best.B), expected, atol=1e-8)
 
 
+@pytest.mark.pairs
 @structures
 @pytest.mark.parametrize("noise", [1e-3, np.inf])
 @pytest.mark.parametrize("centers", [20, None])

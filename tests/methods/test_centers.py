@@ -39,6 +39,7 @@ def trace_error(X, index):
     return np.trace(K - K[:, index] @ part @ K[index])
 
 
+@pytest.mark.pairs
 @selections
 @pytest.mark.parametrize("n_centers", [1, 7, 64, 99])
 def test_centres_are_different_samples_in_order(on, rng, selection, n_centers):
@@ -51,6 +52,7 @@ def test_centres_are_different_samples_in_order(on, rng, selection, n_centers):
     assert 0 <= index[0] <= index[-1] < 100
 
 
+@pytest.mark.pairs
 @selections
 @pytest.mark.parametrize("n_centers", [20, 21, 1000])
 def test_all_samples_where_there_are_no_more(on, rng, selection, n_centers):
@@ -105,6 +107,7 @@ def test_samples_that_are_all_zero_give_one_centre(on):
     assert choose(on, np.zeros((10, 2)), 3, "pivoted", kernel=Linear()).tolist() == [0]
 
 
+@pytest.mark.pairs
 @selections
 @pytest.mark.parametrize("n_centers", [10, 60])
 def test_little_memory_is_enough(on, rng, selection, n_centers):

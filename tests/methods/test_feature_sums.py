@@ -80,6 +80,7 @@ def formula(Phi, Y, w, G, ridge):
 # ---------------------------------------------------------------------- sums
 
 
+@pytest.mark.pairs
 @budgets
 @weighted
 def test_sums_of_the_folds_are_the_dense_ones(on, rng, budget, weighted):
@@ -281,6 +282,7 @@ def test_nearly_singular_kernel_matrices_give_finite_fits_and_say_so(on, rng, na
 # ---------------------------------------------------------------------- Lasso
 
 
+@pytest.mark.pairs
 @weighted
 @pytest.mark.parametrize("t", [1, 2])
 def test_lasso_is_that_of_scikit_learn(on, rng, weighted, t):

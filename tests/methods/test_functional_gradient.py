@@ -101,6 +101,7 @@ def close(on, case, A, expected, *, digits=1e-9):
     np.testing.assert_allclose(case.Phi @ A, case.Phi @ expected, rtol=0, atol=tolerance * size)
 
 
+@pytest.mark.pairs
 @kinds
 @losses
 @ridges
@@ -114,6 +115,7 @@ def test_gradient_steps_are_those_of_algorithm_1(on, rng, kind, loss, ridge, rad
     close(on, case, A[:, 0], expected)
 
 
+@pytest.mark.pairs
 @kinds
 @losses
 @ridges
@@ -125,6 +127,7 @@ def test_optimal_steps_are_those_of_algorithm_2(on, rng, kind, loss, ridge):
     close(on, case, A[:, 0], expected)
 
 
+@pytest.mark.pairs
 @kinds
 @pytest.mark.parametrize("radius", [1e3, 1.0])
 def test_the_norm_recursion_is_the_direct_norm(on_double, rng, monkeypatch, kind, radius):
@@ -176,6 +179,7 @@ def test_roots_minimise_the_regularised_risk(loss, size, log_curvature, seed):
 # ---------------------------------------------------------------------- columns and chunks
 
 
+@pytest.mark.pairs
 @optimal
 @losses
 def test_columns_descend_side_by_side(on, rng, optimal, loss):
@@ -196,6 +200,7 @@ def test_columns_descend_side_by_side(on, rng, optimal, loss):
     np.testing.assert_allclose(fit.history.objective, np.mean(risks, axis=0), rtol=1e-6)
 
 
+@pytest.mark.pairs
 @optimal
 @pytest.mark.parametrize("rows", [1, 14, 40])
 def test_chunks_do_not_matter(on, rng, monkeypatch, optimal, rows):
@@ -236,6 +241,7 @@ def test_one_row_and_one_step(on, rng, optimal):
     assert fit.history.objective == [0.5]  # of y = 1 or -1 at f = 0
 
 
+@pytest.mark.pairs
 @optimal
 @losses
 def test_the_risk_falls(on_double, rng, optimal, loss):
@@ -250,6 +256,7 @@ def test_the_risk_falls(on_double, rng, optimal, loss):
 # ---------------------------------------------------------------------- high dimension
 
 
+@pytest.mark.pairs
 @optimal
 @losses
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -289,6 +296,7 @@ def test_an_interruption_in_watch_keeps_the_steps_so_far(on, rng, monkeypatch, o
     assert_first_steps(on, case, A, optimal, 15)
 
 
+@pytest.mark.pairs
 @optimal
 @pytest.mark.parametrize("after", [3, 5, 13, 22])
 def test_an_interruption_between_two_steps(on, rng, monkeypatch, optimal, after):

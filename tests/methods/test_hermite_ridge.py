@@ -28,6 +28,7 @@ def problem(on, n, m, t, d=3):
     return operator, Phi, Y, w
 
 
+@pytest.mark.pairs
 @pytest.mark.parametrize("view", [FeatureSums, SampleFeatures])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("ridge", [1.0, 0.03])

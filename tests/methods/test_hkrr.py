@@ -82,6 +82,7 @@ def relative(actual, expected):
     return np.max(np.abs(actual - expected)) / np.max(np.abs(expected))
 
 
+@pytest.mark.pairs
 @kernels
 @pytest.mark.parametrize(("weighted", "t"), [(False, 1), (True, 3)])
 def test_value_and_gradients_are_those_of_the_formula(on, rng, case, weighted, t):
@@ -101,6 +102,7 @@ def test_value_and_gradients_are_those_of_the_formula(on, rng, case, weighted, t
     assert relative(on.host(gradient), slopes) <= slack
 
 
+@pytest.mark.pairs
 @kernels
 @weighted
 def test_reduced_is_the_minimum_over_alpha(on_double, rng, case, weighted):
@@ -178,6 +180,7 @@ def test_values_at_one_map_are_computed_once(on, rng, monkeypatch):
     assert kernel.seen.count(23) == 2
 
 
+@pytest.mark.pairs
 @pytest.mark.parametrize("shape", [(2, 4), (4, 4), (3, 1), (1, 30)])
 @pytest.mark.parametrize("size", [0.1, 3.0])
 def test_projection_clips_singular_values(on, rng, shape, size):
@@ -206,6 +209,7 @@ def test_gradient_through_the_ball_is_that_of_the_shortened_map(on_double, rng, 
     on.assert_close(gradient, slopes, ulps=1e-6 / on.eps)
 
 
+@pytest.mark.pairs
 @optimizers
 @learning
 def test_fits_lower_the_objective_inside_the_bound(on, rng, optimizer, learn):
@@ -278,6 +282,7 @@ def test_the_direction_behind_the_data_is_found(on, rng):
     assert abs(row @ truth) >= 0.98 * np.linalg.norm(row)
 
 
+@pytest.mark.pairs
 @kernels
 @pytest.mark.parametrize(("mapped", "t"), [(False, 1), (True, 3)])
 def test_gradient_directions_are_those_of_the_fit(on_double, rng, case, mapped, t):

@@ -61,6 +61,7 @@ def test_residuals_are_those_of_refitting(on, rng, weighted):
     on.assert_close(data.fit().residuals, data.refits()[0], ulps=2000)
 
 
+@pytest.mark.pairs
 @weighted
 @pytest.mark.parametrize("coverage", [0.5, 0.9])
 def test_intervals_are_those_of_refitting(on, rng, weighted, coverage):

@@ -52,6 +52,7 @@ def test_the_variation_of_inner_products_is_the_variance_of_the_features(on, rng
     assert system.variation() == pytest.approx(expected, rel=200 * on.eps)
 
 
+@pytest.mark.pairs
 @weighted
 @pytest.mark.parametrize("ridge", [1e-1, 1e-3])
 @pytest.mark.parametrize("t", [1, 3])

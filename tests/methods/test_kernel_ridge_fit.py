@@ -33,6 +33,7 @@ class Data:
         return model.fit(self.X, self.Y, sample_weight=self.w).predict(self.new)
 
 
+@pytest.mark.pairs
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize(
     ("solver", "n_centers"), [("auto", None), ("direct", N), ("cg", None), ("falkon", N)]

@@ -28,13 +28,14 @@ def test_a_plain_is_not_walked():
     assert lowest_nearby(lambda s: np.inf if s > 0.5 else s, STRETCHES, 1.0) == 0.25
 
 
+@pytest.mark.pairs
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("wiggles", [0.3, 2.0, 8.0])
 def test_it_is_that_of_the_lowest_left_out_error(on, rng, weighted, wiggles):
-    X = on.rounded(rng.uniform(-1, 1, (60, 1)))
+    X = on.rounded(rng.uniform(-1, 1, (40, 1)))
     Y = np.sin(wiggles * X) + 0.1 * rng.standard_normal(X.shape)
     Y = on.rounded(Y - Y.mean())
-    D = on.rounded(rng.uniform(0.5, 2.0, (60, 1)) if weighted else np.ones((60, 1)))
+    D = on.rounded(rng.uniform(0.5, 2.0, (40, 1)) if weighted else np.ones((40, 1)))
     placed = on.put(X), on.put(Y), on.put(D) if weighted else None
     found = lengthscale_left_out(Gaussian(), *placed, typical=0.5, ridges=RIDGES)
 

@@ -95,6 +95,7 @@ def test_squared_scales_are_the_kernels_weights_on_average(eta, law):
     assert np.sum(drawn.scales**2) == pytest.approx(np.sum(weights), rel=0.05)
 
 
+@pytest.mark.pairs
 @pytest.mark.parametrize("count", [30, 4])  # 4 tuples: half of them of one variable
 @pytest.mark.parametrize("law", ["ρ", "M"])
 @pytest.mark.parametrize("eta", ["equal", "one and two", "two and one", "two", "equal two"])
@@ -104,7 +105,7 @@ def test_the_mean_of_many_random_kernels_is_the_kernel(eta, law, count):
     tuples, weights = exhaustive(eta, law)
     Phi = features(tuples, X)
     kernel = (Phi * weights) @ Phi.T
-    repeats, mean, squares = 400, 0.0, 0.0
+    repeats, mean, squares = 200, 0.0, 0.0
     for seed in range(repeats):
         drawn = draw(min(count, len(tuples) - 1), eta, law, seed=seed)
         Phi = features(drawn.tuples, X) * drawn.scales
@@ -254,6 +255,7 @@ def test_the_cut_leaves_out_at_most_a_thousandth(d, rho):
     assert stats.nbinom.sf(400, d, 1.0 - rho) < 1e-6
 
 
+@pytest.mark.pairs
 @pytest.mark.parametrize("d", [1, 2, 10])
 @pytest.mark.parametrize("rho", [0.0, 0.05, 0.4, 0.8])
 @pytest.mark.parametrize("strength", [0.0, 1e-3, 1e6])

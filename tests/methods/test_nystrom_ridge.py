@@ -64,6 +64,7 @@ class Data:
         assert error <= ulps * self.on.eps, f"{error / self.on.eps:.3g} ulps"
 
 
+@pytest.mark.pairs
 @weighted
 @pytest.mark.parametrize("ridge", [1e-1, 1e-2, 1e-3])
 @pytest.mark.parametrize("t", [1, 3])
@@ -76,6 +77,7 @@ def test_solution_satisfies_the_normal_equations(on, rng, weighted, ridge, t):
     data.assert_predicts(alpha, data.predictions(ridge))
 
 
+@pytest.mark.pairs
 @weighted
 @pytest.mark.parametrize("budget", [1, 5000])
 def test_blocks_change_rounding_only(on, rng, weighted, budget):
@@ -95,6 +97,7 @@ def test_all_samples_as_centres_are_exact_kernel_ridge(on_double, rng, weighted)
     data.assert_predicts(alpha, data.K @ exact, ulps=1e8)  # by the jitter
 
 
+@pytest.mark.pairs
 @weighted
 @pytest.mark.parametrize("ridge", [1e-1, 1e-3, 1e-9])
 def test_repeated_centres_predict_as_if_they_were_there_once(on, rng, weighted, ridge):
@@ -107,6 +110,7 @@ def test_repeated_centres_predict_as_if_they_were_there_once(on, rng, weighted, 
     thrice.assert_predicts(many, once.predicted(few), ulps=300 * jitter / on.eps + 1e6)
 
 
+@pytest.mark.pairs
 @pytest.mark.parametrize("lengthscale", [1.0, 10.0])
 @pytest.mark.parametrize("ridge", [1e-6, 1e-9, 1e-16])
 def test_tiny_ridges_fit_and_do_not_explode(on, rng, lengthscale, ridge):
@@ -132,6 +136,7 @@ def test_generalised_cross_validation_is_that_of_the_hat_matrix(on, rng, weighte
         assert score == pytest.approx(expected, rel=1e5 * on.eps)
 
 
+@pytest.mark.pairs
 @weighted
 @pytest.mark.parametrize("budget", [None, 3000])
 def test_left_out_errors_are_those_of_refitting(on, rng, weighted, budget):

@@ -30,6 +30,7 @@ def expansion(kernel, rng, d=4, t=2):
     return X, B, Z, alpha, c
 
 
+@pytest.mark.pairs
 @pytest.mark.parametrize("columns", [[], [1], [0, 3], [2, 0, 1], [0, 1, 2, 3]])
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 def test_it_is_the_average_over_the_background(kernel, columns, on):

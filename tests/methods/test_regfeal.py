@@ -377,6 +377,7 @@ def test_effort_is_replaced():
 # ---------------------------------------------------------------------- every place, and memory
 
 
+@pytest.mark.pairs
 @pytest.mark.parametrize(("n", "m"), [(300, 60), (50, 200)])
 @pytest.mark.parametrize("n_iter", [1, 3])
 def test_every_place_learns_the_same(on, n, m, n_iter):

@@ -86,6 +86,7 @@ def test_bounds_are_attained(on, rng, weighted):
     assert lower < ridge.G - 100 * slack
 
 
+@pytest.mark.pairs
 @weights
 @pytest.mark.parametrize("case", [BROWNIAN, EUCLIDEAN], ids=str)
 def test_solution_is_the_dense_one(on, rng, path, weighted, case):
@@ -101,6 +102,7 @@ def test_solution_is_the_dense_one(on, rng, path, weighted, case):
     assert ridge.system.relative_residual(solution.residual) <= 100 * ridge.system.tight()
 
 
+@pytest.mark.pairs
 @weights
 def test_predictions_solve_the_bordered_system(on, rng, path, weighted):
     ridge = Ridge(on, rng, weighted=weighted)

@@ -40,6 +40,7 @@ def refitted_error(K, core, Y, D, ridge, folds):
     return total / sum(D[outside].sum() for outside in folds)
 
 
+@pytest.mark.pairs
 @weighted
 @pytest.mark.parametrize("t", [1, 2])
 @pytest.mark.parametrize("some", [slice(0, 3), slice(1, 2)], ids=["all folds", "one fold"])
@@ -61,6 +62,7 @@ def test_held_out_errors_of_all_samples_are_those_of_refitting(on, rng, weighted
         assert score == pytest.approx(expected, rel=300 * on.eps / ridge)
 
 
+@pytest.mark.pairs
 @weighted
 @pytest.mark.parametrize("mapped", [False, True])
 def test_held_out_errors_of_centres_are_those_of_refitting(on_double, rng, weighted, mapped):

@@ -53,6 +53,7 @@ def assert_usable(objective, selection, sparsity, *, start=None):
     assert np.all(np.diff(history.seconds) >= 0)
 
 
+@pytest.mark.pairs
 @kernels
 @forms
 def test_nothing_is_selected_above_the_largest_sparsity(on, rng, kernel, form):

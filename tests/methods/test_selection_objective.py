@@ -127,6 +127,7 @@ def assert_gradient(actual, expected, rel):
     np.testing.assert_allclose(actual, expected, rtol=0, atol=rel * np.max(np.abs(expected)))
 
 
+@pytest.mark.pairs
 @cases
 @forms
 @weighted
@@ -145,6 +146,7 @@ def test_value_and_gradient_are_those_of_the_formula(on, rng, case, form, weight
         assert_gradient(objective.gradient(point), problem.gradient(beta), slack(on))
 
 
+@pytest.mark.pairs
 @cases
 @forms
 @weighted
@@ -155,6 +157,7 @@ def test_coefficients_are_those_of_kernel_ridge_regression(on, rng, case, form, 
     on.assert_close(found, alpha, dtype="float64", ulps=slack(on) / np.finfo(np.float64).eps)
 
 
+@pytest.mark.pairs
 @cases
 @weighted
 def test_gradient_is_that_of_differences(on_double, rng, case, weighted):
@@ -167,6 +170,7 @@ def test_gradient_is_that_of_differences(on_double, rng, case, weighted):
         assert_gradient(objective.gradient(objective.at(beta)), slopes, 1e-6)
 
 
+@pytest.mark.pairs
 @cases
 @forms
 def test_gradient_by_some_columns_is_part_of_it(on, rng, case, form):
@@ -192,6 +196,7 @@ def test_the_last_point_is_kept(on, rng, form):
     assert (objective.at(BETA) is point) == (form is DenseSelection)  # other centres
 
 
+@pytest.mark.pairs
 @cases
 @forms
 @weighted
@@ -210,6 +215,7 @@ def test_permutations_reorder_the_weights_of_the_differences(on, rng, case, form
     assert_gradient(same, objective.gradient(point), slack(on))
 
 
+@pytest.mark.pairs
 @both
 @forms
 @pytest.mark.parametrize("beta", BETAS.values(), ids=BETAS)
@@ -240,6 +246,7 @@ def test_derivatives_that_are_read_with_the_value_are_those_of_a_gradient(on, rn
     np.testing.assert_array_equal(together.gradient(point), apart.gradient(expected[0]))
 
 
+@pytest.mark.pairs
 @both
 @forms
 def test_permutations_are_those_of_variables_without_weight(on_double, rng, case, form):
@@ -252,6 +259,7 @@ def test_permutations_are_those_of_variables_without_weight(on_double, rng, case
     assert_gradient(found, problem.one_sided_slopes(beta)[1:], 1e-6)
 
 
+@pytest.mark.pairs
 @cases
 @weighted
 @targets
@@ -360,6 +368,7 @@ def test_weights_count_relative_to_their_sum(on, rng, case, form):
     assert_gradient(before.gradient(one), after.gradient(other), 1e3 * on.eps)
 
 
+@pytest.mark.pairs
 @both
 @forms
 def test_targets_add_up(on, rng, case, form):
@@ -376,6 +385,7 @@ def test_targets_add_up(on, rng, case, form):
     assert_gradient(objective.gradient(whole), gradient, 1e3 * on.eps)
 
 
+@pytest.mark.pairs
 @cases
 @forms
 def test_constant_columns_change_nothing(on, rng, case, form):

@@ -225,6 +225,7 @@ def test_no_permutations_hold_nothing_back(rng):
     assert draws.randint(10**6) == np.random.RandomState(7).randint(10**6)
 
 
+@pytest.mark.pairs
 @kernels
 @forms
 def test_places_agree(on_double, rng, kernel, form):

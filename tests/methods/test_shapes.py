@@ -34,6 +34,7 @@ def deviation(on, thin, knots, values):
     return worst
 
 
+@pytest.mark.pairs
 @kinds
 @pytest.mark.parametrize("tolerance", TOLERANCES)
 def test_thinned_functions_are_within_the_tolerance(on, rng, kind, tolerance):

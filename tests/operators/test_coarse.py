@@ -42,6 +42,7 @@ def dense_inverse(on, inverse, p, *, weighted=False, shift=SHIFT, outside=0):
     return np.linalg.inv(K + shift * np.eye(len(K)))
 
 
+@pytest.mark.pairs
 @pytest.mark.parametrize("binned", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_inverse_is_that_of_the_kernel_between_knots(on, rng, cells, weighted, binned):

@@ -67,6 +67,7 @@ class Case:
         return self.on.rounded(rng.standard_normal(shape))
 
 
+@pytest.mark.pairs
 @budgets
 @kinds
 @pytest.mark.parametrize("n", [1, N])
@@ -85,6 +86,7 @@ def test_products_are_those_of_the_formula(on, rng, instantiation, budget, n):
             on.assert_close(total, case.Phi.T @ u, ulps=300, scale=scale)
 
 
+@pytest.mark.pairs
 @budgets
 @weighted
 @kinds

@@ -22,6 +22,7 @@ def binned(on, p, alpha, n_knots):
     return kernel.quadratic_gradient(on.put(alpha))
 
 
+@pytest.mark.pairs
 @pytest.mark.parametrize("tied", [False, True])
 @pytest.mark.parametrize("n", [1, 2, 300])
 def test_gradient_is_that_of_the_formula(on, rng, tied, n):

@@ -66,6 +66,7 @@ class Case:
 options = pytest.mark.parametrize("options", [{}, {"rotated": True}], ids=str)
 
 
+@pytest.mark.pairs
 @budgets
 @options
 @pytest.mark.parametrize("n", [1, N])
@@ -81,6 +82,7 @@ def test_values_and_products_are_those_of_the_formula(on, rng, budget, options, 
         on.assert_close(total, case.Phi.T @ U, ulps=300, scale=size * np.abs(U).sum())
 
 
+@pytest.mark.pairs
 @budgets
 @pytest.mark.parametrize("weighted", [False, True])
 def test_moments_are_sums_in_float64(on, rng, budget, weighted):

@@ -41,6 +41,7 @@ class Case:
         return self.on.rounded(rng.standard_normal(shape))
 
 
+@pytest.mark.pairs
 @budgets
 @mapped
 @pytest.mark.parametrize("n", [1, N])
@@ -57,6 +58,7 @@ def test_products_are_those_of_the_formula(on, rng, budget, mapped, n):
             on.assert_close(total, case.K.T @ u, ulps=200, scale=np.sum(np.abs(u)))
 
 
+@pytest.mark.pairs
 @budgets
 @mapped
 @weighted

@@ -77,10 +77,11 @@ def lazy(data):
 
 # On processors, also where workers have GPUs
 FEW = {"n_particles": 6, "knots": Knots(32), "ridge": 1e-3, "backend": "numpy"}
-FEW_STEPS = ProximalGradient("auto", 20, 1e-9)
+FEW_STEPS = ProximalGradient("auto", 5, 1e-9)
 
 
-def model(client=None, kind=BKerNNRegressor, steps=3):
+def model(client=None, kind=BKerNNRegressor, steps=1):
+    """With 80 passes over the rows, and some 30 a further step."""
     optimizer = ProximalGradient("auto", steps, 1e-9)
     found = kind(random_state=0, optimizer=optimizer, **FEW)
     found.client = client
@@ -111,13 +112,13 @@ def scaled(cluster, client, count):
 
 
 def test_the_same_bits_for_any_number_of_workers(cluster, client, data, lazy, expected):
-    for count in (1, 2, 4):
+    for count in (1, 3):
         scaled(cluster, client, count)
         np.testing.assert_array_equal(model(client).fit(*lazy).predict(data[0]), expected)
     scaled(cluster, client, 2)
 
 
-def test_a_worker_that_is_killed_changes_nothing(cluster, client, data, lazy, expected):
+def test_a_worker_that_is_killed_changes_nothing(cluster, client, data, lazy):
     scaled(cluster, client, 2)
     victims = list(client.run(os.getpid).values())
 
@@ -126,9 +127,10 @@ def test_a_worker_that_is_killed_changes_nothing(cluster, client, data, lazy, ex
 
     timer = threading.Timer(0.4, kill)
     timer.start()
-    found = model(client).fit(*lazy)
+    found = model(client, steps=3).fit(*lazy)
     timer.join()
-    np.testing.assert_array_equal(found.predict(data[0]), expected)
+    expected = model(steps=3).fit(*lazy)
+    np.testing.assert_array_equal(found.predict(data[0]), expected.predict(data[0]))
     wait_for_workers(client, 2)
 
 
@@ -152,7 +154,7 @@ def test_a_worker_that_dies_while_rows_are_loaded_changes_nothing(
     wait_for_workers(client, 2)
 
 
-def test_a_worker_that_comes_takes_its_share(cluster, client, data, lazy, monkeypatch):
+def test_a_worker_that_comes_takes_its_share(cluster, client, data, lazy, expected, monkeypatch):
     monkeypatch.setattr("gpukfl.partitioned._dask._LOOKED_EVERY", 0.0)
     scaled(cluster, client, 1)
     held, run = [], Partitioning._pass
@@ -169,7 +171,7 @@ def test_a_worker_that_comes_takes_its_share(cluster, client, data, lazy, monkey
     assert len(held[-1]) == 2
     assert all(held[-1])
     monkeypatch.undo()
-    np.testing.assert_array_equal(found.predict(data[0]), model().fit(*lazy).predict(data[0]))
+    np.testing.assert_array_equal(found.predict(data[0]), expected)
 
 
 def test_nothing_is_left_on_the_workers(client, lazy):
@@ -221,13 +223,13 @@ def test_frames_give_series_with_their_index(data):
     np.testing.assert_allclose(proba.sum(axis=1), 1.0)
 
 
-def test_weights_count_as_copies(data, lazy):
+def test_weights_count_as_copies(data, lazy, expected):
     X = data[0]
     weights = np.random.default_rng(1).integers(1, 3, N).astype(float)
     one = model().fit(*lazy, sample_weight=da.from_array(weights, chunks=(CHUNKS,)))
     other = model().fit(*lazy, sample_weight=3.0 * weights)
     np.testing.assert_allclose(one.predict(X), other.predict(X), rtol=1e-6)
-    assert np.abs(one.predict(X) - model().fit(*lazy).predict(X)).max() > 1e-3
+    assert np.abs(one.predict(X) - expected).max() > 1e-3
 
 
 def test_unknown_lengths_are_computed(data, lazy, expected):
@@ -254,7 +256,7 @@ def test_an_interruption_keeps_the_best_so_far(client, lazy, monkeypatch):
 
     def interrupted(self, *args):
         calls.append(None)
-        if len(calls) == 500:
+        if len(calls) == 150:
             raise KeyboardInterrupt
         return run(self, *args)
 
@@ -357,7 +359,7 @@ def test_portfolios_know_gaps_and_levels_of_a_late_partition(client, data, colum
     frame = with_late_rows(data)[[*columns, "y"]]
     lazy = dd.from_pandas(frame, npartitions=3)
     with client.as_current():
-        members = ["linear", ("bkernn", model(steps=20))]
+        members = ["linear", ("bkernn", model(steps=5))]
         fitted = gpukfl.fit(lazy, "y", members=members)
     assert "b missing" in fitted.estimator.encodings_.by_fold[0].names
     assert fitted.n_samples == N
@@ -366,7 +368,7 @@ def test_portfolios_know_gaps_and_levels_of_a_late_partition(client, data, colum
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_portfolios_are_chosen_here_and_fitted_to_all(client, data, lazy):
-    fitted = AutoRegressor(members=["linear", ("bkernn", model(steps=20))], random_state=0)
+    fitted = AutoRegressor(members=["linear", ("bkernn", model(steps=5))], random_state=0)
     fitted.client = client
     fitted.fit(*lazy)
     assert fitted._n_samples == N

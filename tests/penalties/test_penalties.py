@@ -75,7 +75,7 @@ def test_value_is_that_of_the_formula(on, rng, penalty):
 @penalties
 def test_prox_minimises(on, rng, penalty):
     for W in matrices(on, rng):
-        for strength in STRENGTHS:
+        for strength in STRENGTHS[1:]:  # with 0 it is the identity
             U = prox(on, penalty, W, strength)
             least = cost(penalty, U, W, strength)
             slack = 100 * on.eps * (np.sum(W**2) + strength * dense_value(penalty, W)) + 1e-30
@@ -150,6 +150,7 @@ def least_by_grid(r, m, s, strength):
     return np.min(costs, axis=0)
 
 
+@pytest.mark.pairs
 @pytest.mark.parametrize("m", [1, 9])
 @pytest.mark.parametrize("s", [1e-3, 1.0, 50.0])
 def test_concave_prox_is_the_global_minimum_of_each_magnitude(on, s, m):
