@@ -116,6 +116,7 @@ class PublishedSearch(ProximalGradient):
 
     def _search(
         self, smooth: Any, prox: Any, penalty: Any, state: Any, gradient: Any, step: float
+        *_: Any,
     ) -> Any:
         for halving in range(HALVINGS + 1):
             W = prox(state.W - step * gradient, step)
