@@ -115,7 +115,13 @@ class PublishedSearch(ProximalGradient):
     """The line search as the published code has it: given up after 8 halvings."""
 
     def _search(
-        self, smooth: Any, prox: Any, penalty: Any, state: Any, gradient: Any, step: float
+        self,
+        smooth: Any,
+        prox: Any,
+        penalty: Any,
+        state: Any,
+        gradient: Any,
+        step: float,
         *_: Any,
     ) -> Any:
         for halving in range(HALVINGS + 1):
