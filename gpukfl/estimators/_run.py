@@ -88,15 +88,17 @@ class Run:
         where there is time for so many, as its time grows with their square at most; `times` such
         works are to be done.
         """
+        if self._max_time is None:
+            return wanted
         count = few
         for tried in (few, _FURTHER * few):
-            if self._max_time is None or not tried <= count < wanted:
+            if not tried <= count < wanted:
                 break
             begun = time.perf_counter()
             work(tried)
             took, left = max(time.perf_counter() - begun, 1e-9), self.left() or _NO_TIME
             count = max(tried, int(tried * math.sqrt(left / (times * took))))
-        return wanted if self._max_time is None else min(wanted, count)
+        return min(wanted, count)
 
     def note(self, message: str) -> None:
         """Say something of the fit, where it says anything."""

@@ -47,10 +47,11 @@ from gpukfl.portfolio._candidates import (
     constant_member,
     members_of,
 )
-from gpukfl.portfolio._contest import Contest, is_limited, judge_of
+from gpukfl.portfolio._contest import Contest, judge_of
 from gpukfl.portfolio._description import describe
 from gpukfl.portfolio._distilled import Distilled, distil
 from gpukfl.portfolio._encodings import Encodings
+from gpukfl.portfolio._entry import is_limited
 from gpukfl.portfolio._folds import n_folds_of, split
 from gpukfl.portfolio._in_parts import fitted_to_all
 from gpukfl.portfolio._kept import KeptContest
@@ -247,9 +248,14 @@ class AutoBase(KeptContest, Constructed, HostStored):
             warn("y is constant: the model predicts that constant and learns nothing")
             return [constant_member(is_classifier(self))]
         known = self.encodings_
-        of_table, has_levels = known is not None, known is not None and bool(known.some)
-        forms = {"of_table": of_table, "has_levels": has_levels}
-        task = Task.of(samples, d, self.backend, _seed(run.rng), **forms)
+        task = Task.of(
+            samples,
+            d,
+            self.backend,
+            _seed(run.rng),
+            of_table=known is not None,
+            has_levels=known is not None and len(known.some) > 0,
+        )
         return members_of(self.members, self.effort, task, limited=self.max_time is not None)
 
     def _refit(

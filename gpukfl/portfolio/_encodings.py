@@ -64,7 +64,8 @@ class Encodings:
         """Learn from all codes, without targets; nothing of the folds yet."""
         X, w = to_host(samples.X), samples.weights
         blind, _ = Encoding.learn(X, table.coded, weights=w, impute=impute)
-        return cls(table, [], blind, impute, some_levels(X, table.coded))
+        some = some_levels(X if w is None else X[w > 0], table.coded)
+        return cls(table, [], blind, impute, some)
 
     def on(self, folds: Sequence[Fold], seed: int, /) -> tuple[Self, list[Fold]]:
         """Learn one with each fold, and give the folds encoded."""

@@ -20,8 +20,8 @@ from gpukfl.estimators._dask import client_of
 from gpukfl.estimators._run import Run
 from gpukfl.partitioned import Collections, Parts, in_parts
 from gpukfl.portfolio._attributes import Blended
-from gpukfl.portfolio._contest import Entry, is_interrupted
 from gpukfl.portfolio._encodings import Encodings
+from gpukfl.portfolio._entry import Entry, is_interrupted
 
 _NAMED = 10  # classes that a warning names
 
@@ -47,6 +47,8 @@ def fitted_to_all(
     ours = [k for k, (_, entry) in enumerate(chosen) if entry.member.takes_any_library]
     any_fitted = stopped = False
     for view in dict.fromkeys(chosen[k][1].member.sees for k in ours):
+        if stopped or run.is_over():  # rows are not read for nothing
+            continue
         with _read(auto, given, view) as parts:
             if is_classifier(auto) and _warned_of_new(auto.classes_, parts):
                 known = given.only(partial(np.isin, test_elements=auto.classes_))

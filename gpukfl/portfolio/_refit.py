@@ -13,8 +13,9 @@ from gpukfl._warnings import collected
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
 from gpukfl.portfolio._attributes import Blended
-from gpukfl.portfolio._contest import Contest, is_interrupted, is_limited
+from gpukfl.portfolio._contest import Contest
 from gpukfl.portfolio._encodings import Encodings
+from gpukfl.portfolio._entry import is_interrupted, is_limited
 from gpukfl.portfolio._folds import FEW, MANY, Fold
 
 BESIDE: Literal["both"] = "both"

@@ -69,10 +69,11 @@ class _Clock:
     """Says whether another trial would end in time, with as long left as the start took.
 
     That is for what the caller does at the end: a solve that begins from nothing, as the first.
+    A start that was not learned has a first step in any case.
     """
 
-    def __init__(self, max_time: float | None) -> None:
-        self._begun, self._limit = time.perf_counter(), max_time
+    def __init__(self, max_time: float | None, learned: bool) -> None:
+        self._begun, self._limit, self._binds = time.perf_counter(), max_time, learned
         self.seconds = self._last = self._left = 0.0
 
     def started(self) -> None:
@@ -85,11 +86,16 @@ class _Clock:
         now = time.perf_counter() - self._begun
         self.seconds, self._last = now, now - self.seconds
 
+    def stepped(self) -> None:
+        """Note that a step is taken."""
+        self._binds = True
+
     @property
     def is_over(self) -> bool:
-        """Whether another one would end too late."""
-        left = self._last + self._left
-        return self._limit is not None and self.seconds + left >= self._limit
+        """Whether another trial would end too late."""
+        if self._limit is None or not self._binds:
+            return False
+        return self.seconds + self._last + self._left >= self._limit
 
 
 @dataclass(frozen=True)
@@ -172,7 +178,7 @@ class ProximalGradient:
         FloatingPointError
             If G is not finite at the starting point.
         """
-        clock, history = _Clock(self.max_time), History()
+        clock, history = _Clock(self.max_time, learned), History()
         evaluation = smooth.evaluate(W, None, math.inf)
         clock.started()
         if not (math.isfinite(evaluation.lower) and math.isfinite(evaluation.upper)):
@@ -181,7 +187,7 @@ class ProximalGradient:
         # Replaced as a whole, so that an interruption leaves a whole iterate
         best = [_State(W, evaluation, evaluation.lower + penalty(W))]
         try:
-            status = self._iterate(smooth, prox, penalty, best, history, watch, clock, learned)
+            status = self._iterate(smooth, prox, penalty, best, history, watch, clock)
         except KeyboardInterrupt:
             status = Status.INTERRUPTED
         state = best[0]
@@ -216,18 +222,17 @@ class ProximalGradient:
         history: History,
         watch: Callable[[int, Array, E, History], Status | None],
         clock: _Clock,
-        learned: bool,
     ) -> Status:
         gradient = smooth.gradient(best[0].evaluation)
         step = self._first_step(best[0].W, gradient)
         flat = 0
         for k in range(self.max_iter):
             state = best[0]
-            limited = learned or k > 0
-            taken = self._search(smooth, prox, penalty, state, gradient, step, clock, limited)
+            taken = self._search(smooth, prox, penalty, state, gradient, step, clock)
             if isinstance(taken, Status):
                 return taken
             new, used = taken
+            clock.stepped()
             new_gradient = smooth.gradient(new.evaluation)
             step = self._next_step(used, new.W - state.W, new_gradient - gradient)
             gain = state.objective - new.objective
@@ -254,10 +259,9 @@ class ProximalGradient:
         gradient: Array,
         step: float,
         clock: _Clock,
-        limited: bool,
     ) -> tuple[_State[E], float] | Status:
         for halving in range(_HALVINGS):
-            if limited and clock.is_over:
+            if clock.is_over:
                 return Status.TIME_LIMIT
             W = prox(state.W - step * gradient, step)
             moved = state.W - W

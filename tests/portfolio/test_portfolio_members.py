@@ -30,8 +30,8 @@ from sklearn.preprocessing import StandardScaler
 
 from gpukfl import BKerNNRegressor
 from gpukfl.estimators._samples import Samples
-from gpukfl.portfolio import AutoRegressor, _contest, _kept
-from gpukfl.portfolio._candidates import Task, members_of
+from gpukfl.portfolio import AutoRegressor, _candidates, _contest, _kept
+from gpukfl.portfolio._candidates import Candidate, Task, members_of
 from gpukfl.portfolio._folds import n_folds_of
 from gpukfl.portfolio._members import Member
 from gpukfl.solvers import ProximalGradient
@@ -93,15 +93,26 @@ def test_bad_parameters_are_named(option):
 # ---------------------------------------------------------------------- time
 
 
-def test_what_is_too_slow_is_not_begun():
-    class Slow(Ridge):
-        def fit(self, X, y, sample_weight=None):
-            time.sleep(0.5)
-            return super().fit(X, y)
+class Slow(Ridge):
+    """Takes its time, so long in any case and so long for each row; remembers the rows."""
 
+    sizes: list = []  # noqa: RUF012
+
+    def __init__(self, seconds=0.0, each=0.0):
+        super().__init__()
+        self.seconds, self.each = seconds, each
+
+    def fit(self, X, y, sample_weight=None):
+        self.n_rows_ = len(X)
+        self.sizes.append(len(X))
+        time.sleep(self.seconds + self.each * len(X))
+        return super().fit(X, y)
+
+
+def test_what_is_too_slow_is_not_begun():
     begun = time.perf_counter()
     with pytest.warns(ConvergenceWarning, match="time limit|max_time|stopped"):
-        model = regressor(members=["linear", ("slow", Slow())], max_time=0.2).fit(X, Y)
+        model = regressor(members=["linear", ("slow", Slow(0.5))], max_time=0.2).fit(X, Y)
     assert weights(model) == {"linear": 1.0}
     assert "too slow" in notes(model)["slow"]
     assert model.status_ == "TIME_LIMIT"
@@ -109,15 +120,9 @@ def test_what_is_too_slow_is_not_begun():
 
 
 def test_of_many_rows_some_are_fitted_where_time_is_short(monkeypatch):
-    class Slow(Ridge):
-        def fit(self, X, y, sample_weight=None):
-            self.n_rows_ = len(X)
-            time.sleep(2e-3 * len(X))
-            return super().fit(X, y)
-
     monkeypatch.setattr(_contest, "_FEWEST_PROBED", 3)
     with pytest.warns(ConvergenceWarning):
-        model = regressor(members=[("slow", Slow())], n_folds=3, max_time=1.0).fit(X, Y)
+        model = regressor(members=[("slow", Slow(each=2e-3))], n_folds=3, max_time=1.0).fit(X, Y)
     board = model.leaderboard().set_index("member")
     fitted = {one.n_rows_ for one in model.members_[0].models}
     assert max(fitted) < 60
@@ -146,37 +151,32 @@ def test_members_that_time_cuts_off_are_said():
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_without_time_to_fit_all_samples_the_models_of_the_folds_stay(rng):
-    class Slow(Ridge):
-        def fit(self, X, y, sample_weight=None):
-            self.n_rows_ = len(X)
-            time.sleep(1e-3 * len(X))
-            return super().fit(X, y)
-
     rows = rng.standard_normal((8_000, 2))
-    asked = {"members": [("slow", Slow())], "n_folds": 1, "refit": True, "max_time": 2.0}
+    asked = {"members": [("slow", Slow(each=1e-3))], "n_folds": 1, "refit": True, "max_time": 2.0}
     with pytest.warns(UserWarning, match="no time to refit"):
         model = regressor(**asked).fit(rows, rows[:, 0])
     assert not model.whole_
     assert model.members_[0].models[0].n_rows_ < 3_000
 
 
-def test_rows_that_say_how_long_all_take_are_fitted_once(rng):
-    sizes = []
-
-    class Slow(Ridge):
-        def fit(self, X, y, sample_weight=None):
-            sizes.append(len(X))
-            time.sleep(0.5)
-            return super().fit(X, y)
-
+def test_rows_that_say_how_long_all_take_are_fitted_once(rng, monkeypatch):
     rows = rng.standard_normal((8_000, 2))
+    made = [Candidate(name, lambda _: Slow(0.5), "quick") for name in ("slow", "late")]
+    monkeypatch.setattr(_candidates, "CANDIDATES", (_candidates.CANDIDATES[0], *made))
+    Slow.sizes.clear()
     with pytest.warns(ConvergenceWarning):
-        model = regressor(
-            members=["linear", ("slow", Slow()), ("late", Slow())], n_folds=1, max_time=0.6
-        ).fit(rows, rows[:, 0])
-    assert sizes == [800]  # nor is another begun that would take as long
+        model = regressor(members=None, n_folds=1, max_time=0.6).fit(rows, rows[:, 0])
+    assert Slow.sizes == [800]  # nor is another begun that would take as long
     assert notes(model)["slow"] == "fitted to 800 rows for want of time"
     assert notes(model)["late"] == "not begun: no time is left"
+
+
+def test_a_quick_member_that_is_named_is_begun_after_a_slow_one(rng):
+    rows = rng.standard_normal((8_000, 2))
+    members = [("slow", Slow(0.5)), "linear"]
+    with pytest.warns(ConvergenceWarning):
+        model = regressor(members=members, n_folds=1, max_time=0.9).fit(rows, rows[:, 0])
+    assert "not begun" not in notes(model)["linear"]
 
 
 def test_where_time_is_limited_those_that_take_many_rows_are_first():
