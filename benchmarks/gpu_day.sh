@@ -28,7 +28,7 @@ step() {
 step info "$python" -m gpukfl info
 step selftest "$python" -m gpukfl selftest --full --samples "$samples" --out "$out/selftest.json"
 step suite "$python" -m pytest -o addopts="" -q -n "${PROCESSES:-4}" --dist worksteal \
-  -p no:cacheprovider -k "${TESTS:-cupy}" tests
+  -p no:cacheprovider --every-place -k "${TESTS:-cupy}" tests
 for name in gpu operators fits kernel_ridge hkrr selection weighting regfeal; do
   step "bench_$name" "$python" "benchmarks/bench_$name.py" "${smoke[@]}" --backend cupy --out "$out"
 done

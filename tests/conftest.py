@@ -217,7 +217,7 @@ def _fewest(items: list[pytest.Item]) -> list[pytest.Item]:
     return kept or items
 
 
-def _leave_pairs(items: list[pytest.Item]) -> None:
+def _leave_pairs(items: list[pytest.Item], config: pytest.Config) -> None:
     """Leave of each test marked `pairs` the combinations that it needs."""
     marked = defaultdict(list)
     for item in items:
@@ -227,12 +227,13 @@ def _leave_pairs(items: list[pytest.Item]) -> None:
     for combinations in marked.values():
         dropped |= set(combinations) - set(_fewest(combinations))
     items[:] = [item for item in items if item not in dropped]
+    config.hook.pytest_deselected(items=list(dropped))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Config) -> None:
     """Leave what pairs need, and mark what needs torch, and is skipped without it."""
     if not config.getoption("every_place"):
-        _leave_pairs(items)
+        _leave_pairs(items, config)
     for item in items:
         parameters = getattr(getattr(item, "callspec", None), "params", {}).values()
         if "torch" in getattr(item, "fixturenames", ()) or any(
