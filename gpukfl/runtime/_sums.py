@@ -18,13 +18,13 @@ from gpukfl.linalg._distances import power_of
 from gpukfl.prediction import Classes, Function, KernelSum, Served, ShapeSum, inside
 from gpukfl.runtime._blocks import near_blocks, unbuffered
 from gpukfl.runtime._views import Place, View, Views
-from gpukfl.tables._seen import NUMBERS
 
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
     """Rows as several functions take them, and what is made of their values."""
 
+    sees: str
     places: np.ndarray  # (M,): among the rows by all scalings
     clip: float | None
     dtype: np.dtype
@@ -37,22 +37,19 @@ class Prepared:
         f, classes = model.values, model.classes
         if not isinstance(f, Function) or f.leading_ones or f.columns is not None:
             return None
-        if place.sees != NUMBERS:
-            return None
         if f.scaling is not None and not isinstance(f.scaling, ColumnScaling):
             return None
         told = None if classes is None else (classes.count, classes.signs)
-        return f.clip, f.reference.dtype, f.intercept.shape, told
+        return place.sees, f.clip, f.reference.dtype, f.intercept.shape, told
 
     @classmethod
     def of(cls, models: Sequence[Served], places: Sequence[Place], views: Views, /) -> Self:
         """Join what models of one sort do with rows."""
         parts: Any = [model.values for model in models]
-        at = [
-            views.place_of(one.scaling, views.fold_of(place))
-            for one, place in zip(parts, places, strict=True)
-        ]
+        pairs = zip(parts, places, strict=True)
+        at = [views.place_of(one.scaling, place) for one, place in pairs]
         return cls(
+            sees=places[0].sees,
             places=np.array(at),
             clip=parts[0].clip,
             dtype=parts[0].reference.dtype,
@@ -62,7 +59,7 @@ class Prepared:
 
     def rows(self, view: View, /) -> np.ndarray:
         """Give rows (M, n, d)."""
-        X = view.scaled.take(self.places, axis=1).transpose(1, 0, 2)
+        X = view.scaled(self.sees).take(self.places, axis=1).transpose(1, 0, 2)
         if self.clip is not None:
             X = np.asarray(clipped(X, low=-self.clip, high=self.clip))
         # Products of matrices whose rows are a power of two apart take thirty times as long

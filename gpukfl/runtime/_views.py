@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from functools import cached_property
 from typing import NamedTuple
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from gpukfl.estimators.scaling import ColumnScaling
 from gpukfl.runtime._encodings import FoldEncodings
-from gpukfl.tables._seen import CODES, LEVELS, NUMBERS
+from gpukfl.tables._seen import CODES, LEVELS
 
 
 class Place(NamedTuple):
@@ -19,22 +20,11 @@ class Place(NamedTuple):
     sees: str  # how it sees the rows of a table
 
 
-class Views:
-    """What makes the views of rows, of which models note at first what they need."""
+class Scalings:
+    """Scalings of one view of rows, each of a fold, which models note at first."""
 
-    def __init__(self, n_features: int, encodings: FoldEncodings | None) -> None:
-        self._n_features, self.encodings = n_features, encodings
+    def __init__(self) -> None:
         self._known: list[tuple[int, ColumnScaling | None]] = []
-
-    def shape(self, view: str, /) -> tuple[int, int]:
-        """Give the numbers of folds that differ, and of columns."""
-        if self.encodings is None:
-            return 1, self._n_features
-        return self.encodings.shapes[view]
-
-    def fold_of(self, place: Place, /) -> int:
-        """Give the number of a model's fold, 0 where folds do not differ."""
-        return place.fold if self.shape(place.sees)[0] > 1 else 0
 
     def place_of(self, scaling: ColumnScaling | None, fold: int, /) -> int:
         """Note a scaling of a fold, unless there is an equal one; where its rows will be."""
@@ -44,7 +34,7 @@ class Views:
         self._known.append((fold, scaling))
         return len(self._known) - 1
 
-    def scaled(self, X: np.ndarray, /) -> np.ndarray:
+    def __call__(self, X: np.ndarray, /) -> np.ndarray:
         """Rows (n, s, d) by all scalings, of those (n, F, d) of folds."""
         parts = [_scaled(X.take(folds, axis=1), scaling) for folds, scaling in self._by_class]
         if len(parts) == 1:
@@ -75,6 +65,28 @@ class Views:
         return np.argsort(np.concatenate(list(self._classes.values())))
 
 
+class Views:
+    """What makes the views of rows."""
+
+    def __init__(self, n_features: int, encodings: FoldEncodings | None) -> None:
+        self._n_features, self.encodings = n_features, encodings
+        self.scalings: defaultdict[str, Scalings] = defaultdict(Scalings)  # by view
+
+    def shape(self, view: str, /) -> tuple[int, int]:
+        """Give the numbers of folds that differ, and of columns."""
+        if self.encodings is None:
+            return 1, self._n_features
+        return self.encodings.shapes[view]
+
+    def fold_of(self, place: Place, /) -> int:
+        """Give the number of a model's fold, 0 where folds do not differ."""
+        return place.fold if self.shape(place.sees)[0] > 1 else 0
+
+    def place_of(self, scaling: ColumnScaling | None, place: Place, /) -> int:
+        """Give where rows will be among all that are scaled for models that see them so."""
+        return self.scalings[place.sees].place_of(scaling, self.fold_of(place))
+
+
 def _scaled(rows: np.ndarray, scaling: ColumnScaling | None) -> np.ndarray:
     if scaling is None:
         return rows
@@ -93,6 +105,7 @@ class View:
 
     def __init__(self, views: Views, X: np.ndarray) -> None:
         self._views, self._X, self.dtype = views, X, X.dtype
+        self._scaled: dict[str, np.ndarray] = {}
 
     def rows(self, view: str, /) -> np.ndarray:
         """Rows (n, F, d) as models of each fold see them; (n, 1, d) where all agree."""
@@ -117,7 +130,8 @@ class View:
         assert self._views.encodings is not None
         return self._views.encodings.with_levels(self._X, self._encoded)
 
-    @cached_property
-    def scaled(self) -> np.ndarray:
-        """Rows (n, s, d) by all scalings: see `Views.place_of`."""
-        return self._views.scaled(self.rows(NUMBERS))
+    def scaled(self, view: str, /) -> np.ndarray:
+        """Rows (n, s, d) by all scalings of a view: see `Views.place_of`."""
+        if view not in self._scaled:
+            self._scaled[view] = self._views.scalings[view](self.rows(view))
+        return self._scaled[view]

@@ -14,6 +14,7 @@ from gpukfl._archive import RefusedError
 from gpukfl.inspection import described
 from gpukfl.inspection._panels import Directions
 from gpukfl.portfolio._encodings import Encodings
+from gpukfl.runtime._joined import Alone
 from gpukfl.tables import Encoding, Table
 from gpukfl.tables._seen import LEVELS, NUMBERS, outputs_of, some_levels, with_levels
 
@@ -124,6 +125,7 @@ def test_files_and_what_reads_them_predict_alike(request, tmp_path, name):
     expected = getattr(found, say)(rows)
     found.save(tmp_path / "model.gpukfl")
     loaded, alone = (read(tmp_path / "model.gpukfl") for read in (gpukfl.load, runtime.load))
+    assert not any(isinstance(stack, Alone) for stack in alone._served.values.stacks)
     np.testing.assert_array_equal(getattr(loaded, say)(rows), expected)
     np.testing.assert_allclose(getattr(alone, say)(rows), expected, rtol=1e-9)
     np.testing.assert_allclose(getattr(alone, say)(rows[:1]), expected[:1], rtol=1e-9)

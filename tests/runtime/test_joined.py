@@ -108,9 +108,10 @@ def test_scalings_of_all_classes_are_one_array():
     rows = Rows(X, np.empty(0))
     scalings = [kind.of(rows, None) for kind in (RobustScaling, StandardScaling, RobustScaling)]
     views, given = Views(X.shape[1], None), [scalings[0], None, *scalings[1:], None]
-    places = [views.place_of(scaling, 0) for scaling in given]
+    places = [views.place_of(scaling, Place(0, "numbers")) for scaling in given]
     assert places == [0, 1, 2, 0, 1]
-    found = View(views, X).scaled
+    assert views.place_of(scalings[2], Place(0, "levels")) == 0  # rows of another view
+    found = View(views, X).scaled("numbers")
     for place, scaling in zip(places, given, strict=True):
         np.testing.assert_array_equal(found[:, place], X if scaling is None else scaling(X))
 
