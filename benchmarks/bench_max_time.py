@@ -69,7 +69,7 @@ def draw(args: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
     ax.axvline(LIMIT, color="black", linewidth=1, linestyle="--", label="max_time")
     ax.set_yticks(np.arange(len(METHODS)) + 0.27, METHODS)
     ax.set(xlabel="seconds for the fit")
-    ax.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=4, frameon=False, fontsize=8)
+    ax.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=2, frameon=False, fontsize=8)
     save_picture(args, "bench_max_time", figure)
 
 

@@ -410,6 +410,7 @@ def pictures() -> Any:
             "axes.spines.top": False,
             "axes.spines.right": False,
             "axes.grid": True,
+            "axes.axisbelow": True,
             "grid.color": "#dddddd",
             "grid.linewidth": 0.6,
             "legend.frameon": False,

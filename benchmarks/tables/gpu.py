@@ -25,11 +25,24 @@ def bench_gpu(r: dict[str, Any]) -> str:
             ]
         )
     head = ["", "n", *(f"{backend} (s)" for backend in backends), "R²", "device (GB)"]
-    return table(head, rows)
+    return "\n\n".join([table(head, rows), *_other_commits(r["rows"])])
+
+
+def _other_commits(rows: list[dict[str, Any]]) -> list[str]:
+    """Say which rows are of another commit than the record."""
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        if "commit" in row:
+            named = f"{row['task']} of {row['n']:,} on {row['backend']}"
+            found.setdefault(row["commit"], []).append(named)
+    return [f"At commit {commit}: {'; '.join(named)}." for commit, named in found.items()]
 
 
 def _seconds(row: dict[str, Any]) -> str:
-    return row["failed"] if "failed" in row else number(row.get("seconds"), ".2f")
+    if "failed" in row:
+        return row["failed"]
+    once = row.get("first_seconds") == row.get("seconds") is not None
+    return number(row.get("seconds"), ".2f") + (" (first fit)" if once else "")
 
 
 SECTIONS = {"bench_gpu": ("On an H100", bench_gpu)}
