@@ -329,6 +329,15 @@ def repeats_for(seconds: float, *, budget: float = 3.0, most: int = 9) -> int:
     return int(min(max(budget // max(seconds, 1e-9), 3), most))
 
 
+def start_method() -> Any:
+    """Give the way in which processes are started: anew, or where nothing is timed from a fork."""
+    method = os.environ.get("BENCHMARK_START", "spawn")
+    context = multiprocessing.get_context(method)
+    if method == "forkserver":
+        context.set_forkserver_preload([Path(sys.argv[0]).stem])
+    return context
+
+
 def in_subprocess(function: Callable[..., dict[str, Any]], *args: Any) -> dict[str, Any]:
     """Run ``function(*args)`` in a fresh process; add what memory it took, in MB.
 
@@ -336,7 +345,7 @@ def in_subprocess(function: Callable[..., dict[str, Any]], *args: Any) -> dict[s
     `peak_anonymous_mb` leaves those out (sampled every 20 ms) and `anonymous_before_mb` is what
     Python and the imports had taken of it before the call; `peak_gpu_mb` is CuPy's pool.
     """
-    context = multiprocessing.get_context("spawn")
+    context = start_method()
     here, there = context.Pipe(duplex=False)
     process = context.Process(target=_measure, args=(there, function, args))
     process.start()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import gc
-import multiprocessing
 import sys
 import traceback
 import warnings
 from typing import Any
 
+from common import start_method
 from gpu_fits import Row, tasks
 
 
@@ -23,7 +23,7 @@ class Worker:
     def run(self, number: int, limit: float) -> Row:
         """Run the task of a number, and say what went wrong where something did."""
         if self._process is None:
-            context = multiprocessing.get_context("spawn")
+            context = start_method()
             self._pipe, there = context.Pipe()
             self._process = context.Process(
                 target=_work, args=(there, self.backend, self.smoke), daemon=True

@@ -9,7 +9,6 @@ import time
 import warnings
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from multiprocessing import get_context
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from common import (
     pictures,
     save_picture,
     say,
+    start_method,
     write_json,
 )
 from hkrr_figure1 import descend, problem, random_map
@@ -181,7 +181,7 @@ def run_all(args: argparse.Namespace, cells: list[Cell]) -> list[dict[str, Any]]
         return [_told(cell, run_cell(cell)) for cell in cells]
     # Inherited by the processes: the times of a descent are of one thread
     os.environ |= {"GPUKFL_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-    with ProcessPoolExecutor(args.jobs, mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(args.jobs, mp_context=start_method()) as pool:
         return [
             _told(cell, row) for cell, row in zip(cells, pool.map(run_cell, cells), strict=True)
         ]

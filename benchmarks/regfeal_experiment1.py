@@ -10,7 +10,6 @@ import warnings
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from multiprocessing import get_context
 from typing import Any
 
 import numpy as np
@@ -25,6 +24,7 @@ from common import (
     published,
     save_picture,
     say,
+    start_method,
     write_json,
 )
 from dimension_reduction import PEERS
@@ -219,7 +219,7 @@ def run_all(args: argparse.Namespace, cells: list[Cell]) -> list[tuple[Cell, dic
     if args.jobs == 1 or args.smoke:
         return list(_told(cells, map(_within, jobs)))
     os.environ |= {"GPUKFL_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-    with ProcessPoolExecutor(args.jobs, mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(args.jobs, mp_context=start_method()) as pool:
         return list(_told(cells, pool.map(_within, jobs)))
 
 

@@ -62,7 +62,8 @@ SCRIPTS = (
 def run(*words: str) -> None:
     """Run one script, and say what it said; leave if it fails."""
     begun = time.perf_counter()
-    environment = {"OPENBLAS_NUM_THREADS": "1", **os.environ}
+    # Nothing is timed in earnest: what a script imports is imported once, for all its processes
+    environment = {"OPENBLAS_NUM_THREADS": "1", "BENCHMARK_START": "forkserver", **os.environ}
     done = subprocess.run(
         [sys.executable, *words],
         cwd=HERE,
