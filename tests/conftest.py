@@ -3,8 +3,8 @@
 Code that names array libraries is tested on every library in both precisions, and on NumPy's arrays
 that may be written to in one of them, on those that may not in the other: Numba compiles its code
 for each anew. The rest cannot know where it runs: there read-only NumPy in float64 and
-array-api-strict in float32 show what every place would, torch is looked at once, and CuPy in both
-precisions. `--every-place` asks for all of them.
+array-api-strict in float32 show what every place would, and torch and CuPy are looked at once.
+`--every-place` asks for all of them.
 
 A test marked `pairs` runs where every two values of its parameters, places among them, meet: three
 that count only together are looked for with `--every-place`.
@@ -167,7 +167,7 @@ def _is_enough(place: Place, precisions: tuple[str, ...]) -> bool:
     """Whether a place is among those for code that cannot know where it runs."""
     if place.package == "numpy":
         return not place.writeable and place.dtype_name == precisions[-1]
-    return place.package == "cupy" or place.dtype_name == precisions[0]
+    return place.dtype_name == precisions[0]
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

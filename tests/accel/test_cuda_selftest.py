@@ -86,6 +86,7 @@ def off_by_an_ulp(function):
     return changed
 
 
+@pytest.mark.weekly
 @pytest.mark.parametrize(
     ("module", "twin"),
     [
