@@ -5,10 +5,9 @@ from __future__ import annotations
 import contextlib
 import functools
 import numbers
-import operator
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -406,7 +405,7 @@ def weighted_mean_scale(Y: Array, root_weights: Array | None, /) -> tuple[Array,
 
 
 def check_overflow(rows: Rows, Y: Array, /) -> None:
-    """Raise ValueError where data are too large for the precision they are computed in."""
+    """Raise ValueError where data are too large, or too small, for their precision."""
     xp, of_targets = array_namespace(rows.reference), array_namespace(Y)
     dtype = rows.reference.dtype
     limit = float(xp.finfo(dtype).max)
@@ -414,19 +413,37 @@ def check_overflow(rows: Rows, Y: Array, /) -> None:
         msg = f"y overflows {dtype}: expected targets below {limit:.0e}; use float64"
         raise ValueError(msg)
 
-    def part(start: int, stop: int) -> list[Array]:
-        blocks = (X for _, _, X in rows.blocks(start=start, stop=stop))
-        with np.errstate(over="ignore", invalid="ignore"):
-            fits = [xp.all(xp.isfinite(xp.sum(X * X, axis=1))) for X in blocks]
-        return [functools.reduce(operator.and_, fits)]
-
-    (fits,) = reduce_rows(rows.source, part, combine=operator.and_)
-    if not bool(fits):
+    largest = _largest(rows, lambda X: xp.sum(X * X, axis=1))
+    if not np.isfinite(largest):
         msg = (
             f"X overflows {dtype}: expected squared row norms below {limit:.0e}; standardise X, or "
             "use float64"
         )
         raise ValueError(msg)
+    least = float(xp.finfo(dtype).smallest_normal)
+    if largest < least and _largest(rows, lambda X: xp.max(xp.abs(X), axis=1)) > 0:
+        msg = (
+            f"X vanishes in {dtype}: expected some squared row norm of {least:.0e} at least; "
+            "standardise X, or use float64"
+        )
+        raise ValueError(msg)
+
+
+def _largest(rows: Rows, size: Callable[[Array], Array]) -> float:
+    """Give the largest of the sizes (n,) of rows; NaN where one is."""
+    xp = array_namespace(rows.reference)
+
+    def part(start: int, stop: int) -> list[Array]:
+        blocks = (X for _, _, X in rows.blocks(start=start, stop=stop))
+        with np.errstate(over="ignore", invalid="ignore"):
+            return [functools.reduce(_larger, [xp.max(size(X)) for X in blocks])]
+
+    (found,) = reduce_rows(rows.source, part, combine=_larger)
+    return float(found)
+
+
+def _larger(a: Array, b: Array) -> Array:
+    return array_namespace(a).maximum(a, b)
 
 
 def check_finite_result(*results: Array) -> None:

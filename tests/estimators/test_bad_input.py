@@ -184,6 +184,14 @@ def test_samples_that_overflow_float32_are_reported(make):
         make().fit(np.asarray(1e30 * X, dtype=np.float32), Y)
 
 
+@pytest.mark.parametrize("kind", [BKerNNRegressor, HKRRRegressor, RegFeaLRegressor])
+@pytest.mark.parametrize(("dtype", "scale"), [("float64", 1e-160), ("float32", 1e-25)])
+def test_samples_whose_squares_vanish_are_reported(kind, dtype, scale):
+    with pytest.raises(ValueError, match=f"X vanishes in .*{dtype}: expected .*; standardise"):
+        kind(scaling=None).fit(np.asarray(scale * X, dtype=dtype), Y)
+    kind(scaling=None).fit(np.zeros_like(X, dtype=dtype), Y)  # which do not vary
+
+
 @beside_the_error
 @pytest.mark.parametrize("make", MAKERS)
 def test_samples_that_overflow_when_cast_are_reported(make):
