@@ -59,8 +59,8 @@ def compared(read: Read) -> str:
             _on_tables(of_tables),
             f"{len(_table_scores(others))} other tables, of R packages and a textbook, that were "
             "chosen before any model was fitted to them and had no part in the choice of members "
-            "or settings, but for three things: one showed a fault of the metric by evidence, which "
-            "was mended; rows to fit of 33 tables, 25 of these among them, decided that blends of "
+            "or settings, but for three things: one showed a fault of the metric by evidence, now "
+            "mended; rows to fit of 33 tables, 25 of these among them, decided that blends of "
             "2000 rows and more have models of all rows beside those of folds; and those of seven, "
             "four of these among them, that members see levels of categories, as five others "
             "confirmed. Errors as multiples of those of gpukfl.fit, geometric means (medians) over "

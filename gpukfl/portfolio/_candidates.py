@@ -235,14 +235,12 @@ CANDIDATES = (
         suits=lambda task: not task.classes and task.n < _MANY and task.d <= _WIDE,
     ),
     Candidate("evidence_quantile", _evidence("matern32", "quantile"), "quick"),
-    # The same, which learns what acts differently by level; not where a quicker one that sees
-    # levels is behind
+    # The same, which learns what acts differently by level
     Candidate(
         "evidence_levels",
         _evidence("matern32", "quantile"),
         "quick",
         suits=lambda task: task.has_levels,
-        like="manhattan_laplace",
         sees=LEVELS,
     ),
     Candidate("evidence_robust", _evidence("matern32", "robust"), suits=_of_few),
@@ -282,7 +280,8 @@ CANDIDATES = (
     ),
 )
 NAMES = tuple(row.name for row in CANDIDATES)
-_IN_HASTE = ("linear", TREES, "bkernn", "hkrr")  # which make the most of many rows and a short time
+# Which make the most of many rows and a short time
+_IN_HASTE = ("linear", TREES, "evidence_levels", "bkernn", "hkrr")
 
 
 def members_of(asked: Any, effort: str, task: Task, /, *, limited: bool = False) -> list[Member]:

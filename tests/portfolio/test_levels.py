@@ -13,6 +13,7 @@ from gpukfl import runtime
 from gpukfl._archive import RefusedError
 from gpukfl.inspection import described
 from gpukfl.inspection._panels import Directions
+from gpukfl.portfolio._candidates import Task, members_of
 from gpukfl.portfolio._encodings import Encodings
 from gpukfl.runtime._joined import Alone
 from gpukfl.tables import Encoding, Table
@@ -173,6 +174,12 @@ def test_members_of_collections_see_levels_too(monkeypatch, model):
     assert {one.sees for one in e.members_} >= {LEVELS}
     assert all(one.models[0]._n_samples == 350 for one in e.members_)
     assert found.score(FRAME[OUTSIDE], Y[OUTSIDE]) > 0.9
+
+
+def test_levels_are_learned_first_where_time_is_short():
+    task = Task(False, 4_000, 5, 1, 4_000, "numpy", 0, of_table=True, has_levels=True)
+    names = [member.name for member in members_of(None, "normal", task, limited=True)]
+    assert names[:5] == ["linear", "trees", "evidence_levels", "bkernn", "hkrr"]
 
 
 def test_tables_without_such_categories_have_no_such_member():
