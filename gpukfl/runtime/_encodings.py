@@ -8,7 +8,7 @@ import numpy as np
 
 from gpukfl.tables import Encoding
 from gpukfl.tables._layout import groups_of, waves
-from gpukfl.tables._seen import CODES, LEVELS, NUMBERS, many_levels, with_levels
+from gpukfl.tables._seen import CODES, LEVELS, NUMBERS, columns_with_gaps, with_levels
 
 
 class FoldEncodings:
@@ -28,9 +28,8 @@ class FoldEncodings:
         self._starts = np.cumsum(sizes) - sizes
         self._tables = np.stack([_side_by_side(one) for one in by_fold])
         self._told = _places({one.column for each in by_fold for one in each.imputations})
-        many, statistics = many_levels(first)
-        self._kept = _places(j for j in range(len(first.coded)) if j not in many)
-        self._statistics = _places(statistics)
+        kept, statistics = columns_with_gaps(first)
+        self._kept, self._statistics = _places(kept), _places(statistics)
         self.shape = len(by_fold), first.n_features
         self.shapes = {
             NUMBERS: self.shape,

@@ -21,32 +21,34 @@ from gpukfl.tables._lookups import FEW, Lookup, columns_of
 NUMBERS, CODES, LEVELS = VIEWS = "numbers", "codes", "levels"
 _SOME, _ROWS = 32, 20  # levels that are seen, at most, and rows for each on average, at least
 _MOST = 64  # columns for levels
+_BINS = 255  # of trees: codes of more levels would share them
+_BINS = 255  # of trees: of so many levels each code has its own
 
 
 def with_gaps(encoding: Encoding, codes: Array, encoded: Array, /) -> Any:
-    """Make rows that trees take: codes, and statistics in place of those of many levels.
+    """Make rows that trees take: codes, and statistics of those of many levels.
 
-    Codes are plain numbers to them: on the training rows of six tables trees that knew which were
-    categories were hardly better, and take three times as long for a single row.
+    Codes are plain numbers to them: on the training rows of seventeen tables with categories of
+    nine levels and more trees that knew which were categories were no better, and take three times
+    as long for a single row.
     """
-    many, statistics = many_levels(encoding)
-    kept = [j for j in range(len(encoding.coded)) if j not in many]
+    kept, statistics = columns_with_gaps(encoding)
     parts = [columns_of(codes, kept)] if kept else []
     parts += [columns_of(encoded, statistics)] if statistics else []
     return array_namespace(codes).concat(parts, axis=1)
 
 
-def many_levels(encoding: Encoding) -> tuple[list[int], list[int]]:
-    """Codes of which statistics were made, and the columns of these, among the last of all."""
+def columns_with_gaps(encoding: Encoding) -> tuple[list[int], list[int]]:
+    """Columns of codes that trees take, and of encoded rows: statistics, among the last of all."""
     levels = [j for j, one in enumerate(encoding.coded) if one.levels]
     at = encoding.n_features - sum(len(lookup.names) for lookup in encoding.lookups)
-    many, statistics = list[int](), list[int]()
+    left, statistics = set[int](), list[int]()
     for j, lookup in zip(levels, encoding.lookups, strict=True):
         if not lookup.weighed:
-            many.append(j)
+            left |= {j} if encoding.coded[j].levels > _BINS else set()
             statistics += range(at, at + len(lookup.names))
         at += len(lookup.names)
-    return many, statistics
+    return [j for j in range(len(encoding.coded)) if j not in left], statistics
 
 
 def some_levels(codes: np.ndarray, coded: Sequence[Coded], /) -> tuple[int, ...]:
