@@ -61,8 +61,8 @@ def compared(read: Read) -> str:
             "chosen before any model was fitted to them and had no part in the choice of members "
             "or settings, but for four things: one showed a fault of the metric by evidence, now "
             "mended; rows to fit of 33 tables, 25 of these among them, decided that blends of "
-            "2000 rows and more have models of all rows beside those of folds; those of seven, four "
-            "of these among them, that members see levels of categories, as five others confirmed; "
+            "2000 rows and more have models of all rows beside those of folds; those of seven, "
+            "four of these among them, that members see levels of categories, as five others confirmed; "
             "and those of 17 of these, that trees see codes of categories, as twelve others did. "
             "Errors as multiples of those of gpukfl.fit, geometric means (medians) over "
             "the tables:",
