@@ -62,9 +62,9 @@ def compared(read: Read) -> str:
             "or settings, but for four things: one showed a fault of the metric by evidence, now "
             "mended; rows to fit of 33 tables, 25 of these among them, decided that blends of "
             "2000 rows and more have models of all rows beside those of folds; those of seven, "
-            "four of these among them, that members see levels of categories, as five others confirmed; "
-            "and those of 17 of these, that trees see codes of categories, as twelve others did. "
-            "Errors as multiples of those of gpukfl.fit, geometric means (medians) over "
+            "four of these among them, that members see levels of categories, as five others "
+            "confirmed; and those of 17 of these, that trees see codes of categories, as twelve "
+            "others did. Errors as multiples of those of gpukfl.fit, geometric means (medians) over "
             "the tables:",
             _on_other_tables(others),
             "Every model has its defaults, the same rows in the same run, and one thread; seconds "
