@@ -64,8 +64,8 @@ def compared(read: Read) -> str:
             "2000 rows and more have models of all rows beside those of folds; those of seven, "
             "four of these among them, that members see levels of categories, as five others "
             "confirmed; and those of 17 of these, that trees see codes of categories, as twelve "
-            "others did. Errors as multiples of those of gpukfl.fit, geometric means (medians) over "
-            "the tables:",
+            "others did. Errors as multiples of those of gpukfl.fit, geometric means (medians) "
+            "over the tables:",
             _on_other_tables(others),
             "Every model has its defaults, the same rows in the same run, and one thread; seconds "
             "are of the processor, for a fit with what it searches by default. *Nearly the best* "
