@@ -152,7 +152,11 @@ def _directions(
     if e.encodings_ is None:
         return Directions(features, loadings, e.feature_importances_, of)
     outputs, sources = zip(*e.encodings_.outputs(sees), strict=True)
-    return Directions(outputs, loadings, e.feature_importances_[list(sources)], of)
+    # What a column of the table matters is shared by those that it became, or these hide all others
+    of_source, size = np.asarray(sources), np.abs(loadings).max(axis=0, initial=0.0)
+    total = np.bincount(of_source, size, minlength=len(e.feature_importances_))
+    share = size / np.where(total > 0, total, 1.0)[of_source]
+    return Directions(outputs, loadings, e.feature_importances_[of_source] * share, of)
 
 
 def _of_numbers(e: Any, outputs: tuple[str, ...]) -> list[Panel]:

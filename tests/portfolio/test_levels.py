@@ -161,6 +161,11 @@ def test_reports_name_levels(model):
     directions = described(model).panel(Directions)
     assert {f"shop=shop {k}" for k in range(SHOPS)} <= set(directions.features)
     assert "evidence_levels" in directions.of
+    importances = model.estimator.feature_importances_
+    names = [name.split("=")[0].split(" ")[0] for name in directions.features]
+    for name, importance in zip(["size", "age", "shop"], importances, strict=True):
+        own = [k for k, other in enumerate(names) if other == name]
+        np.testing.assert_allclose(directions.importances[own].sum(), importance, rtol=1e-9)
 
 
 def test_members_of_collections_see_levels_too(monkeypatch, model):
