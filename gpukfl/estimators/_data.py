@@ -25,8 +25,9 @@ from gpukfl._draws import drawn
 from gpukfl._passes import made_anew
 from gpukfl._places import Place
 from gpukfl._rows import Rows, resident
+from gpukfl.estimators._precision_range import check_range
 from gpukfl.estimators._samples import Samples
-from gpukfl.estimators._validation import check_overflow, weighted_mean_scale
+from gpukfl.estimators._validation import weighted_mean_scale
 from gpukfl.estimators.scaling import learned_scaling
 from gpukfl.operators import center
 
@@ -85,9 +86,9 @@ class Data:
             spread = joint if samples.labels else spread
             self.y_scale = xp.where(spread > 0, spread, xp.ones_like(spread))
         Y = (Y - self.y_mean) / self.y_scale
-        with np.errstate(over="ignore"):  # found by check_overflow
+        with np.errstate(over="ignore"):  # found by check_range
             self.Y = made_anew(array_namespace(Y).astype(Y, self.reference.dtype))
-        check_overflow(replace(self.rows, clip=None), self.Y)
+        check_range(replace(self.rows, clip=None), self.Y)
         centered = center(self.Y, s)
         self.constant = not bool(array_namespace(centered).any(abs(centered) > 1e-12))
 

@@ -22,7 +22,6 @@ NUMBERS, CODES, LEVELS = VIEWS = "numbers", "codes", "levels"
 _SOME, _ROWS = 32, 20  # levels that are seen, at most, and rows for each on average, at least
 _MOST = 64  # columns for levels
 _BINS = 255  # of trees: codes of more levels would share them
-_BINS = 255  # of trees: of so many levels each code has its own
 
 
 def with_gaps(encoding: Encoding, codes: Array, encoded: Array, /) -> Any:
@@ -45,7 +44,8 @@ def columns_with_gaps(encoding: Encoding) -> tuple[list[int], list[int]]:
     left, statistics = set[int](), list[int]()
     for j, lookup in zip(levels, encoding.lookups, strict=True):
         if not lookup.weighed:
-            left |= {j} if encoding.coded[j].levels > _BINS else set()
+            if encoding.coded[j].levels > _BINS:
+                left.add(j)
             statistics += range(at, at + len(lookup.names))
         at += len(lookup.names)
     return [j for j in range(len(encoding.coded)) if j not in left], statistics
