@@ -29,11 +29,13 @@ from gpukfl._array import (
     to_host,
 )
 
-_SMALL = 2**14  # elements of a matrix that the host factors before a GPU has begun
-# The same of one whose eigenvalues or singular values are wanted, which a GPU finds column by
-# column: of 400 and 500 rows in 16 and 26 ms, as reported at icl-utk-edu/lapackpp, pull 42. LAPACK
-# takes 11 and 22 ms on one core
-_SMALL_SPECTRUM = 2**18
+# Elements of a matrix with which the host is done before a GPU, copies included. An H100 beside one
+# core of its host takes for the eigenvectors of 96, 128, 256 and 512 rows 1.4, 1.8, 2.3 and 4.9 ms
+# (.9, 1.8, 7 and 32 there), to factor 64 and 128 rows .11 and .19 ms (.12, .23)
+_SMALL = 2**14
+# The same of one whose singular values are wanted, which it finds in 14, 41, 56 and 46 ms for 96,
+# 362, 450 and 512 rows (1.6, 25, 43 and 69 there)
+_SMALL_SVD = 2**17
 _BLOCK = 64  # rows and columns that are mirrored at a time, in the first-level cache
 # Epsilons and sizes by which squared rows of a factor may miss the diagonal: rounding takes two
 _MISS = 8.0
@@ -252,19 +254,18 @@ def _check_finite(x: Array, complaint: str, /) -> None:
         raise np.linalg.LinAlgError(complaint)
 
 
-def _is_small_on_gpu(A: Array, /) -> bool:
-    """Whether the host finds the spectrum of `A` in the time of a GPU, and its launches."""
-    return on_gpu(A) and A.shape[0] * A.shape[1] <= _SMALL_SPECTRUM
+def _is_small_on_gpu(A: Array, most: int, /) -> bool:
+    """Whether `A` is on a GPU that is not done before the host, with so many elements at most."""
+    return on_gpu(A) and A.shape[0] * A.shape[1] <= most
 
 
-def on_host_if_small(*arrays: Array, for_spectrum: bool = False) -> tuple[Array, ...]:
+def on_host_if_small(*arrays: Array) -> tuple[Array, ...]:
     """Copy float64 arrays of a GPU to the host where it is done before the GPU has begun.
 
-    All or none, in one transfer; arrays of other places stay what they are. They may be larger
-    where a spectrum is wanted.
+    All or none, in one transfer; arrays of other places stay what they are.
     """
-    first, most = arrays[0], _SMALL_SPECTRUM if for_spectrum else _SMALL
-    if not on_gpu(first) or max(math.prod(x.shape) for x in arrays) > most:
+    first = arrays[0]
+    if not on_gpu(first) or max(math.prod(x.shape) for x in arrays) > _SMALL:
         return arrays
     xp = array_namespace(first)
     host = to_host(xp.concat([xp.reshape(x, (-1,)) for x in arrays]))
@@ -288,7 +289,7 @@ def eigh(A: Array, /) -> tuple[Array, Array]:
     numpy.linalg.LinAlgError
         If they are not found, or `A` is not finite. Waits for the device.
     """
-    if _is_small_on_gpu(A):
+    if _is_small_on_gpu(A, _SMALL):
         s, Q = eigh(to_host(A))
         return beside(s, A), beside(Q, A)
     s, Q, _ = eigh_and_read(A, lambda s, _: s[:0])
@@ -302,7 +303,7 @@ def eigh_and_read(
 
     And once more where `A` is small, for it to come to the host.
     """
-    if _is_small_on_gpu(A):
+    if _is_small_on_gpu(A, _SMALL):
         s, Q = eigh(A)
         return s, Q, to_host(measure(s, Q))
     if not is_cupy(A):
@@ -337,7 +338,7 @@ def _is_spectrum(
 
 def eigvalsh(A: Array, /) -> Array:
     """Eigenvalues (n,) of a symmetric `A`, ascending; O(n³). Raises as `eigh` does."""
-    if _is_small_on_gpu(A):
+    if _is_small_on_gpu(A, _SMALL):
         return beside(eigvalsh(to_host(A)), A)
     _check_finite(A, "Eigenvalues were not found: the matrix is not finite")
     with _failing_alike(A):
@@ -346,7 +347,7 @@ def eigvalsh(A: Array, /) -> Array:
 
 def svd(A: Array, /) -> tuple[Array, Array, Array]:
     """Thin singular value decomposition U, s, V' of `A`, s descending. Raises as `eigh` does."""
-    if _is_small_on_gpu(A):
+    if _is_small_on_gpu(A, _SMALL_SVD):
         U, s, Vt = svd(to_host(A))
         return beside(U, A), beside(s, A), beside(Vt, A)
     # First, because LAPACK may search for them in infinite numbers for ever
@@ -381,7 +382,7 @@ def map_singular_values(W: Array, shrink: Callable[[Array], Array], /) -> tuple[
     host, where a factorisation takes less than its launches.
     """
     d, m = W.shape
-    if _is_small_on_gpu(W):
+    if _is_small_on_gpu(W, _SMALL):
         mapped, s = map_singular_values(to_host(W), shrink)
         return beside(mapped, W), beside(s, W)
     if m < d:

@@ -70,7 +70,7 @@ class DenseSystem:
         There errors of all ridges, and the solution, are made without a launch or a wait.
         """
         roots = () if self.root_weights is None else (self.root_weights,)
-        K, Y, *rest = on_host_if_small(self.K, self.Y, *roots, for_spectrum=True)
+        K, Y, *rest = on_host_if_small(self.K, self.Y, *roots)
         return replace(self, K=K, Y=Y, root_weights=rest[0] if rest else None)
 
     def variation(self) -> float:

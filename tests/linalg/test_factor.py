@@ -209,7 +209,7 @@ def test_small_matrices_of_a_gpu_are_factored_on_the_host(on, rng, monkeypatch):
     mapped, values = map_singular_values(on.put(W), same)
     on.assert_close(mapped, W, ulps=100)
     on.assert_close(values, np.linalg.svd(W, compute_uv=False), ulps=100)
-    monkeypatch.setattr(_factor, "_SMALL_SPECTRUM", 35)
+    monkeypatch.setattr(_factor, "_SMALL", 35)
     map_singular_values(on.put(W), same)
     assert hosts == [True, on.package == "numpy"]
 

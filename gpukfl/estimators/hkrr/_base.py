@@ -253,19 +253,18 @@ class HKRRBase(LinearFeatures, SteppedLearner):
     @property
     def smallest_eigenvalue_(self) -> float:
         """Smallest eigenvalue of the centres' kernel matrix, in float64, when it is asked for."""
-        kernel, Z = self.kernel_, in_double(self.centers_)
-        U = mapped(Z, in_double(self.map_))
-        return float(eigvalsh(kernel(U, U))[0])
+        return _smallest_eigenvalue(self.kernel_, self.centers_, self.map_)
 
     def _warn(self, problem: HyperKernelProblem, fitted: Fitted) -> None:
         model, asked = fitted.model, self._centers.fit
         if not isinstance(asked, str) and asked > problem.n:
             warn(f"n_centers={asked} is more than the {problem.n} samples: all of them are centres")
         if model.jitter.raised or fitted.steps.jitter_raised:
+            lowest = _smallest_eigenvalue(self.kernel_, model.Z, model.B)  # where the fit was
             msg = (
                 "the kernel matrix of the centres is singular in this precision (smallest "
-                f"eigenvalue {self.smallest_eigenvalue_:.1e}): {model.jitter.size:.1e} of its "
-                "mean diagonal was added to its diagonal"
+                f"eigenvalue {lowest:.1e}): {model.jitter.size:.1e} of its mean diagonal was added "
+                "to its diagonal"
             )
             warn(msg, ConvergenceWarning)
         tuned = model.tuned
@@ -341,3 +340,9 @@ class HKRRBase(LinearFeatures, SteppedLearner):
     def _operator_at(self, X: Array) -> KernelOperator:
         rows = self._scaled_rows(X, double_reference(self.map_))
         return KernelOperator(self.kernel_, rows, in_double(self.centers_), in_double(self.map_))
+
+
+def _smallest_eigenvalue(kernel: Kernel, Z: Array, B: Array, /) -> float:
+    """Smallest eigenvalue of the kernel matrix of centres `Z` under the map `B`, in float64."""
+    U = mapped(in_double(Z), in_double(B))
+    return float(eigvalsh(kernel(U, U))[0])

@@ -8,7 +8,7 @@ import numpy as np
 
 from gpukfl._array import to_host
 from gpukfl._rows import Rows
-from gpukfl.estimators.scaling._sample import quantile
+from gpukfl.estimators.scaling._sample import quantiles
 
 # What 2 % of a column's values do is believed, however far away they are
 _COMMON, REACH = 0.98, 20.0
@@ -17,13 +17,12 @@ _COMMON, REACH = 0.98, 20.0
 def limits_of(X: np.ndarray, w: np.ndarray, /) -> np.ndarray:
     """Limits (4, d) of the columns of `X` (m, d); infinite where a column does not vary."""
     wide = np.broadcast_to(w[:, None], X.shape)
-    middle = quantile(X, wide, 0.5)
+    low, middle, high = quantiles(X, wide, 0.5 - _COMMON / 2, 0.5, 0.5 + _COMMON / 2)
     gaps = np.abs(X - middle)
     varying = np.where(gaps > 1e-12 * np.abs(middle), wide, 0.0)
-    reach = REACH * quantile(gaps, varying, _COMMON)
+    reach = REACH * quantiles(gaps, varying, _COMMON)[0]
     reach = np.where(varying.any(axis=0), reach, np.inf)
-    usual = (quantile(X, wide, share) for share in (0.5 - _COMMON / 2, 0.5 + _COMMON / 2))
-    return np.stack([middle - reach, *usual, middle + reach])
+    return np.stack([middle - reach, low, high, middle + reach])
 
 
 def blocks_beyond(

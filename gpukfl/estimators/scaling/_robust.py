@@ -16,7 +16,7 @@ from gpukfl.estimators.scaling._limits import blocks_beyond, limits_of
 from gpukfl.estimators.scaling._sample import (
     LARGE_SAMPLE,
     by_columns,
-    quantile,
+    quantiles,
     weighted_sample,
     weights_of,
 )
@@ -110,10 +110,8 @@ def _quartiles(X: np.ndarray, w: np.ndarray, /) -> np.ndarray:
     """Median and interquartile range (2, d) of the columns of `X` (m, d)."""
     wide = np.broadcast_to(w[:, None], X.shape)
     # Halfway between the lowest and the highest values that are quantiles, so that X and -X agree
-    low, middle, high = (
-        0.5 * quantile(X, wide, share) - 0.5 * quantile(-X, wide, 1.0 - share)
-        for share in (0.25, 0.5, 0.75)
-    )
+    lowest, highest = quantiles(X, wide, 0.25, 0.5, 0.75), -quantiles(-X, wide, 0.75, 0.5, 0.25)
+    low, middle, high = 0.5 * lowest + 0.5 * highest
     return np.stack([middle, high - low])
 
 
