@@ -93,8 +93,10 @@ def _are_numbers(column: Any) -> bool:
     return all(isinstance(value, (numbers.Real, Decimal, np.bool_)) for value in column)
 
 
-def numeric_frame(X: Any, /) -> Any:
-    """Make a frame of any library a pandas frame of complete numbers; leave arrays as they are.
+def numeric_frame(X: Any, /, *, gaps: bool = False) -> Any:
+    """Make a frame of any library a pandas frame of numbers; leave arrays as they are.
+
+    These are complete unless they may have `gaps`.
 
     Raises
     ------
@@ -107,7 +109,7 @@ def numeric_frame(X: Any, /) -> Any:
     if not hasattr(frame, "iloc") or not hasattr(frame, "columns"):
         return frame
     kinds = [_kind_of(frame.iloc[:, k]) for k in range(frame.shape[1])]
-    problems = _problems(frame, kinds)
+    problems = _problems(frame, kinds, gaps=gaps)
     if problems:
         raise ValueError("; and ".join(problems))
     if all(kind == "plain" for kind in kinds):
@@ -194,8 +196,8 @@ def reads_as_date(text: str, /) -> bool:
     return _DATE.fullmatch(text.strip()) is not None
 
 
-def _problems(frame: Any, kinds: list[str]) -> list[str]:
-    """Sentences on columns that are no numbers, and on those that have gaps."""
+def _problems(frame: Any, kinds: list[str], *, gaps: bool) -> list[str]:
+    """Sentences on columns that are no numbers, and on those that have gaps and may have none."""
     found: dict[str, list[str]] = {}
     for name, kind in zip(frame.columns, kinds, strict=True):
         if kind not in ("plain", "numbers"):
@@ -207,10 +209,10 @@ def _problems(frame: Any, kinds: list[str]) -> list[str]:
         ways = ", ".join([*advice, "or leave the columns out"])
         problems.append(f"expected columns of numbers, got {what}: {ways}")
     # What is no number has to go anyway, gaps and all
-    gaps = frame.loc[:, [kind in ("plain", "numbers") for kind in kinds]].isna()
-    if gaps.to_numpy().any():
-        names = [str(name) for name, gap in gaps.any().items() if gap]
-        rows = int(gaps.any(axis=1).sum())
+    missing = frame.loc[:, [kind in ("plain", "numbers") for kind in kinds]].isna()
+    if not gaps and missing.to_numpy().any():
+        names = [str(name) for name, lacks in missing.any().items() if lacks]
+        rows = int(missing.any(axis=1).sum())
         problems.append(
             f"expected no missing values, got NaN in {_listed(names)}: fill them "
             f"(sklearn.impute.SimpleImputer), or leave out the {rows} of {len(frame)} rows"

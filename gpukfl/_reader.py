@@ -238,9 +238,10 @@ def rows_of(estimator: Any, reader: Reader | None, X: Any, target: str, /) -> An
     X = X if known is None else _without(X, target, list(known))
     if reader is not None:
         return reader(X)
-    if getattr(estimator, "encodings_", None) is not None:
+    is_blend = hasattr(estimator, "encodings_")
+    if is_blend and estimator.encodings_ is not None:
         return X
-    return numeric_frame(_in_order(X, known))
+    return numeric_frame(_in_order(X, known), gaps=is_blend)  # which has medians for them
 
 
 def _without(X: Any, target: str, known: list[str]) -> Any:

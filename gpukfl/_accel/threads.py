@@ -18,7 +18,7 @@ import numpy as np
 from gpukfl._accel.limits import one_blas_thread
 from gpukfl._accel.pool import Pool
 
-_SERIAL_BELOW = 200_000  # elements; starting threads costs about what this many elements cost
+_WORTH_A_THREAD = 100_000  # elements for each; waking a thread costs about what so many cost
 _LIMITS = ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS")  # what joblib and Dask give to their workers
 _here = threading.local()
 
@@ -51,7 +51,7 @@ def _cores(process: int) -> int:  # noqa: ARG001
 
 def in_chunks(n_items: int, elements: int, body: Callable[[int, int, int], None], /) -> int:
     """Call ``body(chunk, start, stop)`` over a fixed split of the items; return the chunks."""
-    chunks = 1 if elements < _SERIAL_BELOW else min(free_threads(), n_items)
+    chunks = min(free_threads(), n_items, elements // _WORTH_A_THREAD)
     if chunks <= 1:
         body(0, 0, n_items)
         return 1

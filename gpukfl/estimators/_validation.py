@@ -37,8 +37,8 @@ from gpukfl._columns import check_no_dates, holds_float32, kind_of_objects
 _FLOATS = ("float32", "float64")
 _NO_NUMBERS = ("could not convert", "float() argument", "setting an array element")  # NumPy's words
 _GAPS = (
-    "Expected complete numbers: gpukfl.fit, AutoRegressor and AutoClassifier take gaps where rows "
-    "of the fit have some, and sklearn.impute.SimpleImputer fills them"
+    "Expected complete numbers: gpukfl.fit, AutoRegressor and AutoClassifier take gaps, and "
+    "sklearn.impute.SimpleImputer fills them"
 )
 _LARGEST = 1e150  # whose square, and that of whose inverse, float64 holds
 _MEMMAP_ROWS = 2**18  # rows of a memory map checked at a time

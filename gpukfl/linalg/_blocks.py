@@ -9,7 +9,8 @@ from gpukfl._array import Array, is_host
 from gpukfl._memory import block_size, for_blocks
 
 _CACHED = 2**19  # elements of a block that stay in a core's cache between elementwise steps
-_WORTH_THREADS = 2**16  # elements that take longer than waking a thread
+# Elements for each thread: those of few wait for one another, and for the interpreter's lock
+_WORTH_A_THREAD = 2**18
 _COPIES = 4  # arrays of the size of a block that are held at once
 _FEWEST = 256  # rows with which a matrix product still runs at full speed
 
@@ -53,7 +54,7 @@ def each_block(
         from gpukfl._accel import threads as pool
 
         at_most = max(fewest, _CACHED // max(width, 1))
-        threads = pool.free_threads() if n * width >= _WORTH_THREADS else 1
+        threads = min(pool.free_threads(), max(1, n * width // _WORTH_A_THREAD))
     size = block_size(
         reference,
         bytes_each=8 * _COPIES * width * threads,

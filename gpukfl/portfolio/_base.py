@@ -32,6 +32,7 @@ from gpukfl.estimators._base import HostStored
 from gpukfl.estimators._constructor import Constructed
 from gpukfl.estimators._dask import FEWEST, SAMPLE, any_dask, client_of
 from gpukfl.estimators._declared import Declared, Number, Rule, Switch, Text, Whole
+from gpukfl.estimators._described import feature_names
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._threads import few_threads
@@ -53,6 +54,7 @@ from gpukfl.portfolio._distilled import Distilled, distil
 from gpukfl.portfolio._encodings import Encodings
 from gpukfl.portfolio._entry import is_limited
 from gpukfl.portfolio._folds import n_folds_of, split
+from gpukfl.portfolio._gaps import without_gaps
 from gpukfl.portfolio._in_parts import fitted_to_all
 from gpukfl.portfolio._kept import KeptContest
 from gpukfl.portfolio._leaderboard import frame_of
@@ -306,10 +308,18 @@ class AutoBase(KeptContest, Constructed, HostStored):
         """Validate rows as those of the fit were, or give their codes."""
         check_is_fitted(self)
         if self.encodings_ is None:
-            return validate_samples(self, X, reset=False, method=method)
+            return self._new_numbers(X, method)
         codes = self.encodings_.table.codes(X)
         check_size(codes.shape, 1)
         return codes
+
+    def _new_numbers(self, X: Any, method: str) -> Array:
+        try:
+            with np.errstate(invalid="ignore"):  # of sums of infinite numbers, which may be gaps
+                return validate_samples(self, X, reset=False, method=method)
+        except ValueError:  # perhaps of gaps: complete rows are looked at once
+            X = without_gaps(X, self.out_of_fold_, feature_names(self))
+        return validate_samples(self, X, reset=False, method=method)
 
     @property
     def _sources(self) -> list[int]:

@@ -16,10 +16,11 @@ from gpukfl._array import to_host
 from gpukfl.estimators._learner import Learner, Precedent
 from gpukfl.estimators._samples import Samples
 from gpukfl.portfolio._evaluators import few_threads
-from gpukfl.tables._seen import NUMBERS
+from gpukfl.tables._seen import CODES, NUMBERS
 
 _BEYOND = 0.1  # of the targets' range
 _MOST_REPEATED = 10.0  # times as many rows as there are
+_FEWEST_KNOWN = 5  # values of a column that trees may split: they leave so many rows on each side
 
 
 @dataclass(frozen=True)
@@ -84,10 +85,22 @@ class Member:
             return model, found
         # Scikit-learn would standardise in float32, and a model elsewhere does it in float64
         X, y = np.asarray(to_host(samples.X), dtype=np.float64), to_host(y)
+        if self.sees == CODES:
+            X = _with_values(X, samples.weights)
         # Weights are passed by the names of steps, whatever requests a user routes elsewhere
         with few_threads(len(X)), config_context(enable_metadata_routing=False):
             _fit(model, X, y, samples.weights)
         return model, precedent
+
+
+def _with_values(X: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
+    """Put 0 into columns (n, d) of hardly any known values, which trees cannot split.
+
+    Scikit-learn's fail where all are missing, perhaps in the rows that early stopping leaves.
+    """
+    known = np.isfinite(X) if weights is None else np.isfinite(X[weights > 0])
+    scarce = np.count_nonzero(known, axis=0) < min(_FEWEST_KNOWN, len(known))
+    return np.where(scarce, 0.0, X) if scarce.any() else X
 
 
 def _fit(model: Any, X: np.ndarray, y: np.ndarray, weights: np.ndarray | None) -> None:

@@ -18,6 +18,7 @@ from gpukfl.runtime._reading import Parts, decoded, kind_of, parts_of
 from gpukfl.runtime._table_rows import TableRows
 from gpukfl.tables import Encoding, Table
 from gpukfl.tables._frame import listed
+from gpukfl.tables._gaps import filled, medians_of
 from gpukfl.tables._seen import are_levels
 from gpukfl.tables._sound import fits
 
@@ -68,8 +69,9 @@ class Predictor:
         about: dict[str, Any],
         table: Table | None = None,
         encoding: Encoding | None = None,
+        medians: np.ndarray | None = None,
     ) -> None:
-        self._served, self._encoding = model, encoding
+        self._served, self._encoding, self._medians = model, encoding, medians
         self._read = None if table is None else TableRows(table, about["target_name"])
         self.method: str = about["method"]
         self.task: str = about["task"]
@@ -83,9 +85,10 @@ class Predictor:
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Finite numbers; of a frame the columns of the fit in their order. Computed in the
-            precision of the model. A model of a table takes a frame, a dict of columns, a list of
-            dicts, a structured array or a list of rows, with categories, text, dates and gaps.
+            Finite numbers, of a blend also gaps; of a frame the columns of the fit in their order.
+            Computed in the precision of the model. A model of a table takes a frame, a dict of
+            columns, a list of dicts, a structured array or a list of rows, with categories, text,
+            dates and gaps.
 
         Returns
         -------
@@ -162,6 +165,8 @@ class Predictor:
         if rows.ndim != 2 or rows.shape[1] != d or not len(rows):
             msg = f"expected X of shape (n, {d}) with a row at least, got {rows.shape}"
             raise ValueError(msg)
+        if self._medians is not None:
+            rows = np.asarray(filled(rows, self._medians, self.feature_names))
         if not np.isfinite(rows).all():
             msg = "expected finite numbers in X, got NaN or infinity"
             raise ValueError(msg)
@@ -229,7 +234,7 @@ def _assembled(archive: Archive) -> Predictor:
         e = parts_of(archive, kind, archive.header)
         model = served(e, kind_of, lambda one: served_foreign(one, kind_of))
         model = joined(model, e.encodings_ if e.kind in BLENDS else None)
-        found = Predictor(model, about, *_table_of(e, about.get("reader"), archive))
+        found = Predictor(model, about, *_table_of(e, about.get("reader"), archive), _medians_of(e))
         _check_shapes(found)
     except RefusedError:
         raise
@@ -253,6 +258,13 @@ def _table_of(e: Parts, read: Any, archive: Archive) -> tuple[Table | None, Enco
         msg = "whose members see levels of columns that have none"
         raise RefusedError(msg)
     return table, None
+
+
+def _medians_of(e: Parts) -> np.ndarray | None:
+    """Give what stands for gaps, of a blend that was fitted to complete numbers."""
+    if e.kind not in BLENDS or e.encodings_ is not None:
+        return None
+    return medians_of(e.out_of_fold_.rows, e.out_of_fold_.weights)
 
 
 def _check_encodings(table: Table, encodings: Sequence[Encoding]) -> None:

@@ -31,7 +31,7 @@ _KINDS: tuple[Any, ...] = (
 )
 _RECORDS = {kind.__name__: kind for kind in _KINDS}
 _PLAIN = (str, int, float, bool, type(None))
-_HELD = ("ShapeFunctions", "Blended", "Reader")  # records that only hold parts
+_HELD = ("ShapeFunctions", "Blended", "Reader", "OutOfFold")  # records that only hold parts
 _IMPUTATION, _ENCODINGS = "Imputation", "Encodings"
 
 

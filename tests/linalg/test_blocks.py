@@ -16,7 +16,7 @@ WIDTH = 5
 
 @pytest.fixture(autouse=True)
 def threads_for_little_work(monkeypatch):
-    monkeypatch.setattr(_blocks, "_WORTH_THREADS", 0)
+    monkeypatch.setattr(_blocks, "_WORTH_A_THREAD", 1)
 
 
 def test_little_work_stays_in_the_callers_thread(monkeypatch):

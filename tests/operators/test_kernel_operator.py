@@ -121,7 +121,7 @@ def test_threads_and_blocks_change_rounding_only(on, rng, threads, monkeypatch):
 
 def test_little_memory_means_many_blocks(on, rng, monkeypatch):
     monkeypatch.setenv("GPUKFL_NUM_THREADS", "2")
-    monkeypatch.setattr(_blocks, "_WORTH_THREADS", 0)
+    monkeypatch.setattr(_blocks, "_WORTH_A_THREAD", 1)
     case = Case(on, rng, kernel=Counting(Gaussian(2.0)))
     seen = case.kernel.seen
     V = on.put(case.draw(rng, Q))

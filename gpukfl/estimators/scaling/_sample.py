@@ -64,5 +64,6 @@ def quantiles(X: np.ndarray, weights: np.ndarray, *shares: float) -> np.ndarray:
         return np.take_along_axis(values, np.maximum(first, 0).T, axis=1).T
     order = np.argsort(X, axis=0, kind="stable")
     up_to = np.cumsum(np.take_along_axis(weights, order, axis=0), axis=0)
-    least = (np.argmax(up_to >= (1.0 - 1e-12) * share * up_to[-1], axis=0) for share in shares)
-    return np.take_along_axis(X, np.take_along_axis(order, np.stack([*least]), axis=0), axis=0)
+    reached = (up_to >= (1.0 - 1e-12) * share * up_to[-1] for share in shares)
+    first = np.stack([np.argmax(one, axis=0) for one in reached])
+    return np.take_along_axis(X, np.take_along_axis(order, first, axis=0), axis=0)
