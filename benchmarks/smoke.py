@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
-import subprocess
+import runpy
 import sys
 import tempfile
 import time
@@ -12,6 +13,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 AT_ONCE = 2
+FROM_ONE = multiprocessing.get_context("forkserver")
 SCRIPTS = (
     "bench_operators.py",
     "bench_fits.py",
@@ -60,28 +62,35 @@ SCRIPTS = (
 
 
 def run(*words: str) -> None:
-    """Run one script, and say what it said; leave if it fails."""
+    """Run one script in a process of its own, and say what it said; leave if it fails."""
     begun = time.perf_counter()
-    # Nothing is timed in earnest: what a script imports is imported once, for all its processes
-    environment = {"OPENBLAS_NUM_THREADS": "1", "BENCHMARK_START": "forkserver", **os.environ}
-    done = subprocess.run(
-        [sys.executable, *words],
-        cwd=HERE,
-        env=environment,
-        check=False,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    print(f"{done.stdout}--- {words[0]}: {time.perf_counter() - begun:.1f} s", flush=True)
-    if done.returncode:
-        msg = f"{words[0]} failed with exit code {done.returncode}"
+    with tempfile.NamedTemporaryFile(mode="r", suffix=".log") as log:
+        process = FROM_ONE.Process(target=_script, args=(log.name, words))
+        process.start()
+        process.join()
+        print(f"{log.read()}--- {words[0]}: {time.perf_counter() - begun:.1f} s", flush=True)
+    if process.exitcode:
+        msg = f"{words[0]} failed with exit code {process.exitcode}"
         raise RuntimeError(msg)
+
+
+def _script(log: str, words: tuple[str, ...]) -> None:
+    """Run a script as Python would, all that it says to a file."""
+    with Path(log).open("w") as file:
+        for stream in (sys.stdout, sys.stderr):
+            os.dup2(file.fileno(), stream.fileno())
+    os.chdir(HERE)
+    path = str(HERE / words[0])
+    sys.argv, sys.path[:0] = [path, *words[1:]], [str(HERE)]
+    runpy.run_path(path, run_name="__main__")
 
 
 def main() -> None:
     options = sys.argv[1:]  # passed on, for example --data FOLDER
     begun = time.perf_counter()
+    # Nothing is timed in earnest: what a script imports is imported once, for all processes
+    os.environ |= {"OPENBLAS_NUM_THREADS": "1", "BENCHMARK_START": "forkserver", **os.environ}
+    FROM_ONE.set_forkserver_preload(["gpukfl.portfolio", "matplotlib.pyplot", "pandas"])
     with tempfile.TemporaryDirectory() as out:
         with ThreadPoolExecutor(AT_ONCE) as pool:
             runs = [
