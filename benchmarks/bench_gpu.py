@@ -75,7 +75,7 @@ def draw(args: argparse.Namespace, rows: list[Row], backends: tuple[str, ...]) -
         np.arange(len(names)) + height * (len(backends) - 1) / 2,
         [f"{name}, n = {n:,}" for name, n in names],
     )
-    ax.invert_yaxis()
+    ax.set_ylim(len(names) - 0.3, -0.6)
     ax.set(xscale="log", xlabel="seconds")
     ax.legend()
     save_picture(args, "bench_gpu", figure)

@@ -4,8 +4,6 @@ import warnings
 
 import numpy as np
 import pandas as pd
-import polars as pl
-import pyarrow as pa
 import pytest
 from portfolio_cases import QUICK, THREE, N, X, Y
 from sklearn.ensemble import HistGradientBoostingRegressor
@@ -55,8 +53,8 @@ def test_medians_stand_for_gaps_on_every_place(on):
         lambda rows: pd.DataFrame(np.where(np.isfinite(rows), rows, np.nan), columns=NAMES).astype(
             "Float64"
         ),
-        lambda rows: pl.DataFrame(rows, schema=NAMES),
-        lambda rows: pa.table(pd.DataFrame(rows, columns=NAMES)),
+        lambda rows: pytest.importorskip("polars").DataFrame(rows, schema=NAMES),
+        lambda rows: pytest.importorskip("pyarrow").table(pd.DataFrame(rows, columns=NAMES)),
         lambda rows: pd.DataFrame(rows, columns=NAMES)[NAMES[::-1]],
     ],
     ids=["pandas", "objects", "nullable", "polars", "pyarrow", "another order"],
