@@ -218,10 +218,24 @@ class Model(AsEstimator, Deployed, Reported):
         TypeError
             If the model is a regression.
         """
+        return self._of_classes("predict_proba")(self._rows(X))
+
+    @by_partition
+    def predict_log_proba(self, X: Any) -> Array:
+        """Estimate the logarithms of the classes' probabilities at `X`.
+
+        Raises
+        ------
+        TypeError
+            If the model is a regression.
+        """
+        return self._of_classes("predict_log_proba")(self._rows(X))
+
+    def _of_classes(self, name: str) -> Any:
         if not is_classifier(self.estimator):
             msg = "expected a classification model, got a regression: use predict"
             raise TypeError(msg)
-        return self.estimator.predict_proba(self._rows(X))
+        return getattr(self.estimator, name)
 
     @by_partition
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Array:

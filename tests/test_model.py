@@ -122,9 +122,12 @@ def test_a_report_escapes_names(tmp_path):
 
 
 def test_probabilities_are_for_classes(models):
-    assert models["multiclass"].predict_proba(X).shape == (N, 3)
-    with pytest.raises(TypeError, match="expected a classification model, got a regression"):
-        models["regression"].predict_proba(FRAME)
+    model = models["multiclass"]
+    assert model.predict_proba(X).shape == (N, 3)
+    np.testing.assert_allclose(np.exp(model.predict_log_proba(X)), model.predict_proba(X))
+    for method in (models["regression"].predict_proba, models["regression"].predict_log_proba):
+        with pytest.raises(TypeError, match="expected a classification model, got a regression"):
+            method(FRAME)
 
 
 def test_learned_features_come_from_the_model(models):
