@@ -42,6 +42,7 @@ from gpukfl.solvers import ArmijoSearch, ProjectedGradient
 
 _CONTROLS = {"fdr": Knockoffs()}
 _SPARSITIES: dict[str, Permutations | Path] = {"auto": Permutations(), "tune": Path()}
+_MUCH = 0.1  # R² of what is not selected that is worth saying, beside its error
 
 
 class SelectionBase(SelectedVariables, BoundedPredictions, SteppedLearner):
@@ -183,7 +184,7 @@ class SelectionBase(SelectedVariables, BoundedPredictions, SteppedLearner):
         self.path_ = fitted.path
         self._keep_steps(selection.history, selection.status, QUIET)
         if not self.n_effective_features_ and not problem.constant:
-            warn("no variable was selected: the model predicts the mean of y", UserWarning)
+            warn(_nothing_selected(fitted.missed, problem.n))
 
     def _keep_discoveries(self, fitted: Fitted, there: Array) -> None:
         """Set what knockoffs found; None of all of it without them."""
@@ -235,3 +236,14 @@ class SelectionBase(SelectedVariables, BoundedPredictions, SteppedLearner):
 def _beside(host: np.ndarray, there: Array) -> Array:
     """Copy to a library and device, and keep the dtype."""
     return array_namespace(there).asarray(host, device=like(there)["device"])
+
+
+def _nothing_selected(missed: float | None, n: int) -> str:
+    """Say so, and what all of the variables together explain of n samples, where that is much."""
+    said = "no variable was selected: the model predicts the mean of y"
+    if missed is None or missed < _MUCH + 2.0 / n**0.5:
+        return said
+    return (
+        f"{said}, though all variables together explain it (R² {missed:.2f}): those that act with "
+        'others alone are not found; method="auto" of gpukfl.fit takes all'
+    )

@@ -43,6 +43,7 @@ class Fitted:
     threshold: float | None = None
     path: dict[str, np.ndarray] | None = None
     discoveries: Discoveries | None = None
+    missed: float | None = None  # R² of all variables together, where none was selected
 
 
 def most_rows(problem: SelectionProblem, /) -> int:

@@ -82,6 +82,7 @@ _STRETCHES = (0.5, 1.0, 2.0, 4.0)
 # Share of the leave-one-out error below which a gain says nothing: the samples cannot tell so small
 # a difference, and rounding to float32 makes one of half the size
 _ALIKE = 0.02
+_MEAN_ALONE = 1e6  # a ridge with which nothing but the mean is left
 _LEAST = 1e-100  # mean of a typical pair's differences
 
 Some = tuple[Array, Array, Array | None]  # samples, targets and weights
@@ -299,6 +300,16 @@ class SelectionProblem(Data):
         fit = method.fit(self._stretched_rows(rows, beta), Y, D, self.rng)
         return Predictor(beta, fit, self._importances(fit, beta, *few))
 
+    def explained_by_all(self) -> float:
+        """R² of all variables at τ together, of some samples, each of which is left out in turn.
+
+        What acts together with others alone has no derivative at β = 0, and is not selected.
+        """
+        X, Y, D = self._some(_FIT_ROWS)
+        best = self._best_kernel([np.full(self.p, self.anchor)], X, Y, D)
+        scores = self._system(best, X, Y, D).leave_one_out([*RIDGES, _MEAN_ALONE]).scores
+        return 1.0 - min(scores) / scores[-1]
+
     def predict(self, last: Predictor | None, X: Array, /) -> Array:
         """Predict at `X` (m, p) in the scale of `Y`: (m, t)."""
         if last is None:
@@ -386,14 +397,11 @@ class SelectionProblem(Data):
 
         Where others are hardly better the first are taken: all weights at τ, the kernel itself.
         """
-        xp = array_namespace(X)
-        Y, parts = xp.astype(Y, xp.float64), folds(X.shape[0], self.rng)
+        parts = folds(X.shape[0], self.rng)
         candidates = [(beta, kernel) for beta in weights for kernel in self._kernels(beta, X, D)]
 
         def system(candidate: Candidate) -> DenseSystem:
-            beta, kernel = candidate
-            Z = self._stretched(X, beta)
-            return DenseSystem.of(xp.astype(kernel(Z, Z), xp.float64), Y, D).near_spectrum()
+            return self._system(candidate, X, Y, D)
 
         best, _ = best_path(
             candidates,
@@ -403,6 +411,13 @@ class SelectionProblem(Data):
             alike=_ALIKE,
         )
         return best
+
+    def _system(self, candidate: Candidate, X: Array, Y: Array, D: Array | None) -> DenseSystem:
+        """Give the normal equations of variables as weights stretch them."""
+        (beta, kernel), xp = candidate, array_namespace(X)
+        Z = self._stretched(X, beta)
+        K = xp.astype(kernel(Z, Z), xp.float64)
+        return DenseSystem.of(K, xp.astype(Y, xp.float64), D).near_spectrum()
 
     def _kernels(self, beta: np.ndarray, X: Array, D: Array | None) -> list[Kernel]:
         """Kernels of the variables stretched by their weights."""

@@ -242,6 +242,8 @@ class KernelSelection(Settings):
         try:
             hasty = found.selection.status is Status.INTERRUPTED or run.is_over(SELECT_SHARE)
             last = problem.fit_selected(found.selection, ridge, run, hasty=hasty)
+            if last is None and not (problem.constant or hasty):
+                found = replace(found, missed=problem.explained_by_all())
         except KeyboardInterrupt:  # the quickest fit, which another one ends
             found = replace(found, selection=stopped(found.selection))
             last = problem.fit_selected(found.selection, ridge, run, hasty=True)
