@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gpukfl._array import array_namespace, is_array, lies_in_parts
-from gpukfl._columns import is_frame, numeric_frame
+from gpukfl._columns import holds_float32, is_frame, numeric_frame
 from gpukfl.portfolio._attributes import OutOfFold
 from gpukfl.tables._gaps import filled, medians_of
 
@@ -25,7 +25,7 @@ def without_gaps(X: Any, kept: OutOfFold, names: Sequence[str], /) -> Any:
     """
     if is_frame(X):
         frame = numeric_frame(X, gaps=True)
-        values = frame.to_numpy()
+        values = frame.to_numpy(np.float32 if holds_float32(frame) else np.float64)
         if values.shape[1] != len(names):
             return X
         whole = filled(values, medians_of(kept.rows, kept.weights), names)

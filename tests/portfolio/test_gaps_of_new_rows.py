@@ -65,6 +65,16 @@ def test_frames_of_every_library_may_have_them(model, make):
         np.testing.assert_array_equal(predict(model, make(NEW)), expected)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_gaps_beside_columns_of_truth_values(dtype):
+    rows = pd.DataFrame({"size": X[:, 0].astype(dtype), "new": X[:, 1] > 0})
+    model = gpukfl.fit(rows, Y, progress=False, **QUICK)
+    given, whole = rows[:4].copy(), rows[:4].copy()
+    given.loc[2, "size"], whole.loc[2, "size"] = np.nan, np.median(rows["size"])
+    with pytest.warns(UserWarning, match="X has gaps in size, where"):
+        np.testing.assert_allclose(model.predict(given), model.predict(whole), rtol=1e-6)
+
+
 def test_intervals_and_sets_too(model):
     given, whole = (pd.DataFrame(rows, columns=NAMES) for rows in (NEW, FILLED))
     method = model.predict_set if model.task == "classification" else model.predict_interval
