@@ -268,7 +268,8 @@ class HKRRBase(LinearFeatures, SteppedLearner):
             )
             warn(msg, ConvergenceWarning)
         tuned = model.tuned
-        if tuned is not None and len(tuned.path.ridges) > 1 and not tuned.path.brackets:
+        at_edge = tuned is not None and len(tuned.path.ridges) > 1 and not tuned.path.brackets
+        if at_edge and problem.rows.varying().any():
             msg = (
                 f"the best ridge of the last fit, {model.ridge:.1e}, is at the edge of those tried"
             )
