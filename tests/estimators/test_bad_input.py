@@ -189,7 +189,7 @@ def test_samples_that_overflow_float32_are_reported(make):
 def test_samples_whose_squares_vanish_are_reported(kind, dtype, scale):
     with pytest.raises(ValueError, match=f"X vanishes in .*{dtype}: expected .*; standardise"):
         kind(scaling=None).fit(np.asarray(scale * X, dtype=dtype), Y)
-    for seed in range(3):  # which do not vary: no ridge is better than another but by rounding
+    for seed in (0, 13):  # which do not vary: no ridge is better than another but by rounding
         kind(scaling=None, random_state=seed).fit(np.zeros_like(X, dtype=dtype), Y)
 
 
