@@ -417,7 +417,7 @@ class SelectionProblem(Data):
         (beta, kernel), xp = candidate, array_namespace(X)
         Z = self._stretched(X, beta)
         K = xp.astype(kernel(Z, Z), xp.float64)
-        return DenseSystem.of(K, xp.astype(Y, xp.float64), D).near_spectrum()
+        return DenseSystem.of(K, xp.astype(Y, xp.float64, copy=False), D).near_spectrum()
 
     def _kernels(self, beta: np.ndarray, X: Array, D: Array | None) -> list[Kernel]:
         """Kernels of the variables stretched by their weights."""
