@@ -238,10 +238,14 @@ def rows_of(estimator: Any, reader: Reader | None, X: Any, target: str, /) -> An
     X = X if known is None else _without(X, target, list(known))
     if reader is not None:
         return reader(X)
-    is_blend = hasattr(estimator, "encodings_")
-    if is_blend and estimator.encodings_ is not None:
+    if getattr(estimator, "encodings_", None) is not None:
         return X
-    return numeric_frame(_in_order(X, known), gaps=is_blend)  # which has medians for them
+    return numeric_frame(_in_order(X, known), gaps=takes_gaps(estimator))
+
+
+def takes_gaps(estimator: Any, /) -> bool:
+    """Whether new rows may have gaps: blends have an encoding, or medians, for them."""
+    return hasattr(estimator, "encodings_")
 
 
 def _without(X: Any, target: str, known: list[str]) -> Any:

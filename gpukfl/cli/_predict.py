@@ -71,8 +71,9 @@ def _writer(path: str | None) -> Callable[[Any], None]:
 
 
 def _numbers(frame: Any, model: Model) -> Any:
-    """Columns of a model of complete numbers, in its order."""
+    """Columns of a model that was fitted to complete numbers, in its order."""
     from gpukfl._columns import numeric_frame
+    from gpukfl._reader import takes_gaps
 
     names = model.feature_names
     check_columns(names, frame.columns, f"the columns {listed(names)}, got none called ")
@@ -80,5 +81,5 @@ def _numbers(frame: Any, model: Model) -> Any:
     new = [name for name in frame.columns if name not in known]
     if new:
         warn(f"columns that the model does not know are ignored: {listed(new)}")
-    frame = numeric_frame(frame[names])
+    frame = numeric_frame(frame[names], gaps=takes_gaps(model.estimator))
     return frame if hasattr(model.estimator, "feature_names_in_") else frame.to_numpy()

@@ -147,6 +147,23 @@ def test_gaps_are_one_line_at_prediction(capsys, model, tmp_path):
     )
 
 
+@pytest.mark.filterwarnings("default:X has gaps")
+@pytest.mark.parametrize("named", [True, False])
+def test_a_blend_predicts_rows_with_gaps(capsys, tmp_path, named):
+    columns = FRAME[["a", "b", "c"]]
+    members = {"members": ["linear", "laplace"], "progress": False}
+    blend = gpukfl.fit(columns if named else columns.to_numpy(), FRAME["price"], **members)
+    blend.save(tmp_path / "blend")
+    whole = columns.rename(columns=dict(zip("abc", blend.feature_names, strict=True)))[:3]
+    gaps = whole.copy()
+    gaps.iloc[1, 0], whole.iloc[1, 0] = np.nan, np.median(columns["a"])
+    gaps.to_csv(tmp_path / "gaps.csv", index=False)
+    status, out, err = run(capsys, "predict", tmp_path / "blend", tmp_path / "gaps.csv")
+    found = [float(line) for line in out.splitlines()[1:]]
+    assert (status, f"X has gaps in {blend.feature_names[0]}, where" in err) == (0, True)
+    np.testing.assert_allclose(found, blend.predict(whole if named else whole.to_numpy()))
+
+
 def test_gaps_are_one_line_for_a_model_of_arrays(capsys, tmp_path):
     gpukfl.fit(
         FRAME[["a", "b"]].to_numpy(), FRAME["price"], method="bkernn", ridge="auto", n_particles=4
