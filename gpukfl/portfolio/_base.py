@@ -71,7 +71,6 @@ from gpukfl.tables import IMPUTE, Table
 if TYPE_CHECKING:
     import pandas as pd
 
-_QUICK_FOLDS = 4
 _WORK = 1_000  # kernel elements for each row, by which a place is chosen
 
 
@@ -225,12 +224,9 @@ class AutoBase(KeptContest, Constructed, HostStored):
     def _held(self, samples: Samples, run: Run, *, once: bool) -> Contest:
         """Let the members take part; on one held-out part where these are `once` some of all."""
         n, count = len(samples), self._n_classes
-        n_folds = (
-            n_folds_of(n, self.max_time) if isinstance(self.n_folds, str) else int(self.n_folds)
-        )
-        n_folds = 1 if once else n_folds
-        if isinstance(self.n_folds, str) and self.effort == "quick":
-            n_folds = min(n_folds, _QUICK_FOLDS)
+        asked, quick = self.n_folds, self.effort == "quick"
+        n_folds = n_folds_of(n, self.max_time, quick=quick) if isinstance(asked, str) else asked
+        n_folds = 1 if once else int(n_folds)
         folds = split(samples, run.rng, n_folds)
         self.floor_ = 0.5 / (n + max(count, 1))
         judge, transform = judge_of(folds, samples, count), self.target_transform_

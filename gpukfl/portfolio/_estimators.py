@@ -37,9 +37,9 @@ _PARAMETERS = """
         How many members are tried, where they are not given.
     n_folds : int or "auto", default="auto"
         Folds that all members share; 1 holds out a fifth of the samples once, at most 20 000.
-        "auto" is 8 below 2000 samples, 5 below 20 000, and 1 beyond; at most 4 where it is quick,
-        and where `max_time` is less than 5 ms a sample 1 from 2000 samples on, or less than 10 ms
-        3 below.
+        "auto" is 8 below 2000 samples, 5 below 20 000, and 1 beyond; where it is quick 4 below 2000
+        and 2 below 20 000; where `max_time` is less than 5 ms a sample 1 from 2000 samples on, or
+        less than 10 ms 3 below.
     refit : bool, "both" or "auto", default="auto"
         Fit one model a member to all samples, in place of the mean of the folds' models; "both" is
         the mean of that model and of theirs. "auto" is "both" for folds of 2000 samples and more,

@@ -141,6 +141,14 @@ def test_folds_are_fewer_where_time_is_short(n, max_time, n_folds):
     assert n_folds_of(n, max_time) == n_folds
 
 
+@pytest.mark.parametrize(
+    ("n", "max_time", "n_folds"),
+    [(400, None, 4), (1_999, None, 4), (2_000, None, 2), (20_000, None, 1), (400, 3.9, 3)],
+)
+def test_folds_are_fewer_where_it_is_quick(n, max_time, n_folds):
+    assert n_folds_of(n, max_time, quick=True) == n_folds
+
+
 def test_members_that_time_cuts_off_are_said():
     limited = BKerNNRegressor(5, optimizer=ProximalGradient(max_iter=10**6, tol=0.0))
     with pytest.warns(ConvergenceWarning, match="max_time was reached"):
