@@ -430,14 +430,6 @@ def test_odd_data_are_tuned(kind):
     assert bool(model.tuning_) == (len(samples) >= 20)
 
 
-@pytest.mark.parametrize(
-    ("n", "expected"), [(3000, 1000), (15_000, 632), (24_000, 500), (10**6, 500)]
-)
-def test_a_metric_of_few_samples_is_learned_with_more_centers(n, expected):
-    assert Centers().of_metric(n) == expected
-    assert Centers(40).of_metric(n) == 40
-
-
 @pytest.mark.parametrize(("n", "expected"), [(400, 400), (6000, 6000), (7000, 2000), (10**6, 2000)])
 def test_last_fits_of_few_samples_have_all_for_centers(n, expected):
     problem = object.__new__(_hkrr_problem.HyperKernelProblem)  # without the samples

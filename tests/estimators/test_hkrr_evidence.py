@@ -14,7 +14,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteK
 import gpukfl
 from gpukfl import HKRRClassifier, HKRRRegressor
 from gpukfl.estimators.hkrr import HoldOut, _by_evidence, _metric
-from gpukfl.methods import ExactCriterion
+from gpukfl.methods import BoundCriterion, ExactCriterion
 
 criteria = pytest.mark.parametrize("criterion", ["evidence", "loo"])
 structures = pytest.mark.parametrize("structure", ["diagonal", "full", "low_rank"])
@@ -120,6 +120,26 @@ def test_a_given_ridge_is_kept(criterion):
 
 
 # ---------------------------------------------------------------------- many rows
+
+
+@pytest.mark.parametrize(("n_centers", "by_pairs"), [("auto", True), (40, False)])
+def test_of_more_rows_some_are_taken_unless_centres_are_asked_for(monkeypatch, n_centers, by_pairs):
+    learned_on, original = [], _metric.fit_metric
+
+    def fit_metric(criterion, *args, **options):
+        learned_on.append((type(criterion), criterion.scale))
+        return original(criterion, *args, **options)
+
+    monkeypatch.setattr(_metric, "fit_metric", fit_metric)
+    for module in (_metric, _by_evidence):
+        monkeypatch.setattr(module, "EXACT_ROWS", 60)
+        monkeypatch.setattr(module, "FIRST_ROWS", 30)
+    regressor(n_centers=n_centers).fit(X, NOISY)
+    expected = [
+        (ExactCriterion, 30),
+        (ExactCriterion, 60) if by_pairs else (BoundCriterion, len(X)),
+    ]
+    assert learned_on == expected
 
 
 def test_through_centres_it_is_nearly_the_same(monkeypatch):

@@ -143,12 +143,14 @@ class ByEvidence(Settings):
         From one of about the same rows, where it is `known`: of many rows a diagonal one is kept,
         and a map goes on from there.
         """
-        # The error of leaving out has no bound by centres: then fewer rows say what they can
-        most = LEARN_ROWS if self.criterion == "evidence" else EXACT_ROWS
+        # The bound takes what its centres do not tell apart for noise: some rows say more, unless
+        # somebody asks for centres. The error of leaving out has no bound
+        by_centers = self.criterion == "evidence" and self.centers.are_given
+        most = LEARN_ROWS if by_centers else EXACT_ROWS
         search = MetricSearch(
             self.criterion,
             None if self.ridge is None else problem.weight * self.ridge,
-            self.centers.of_metric(min(problem.n, most)),
+            self.centers.wanted,
             run.left,
             lambda k, _, history: run.tell("fit", k, history),
         )

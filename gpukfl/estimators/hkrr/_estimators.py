@@ -30,7 +30,7 @@ _PARAMETERS = """
         learned with the map; the bound on B's norm then only fixes its unit. A number is kept as it
         is. "varpro" and "agd" hold it while the map is learned, as the paper does.
     n_centers : int, "auto" or Centers, default="auto"
-        Nyström centres while the map is learned; "auto" is 500, by evidence up to 1000.
+        Nyström centres while the map is learned; "auto" is 500, and none by evidence.
         ``Centers(fit, refit, selection)`` of `gpukfl.estimators.hkrr` also says how many the last
         fit has, by default all of at most 6000 samples, else 2000 or what memory allows, and
         how they are drawn.
@@ -38,10 +38,10 @@ _PARAMETERS = """
         What the map, its lengthscale and the ridge are chosen by. "hold_out": the paper's, the
         training error with held-out rows to choose components, ridge and steps;
         ``HoldOut(n_starts, warm_start)`` of `gpukfl.estimators.hkrr` also says where to start.
-        "evidence": the marginal likelihood of a Gaussian process, of all pairs of rows up to 2500,
-        above that Titsias' bound of it by `n_centers` centres; nothing is held out, and there are
-        variances. "loo": the leave-one-out error, in closed form, of at most 2500 rows. The last
-        two go by L-BFGS whatever `optimizer` is.
+        "evidence": the marginal likelihood of a Gaussian process, of all pairs of at most 2500
+        rows, or, where `n_centers` is a number, of more Titsias' bound of it by so many centres;
+        nothing is held out, and there are variances. "loo": the leave-one-out error, in closed
+        form, of at most 2500 rows. The last two go by L-BFGS whatever `optimizer` is.
     structure : {"auto", "full", "low_rank", "diagonal"}, default="auto"
         Of the map: any (d, d), of `n_components` rows, or a lengthscale for each feature, which
         goes with "evidence" and "loo". "auto" is "low_rank" with "hold_out" or a given number of

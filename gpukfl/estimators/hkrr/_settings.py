@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from numbers import Integral
 
@@ -15,9 +14,6 @@ from gpukfl.solvers import LBFGS, AlternatingGradient, VariableProjection
 Optimizer = LBFGS | VariableProjection | AlternatingGradient | AverageGradientOuterProduct
 
 _CENTERS = 500
-# While a metric is learned by its evidence; of few samples as many more as take no longer than 500
-# do of 24,000. Within training samples of three sets, 4800 to 5900 of them, errors fell by 4 to 7 %
-_MORE_CENTERS, _METRIC_WORK = 1_000, 6e9
 _START_COMPONENTS = 20  # the paper's choice for larger data
 _MOST_COMPONENTS = 64
 _ALIKE = 1.5  # times the samples that a ridge was chosen on, up to which it serves
@@ -30,8 +26,8 @@ class Centers:
     Parameters
     ----------
     fit : int or "auto"
-        Centres while the map is learned; "auto" is 500, and by evidence up to 1000 below 24,000
-        samples.
+        Centres while the map is learned; "auto" is 500. By evidence a number asks for Titsias'
+        bound on up to 20,000 samples, where "auto" takes all pairs of at most 2500 of them.
     refit : int, "auto", "all" or None
         Centres of the last fit, at the learned map; ridge and lengthscale are tuned anew, in closed
         form. "auto" is all of at most 6000 samples, else 2000, or what memory allows. None keeps
@@ -52,13 +48,12 @@ class Centers:
     @property
     def wanted(self) -> int:
         """Centres while the map is learned, where rows and time allow them."""
-        return _CENTERS if isinstance(self.fit, str) else int(self.fit)
+        return int(self.fit) if self.are_given else _CENTERS
 
-    def of_metric(self, n: int, /) -> int:
-        """Centres while a metric is learned on n samples by its evidence."""
-        if not isinstance(self.fit, str):
-            return int(self.fit)
-        return min(max(int(math.sqrt(_METRIC_WORK / n)), _CENTERS), _MORE_CENTERS)
+    @property
+    def are_given(self) -> bool:
+        """Whether somebody said how many."""
+        return not isinstance(self.fit, str)
 
 
 @dataclass(frozen=True)
