@@ -189,7 +189,7 @@ class AutoBase(KeptContest, Constructed, HostStored):
             self.target_transform_ = transform_of(
                 getattr(self, "target_transform", None),
                 replace(samples, X=self._finite(samples.X)),
-                run.again(),
+                run,
             )
             self.place_ = f"{library_of(place.reference)} {place.reference.device}"
             contest = self._held(samples, run, once=whole is not None)

@@ -6,6 +6,7 @@ import numpy as np
 
 from gpukfl._array import to_host
 from gpukfl.estimators import KernelRidgeRegressor
+from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
 from gpukfl.portfolio._folds import hosted, split
 from gpukfl.portfolio._judges import target_scale
@@ -14,7 +15,8 @@ from gpukfl.prediction import LogTransform, RankTransform, TargetTransform, skew
 TRANSFORMS = ("auto", "log", "rank", None)
 _SKEWED = 1.0  # skewness from which another scale is tried
 _QUANTILES = 51
-_ROWS = 1_000  # that a scale is chosen on
+_ROWS, _FEW_ROWS = 1_000, 250  # that a scale is chosen on, and where there is little time
+_WORKS = 100  # first errors of few rows that there is time for: of more they take the cube of that
 _TRIED_ON = 3  # folds
 _GAIN = 0.02  # share of the error that another scale must save
 
@@ -30,9 +32,7 @@ def residual_quantiles(residuals: np.ndarray, weights: np.ndarray | None, /) -> 
     return np.quantile(residuals, shares, axis=0, weights=weights, method="inverted_cdf")
 
 
-def transform_of(
-    asked: str | None, samples: Samples, rng: np.random.RandomState, /
-) -> TargetTransform | None:
+def transform_of(asked: str | None, samples: Samples, run: Run, /) -> TargetTransform | None:
     """Give the transform that is asked for; "auto" is the best of a quick fit, on rows held out."""
     if asked is None or samples.labels:
         return None
@@ -43,8 +43,15 @@ def transform_of(
         return KINDS[asked].of(Y, w)
     if len(kept) < 2 * _TRIED_ON or np.abs(skewness(Y, w)).max() < _SKEWED:
         return None
-    some = np.sort(rng.permutation(len(kept))[:_ROWS])
-    part = hosted(samples.taken(kept[some]))
+    drawn = run.again().permutation(len(kept))
+
+    def part_of(count: int) -> Samples:
+        return hosted(samples.taken(kept[np.sort(drawn[:count])]))
+
+    wanted = min(_ROWS, len(kept))
+    few = min(_FEW_ROWS, wanted)
+    count = run.affordable(wanted, lambda n: _error(None, part_of(n)), times=_WORKS, few=few)
+    part = part_of(count)
     best, lowest = None, (1.0 - _GAIN) * _error(None, part)
     for kind in KINDS.values():
         error = _error(kind.of(to_host(part.Y).astype(np.float64), part.weights), part)

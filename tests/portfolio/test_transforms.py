@@ -1,5 +1,7 @@
 """Targets on another scale."""
 
+import time
+
 import numpy as np
 import pytest
 from portfolio_cases import N, X, Y, regressor
@@ -7,6 +9,9 @@ from scipy.stats import skew
 from sklearn.preprocessing import QuantileTransformer
 
 import gpukfl
+from gpukfl.estimators._run import Run
+from gpukfl.estimators._samples import Samples
+from gpukfl.portfolio import _transforms
 from gpukfl.portfolio._transforms import LogTransform, RankTransform, residual_quantiles
 from gpukfl.prediction import skewness
 
@@ -150,3 +155,19 @@ def test_it_is_kept_in_files(tmp_path):
 def test_another_transform_is_refused():
     with pytest.raises(ValueError, match="expected target_transform to be one of"):
         regressor(target_transform="cube").fit(X, Y)
+
+
+@pytest.mark.parametrize(("max_time", "rows"), [(None, 1_000), (0.5, 250), (1e4, 1_000)])
+def test_a_scale_is_chosen_on_fewer_rows_where_time_is_short(monkeypatch, max_time, rows):
+    seen = []
+
+    def error(_, samples):
+        seen.append(len(samples))
+        time.sleep(0.01)
+        return 1.0
+
+    monkeypatch.setattr(_transforms, "_error", error)
+    Y = np.exp(2.0 * np.random.default_rng(0).normal(size=(1_200, 1)))
+    samples = Samples(np.zeros((1_200, 1)), Y, None, ())
+    assert _transforms.transform_of("auto", samples, Run(max_time, 0, 0)) is None
+    assert seen[-3:] == [rows] * 3
