@@ -82,7 +82,7 @@ class Run:
     def affordable(
         self, wanted: int, work: Callable[[int], Any], /, *, times: float, few: int = _FEW
     ) -> int:
-        """Give how many centres, or features, of those wanted the time allows.
+        """Give how many centres, features or rows of those wanted the time allows.
 
         By how long `work` takes with a `few`, for which there is time in any case, and with more
         where there is time for so many, as its time grows with their square at most; `times` such
