@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 
 from gpukfl._array import to_host
@@ -48,11 +50,12 @@ def transform_of(asked: str | None, samples: Samples, run: Run, /) -> TargetTran
     def part_of(count: int) -> Samples:
         return hosted(samples.taken(kept[np.sort(drawn[:count])]))
 
+    own_scale = cache(lambda n: _error(None, part_of(n)))
     wanted = min(_ROWS, len(kept))
     few = min(_FEW_ROWS, wanted)
-    count = run.affordable(wanted, lambda n: _error(None, part_of(n)), times=_WORKS, few=few)
+    count = run.affordable(wanted, own_scale, times=_WORKS, few=few)
     part = part_of(count)
-    best, lowest = None, (1.0 - _GAIN) * _error(None, part)
+    best, lowest = None, (1.0 - _GAIN) * own_scale(count)
     for kind in KINDS.values():
         error = _error(kind.of(to_host(part.Y).astype(np.float64), part.weights), part)
         if error < lowest:
