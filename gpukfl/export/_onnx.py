@@ -17,6 +17,7 @@ from gpukfl.export._tables import inputs_of
 from gpukfl.instantiations import INSTANTIATIONS, RandomKitchenSinks
 from gpukfl.kernels import KERNELS, Product, Scaled, Sum
 from gpukfl.prediction import BLENDS, Served, served, served_foreign
+from gpukfl.tables._gaps import medians_of
 
 _PARTS: dict[Any, tuple[str, ...]] = {
     Sum: ("first", "second"),
@@ -68,7 +69,10 @@ def _inputs(host: Any, model: Served, reader: Any, ndx: ModuleType) -> tuple[dic
         return inputs_of(host.encodings_.table, ndx)
     precision = np.dtype(_precision_of(host, model)).name
     X = ndx.argument(shape=("n", model.n_features), dtype=getattr(ndx, precision))
-    return {"X": X}, X
+    if _kind_of(host) not in BLENDS:
+        return {"X": X}, X
+    medians = medians_of(host.out_of_fold_.rows, host.out_of_fold_.weights)
+    return {"X": X}, ndx.where(ndx.isfinite(X), X, ndx.asarray(medians.astype(precision)))
 
 
 def _ndonnx() -> ModuleType:

@@ -122,6 +122,17 @@ def test_portfolios_agree(target, tmp_path):
     check(found, tmp_path / "model.onnx")
 
 
+def test_medians_stand_for_gaps_that_a_blend_has_not_seen(tmp_path):
+    found = gpukfl.fit(X, Y, members=["linear"], n_folds=2, progress=False)
+    found.to_onnx(tmp_path / "model.onnx")
+    rows = NEW[:4].copy()
+    rows[0, 0], rows[1, 2], rows[2, :] = np.nan, np.inf, -np.inf
+    with pytest.warns(UserWarning, match="their medians stand"):
+        predicted = found.predict(rows)
+    got = run(tmp_path / "model.onnx", rows)["prediction"]
+    np.testing.assert_allclose(got, predicted, rtol=0, atol=1e-10)
+
+
 @pytest.mark.slow
 def test_a_blend_of_kernel_methods_agrees(tmp_path):
     found = kernel_blend("three classes")
