@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import numba
+import numpy as np
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 def njit(*, cache: bool, **options: Any) -> Callable[[Callable[..., Any]], Any]:
@@ -25,3 +30,31 @@ def njit(*, cache: bool, **options: Any) -> Callable[[Callable[..., Any]], Any]:
         return numba.njit(**options)(function)  # anew in each process
 
     return compiled
+
+
+def reads(twin: Callable[P, R], /) -> Callable[P, R]:
+    """Give the arrays of a function, which it only reads, as arrays that cannot be written to.
+
+    For those that can, Numba would compile the same code once more: a second, of a first fit.
+    """
+
+    @functools.wraps(twin)
+    def called(*args: P.args, **options: P.kwargs) -> R:
+        return twin(*map(_seen, args), **options)
+
+    return called
+
+
+def contiguous(A: np.ndarray, dtype: Any = None, /) -> np.ndarray:
+    """Give an array in C order, copied where it is not, that cannot be written to."""
+    return _read_only(np.ascontiguousarray(A, dtype=dtype))
+
+
+def _seen(given: Any) -> Any:
+    return _read_only(given) if isinstance(given, np.ndarray) else given
+
+
+def _read_only(A: np.ndarray) -> np.ndarray:
+    seen = A.view()
+    seen.flags.writeable = False
+    return seen

@@ -6,12 +6,13 @@ import functools
 
 import numpy as np
 
-from gpukfl._accel.compiled import njit
+from gpukfl._accel.compiled import contiguous, njit, reads
 from gpukfl._accel.threads import in_chunks
 
 _NEAR = 1024  # points of a column that are looked up one after the other, while its table is near
 
 
+@reads
 def sort_rows(A: np.ndarray, /) -> tuple[np.ndarray, np.ndarray]:
     """Sort each row of `A` (m, n): values and int32 order.
 
@@ -86,6 +87,7 @@ def _unpack(a, packed, values, order):
     return True
 
 
+@reads
 def ridge_sums(values: np.ndarray, order: np.ndarray, V: np.ndarray, /) -> np.ndarray:
     """Twin of `gpukfl.linalg.ridge_sums`."""
     total = np.empty(V.shape, dtype=np.float64)
@@ -126,6 +128,7 @@ def _ridge_sums(values, order, buffer, start, stop):
             last = here
 
 
+@reads
 def ridge_curves(values: np.ndarray, order: np.ndarray, V: np.ndarray, /) -> np.ndarray:
     """Twin of `gpukfl.linalg.ridge_curves`."""
     m, n = order.shape
@@ -148,6 +151,7 @@ def _ridge_curves(values, order, V, out, start, stop):
                 out[j, k, c] = out[j, k - 1, c] - mass[c] * gap
 
 
+@reads
 def sign_products(values: np.ndarray, order: np.ndarray, Z: np.ndarray, /) -> np.ndarray:
     """Twin of `gpukfl.linalg.sign_products`."""
     m, n = order.shape
@@ -195,6 +199,7 @@ def _add_sign_products(values, order, buffer, total, first, out, start, stop):
             out[j, i] = buffer[i, 1] + (0.0 if first else out[j, i])
 
 
+@reads
 def absolute_differences(A: np.ndarray, /) -> np.ndarray:
     """Twin of `gpukfl.linalg.absolute_differences`."""
     n = A.shape[1]
@@ -234,6 +239,7 @@ def _mirror(out):
                     out[k, i] = out[i, k]
 
 
+@reads
 def interpolate_knots(A: np.ndarray, knots: np.ndarray, values: np.ndarray, /) -> np.ndarray:
     """Twin of `gpukfl.linalg.interpolate_knots`."""
     out = np.zeros((A.shape[1], values.shape[2]))
@@ -251,10 +257,11 @@ def _interpolate_knots(A, knots, values, out, start, stop):
                 out[i, c] += left + share * (values[j, up, c] - left)
 
 
+@reads
 def interpolate_columns(X: np.ndarray, knots: np.ndarray, values: np.ndarray, /) -> np.ndarray:
     """Twin of `gpukfl.linalg.interpolate_columns`."""
     out = np.empty(X.shape)
-    args = (*map(np.ascontiguousarray, (X, knots, values)), out)  # compiled once for all layouts
+    args = (*map(contiguous, (X, knots, values)), out)  # compiled once for all layouts
     body = functools.partial(_interpolate_columns, *args)
     in_chunks(X.shape[0], X.size, body)
     return out
@@ -285,6 +292,7 @@ def _between(a, knots):
     return low, min(low + 1, knots.shape[0] - 1), share
 
 
+@reads
 def keep_knots(knots: np.ndarray, values: np.ndarray, tolerance: float, /) -> np.ndarray:
     """Twin of `gpukfl.methods._shapes.keep_knots`."""
     m, n = knots.shape

@@ -6,10 +6,11 @@ import functools
 
 import numpy as np
 
-from gpukfl._accel.compiled import njit
+from gpukfl._accel.compiled import contiguous, njit, reads
 from gpukfl._accel.threads import in_chunks
 
 
+@reads
 def encode(
     A: np.ndarray, low: np.ndarray, gap: np.ndarray, n_knots: int, shift: int, /
 ) -> np.ndarray:
@@ -25,6 +26,7 @@ def _dtype(n_knots: int, shift: int) -> type:
     return np.int16 if narrow else np.int32
 
 
+@reads
 def rescale(codes: np.ndarray, factor: float, n_knots: int, shift: int, /) -> np.ndarray:
     """Twin of `gpukfl.linalg.Positions.rescaled`."""
     out: np.ndarray = np.empty(codes.shape, dtype=_dtype(n_knots, shift))
@@ -56,12 +58,13 @@ def _unsigned(codes: np.ndarray, /) -> np.ndarray:
     return codes.view(np.uint16 if codes.dtype == np.int16 else np.uint32)
 
 
+@reads
 def bin_sums(codes: np.ndarray, shift: int, n_knots: int, V: np.ndarray, /) -> np.ndarray:
     """Twin of `gpukfl.linalg.bin_sums`."""
     m, n = codes.shape
     out = np.zeros((V.shape[1], m, n_knots + 1))  # one knot more, for what never moves on
     for c in range(V.shape[1]):
-        v = np.ascontiguousarray(V[:, c], dtype=np.float64)
+        v = contiguous(V[:, c], np.float64)
         body = functools.partial(_bin_sums, _unsigned(codes), np.uint32(shift), v, out[c])
         in_chunks(m, m * n, body)
     return np.moveaxis(out[:, :, :n_knots], 0, 2)
@@ -81,13 +84,14 @@ def _bin_sums(codes, shift, v, out, _, start, stop):
             bins[cell + np.uint64(1)] += moved
 
 
+@reads
 def interpolate_bins(codes: np.ndarray, shift: int, U: np.ndarray, /) -> np.ndarray:
     """Twin of `gpukfl.linalg.interpolate_bins`."""
     m, n = codes.shape
     out = np.zeros((U.shape[2], n))
     padded = np.concatenate([U, U[:, -1:, :]], axis=1)
     for c in range(U.shape[2]):
-        u = np.ascontiguousarray(padded[:, :, c])
+        u = contiguous(padded[:, :, c])
         body = functools.partial(_interpolate_bins, _unsigned(codes), np.uint32(shift), u, out[c])
         in_chunks(n, m * n, body)
     return out.T
@@ -109,14 +113,15 @@ def _interpolate_bins(codes, shift, u, out, _, start, stop):
                 out[i] += left + share * (knots[cell + np.uint64(1)] - left)
 
 
+@reads
 def bin_products(codes: np.ndarray, shift: int, S: np.ndarray, Z: np.ndarray, /) -> np.ndarray:
     """Twin of `gpukfl.linalg.bin_products`."""
     m, n = codes.shape
     out = np.zeros((m, n), dtype=Z.dtype)
     padded = np.concatenate([S, S[:, -1:, :]], axis=1)
     for c in range(Z.shape[1]):
-        z = np.ascontiguousarray(Z[:, c], dtype=np.float64)
-        signed = np.ascontiguousarray(padded[:, :, c])
+        z = contiguous(Z[:, c], np.float64)
+        signed = contiguous(padded[:, :, c])
         body = functools.partial(_bin_products, _unsigned(codes), np.uint32(shift), signed, z, out)
         in_chunks(m, m * n, body)
     return out
@@ -136,6 +141,7 @@ def _bin_products(codes, shift, s, z, out, _, start, stop):
             out[j, i] += z[i] * (left + share * (knots[cell + np.uint64(1)] - left))
 
 
+@reads
 def pair_sums(
     codes: np.ndarray, shift: int, n_knots: int, weights: np.ndarray | None, rows: int, /
 ) -> np.ndarray:

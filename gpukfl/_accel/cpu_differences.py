@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpukfl._accel.compiled import njit
+from gpukfl._accel.compiled import contiguous, njit, reads
 from gpukfl._accel.cpu import in_chunks
 
 _ROWS = 8  # rows of A in a tile
 _TILE = 256  # columns of A in a tile: together they stay in the first-level cache
 
 
+@reads
 def difference_sums(A: np.ndarray, X: np.ndarray, /) -> np.ndarray:
     """Twin of `gpukfl.linalg.difference_sums` for power 1; threads share the rows of A."""
     n, p = X.shape
@@ -74,11 +75,12 @@ def sort_columns(X: np.ndarray, /) -> tuple[np.ndarray, np.ndarray]:
     return order, gaps
 
 
+@reads
 def factored_difference_sums(V: np.ndarray, order: np.ndarray, gaps: np.ndarray, /) -> np.ndarray:
     """Twin of `gpukfl.linalg.factored_difference_sums`; threads share the columns of the data."""
     p, _ = order.shape
     out = np.zeros(p)
-    V = np.ascontiguousarray(V)
+    V = contiguous(V)
     total = V.sum(axis=0, dtype=np.float64)
 
     def body(_: int, start: int, stop: int) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpukfl._accel.compiled import njit
+from gpukfl._accel.compiled import contiguous, njit, reads
 from gpukfl._accel.cpu import in_chunks
 
 _ROWS = 8  # rows of X that share a tile of Z
@@ -17,6 +17,7 @@ _FEW = 4  # rows of X for which a transposed copy of Z is not worth while
 _ORDERS = {"manhattan": 1.0, "euclidean": 2.0}
 
 
+@reads
 def distances(X: np.ndarray, Z: np.ndarray, norm: str | float, /) -> np.ndarray:
     """Twin of `gpukfl.linalg.distances`."""
     order = _ORDERS[norm] if isinstance(norm, str) else norm
@@ -24,19 +25,20 @@ def distances(X: np.ndarray, Z: np.ndarray, norm: str | float, /) -> np.ndarray:
     q = Z.shape[0]
     out = np.empty((n, q), dtype=X.dtype)
     if n <= _FEW:
-        _of_few(np.ascontiguousarray(X), np.ascontiguousarray(Z), order, True, out)
+        _of_few(contiguous(X), contiguous(Z), order, True, out)
         return out
     args = (np.array(X, dtype=np.float64, order="C"), _columns(Z), order, out)
     in_chunks(n, n * q * d, lambda _, start, stop: _distances(*args, start, stop))
     return out
 
 
+@reads
 def squares_of_few(X: np.ndarray, Z: np.ndarray, /) -> np.ndarray | None:
     """Squared Euclidean distances (n, q) by differences; None where X has more than a few rows."""
     if X.shape[0] > _FEW:
         return None
     out = np.empty((X.shape[0], Z.shape[0]), dtype=X.dtype)
-    _of_few(np.ascontiguousarray(X), np.ascontiguousarray(Z), 2.0, False, out)
+    _of_few(contiguous(X), contiguous(Z), 2.0, False, out)
     return out
 
 
@@ -128,6 +130,7 @@ def _root(totals, order, out):
             out[k] = totals[k] ** (1.0 / order)
 
 
+@reads
 def power_sums(Q: np.ndarray, X: np.ndarray, Z: np.ndarray, order: float, /) -> np.ndarray:
     """Twin of `gpukfl.linalg.power_sums`."""
     n, d = X.shape
@@ -171,6 +174,7 @@ def _signed_powers(x, z, power, w):
     return total
 
 
+@reads
 def sign_sums(Q: np.ndarray, X: np.ndarray, Z: np.ndarray, /) -> np.ndarray:
     """Twin of `gpukfl.linalg.sign_sums`."""
     n, d = X.shape

@@ -16,8 +16,7 @@ from gpukfl._version import __version__
 from gpukfl.export._tables import inputs_of
 from gpukfl.instantiations import INSTANTIATIONS, RandomKitchenSinks
 from gpukfl.kernels import KERNELS, Product, Scaled, Sum
-from gpukfl.prediction import BLENDS, Served, served, served_foreign
-from gpukfl.tables._gaps import medians_of
+from gpukfl.prediction import BLENDS, Served, medians_of, served, served_foreign
 
 _PARTS: dict[Any, tuple[str, ...]] = {
     Sum: ("first", "second"),

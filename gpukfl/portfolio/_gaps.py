@@ -10,7 +10,8 @@ import numpy as np
 from gpukfl._array import array_namespace, is_array, lies_in_parts
 from gpukfl._columns import holds_float32, is_frame, numeric_frame
 from gpukfl.portfolio._attributes import OutOfFold
-from gpukfl.tables._gaps import filled, medians_of
+from gpukfl.prediction import medians_of
+from gpukfl.tables._gaps import filled
 
 
 def without_gaps(X: Any, kept: OutOfFold, names: Sequence[str], /) -> Any:

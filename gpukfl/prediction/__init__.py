@@ -9,6 +9,7 @@ from gpukfl.prediction._classes import Classes
 from gpukfl.prediction._finite import check_finite_prediction
 from gpukfl.prediction._foreign import served_foreign
 from gpukfl.prediction._function import Constant, Function
+from gpukfl.prediction._gaps import medians_of
 from gpukfl.prediction._methods import FAR, farthest, function_of
 from gpukfl.prediction._served import BLENDS, Blend, Served, served
 from gpukfl.prediction._sums import FeatureSum, HermiteSum, KernelSum, ShapeSum, inside
@@ -40,6 +41,7 @@ __all__ = [
     "farthest",
     "function_of",
     "inside",
+    "medians_of",
     "mixed",
     "served",
     "served_foreign",

@@ -11,14 +11,21 @@ import numpy as np
 from gpukfl._accel.trust import numpy_alone
 from gpukfl._archive import Archive, RefusedError, check_version
 from gpukfl._array import Array
-from gpukfl.prediction import BLENDS, Served, check_finite_prediction, served, served_foreign
+from gpukfl.prediction import (
+    BLENDS,
+    Served,
+    check_finite_prediction,
+    medians_of,
+    served,
+    served_foreign,
+)
 from gpukfl.runtime._columns import frame_of, is_named
 from gpukfl.runtime._joined import joined
 from gpukfl.runtime._reading import Parts, decoded, kind_of, parts_of
 from gpukfl.runtime._table_rows import TableRows
 from gpukfl.tables import Encoding, Table
 from gpukfl.tables._frame import listed
-from gpukfl.tables._gaps import filled, medians_of
+from gpukfl.tables._gaps import filled
 from gpukfl.tables._seen import are_levels
 from gpukfl.tables._sound import fits
 

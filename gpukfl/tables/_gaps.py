@@ -11,11 +11,6 @@ from gpukfl._warnings import warn
 from gpukfl.tables._frame import listed
 
 
-def medians_of(rows: Array, weights: np.ndarray, /) -> np.ndarray:
-    """Medians (d,) of those rows (m, d) whose weight is positive."""
-    return np.median(to_host(rows)[weights > 0].astype(np.float64), axis=0)
-
-
 def filled(X: Array, medians: np.ndarray, names: Sequence[str], /) -> Array:
     """Put medians (d,) for what is not finite in `X` (m, d), and warn of these columns by name."""
     xp = array_namespace(X)
