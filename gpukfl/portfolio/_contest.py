@@ -27,6 +27,7 @@ from gpukfl.portfolio._transforms import residual_quantiles
 from gpukfl.prediction import TargetTransform, bounded, mixed, tempered
 
 SHARE = 0.9  # of max_time spent by the end
+SETTLED = "not begun: those before leave nothing to explain"
 _PROBED, _FIRST_PROBED, _FEWEST_PROBED = 2_000, 800, 200  # rows that say how long all take
 _FURTHER = 4  # times as many rows say it better, where there is time for so many
 _JUDGES = 200  # rows that must have judged a member before it is left: fewer often are wrong
@@ -138,6 +139,8 @@ class Contest:
                     self.cut_short, entry.note = True, "not begun: no time is left"
                 elif not member.reference and self._is_of_no_use(member.like):
                     entry.note = f"not begun: {member.like} is clearly behind"
+                elif not member.reference and self._is_settled():
+                    entry.note = SETTLED
                 else:
                     self._compete(entry, begun, limit)
             if not entry.note and member.blended:
@@ -164,6 +167,10 @@ class Contest:
         if left is None or self.run.is_over(SHARE):
             return left is not None
         return not member.reference and left < self.least_seconds
+
+    def _is_settled(self) -> bool:
+        """Whether the blend leaves next to nothing to explain."""
+        return bool(self.finished) and self.judge.is_settled(self.blend)
 
     def _shown(self, entry: Entry) -> str:
         return f"score {self.judge.score(entry.losses):.4f}"

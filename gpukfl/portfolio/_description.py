@@ -24,6 +24,7 @@ from gpukfl.inspection import (
     ResidualPlot,
     Tuning,
 )
+from gpukfl.portfolio._contest import SETTLED
 from gpukfl.portfolio._importances import together
 from gpukfl.tables._facts import data_facts
 
@@ -32,6 +33,7 @@ _NOTE = (
     "Importances are of rows that the models have not seen; their errors are those of these rows "
     "as a sample."
 )
+_NO_FAULTS = ("clearly behind", SETTLED)  # ends of what is noted of members that would not help
 _SIMPLE = {"linear": "linear model", "trees": "boosted trees"}  # members that others know
 _TOO_GOOD = (
     "Each member was judged by rows that its fits had not seen. The weights of the blend were "
@@ -136,7 +138,7 @@ def _data(e: Any, names: Names) -> DataFacts:
 
 def _warnings(e: Any) -> list[str]:
     """Say which members could not do what they should."""
-    left = [t for t in e.tuning_ if t["note"] and not t["note"].endswith("clearly behind")]
+    left = [t for t in e.tuning_ if t["note"] and not t["note"].endswith(_NO_FAULTS)]
     left = [t for t in left if not any(t["note"] in one for one in e.warnings_)]  # told by them
     found = [f"The member {trial['member']}: {trial['note']}." for trial in left]
     n = len(e.out_of_fold_.truth)

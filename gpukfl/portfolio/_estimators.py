@@ -119,7 +119,7 @@ _NOTES = """
     one, and kept for the others. Weights are greedy: with replacement, the member next that lowers
     the loss of the mean of out-of-fold predictions most [1]_; drawn a little to equal ones. A
     member that was not named is left where it is clearly behind the best after a fold and no share
-    of it would help.
+    of it would help, and not begun where those before leave nothing to explain.
 
     References
     ----------

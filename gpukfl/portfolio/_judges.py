@@ -10,6 +10,9 @@ from functools import cached_property
 import numpy as np
 
 Chosen = slice | np.ndarray  # rows by their numbers, which may come again
+# Shares of the loss of saying the same of every row, of which there is no use in less
+_SETTLED, _SETTLED_CLASSES = 1e-10, 0.01
+_LIKELIEST = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +45,13 @@ class Judge(ABC):
     @abstractmethod
     def _trivial(self) -> np.ndarray:
         """Predictions (1, t) that say the same of every row."""
+
+    @abstractmethod
+    def is_settled(self, predicted: np.ndarray, /) -> bool:
+        """Whether predictions of all rows leave next to nothing to explain."""
+
+    def _leaves(self, predicted: np.ndarray, share: float) -> bool:
+        return float(self.losses(predicted).sum()) <= share * self.spread
 
     @property
     def n_effective(self) -> float:
@@ -83,6 +93,10 @@ class SquaredError(Judge):
         left = (self.truth[rows] - part) / self.scale
         return self.weights[rows] * np.mean(left**2, axis=1)
 
+    def is_settled(self, predicted: np.ndarray, /) -> bool:
+        """Whether errors are as good as rounding."""
+        return self._leaves(predicted, _SETTLED)
+
     def _trivial(self) -> np.ndarray:
         return np.average(self.truth, axis=0, weights=self.weights)[None, :]
 
@@ -99,6 +113,11 @@ class LogLoss(Judge):
         """Weighted log loss of each row."""
         with np.errstate(divide="ignore"):
             return -self.weights[rows] * np.log(part[:, 0])
+
+    def is_settled(self, predicted: np.ndarray, /) -> bool:
+        """Whether all true classes are the likeliest, and probabilities nearly 1."""
+        likeliest = self.part(predicted)[:, 0] > _LIKELIEST
+        return bool(np.all(likeliest)) and self._leaves(predicted, _SETTLED_CLASSES)
 
     def brier(self, predicted: np.ndarray, /) -> float:
         """Weighted mean of the squared distances of probabilities from the indicators."""

@@ -26,6 +26,29 @@ class Truth(RegressorMixin, BaseEstimator):
         return np.sin(3.0 * X[:, 0]) + X[:, 1]
 
 
+class Nearly(Truth):
+    """Errs a little."""
+
+    def predict(self, X):
+        return super().predict(X) + 1e-3 * np.sign(X[:, 2])
+
+
+class Knowing(ClassifierMixin, BaseEstimator):
+    """Knows where `TWO` is true, but for rows beyond a bound, and is nearly sure."""
+
+    def __init__(self, bound=1.0, sure=0.999):
+        self.bound, self.sure = bound, sure
+
+    def fit(self, X, y, sample_weight=None):
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict_proba(self, X):
+        true = (np.sin(3.0 * X[:, 0]) + X[:, 1] > 0) ^ (X[:, 2] > self.bound)
+        second = np.where(true, self.sure, 1.0 - self.sure)
+        return np.stack([1.0 - second, second], axis=1)
+
+
 class Memory(RegressorMixin, BaseEstimator):
     """Says what it has seen, and a number far away of other rows."""
 

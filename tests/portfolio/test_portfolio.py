@@ -10,6 +10,7 @@ from portfolio_cases import (
     TWO,
     Memory,
     N,
+    Nearly,
     Truth,
     Unsure,
     X,
@@ -77,7 +78,7 @@ def test_a_member_is_left_by_many_rows_only(monkeypatch):
 @pytest.mark.parametrize("few", [False, True])
 @pytest.mark.parametrize("behind", ["left", "in the end", ""])
 def test_what_is_like_a_member_that_is_clearly_behind_is_not_begun(monkeypatch, behind, few):
-    model = Memory if behind else Truth
+    model = Memory if behind else Nearly
     rows = [row for row in _candidates.CANDIDATES if row.name == "linear"]
     rows.append(Candidate("first", lambda _: model(), "quick"))
     rows.append(Candidate("second", lambda _: model(), "quick", like="first"))

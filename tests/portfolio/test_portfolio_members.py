@@ -9,10 +9,14 @@ import sklearn
 from interruption import interrupt
 from portfolio_cases import (
     QUICK,
+    TWO,
     D,
     Failing,
     Infinite,
+    Knowing,
     N,
+    Nearly,
+    Truth,
     Unsure,
     X,
     Y,
@@ -45,6 +49,31 @@ def test_a_member_that_fails_is_left_out_and_named(bad):
         model = regressor(members=["linear", ("broken", bad)]).fit(X, Y)
     assert weights(model) == {"linear": 1.0}
     assert notes(model)["broken"].startswith(("MemoryError: no room", "FloatingPointError"))
+
+
+@pytest.mark.parametrize(
+    ("make", "settled"),
+    [
+        (Truth, True),
+        (Nearly, False),
+        (Knowing, True),
+        (lambda: Knowing(bound=0.97), False),  # of one row it is wrong
+        (lambda: Knowing(sure=0.9), False),
+    ],
+)
+def test_where_nothing_is_left_to_explain_no_member_is_begun(monkeypatch, make, settled):
+    one, of_classes = make(), isinstance(make(), Knowing)
+    rows = [row for row in _candidates.CANDIDATES if row.name == "linear"]
+    rows = [Candidate("first", lambda _: one, "quick"), *rows]
+    monkeypatch.setattr(_candidates, "CANDIDATES", rows)
+    kind, y = (classifier, TWO) if of_classes else (regressor, Y)
+    model = kind(members=None).fit(X, y)
+    begun = "not begun: those before leave nothing to explain"
+    assert notes(model)["linear"] == (begun if settled else "")
+    assert "linear" not in " ".join(model._described_as(None, "y").warnings)
+    monkeypatch.undo()
+    named = kind(members=[("first", one), "linear"]).fit(X, y)
+    assert notes(named)["linear"] == ""
 
 
 def test_no_member_is_an_error_that_says_why():
@@ -173,7 +202,7 @@ def test_rows_that_say_how_long_all_take_are_fitted_once(rng, monkeypatch):
     monkeypatch.setattr(_candidates, "CANDIDATES", (_candidates.CANDIDATES[0], *made))
     Slow.sizes.clear()
     with pytest.warns(ConvergenceWarning):
-        model = regressor(members=None, n_folds=1, max_time=0.6).fit(rows, rows[:, 0])
+        model = regressor(members=None, n_folds=1, max_time=0.6).fit(rows, np.sin(rows[:, 0]))
     assert Slow.sizes == [800]  # nor is another begun that would take as long
     assert notes(model)["slow"] == "fitted to 800 rows for want of time"
     assert notes(model)["late"] == "not begun: no time is left"
