@@ -16,19 +16,20 @@ from gpukfl.portfolio._attributes import Blended
 from gpukfl.portfolio._contest import Contest
 from gpukfl.portfolio._encodings import Encodings
 from gpukfl.portfolio._entry import is_interrupted, is_limited
-from gpukfl.portfolio._folds import FEW, MANY, Fold
+from gpukfl.portfolio._folds import FEW, MANY, SEVERAL, Fold
 
 BESIDE: Literal["both"] = "both"
 Refit = Literal["", "both", "instead"]  # none; one to all rows beside the folds' models; it alone
 _FEW_HELD_OUT = 0.1  # of the samples: without these a fit is as good
+_SOME_HELD_OUT = 0.15  # without these several fits are
 
 
 def refit_of(asked: bool | str, contest: Contest, n: int, run: Run, /) -> Refit:
     """Say whether members are fitted to all rows: as is asked for, or where it pays and time is.
 
-    It pays where folds lack a fifth of the rows: a blend of their models alone errs by more, and
-    where there are few rows, of which they lack an eighth, fits to all of them err in their own
-    ways by as much.
+    It pays where folds lack a fifth of the rows, or half: a blend of their models alone errs by
+    more. Where there are few rows, of which they lack an eighth, fits to all of them err in their
+    own ways by as much.
     """
     if contest.stopped:
         return ""
@@ -38,7 +39,11 @@ def refit_of(asked: bool | str, contest: Contest, n: int, run: Run, /) -> Refit:
         return BESIDE
     lacking = len(contest.folds[0].outside) / n
     several = len(contest.folds) > 1
-    if contest.cut_short or (n < MANY if several else lacking <= _FEW_HELD_OUT):
+    if several:
+        pays = n >= MANY or (n >= SEVERAL and lacking > _SOME_HELD_OUT)
+    else:
+        pays = lacking > _FEW_HELD_OUT
+    if contest.cut_short or not pays:
         return ""
     pairs = zip(contest.weights.tolist(), contest.finished, strict=True)
     once = sum(entry.seconds for weight, entry in pairs if weight > 0) / len(contest.folds)

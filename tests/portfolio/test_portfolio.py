@@ -191,12 +191,15 @@ def test_a_whole_model_counts_as_much_as_those_of_the_folds(make, y, n_folds):
     np.testing.assert_array_equal(both.out_of_fold_.predicted, folds.out_of_fold_.predicted)
 
 
-@pytest.mark.parametrize(("n", "whole"), [(1_999, False), (2_000, True)])
-def test_of_many_rows_folds_lack_too_much(rng, n, whole):
+@pytest.mark.parametrize(
+    ("n", "n_folds", "whole"),
+    [(999, 2, False), (1_000, 6, True), (1_999, 7, False), (2_000, 7, True)],
+)
+def test_of_many_rows_folds_lack_too_much(rng, n, n_folds, whole):
     rows = rng.standard_normal((n, 2))
-    model = regressor(members=["linear"], n_folds=5).fit(rows, rows[:, 0])
+    model = regressor(members=["linear"], n_folds=n_folds).fit(rows, rows[:, 0])
     assert model.whole_ is whole
-    assert len(model.members_[0].models) == 5 + whole
+    assert len(model.members_[0].models) == n_folds + whole
 
 
 @pytest.mark.parametrize(("left", "how"), [(None, "both"), (2.6, "both"), (2.4, "")])

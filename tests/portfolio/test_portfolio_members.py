@@ -172,7 +172,7 @@ def test_folds_are_fewer_where_time_is_short(n, max_time, n_folds):
 
 @pytest.mark.parametrize(
     ("n", "max_time", "n_folds"),
-    [(400, None, 4), (1_999, None, 4), (2_000, None, 2), (20_000, None, 1), (400, 3.9, 3)],
+    [(400, None, 4), (999, None, 4), (1_000, None, 2), (20_000, None, 1), (400, 3.9, 3)],
 )
 def test_folds_are_fewer_where_it_is_quick(n, max_time, n_folds):
     assert n_folds_of(n, max_time, quick=True) == n_folds
