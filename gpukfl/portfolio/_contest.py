@@ -27,7 +27,8 @@ from gpukfl.portfolio._transforms import residual_quantiles
 from gpukfl.prediction import TargetTransform, bounded, mixed, tempered
 
 SHARE = 0.9  # of max_time spent by the end
-SETTLED = "not begun: those before leave nothing to explain"
+_NOT_BEGUN = "not begun: "
+SETTLED = f"{_NOT_BEGUN}those before leave nothing to explain"
 _PROBED, _FIRST_PROBED, _FEWEST_PROBED = 2_000, 800, 200  # rows that say how long all take
 _FURTHER = 4  # times as many rows say it better, where there is time for so many
 _JUDGES = 200  # rows that must have judged a member before it is left: fewer often are wrong
@@ -136,9 +137,9 @@ class Contest:
         try:
             with collected() as entry.warnings:
                 if self.finished and self._is_late(member):
-                    self.cut_short, entry.note = True, "not begun: no time is left"
+                    self.cut_short, entry.note = True, f"{_NOT_BEGUN}no time is left"
                 elif not member.reference and self._is_of_no_use(member.like):
-                    entry.note = f"not begun: {member.like} is clearly behind"
+                    entry.note = f"{_NOT_BEGUN}{member.like} is clearly behind"
                 elif not member.reference and self._is_settled():
                     entry.note = SETTLED
                 else:
@@ -154,7 +155,8 @@ class Contest:
             entry.note = "interrupted"
             self.entries.append(entry)
             raise
-        entry.seconds = time.perf_counter() - begun
+        if not entry.note.startswith(_NOT_BEGUN):
+            entry.seconds = time.perf_counter() - begun
         if entry.note:
             entry.models.clear()
         self.entries.append(entry)

@@ -71,6 +71,8 @@ def test_where_nothing_is_left_to_explain_no_member_is_begun(monkeypatch, make, 
     begun = "not begun: those before leave nothing to explain"
     assert notes(model)["linear"] == (begun if settled else "")
     assert "linear" not in " ".join(model._described_as(None, "y").warnings)
+    seconds = dict(zip(*(model.leaderboard()[key] for key in ("member", "seconds")), strict=True))
+    assert (seconds["linear"] == 0.0) is settled
     monkeypatch.undo()
     named = kind(members=[("first", one), "linear"]).fit(X, y)
     assert notes(named)["linear"] == ""
