@@ -1,10 +1,10 @@
 """One fixture, `on`: a place (library, device, precision) where a test puts its arrays.
 
 Code that names array libraries is tested on every library in both precisions, and on NumPy's arrays
-that may be written to in one of them, on those that may not in the other: Numba compiles its code
-for each anew. The rest cannot know where it runs: there read-only NumPy in float64 and
-array-api-strict in float32 show what every place would, and torch and CuPy are looked at once.
-`--every-place` asks for all of them.
+that may be written to in one of them, on those that may not in the other: Numba would compile its
+code for each anew, where twins did not see them alike. The rest cannot know where it runs: there
+read-only NumPy in float64 and array-api-strict in float32 show what every place would, and torch
+and CuPy are looked at once. `--every-place` asks for all of them.
 
 A test marked `pairs` runs where every two values of its parameters, places among them, meet: three
 that count only together are looked for with `--every-place`.

@@ -27,8 +27,7 @@ from gpukfl.portfolio._transforms import residual_quantiles
 from gpukfl.prediction import TargetTransform, bounded, mixed, tempered
 
 SHARE = 0.9  # of max_time spent by the end
-_NOT_BEGUN = "not begun: "
-SETTLED = f"{_NOT_BEGUN}those before leave nothing to explain"
+SETTLED = "not begun: those before leave nothing to explain"
 _PROBED, _FIRST_PROBED, _FEWEST_PROBED = 2_000, 800, 200  # rows that say how long all take
 _FURTHER = 4  # times as many rows say it better, where there is time for so many
 _JUDGES = 200  # rows that must have judged a member before it is left: fewer often are wrong
@@ -132,18 +131,16 @@ class Contest:
             raise RuntimeError(msg)
 
     def _enter(self, member: Member, limit: float | None) -> None:
+        why_not = self._why_not_begun(member)
+        if why_not:
+            self.entries.append(Entry(member, note=why_not))
+            self.run.note(f"{member.name}: {why_not}")
+            return
         entry, begun = Entry(member, transform=self.transform), time.perf_counter()
         weights = self.weights
         try:
             with collected() as entry.warnings:
-                if self.finished and self._is_late(member):
-                    self.cut_short, entry.note = True, f"{_NOT_BEGUN}no time is left"
-                elif not member.reference and self._is_of_no_use(member.like):
-                    entry.note = f"{_NOT_BEGUN}{member.like} is clearly behind"
-                elif not member.reference and self._is_settled():
-                    entry.note = SETTLED
-                else:
-                    self._compete(entry, begun, limit)
+                self._compete(entry, begun, limit)
             if not entry.note and member.blended:
                 parts = [self.judge.part(one.outputs) for one in [*self.finished, entry]]
                 loss, n = lambda mean: self.judge.losses_of(mean).sum(), self.judge.n_effective
@@ -155,13 +152,23 @@ class Contest:
             entry.note = "interrupted"
             self.entries.append(entry)
             raise
-        if not entry.note.startswith(_NOT_BEGUN):
-            entry.seconds = time.perf_counter() - begun
+        entry.seconds = time.perf_counter() - begun
         if entry.note:
             entry.models.clear()
         self.entries.append(entry)
         self.weights = weights
         self.run.note(f"{member.name}: {entry.note or self._shown(entry)}, {entry.seconds:.1f} s")
+
+    def _why_not_begun(self, member: Member) -> str:
+        """Say why a member is not begun; empty where it is."""
+        if self.finished and self._is_late(member):
+            self.cut_short = True
+            return "not begun: no time is left"
+        if member.reference:
+            return ""
+        if self._is_of_no_use(member.like):
+            return f"not begun: {member.like} is clearly behind"
+        return SETTLED if self._is_settled() else ""
 
     def _is_late(self, member: Member) -> bool:
         """Whether time is over, or too short for one that was not asked for by name."""

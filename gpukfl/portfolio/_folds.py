@@ -16,7 +16,7 @@ from gpukfl.portfolio._members import Member
 MANY, _FOLDS_BELOW = 2_000, 20_000
 _MOST_FOLDS, _FEW_FOLDS, _HASTY_FOLDS = 8, 5, 3
 _QUICK_FOLDS, _FEW_QUICK_FOLDS = 4, 2
-SEVERAL = 1_000  # rows from which two folds are enough where it is quick
+HALF_ENOUGH = 1_000  # rows from which half of them are enough to fit, where it is quick
 _HASTE = 5e-3  # seconds a row below which many rows have no time for folds
 _SHARE, _MOST_HELD_OUT = 0.2, 20_000  # of the rows, that are held out once
 FEWEST = 2  # rows that are split at all
@@ -69,7 +69,7 @@ def n_folds_of(n: int, /, max_time: float | None = None, *, quick: bool = False)
     each = math.inf if max_time is None else max_time / n
     if n >= _FOLDS_BELOW or (n >= MANY and each < _HASTE):
         return 1
-    if quick and n >= SEVERAL:
+    if quick and n >= HALF_ENOUGH:
         return _FEW_QUICK_FOLDS
     if n >= MANY:
         return _FEW_FOLDS

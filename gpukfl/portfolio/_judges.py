@@ -116,7 +116,7 @@ class LogLoss(Judge):
 
     def is_settled(self, predicted: np.ndarray, /) -> bool:
         """Whether all true classes are the likeliest, and probabilities nearly 1."""
-        likeliest = self.part(predicted)[:, 0] > _LIKELIEST
+        likeliest = self.part(predicted)[self.weights > 0, 0] > _LIKELIEST
         return bool(np.all(likeliest)) and self._leaves(predicted, _SETTLED_CLASSES)
 
     def brier(self, predicted: np.ndarray, /) -> float:

@@ -16,7 +16,7 @@ from gpukfl.portfolio._attributes import Blended
 from gpukfl.portfolio._contest import Contest
 from gpukfl.portfolio._encodings import Encodings
 from gpukfl.portfolio._entry import is_interrupted, is_limited
-from gpukfl.portfolio._folds import FEW, MANY, SEVERAL, Fold
+from gpukfl.portfolio._folds import FEW, HALF_ENOUGH, MANY, Fold
 
 BESIDE: Literal["both"] = "both"
 Refit = Literal["", "both", "instead"]  # none; one to all rows beside the folds' models; it alone
@@ -40,7 +40,7 @@ def refit_of(asked: bool | str, contest: Contest, n: int, run: Run, /) -> Refit:
     lacking = len(contest.folds[0].outside) / n
     several = len(contest.folds) > 1
     if several:
-        pays = n >= MANY or (n >= SEVERAL and lacking > _SOME_HELD_OUT)
+        pays = n >= MANY or (n >= HALF_ENOUGH and lacking > _SOME_HELD_OUT)
     else:
         pays = lacking > _FEW_HELD_OUT
     if contest.cut_short or not pays:
