@@ -45,6 +45,7 @@ SCRIPTS = (
     "regfeal_experiment3.py",
     "bench_regfeal.py",
     "bench_threads.py",
+    "bench_factors.py",
     "bench_max_time.py",
     "bench_first_fit.py",
     "bench_first_fit_splits.py",

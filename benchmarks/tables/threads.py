@@ -26,6 +26,20 @@ def bench_threads(r: dict[str, Any]) -> str:
     return table(head, rows)
 
 
+def bench_factors(r: dict[str, Any]) -> str:
+    head = ["task", "n", "beside", *(f"{how} (ms)" for how in r["rows"][0]["seconds"])]
+    rows = [
+        [
+            row["task"],
+            f"{row['n']:,}",
+            f"{row['beside']} busy" if row["beside"] else "",
+            *(number(1e3 * seconds, ".1f") for seconds in row["seconds"].values()),
+        ]
+        for row in r["rows"]
+    ]
+    return f"With {r['threads']} threads.\n\n" + table(head, rows)
+
+
 def bench_max_time(r: dict[str, Any]) -> str:
     rows = [
         [
@@ -43,5 +57,6 @@ def bench_max_time(r: dict[str, Any]) -> str:
 
 SECTIONS = {
     "bench_threads": ("Threads", bench_threads),
+    "bench_factors": ("Factorisations over threads", bench_factors),
     "bench_max_time": ("Limits of time", bench_max_time),
 }

@@ -15,12 +15,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gpukfl._accel import cpu_factors
 from gpukfl._array import (
     Array,
     array_namespace,
     beside,
     clipped,
     epsilon,
+    hosts,
     is_cupy,
     is_host,
     is_torch,
@@ -60,7 +62,7 @@ class CholeskyFactor:
         if is_cupy(A):
             return _factored(A, lambda _: [])[0]
         with _failing_alike(A):
-            L = _in_place(A) if overwrite and is_host(A) else xp.linalg.cholesky(A)
+            L = _factor_on_host(A, overwrite) if is_host(A) else xp.linalg.cholesky(A)
         # Some libraries factor NaN without complaint; from anywhere it reaches the diagonal
         diagonal = xp.linalg.diagonal(L)
         _check_finite(diagonal, "Matrix is not positive definite: it is not finite")
@@ -183,14 +185,20 @@ def mean_diagonal(A: Array, /) -> Array:
     return xp.where(mean == 0, xp.ones_like(mean), mean)
 
 
-def _in_place(A: np.ndarray, /) -> np.ndarray:
+def _factor_on_host(A: np.ndarray, overwrite: bool) -> np.ndarray:
+    if cpu_factors.is_worth_threads(A.shape[0]):
+        L = np.array(A, order="C", copy=None if overwrite else True)
+        cpu_factors.factor(L)
+        return L
     from scipy.linalg import cholesky
 
     # LAPACK reads columns first: to it the rows of A are columns, and its lower part the upper
-    return cholesky(A.T, lower=False, overwrite_a=True, check_finite=False).T
+    return cholesky(A.T, lower=False, overwrite_a=overwrite, check_finite=False).T
 
 
 def _host_inverse(L: np.ndarray, /) -> np.ndarray:
+    if cpu_factors.is_worth_threads(L.shape[0]):
+        return _mirrored(cpu_factors.inverse(np.ascontiguousarray(L)).T)
     from scipy.linalg import get_lapack_funcs
 
     (potri,) = get_lapack_funcs(("potri",), (L,))
@@ -204,6 +212,10 @@ def _reversed(A: np.ndarray, /) -> np.ndarray:
 
 
 def _host_whitened(L: np.ndarray, A: np.ndarray, /) -> np.ndarray:
+    if cpu_factors.is_worth_threads(L.shape[0]):
+        white = np.array(A, dtype=np.result_type(A, L), order="C")
+        cpu_factors.whiten(white, np.ascontiguousarray(L, dtype=white.dtype))
+        return _mirrored(white.T)
     from scipy.linalg import get_lapack_funcs
 
     # Half of the arithmetic of two triangular solves, which know nothing of the symmetry
@@ -359,6 +371,8 @@ def svd(A: Array, /) -> tuple[Array, Array, Array]:
 
 def _solve_triangular(L: Array, b: Array, /, *, transposed: bool) -> Array:
     if is_host(L):
+        if b.ndim == 2 and cpu_factors.is_worth_threads(min(L.shape[0], 8 * b.shape[1])):
+            return _solved_on_host(*hosts(L, b), transposed)
         from scipy.linalg import solve_triangular
 
         return solve_triangular(L, b, lower=True, trans=int(transposed), check_finite=False)
@@ -371,6 +385,12 @@ def _solve_triangular(L: Array, b: Array, /, *, transposed: bool) -> Array:
 
         return torch.linalg.solve_triangular(L.mT if transposed else L, b, upper=transposed)
     return array_namespace(L).linalg.solve(L.T if transposed else L, b)
+
+
+def _solved_on_host(L: np.ndarray, b: np.ndarray, transposed: bool) -> np.ndarray:
+    x = np.array(b, dtype=np.result_type(L, b), order="C")
+    cpu_factors.solve(np.ascontiguousarray(L, dtype=x.dtype), x, turned=transposed)
+    return x
 
 
 def map_singular_values(W: Array, shrink: Callable[[Array], Array], /) -> tuple[Array, Array]:

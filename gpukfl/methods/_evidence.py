@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from gpukfl._array import Array, array_namespace, clipped
 from gpukfl.kernels import Kernel
 from gpukfl.linalg import CholeskyFactor, add_to_diagonal, factor_and_read
-from gpukfl.operators import mapped, unmapped
+from gpukfl.operators import KernelMatrix, KernelOperator, mapped, unmapped
 
 LOG_2PI = math.log(2.0 * math.pi)
 
@@ -106,17 +106,30 @@ def variances(own: Array, K: Array, factor: Array, inner: Array | None = None, /
     return clipped(left, low=0.0)
 
 
-def evidence(posterior: Posterior, inverse: Array, /) -> tuple[Array, Array]:
+@dataclass(frozen=True, eq=False)
+class Pull:
+    """Derivative with respect to S (n, n), symmetric; a block of rows is seen at a time."""
+
+    rows: Callable[[int, int], Array]  # from which to which: (stop - start, n)
+    trace: Array
+
+
+def evidence(posterior: Posterior, inverse: Array, /) -> tuple[Array, Pull]:
     r"""Log marginal likelihood, and its derivative with respect to S.
 
     .. math:: \tfrac12 \sum_c (\beta_c \beta_c^\top / a_c^2 - S^{-1})
     """
-    beta, t = posterior.beta, posterior.count
-    outer = (beta / posterior.squares[None, :]) @ beta.T
-    return posterior.evidence(), 0.5 * (outer - t * inverse)
+    xp, beta, half = array_namespace(inverse), posterior.beta, 0.5 * posterior.count
+    scaled = 0.5 * beta / posterior.squares[None, :]
+
+    def rows(start: int, stop: int) -> Array:
+        return scaled[start:stop, :] @ beta.T - half * inverse[start:stop, :]
+
+    trace = xp.sum(scaled * beta) - half * xp.sum(xp.linalg.diagonal(inverse))
+    return posterior.evidence(), Pull(rows, trace)
 
 
-def leave_one_out(posterior: Posterior, inverse: Array, /) -> tuple[Array, Array]:
+def leave_one_out(posterior: Posterior, inverse: Array, /) -> tuple[Array, Pull]:
     r"""Logarithm of the leave-one-out error times -n / 2, and its derivative with respect to S.
 
     A sample that is left out is missed by :math:`\beta_i / (\sqrt{w_i} A_{ii})`, with A the inverse
@@ -133,10 +146,13 @@ def leave_one_out(posterior: Posterior, inverse: Array, /) -> tuple[Array, Array
     turned = inverse * (xp.sum(missed * missed, axis=1)[:, None] / own)
     slope = inverse @ turned - 0.5 * (pull @ beta.T + beta @ pull.T)
     scale = -0.5 * n * t
-    return scale * xp.log(error / (n * t)), (2.0 * scale / error) * slope
+    slope = (2.0 * scale / error) * slope
+    trace = xp.sum(xp.linalg.diagonal(slope))
+    value = scale * xp.log(error / (n * t))
+    return value, Pull(lambda start, stop: slope[start:stop, :], trace)
 
 
-Criterion = Callable[[Posterior, Array], tuple[Array, Array]]
+Criterion = Callable[[Posterior, Array], tuple[Array, Pull]]
 CRITERIA: dict[str, Criterion] = {"evidence": evidence, "loo": leave_one_out}
 # Nats of a target that a step of lengthscales must gain. Held-out parts of 400 rows of 17 sets say
 # that to go on is no better by the evidence, and by the error of leaving out 1.6 % worse, which
@@ -209,8 +225,10 @@ class ExactCriterion:
         numpy.linalg.LinAlgError
             If S is not positive definite in float64.
         """
-        U = mapped(self.X, self._wide(C))
-        return self._posterior(self.kernel._evaluate(U, U), ratio)
+        return self._posterior(self._among(mapped(self.X, self._wide(C))).dense(), ratio)
+
+    def _among(self, U: Array) -> KernelOperator:
+        return KernelMatrix(self.kernel, U).between(U)
 
     def _wide(self, C: Array) -> Array:
         return array_namespace(C).astype(C, self.X.dtype)
@@ -236,13 +254,22 @@ class ExactCriterion:
         """
         xp, C = array_namespace(C), self._wide(C)
         U = mapped(self.X, C)
-        K = self.kernel._evaluate(U, U)
+        among = self._among(U)
+        K = among.dense()
 
         def measure(factor: CholeskyFactor) -> Array:
-            value, slope = self.criterion(self._by(factor, ratio), factor.inverse())
-            here, there = self.kernel._pullback(U, U, self._weighted(slope), K)
-            metric = unmapped(here + there, self.X, C)
-            scalars = xp.stack([value, ratio * xp.sum(xp.linalg.diagonal(slope))])
+            value, pull = self.criterion(self._by(factor, ratio), factor.inverse())
+
+            def pulled(start: int, stop: int) -> Array:
+                P, part, K_part = pull.rows(start, stop), U[start:stop, :], K[start:stop, :]
+                if self.roots is not None:
+                    P = self.roots[start:stop, :] * P * self.roots.T
+                # Columns pull as much again, for all is symmetric
+                return 2.0 * self.kernel._pullback(part, U, P, K_part)[0]
+
+            each = among.map_blocks(pulled, columns=U.shape[1:], dtype=U.dtype)
+            metric = unmapped(each, self.X, C)
+            scalars = xp.stack([value, ratio * pull.trace])
             return xp.concat([scalars, xp.reshape(metric, (-1,))])
 
         numbers = factor_and_read(self._matrix(K, ratio), measure)
