@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gpukfl._array import to_host
+from gpukfl._array import library_of, to_host
 from gpukfl._warnings import collected, warn
 from gpukfl.estimators._learner import Precedent
 from gpukfl.estimators._run import Report, Run, current_report, reported_to
@@ -36,7 +36,23 @@ _NO_TIME = 1e-3
 _LEAST_SHARE = 0.25  # of the time that is left, for the next member: the first ones say the most
 _PATIENCE = 4.0  # times the limit that may be expected of members that keep to it
 _FEWEST = 2  # rows of a class, of which trees that are stopped early need some to judge
+_COMPILING = 1.0  # seconds of a first fit, of which most may be compilation: it is timed again
+_TIMED: set[tuple[str, str]] = set()  # members and libraries of which this process knows the time
 _SEARCHING = 2  # times as long as another fit is the first one, which searches
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Seconds that a member may take, None without a limit, and since when."""
+
+    limit: float | None
+    begun: float = field(default_factory=time.perf_counter)
+
+    @property
+    def left(self) -> float:
+        """Seconds that are left of the limit, which there is."""
+        assert self.limit is not None
+        return self.limit - (time.perf_counter() - self.begun)
 
 
 @dataclass(eq=False)
@@ -120,7 +136,7 @@ class Contest:
                     break
                 left = self.run.left(SHARE)
                 share = max(1.0 / (len(members) - k), _LEAST_SHARE)
-                self._enter(member, None if left is None else left * share)
+                self._enter(member, Clock(None if left is None else left * share))
         except KeyboardInterrupt:
             self.stopped = True
             if not self.finished:
@@ -130,17 +146,16 @@ class Contest:
             msg = f"expected a member that can be fitted, got none ({notes})"
             raise RuntimeError(msg)
 
-    def _enter(self, member: Member, limit: float | None) -> None:
+    def _enter(self, member: Member, clock: Clock) -> None:
         why_not = self._why_not_begun(member)
         if why_not:
             self.entries.append(Entry(member, note=why_not))
             self.run.note(f"{member.name}: {why_not}")
             return
-        entry, begun = Entry(member, transform=self.transform), time.perf_counter()
-        weights = self.weights
+        entry, weights = Entry(member, transform=self.transform), self.weights
         try:
             with collected() as entry.warnings:
-                self._compete(entry, begun, limit)
+                self._compete(entry, clock)
             if not entry.note and member.blended:
                 parts = [self.judge.part(one.outputs) for one in [*self.finished, entry]]
                 loss, n = lambda mean: self.judge.losses_of(mean).sum(), self.judge.n_effective
@@ -152,7 +167,7 @@ class Contest:
             entry.note = "interrupted"
             self.entries.append(entry)
             raise
-        entry.seconds = time.perf_counter() - begun
+        entry.seconds = time.perf_counter() - clock.begun
         if entry.note:
             entry.models.clear()
         self.entries.append(entry)
@@ -184,22 +199,21 @@ class Contest:
     def _shown(self, entry: Entry) -> str:
         return f"score {self.judge.score(entry.losses):.4f}"
 
-    def _compete(self, entry: Entry, begun: float, limit: float | None) -> None:
+    def _compete(self, entry: Entry, clock: Clock) -> None:
         """Fit the folds until all are done, or it is clear that the rest is not worth it."""
         member, count = entry.member, len(self.folds)
-        rows, probe = self._affordable(member, limit)
+        rows, probe, clock = self._affordable(member, clock)
         if rows is not None:
             self.cut_short, entry.remark = True, f"fitted to {rows} rows for want of time"
         for k, fold in enumerate(self.folds):
             start = time.perf_counter()
-            spent = start - begun
-            left = None if limit is None else _share_of(limit - spent, k, count)
+            left = None if clock.limit is None else _share_of(clock.left, k, count)
             with reported_to(self._report(member, k)):
                 known = probe if k == 0 else None
                 fit = known or self._fit(member, fold, rows, entry.precedent, left)
             entry.add(fit)
             entry.rows = len(fold.inside) if rows is None else rows
-            entry.last_seconds = time.perf_counter() - (begun if fit is probe else start)
+            entry.last_seconds = time.perf_counter() - (clock.begun if fit is probe else start)
             self._judge(entry)
             self.stopped = self.stopped or fit.interrupted
             if k + 1 == count:
@@ -283,28 +297,37 @@ class Contest:
         mixes = ((1.0 - share) * blend + share * own for share in _SHARES)
         return all(self.judge.losses(mix, seen).sum() >= least for mix in mixes)
 
-    def _affordable(self, member: Member, limit: float | None) -> tuple[int | None, FoldFit | None]:
+    def _affordable(self, member: Member, clock: Clock) -> tuple[int | None, FoldFit | None, Clock]:
         """Rows of a fold that there is time for, by how long some take; None is all of them.
 
-        With the fit of the first fold where it was to so many rows.
+        With the fit of the first fold where it was to so many rows, and the member's time, which
+        begins after a fit that may have compiled, in this process for the first time.
         """
-        begun, n = time.perf_counter(), len(self.folds[0].seen_by(member).inside)
+        inside = self.folds[0].seen_by(member).inside
+        n, key = len(inside), (member.name, library_of(inside.X))
         most = min(_PROBED, n // _FURTHER)
-        if limit is None or most < _FEWEST_PROBED:
-            return None, None
+        if clock.limit is None or most < _FEWEST_PROBED:
+            return None, None, clock
         probed, count = 0, most
         while probed < most and count >= _FURTHER * probed:
             probed, start = min(max(_FIRST_PROBED, _FURTHER * probed), most), time.perf_counter()
-            fit = self._fit(member, self.folds[0], probed, None, limit)
+            fit = self._fit(member, self.folds[0], probed, None, clock.limit)
             if fit.interrupted:
-                return probed, fit
-            now = time.perf_counter()
+                return probed, fit, clock
+            took = time.perf_counter() - start
             if probed <= _FIRST_PROBED:
-                self.least_seconds = now - start
-            left = (limit - (now - begun)) * (_PATIENCE if member.keeps_time else 1.0)
-            times = max(left, 0.0) / ((now - start) * len(self.folds))
+                self.least_seconds = took
+            left = clock.left * (_PATIENCE if member.keeps_time else 1.0)
+            times = max(left, 0.0) / (took * len(self.folds))
             count = max(probed, int(probed * times ** (1.0 / member.power)))
-        return (None, None) if count >= n else (count, fit if count == probed else None)
+            is_new = member.takes_any_library and key not in _TIMED
+            _TIMED.add(key)
+            if is_new and count < n and took > _COMPILING:
+                rest = 0.5 * (self.run.left(SHARE) or 0.0)  # others would have to compile, too
+                probed, count, clock = 0, most, Clock(min(clock.limit, rest))
+        if count >= n:
+            return None, None, clock
+        return count, fit if count == probed else None, clock
 
     def _some(self, samples: Samples, count: int) -> np.ndarray:
         """Draw some rows, the same in every call, and two of each class, where it has them."""

@@ -32,7 +32,7 @@ from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from gpukfl import BKerNNRegressor
+from gpukfl import BKerNNRegressor, KernelRidgeRegressor
 from gpukfl.estimators._samples import Samples
 from gpukfl.portfolio import AutoRegressor, _candidates, _contest, _kept
 from gpukfl.portfolio._candidates import Candidate, Task, members_of
@@ -208,6 +208,32 @@ def test_rows_that_say_how_long_all_take_are_fitted_once(rng, monkeypatch):
     assert Slow.sizes == [800]  # nor is another begun that would take as long
     assert notes(model)["slow"] == "fitted to 800 rows for want of time"
     assert notes(model)["late"] == "not begun: no time is left"
+
+
+class Compiled(KernelRidgeRegressor):
+    """Takes its time at first; remembers the rows."""
+
+    sizes: list = []  # noqa: RUF012
+
+    def fitted_as(self, X, *given, **named):
+        time.sleep(0.0 if self.sizes else 0.5)
+        self.sizes.append(len(X))
+        return super().fitted_as(X, *given, **named)
+
+
+def test_a_fit_that_may_have_compiled_does_not_say_how_long_others_take(rng, monkeypatch):
+    monkeypatch.setattr(_contest, "_COMPILING", 0.4)
+    monkeypatch.setattr(_contest, "_TIMED", set())
+    rows = rng.standard_normal((8_000, 2))
+    quick = Compiled(ridge=1e-3, lengthscale=1.0, n_centers=20, random_state=0)
+    model = regressor(members=[("compiled", quick)], n_folds=1, refit=False, max_time=4.0)
+    model.fit(rows, rows[:, 0])
+    assert (Compiled.sizes[:2], Compiled.sizes[-1]) == ([800, 800], 6_400)
+    assert notes(model)["compiled"] == ""
+    Compiled.sizes.clear()
+    with pytest.warns(ConvergenceWarning):
+        model.fit(rows, rows[:, 0])  # known, and as slow: it is so
+    assert Compiled.sizes[0] == 800 < Compiled.sizes[1] < 6_400
 
 
 def test_a_quick_member_that_is_named_is_begun_after_a_slow_one(rng):
