@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import sys
 import threading
 from collections.abc import Iterator
 
@@ -112,6 +113,10 @@ def _blas() -> ThreadpoolController:
     return ThreadpoolController().select(user_api="blas")
 
 
-@functools.cache
 def _openmp() -> ThreadpoolController:
+    return _openmp_of("torch" in sys.modules)  # which brings one of its own
+
+
+@functools.cache
+def _openmp_of(torch_is_loaded: bool) -> ThreadpoolController:  # noqa: ARG001
     return ThreadpoolController().select(user_api="openmp")

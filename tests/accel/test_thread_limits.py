@@ -301,6 +301,17 @@ def test_torch_has_one_thread_for_few_samples(given, torch, data, monkeypatch):
     assert seen == [1, SEVERAL]
 
 
+@pytest.mark.usefixtures("torch")
+def test_torch_has_one_thread_though_it_is_imported_later():
+    code = (
+        "from gpukfl._accel.limits import one_openmp_thread, one_openmp_thread_of_sklearn\n"
+        "with one_openmp_thread_of_sklearn(): pass\n"
+        "import torch; torch.set_num_threads(2)\n"
+        "with one_openmp_thread(): print(torch.get_num_threads())"
+    )
+    assert run(code) == "1"
+
+
 @pytest.mark.usefixtures("several_threads")
 def test_torch_is_left_alone_where_it_does_not_compute(torch, data):
     with _threads.few_threads(data[0], len(data[0]), "numpy"):
