@@ -359,8 +359,9 @@ def _targets(y: Any, n_classes: int, n: int) -> np.ndarray | None:
     Y = np.asarray(y, dtype=np.float64)
     finite = np.isfinite(Y).all(axis=tuple(range(1, Y.ndim)))
     if len(Y) != n or not finite.all():
-        count = np.count_nonzero(finite)
-        msg = f"expected finite targets of {n} rows, got {count} among {len(Y)}"
+        count = np.count_nonzero(~finite)
+        bad = f", of which {count} are NaN or infinite" if count else ""
+        msg = f"expected finite targets of {n} rows, got {len(Y)}{bad}"
         raise ValueError(msg)
     if n_classes:
         classes = np.arange(n_classes) if n_classes > 2 else np.ones(1)
