@@ -50,6 +50,9 @@ def test_what_a_fit_sets_is_declared_and_comes_back(name, path):
     parameters = set(model.estimator.get_params(deep=False))
     assert set(vars(model.estimator)) - parameters <= known
     assert set(vars(loaded.estimator)) == set(vars(model.estimator))
+    for made in (model, loaded):  # in another order products are rounded otherwise
+        arrays = [value for value in vars(made.estimator).values() if isinstance(value, np.ndarray)]
+        assert all(value.flags.c_contiguous for value in arrays if value.ndim > 1)
     np.testing.assert_array_equal(loaded.predict(data), model.predict(data))
     assert loaded.summary() == model.summary()
 

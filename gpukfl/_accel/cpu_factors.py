@@ -20,9 +20,9 @@ _SHARES = 2  # of a triangle's rows for each thread: those of the last are the l
 _FEWEST, _MOST = 64, 256  # rows of such a share
 
 
-def is_worth_threads(n: int, /) -> bool:
-    """Tell whether threads do a matrix of n rows sooner than LAPACK alone."""
-    return n > 2 * _LEAF and free_threads() > 1
+def is_worth_threads() -> bool:
+    """Tell whether there are threads to share the work, here where it is asked."""
+    return free_threads() > 1
 
 
 def factor(A: np.ndarray, /) -> None:

@@ -249,6 +249,13 @@ class Learner(Constructed, HostPickled):
     def _keep(self, problem: Any, fitted: Any, choice: Choice[Any, Any], back: Any) -> None:
         """Set what was learned, moved by `back` to the library of the data."""
 
+    def _keep_rows_together(self) -> None:
+        """Order NumPy's arrays as files do: products in another order are rounded otherwise."""
+        given = self.get_params(deep=False)
+        for name, value in list(vars(self).items()):
+            if name not in given and is_host(value) and value.ndim > 1:
+                setattr(self, name, np.ascontiguousarray(value))
+
     @abstractmethod
     def _read_targets(self, y: Any, X: Array, sample_weight: Any) -> Samples:
         """Validate targets and weights, and set what predictions say of them."""
@@ -340,6 +347,7 @@ class Learner(Constructed, HostPickled):
             self._keep(problem, fitted, choice, mover(X, dtype))
             if deviations:
                 self._keep_deviations(fitted, mover(X, dtype))
+            self._keep_rows_together()
             choice = replace(choice, setting=self._settled(choice, fitted))
             if like is None or like.calibration is None:
                 self._calibrate(

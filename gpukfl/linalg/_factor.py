@@ -12,10 +12,10 @@ import itertools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from gpukfl._accel import cpu_factors
 from gpukfl._array import (
     Array,
     array_namespace,
@@ -38,6 +38,8 @@ _SMALL = 2**14
 # The same of one whose singular values are wanted, which it finds in 14, 41, 56 and 46 ms for 96,
 # 362, 450 and 512 rows (1.6, 25, 43 and 69 there)
 _SMALL_SVD = 2**17
+_ALONE = 1024  # rows up to which one thread is about as quick
+_WIDE = 128  # columns that threads solve for sooner
 _BLOCK = 64  # rows and columns that are mirrored at a time, in the first-level cache
 # Epsilons and sizes by which squared rows of a factor may miss the diagonal: rounding takes two
 _MISS = 8.0
@@ -186,9 +188,9 @@ def mean_diagonal(A: Array, /) -> Array:
 
 
 def _factor_on_host(A: np.ndarray, overwrite: bool) -> np.ndarray:
-    if cpu_factors.is_worth_threads(A.shape[0]):
+    if (split := _over_threads(A.shape[0])) is not None:
         L = np.array(A, order="C", copy=None if overwrite else True)
-        cpu_factors.factor(L)
+        split.factor(L)
         return L
     from scipy.linalg import cholesky
 
@@ -197,8 +199,8 @@ def _factor_on_host(A: np.ndarray, overwrite: bool) -> np.ndarray:
 
 
 def _host_inverse(L: np.ndarray, /) -> np.ndarray:
-    if cpu_factors.is_worth_threads(L.shape[0]):
-        return _mirrored(cpu_factors.inverse(np.ascontiguousarray(L)).T)
+    if (split := _over_threads(L.shape[0])) is not None:
+        return _mirrored(split.inverse(np.ascontiguousarray(L)).T)
     from scipy.linalg import get_lapack_funcs
 
     (potri,) = get_lapack_funcs(("potri",), (L,))
@@ -212,9 +214,9 @@ def _reversed(A: np.ndarray, /) -> np.ndarray:
 
 
 def _host_whitened(L: np.ndarray, A: np.ndarray, /) -> np.ndarray:
-    if cpu_factors.is_worth_threads(L.shape[0]):
+    if (split := _over_threads(L.shape[0])) is not None:
         white = np.array(A, dtype=np.result_type(A, L), order="C")
-        cpu_factors.whiten(white, np.ascontiguousarray(L, dtype=white.dtype))
+        split.whiten(white, np.ascontiguousarray(L, dtype=white.dtype))
         return _mirrored(white.T)
     from scipy.linalg import get_lapack_funcs
 
@@ -371,11 +373,7 @@ def svd(A: Array, /) -> tuple[Array, Array, Array]:
 
 def _solve_triangular(L: Array, b: Array, /, *, transposed: bool) -> Array:
     if is_host(L):
-        if b.ndim == 2 and cpu_factors.is_worth_threads(min(L.shape[0], 8 * b.shape[1])):
-            return _solved_on_host(*hosts(L, b), transposed)
-        from scipy.linalg import solve_triangular
-
-        return solve_triangular(L, b, lower=True, trans=int(transposed), check_finite=False)
+        return _solve_on_host(*hosts(L, b), transposed)
     if is_cupy(L):
         from cupyx.scipy.linalg import solve_triangular
 
@@ -387,10 +385,24 @@ def _solve_triangular(L: Array, b: Array, /, *, transposed: bool) -> Array:
     return array_namespace(L).linalg.solve(L.T if transposed else L, b)
 
 
-def _solved_on_host(L: np.ndarray, b: np.ndarray, transposed: bool) -> np.ndarray:
-    x = np.array(b, dtype=np.result_type(L, b), order="C")
-    cpu_factors.solve(np.ascontiguousarray(L, dtype=x.dtype), x, turned=transposed)
-    return x
+def _solve_on_host(L: np.ndarray, b: np.ndarray, transposed: bool) -> np.ndarray:
+    wide = b.ndim == 2 and b.shape[1] >= _WIDE
+    if wide and (split := _over_threads(L.shape[0])) is not None:
+        x = np.array(b, dtype=np.result_type(L, b), order="C")
+        split.solve(np.ascontiguousarray(L, dtype=x.dtype), x, turned=transposed)
+        return x
+    from scipy.linalg import solve_triangular
+
+    return solve_triangular(L, b, lower=True, trans=int(transposed), check_finite=False)
+
+
+def _over_threads(n: int) -> Any:
+    """Give the module that splits what is done to n rows over threads; None where one does it."""
+    if n <= _ALONE:  # and nothing more is imported
+        return None
+    from gpukfl._accel import cpu_factors
+
+    return cpu_factors if cpu_factors.is_worth_threads() else None
 
 
 def map_singular_values(W: Array, shrink: Callable[[Array], Array], /) -> tuple[Array, Array]:
