@@ -108,7 +108,10 @@ def variances(own: Array, K: Array, factor: Array, inner: Array | None = None, /
 
 @dataclass(frozen=True, eq=False)
 class Pull:
-    """Derivative with respect to S (n, n), symmetric; a block of rows is seen at a time."""
+    """Twice the derivative with respect to S (n, n), symmetric; a block of rows is seen at a time.
+
+    Twice, as rows and columns pull at samples alike: the one half does for both.
+    """
 
     rows: Callable[[int, int], Array]  # from which to which: (stop - start, n)
     trace: Array
@@ -119,13 +122,13 @@ def evidence(posterior: Posterior, inverse: Array, /) -> tuple[Array, Pull]:
 
     .. math:: \tfrac12 \sum_c (\beta_c \beta_c^\top / a_c^2 - S^{-1})
     """
-    xp, beta, half = array_namespace(inverse), posterior.beta, 0.5 * posterior.count
-    scaled = 0.5 * beta / posterior.squares[None, :]
+    xp, beta, t = array_namespace(inverse), posterior.beta, posterior.count
+    scaled = beta / posterior.squares[None, :]
 
     def rows(start: int, stop: int) -> Array:
-        return scaled[start:stop, :] @ beta.T - half * inverse[start:stop, :]
+        return scaled[start:stop, :] @ beta.T - t * inverse[start:stop, :]
 
-    trace = xp.sum(scaled * beta) - half * xp.sum(xp.linalg.diagonal(inverse))
+    trace = xp.sum(scaled * beta) - t * xp.sum(xp.linalg.diagonal(inverse))
     return posterior.evidence(), Pull(rows, trace)
 
 
@@ -146,7 +149,7 @@ def leave_one_out(posterior: Posterior, inverse: Array, /) -> tuple[Array, Pull]
     turned = inverse * (xp.sum(missed * missed, axis=1)[:, None] / own)
     slope = inverse @ turned - 0.5 * (pull @ beta.T + beta @ pull.T)
     scale = -0.5 * n * t
-    slope = (2.0 * scale / error) * slope
+    slope = (4.0 * scale / error) * slope
     trace = xp.sum(xp.linalg.diagonal(slope))
     value = scale * xp.log(error / (n * t))
     return value, Pull(lambda start, stop: slope[start:stop, :], trace)
@@ -264,12 +267,11 @@ class ExactCriterion:
                 P, part, K_part = pull.rows(start, stop), U[start:stop, :], K[start:stop, :]
                 if self.roots is not None:
                     P = self.roots[start:stop, :] * P * self.roots.T
-                # Columns pull as much again, for all is symmetric
-                return 2.0 * self.kernel._pullback(part, U, P, K_part)[0]
+                return self.kernel._pullback(part, U, P, K_part)[0]
 
             each = among.map_blocks(pulled, columns=U.shape[1:], dtype=U.dtype)
             metric = unmapped(each, self.X, C)
-            scalars = xp.stack([value, ratio * pull.trace])
+            scalars = xp.stack([value, (0.5 * ratio) * pull.trace])
             return xp.concat([scalars, xp.reshape(metric, (-1,))])
 
         numbers = factor_and_read(self._matrix(K, ratio), measure)
