@@ -134,8 +134,9 @@ def draw(args: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
         ax.set_xlabel("times as fast as one thread")
         others = "a process" if beside == 1 else f"{beside} processes"
         ax.set_title(f"beside {others} kept busy" if beside else "alone", fontsize="medium")
-    np.atleast_1d(axes)[0].invert_yaxis()
-    np.atleast_1d(axes)[-1].legend(fontsize="small")
+    lines = len(rows) // len(loads)
+    np.atleast_1d(axes)[0].set_ylim(lines + 1.6, -0.4)  # with room for the legend
+    np.atleast_1d(axes)[0].legend(fontsize="small", loc="lower right")
     save_picture(args, "bench_factors", figure)
 
 

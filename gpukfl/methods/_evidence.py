@@ -118,7 +118,7 @@ class Pull:
 
 
 def evidence(posterior: Posterior, inverse: Array, /) -> tuple[Array, Pull]:
-    r"""Log marginal likelihood, and its derivative with respect to S.
+    r"""Log marginal likelihood, and its derivative with respect to S, as a pull.
 
     .. math:: \tfrac12 \sum_c (\beta_c \beta_c^\top / a_c^2 - S^{-1})
     """
