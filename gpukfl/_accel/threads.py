@@ -62,18 +62,28 @@ def in_chunks(n_items: int, elements: int, body: Callable[[int, int, int], None]
 
 def free_threads() -> int:
     """Threads that work may be split over from here: one inside a thread of the pool."""
-    return 1 if getattr(_here, "busy", False) else n_threads()
+    return _share() or n_threads()
+
+
+def _share() -> int:
+    """Threads that were given to this one; 0 where it may take all."""
+    return getattr(_here, "share", 0)
+
+
+@contextlib.contextmanager
+def _sharing(threads: int) -> Iterator[None]:
+    before, _here.share = _share(), threads
+    try:
+        yield
+    finally:
+        _here.share = before
 
 
 @contextlib.contextmanager
 def alone() -> Iterator[None]:
     """Work on one thread, so that sums do not depend on how many there are."""
-    before, _here.busy = getattr(_here, "busy", False), True
-    try:
-        with one_blas_thread():
-            yield
-    finally:
-        _here.busy = before
+    with _sharing(1), one_blas_thread():
+        yield
 
 
 def in_threads(body: Callable[..., Any], /, *arguments: Iterable[Any]) -> list[Any]:
@@ -82,11 +92,35 @@ def in_threads(body: Callable[..., Any], /, *arguments: Iterable[Any]) -> list[A
         return _pool(os.getpid()).map(n_threads(), body, *arguments)
 
 
+def apart(body: Callable[..., Any], /, *arguments: Iterable[Any]) -> list[Any]:
+    """Map `body` over the arguments in threads that share what is free from here; results in order.
+
+    For work of many steps, of which each splits what it can over its share. Where this thread has
+    a share of its own already, one call comes after the other.
+    """
+    calls = list(zip(*arguments, strict=True))
+    if _share() or len(calls) <= 1:
+        return [body(*given) for given in calls]
+    share = max(1, n_threads() // len(calls))
+
+    def shared(given: tuple[Any, ...]) -> Any:
+        with _sharing(share):
+            return body(*given)
+
+    return _guides(os.getpid()).map(len(calls), shared, calls)
+
+
 def _enter_pool() -> None:
-    _here.busy = True
+    _here.share = 1
 
 
 @functools.lru_cache(maxsize=1)
 def _pool(process: int) -> Pool:  # noqa: ARG001
     """Threads kept for the next call; a forked process, which inherits none, starts its own."""
     return Pool(_enter_pool)
+
+
+@functools.lru_cache(maxsize=1)
+def _guides(process: int) -> Pool:  # noqa: ARG001
+    """Threads that give work to those of the pool, and wait for it: so they are others."""
+    return Pool(lambda: None)

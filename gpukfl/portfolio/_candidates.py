@@ -44,6 +44,7 @@ _FEW = 1_000  # rows up to which variants of a member are cheap
 _MANY = 2_000  # rows from which trees may be large
 _RARE = 50  # rows of a class, of which folds and then those that stop trees early need some
 _MOST = 200_000  # rows up to which many features are formed
+_SHORT_STEPS = 2_000  # rows below which steps of BKerNN are so short that threads would wait
 _WIDE = 300  # features above which eigenvalue problems of their number take most of the time
 _TURNED = AverageGradientOuterProduct(max_iter=5, structure="full", shrinkage=0.05)
 _STEPS_TIMES_FEATURES = 400_000  # of small trees
@@ -123,6 +124,9 @@ class Candidate:
         where it is empty.
     sees : str
         How it sees the rows of a table.
+    at_once_from : int
+        Rows from which fits of a method of ours to several folds are quicker at once: where they
+        are fewer, threads wait for the interpreter more than they compute.
     """
 
     name: str
@@ -132,6 +136,7 @@ class Candidate:
     suits: Callable[[Task], bool] = lambda _: True
     like: str = ""
     sees: str = NUMBERS
+    at_once_from: int = 300
 
 
 def _ours(regressor: type, classifier: type, /, **options: Any) -> Callable[[Task], Any]:
@@ -255,7 +260,7 @@ CANDIDATES = (
         sees=CODES,
     ),
     Candidate("agop_quantile", _hkrr(optimizer="agop", scaling="quantile"), suits=_of_few),
-    Candidate("bkernn", _bkernn()),
+    Candidate("bkernn", _bkernn(), at_once_from=_SHORT_STEPS),
     Candidate("hkrr", _hkrr()),
     # Of small regressions it took two fifths of the time, and gained nothing
     Candidate(
@@ -271,7 +276,7 @@ CANDIDATES = (
     ),
     Candidate("laplace", _kernel_ridge("laplace"), "thorough"),
     Candidate("evidence_matern52", _evidence("matern52", "standard"), "thorough", suits=_of_few),
-    Candidate("bkernn_robust", _bkernn(scaling="robust"), "thorough"),
+    Candidate("bkernn_robust", _bkernn(scaling="robust"), "thorough", at_once_from=_SHORT_STEPS),
     Candidate("hkrr_standard", _hkrr(scaling="standard"), "thorough"),
     Candidate(
         "selection",
@@ -356,4 +361,5 @@ def constant_member(classes: bool, /) -> Member:
 def _member(row: Candidate, task: Task, *, blended: bool = True) -> Member:
     sees = row.sees if task.has_levels or (task.of_table and row.sees == CODES) else NUMBERS
     shown, like = row.name == TREES, row.like if task.n >= _MANY else ""
-    return Member(row.name, row.make(task), row.power, blended, shown, sees, like)
+    made, from_rows = row.make(task), row.at_once_from
+    return Member(row.name, made, row.power, blended, shown, sees, like, from_rows)

@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 
 from gpukfl._array import library_of, to_host
+from gpukfl._results import History
 from gpukfl._warnings import collected, warn
 from gpukfl.estimators._learner import Precedent
 from gpukfl.estimators._run import Report, Run, current_report, reported_to
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._search import is_behind
+from gpukfl.portfolio._at_once import at_once, fits_at_once
 from gpukfl.portfolio._blend import blend_weights
 from gpukfl.portfolio._entry import Entry, FoldFit
 from gpukfl.portfolio._evaluators import evaluator_of, of_all_classes
@@ -200,29 +202,51 @@ class Contest:
         return f"score {self.judge.score(entry.losses):.4f}"
 
     def _compete(self, entry: Entry, clock: Clock) -> None:
-        """Fit the folds until all are done, or it is clear that the rest is not worth it."""
-        member, count = entry.member, len(self.folds)
+        """Fit the folds until all are done, or it is clear that the rest is not worth it.
+
+        The first one alone: it says how the others are fitted, which may be at once. They are
+        judged one after the other.
+        """
+        member = entry.member
         rows, probe, clock = self._affordable(member, clock)
         if rows is not None:
             self.cut_short, entry.remark = True, f"fitted to {rows} rows for want of time"
-        for k, fold in enumerate(self.folds):
-            start = time.perf_counter()
-            left = None if clock.limit is None else _share_of(clock.left, k, count)
-            with reported_to(self._report(member, k)):
-                known = probe if k == 0 else None
-                fit = known or self._fit(member, fold, rows, entry.precedent, left)
-            entry.add(fit)
-            entry.rows = len(fold.inside) if rows is None else rows
-            entry.last_seconds = time.perf_counter() - (clock.begun if fit is probe else start)
-            self._judge(entry)
-            self.stopped = self.stopped or fit.interrupted
-            if k + 1 == count:
-                return
-            if fit.interrupted:
-                raise KeyboardInterrupt
-            entry.note = self._why_not_on(entry)
-            if entry.note:
-                return
+        turns = self._turns(member)
+        for k, folds in enumerate(turns):
+            start = time.perf_counter() if probe is None or k else clock.begun
+            left = None if clock.limit is None else _share_of(clock.left, k, len(turns))
+            fits = [probe] if probe and k == 0 else self._fits(entry, folds, rows, left)
+            entry.rows = len(self.folds[folds[0]].inside) if rows is None else rows
+            entry.last_seconds = time.perf_counter() - start
+            for fit in fits:
+                entry.add(fit)
+                self._judge(entry)
+                self.stopped = self.stopped or fit.interrupted
+                if len(entry.models) == len(self.folds):
+                    return
+                if fit.interrupted:
+                    raise KeyboardInterrupt
+                entry.note = self._why_not_on(entry, len(turns) - k - 1)
+                if entry.note:
+                    return
+
+    def _turns(self, member: Member) -> list[range]:
+        """Folds that are fitted at once, turn after turn."""
+        count, width = len(self.folds), fits_at_once(member, self.folds[0].inside)
+        turns = [range(k, min(k + width, count)) for k in range(1, count, width)]
+        return [range(1), *turns]
+
+    def _fits(
+        self, entry: Entry, folds: range, rows: int | None, limit: float | None
+    ) -> list[FoldFit]:
+        """Fit a member to folds, and tell of the first of these how far it is."""
+
+        def fit(k: int) -> FoldFit:
+            report = self._report(entry.member, folds) if k == folds[0] else self._unseen
+            with reported_to(report):
+                return self._fit(entry.member, self.folds[k], rows, entry.precedent, limit)
+
+        return at_once(fit, folds)
 
     def _fit(
         self,
@@ -240,8 +264,8 @@ class Contest:
         model, precedent = member.fitted(inside, precedent, limit)
         return FoldFit(model, precedent, self.outputs(model, data.outside))
 
-    def _why_not_on(self, entry: Entry) -> str:
-        """Say why a member is left after some folds; empty where it goes on."""
+    def _why_not_on(self, entry: Entry, turns: int) -> str:
+        """Say why a member is left after some folds, with some turns to go; empty if it goes on."""
         done, left = len(entry.models), self.run.left(SHARE)
         entry.behind = self._cannot_help(entry)
         if entry.behind:
@@ -249,7 +273,7 @@ class Contest:
         if left is None or not self.finished or (done == 1 and entry.member.keeps_time):
             return ""  # the first fit searches, the next ones say whether time is kept
         searched = _SEARCHING if done == 1 and entry.member.takes_any_library else 1
-        if entry.last_seconds / searched * (len(self.folds) - done) < left:
+        if entry.last_seconds / searched * turns < left:
             return ""
         self.cut_short = True
         return f"left after {done} of {len(self.folds)} folds: too slow for the time left"
@@ -338,7 +362,12 @@ class Contest:
             drawn = np.union1d(drawn, np.concatenate([drawn[:0], *rare]))
         return np.sort(drawn)
 
-    def _report(self, member: Member, k: int) -> Report:
+    def _unseen(self, *_: object) -> None:
+        """End a fit at its next step where nobody waits for it any more."""
+        if self.stopped:
+            raise KeyboardInterrupt
+
+    def _report(self, member: Member, folds: range) -> Report:
         """Tell of a member's steps, with the fold and the best so far."""
         outer = current_report()
         lead = ""
@@ -348,8 +377,15 @@ class Contest:
             lead = (
                 f"blend {score:.3f}, best {best.member.name} {self.judge.score(best.losses):.3f}; "
             )
-        place = f"{lead}{member.name}, fold {k + 1} of {len(self.folds)}"
-        return lambda stage, step, history: outer(f"{place}: {stage}", step, history)
+        first, last = folds[0] + 1, folds[-1] + 1
+        which = f"fold {first}" if first == last else f"folds {first} to {last}"
+        place = f"{lead}{member.name}, {which} of {len(self.folds)}"
+
+        def report(stage: str, step: int, history: History) -> None:
+            self._unseen()
+            outer(f"{place}: {stage}", step, history)
+
+        return report
 
 
 def _share_of(left: float, k: int, count: int) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,6 +44,8 @@ class Member:
         How it sees the rows of a table: as numbers, as codes with gaps, or with levels.
     like : str
         The name of a member without which it is of no use either; none where it is empty.
+    at_once_from : float
+        Rows from which its fits to several folds are quicker at once, in threads.
     """
 
     name: str
@@ -52,6 +55,7 @@ class Member:
     reference: bool = False
     sees: str = NUMBERS
     like: str = ""
+    at_once_from: float = math.inf
 
     @property
     def takes_any_library(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -12,10 +13,11 @@ from gpukfl._array import to_host
 from gpukfl._warnings import collected
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
+from gpukfl.portfolio._at_once import at_once, fits_at_once
 from gpukfl.portfolio._attributes import Blended
 from gpukfl.portfolio._contest import Contest
 from gpukfl.portfolio._encodings import Encodings
-from gpukfl.portfolio._entry import is_interrupted, is_limited
+from gpukfl.portfolio._entry import Entry, is_interrupted, is_limited
 from gpukfl.portfolio._folds import FEW, HALF_ENOUGH, MANY, Fold
 
 BESIDE: Literal["both"] = "both"
@@ -72,23 +74,54 @@ def refitted(
     KeyboardInterrupt
         If it is interrupted, or a member was.
     """
-    found, transform = [], auto.target_transform_
+    transform = auto.target_transform_
     if transform is not None:
         samples = replace(samples, Y=transform.forward(to_host(samples.Y).astype(np.float64)))
     encodings, whole = auto.encodings_, Fold(samples, samples)
     if encodings is not None:
         encodings, whole = encodings.on_all(samples, seed, beside=beside)
-    for weight, entry in chosen:
+    models = _all_fitted([entry for _, entry in chosen], whole, run, may_be_cut=beside)
+    if models is None:
+        return None
+    found = []
+    for (weight, entry), model in zip(chosen, models, strict=True):
+        kept = [*entry.models, model] if beside else [model]
+        found.append(replace(entry.blended(weight), models=kept))
+    return found, encodings
+
+
+def _all_fitted(
+    entries: Sequence[Entry], whole: Fold, run: Run, /, *, may_be_cut: bool
+) -> list[Any] | None:
+    """Fit each to all rows; None where time is too short.
+
+    Raises KeyboardInterrupt if a fit was interrupted.
+    """
+    models: dict[Entry, Any] = {}
+    for turn in _turns(entries, whole, run):
         left = run.left()
-        if left is not None and (run.is_over() or entry.seconds_for(len(samples)) > left):
+        late = turn[0].seconds_for(len(whole.inside))
+        if left is not None and (run.is_over() or late > left):
             return None
         with collected():
-            inside = whole.seen_by(entry.member).inside
-            model, _ = entry.member.fitted(inside, entry.precedent, left)
-        if is_interrupted(model):
+            found = at_once(partial(_fitted, whole=whole, left=left), turn)
+        models |= zip(turn, found, strict=True)
+        if any(map(is_interrupted, found)):
             raise KeyboardInterrupt
-        if not beside and is_limited(model):
+        if not may_be_cut and any(map(is_limited, found)):
             return None
-        models = [*entry.models, model] if beside else [model]
-        found.append(replace(entry.blended(weight), models=models))
-    return found, encodings
+    return [models[entry] for entry in entries]
+
+
+def _turns(entries: Sequence[Entry], whole: Fold, run: Run, /) -> list[list[Entry]]:
+    """Those that are fitted at once, turn after turn; one each where time has a limit."""
+    widths = [fits_at_once(one.member, whole.seen_by(one.member).inside) for one in entries]
+    width = max(widths, default=1) if run.left() is None else 1
+    several = [one for one, own in zip(entries, widths, strict=True) if min(own, width) > 1]
+    alone = [[one] for one in entries if one not in several]
+    return [*alone, *(several[k : k + width] for k in range(0, len(several), width))]
+
+
+def _fitted(entry: Entry, whole: Fold, left: float | None) -> Any:
+    inside = whole.seen_by(entry.member).inside
+    return entry.member.fitted(inside, entry.precedent, left)[0]

@@ -19,6 +19,16 @@ def threads_for_little_work(monkeypatch):
     monkeypatch.setattr(_blocks, "_WORTH_A_THREAD", 1)
 
 
+def run_in_time(work):
+    """What `work` gives, in a thread that may not wait for ever."""
+    done = []
+    worker = threading.Thread(target=lambda: done.append(work()), daemon=True)
+    worker.start()
+    worker.join(30)
+    assert not worker.is_alive(), "threads wait for each other"
+    return done[0]
+
+
 def test_little_work_stays_in_the_callers_thread(monkeypatch):
     monkeypatch.undo()
     monkeypatch.setenv("GPUKFL_NUM_THREADS", "2")
@@ -141,7 +151,6 @@ def test_errors_of_the_work_come_through(on, monkeypatch):
 
 def test_blocks_inside_blocks_stay_in_their_thread(on, monkeypatch):
     monkeypatch.setenv("GPUKFL_NUM_THREADS", "2")
-    done = []
 
     def inner(start, stop):
         return threading.current_thread()
@@ -153,13 +162,9 @@ def test_blocks_inside_blocks_stay_in_their_thread(on, monkeypatch):
 
     def outer():
         with gpukfl.memory_budget(1):
-            done.append(taken(on, 8, compute))
+            return taken(on, 8, compute)
 
-    worker = threading.Thread(target=outer, daemon=True)
-    worker.start()
-    worker.join(30)
-    assert not worker.is_alive(), "threads wait for each other"
-    assert_cover(done[0], 8)
+    assert_cover(run_in_time(outer), 8)
 
 
 def test_threads_of_the_pool_know_that_they_are(monkeypatch):
@@ -167,6 +172,37 @@ def test_threads_of_the_pool_know_that_they_are(monkeypatch):
     assert pool.free_threads() == 3
     assert pool.in_threads(lambda _: pool.free_threads(), range(5)) == [1] * 5
     assert pool.free_threads() == 3
+
+
+@pytest.mark.parametrize(
+    ("threads", "calls", "share"), [(8, 3, 2), (4, 2, 2), (2, 2, 1), (1, 2, 1)]
+)
+def test_threads_apart_share_what_is_free(threads, calls, share, monkeypatch):
+    monkeypatch.setenv("GPUKFL_NUM_THREADS", str(threads))
+
+    def work(k):
+        inner = pool.in_threads(lambda j: (k * j, pool.free_threads()), range(6))
+        nested = pool.apart(lambda _: threading.get_ident(), range(3))
+        assert set(nested) == {threading.get_ident()}  # no thread waits for another of its kind
+        return pool.free_threads(), inner
+
+    done = run_in_time(lambda: pool.apart(work, range(calls)))
+    assert done == [(share, [(k * j, 1) for j in range(6)]) for k in range(calls)]
+    assert pool.free_threads() == threads
+
+
+def test_a_single_call_apart_has_all_threads(monkeypatch):
+    monkeypatch.setenv("GPUKFL_NUM_THREADS", "3")
+    assert pool.apart(lambda k: (k, pool.free_threads()), [5]) == [(5, 3)]
+    assert pool.apart(lambda k: k, []) == []
+
+
+def test_what_fails_apart_is_raised_and_threads_go_on(monkeypatch):
+    monkeypatch.setenv("GPUKFL_NUM_THREADS", "2")
+    with pytest.raises(ZeroDivisionError):
+        pool.apart(lambda k: 1 // k, [1, 0])
+    assert pool.free_threads() == 2
+    assert pool.apart(lambda k: k, range(4)) == [0, 1, 2, 3]
 
 
 def test_sums_do_not_depend_on_timing(rng, monkeypatch):

@@ -1,0 +1,244 @@
+"""Fits of folds in threads at the same time: they are those that come one after the other."""
+
+import threading
+import time
+
+import numpy as np
+import pytest
+import sklearn
+from interruption import interrupt
+from numpy.testing import assert_allclose, assert_array_equal
+from portfolio_cases import X, Y, notes, weights
+from portfolio_cases import regressor as of_few
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import Ridge
+
+from gpukfl import HKRRRegressor
+from gpukfl.estimators._run import Run, reported_to
+from gpukfl.estimators._samples import Samples
+from gpukfl.portfolio import AutoClassifier, AutoRegressor, _candidates, _contest, _refit
+from gpukfl.portfolio._at_once import at_once, fits_at_once
+from gpukfl.portfolio._candidates import Task, members_of
+from gpukfl.portfolio._members import Member
+
+OURS = ["manhattan_laplace", "agop", "matern52"]  # of which all fits are at once
+N = 360
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return np.random.default_rng(5).uniform(-1.0, 1.0, (N, 3))
+
+
+@pytest.fixture
+def target(rows):
+    return np.sin(3.0 * rows[:, 0]) + rows[:, 1] * rows[:, 2]
+
+
+@pytest.fixture
+def widths(monkeypatch):
+    """How many fits were asked for at once, each time."""
+    found = []
+
+    def seen(fit, given):
+        found.append(len(given))
+        return at_once(fit, given)
+
+    for module in (_contest, _refit):
+        monkeypatch.setattr(module, "at_once", seen)
+    return found
+
+
+@pytest.fixture
+def threads(monkeypatch):
+    return lambda count: monkeypatch.setenv("GPUKFL_NUM_THREADS", str(count))
+
+
+def regressor(**options):
+    return AutoRegressor(members=OURS, random_state=0, **options)
+
+
+def member_of(name, n):
+    task = Task.of(Samples(np.zeros((n, 3)), np.zeros((n, 1)), None), 3, "numpy", 0)
+    return members_of([name], "normal", task)[0]
+
+
+@pytest.mark.parametrize(
+    ("kind", "dtype"),
+    [("one", "float32"), ("one", "float64"), ("two", "float64"), ("classes", "float64")],
+)
+def test_fits_at_once_are_those_that_come_one_after_the_other(
+    kind, dtype, rows, target, threads, widths
+):
+    data = rows.astype(dtype)
+    y = {"one": target, "two": np.stack([target, -(target**2)], axis=1), "classes": target > 0}[
+        kind
+    ]
+    make = AutoClassifier if kind == "classes" else AutoRegressor
+    found = []
+    for count in (1, 3, 3):
+        threads(count)
+        model = make(members=OURS[:2], n_folds=6, refit="both", random_state=0).fit(data, y)
+        found.append(model.predict_proba(data) if kind == "classes" else model.predict(data))
+    assert max(widths) == 3
+    assert_array_equal(found[1], found[2])
+    # Rounding differs, as sums are split over other threads
+    assert_allclose(found[0], found[1], rtol=1e-3 if dtype == "float32" else 1e-6, atol=1e-5)
+
+
+def test_the_first_fold_is_alone_and_the_others_are_at_once(rows, target, threads, widths):
+    threads(3)
+    model = regressor(n_folds=6).fit(rows, target)
+    assert widths[:3] == [1, 3, 2]  # 6 = 1 + 3 + 2
+    assert all(len(member.models) == 6 for member in model.members_)
+
+
+def test_members_are_refitted_at_once_in_their_order(rows, target, threads, widths):
+    def seen(count):
+        threads(count)
+        widths.clear()
+        model = regressor(n_folds=2, refit=True).fit(rows, target)
+        names = [member.name for member in model.members_]
+        return names, [member.models[0].predict(rows) for member in model.members_]
+
+    names, alone = seen(1)
+    again, together = seen(3)
+    assert names == again
+    assert len(names) > 1
+    assert widths[-1] == len(names)
+    assert_allclose(together, alone, rtol=1e-6, atol=1e-8)
+
+
+def test_members_of_others_are_fitted_in_the_callers_thread(rows, target, threads):
+    threads(4)
+    inside = []
+
+    class Noting(Ridge):
+        def fit(self, X, y, sample_weight=None):
+            inside.append(threading.get_ident())
+            return super().fit(X, y, sample_weight)
+
+    AutoRegressor(members=[("mine", Noting())], refit=True, random_state=0).fit(rows, target)
+    assert set(inside) == {threading.get_ident()}
+
+
+@pytest.mark.parametrize(
+    ("name", "n", "several"),
+    [
+        ("agop", 350, True),
+        ("agop", 250, False),  # a step takes less than threads wait for each other
+        ("bkernn", 350, False),
+        ("bkernn", 4_000, True),
+        ("agop", 30_000, False),  # which memory should hold
+        ("linear", 4_000, False),
+    ],
+)
+def test_how_many_fits_are_at_once(name, n, several, threads):
+    threads(4)
+    samples = Samples(np.zeros((n, 3)), np.zeros((n, 1)), None)
+    assert fits_at_once(member_of(name, n), samples) == (4 if several else 1)
+
+
+def test_fits_are_one_after_the_other_elsewhere_than_on_the_host(on, threads):
+    threads(4)
+    samples = Samples(on.put(np.zeros((400, 3))), np.zeros((400, 1)), None)
+    assert fits_at_once(member_of("agop", 400), samples) == (4 if on.package == "numpy" else 1)
+
+
+def test_an_estimator_of_ones_own_is_never_at_once(threads):
+    threads(4)
+    samples = Samples(np.zeros((400, 3)), np.zeros((400, 1)), None)
+    assert fits_at_once(Member("mine", HKRRRegressor()), samples) == 1
+
+
+def test_settings_of_scikit_learn_are_those_of_the_caller(threads):
+    threads(2)
+    with sklearn.config_context(assume_finite=True):
+        found = at_once(lambda _: sklearn.get_config()["assume_finite"], [0, 1])
+    assert found == [True, True]
+    assert at_once(lambda _: sklearn.get_config()["assume_finite"], [0, 1]) == [False, False]
+
+
+def test_what_fits_at_once_warn_of_is_kept(rows, target, threads):
+    threads(2)
+    with pytest.warns(ConvergenceWarning, match="max_time"):  # of each fit, and heard once
+        model = AutoRegressor(
+            members=["hkrr"], n_folds=3, max_time=0.05, refit=False, random_state=0
+        ).fit(rows, target)
+    assert model.status_ == "TIME_LIMIT"
+    assert all(isinstance(message, str) for message in model.warnings_)
+
+
+# ---------------------------------------------------------------------- Ctrl-C and failures
+
+
+def test_an_interruption_of_fits_at_once_keeps_the_members_that_are_done(
+    rows, target, threads, monkeypatch
+):
+    threads(2)
+    calls = interrupt(monkeypatch, Member, "fitted", 12)  # of the second of three, 8 folds each
+    with pytest.warns(ConvergenceWarning, match="blended of manhattan_laplace"):
+        model = regressor().fit(rows, target)
+    assert model.status_ == "INTERRUPTED"
+    assert notes(model)["agop"] == "interrupted"
+    assert calls[0] > 12
+
+
+def test_a_fit_that_nobody_waits_for_ends_at_its_next_step(rows, target):
+    target = target + np.random.default_rng(0).normal(0.0, 0.3, N)
+    contest = _contest.Contest([], None, Run(None, 0, 0), 0.0)
+    with reported_to(contest._unseen):
+        assert HKRRRegressor(random_state=0).fit(rows, target).status_ != "INTERRUPTED"
+        contest.stopped = True
+        with pytest.warns(ConvergenceWarning, match="interrupted"):
+            model = HKRRRegressor(random_state=0).fit(rows, target)
+    assert model.status_ == "INTERRUPTED"
+
+
+def test_a_fit_that_fails_among_others_leaves_the_member_out(rows, target, threads, monkeypatch):
+    threads(2)
+    fitted, lock, count = Member.fitted, threading.Lock(), [0]
+
+    def failing(self, samples, *rest):
+        if self.name == "agop":
+            with lock:
+                count[0] += 1
+                number = count[0]
+            if number == 3:
+                msg = "no room"
+                raise MemoryError(msg)
+            time.sleep(0.01)
+        return fitted(self, samples, *rest)
+
+    monkeypatch.setattr(Member, "fitted", failing)
+    with pytest.warns(UserWarning, match="the member agop is left out: MemoryError: no room"):
+        model = regressor().fit(rows, target)
+    assert "agop" not in weights(model)
+    assert weights(model)
+
+
+def test_a_member_is_left_by_the_folds_in_their_order(rows, target, threads, monkeypatch):
+    """Whoever ends first: folds beyond that which says that a member is behind do not count."""
+    monkeypatch.setattr(_candidates, "CANDIDATES", _candidates.CANDIDATES[:4])
+    monkeypatch.setattr(_contest.Contest, "_is_behind", lambda _, entry: len(entry.models) == 2)
+    found = []
+    for count in (1, 4):
+        threads(count)
+        model = AutoRegressor(random_state=0).fit(rows, target)
+        found.append(notes(model)["manhattan_laplace"])
+    assert found == ["left after 2 of 8 folds: clearly behind"] * 2
+
+
+def test_progress_tells_which_folds_are_at_once(rows, target, threads):
+    threads(2)
+    said = []
+    with reported_to(lambda stage, *_: said.append(stage)):
+        AutoRegressor(members=["agop"], random_state=0).fit(rows, target)
+    for folds in ("fold 1", "folds 2 to 3", "folds 4 to 5", "folds 6 to 7", "fold 8"):
+        assert any(f"agop, {folds} of 8: " in stage for stage in said)
+
+
+def test_fits_to_few_rows_come_one_after_the_other(threads, widths):
+    threads(4)
+    assert weights(of_few().fit(X, Y))
+    assert set(widths) == {1}
