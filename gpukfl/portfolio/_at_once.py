@@ -12,7 +12,8 @@ from gpukfl._array import library_of
 from gpukfl.estimators._samples import Samples
 from gpukfl.portfolio._members import Member
 
-_MOST = 20_000  # rows above which a fit fills all threads by itself, and takes memory
+_MOST_FITS = 4  # more of them wait for the interpreter; what they split fills other threads
+_MOST_ROWS = 20_000  # above which a fit fills all threads by itself, and takes memory
 
 Given = TypeVar("Given")
 Found = TypeVar("Found")
@@ -25,7 +26,8 @@ def fits_at_once(member: Member, samples: Samples, /) -> int:
     """
     if not member.takes_any_library or library_of(samples.X) != "numpy":
         return 1
-    return free_threads() if member.at_once_from <= len(samples) <= _MOST else 1
+    apt = member.at_once_from <= len(samples) <= _MOST_ROWS
+    return min(free_threads(), _MOST_FITS) if apt else 1
 
 
 def at_once(fit: Callable[[Given], Found], given: Sequence[Given], /) -> list[Found]:

@@ -134,7 +134,7 @@ def test_members_of_others_are_fitted_in_the_callers_thread(rows, target, thread
     ],
 )
 def test_how_many_fits_are_at_once(name, n, several, threads):
-    threads(4)
+    threads(6)
     samples = Samples(np.zeros((n, 3)), np.zeros((n, 1)), None)
     assert fits_at_once(member_of(name, n), samples) == (4 if several else 1)
 
