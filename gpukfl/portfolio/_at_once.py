@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from sklearn import config_context, get_config
 
 from gpukfl._accel.threads import apart, free_threads
 from gpukfl._array import library_of
+from gpukfl._results import History
+from gpukfl.estimators._run import Report, current_report, reported_to
 from gpukfl.estimators._samples import Samples
 from gpukfl.portfolio._members import Member
 
@@ -30,17 +32,30 @@ def fits_at_once(member: Member, samples: Samples, /) -> int:
     return min(free_threads(), _MOST_FITS) if apt else 1
 
 
-def at_once(fit: Callable[[Given], Found], given: Sequence[Given], /) -> list[Found]:
-    """Call `fit` on all that is given, in a thread each; results in order.
+def at_once(
+    fit: Callable[[Given], Found], given: Sequence[Given], report: Report | None = None, /
+) -> list[Found]:
+    """Call `fit` on all that is given, in a thread each; results in order, reports of the first.
 
-    Scikit-learn's settings, which are of a thread, are those of the caller.
+    Scikit-learn's settings, which are of a thread, are those of the caller. Where it is
+    interrupted, or one fails, the others end at their next step.
     """
+    report, settings, wanted = report or current_report(), get_config(), True
     if len(given) == 1:
-        return [fit(given[0])]
-    settings: dict[str, Any] = get_config()
+        with reported_to(report):
+            return [fit(given[0])]
 
-    def configured(one: Given) -> Found:
-        with config_context(**settings):
+    def told(k: int, one: Given) -> Found:
+        def tell(stage: str, step: int, history: History) -> None:
+            if not wanted:
+                raise KeyboardInterrupt
+            if k == 0:
+                report(stage, step, history)
+
+        with config_context(**settings), reported_to(tell):
             return fit(one)
 
-    return apart(configured, given)
+    try:
+        return apart(told, range(len(given)), given)
+    finally:
+        wanted = False

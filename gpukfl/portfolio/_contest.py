@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 
 from gpukfl._array import library_of, to_host
-from gpukfl._results import History
 from gpukfl._warnings import collected, warn
 from gpukfl.estimators._learner import Precedent
-from gpukfl.estimators._run import Report, Run, current_report, reported_to
+from gpukfl.estimators._run import Report, Run, current_report
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._search import is_behind
 from gpukfl.portfolio._at_once import at_once, fits_at_once
@@ -210,7 +209,7 @@ class Contest:
         member = entry.member
         rows, probe, clock = self._affordable(member, clock)
         if rows is not None:
-            self.cut_short, entry.remark = True, f"fitted to {rows} rows for want of time"
+            self.cut_short, entry.remark = True, f"scored by fits to {rows} rows for want of time"
         turns = self._turns(member)
         for k, folds in enumerate(turns):
             start = time.perf_counter() if probe is None or k else clock.begun
@@ -242,11 +241,9 @@ class Contest:
         """Fit a member to folds, and tell of the first of these how far it is."""
 
         def fit(k: int) -> FoldFit:
-            report = self._report(entry.member, folds) if k == folds[0] else self._unseen
-            with reported_to(report):
-                return self._fit(entry.member, self.folds[k], rows, entry.precedent, limit)
+            return self._fit(entry.member, self.folds[k], rows, entry.precedent, limit)
 
-        return at_once(fit, folds)
+        return at_once(fit, folds, self._report(entry.member, folds))
 
     def _fit(
         self,
@@ -362,11 +359,6 @@ class Contest:
             drawn = np.union1d(drawn, np.concatenate([drawn[:0], *rare]))
         return np.sort(drawn)
 
-    def _unseen(self, *_: object) -> None:
-        """End a fit at its next step where nobody waits for it any more."""
-        if self.stopped:
-            raise KeyboardInterrupt
-
     def _report(self, member: Member, folds: range) -> Report:
         """Tell of a member's steps, with the fold and the best so far."""
         outer = current_report()
@@ -380,12 +372,7 @@ class Contest:
         first, last = folds[0] + 1, folds[-1] + 1
         which = f"fold {first}" if first == last else f"folds {first} to {last}"
         place = f"{lead}{member.name}, {which} of {len(self.folds)}"
-
-        def report(stage: str, step: int, history: History) -> None:
-            self._unseen()
-            outer(f"{place}: {stage}", step, history)
-
-        return report
+        return lambda stage, step, history: outer(f"{place}: {stage}", step, history)
 
 
 def _share_of(left: float, k: int, count: int) -> float:

@@ -14,9 +14,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import Ridge
 
 from gpukfl import HKRRRegressor
-from gpukfl.estimators._run import Run, reported_to
+from gpukfl._accel.threads import apart
+from gpukfl._results import History
+from gpukfl.estimators._run import current_report, reported_to
 from gpukfl.estimators._samples import Samples
-from gpukfl.portfolio import AutoClassifier, AutoRegressor, _candidates, _contest, _refit
+from gpukfl.portfolio import AutoClassifier, AutoRegressor, _at_once, _candidates, _contest, _refit
 from gpukfl.portfolio._at_once import at_once, fits_at_once
 from gpukfl.portfolio._candidates import Task, members_of
 from gpukfl.portfolio._members import Member
@@ -40,9 +42,9 @@ def widths(monkeypatch):
     """How many fits were asked for at once, each time."""
     found = []
 
-    def seen(fit, given):
+    def seen(fit, given, *more):
         found.append(len(given))
-        return at_once(fit, given)
+        return at_once(fit, given, *more)
 
     for module in (_contest, _refit):
         monkeypatch.setattr(module, "at_once", seen)
@@ -184,15 +186,33 @@ def test_an_interruption_of_fits_at_once_keeps_the_members_that_are_done(
     assert calls[0] > 12
 
 
-def test_a_fit_that_nobody_waits_for_ends_at_its_next_step(rows, target):
-    target = target + np.random.default_rng(0).normal(0.0, 0.3, N)
-    contest = _contest.Contest([], None, Run(None, 0, 0), 0.0)
-    with reported_to(contest._unseen):
-        assert HKRRRegressor(random_state=0).fit(rows, target).status_ != "INTERRUPTED"
-        contest.stopped = True
-        with pytest.warns(ConvergenceWarning, match="interrupted"):
-            model = HKRRRegressor(random_state=0).fit(rows, target)
-    assert model.status_ == "INTERRUPTED"
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ZeroDivisionError])
+def test_fits_that_nobody_waits_for_end_at_their_next_step(error, threads, monkeypatch):
+    """As where Ctrl-C comes while they are waited for."""
+    threads(2)
+    begun, ended, left = threading.Event(), threading.Event(), threading.Event()
+
+    def endless(_):
+        history = History(objective=[1.0])
+        try:
+            while not left.wait(1e-3):
+                begun.set()
+                current_report()("fit", 0, history)
+        except KeyboardInterrupt:
+            ended.set()
+
+    def waited(*given):
+        worker = threading.Thread(target=lambda: apart(*given), daemon=True)
+        worker.start()
+        assert begun.wait(10.0)
+        assert not ended.is_set()
+        raise error
+
+    monkeypatch.setattr(_at_once, "apart", waited)
+    with pytest.raises(error):
+        at_once(endless, [0, 1])
+    assert ended.wait(10.0)
+    left.set()
 
 
 def test_a_fit_that_fails_among_others_leaves_the_member_out(rows, target, threads, monkeypatch):

@@ -157,7 +157,7 @@ def test_of_many_rows_some_are_fitted_where_time_is_short(monkeypatch):
     board = model.leaderboard().set_index("member")
     fitted = {one.n_rows_ for one in model.members_[0].models}
     assert max(fitted) < 60
-    assert board.loc["slow", "note"] == f"fitted to {max(fitted)} rows for want of time"
+    assert board.loc["slow", "note"] == f"scored by fits to {max(fitted)} rows for want of time"
     assert model.status_ == "TIME_LIMIT"
 
 
@@ -206,7 +206,7 @@ def test_rows_that_say_how_long_all_take_are_fitted_once(rng, monkeypatch):
     with pytest.warns(ConvergenceWarning):
         model = regressor(members=None, n_folds=1, max_time=0.6).fit(rows, np.sin(rows[:, 0]))
     assert Slow.sizes == [800]  # nor is another begun that would take as long
-    assert notes(model)["slow"] == "fitted to 800 rows for want of time"
+    assert notes(model)["slow"] == "scored by fits to 800 rows for want of time"
     assert notes(model)["late"] == "not begun: no time is left"
 
 
