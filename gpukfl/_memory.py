@@ -7,6 +7,7 @@ import gc
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 
 from gpukfl._array import Array, is_cupy, is_torch, on_device_of
 from gpukfl._warnings import warn
@@ -22,6 +23,7 @@ _FULL = (
     "on the processor, and dtype='float32' of gpukfl.Backend takes half of the memory."
 )
 _budget: int | None = None
+_sharers: ContextVar[int] = ContextVar("gpukfl_sharers", default=1)
 _free_on_host = (-_KNOWN_FOR, 0)  # when it was asked for, and the answer
 
 
@@ -56,11 +58,20 @@ def memory_budget(n_bytes: int | None, /) -> Iterator[None]:
         _budget = before
 
 
+@contextlib.contextmanager
+def memory_shared(among: int, /) -> Iterator[None]:
+    """Let each of so many computations at once plan for its part of the memory."""
+    before = _sharers.set(among * _sharers.get())
+    try:
+        yield
+    finally:
+        _sharers.reset(before)
+
+
 def available_memory(x: Array, /) -> int:
     """Bytes that temporaries beside `x` may take."""
-    if _budget is not None:
-        return _budget
-    return int(_FRACTION * _free_memory(x))
+    planned = int(_FRACTION * _free_memory(x)) if _budget is None else _budget
+    return planned // _sharers.get()
 
 
 def _free_memory(x: Array, /) -> int:

@@ -9,13 +9,14 @@ from sklearn import config_context, get_config
 
 from gpukfl._accel.threads import apart, free_threads
 from gpukfl._array import library_of
+from gpukfl._memory import memory_shared
 from gpukfl._results import History
 from gpukfl.estimators._run import Report, current_report, reported_to
 from gpukfl.estimators._samples import Samples
 from gpukfl.portfolio._members import Member
 
 _MOST_FITS = 4  # more of them wait for the interpreter; what they split fills other threads
-_MOST_ROWS = 20_000  # above which a fit fills all threads by itself, and takes memory
+_MOST_ROWS, _MOST_ELEMENTS = 20_000, 10**7  # more fill all threads alone, and take memory
 
 Given = TypeVar("Given")
 Found = TypeVar("Found")
@@ -28,7 +29,8 @@ def fits_at_once(member: Member, samples: Samples, /) -> int:
     """
     if not member.takes_any_library or library_of(samples.X) != "numpy":
         return 1
-    apt = member.at_once_from <= len(samples) <= _MOST_ROWS
+    n, d = samples.X.shape
+    apt = member.at_once_from <= n <= _MOST_ROWS and n * d <= _MOST_ELEMENTS
     return min(free_threads(), _MOST_FITS) if apt else 1
 
 
@@ -52,7 +54,7 @@ def at_once(
             if k == 0:
                 report(stage, step, history)
 
-        with config_context(**settings), reported_to(tell):
+        with config_context(**settings), reported_to(tell), memory_shared(len(given)):
             return fit(one)
 
     try:

@@ -13,8 +13,10 @@ from portfolio_cases import regressor as of_few
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import Ridge
 
+import gpukfl
 from gpukfl import HKRRRegressor
 from gpukfl._accel.threads import apart
+from gpukfl._memory import available_memory
 from gpukfl._results import History
 from gpukfl.estimators._run import current_report, reported_to
 from gpukfl.estimators._samples import Samples
@@ -24,7 +26,7 @@ from gpukfl.portfolio._candidates import Task, members_of
 from gpukfl.portfolio._members import Member
 
 OURS = ["manhattan_laplace", "agop", "matern52"]  # of which all fits are at once
-N = 360
+N = 480
 
 
 @pytest.fixture(scope="module")
@@ -80,9 +82,9 @@ def test_fits_at_once_are_those_that_come_one_after_the_other(
     found = []
     for count in (1, 3, 3):
         threads(count)
-        model = make(members=OURS[:2], n_folds=6, refit="both", random_state=0).fit(data, y)
+        model = make(members=OURS[:2], n_folds=3, refit="both", random_state=0).fit(data, y)
         found.append(model.predict_proba(data) if kind == "classes" else model.predict(data))
-    assert max(widths) == 3
+    assert max(widths) == 2
     assert_array_equal(found[1], found[2])
     # Rounding differs, as sums are split over other threads
     assert_allclose(found[0], found[1], rtol=1e-3 if dtype == "float32" else 1e-6, atol=1e-5)
@@ -125,19 +127,21 @@ def test_members_of_others_are_fitted_in_the_callers_thread(rows, target, thread
 
 
 @pytest.mark.parametrize(
-    ("name", "n", "several"),
+    ("name", "n", "d", "several"),
     [
-        ("agop", 350, True),
-        ("agop", 250, False),  # a step takes less than threads wait for each other
-        ("bkernn", 350, False),
-        ("bkernn", 4_000, True),
-        ("agop", 30_000, False),  # which memory should hold
-        ("linear", 4_000, False),
+        ("agop", 350, 3, True),
+        ("agop", 250, 3, False),  # a step takes less than threads wait for each other
+        ("bkernn", 350, 3, False),
+        ("bkernn", 4_000, 3, True),
+        ("agop", 30_000, 3, False),  # which memory should hold
+        ("agop", 20_000, 501, False),
+        ("agop", 20_000, 500, True),
+        ("linear", 4_000, 3, False),
     ],
 )
-def test_how_many_fits_are_at_once(name, n, several, threads):
+def test_how_many_fits_are_at_once(name, n, d, several, threads):
     threads(6)
-    samples = Samples(np.zeros((n, 3)), np.zeros((n, 1)), None)
+    samples = Samples(np.broadcast_to(0.0, (n, d)), np.zeros((n, 1)), None)
     assert fits_at_once(member_of(name, n), samples) == (4 if several else 1)
 
 
@@ -151,6 +155,14 @@ def test_an_estimator_of_ones_own_is_never_at_once(threads):
     threads(4)
     samples = Samples(np.zeros((400, 3)), np.zeros((400, 1)), None)
     assert fits_at_once(Member("mine", HKRRRegressor()), samples) == 1
+
+
+def test_fits_at_once_share_the_memory(threads):
+    threads(2)
+    with gpukfl.memory_budget(1_001):
+        assert at_once(lambda _: available_memory(X), [0, 1]) == [500, 500]
+        assert at_once(lambda _: available_memory(X), [0]) == [1_001]
+        assert available_memory(X) == 1_001
 
 
 def test_settings_of_scikit_learn_are_those_of_the_caller(threads):
