@@ -34,6 +34,8 @@ _FURTHER = 4  # times as many rows say it better, where there is time for so man
 _JUDGES = 200  # rows that must have judged a member before it is left: fewer often are wrong
 _SHARES = (0.05, 0.15, 0.3, 0.5)  # of a blend, with one of which a member should help
 _NO_TIME = 1e-3
+_COMPARED = 2  # members of ours that have finished, before the best of all goes on
+_GOING_ON, _WORTH_IT = 0.8, 2  # share of the time that is left then; times as many rows
 _LEAST_SHARE = 0.25  # of the time that is left, for the next member: the first ones say the most
 _PATIENCE = 4.0  # times the limit that may be expected of members that keep to it
 _FEWEST = 2  # rows of a class, of which trees that are stopped early need some to judge
@@ -54,6 +56,9 @@ class Clock:
         """Seconds that are left of the limit, which there is."""
         assert self.limit is not None
         return self.limit - (time.perf_counter() - self.begun)
+
+
+Affordable = tuple[int | None, FoldFit | None, Clock]  # rows, None for all; a fit to them; time
 
 
 @dataclass(eq=False)
@@ -94,6 +99,7 @@ class Contest:
     stopped: bool = False
     cut_short: bool = False
     least_seconds: float = 0.0
+    _went_on: bool = False
 
     @property
     def n_classes(self) -> int:
@@ -138,6 +144,7 @@ class Contest:
                 left = self.run.left(SHARE)
                 share = max(1.0 / (len(members) - k), _LEAST_SHARE)
                 self._enter(member, Clock(None if left is None else left * share))
+                self._go_on()
         except KeyboardInterrupt:
             self.stopped = True
             if not self.finished:
@@ -158,11 +165,9 @@ class Contest:
             with collected() as entry.warnings:
                 self._compete(entry, clock)
             if not entry.note and member.blended:
-                parts = [self.judge.part(one.outputs) for one in [*self.finished, entry]]
-                loss, n = lambda mean: self.judge.losses_of(mean).sum(), self.judge.n_effective
-                weights = blend_weights(parts, loss, n)
+                weights = self._weights_of([*self.finished, entry])
         except Exception as error:  # whatever a member does, the others go on
-            entry.note = f"{type(error).__name__}: {error}".splitlines()[0]
+            entry.note = _said(error)
             warn(f"the member {member.name} is left out: {entry.note}")
         except KeyboardInterrupt:
             entry.note = "interrupted"
@@ -174,6 +179,37 @@ class Contest:
         self.entries.append(entry)
         self.weights = weights
         self.run.note(f"{member.name}: {entry.note or self._shown(entry)}, {entry.seconds:.1f} s")
+
+    def _go_on(self) -> None:
+        """Fit the best of the first members to more rows, where it had few: that gains the most.
+
+        Once, where time is so short that it had less than a quarter. The better of both stays.
+        """
+        ours = sum(one.member.takes_any_library for one in self.finished)
+        left, n = self.run.left(SHARE), len(self.folds[0].inside)
+        if left is None or self.stopped or self._went_on or ours < _COMPARED:
+            return
+        self._went_on = True
+        few = min(self.finished, key=lambda one: one.losses.sum())
+        clock, more = Clock(left * _GOING_ON), Entry(few.member, transform=self.transform)
+        rows = self._more_rows(few, clock)
+        if few.rows * _FURTHER > n or (rows or n) < _WORTH_IT * few.rows:
+            return
+        try:
+            with collected() as more.warnings:
+                self._compete(more, clock, (rows, None, clock))
+        except Exception as error:  # whatever it does, its fits to few rows are there
+            warn(f"the member {few.member.name} stays with few rows: {_said(error)}")
+            return
+        more.seconds = few.seconds + time.perf_counter() - clock.begun
+        if not more.note and more.losses.sum() < few.losses.sum():
+            self.entries[self.entries.index(few)] = more
+            self.weights = self._weights_of(self.finished)
+
+    def _weights_of(self, entries: Sequence[Entry]) -> np.ndarray:
+        parts = [self.judge.part(one.outputs) for one in entries]
+        loss, n = lambda mean: self.judge.losses_of(mean).sum(), self.judge.n_effective
+        return blend_weights(parts, loss, n)
 
     def _why_not_begun(self, member: Member) -> str:
         """Say why a member is not begun; empty where it is."""
@@ -200,14 +236,14 @@ class Contest:
     def _shown(self, entry: Entry) -> str:
         return f"score {self.judge.score(entry.losses):.4f}"
 
-    def _compete(self, entry: Entry, clock: Clock) -> None:
+    def _compete(self, entry: Entry, clock: Clock, affordable: Affordable | None = None) -> None:
         """Fit the folds until all are done, or it is clear that the rest is not worth it.
 
         The first one alone: it says how the others are fitted, which may be at once. They are
-        judged one after the other.
+        judged one after the other. What is `affordable` is found out, unless it is known.
         """
         member = entry.member
-        rows, probe, clock = self._affordable(member, clock)
+        rows, probe, clock = affordable or self._affordable(member, clock)
         if rows is not None:
             self.cut_short, entry.remark = True, f"scored by fits to {rows} rows for want of time"
         turns = self._turns(member)
@@ -318,7 +354,7 @@ class Contest:
         mixes = ((1.0 - share) * blend + share * own for share in _SHARES)
         return all(self.judge.losses(mix, seen).sum() >= least for mix in mixes)
 
-    def _affordable(self, member: Member, clock: Clock) -> tuple[int | None, FoldFit | None, Clock]:
+    def _affordable(self, member: Member, clock: Clock) -> Affordable:
         """Rows of a fold that there is time for, by how long some take; None is all of them.
 
         With the fit of the first fold where it was to so many rows, and the member's time, which
@@ -350,6 +386,13 @@ class Contest:
             return None, None, clock
         return count, fit if count == probed else None, clock
 
+    def _more_rows(self, few: Entry, clock: Clock) -> int | None:
+        """Rows of a fold that there is time for, by how long a fit to few took."""
+        left = clock.left * (_PATIENCE if few.member.keeps_time else 1.0)
+        times = max(left, 0.0) / (few.last_seconds * len(self.folds))
+        count = max(few.rows, int(few.rows * times ** (1.0 / few.member.power)))
+        return count if count < len(self.folds[0].inside) else None
+
     def _some(self, samples: Samples, count: int) -> np.ndarray:
         """Draw some rows, the same in every call, and two of each class, where it has them."""
         drawn, codes = self.run.again().choice(len(samples), count, replace=False), samples.classes
@@ -373,6 +416,10 @@ class Contest:
         which = f"fold {first}" if first == last else f"folds {first} to {last}"
         place = f"{lead}{member.name}, {which} of {len(self.folds)}"
         return lambda stage, step, history: outer(f"{place}: {stage}", step, history)
+
+
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}".splitlines()[0]
 
 
 def _share_of(left: float, k: int, count: int) -> float:
