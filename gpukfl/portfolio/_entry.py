@@ -104,7 +104,8 @@ class Entry:
         """Keep what a fold came to."""
         self.models.append(fit.model)
         self.predicted.append(fit.predicted)
-        self.precedent = fit.precedent
+        if self.precedent is None:  # the same for all others, whatever is fitted at once
+            self.precedent = fit.precedent
 
     def seconds_for(self, n: int, /) -> float:
         """Seconds that a fit to n rows may take; 0 of a member that ends when it is told to."""

@@ -90,6 +90,16 @@ def test_fits_at_once_are_those_that_come_one_after_the_other(
     assert_allclose(found[0], found[1], rtol=1e-3 if dtype == "float32" else 1e-6, atol=1e-5)
 
 
+def test_all_folds_go_on_from_the_first_however_many_are_fitted_at_once(rows, target, threads):
+    noise = np.random.default_rng(0).normal(0.0, 0.3, N)
+    found = []
+    for count in (1, 3):
+        threads(count)
+        model = AutoRegressor(members=["evidence_quantile"], n_folds=4, random_state=0)
+        found.append(model.fit(rows, target + noise).predict(rows))
+    assert_allclose(found[0], found[1], rtol=1e-9)
+
+
 def test_the_first_fold_is_alone_and_the_others_are_at_once(rows, target, threads, widths):
     threads(3)
     model = regressor(n_folds=6).fit(rows, target)
