@@ -8,7 +8,7 @@ from typing import TypeVar
 from sklearn import config_context, get_config
 
 from gpukfl._accel.threads import apart, free_threads
-from gpukfl._array import library_of
+from gpukfl._array import is_host
 from gpukfl._memory import memory_shared
 from gpukfl._results import History
 from gpukfl.estimators._run import Report, current_report, reported_to
@@ -22,14 +22,15 @@ Given = TypeVar("Given")
 Found = TypeVar("Found")
 
 
-def fits_at_once(member: Member, samples: Samples, /) -> int:
-    """Say how many fits of a member to about so many samples are best made at once.
+def fits_at_once(member: Member, samples: Samples, some: int | None = None, /) -> int:
+    """Say how many fits of a member to about such samples, or some of them, are best made at once.
 
     One on a GPU, which they would share, and of members of others, which threads may not suit.
     """
-    if not member.takes_any_library or library_of(samples.X) != "numpy":
+    if not member.takes_any_library or not is_host(samples.X):
         return 1
     n, d = samples.X.shape
+    n = n if some is None else min(n, some)
     apt = member.at_once_from <= n <= _MOST_ROWS and n * d <= _MOST_ELEMENTS
     return min(free_threads(), _MOST_FITS) if apt else 1
 

@@ -99,7 +99,7 @@ class Contest:
     stopped: bool = False
     cut_short: bool = False
     least_seconds: float = 0.0
-    _went_on: bool = False
+    went_on: bool = False
 
     @property
     def n_classes(self) -> int:
@@ -187,22 +187,24 @@ class Contest:
         """
         ours = sum(one.member.takes_any_library for one in self.finished)
         left, n = self.run.left(SHARE), len(self.folds[0].inside)
-        if left is None or self.stopped or self._went_on or ours < _COMPARED:
+        if left is None or self.stopped or self.went_on or ours < _COMPARED:
             return
-        self._went_on = True
+        self.went_on = True
         few = min(self.finished, key=lambda one: one.losses.sum())
         clock, more = Clock(left * _GOING_ON), Entry(few.member, transform=self.transform)
-        rows = self._more_rows(few, clock)
-        if few.rows * _FURTHER > n or (rows or n) < _WORTH_IT * few.rows:
+        rows = self._rows_for(few.member, clock, few.rows, few.last_seconds)
+        if few.rows * _FURTHER > n or rows < _WORTH_IT * few.rows:
             return
         try:
             with collected() as more.warnings:
-                self._compete(more, clock, (rows, None, clock))
+                self._compete(more, clock, (rows if rows < n else None, None, clock))
         except Exception as error:  # whatever it does, its fits to few rows are there
-            warn(f"the member {few.member.name} stays with few rows: {_said(error)}")
-            return
-        more.seconds = few.seconds + time.perf_counter() - clock.begun
-        if not more.note and more.losses.sum() < few.losses.sum():
+            more.note = _said(error)
+            warn(f"the member {few.member.name} stays with few rows: {more.note}")
+        better = not more.note and more.losses.sum() < few.losses.sum()
+        stays = more if better else few
+        stays.seconds = few.seconds + time.perf_counter() - clock.begun
+        if better:
             self.entries[self.entries.index(few)] = more
             self.weights = self._weights_of(self.finished)
 
@@ -246,7 +248,7 @@ class Contest:
         rows, probe, clock = affordable or self._affordable(member, clock)
         if rows is not None:
             self.cut_short, entry.remark = True, f"scored by fits to {rows} rows for want of time"
-        turns = self._turns(member)
+        turns = self._turns(member, rows)
         for k, folds in enumerate(turns):
             start = time.perf_counter() if probe is None or k else clock.begun
             left = None if clock.limit is None else _share_of(clock.left, k, len(turns))
@@ -265,9 +267,9 @@ class Contest:
                 if entry.note:
                     return
 
-    def _turns(self, member: Member) -> list[range]:
+    def _turns(self, member: Member, rows: int | None) -> list[range]:
         """Folds that are fitted at once, turn after turn."""
-        count, width = len(self.folds), fits_at_once(member, self.folds[0].inside)
+        count, width = len(self.folds), fits_at_once(member, self.folds[0].inside, rows)
         turns = [range(k, min(k + width, count)) for k in range(1, count, width)]
         return [range(1), *turns]
 
@@ -374,9 +376,7 @@ class Contest:
             took = time.perf_counter() - start
             if probed <= _FIRST_PROBED:
                 self.least_seconds = took
-            left = clock.left * (_PATIENCE if member.keeps_time else 1.0)
-            times = max(left, 0.0) / (took * len(self.folds))
-            count = max(probed, int(probed * times ** (1.0 / member.power)))
+            count = self._rows_for(member, clock, probed, took)
             is_new = member.takes_any_library and key not in _TIMED
             _TIMED.add(key)
             if is_new and count < n and took > _COMPILING:
@@ -386,12 +386,11 @@ class Contest:
             return None, None, clock
         return count, fit if count == probed else None, clock
 
-    def _more_rows(self, few: Entry, clock: Clock) -> int | None:
-        """Rows of a fold that there is time for, by how long a fit to few took."""
-        left = clock.left * (_PATIENCE if few.member.keeps_time else 1.0)
-        times = max(left, 0.0) / (few.last_seconds * len(self.folds))
-        count = max(few.rows, int(few.rows * times ** (1.0 / few.member.power)))
-        return count if count < len(self.folds[0].inside) else None
+    def _rows_for(self, member: Member, clock: Clock, few: int, took: float) -> int:
+        """Rows of each fold that there is time for, at least a few, by how long these took."""
+        left = clock.left * (_PATIENCE if member.keeps_time else 1.0)
+        times = max(left, 0.0) / (took * len(self.folds))
+        return max(few, int(few * times ** (1.0 / member.power)))
 
     def _some(self, samples: Samples, count: int) -> np.ndarray:
         """Draw some rows, the same in every call, and two of each class, where it has them."""

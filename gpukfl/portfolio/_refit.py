@@ -115,10 +115,11 @@ def _all_fitted(
 
 def _turns(entries: Sequence[Entry], whole: Fold, run: Run, /) -> list[list[Entry]]:
     """Those that are fitted at once, turn after turn; one each where time has a limit."""
-    widths = [fits_at_once(one.member, whole.seen_by(one.member).inside) for one in entries]
-    width = max(widths, default=1) if run.left() is None else 1
-    several = [one for one, own in zip(entries, widths, strict=True) if min(own, width) > 1]
-    alone = [[one] for one in entries if one not in several]
+    if run.left() is not None:
+        return [[one] for one in entries]
+    widths = {one: fits_at_once(one.member, whole.seen_by(one.member).inside) for one in entries}
+    several, width = [one for one in entries if widths[one] > 1], max(widths.values())
+    alone = [[one] for one in entries if widths[one] == 1]
     return [*alone, *(several[k : k + width] for k in range(0, len(several), width))]
 
 

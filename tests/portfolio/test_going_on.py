@@ -60,7 +60,7 @@ def test_the_best_of_classes_goes_on(data):
 
 
 def test_without_a_limit_nobody_goes_on(data, monkeypatch):
-    monkeypatch.setattr(_contest.Contest, "_more_rows", None)
+    monkeypatch.setattr(_contest.Contest, "_rows_for", None)
     assert went_on(regressor(max_time=None).fit(*data)) == []
 
 
@@ -69,7 +69,7 @@ def test_nobody_goes_on_who_had_a_quarter_of_the_rows(data):
 
 
 def test_nobody_goes_on_for_few_more_rows(data, monkeypatch):
-    monkeypatch.setattr(_contest.Contest, "_more_rows", lambda *_: FEW + FEW // 2)
+    monkeypatch.setattr(_contest.Contest, "_rows_for", lambda *_: FEW + FEW // 2)
     assert went_on(regressor().fit(*data)) == []
 
 
