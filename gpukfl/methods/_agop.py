@@ -140,7 +140,14 @@ class MappedRidge:
     system: DenseSystem | NystromSystem
     Y: Array  # (n, t), float64
     weights: Array | None  # (n, 1), float64
-    path: RidgePath
+    ridges: Sequence[float]  # among which to choose
+
+    @cached_property
+    def path(self) -> RidgePath:
+        """Errors of the samples left out along the ridges: O(n³), or O(n q²)."""
+        if isinstance(self.system, DenseSystem):
+            return self.system.leave_one_out(self.ridges)
+        return left_out_path(self.system, self.Y, self.weights, self.ridges)
 
     @property
     def B(self) -> Array:  # noqa: N802
@@ -173,12 +180,13 @@ class MappedRidge:
         system = DenseSystem.of(jittered(core, factor.jitter), self.Y, self.weights)
         return system.solve(self.ridge)[0], factor
 
-    def gradients(self, noise: float, /, *, diagonal: bool = False) -> Array:
-        """Average gradient outer product of a fit with at most this noise: (d, d).
+    def gradients(self, ridge: float, noise: float, /, *, diagonal: bool = False) -> Array:
+        """Average gradient outer product of a fit with this ridge: (d, d).
 
-        Or its diagonal (d,) alone. Of many targets by mixtures.
+        Or its diagonal (d,) alone. With a smaller ridge where that is more noise; of many targets
+        by mixtures.
         """
-        ridge = min(self.ridge, noise * self.system.variation() / self.system.weight)
+        ridge = min(ridge, noise * self.system.variation() / self.system.weight)
         alpha = mixtures_of(self.system.solve(ridge)[0])
         return average_gradient_outer_product(self.operator, alpha, self.weights, diagonal=diagonal)
 
@@ -238,11 +246,9 @@ class MappedProblem:
         operator = KernelOperator(self.kernel, rows, Z, B / lengthscale, keep=True)
         if self.Z is None:
             dense = DenseSystem.of(operator.dense(), Y, weights).near_spectrum()
-            path = dense.leave_one_out(self.ridges)
-            return MappedRidge(operator, lengthscale, dense, Y, weights, path)
+            return MappedRidge(operator, lengthscale, dense, Y, weights, self.ridges)
         system = NystromSystem.of(operator, Y, weights)
-        path = left_out_path(system, Y, weights, self.ridges)
-        return MappedRidge(operator, lengthscale, system, Y, weights, path)
+        return MappedRidge(operator, lengthscale, system, Y, weights, self.ridges)
 
     def _lengthscale(self, B: Array) -> float:
         if self.lengthscale is not None:
@@ -258,9 +264,14 @@ class GradientFit:
     """The best of the maps, and how they came."""
 
     best: MappedRidge
-    n_steps: int  # from the first map to the best
+    ridges: tuple[float, ...]  # of the fits whose gradients led to the best
     status: Status
     history: History
+
+    @property
+    def n_steps(self) -> int:
+        """Steps from the first map to the best."""
+        return len(self.ridges)
 
 
 def fit_gradient_maps(
@@ -270,6 +281,7 @@ def fit_gradient_maps(
     *,
     n_components: int | None = None,
     start: Array | None = None,
+    ridges: Sequence[float] | None = None,
     watch: Callable[[int, Array, History], Status | None] = lambda *_: None,
 ) -> GradientFit:
     r"""Fit, make a map of the gradients of the fit, and again (Algorithm 1).
@@ -284,6 +296,9 @@ def fit_gradient_maps(
         Rows of the maps after the first; as many as features without.
     start : array, shape (k, d) or (d,), float64, optional
         The first map; the identity without.
+    ridges : sequence of float, optional
+        Of another fit to about the same samples: with them and as many maps, of which the last is
+        the best unseen. What is to be chosen is searched once, and maps are their samples' own.
     watch : callable
         ``watch(k, B, history)`` after each fit; a status it returns ends them. The history's
         objective is the error of the samples left out.
@@ -313,7 +328,7 @@ def fit_gradient_maps(
             f"coordinates have a meaning, got 'full' and {problem.kernel}"
         )
         raise ValueError(msg)
-    return _Run(problem, optimizer, n_components, start, watch).fit()
+    return _Run(problem, optimizer, n_components, start, ridges, watch).fit()
 
 
 class _Run:
@@ -325,9 +340,12 @@ class _Run:
         optimizer: AverageGradientOuterProduct,
         n_components: int | None,
         start: Array | None,
+        known: Sequence[float] | None,
         watch: Callable[[int, Array, History], Status | None],
     ) -> None:
         self.problem, self.optimizer, self.watch = problem, optimizer, watch
+        self.known, self.max_iter = known or (), optimizer.max_iter if known is None else len(known)
+        self.ridges: list[float] = []
         d = problem.rows.shape[1]
         self.k = d if n_components is None else n_components
         self.begun, self.history = time.perf_counter(), History()
@@ -345,10 +363,12 @@ class _Run:
                 raise
             status = Status.INTERRUPTED
         assert self.best is not None
-        return GradientFit(self.best, self.n_steps, status, self.history)
+        return GradientFit(self.best, tuple(self.ridges[: self.n_steps]), status, self.history)
 
     def _maps(self) -> Status:
         B, step = self.last, 0
+        for ridge in self.known:
+            B, step = self._next(self.problem.at(B), ridge), step + 1
         while True:
             found = self.problem.at(B)
             if not math.isfinite(found.score):
@@ -360,15 +380,16 @@ class _Run:
             asked = self.watch(step, B, self.history)
             if asked is not None:
                 return asked
-            if step == self.optimizer.max_iter:
+            if step == self.max_iter:
                 return Status.MAX_ITER
             if step >= self.n_steps + _PATIENCE:
                 return Status.EARLY_STOPPED
-            B, step = self._next(found), step + 1
+            B, step = self._next(found, found.ridge), step + 1
 
-    def _next(self, found: MappedRidge) -> Array:
+    def _next(self, found: MappedRidge, ridge: float) -> Array:
         how = self.optimizer
-        return how.map_of(found.gradients(how.noise, diagonal=how.is_diagonal), self.k)
+        self.ridges.append(ridge)
+        return how.map_of(found.gradients(ridge, how.noise, diagonal=how.is_diagonal), self.k)
 
     def _note(self, found: MappedRidge, B: Array, step: int) -> None:
         if self.best is None or found.score < self.best.score:

@@ -247,6 +247,23 @@ def test_of_many_rows_the_map_of_another_fit_is_kept(monkeypatch):
     assert second.score(X[:100], y[:100]) == pytest.approx(alone.score(X[:100], y[:100]), abs=0.02)
 
 
+def test_of_few_rows_as_many_maps_are_learned_as_another_fit_kept():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300, 4))
+    y = np.sin(2.0 * X[:, 0]) + 0.1 * rng.standard_normal(300)
+    make = functools.partial(gpukfl.HKRRRegressor, optimizer="agop", scaling=None, random_state=0)
+    first, second, same, alone = make(), make(), make(), make()
+    precedent = first.fitted_as(X[:200], y[:200], None, None)
+    second.fitted_as(X[100:], y[100:], None, precedent)
+    same.fitted_as(X[:200], y[:200], None, precedent)
+    alone.fit(X[100:], y[100:])
+    np.testing.assert_array_equal(same.B_, first.B_)
+    assert second.learned_
+    assert len(second.history_) == 1 < len(alone.history_)
+    assert np.max(np.abs(second.B_ - first.B_)) > 1e-4  # the map is its own
+    np.testing.assert_allclose(second.B_, alone.B_, atol=0.1)
+
+
 @pytest.mark.parametrize("optimizer", ["agop", "lbfgs"])
 def test_of_many_rows_lengthscale_and_ridge_of_another_last_fit_are_kept(optimizer, monkeypatch):
     monkeypatch.setattr("gpukfl.estimators.hkrr._base.KEPT_ROWS", 100)

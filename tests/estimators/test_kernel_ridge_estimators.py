@@ -304,6 +304,18 @@ def test_fits_to_about_the_same_rows_share_a_lengthscale():
     np.testing.assert_allclose(other.predict(NEW), same.predict(NEW), rtol=1e-9)
 
 
+def test_of_many_rows_a_ridge_of_another_fit_is_kept(monkeypatch):
+    monkeypatch.setattr("gpukfl.estimators.kernel_ridge._base._KEPT_FROM", len(X) - 10)
+    one, other = KernelRidgeRegressor(random_state=0), KernelRidgeRegressor(random_state=0)
+    known = one.fitted_as(X[10:], Y[10:], None, None)
+    other.fitted_as(X[:-10] * 3.0, Y[:-10], None, known)
+    assert other.ridge_ == one.ridge_
+    assert other.ridge_path_ is None
+    given = {"lengthscale": one.lengthscale_, "ridge": one.ridge_}
+    same = KernelRidgeRegressor(**given, random_state=0).fit(X[:-10] * 3.0, Y[:-10])
+    np.testing.assert_array_equal(other.predict(NEW), same.predict(NEW))
+
+
 def test_a_classifiers_calibration_measures_no_other_lengthscale(monkeypatch):
     asked = []
     measured = _method.lengthscale_left_out

@@ -109,7 +109,7 @@ def test_gradients_of_a_fit_are_its_difference_quotients(on_double, rng, kernel)
     found = problem(on, X, Y, kernel, Z=on.put(X[:30])).at(on.put(np.eye(5)))
     alpha, _ = found.solve()
     smooth, coefs = kernel.stretched(found.lengthscale), on.host(alpha)
-    G, n = on.host(found.gradients(np.inf)), len(X)
+    G, n = on.host(found.gradients(found.ridge, np.inf)), len(X)
     expected = np.zeros((5, 5))
     for c in range(2):
         # Central differences at a centre are 0 in the terms of that centre
@@ -123,12 +123,12 @@ def test_gradients_are_of_a_fit_with_little_noise(on_double, rng):
     on = on_double
     X, Y = data(rng)
     eye = on.put(np.eye(5))
-    flat = problem(on, X, Y, Laplace(), ridges=[1.0]).at(eye)
-    ridge = float(0.01 * (1.0 - on.host(flat.operator.core).mean()) / len(X))
-    sharp = problem(on, X, Y, Laplace(), ridges=[ridge]).at(eye)
-    on.assert_close(flat.gradients(0.01), on.host(sharp.gradients(np.inf)), ulps=1e6)
-    # No more noise than the samples left out ask for
-    on.assert_close(sharp.gradients(1.0), on.host(sharp.gradients(np.inf)), ulps=0)
+    found = problem(on, X, Y, Laplace()).at(eye)
+    ridge = float(0.01 * (1.0 - on.host(found.operator.core).mean()) / len(X))
+    sharp = on.host(found.gradients(ridge, np.inf))
+    on.assert_close(found.gradients(1.0, 0.01), sharp, ulps=1e6)
+    # No more noise than the ridge asks for
+    on.assert_close(found.gradients(ridge, 1.0), sharp, ulps=0)
 
 
 @structures
@@ -230,7 +230,8 @@ def test_weights_count_as_copies_of_the_gradients(on_double, rng, structure, noi
     B = on.put(np.eye(5))
     for _ in range(3):
         alone = how.is_diagonal
-        one, other = (each.at(B).gradients(noise, diagonal=alone) for each in (weighted, copied))
+        fits = [each.at(B) for each in (weighted, copied)]
+        one, other = (each.gradients(each.ridge, noise, diagonal=alone) for each in fits)
         on.assert_close(one, on.host(other), ulps=1e6)
         B = how.map_of(one, 5)
 
@@ -288,6 +289,31 @@ def test_it_says_how_it_ended(on_double, rng):
     ended = fit_gradient_maps(placed, AverageGradientOuterProduct(), watch=watch)
     assert ended.status is Status.TIME_LIMIT
     assert seen == [(0, (5,), 1), (1, (5,), 2)]
+
+
+@structures
+def test_ridges_of_another_fit_give_as_many_maps_of_their_own(on_double, rng, structure):
+    on = on_double
+    X, Y = data(rng, n=160)
+    how = AverageGradientOuterProduct(structure=structure)
+    first = fitted(on, X, Y, Laplace(), how=how)
+    assert first.n_steps > 0
+    again = fit_gradient_maps(problem(on, X, Y, Laplace()), how, ridges=first.ridges)
+    on.assert_close(again.best.B, on.host(first.best.B), ulps=0)
+    assert again.ridges == first.ridges
+    assert again.status is Status.MAX_ITER
+    assert again.history.objective == [first.best.score]
+    placed = problem(on, X[:100], Y[:100], Laplace())
+    B = on.put(np.ones(5) if structure == "diagonal" else np.eye(5))
+    for ridge in first.ridges:
+        gradients = placed.at(B).gradients(ridge, how.noise, diagonal=how.is_diagonal)
+        B = how.map_of(gradients, 5)
+    other = fit_gradient_maps(placed, how, ridges=first.ridges)
+    on.assert_close(other.best.B, on.host(B), ulps=10)
+    assert other.best.ridge == placed.at(B).ridge
+    none = fit_gradient_maps(placed, how, ridges=())
+    assert none.n_steps == 0
+    on.assert_close(diagonal_map(none.best.B), np.eye(5), ulps=10)
 
 
 @pytest.mark.parametrize("at", [0, 2])

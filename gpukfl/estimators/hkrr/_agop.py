@@ -58,6 +58,7 @@ class Setting:
     """
 
     stretch: float
+    ridges: tuple[float, ...] | None = None  # of the fits on the way to the best map
     map: Array | None = None
     tuned: Tuned | None = field(default=None, compare=False)
 
@@ -212,6 +213,7 @@ class GradientHKRR:
             optimizer,
             n_components=settings.n_components,
             start=None if known is None else self._moved(known, problem),
+            ridges=None if done else setting.ridges,
             watch=watch,
         )
         if fit.status is Status.INTERRUPTED and not quick:
@@ -265,7 +267,8 @@ class GradientHKRR:
             model.B, model.lengthscale, fit.status, fit.best.score, fit.history, jitter_raised=False
         )
         learned = fit.n_steps > 0 or choice.setting.map is not None
-        return Fitted(steps, model, self._ended(fit, stopped=stopped), learned)
+        ended = self._ended(fit, stopped=stopped)
+        return Fitted(steps, model, ended, learned, ridges=fit.ridges)
 
     def _refit(
         self,

@@ -208,10 +208,12 @@ class HKRRBase(LinearFeatures, SteppedLearner):
     def _settled(self, choice: Choice[Any, Any], fitted: Fitted) -> Any:
         if fitted.metric is not None:
             return fitted.metric
-        if self._n_samples < KEPT_ROWS:
-            return choice.setting
-        found = replace(choice.setting, tuned=fitted.model.tuned)
-        return replace(found, map=fitted.model.B) if isinstance(found, Setting) else found
+        found, few = choice.setting, self._n_samples < KEPT_ROWS
+        if isinstance(found, Setting):  # of gradients, not of the grid
+            found = replace(found, ridges=fitted.ridges, map=None if few else fitted.model.B)
+        elif few:
+            return found
+        return replace(found, tuned=fitted.model.tuned)
 
     def _keep_belief(
         self, problem: HyperKernelProblem, belief: Belief | None, back: Callable[[Array], Array]

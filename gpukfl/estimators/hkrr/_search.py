@@ -225,6 +225,7 @@ class Fitted:
     learned: bool  # whether the map is an optimised one
     belief: Belief | None = None
     metric: MetricFit | None = None  # where the evidence gave the map
+    ridges: tuple[float, ...] = ()  # of the fits whose gradients gave it
 
 
 class HKRR(Settings):

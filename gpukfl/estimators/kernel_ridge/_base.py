@@ -65,6 +65,7 @@ ATTRIBUTES: dict[str, Declared] = {
     "jitter_": Number(any_value=True),
     "condition_": Number(any_value=True, optional=True),
 }
+_KEPT_FROM = 500  # samples from which a ridge serves other fits to about the same ones
 _ROUNDING = 0.02  # of a standard deviation of y, by which predictions are moved without a word
 
 
@@ -145,9 +146,10 @@ class KernelRidgeBase(BoundedPredictions, Learner):
         self.jitter_, self.condition_ = fit.jitter, fit.condition
         self._warn(problem, fit)
 
-    def _settled(self, choice: Choice[Setting, Any], fitted: KernelRidgeFit) -> Setting:  # noqa: ARG002
-        # One number of a coarse grid tells nothing of single samples, as a ridge may
-        return replace(choice.setting, lengthscale=self.lengthscale_)
+    def _settled(self, choice: Choice[Setting, Any], fitted: KernelRidgeFit) -> Setting:
+        # One number of a coarse grid tells nothing of single samples, as a ridge of few may
+        found = replace(choice.setting, lengthscale=self.lengthscale_)
+        return replace(found, ridge=fitted.ridge) if self._n_samples >= _KEPT_FROM else found
 
     def _warn(self, problem: KernelRidgeProblem, fit: KernelRidgeFit) -> None:
         n = problem.rows.shape[0]
