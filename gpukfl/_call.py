@@ -34,7 +34,8 @@ def call_of(model: Any, /) -> str:
         value = getattr(model.estimator, name, None) if value == default else value
         if value not in (None, default):
             given[name] = dict(value) if name == "columns" else value
-    arguments = ["X", "y", *(f"{name}={value!r}" for name, value in given.items())]
+    weights = ["sample_weight=sample_weight"] if model.weighted else []
+    arguments = ["X", "y", *weights, *(f"{name}={value!r}" for name, value in given.items())]
     line, needed = f"model = gpukfl.fit({', '.join(arguments)})", imports_of(given.values())
     if len(line) <= _WIDE:
         return needed + line

@@ -187,6 +187,7 @@ def fit(
         reader=rows.reader,
         columns=columns,
         impute=impute,
+        weighted=sample_weight is not None,
     )
 
 

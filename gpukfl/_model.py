@@ -28,7 +28,7 @@ from gpukfl.estimators._dask import by_partition
 from gpukfl.estimators._described import feature_names
 from gpukfl.tables import Table
 
-_NOT_SAVED = ("estimator", "max_time", "columns", "impute", "compression")
+_NOT_SAVED = ("estimator", "max_time", "columns", "impute", "compression", "weighted")
 
 
 @dataclass(eq=False, repr=False)
@@ -69,6 +69,8 @@ class Model(AsEstimator, Deployed, Reported):
         What `compress` made smaller, and the loss; not kept in files.
     warnings_ : list of str
         What the fit warned of, each once, at most 20.
+    weighted : bool
+        Whether the fit was given sample weights; not kept in files.
     """
 
     estimator: Any
@@ -86,6 +88,7 @@ class Model(AsEstimator, Deployed, Reported):
     impute: str = "median"
     compression: Compression | None = None
     warnings_: list[str] = field(default_factory=list)
+    weighted: bool = False
 
     def __post_init__(self) -> None:
         self.tuning = [
@@ -168,7 +171,7 @@ class Model(AsEstimator, Deployed, Reported):
         self.n_samples, self.reader = estimator._n_samples, rows.reader
         self.feature_names = rows.names or list(feature_names(estimator))
         self.target_name = y_name or target_name(y) or self.target_name
-        self.target_kind = target.kind
+        self.target_kind, self.weighted = target.kind, sample_weight is not None
         self.tuning, self.seconds = estimator.tuning_, time.perf_counter() - begun
         self.__post_init__()
         return self

@@ -164,6 +164,15 @@ def test_the_data_are_described(models, tmp_path):
     assert f"mean {Y[:INSIDE].mean():.4g}" in blend.target
 
 
+def test_the_call_has_the_weights_that_were_given():
+    names = {"gpukfl": gpukfl, "X": X, "y": Y, "sample_weight": np.arange(1.0, N + 1.0)}
+    given = {"method": "rkhs_weighting", "random_state": 0}
+    model = gpukfl.fit(X, Y, sample_weight=names["sample_weight"], **given)
+    exec(model.describe().call, names)
+    np.testing.assert_array_equal(names["model"].predict(X), model.predict(X))
+    assert "sample_weight" not in model.fit(X, Y).describe().call
+
+
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_the_call_fits_the_same_model_again(models, tmp_path):
     call = models["classes"].describe().call
