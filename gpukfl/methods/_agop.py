@@ -297,8 +297,9 @@ def fit_gradient_maps(
     start : array, shape (k, d) or (d,), float64, optional
         The first map; the identity without.
     ridges : sequence of float, optional
-        Of another fit to about the same samples: with them and as many maps, of which the last is
-        the best unseen. What is to be chosen is searched once, and maps are their samples' own.
+        Of another fit to about the same samples: as many maps are made, each of a fit with one of
+        them, and the last is taken. What is to be chosen is then searched once, and the maps are
+        the samples' own.
     watch : callable
         ``watch(k, B, history)`` after each fit; a status it returns ends them. The history's
         objective is the error of the samples left out.
