@@ -190,8 +190,7 @@ class GradientHKRR:
     ) -> GradientFit:
         """Fit maps from the identity, with as many centres as there is time for; or a known one."""
         settings, known = self.settings, setting.map
-        done = quick or known is not None
-        optimizer = replace(self.optimizer, max_iter=0) if done else self.optimizer
+        ridges = () if quick or known is not None else setting.ridges
 
         def watch(k: int, _: Array, history: History) -> Status | None:
             run.tell(f"maps at {setting.stretch:g} median distances", k, history)
@@ -210,10 +209,10 @@ class GradientHKRR:
                 settings.lengthscale,
                 setting.stretch,
             ),
-            optimizer,
+            self.optimizer,
             n_components=settings.n_components,
             start=None if known is None else self._moved(known, problem),
-            ridges=None if done else setting.ridges,
+            ridges=ridges,
             watch=watch,
         )
         if fit.status is Status.INTERRUPTED and not quick:
