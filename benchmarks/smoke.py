@@ -57,6 +57,7 @@ SCRIPTS = (
     "bench_encoding.py",
     "bench_tables.py",
     "bench_other_tables.py",
+    "bench_drawn_tables.py",
     "bench_serving.py",
     "bench_bands.py",
 )

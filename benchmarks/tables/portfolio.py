@@ -123,6 +123,7 @@ SECTIONS = {
     "bench_portfolio_classes": ("Classes", classes),
     "bench_tables": ("Tables as they come", tables),
     "bench_other_tables": ("Tables that had next to no part in any choice", other_tables),
+    "bench_drawn_tables": ("Tables that were drawn", other_tables),
     "bench_portfolio_intervals": ("Prediction intervals", intervals),
     "bench_portfolio_time": ("Time", seconds),
 }
