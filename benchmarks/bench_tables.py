@@ -145,8 +145,10 @@ def scores(model: Any, rows: Any, y: Any, classes: bool) -> dict[str, float]:
     predicted = np.ravel(model.predict(rows))
     if not classes:
         return {"score": float(r2_score(y, predicted))}
-    labels = model.classes_
-    loss = log_loss(y, model.predict_proba(rows), labels=labels)
+    labels = np.asarray(model.classes_).astype(str)
+    order = np.argsort(labels)  # as log_loss has them; CatBoost puts texts of numbers otherwise
+    known = np.asarray(y).astype(str)
+    loss = log_loss(known, model.predict_proba(rows)[:, order], labels=labels[order])
     return {"score": float(accuracy_score(y, predicted)), "log_loss": float(loss)}
 
 
