@@ -12,7 +12,7 @@ from sklearn.base import clone
 import gpukfl
 from gpukfl import HKRRClassifier, HKRRRegressor
 from gpukfl._results import Status
-from gpukfl.estimators.hkrr import Centers
+from gpukfl.estimators.hkrr import Centers, _problem
 from gpukfl.estimators.hkrr import _agop as search
 from gpukfl.estimators.hkrr._problem import HyperKernelProblem
 from gpukfl.kernels import Gaussian, Laplace, PowerExponential
@@ -290,3 +290,21 @@ def test_of_many_rows_lengthscale_and_ridge_of_another_last_fit_are_kept(optimiz
     assert chosen[-2].n_samples == 200
     assert second.ridge_ == first.ridge_
     assert chosen[-1] is None or chosen[-1].n_samples == 500  # too many for a ridge of 200
+
+
+def test_last_lengthscale_is_chosen_on_some_of_many_rows_and_the_ridge_on_all(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 3))
+    y = np.sin(X[:, 0]) + 0.1 * rng.normal(size=300)
+    seen, left_out_path = [], _problem.left_out_path
+
+    def watched(system, *given):
+        seen.append(system.operator.shape[0])
+        return left_out_path(system, *given)
+
+    monkeypatch.setattr(_problem, "left_out_path", watched)
+    monkeypatch.setattr(_problem, "_STRETCH_ROWS", 100)
+    centers = Centers(fit=40, refit=60)
+    model = HKRRRegressor(optimizer="agop", n_centers=centers, random_state=0).fit(X, y)
+    assert seen == [100] * 4 + [300]
+    assert model.score(X, y) > 0.9

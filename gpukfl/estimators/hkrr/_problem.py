@@ -52,6 +52,7 @@ _GRADIENTS = 1000  # rows at which gradients show what matters
 # 3000 of them; within training samples of four sets errors fell by up to 4 %
 _ALL_CENTERS, _REFIT_CENTERS = 6_000, 2_000
 _PATH_CENTERS, _STRETCH_CENTERS = 1_000, 400  # that the last ridge and lengthscale are chosen on
+_STRETCH_ROWS = 50_000  # a lengthscale needs no more; the ridge falls with the rows, and sees all
 
 
 @dataclass(frozen=True)
@@ -300,36 +301,42 @@ class HyperKernelProblem(Data):
         As rows held out ask for that have `tuned` them (Appendix D.1). Without, rows are left out
         with fewer centres, although the map has seen them.
         """
-        Y, weights = self._wide_targets()
-        B = array_namespace(Y).astype(model.B, Y.dtype)
-
-        def system(stretch: float, Z: Array) -> NystromSystem:
-            return self.system(self.kernel, Z, B / (stretch * model.lengthscale))
-
         parts = folds(self.n, self.rng)
-
-        def choose(stretches: Sequence[float], at_most: int) -> tuple[float, RidgePath]:
-            Z = self.centers(min(n_centers, at_most), model.B)
-            return best_path(
-                stretches,
-                lambda stretch: left_out_path(system(stretch, Z), Y, weights, FINE_RIDGES),
-                lambda stretch: system(stretch, Z).held_out(Y, weights, parts, FINE_RIDGES),
-            )
-
         if tuned is None:
-            stretch, _ = choose(self.stretches, _STRETCH_CENTERS)
-            _, path = choose((stretch,), _PATH_CENTERS)
+            few = self if self.n <= _STRETCH_ROWS else self.part(_STRETCH_ROWS)
+            halves = parts if few is self else folds(few.n, few.rng)
+            at_most = min(n_centers, _STRETCH_CENTERS)
+            stretch, _ = few._tuned(model, self.stretches, at_most, halves)
+            _, path = self._tuned(model, (stretch,), min(n_centers, _PATH_CENTERS), parts)
             tuned = Tuned(stretch, path, self.n)
         # The largest that is about as good: left-out samples say little of points outside them
         ridge, lengthscale = tuned.path.largest_good(), tuned.stretch * model.lengthscale
         if n_centers >= self.n and self.rows.partitioning is None:
             Z = self.rows.whole()
-            alpha, jitter = self._with_all(B / lengthscale, ridge)
+            alpha, jitter = self._with_all(in_double(model.B) / lengthscale, ridge)
         else:
             Z = self.centers(n_centers, model.B)
-            alpha, factor = system(tuned.stretch, Z).solve(ridge)
+            alpha, factor = self._system_at(model, tuned.stretch, Z).solve(ridge)
             jitter = Jitter.of(factor)
         return Solved(model.B, lengthscale, Z, alpha, ridge, jitter, tuned)
+
+    def _system_at(self, model: Solved, stretch: float, Z: Array) -> NystromSystem:
+        """Set up the normal equations at a multiple of a model's lengthscale."""
+        return self.system(self.kernel, Z, in_double(model.B) / (stretch * model.lengthscale))
+
+    def _tuned(
+        self, model: Solved, stretches: Sequence[float], n_centers: int, parts: Sequence[np.ndarray]
+    ) -> tuple[float, RidgePath]:
+        """Give the best lengthscale at the map of a model, and its ridges, by rows left out."""
+        Z, (Y, weights) = self.centers(n_centers, model.B), self._wide_targets()
+
+        def left_out(stretch: float) -> RidgePath:
+            return left_out_path(self._system_at(model, stretch, Z), Y, weights, FINE_RIDGES)
+
+        def held_out(stretch: float) -> RidgePath:
+            return self._system_at(model, stretch, Z).held_out(Y, weights, parts, FINE_RIDGES)
+
+        return best_path(stretches, left_out, held_out)
 
     def _with_all(self, B: Array, ridge: float) -> tuple[Array, Jitter]:
         """Solve with all rows for centres: a third of n³ operations, in float64."""
