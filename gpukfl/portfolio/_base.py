@@ -48,12 +48,12 @@ from gpukfl.portfolio._candidates import (
     constant_member,
     members_of,
 )
-from gpukfl.portfolio._contest import Contest, judge_of
+from gpukfl.portfolio._contest import Contest
 from gpukfl.portfolio._description import describe
 from gpukfl.portfolio._distilled import Distilled, distil
 from gpukfl.portfolio._encodings import Encodings
 from gpukfl.portfolio._entry import is_limited
-from gpukfl.portfolio._folds import n_folds_of, split
+from gpukfl.portfolio._folds import judge_of, n_folds_of, split
 from gpukfl.portfolio._gaps import without_gaps
 from gpukfl.portfolio._in_parts import fitted_to_all
 from gpukfl.portfolio._kept import KeptContest

@@ -20,8 +20,8 @@ from gpukfl.portfolio._at_once import at_once, fits_at_once
 from gpukfl.portfolio._blend import blend_weights
 from gpukfl.portfolio._entry import Entry, FoldFit
 from gpukfl.portfolio._evaluators import evaluator_of, of_all_classes
-from gpukfl.portfolio._folds import Fold
-from gpukfl.portfolio._judges import Judge, LogLoss, SquaredError, target_scale
+from gpukfl.portfolio._folds import Fold, some_rows
+from gpukfl.portfolio._judges import Judge, LogLoss
 from gpukfl.portfolio._members import Member
 from gpukfl.portfolio._temperature import temperature_of
 from gpukfl.portfolio._transforms import residual_quantiles
@@ -38,9 +38,11 @@ _COMPARED = 2  # members of ours that have finished, before the best of all goes
 _GOING_ON, _WORTH_IT = 0.8, 2  # share of the time that is left then; times as many rows
 _LEAST_SHARE = 0.25  # of the time that is left, for the next member: the first ones say the most
 _PATIENCE = 4.0  # times the limit that may be expected of members that keep to it
-_FEWEST = 2  # rows of a class, of which trees that are stopped early need some to judge
 _COMPILING = 1.0  # seconds of a first fit, of which most may be compilation: it is timed again
 _TIMED: set[tuple[str, str]] = set()  # members and libraries of which this process knows the time
+# So few of so many rows are fitted first: where these lose twice as much as the best, more rows of
+# what is clearly behind, and no help, would gain nothing
+_TRIED, _TRIED_FROM, _HOPELESS = 20_000, 400_000, 2.0
 _SEARCHING = 2  # times as long as another fit is the first one, which searches
 
 
@@ -246,6 +248,11 @@ class Contest:
         """
         member = entry.member
         rows, probe, clock = affordable or self._affordable(member, clock)
+        if affordable is None and rows is None:
+            entry.note = self._why_not_all(entry.member, clock)
+            entry.behind = bool(entry.note)
+            if entry.behind:
+                return
         if rows is not None:
             self.cut_short, entry.remark = True, f"scored by fits to {rows} rows for want of time"
         turns = self._turns(member, rows)
@@ -295,9 +302,24 @@ class Contest:
         data = fold.seen_by(member)
         inside = data.inside
         if rows is not None and rows < len(inside):
-            inside = inside.taken(self._some(inside, rows))
+            inside = inside.taken(some_rows(inside, rows, self.run.again()))
         model, precedent = member.fitted(inside, precedent, limit)
         return FoldFit(model, precedent, self.outputs(model, data.outside))
+
+    def _why_not_all(self, member: Member, clock: Clock) -> str:
+        """Say by a fit to few of very many rows why it is not fitted to all; empty if it is."""
+        if len(self.folds[0].inside) < _TRIED_FROM or not self._may_leave(member):
+            return ""
+        fit, trial = self._fit(member, self.folds[0], _TRIED, None, clock.limit), Entry(member)
+        if fit.interrupted:
+            raise KeyboardInterrupt
+        trial.transform = self.transform
+        trial.add(fit)
+        self._judge(trial)
+        least = min(one.losses[: len(trial.losses)].sum() for one in self.finished)
+        if trial.losses.sum() < _HOPELESS * least or not self._is_behind(trial):
+            return ""
+        return f"left after a fit to {_TRIED} rows: clearly behind"
 
     def _why_not_on(self, entry: Entry, turns: int) -> str:
         """Say why a member is left after some folds, with some turns to go; empty if it goes on."""
@@ -332,9 +354,10 @@ class Contest:
 
     def _cannot_help(self, entry: Entry) -> bool:
         """Whether a member that need not be tried to the end is clearly behind."""
-        if not self.finished or not entry.member.blended or entry.member.reference:
-            return False
-        return self._is_behind(entry)
+        return self._may_leave(entry.member) and self._is_behind(entry)
+
+    def _may_leave(self, member: Member) -> bool:
+        return bool(self.finished) and member.blended and not member.reference
 
     def _is_of_no_use(self, name: str) -> bool:
         """Whether a member of this name was left behind, or has done all and is clearly behind."""
@@ -392,15 +415,6 @@ class Contest:
         times = max(left, 0.0) / (took * len(self.folds))
         return max(few, int(few * times ** (1.0 / member.power)))
 
-    def _some(self, samples: Samples, count: int) -> np.ndarray:
-        """Draw some rows, the same in every call, and two of each class, where it has them."""
-        drawn, codes = self.run.again().choice(len(samples), count, replace=False), samples.classes
-        if codes is not None:
-            counts = np.bincount(codes[drawn], minlength=self.n_classes)
-            rare = [np.flatnonzero(codes == k)[:_FEWEST] for k in np.flatnonzero(counts < _FEWEST)]
-            drawn = np.union1d(drawn, np.concatenate([drawn[:0], *rare]))
-        return np.sort(drawn)
-
     def _report(self, member: Member, folds: range) -> Report:
         """Tell of a member's steps, with the fold and the best so far."""
         outer = current_report()
@@ -425,19 +439,3 @@ def _share_of(left: float, k: int, count: int) -> float:
     """Seconds for a fold, of those for the rest of all: the first one searches."""
     first = _SEARCHING if k == 0 and count > 1 else 1
     return max(left, _NO_TIME) * first / (count - k + first - 1)
-
-
-def judge_of(folds: Sequence[Fold], samples: Samples, n_classes: int, /) -> Judge:
-    """Make the judge of all rows that are held out."""
-    truth = np.concatenate([to_host(fold.outside.Y).astype(np.float64) for fold in folds])
-    weights = [fold.outside.weights for fold in folds]
-    sizes = [len(fold.outside) for fold in folds]
-    w = np.concatenate(
-        [np.ones(m) if one is None else one for one, m in zip(weights, sizes, strict=True)]
-    )
-    if n_classes:
-        if truth.shape[1] == 1 and n_classes == 2:
-            truth = np.concatenate([1.0 - truth, truth], axis=1)
-        return LogLoss(truth, w)
-    Y = to_host(samples.Y).astype(np.float64)
-    return SquaredError(truth, w, target_scale(Y, samples.weights))

@@ -119,8 +119,9 @@ _NOTES = """
     Every member is fitted on the same folds. What is to be chosen of it is chosen within the first
     one, and kept for the others. Weights are greedy: with replacement, the member next that lowers
     the loss of the mean of out-of-fold predictions most [1]_; drawn a little to equal ones. A
-    member that was not named is left where it is clearly behind the best after a fold and no share
-    of it would help, and not begun where those before leave nothing to explain.
+    member that was not named is left where it is clearly behind the best after a fold, or of very
+    many samples after a fit to few, and no share of it would help; and not begun where those before
+    leave nothing to explain.
 
     References
     ----------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from gpukfl._array import to_host
 from gpukfl.estimators._samples import Samples, Splits
+from gpukfl.portfolio._judges import Judge, LogLoss, SquaredError, target_scale
 from gpukfl.portfolio._members import Member
 
 MANY, _FOLDS_BELOW = 2_000, 20_000
@@ -21,6 +22,7 @@ _HASTE = 5e-3  # seconds a row below which many rows have no time for folds
 _SHARE, _MOST_HELD_OUT = 0.2, 20_000  # of the rows, that are held out once
 FEWEST = 2  # rows that are split at all
 FEW = 4  # rows below which a fold leaves too few to fit
+_OF_A_CLASS = 2  # rows of some, of which trees that are stopped early need one to judge
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +53,17 @@ class Fold:
     def on_host(self) -> Fold:
         """The same in NumPy, for members that know no other library."""
         return Fold(hosted(self.inside), hosted(self.outside))
+
+
+def some_rows(samples: Samples, count: int, rng: np.random.RandomState, /) -> np.ndarray:
+    """Draw indices of some rows, and of two of each class where it has them, in their order."""
+    drawn, codes = rng.choice(len(samples), count, replace=False), samples.classes
+    if codes is not None:
+        counts = np.bincount(codes[drawn], minlength=int(codes.max()) + 1)
+        rare = np.flatnonzero(counts < _OF_A_CLASS)
+        found = [np.flatnonzero(codes == k)[:_OF_A_CLASS] for k in rare]
+        drawn = np.union1d(drawn, np.concatenate([drawn[:0], *found]))
+    return np.sort(drawn)
 
 
 def hosted(samples: Samples, /) -> Samples:
@@ -100,3 +113,19 @@ def split(samples: Samples, rng: np.random.RandomState, n_folds: int, /) -> list
         n_folds=n_folds,
     )
     return [Fold(inside, outside) for inside, outside in samples.splits(rng, how)]
+
+
+def judge_of(folds: Sequence[Fold], samples: Samples, n_classes: int, /) -> Judge:
+    """Make the judge of all rows that are held out."""
+    truth = np.concatenate([to_host(fold.outside.Y).astype(np.float64) for fold in folds])
+    weights = [fold.outside.weights for fold in folds]
+    sizes = [len(fold.outside) for fold in folds]
+    w = np.concatenate(
+        [np.ones(m) if one is None else one for one, m in zip(weights, sizes, strict=True)]
+    )
+    if n_classes:
+        if truth.shape[1] == 1 and n_classes == 2:
+            truth = np.concatenate([1.0 - truth, truth], axis=1)
+        return LogLoss(truth, w)
+    Y = to_host(samples.Y).astype(np.float64)
+    return SquaredError(truth, w, target_scale(Y, samples.weights))

@@ -130,6 +130,18 @@ def test_distances_of_any_order_are_scipys(on, rng, order):
     assert_within(on.host(actual), expected, eps=on.eps, ulps=20, scale=expected)
 
 
+@pytest.mark.parametrize("size", [1e-190, 1e-30, 1e30, 1e190])
+def test_distances_of_order_1_5_of_any_size(rng, size):
+    X, Z = points(rng, 20, 300, 4)
+    actual, expected = distances(size * X, size * Z, norm=1.5), cdist(X, Z, "minkowski", p=1.5)
+    assert_within(actual / size, expected, eps=np.finfo(np.float64).eps, ulps=20, scale=expected)
+
+
+def test_distances_of_order_1_5_beyond_all_numbers_are_infinite(rng):
+    X, Z = points(rng, 20, 300, 4)
+    assert np.isinf(distances(1e250 * (2.0 + np.abs(X)), -1e250 * np.abs(Z), norm=1.5)).all()
+
+
 @pytest.mark.parametrize("order", [0.7, 1.0, 1.5, 2.0])
 def test_power_sums_are_the_formula(on, rng, order):
     X, Z = points(rng, 20, 9, 4, rounding=on.rounded)

@@ -1,0 +1,68 @@
+"""Of very many rows a member is fitted to few first, and no further where it has no hope."""
+
+import pytest
+from portfolio_cases import Memory, N, Nearly, X, Y, notes, regressor
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import Ridge
+
+from gpukfl.portfolio import _candidates, _contest
+from gpukfl.portfolio._candidates import Candidate
+
+INSIDE, FEW = 2 * N // 3, 20
+
+
+def sizes_of_fits(monkeypatch, kind, named=False):
+    """Fit a member of this kind beside a linear one: rows of its fits, and what is noted of it."""
+    sizes = []
+
+    class Counting(kind):
+        def fit(self, X, y):
+            sizes.append(len(X))
+            return super().fit(X, y)
+
+    rows = [row for row in _candidates.CANDIDATES if row.name == "linear"]
+    rows.append(Candidate("other", lambda _: Counting(), "quick"))
+    monkeypatch.setattr(_candidates, "CANDIDATES", rows)
+    monkeypatch.setattr(_contest, "_JUDGES", 10)
+    monkeypatch.setattr(_contest, "_TRIED", FEW)
+    members = ["linear", ("other", Counting())] if named else None
+    told = notes(regressor(members=members).fit(X, Y))
+    return sizes, told["other"]
+
+
+def test_what_has_no_hope_is_fitted_to_few_rows_alone(monkeypatch):
+    monkeypatch.setattr(_contest, "_TRIED_FROM", INSIDE)
+    sizes, note = sizes_of_fits(monkeypatch, Memory)
+    assert (sizes, note) == ([FEW], f"left after a fit to {FEW} rows: clearly behind")
+
+
+def test_of_fewer_rows_there_is_no_trial(monkeypatch):
+    monkeypatch.setattr(_contest, "_TRIED_FROM", INSIDE + 1)
+    sizes, note = sizes_of_fits(monkeypatch, Memory)
+    assert (sizes, note) == ([INSIDE], "left after 1 of 3 folds: clearly behind")
+
+
+@pytest.mark.parametrize("kind", [Nearly, Ridge, Memory], ids=["better", "alike", "behind a bit"])
+def test_what_may_be_of_use_is_fitted_to_all_rows(monkeypatch, kind):
+    monkeypatch.setattr(_contest, "_TRIED_FROM", INSIDE)
+    if kind is Memory:
+        monkeypatch.setattr(_contest, "_HOPELESS", 1e9)
+    sizes, _ = sizes_of_fits(monkeypatch, kind)
+    assert sizes[:2] == [FEW, INSIDE]
+
+
+def test_what_is_named_is_fitted_to_all_rows_at_once(monkeypatch):
+    monkeypatch.setattr(_contest, "_TRIED_FROM", INSIDE)
+    sizes, note = sizes_of_fits(monkeypatch, Memory, named=True)
+    assert (set(sizes), note) == ({INSIDE}, "")
+
+
+def test_what_is_interrupted_in_a_trial_leaves_the_blend_before(monkeypatch):
+    class Interrupted(Memory):
+        def fit(self, X, y):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(_contest, "_TRIED_FROM", INSIDE)
+    with pytest.warns(ConvergenceWarning, match="blended of linear"):
+        sizes, note = sizes_of_fits(monkeypatch, Interrupted)
+    assert (sizes, note) == ([FEW], "interrupted")
