@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from gpukfl._array import Array, array_namespace, like
 from gpukfl._checks import check_number
 from gpukfl.kernels._base import LengthscaleKernel, coincident
-from gpukfl.linalg import distances, power_sums
+from gpukfl.linalg import distances, power_sums, without_traces
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,8 @@ class PowerExponential(LengthscaleKernel):
         return distances(X, Z, norm=self.norm) / self.lengthscale
 
     def _evaluate(self, X: Array, Z: Array, /) -> Array:
-        return array_namespace(X).exp(-(self._scaled_distances(X, Z) ** self.exponent))
+        power = self._scaled_distances(X, Z) ** self.exponent
+        return without_traces(array_namespace(X).exp(-power))
 
     def _pullback(self, X: Array, Z: Array, P: Array, K: Array | None, /) -> tuple[Array, Array]:
         Q = P * self._slopes(X, Z, K) / self.lengthscale

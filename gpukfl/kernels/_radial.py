@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from gpukfl._array import Array, array_namespace, like
 from gpukfl.kernels._base import LengthscaleKernel, check_positive, coincident
-from gpukfl.linalg import distances, squared_distances
+from gpukfl.linalg import distances, squared_distances, without_traces
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Radial(LengthscaleKernel):
         return squared_distances(X, Z) if self.smooth else distances(X, Z) ** 2
 
     def _evaluate(self, X: Array, Z: Array, /) -> Array:
-        return self.profile(self._scaled_squares(X, Z))
+        return without_traces(self.profile(self._scaled_squares(X, Z)))
 
     def _slopes(self, X: Array, Z: Array, K: Array | None, /) -> Array:  # noqa: ARG002
         s = self._scaled_squares(X, Z)

@@ -57,6 +57,7 @@ from gpukfl.linalg._steps import (
     dots_together,
     record,
 )
+from gpukfl.linalg._traces import without_traces
 
 __all__ = [
     "MAX_KNOTS",
@@ -107,4 +108,5 @@ __all__ = [
     "sort_rows",
     "squared_distances",
     "svd",
+    "without_traces",
 ]
