@@ -25,6 +25,7 @@ from tables.multiples import errors, multiples
 
 ROWS, FEWEST = 5_000, 50  # of a table
 SEED = 0
+_NEAR = 4.0  # multiples up to which numbers between 1 and 2 are written at the axis
 
 # The table, its target, whether it has classes, and columns that say the target in other words
 CHOSEN: tuple[tuple[str, str, bool, str], ...] = (
@@ -187,18 +188,23 @@ def judge(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def draw(args: argparse.Namespace, rows: list[dict[str, Any]], name: str) -> None:
     """Draw one point a table: errors of the best booster as multiples of ours, in order."""
     plt = pictures()
-    figure, axes = plt.subplots(1, 2, figsize=(8.4, 3.6), width_ratios=(3, 1))
-    titles = ("root mean squared errors of numbers", "log losses of classes")
-    for ax, classes, title in zip(axes, (False, True), titles, strict=True):
-        found = errors(rows, classes=classes)
+    titles = {False: "root mean squared errors of numbers", True: "log losses of classes"}
+    kinds = {classes: errors(rows, classes=classes) for classes in titles}
+    kinds = {classes: found for classes, found in kinds.items() if len(found)}
+    shape = {"figsize": (8.4, 3.6), "width_ratios": (3, 1)[: len(kinds)]}
+    figure, axes = plt.subplots(1, len(kinds), squeeze=False, **shape)
+    axes = axes[0]
+    for ax, (classes, found) in zip(axes, kinds.items(), strict=True):
         for peer, color in zip(("CatBoost", "LightGBM"), (SECOND, THIRD), strict=True):
             if peer in found:
                 times = np.sort(found[peer] / found[PORTFOLIO])
                 ax.plot(np.arange(1, len(times) + 1), times, "o", ms=3.5, color=color, label=peer)
         ax.axhline(1.0, color="0.6", lw=1)
-        ax.set(yscale="log", xlabel="tables, in order", title=title)
+        ax.set(yscale="log", xlabel="tables, in order", title=titles[classes])
         seen = ax.get_ylim()
-        ax.set_yticks([0.5, 1, 2, 5, 10, 20, 50])
+        between = [1.1, 1.2, 1.5] if seen[1] < _NEAR else []
+        ax.set_yticks([0.5, 1, *between, 2, 5, 10, 20, 50])
+        ax.xaxis.get_major_locator().set_params(integer=True)
         ax.minorticks_off()
         ax.set_ylim(seen)
         ax.title.set_size(9)
