@@ -310,10 +310,11 @@ class Contest:
         """Say by a fit to few of very many rows why it is not fitted to all; empty if it is."""
         if len(self.folds[0].inside) < _TRIED_FROM or not self._may_leave(member):
             return ""
-        fit, trial = self._fit(member, self.folds[0], _TRIED, None, clock.limit), Entry(member)
+        trial = Entry(member, transform=self.transform)
+        with collected():  # what it warns of is not of the fit that stays
+            fit = self._fit(member, self.folds[0], _TRIED, None, clock.limit)
         if fit.interrupted:
             raise KeyboardInterrupt
-        trial.transform = self.transform
         trial.add(fit)
         self._judge(trial)
         least = min(one.losses[: len(trial.losses)].sum() for one in self.finished)

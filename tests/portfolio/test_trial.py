@@ -5,6 +5,7 @@ from portfolio_cases import Memory, N, Nearly, X, Y, notes, regressor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import Ridge
 
+from gpukfl._warnings import warn
 from gpukfl.portfolio import _candidates, _contest
 from gpukfl.portfolio._candidates import Candidate
 
@@ -13,6 +14,12 @@ INSIDE, FEW = 2 * N // 3, 20
 
 def sizes_of_fits(monkeypatch, kind, named=False):
     """Fit a member of this kind beside a linear one: rows of its fits, and what is noted of it."""
+    sizes, model = fitted(monkeypatch, kind, named)
+    return sizes, notes(model)["other"]
+
+
+def fitted(monkeypatch, kind, named=False):
+    """Fit a member of this kind beside a linear one: rows of its fits, and the blend."""
     sizes = []
 
     class Counting(kind):
@@ -26,8 +33,7 @@ def sizes_of_fits(monkeypatch, kind, named=False):
     monkeypatch.setattr(_contest, "_JUDGES", 10)
     monkeypatch.setattr(_contest, "_TRIED", FEW)
     members = ["linear", ("other", Counting())] if named else None
-    told = notes(regressor(members=members).fit(X, Y))
-    return sizes, told["other"]
+    return sizes, regressor(members=members).fit(X, Y)
 
 
 def test_what_has_no_hope_is_fitted_to_few_rows_alone(monkeypatch):
@@ -49,6 +55,18 @@ def test_what_may_be_of_use_is_fitted_to_all_rows(monkeypatch, kind):
         monkeypatch.setattr(_contest, "_HOPELESS", 1e9)
     sizes, _ = sizes_of_fits(monkeypatch, kind)
     assert sizes[:2] == [FEW, INSIDE]
+
+
+def test_what_a_trial_warns_of_is_not_said(monkeypatch):
+    class Outspoken(Nearly):
+        def fit(self, X, y):
+            warn(f"{len(X)} rows")
+            return super().fit(X, y)
+
+    monkeypatch.setattr(_contest, "_TRIED_FROM", INSIDE)
+    sizes, model = fitted(monkeypatch, Outspoken)
+    assert sizes[:2] == [FEW, INSIDE]
+    assert model.warnings_ == [f"the member other: {INSIDE} rows"]
 
 
 def test_what_is_named_is_fitted_to_all_rows_at_once(monkeypatch):
