@@ -266,3 +266,17 @@ def test_other_eigenvalues_and_other_vectors_are_told_from_those_of_a_matrix(rng
     assert not is_one(s, turned)
     assert not is_one(s, np.eye(40))
     assert not is_one(np.full(40, np.nan), Q)
+
+
+def test_eigenvalues_that_divide_and_conquer_does_not_find_are_found(monkeypatch, rng):
+    def fails(_):
+        msg = "Eigenvalues did not converge"
+        raise np.linalg.LinAlgError(msg)
+
+    A = rng.standard_normal((30, 30))
+    A = A + A.T
+    expected = np.linalg.eigvalsh(A)
+    monkeypatch.setattr(np.linalg, "eigh", fails)
+    s, Q = eigh(A)
+    np.testing.assert_allclose(s, expected, rtol=0, atol=1e-13)
+    np.testing.assert_allclose(Q * s @ Q.T, A, rtol=0, atol=1e-13)
