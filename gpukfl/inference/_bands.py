@@ -18,6 +18,7 @@ from gpukfl.inference._kernel_bands import FEWEST, estimates_by_kernel
 from gpukfl.inference._learned_kernels import unlearned
 from gpukfl.inference._shuffled import moved
 from gpukfl.inference._subject import Subject
+from gpukfl.linalg import host_eigh
 from gpukfl.tables._categories import Category
 
 KINDS = ("partial_dependence", "accumulated_effects", "profiles")
@@ -206,7 +207,7 @@ def largest_deviation(
     if not sure.any():
         return 0.0
     scaled = covariance[np.ix_(sure, sure)] / np.outer(errors[sure], errors[sure])
-    values, vectors = np.linalg.eigh(scaled)
+    values, vectors = host_eigh(scaled)
     roots = vectors * np.sqrt(np.clip(values, 0.0, None))
     draws = np.abs(roots @ rng.standard_normal((len(scaled), _DRAWS))).max(axis=0)
     return float(np.quantile(draws / np.sqrt(rng.chisquare(freedom, _DRAWS) / freedom), coverage))

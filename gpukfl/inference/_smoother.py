@@ -14,6 +14,8 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve, qr
 from scipy.optimize import minimize_scalar
 
+from gpukfl.linalg import host_eigh
+
 _RATIOS = np.exp(np.linspace(-14.0, 9.0, 70))  # times the mean eigenvalue
 _RANK = 1e-7  # relative size below which a column is made of others
 
@@ -119,7 +121,7 @@ def mixed_share(
 def _best(K: np.ndarray, H: np.ndarray, y: np.ndarray) -> tuple[float, float]:
     """Noise ratio of the highest restricted likelihood, and -2 times its logarithm, shifted."""
     Q = np.linalg.qr(H, mode="complete")[0][:, H.shape[1] :]
-    values, vectors = np.linalg.eigh(Q.T @ K @ Q)
+    values, vectors = host_eigh(Q.T @ K @ Q)
     values = np.clip(values, 0.0, None)
     squares = (vectors.T @ (Q.T @ y)) ** 2
     scale = float(values.mean())

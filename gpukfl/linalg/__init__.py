@@ -39,6 +39,7 @@ from gpukfl.linalg._factor import (
     svd,
 )
 from gpukfl.linalg._hermite import hermite_table, row_products
+from gpukfl.linalg._host_eigh import host_eigh
 from gpukfl.linalg._knots import interpolate_columns, interpolate_knots
 from gpukfl.linalg._ridge_sums import (
     SortedRows,
@@ -86,6 +87,7 @@ __all__ = [
     "factored_difference_sums",
     "factored_square_sums",
     "hermite_table",
+    "host_eigh",
     "interpolate_bins",
     "interpolate_columns",
     "interpolate_knots",
