@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from gpukfl._array import Array, array_namespace, like
 from gpukfl.kernels._base import LengthscaleKernel, check_positive, coincident
-from gpukfl.linalg import distances, sign_sums, without_traces
+from gpukfl.linalg import decay, distances, sign_sums, without_traces
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class ManhattanLaplace(Manhattan):
 
     def profile(self, u: Array, /) -> Array:
         """Value at scaled distances `u`."""
-        return array_namespace(u).exp(-u)
+        return decay(u)
 
     def derivative(self, u: Array, /) -> Array:
         """Differentiate `profile`."""

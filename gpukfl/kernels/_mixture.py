@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpukfl._array import Array, array_namespace
+from gpukfl._array import Array
 from gpukfl.kernels._base import check_positive
 from gpukfl.kernels._manhattan import Manhattan
 from gpukfl.kernels._radial import Radial
+from gpukfl.linalg import decay
 
 
 class _Mixture:
@@ -29,15 +30,13 @@ class _Mixture:
 
     def profile(self, u: Array, /) -> Array:
         """Value at scaled distances, or squared distances, `u`."""
-        xp = array_namespace(u)
         terms = zip(self.weights, self.rates, strict=True)
-        return sum((w * xp.exp(-t * u) for w, t in terms), start=xp.zeros_like(u))
+        return sum(decay(u, (w,), rate=t) for w, t in terms)
 
     def derivative(self, u: Array, /) -> Array:
         """Differentiate `profile`."""
-        xp = array_namespace(u)
         terms = zip(self.weights, self.rates, strict=True)
-        return sum((-t * w * xp.exp(-t * u) for w, t in terms), start=xp.zeros_like(u))
+        return sum(decay(u, (-t * w,), rate=t) for w, t in terms)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from gpukfl._array import Array, array_namespace, like
 from gpukfl._checks import check_number
 from gpukfl.kernels._base import LengthscaleKernel, coincident
-from gpukfl.linalg import distances, power_sums, without_traces
+from gpukfl.linalg import decay, distances, power_sums, without_traces
 
 
 @dataclass(frozen=True)
@@ -46,14 +46,14 @@ class PowerExponential(LengthscaleKernel):
 
     def profile(self, s: Array, /) -> Array:
         """Value at sums of powers of scaled differences."""
-        return array_namespace(s).exp(-(s ** (self.exponent / self.order)))
+        return decay(s ** (self.exponent / self.order))
 
     def _scaled_distances(self, X: Array, Z: Array, /) -> Array:
         return distances(X, Z, norm=self.norm) / self.lengthscale
 
     def _evaluate(self, X: Array, Z: Array, /) -> Array:
         power = self._scaled_distances(X, Z) ** self.exponent
-        return without_traces(array_namespace(X).exp(-power))
+        return without_traces(decay(power))
 
     def _pullback(self, X: Array, Z: Array, P: Array, K: Array | None, /) -> tuple[Array, Array]:
         Q = P * self._slopes(X, Z, K) / self.lengthscale
@@ -71,7 +71,7 @@ class PowerExponential(LengthscaleKernel):
         xp = array_namespace(X, Z)
         r = self._scaled_distances(X, Z)
         power = r**self.exponent
-        K = xp.exp(-power) if K is None else K
+        K = decay(power) if K is None else K
         # Rounding of each coordinate adds up to more in a norm of lower order
         longer = X.shape[1] ** (1.0 / self.order - 0.5)
         same = coincident(X, Z, self.lengthscale / longer * r)

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from gpukfl._array import Array, array_namespace, like
 from gpukfl.kernels._base import LengthscaleKernel, check_positive, coincident
-from gpukfl.linalg import distances, squared_distances, without_traces
+from gpukfl.linalg import decay, distances, squared_distances, without_traces
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Gaussian(Radial):
 
     def profile(self, s: Array, /) -> Array:
         """Value at scaled squared distances `s`."""
-        return array_namespace(s).exp(-0.5 * s)
+        return decay(s, rate=0.5)
 
     def derivative(self, s: Array, /) -> Array:
         """Differentiate `profile`."""
@@ -103,15 +103,14 @@ class Laplace(Radial):
 
     def profile(self, s: Array, /) -> Array:
         """Value at scaled squared distances `s`."""
-        xp = array_namespace(s)
-        return xp.exp(-xp.sqrt(s))
+        return decay(s, root=True)
 
     def derivative(self, s: Array, /) -> Array:
         """Differentiate `profile`; 0 at s = 0."""
         xp = array_namespace(s)
         zero = s <= 0
         root = xp.sqrt(xp.where(zero, xp.ones_like(s), s))
-        return xp.where(zero, xp.zeros_like(s), -0.5 * xp.exp(-root) / root)
+        return xp.where(zero, xp.zeros_like(s), decay(root, (-0.5,)) / root)
 
 
 @dataclass(frozen=True)
@@ -120,14 +119,11 @@ class Matern32(Radial):
 
     def profile(self, s: Array, /) -> Array:
         """Value at scaled squared distances `s`."""
-        xp = array_namespace(s)
-        a = xp.sqrt(3.0 * s)
-        return (1.0 + a) * xp.exp(-a)
+        return decay(s, (1.0, 1.0), rate=3.0, root=True)
 
     def derivative(self, s: Array, /) -> Array:
         """Differentiate `profile`."""
-        xp = array_namespace(s)
-        return -1.5 * xp.exp(-xp.sqrt(3.0 * s))
+        return decay(s, (-1.5,), rate=3.0, root=True)
 
 
 @dataclass(frozen=True)
@@ -136,15 +132,11 @@ class Matern52(Radial):
 
     def profile(self, s: Array, /) -> Array:
         """Value at scaled squared distances `s`."""
-        xp = array_namespace(s)
-        a = xp.sqrt(5.0 * s)
-        return (1.0 + a + a * a / 3.0) * xp.exp(-a)
+        return decay(s, (1.0, 1.0, 1.0 / 3.0), rate=5.0, root=True)
 
     def derivative(self, s: Array, /) -> Array:
         """Differentiate `profile`."""
-        xp = array_namespace(s)
-        a = xp.sqrt(5.0 * s)
-        return (-5.0 / 6.0) * (1.0 + a) * xp.exp(-a)
+        return decay(s, (-5.0 / 6.0, -5.0 / 6.0), rate=5.0, root=True)
 
 
 @dataclass(frozen=True)

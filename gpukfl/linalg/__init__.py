@@ -16,6 +16,7 @@ from gpukfl.linalg._bins import (
     part_sums,
 )
 from gpukfl.linalg._blocks import each_block
+from gpukfl.linalg._decay import decay
 from gpukfl.linalg._difference_sums import (
     SortedColumns,
     difference_sums,
@@ -75,6 +76,7 @@ __all__ = [
     "column_dots",
     "conjugate_direction",
     "conjugate_step",
+    "decay",
     "difference_sums",
     "distances",
     "dots_together",
