@@ -192,7 +192,7 @@ def test_it_works_where_nothing_can_be_written(tmp_path):
     printed = run(
         """
 import gpukfl
-from gpukfl._accel import cpu, cpu_bins, cpu_differences, cpu_distances, cpu_lasso
+from gpukfl._accel import cpu, cpu_bins, cpu_decay, cpu_differences, cpu_distances, cpu_lasso
 from small_fits import X, Y
 print(gpukfl.__file__)
 print(gpukfl.BrownianKernelRidge(ridge=0.01).fit(X, Y).score(X, Y) > 0.5)

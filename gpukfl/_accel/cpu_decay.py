@@ -27,12 +27,14 @@ _C2, _C3, _C4, _C5, _C6, _C7, _C8, _C9, _C10, _C11, _C12, _C13 = (
 def decay(s: np.ndarray, coefficients: tuple[float, ...], rate: float, root: bool, /) -> np.ndarray:
     """Twin of `gpukfl.linalg.decay`."""
     by_columns = s.flags.f_contiguous
-    given = contiguous(s.T if by_columns else s)
-    out = np.empty_like(given)
-    c0, c1, c2 = (*coefficients, 0.0, 0.0)[:3]
-    args = (given.reshape(-1), float(rate), root, float(c0), float(c1), float(c2), out.reshape(-1))
-    in_chunks(given.size, given.size, lambda _, start, stop: _decay(*args, start, stop))
-    return out.T if by_columns else out
+    laid = s.T if by_columns else s
+    numbers = contiguous(laid.reshape(-1))
+    out = np.empty_like(numbers)
+    c0, c1, c2 = map(float, (*coefficients, 0.0, 0.0)[:3])
+    args = (numbers, float(rate), root, c0, c1, c2, out)
+    in_chunks(numbers.size, numbers.size, lambda _, start, stop: _decay(*args, start, stop))
+    shaped = out.reshape(laid.shape)
+    return shaped.T if by_columns else shaped
 
 
 @njit(nogil=True, cache=True, fastmath={"contract"})

@@ -29,8 +29,8 @@ def decay(
 
     Notes
     -----
-    Relative errors of a few eps for a up to 700 (80 in float32), beyond which the exponential is
-    less than the smallest normal number or nearly so. NaN stays NaN.
+    Relative errors of about a eps, because a is rounded; of a few eps where it is not. Below the
+    smallest normal number results are 0, or have fewer digits. NaN stays NaN.
 
     Examples
     --------

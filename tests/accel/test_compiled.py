@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gpukfl._accel import cpu, cpu_bins, cpu_differences, cpu_distances
+from gpukfl._accel import cpu, cpu_bins, cpu_decay, cpu_differences, cpu_distances
 
 RNG = np.random.default_rng(0)
 X, Z, Q = RNG.normal(size=(9, 3)), RNG.normal(size=(7, 3)), RNG.normal(size=(9, 7))
@@ -31,6 +31,7 @@ TWINS = [
         cpu_differences._factored,
         (X, *cpu_differences.sort_columns(X)),
     ),
+    (cpu_decay.decay, cpu_decay._decay, (abs(X), (1.0, 1.0), 3.0, True)),
     (cpu_distances.squares_of_few, cpu_distances._of_few, (X[:2], Z)),
     (cpu_distances.sign_sums, cpu_distances._sign_sums, (Q, X, Z)),
     (cpu_distances.power_sums, cpu_distances._power_sums, (Q, X, Z, 1.5)),
