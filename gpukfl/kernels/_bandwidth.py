@@ -53,7 +53,7 @@ def _above_diagonal(A: np.ndarray) -> np.ndarray:
 
 
 def _median(values: np.ndarray) -> float:
-    """What `numpy.median` gives, in a fifth of its time: it asks for three places at once."""
+    """Give what `numpy.median` does, in a fifth of its time: it asks for three places at once."""
     half = len(values) // 2
     split = np.partition(values, half)
     lower = split[:half].max() if len(values) % 2 == 0 else split[half]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 from dataclasses import dataclass
 
 from gpukfl._array import Array
@@ -31,12 +33,12 @@ class _Mixture:
     def profile(self, u: Array, /) -> Array:
         """Value at scaled distances, or squared distances, `u`."""
         terms = zip(self.weights, self.rates, strict=True)
-        return sum(decay(u, (w,), rate=t) for w, t in terms)
+        return functools.reduce(operator.add, (decay(u, (w,), rate=t) for w, t in terms))
 
     def derivative(self, u: Array, /) -> Array:
         """Differentiate `profile`."""
         terms = zip(self.weights, self.rates, strict=True)
-        return sum(decay(u, (-t * w,), rate=t) for w, t in terms)
+        return functools.reduce(operator.add, (decay(u, (-t * w,), rate=t) for w, t in terms))
 
 
 @dataclass(frozen=True)
