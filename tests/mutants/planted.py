@@ -152,9 +152,23 @@ ARRAYS = [
     Mutant(
         "wrong kernel formula",
         "kernels/_radial.py",
-        "return (1.0 + a + a * a / 3.0) * xp.exp(-a)",
-        "return (1.0 + a + a * a / 2.0) * xp.exp(-a)",
+        "return decay(s, (1.0, 1.0, 1.0 / 3.0), rate=5.0, root=True)",
+        "return decay(s, (1.0, 1.0, 1.0 / 2.0), rate=5.0, root=True)",
         KERNELS,
+    ),
+    Mutant(
+        "an exponential of a few digits less",
+        "_accel/cpu_decay.py",
+        "total = _C12 + r * _C13",
+        "total = _C12",
+        "tests/linalg/test_decay.py",
+    ),
+    Mutant(
+        "what is unknown taken for nothing",
+        "_accel/cpu_decay.py",
+        "out[left + k] = value if a[k] == a[k] else a[k]",
+        "out[left + k] = value if a[k] == a[k] else 0.0",
+        "tests/linalg/test_decay.py",
     ),
 ]
 
