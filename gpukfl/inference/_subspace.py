@@ -20,6 +20,7 @@ from gpukfl.estimators import KernelRidgeRegressor
 from gpukfl.inference._learned_kernels import LearnedKernel, kernel_of
 from gpukfl.inference._subject import Subject
 from gpukfl.inference._subspace_results import Subspace
+from gpukfl.linalg import host_eigh
 
 _MOST = 5  # directions that are tried
 
@@ -135,7 +136,7 @@ def _leading(estimator: Any) -> np.ndarray:
     M = getattr(estimator, "feature_matrix_", None)
     if M is None:
         return to_host(estimator.components_).astype(np.float64)
-    values, vectors = np.linalg.eigh(to_host(M).astype(np.float64))
+    values, vectors = host_eigh(to_host(M).astype(np.float64))
     order = np.argsort(-values, kind="stable")
     kept = order[values[order] > 1e-6 * max(values.max(), 0.0)]
     return vectors[:, kept].T

@@ -22,6 +22,7 @@ from scipy import sparse
 from gpukfl._array import Array, array_namespace, double_like, in_double, like
 from gpukfl._results import History, Status
 from gpukfl._rows import Rows
+from gpukfl.linalg import host_eigh
 from gpukfl.methods._hermite_ridge import FeatureSums, SampleFeatures, ridge_system
 from gpukfl.methods._multi_indices import (
     DegreeLaw,
@@ -199,7 +200,7 @@ class RegFeaL:
             return fit.R, optimal_eta(u, self.exponent)
         M = self.derivatives(fit)
         # Any basis would do for directions along which f is constant: rounding shall not choose it
-        _, U = np.linalg.eigh(M + np.diag(_TIES * np.arange(d) / d))
+        _, U = host_eigh(M + np.diag(_TIES * np.arange(d) / d))
         U = U[:, ::-1]
         squares = np.sum(U * (M @ U), axis=0)
         squares[squares < _TIES] = 0.0

@@ -35,6 +35,7 @@ from gpukfl.estimators.weighting._search import (
 from gpukfl.estimators.weighting._settings import LEARNERS, Descent, Pruning
 from gpukfl.inspection import Description, Names
 from gpukfl.instantiations import Instantiation
+from gpukfl.linalg import host_eigh
 from gpukfl.methods import LOSSES, PRUNING_RULES, doubling, generalization_gap
 from gpukfl.operators import FeatureOperator
 
@@ -274,5 +275,5 @@ def _principal_rows(G: np.ndarray) -> np.ndarray:
     if len(G) < G.shape[1]:
         _, sizes, rows = np.linalg.svd(G, full_matrices=False)
         return sizes[:, None] * rows
-    values, vectors = np.linalg.eigh(G.T @ G)
+    values, vectors = host_eigh(G.T @ G)
     return np.sqrt(np.clip(values[::-1], 0.0, None))[:, None] * vectors[:, ::-1].T
