@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -192,6 +193,7 @@ def fit_hkrr(
     *,
     lengthscale: float,
     learn_lengthscale: bool = True,
+    shortest: float = 0.0,
     optimizer: LBFGS | VariableProjection | AlternatingGradient,
     watch: Callable[[int, Array, History], Status | None] = lambda *_: None,
 ) -> HKRRFit:
@@ -208,6 +210,9 @@ def fit_hkrr(
     learn_lengthscale : bool
         Whether the lengthscale is learned too; the bound on the norm of B then only fixes its
         unit. `VariableProjection` and `AlternatingGradient` hold it as the paper does.
+    shortest : float
+        Lengthscale than which none that is learned is shorter. Noise asks for ever shorter ones, by
+        which samples next to each other differ.
     optimizer : LBFGS, VariableProjection or AlternatingGradient
         L-BFGS minimises the reduced objective (7); the other two are Algorithms 3 and 4.
     watch : callable
@@ -226,13 +231,14 @@ def fit_hkrr(
     """
     start = B / lengthscale
     if isinstance(optimizer, LBFGS):
-        ball = _Ball(objective, 1.0 / lengthscale)
+        least = shortest if learn_lengthscale else lengthscale
+        ball = _Ball(objective, 1.0 / least if least > 0 else math.inf)
         found = optimizer.minimize(  # on the host, where steps of few numbers cost no launches
-            objective.reduced if learn_lengthscale else ball.reduced,
+            ball.reduced,
             to_host(start),
             watch=lambda k, C, history: watch(k, beside(C, start), history),
         )
-        C = beside(found.x if learn_lengthscale else ball.inside(found.x), start)
+        C = beside(ball.inside(found.x), start)
         end, history = found.status, found.history
         value = found.value
     else:
@@ -270,12 +276,12 @@ class _Ball:
         return C * min(1.0, self.radius / max(_norm(C), 1e-300))
 
     def reduced(self, C: Array, /) -> tuple[float, Array]:
+        if _norm(C) <= self.radius:
+            return self.objective.reduced(C)
         value, slope = self.objective.reduced(self.inside(C))
         xp = array_namespace(C)
         U, s, Vt = svd(C)
         norm = float(s[0])
-        if norm <= self.radius:
-            return value, slope
         # C -> radius C / |C|, and the norm's gradient is u v'
         along = float(xp.sum(slope * C)) / norm
         return value, (self.radius / norm) * (slope - along * U[:, :1] @ Vt[:1, :])

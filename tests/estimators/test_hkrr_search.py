@@ -1,5 +1,7 @@
 """HKRR estimators: what they choose, and how they stop."""
 
+import warnings
+
 import numpy as np
 import pytest
 from brief import hkrr
@@ -7,13 +9,14 @@ from hkrr_cases import NEW, OPTIMIZERS, TWO, D, N, X, Y, formula, regressor, sol
 from interruption import interrupt
 from sklearn.exceptions import ConvergenceWarning
 
-from gpukfl import feature_score
+from gpukfl import HKRRRegressor, feature_score
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Splits
 from gpukfl.estimators._search import Trial
 from gpukfl.estimators.hkrr import _search
 from gpukfl.estimators.hkrr._problem import FINE_RIDGES, HyperKernelProblem
 from gpukfl.estimators.hkrr._search import HKRR, Setting, Tuner, components_grid
+from gpukfl.kernels import median_distance
 from gpukfl.methods import ExactCriterion, HyperKernelObjective, resized_map
 
 pytestmark = [
@@ -317,3 +320,19 @@ def test_verbose_prints_a_line_a_step_to_stderr(capfd):
     assert "tune 1 components, ridge 1e-" in capfd.readouterr().err
     regressor(max_iter=4).fit(X, Y)
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("seed", [1, 2, 11])
+def test_lengthscales_are_not_those_by_which_distances_are_rounding(dtype, seed):
+    """Of noise and values next to each other: some 1e-8 were learned, with which files differ."""
+    rng = np.random.default_rng(seed)
+    groups = np.eye(3)[rng.integers(0, 3, 30)]
+    X = np.column_stack([rng.exponential(size=30) ** 6, groups]).astype(dtype)
+    y, weights = rng.standard_normal(30), rng.choice([0.0, 1.0, 2.0], 30)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the edge of ridges: there is nothing to learn
+        model = HKRRRegressor(random_state=0).fit(X, y, sample_weight=weights)
+    most = min(1e4, 0.1 / np.sqrt(np.finfo(dtype).eps))
+    # The last fit tries half of what was learned, of fewer centres
+    assert model.lengthscale_ >= 0.3 * median_distance(model.centers_) / most

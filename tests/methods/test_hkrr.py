@@ -270,6 +270,27 @@ def test_the_watcher_sees_maps_and_ends_the_fit(on, rng, optimizer):
     assert seen == [(0, (2, 4), 1), (1, (2, 4), 2)]
 
 
+@pytest.mark.pairs
+def test_noise_of_near_copies_asks_for_no_lengthscale_shorter_than_is_allowed(on, rng):
+    X = np.repeat(rng.standard_normal((20, 2)), 2, axis=0)
+    X[1::2] += 0.01
+    X, Y = on.put(on.rounded(X)), on.put(rng.standard_normal((40, 1)))
+    objective = HyperKernelObjective(Gaussian(), Rows(X, on.reference), X, Y, ridge=1e-2)
+    start = on.put([[1.0, 0.0], [0.0, 1.0]])
+    learned = {
+        least: fit_hkrr(objective, start, lengthscale=1.0, shortest=least, optimizer=LBFGS())
+        for least in (0.0, 0.05)
+    }
+    assert learned[0.0].lengthscale < 0.03
+    bounded = learned[0.05]
+    assert bounded.lengthscale == pytest.approx(0.05, rel=0.05)
+    assert bounded.lengthscale >= 0.05 * (1 - 100 * on.eps)
+    assert np.linalg.norm(on.host(bounded.B), 2) == pytest.approx(1.0, abs=100 * on.eps)
+    # What is given is the objective where it ended
+    C = bounded.B / bounded.lengthscale
+    assert bounded.value == pytest.approx(objective.reduced(C)[0], rel=1e4 * on.eps)
+
+
 def test_the_direction_behind_the_data_is_found(on, rng):
     X = rng.standard_normal((200, 5))
     truth = np.array([1.0, -1.0, 0.0, 0.5, 0.0]) / 1.5

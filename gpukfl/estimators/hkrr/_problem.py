@@ -11,7 +11,7 @@ from typing import Self
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, beside, in_double, to_host
+from gpukfl._array import Array, array_namespace, beside, epsilon, in_double, to_host
 from gpukfl._memory import available_memory
 from gpukfl._places import Place
 from gpukfl._results import History, Status
@@ -46,6 +46,8 @@ FINE_RIDGES = np.geomspace(1e-9, 10.0, 31).tolist()
 _STRETCHES = (0.5, 0.7, 1.0, 1.4)
 _WEAK = 0.03  # share of the first one that the last average gradients keep
 _LONGER = 1e-3  # share by which the first of some axes is longer than the last would be
+_TYPICAL = 500  # centres whose distances say what is far
+_SHARPEST, _ROUNDED = 1e4, 0.1  # lengthscales in that, and the same in roots of the rounding
 TUNE_CENTERS = 200
 _GRADIENTS = 1000  # rows at which gradients show what matters
 # Of the last fit. With all of 6000 samples for centres it takes n³/3 operations, no more than with
@@ -284,12 +286,18 @@ class HyperKernelProblem(Data):
             B,
             lengthscale=lengthscale,
             learn_lengthscale=self.settings.lengthscale is None,
+            shortest=self._shortest(Z),
             optimizer=replace(optimizer, max_iter=max_iter, max_time=min(limits, default=None)),
             watch=watch,
         )
         alpha = objective.minimize_alpha(fit.B / fit.lengthscale)
         jitter = Jitter.of(objective.factor)
         return fit, Solved(fit.B, fit.lengthscale, Z, alpha, ridge, jitter)
+
+    def _shortest(self, Z: Array) -> float:
+        """Give a lengthscale by which distances among centres are more than their rounding."""
+        typical = median_distance(Z[: min(Z.shape[0], _TYPICAL), :], norm=self.kernel.norm)
+        return typical / min(_SHARPEST, _ROUNDED / math.sqrt(epsilon(Z)))
 
     def solved(self, model: Solved) -> Solved:
         """Solve with the rows of this problem at the map and the centres of a part's model."""
