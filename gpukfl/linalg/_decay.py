@@ -47,6 +47,9 @@ def decay(
 
 def _decay(s: Array, coefficients: tuple[float, ...], rate: float, root: bool) -> Array:
     xp = array_namespace(s)
+    if not root and len(coefficients) == 1:  # without a, which takes a pass of its own
+        fallen = xp.exp(-rate * s)
+        return fallen if coefficients == (1.0,) else coefficients[0] * fallen
     a = s if rate == 1.0 else rate * s
     a = xp.sqrt(a) if root else a
     fallen = xp.exp(-a)

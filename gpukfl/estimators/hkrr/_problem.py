@@ -128,6 +128,7 @@ class HyperKernelProblem(Data):
         self.n_varying = int(xp.sum(xp.astype(self.varies, xp.int64)))
         # M of the truncated predictions, (t,)
         self.bound = xp.max(abs(self.Y), axis=0)
+        self._typical: float | None = None  # distance of the centres that a map is learned with
 
     # ------------------------------------------------------------------ pieces
 
@@ -280,13 +281,13 @@ class HyperKernelProblem(Data):
         assert not isinstance(optimizer, AverageGradientOuterProduct)  # which minimises nothing
         limits = [limit for limit in (optimizer.max_time, max_time) if limit is not None]
         Z = self.centers(n_centers, B / lengthscale)
-        objective = self.objective(Z, ridge)
+        objective, free = self.objective(Z, ridge), self.settings.lengthscale is None
         fit = fit_hkrr(
             objective,
             B,
             lengthscale=lengthscale,
-            learn_lengthscale=self.settings.lengthscale is None,
-            shortest=self._shortest(Z),
+            learn_lengthscale=free,
+            shortest=self._shortest(Z) if free else 0.0,
             optimizer=replace(optimizer, max_iter=max_iter, max_time=min(limits, default=None)),
             watch=watch,
         )
@@ -296,8 +297,10 @@ class HyperKernelProblem(Data):
 
     def _shortest(self, Z: Array) -> float:
         """Give a lengthscale by which distances among centres are more than their rounding."""
-        typical = median_distance(Z[: min(Z.shape[0], _TYPICAL), :], norm=self.kernel.norm)
-        return typical / min(_SHARPEST, _ROUNDED / math.sqrt(epsilon(Z)))
+        if self._typical is None:  # once: a GPU is waited for
+            some = Z[: min(Z.shape[0], _TYPICAL), :]
+            self._typical = median_distance(some, norm=self.kernel.norm)
+        return self._typical / min(_SHARPEST, _ROUNDED / math.sqrt(epsilon(Z)))
 
     def solved(self, model: Solved) -> Solved:
         """Solve with the rows of this problem at the map and the centres of a part's model."""
