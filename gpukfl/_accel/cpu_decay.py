@@ -30,7 +30,7 @@ def decay(s: np.ndarray, coefficients: tuple[float, ...], rate: float, root: boo
     laid = s.T if by_columns else s
     numbers = contiguous(laid.reshape(-1))
     out = np.empty_like(numbers)
-    c0, c1, c2 = map(float, (*coefficients, 0.0, 0.0)[:3])
+    c0, c1, c2 = map(float, (*coefficients, *[0.0] * (3 - len(coefficients))))  # or an error
     args = (numbers, float(rate), root, c0, c1, c2, out)
     in_chunks(numbers.size, numbers.size, lambda _, start, stop: _decay(*args, start, stop))
     shaped = out.reshape(laid.shape)

@@ -57,7 +57,10 @@ def _decay(s: Array, coefficients: tuple[float, ...], rate: float, root: bool) -
 
 
 def _polynomial(coefficients: tuple[float, ...], a: Array) -> Array | float:
-    total: Array | float = coefficients[-1]
-    for coefficient in reversed(coefficients[:-1]):
-        total = (a if total is coefficients[-1] == 1.0 else total * a) + coefficient
+    highest, *others = reversed(coefficients)
+    if not others:
+        return highest
+    total = (a if highest == 1.0 else highest * a) + others[0]
+    for coefficient in others[1:]:
+        total = total * a + coefficient
     return total

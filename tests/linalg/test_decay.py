@@ -115,3 +115,8 @@ def test_what_is_far_is_nothing_and_what_is_unknown_stays_so(on):
     assert np.isnan(unknown).all()
     polynomial = on.host(decay(on.put([1e6, math.nan, 0.0]), (2.0, 1.0, 1.0)))
     np.testing.assert_array_equal(polynomial, [0.0, math.nan, 2.0])
+
+
+def test_a_polynomial_of_higher_degree_is_not_cut_off(rng):
+    with pytest.raises(ValueError, match="too many values"):
+        decay(rng.random(5), (1.0, 1.0, 1.0, 1.0))
