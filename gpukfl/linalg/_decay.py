@@ -30,7 +30,8 @@ def decay(
     Notes
     -----
     Relative errors of about a eps, because a is rounded; of a few eps where it is not. Below the
-    smallest normal number results are 0, or have fewer digits. NaN stays NaN.
+    smallest normal number results are 0, or have fewer digits, and `s` may count as 0, as it does
+    in float32 on a GPU. NaN stays NaN.
 
     Examples
     --------

@@ -28,9 +28,9 @@ def expected_at(s, coefficients, *, rate, root):
 
 
 def lengths(on, *, root):
-    """Numbers of all sizes for which the exponential is a normal number, and 0."""
-    most = 80.0 if on.dtype_name == "float32" else 700.0
-    a = np.concatenate([[0.0], np.geomspace(1e-30, 1.0, 300), np.linspace(1.0, most, 3_001)])
+    """Normal numbers of all sizes for which the exponential is normal as well, and 0."""
+    least, most = (1e-18, 80.0) if on.dtype_name == "float32" else (1e-30, 700.0)
+    a = np.concatenate([[0.0], np.geomspace(least, 1.0, 300), np.linspace(1.0, most, 3_001)])
     return on.rounded(a**2 / 5.0 if root else a)
 
 
