@@ -45,4 +45,7 @@ def _seconds(row: dict[str, Any]) -> str:
     return number(row.get("seconds"), ".2f") + (" (first fit)" if once else "")
 
 
-SECTIONS = {"bench_gpu": ("On an H100", bench_gpu)}
+SECTIONS = {
+    "bench_gpu": ("On an H100", bench_gpu),
+    "bench_gpu_h200": ("On an H200", bench_gpu),
+}

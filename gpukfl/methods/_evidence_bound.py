@@ -29,6 +29,7 @@ from gpukfl.operators import KernelOperator, unmapped
 
 _SHARES = (1.0, 0.1, 0.01, 1e-3)  # of the noise that rounding may stay below
 _FACTORS = tuple(4.0**k for k in range(-14, 15))  # of a ratio, that are tried one after the other
+_RAISED = tuple(10.0**k for k in range(7))  # times a ratio that is below the rounding
 # Nats of a sample and target. With less, errors on other rows did not fall (four sets of 4800 to
 # 8000 samples)
 _ENOUGH = 3e-4
@@ -154,8 +155,22 @@ class BoundCriterion:
         return NystromSystem.of(operator, self.Y, self.weights)
 
     def evaluated(self, C: Array, ratio: float, /) -> tuple[BoundPosterior, float]:
-        """Solve at a map, with the value of the bound: two passes."""
-        return self._at(C)(ratio)
+        """Solve at a map, with the value of the bound: two passes.
+
+        A ratio below the rounding of the sums is raised by tens; the posterior has the one taken.
+
+        Raises
+        ------
+        numpy.linalg.LinAlgError
+            If a matrix is not positive definite in float64 even so.
+        """
+        solved = self._at(C)
+        for raised in _RAISED[:-1]:
+            try:
+                return solved(raised * ratio)
+            except np.linalg.LinAlgError:
+                continue
+        return solved(_RAISED[-1] * ratio)
 
     def ratio_nearby(self, C: Array, ratio: float, /) -> float:
         """Go from a noise ratio by factors of four while the bound rises, at a map: two passes.

@@ -13,8 +13,9 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteK
 
 import gpukfl
 from gpukfl import HKRRClassifier, HKRRRegressor
-from gpukfl.estimators.hkrr import HoldOut, _by_evidence, _metric
-from gpukfl.methods import BoundCriterion, ExactCriterion
+from gpukfl._results import History, Status
+from gpukfl.estimators.hkrr import Centers, HoldOut, _by_evidence, _metric
+from gpukfl.methods import BoundCriterion, ExactCriterion, MetricFit
 
 criteria = pytest.mark.parametrize("criterion", ["evidence", "loo"])
 structures = pytest.mark.parametrize("structure", ["diagonal", "full", "low_rank"])
@@ -419,3 +420,15 @@ def test_no_more_pairs_are_looked_at_than_of_a_part_of_many_rows(monkeypatch):
     HKRRRegressor(**options).fit(X, Y)
     assert seen
     assert max(seen) <= 60
+
+
+def test_noise_that_rounding_exceeds_is_told(monkeypatch):
+    monkeypatch.setattr(_by_evidence, "EXACT_ROWS", 60)
+    fixed = MetricFit(np.full(D, 1e-3), 1e-14, 0.0, Status.CONVERGED, History())
+    monkeypatch.setattr(_by_evidence.ByEvidence, "metric", lambda *_: fixed)
+    model = regressor(kernel="matern32", structure="diagonal", n_centers=Centers(refit=50))
+    linear = X[:, 0]
+    with pytest.warns(ConvergenceWarning, match=r"noise of 1.0e-14 .* is below the rounding"):
+        model.fit(X, linear)
+    assert model.score(X, linear) > 0.99
+    assert model.noise_[0] ** 2 > 2e-14 * model.amplitude_[0] ** 2

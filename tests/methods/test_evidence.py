@@ -259,6 +259,22 @@ def test_sums_that_rounding_has_made_indefinite_get_more_jitter(rng, on_double):
     )
 
 
+def test_noise_below_the_rounding_of_sums_is_raised_until_there_is_a_solution(rng, on_double):
+    problem = Problem(on_double, rng, kernel=Matern32(), n=300, t=1)
+    problem.Y = problem.X[:, :1] - problem.X[:, :1].mean()  # which has no noise
+    criterion, C = problem.bound(problem.X[:40]), on_double.put(np.full(3, 1e-2))
+    with pytest.raises(np.linalg.LinAlgError):
+        BoundPosterior.of(criterion.system(C), 1e-10, 1.0)
+    posterior, value = criterion.evaluated(C, 1e-10)
+    assert 1e-10 < posterior.ratio <= 1e-6
+    assert value == criterion.evaluated(C, posterior.ratio)[1]
+    fitted = criterion.system(C).operator.dense() @ posterior.dual_coef
+    np.testing.assert_allclose(on_double.host(fitted), problem.Y, atol=0.05)
+    assert criterion.evaluated(C, 1e-4)[0].ratio == 1e-4
+    with pytest.raises(np.linalg.LinAlgError):
+        criterion.evaluated(on_double.put(np.full(3, np.nan)), 1e-4)
+
+
 # ---------------------------------------------------------------------- fits
 
 

@@ -269,6 +269,13 @@ class HKRRBase(LinearFeatures, SteppedLearner):
                 "to its diagonal"
             )
             warn(msg, ConvergenceWarning)
+        belief, metric = fitted.belief, fitted.metric
+        if belief is not None and metric is not None and belief.ratio > metric.ratio:
+            msg = (
+                f"noise of {metric.ratio:.1e} of the function's variance, which the evidence asks "
+                f"for, is below the rounding of sums over the samples: {belief.ratio:.1e} is taken"
+            )
+            warn(msg, ConvergenceWarning)
         tuned = model.tuned
         at_edge = tuned is not None and len(tuned.path.ridges) > 1 and not tuned.path.brackets
         if at_edge and problem.rows.varying().any():

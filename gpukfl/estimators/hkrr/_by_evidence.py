@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from gpukfl._array import Array, array_namespace
@@ -197,9 +197,9 @@ def solved_by_centers(problem: HyperKernelProblem, metric: MetricFit, count: int
     """Solve with all rows, through some of them."""
     criterion = bound(problem, count, metric.C)
     posterior, value = criterion.evaluated(metric.C, metric.ratio)
-    jitter = Jitter.of(posterior.factor)
-    model = model_at(problem, metric, criterion.Z, posterior.dual_coef, jitter)
-    belief = Belief(value, metric.ratio, posterior.squares, posterior.factors)
+    jitter, taken = Jitter.of(posterior.factor), replace(metric, ratio=posterior.ratio)
+    model = model_at(problem, taken, criterion.Z, posterior.dual_coef, jitter)
+    belief = Belief(value, taken.ratio, posterior.squares, posterior.factors)
     return Believed(metric, model, belief)
 
 
