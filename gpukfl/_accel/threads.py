@@ -51,8 +51,8 @@ def _cores(process: int) -> int:  # noqa: ARG001
 
 def in_chunks(n_items: int, elements: int, body: Callable[[int, int, int], None], /) -> int:
     """Call ``body(chunk, start, stop)`` over a fixed split of the items; return the chunks."""
-    chunks = min(free_threads(), n_items, elements // _WORTH_A_THREAD)
-    if chunks <= 1:
+    chunks = min(n_items, elements // _WORTH_A_THREAD)
+    if chunks <= 1 or (chunks := min(chunks, free_threads())) <= 1:  # asking takes its time
         body(0, 0, n_items)
         return 1
     edges = np.linspace(0, n_items, chunks + 1).astype(int).tolist()

@@ -54,7 +54,8 @@ def each_block(
         from gpukfl._accel import threads as pool
 
         at_most = max(fewest, _CACHED // max(width, 1))
-        threads = min(pool.free_threads(), max(1, n * width // _WORTH_A_THREAD))
+        if (worth := n * width // _WORTH_A_THREAD) > 1:
+            threads = min(pool.free_threads(), worth)
     size = block_size(
         reference,
         bytes_each=8 * _COPIES * width * threads,
