@@ -420,6 +420,8 @@ def test_the_estimator_takes_arrays_with_gaps_by_itself(dtype):
 def test_bad_targets_are_explained(fit):
     with pytest.raises(ValueError, match="one column of X, got 'prize': 0 of size"):
         fit(FRAME, "prize")
+    with pytest.raises(TypeError, match=r"column 'price' for X, got str: pandas\.read_csv makes"):
+        fit("houses.csv", "price")
     with pytest.raises(TypeError, match="expected a frame with a column 'price' for X"):
         fit(np.ones((N, 2)), "price")
     with pytest.raises(ValueError, match=f"got NaN or None in all {N}"):
