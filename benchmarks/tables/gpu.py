@@ -34,7 +34,10 @@ def _other_commits(rows: list[dict[str, Any]]) -> list[str]:
     for row in rows:
         if "commit" in row:
             named = f"{row['task']} of {row['n']:,} on {row['backend']}"
+            alike = [one.get("commit") for one in rows if one["backend"] == row["backend"]]
+            named = f"all on {row['backend']}" if len({*alike}) == 1 else named
             found.setdefault(row["commit"], []).append(named)
+    found = {commit: list(dict.fromkeys(named)) for commit, named in found.items()}
     return [f"At commit {commit}: {'; '.join(named)}." for commit, named in found.items()]
 
 
@@ -45,7 +48,4 @@ def _seconds(row: dict[str, Any]) -> str:
     return number(row.get("seconds"), ".2f") + (" (first fit)" if once else "")
 
 
-SECTIONS = {
-    "bench_gpu": ("On an H100", bench_gpu),
-    "bench_gpu_h200": ("On an H200", bench_gpu),
-}
+SECTIONS = {"bench_gpu": ("On an H100, and an H200", bench_gpu)}
