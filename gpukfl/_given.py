@@ -38,8 +38,9 @@ def with_target(X: Any, y: Any, /) -> tuple[Any, Any, str | None]:
         return X, y, None
     if not (framed or lazy):
         msg = f"expected a frame with a column {y!r} for X, got {type(X).__name__}"
-        is_path = isinstance(X, (str, PathLike))
-        raise TypeError(msg + ": pandas.read_csv makes a frame of a file" * is_path)
+        if isinstance(X, (str, PathLike)):
+            msg += ": pandas.read_csv makes a frame of a file"
+        raise TypeError(msg)
     _check_once(wanted, [str(column) for column in columns])
     chosen: Any = [next(column for column in columns if str(column) == name) for name in wanted]
     one = isinstance(y, (str, Integral))

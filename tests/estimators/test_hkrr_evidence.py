@@ -428,7 +428,7 @@ def test_noise_that_rounding_exceeds_is_told(monkeypatch):
     monkeypatch.setattr(_by_evidence.ByEvidence, "metric", lambda *_: fixed)
     model = regressor(kernel="matern32", structure="diagonal", n_centers=Centers(refit=50))
     linear = X[:, 0]
-    with pytest.warns(ConvergenceWarning, match=r"noise of 1.0e-14 .* is below the rounding"):
+    with pytest.warns(ConvergenceWarning, match=r"noise of 1\.0e-14 .* below the rounding"):
         model.fit(X, linear)
     assert model.score(X, linear) > 0.99
     assert model.noise_[0] ** 2 > 2e-14 * model.amplitude_[0] ** 2

@@ -272,8 +272,8 @@ class HKRRBase(LinearFeatures, SteppedLearner):
         belief, metric = fitted.belief, fitted.metric
         if belief is not None and metric is not None and belief.ratio > metric.ratio:
             msg = (
-                f"noise of {metric.ratio:.1e} of the function's variance, which the evidence asks "
-                f"for, is below the rounding of sums over the samples: {belief.ratio:.1e} is taken"
+                f"noise of {metric.ratio:.1e} of the function's variance is below the rounding of "
+                f"sums over the samples: {belief.ratio:.1e} is taken"
             )
             warn(msg, ConvergenceWarning)
         tuned = model.tuned
