@@ -24,6 +24,7 @@ from common import (
     say,
     write_json,
 )
+from draws import held_in_draws
 from joblib import Parallel, delayed
 from peers import conformal_quantiles, peers, versions
 from portfolio_criteria import (
@@ -168,7 +169,7 @@ def scored(predicted: np.ndarray, y: np.ndarray) -> tuple[float, float]:
 
 def set_row(
     name: str, make: Make, args: argparse.Namespace, split: Split, part: str
-) -> dict[str, Any]:
+) -> tuple[dict[str, Any], np.ndarray]:
     """Fit, and score the next rows, and then all that are there: of few, one may decide."""
     found = fitted(name, make, args, split, classes=False, set=part)
     assert found is not None
@@ -177,21 +178,23 @@ def set_row(
     row["rmse"], row["r2"] = scored(predicted[:NEXT], y[:NEXT])
     row["rmse_of_all"], row["r2_of_all"] = scored(predicted, y)
     tell(row, "r2", "r2_of_all")
-    return row
+    return row, predicted
 
 
 def run_sets(args: argparse.Namespace) -> None:
     models = chosen(args)
-    rows = [
-        set_row(model, make, args, split, name)
-        for name, split in small_sets(args, OTHERS)
-        for model, make in models.items()
-    ]
+    rows, truth, predicted = [], {}, {}
+    for name, split in small_sets(args, OTHERS):
+        found = {model: set_row(model, make, args, split, name) for model, make in models.items()}
+        rows += [row for row, _ in found.values()]
+        truth[name] = split[3]
+        predicted[name] = {model: values for model, (_, values) in found.items()}
     settings = (
         f"first 400 rows to fit, next {NEXT} to test, scaled; defaults; R² of the test rows, and "
         f"of all {OTHERS} other rows"
     )
-    record(args, "sets", settings, rows, judge_sets(rows))
+    more = {"held_in_draws": held_in_draws(truth, predicted, NEXT)}
+    record(args, "sets", settings, rows, judge_sets(rows), **more)
     draw_sets(args, rows)
 
 
@@ -340,6 +343,7 @@ def record(
     settings: str,
     rows: list[dict[str, Any]],
     criteria: list[dict[str, Any]],
+    **more: Any,
 ) -> None:
     result = {
         "settings": settings,
@@ -347,6 +351,7 @@ def record(
         "peers": versions(),
         "rows": rows,
         "criteria": criteria,
+        **more,
     }
     write_json(args, f"bench_portfolio_{part}", result)
 

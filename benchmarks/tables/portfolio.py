@@ -58,7 +58,19 @@ def sets(r: dict[str, Any]) -> str:
     rows = _by_set(r, *both)
     rows.append(_mean(r, "mean", *both))
     rows.append(_mean(r, "processor seconds a set", ["processor_seconds"], [".2f"]))
-    return _versions(r) + table(["R² (of all other rows)", *_names(r, "model")], rows)
+    shown = _versions(r) + table(["R² (of all other rows)", *_names(r, "model")], rows)
+    return shown + _of_draws(r["held_in_draws"])
+
+
+def _of_draws(r: dict[str, Any] | None) -> str:
+    if r is None:
+        return ""
+    return (
+        f"\nOf {r['draws']} draws of {r['rows']} of all other rows of each set, the portfolio is "
+        f"on no set more than {r['below']} below the best of our single methods in "
+        f"{r['portfolio']:.1%}. What is best on all these rows, the portfolio or one of them, "
+        f"which is known only afterwards, is so in {r['best_of_all_rows']:.1%}.\n"
+    )
 
 
 def uci(r: dict[str, Any]) -> str:
