@@ -25,7 +25,7 @@ FRAME = pd.DataFrame(
         "size": np.where(RNG.uniform(size=N) < 0.1, np.nan, SIZE),
         "colour": COLOUR,
         "sold": pd.date_range("2024-01-01", periods=N, freq="D"),
-        "key": np.arange(N),
+        "key_id": np.arange(N),
         "price": PRICE,
     }
 )
@@ -249,7 +249,7 @@ def test_a_number_may_be_the_name_of_a_column():
 
 
 def test_labels_that_are_names_of_columns_are_labels():
-    for y in (["size", "key"] * 2, ["size", "size", "key"], [0, 1, 1]):
+    for y in (["size", "key_id"] * 2, ["size", "size", "key_id"], [0, 1, 1]):
         assert with_target(FRAME[:4], y)[1] is y
     numbered = pd.DataFrame(np.zeros((5, 4)))
     assert with_target(numbered, [1, 0])[1] == [1, 0]
@@ -323,7 +323,7 @@ def test_a_fit_that_fails_changes_nothing(kernel):
     with pytest.raises(ValueError, match="no number"):
         kernel.fit(ROWS.assign(size="small"), ["no number"] * N)
     with pytest.raises(ValueError, match="expected a column to predict by"):
-        kernel.fit(ROWS[["key"]].assign(same="a"), PRICE)
+        kernel.fit(ROWS[["key_id"]].assign(same="a"), PRICE)
     np.testing.assert_array_equal(kernel.predict(ROWS), before)
 
 
@@ -334,14 +334,14 @@ def test_the_summary_says_what_columns_are(model):
     text = " ".join(model.summary().split())
     assert "1 category" in text
     assert "1 date" in text
-    assert "left out key (" in text
+    assert "left out key_id (" in text
     assert "4 features" in text
 
 
 def test_importances_are_of_columns(model):
     importances = dict(zip(model.feature_names, model.feature_importances_, strict=True))
     assert sum(importances.values()) == pytest.approx(1.0)
-    assert importances["key"] == 0.0
+    assert importances["key_id"] == 0.0
     assert max(importances, key=importances.get) == "colour"
     assert model.most_important(1)[0][0] == "colour"
 
@@ -372,7 +372,7 @@ def test_reports_hold_columns_and_levels(kernel, tmp_path):
     kernel.report(tmp_path / "report.html")
     text = (tmp_path / "report.html").read_text()
     assert "colour=red" in text
-    assert "left out key" in text
+    assert "left out key_id" in text
 
 
 # ---------------------------------------------------------------------- one model of a blend
@@ -406,7 +406,7 @@ def test_the_estimator_takes_frames_by_itself(blend):
 
 @pytest.mark.parametrize("dtype", [object, np.float32])
 def test_the_estimator_takes_arrays_with_gaps_by_itself(dtype):
-    numbers = FRAME[["size", "key"]].to_numpy(dtype)
+    numbers = FRAME[["size", "key_id"]].to_numpy(dtype)
     rows = ROWS.to_numpy() if dtype is object else numbers
     one = gpukfl.AutoRegressor(**QUICK, random_state=0).fit(rows, PRICE)
     np.testing.assert_array_equal(one.predict(rows), auto(rows, PRICE).predict(rows))
@@ -439,7 +439,7 @@ def test_a_target_of_one_value_is_predicted(fit):
 
 @fits
 def test_a_table_without_a_usable_column_is_explained(fit):
-    frame = pd.DataFrame({"same": ["a"] * N, "key": np.arange(N)})
+    frame = pd.DataFrame({"same": ["a"] * N, "key_id": np.arange(N)})
     with pytest.raises(ValueError, match=r"expected a column to predict by, got none: .*same \("):
         fit(frame, PRICE)
 

@@ -21,10 +21,12 @@ from gpukfl.tables._values import (
     Values,
     durations,
     labelled,
+    moments_and_zones,
     seconds_of,
     texts,
 )
 from gpukfl.tables._values import numbers as of_numbers
+from gpukfl.tables._zones import known_zone
 
 _GAPS = ("NAType", "NaTType")  # what pandas has for no value
 _NOT_EQUAL = (float, np.floating, Decimal, np.datetime64, np.timedelta64)  # gaps are not themselves
@@ -128,14 +130,14 @@ def values_of(column: Any, /) -> Values:
     if codes is not None:  # of pandas
         known = texts(map(text_of, column.cat.categories.tolist()))
         return Values(LABELS, np.asarray(codes).astype(np.int64), known)
-    zone = getattr(getattr(column, "dtype", None), "time_zone", None)
-    if zone or getattr(getattr(column, "type", None), "tz", None):
-        msg = "expected dates in local time, without a time zone"
-        raise ValueError(msg)
     array = np.asarray(column) if hasattr(column, "__array__") else texts(column)
     if array.ndim != 1:
         msg = f"expected values of one dimension, got shape {array.shape}"
         raise ValueError(msg)
+    zone = getattr(getattr(column, "dtype", None), "time_zone", None)  # of polars, then of Arrow
+    zone = known_zone(zone or getattr(getattr(column, "type", None), "tz", None) or "")
+    if zone and array.dtype.kind == "M":  # which both give as times of Greenwich
+        return Values(DATES, array.astype(MOMENT), zones=(zone,))
     make = _BY_DTYPE.get(array.dtype.kind)
     return _of_objects(array.tolist()) if make is None else make(array)
 
@@ -189,8 +191,8 @@ def _text(kept: list[Any], note: str = "") -> Values:
 
 
 def _dates(kept: list[Any]) -> Values:
-    local = [v.replace(tzinfo=None) if getattr(v, "tzinfo", None) else v for v in kept]
-    return Values(DATES, np.array(local, dtype=MOMENT))
+    times, zones = moments_and_zones(kept)
+    return Values(DATES, np.array(times, dtype=MOMENT), zones=zones)
 
 
 def _periods(kept: list[Any]) -> Values:

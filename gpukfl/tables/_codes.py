@@ -12,7 +12,7 @@ import numpy as np
 from gpukfl._warnings import warn
 from gpukfl.tables import _values
 from gpukfl.tables._column import TOLD_SO, Coded, Column
-from gpukfl.tables._dates import PERIODS, days_since, order_of, part_of
+from gpukfl.tables._dates import PERIODS, days_since, order_of, part_of, zones_of
 from gpukfl.tables._frame import told_of
 from gpukfl.tables._numerals import is_gap
 from gpukfl.tables._text import text_parts
@@ -168,11 +168,22 @@ class Coder:
         day_first, doubt = order_of(values.labels, self.column.day_first)
         if doubt:
             warn(f"column {self.column.name!r}: {doubt}")
+        self._tell_of_zones(values)
         with told_of(self.column.name):
-            moments = values.as_dates(day_first)
+            moments = values.as_dates(day_first, self.column.zone)
         yield self._told(values, days_since(moments, self.column.start), "dates")
         for part in self.column.parts:
             yield part_of(moments, part)
+
+    def _tell_of_zones(self, values: Values) -> None:
+        """Warn of times whose zone, or that of the fit, nobody has said."""
+        name, zone = self.column.name, self.column.zone
+        zones = values.zones or zones_of(values.labels)
+        if zone and not zones and not values.missing.all():
+            warn(f"column {name!r}: dates without a time zone are taken as times of {zone}")
+        if zones and not zone:
+            shown = " and ".join(zones[:2])
+            warn(f"column {name!r}: local times of {shown} are taken, as the fit saw no time zone")
 
     def _text(self, values: Values) -> Iterator[np.ndarray]:
         named = values.as_labels()

@@ -59,6 +59,8 @@ class Column(Listed):
     day_first : bool, optional
         Of a date in text: whether days stand before months. None where the rows of the fit do not
         say, so that those that are read later do.
+    zone : str
+        Of a date: the time zone of its local times; "" where the rows of the fit do not say.
     since : tuple of str
         Of a date: other dates of the row, from which the time is taken too.
     unit : str
@@ -75,6 +77,7 @@ class Column(Listed):
     parts: tuple[str, ...] = ()
     start: float = 0.0
     day_first: bool | None = None
+    zone: str = ""
     since: tuple[str, ...] = ()
     unit: str = ""
     components: np.ndarray | None = field(default=None, compare=False, repr=False)

@@ -106,7 +106,7 @@ def _gaps(column: Column, values: Values) -> np.ndarray:
     if column.kind in _NUMBERS:
         return np.isnan(values.as_numbers(column.unit))
     if column.kind == "date":
-        return np.isnat(values.as_dates(column.day_first))
+        return np.isnat(values.as_dates(column.day_first, column.zone))
     return values.missing
 
 

@@ -8,8 +8,9 @@ from collections.abc import Callable
 import numpy as np
 
 from gpukfl._accel.trust import only_numpy
-from gpukfl.tables._moments import MOMENT, local, moments_of
+from gpukfl.tables._moments import MOMENT, local, moments_of, zone_in
 from gpukfl.tables._numerals import is_gap
+from gpukfl.tables._zones import in_zone, offset_of, zone_at
 
 PERIODS = {"month": 12.0, "day": 31.0, "weekday": 7.0, "hour": 24.0}
 _DAY = np.timedelta64(1, "D") / np.timedelta64(1, "us")  # microseconds
@@ -63,14 +64,32 @@ def _doubt(found: list[re.Match[str]], odd: np.ndarray, said: str) -> str:
     return f"dates such as {found[int(np.argmax(odd))].string.strip()!r} {said}"
 
 
-def dates_of(labels: np.ndarray, day_first: bool, /) -> np.ndarray:
-    """Read labels (k,) as dates in local time; NaT of anything else.
+def zones_of(labels: np.ndarray, /) -> tuple[str, ...]:
+    """Give the different zones of dates in text, without those that do not say theirs."""
+    offsets = (offset_of(zone_in(label)) for label in labels)
+    minutes = {int(one.astype("timedelta64[m]").astype(int)) for one in offsets if one is not None}
+    return tuple(map(zone_at, sorted(minutes)))
+
+
+def dates_of(labels: np.ndarray, day_first: bool, zone: str = "", /) -> np.ndarray:
+    """Read labels (k,) as dates in local time, of a zone where both are known; NaT of no dates.
 
     Raises
     ------
     ValueError
         With NumPy alone, of what is neither a date that it reads nor stands for no value.
     """
+    found = _as_written(labels, day_first)
+    if not zone:
+        return found
+    offsets = [offset_of(zone_in(label)) for label in labels]
+    told = np.array([offset is not None for offset in offsets], dtype=bool)
+    ahead = np.array([one for one in offsets if one is not None], dtype="timedelta64[us]")
+    found[told] = in_zone(found[told] - ahead, zone)
+    return found
+
+
+def _as_written(labels: np.ndarray, day_first: bool) -> np.ndarray:
     if only_numpy():
         return moments_of(labels, day_first)
     import pandas as pd

@@ -43,7 +43,7 @@ def _meant(column: Column, values: Values) -> np.ndarray:
     if column.kind in ("ordered", "text"):
         return values.as_labels().data
     if column.kind == "date":
-        return values.as_dates(column.day_first)
+        return values.as_dates(column.day_first, column.zone)
     found = values.as_numbers(column.unit) + 0.0
     found[np.isnan(found)] = np.nan  # of zeros and gaps one sort each
     return found

@@ -11,10 +11,11 @@ import numpy as np
 from gpukfl._warnings import warn
 from gpukfl.tables import _values
 from gpukfl.tables._column import TOLD_SO, Column
-from gpukfl.tables._dates import days_since, order_of, read_as_dates, varying
+from gpukfl.tables._dates import days_since, order_of, read_as_dates, varying, zones_of
 from gpukfl.tables._numerals import CLOCK, read_as_numbers, unit_of
 from gpukfl.tables._text import components_of
 from gpukfl.tables._values import Values
+from gpukfl.tables._zones import zone_of
 
 MOST_LEVELS = 2**16  # that are kept, the most frequent; the others count as one
 CONSTANT, ONE_VALUE = "the same in every row", "one value, and gaps"  # reasons
@@ -34,11 +35,12 @@ _MEASURED = re.compile(
 _DATED, _FIRST_DAY, _LAST_DAY = re.compile(r"date|day", re.I), 19_000_000, 21_000_000
 # What names rows; of words that end in "id", such as paid and acid, only these
 _IDENTIFIER = re.compile(
-    r"(^|[\W_])(id|key|uuid|guid|no|nr|row[\W_]?n\w*)$|^index$|(?-i:[a-z]I[Dd])$"
+    r"(^|[\W_])(id|uuid|guid)$|(?-i:[a-z]I[Dd])$"
     r"|(user|customer|client|account|person|patient|subject|passenger|player|team|student|employee"
     r"|member|product|item|object|order|device|session|event|record|sample|row|store|station)id$",
     re.I,
 )
+_KEY = re.compile(r"(^|[\W_])(key|no|nr|row[\W_]?n\w*)$", re.I)  # does, or is nitric oxide
 _NUMBERED = re.compile(  # may name rows, as row numbers do, or measure, as octane numbers do
     r"(^|[\W_])(num|number|index|idx|row)$|(?-i:[a-z](No|Nr|Num|Number|Index))$|^unnamed|^$", re.I
 )
@@ -81,7 +83,7 @@ def of_kind(name: str, values: Values, kind: str, /) -> Column:
         return replace(column, levels=_ordered(values))
     if kind == "date":
         column = _date(column, values)
-        return _checked(column, values, np.isnat(values.as_dates(column.day_first)))
+        return _checked(column, values, np.isnat(values.as_dates(column.day_first, column.zone)))
     return _text(column, values) if kind == "text" else column
 
 
@@ -115,7 +117,7 @@ def _number(name: str, values: Values) -> Column:
     different = len(np.unique(kept))
     if different == len(values.data) and _names_rows(name, kept):
         return Column(name, "identifier", "another integer in every row")
-    if _IDENTIFIER.search(name) or _PLACES.search(name):
+    if any(names.search(name) for names in (_IDENTIFIER, _KEY, _PLACES)):
         return Column(name, "code", "integers that name something", values.levels(MOST_LEVELS))
     if 2 < different <= _CODES and len(kept) >= _REPEATED * different:
         return Column(name, "code", f"{different} different integers", values.levels(_CODES))
@@ -123,23 +125,28 @@ def _number(name: str, values: Values) -> Column:
 
 
 def _names_rows(name: str, kept: np.ndarray) -> bool:
-    """Whether integers that all differ name rows: by the name, or as they count them.
+    """Whether integers that all differ name rows; says so, but for names that say it themselves."""
+    if _IDENTIFIER.search(name):
+        return True
+    found = _KEY.search(name) is not None or _count_rows(name, kept)
+    if found:
+        keeps = f"columns={{{name!r}: 'numeric'}}"
+        warn(f"column {name!r} is left out, as it seems to number the rows: {keeps} keeps it")
+    return found
+
+
+def _count_rows(name: str, kept: np.ndarray) -> bool:
+    """Whether integers that all differ count rows.
 
     Of m numbers drawn from a range of size r, m (m - 1) / (2 r) pairs are equal; more of them if
     some numbers are drawn more often than others. That many should be equal and are not is enough
     where the name may be that of numbers of rows; of other names they follow each other.
     """
-    if _IDENTIFIER.search(name):
-        return True
     m, extent = float(len(kept)), float(np.ptp(kept)) + 1.0
     follow = extent == m and not _MEASURED.search(name)
-    found = m * (m - 1.0) / (2.0 * extent) >= _COLLISIONS and (
+    return m * (m - 1.0) / (2.0 * extent) >= _COLLISIONS and (
         follow or _NUMBERED.search(name) is not None
     )
-    if found:
-        keeps = f"columns={{{name!r}: 'numeric'}}"
-        warn(f"column {name!r} is left out, as it seems to number the rows: {keeps} keeps it")
-    return found
 
 
 def _numerals(values: Values, unit: str) -> Values:
@@ -168,9 +175,14 @@ def _date(column: Column, values: Values) -> Column:
     day_first, doubt = order_of(values.labels)
     if doubt:
         warn(f"column {column.name!r}: {doubt}")
-    moments = values.as_dates(day_first)
+    zones = values.zones or zones_of(values.labels)
+    column = replace(column, day_first=day_first, zone=zone_of(zones))
+    if len(zones) > 1:
+        some = f"{len(zones)} time zones, such as {zones[0]} and {zones[-1]}"
+        warn(f"column {column.name!r} has dates of {some}: all are taken as times of {column.zone}")
+    moments = values.as_dates(day_first, column.zone)
     missing, moments = np.isnat(moments), moments[~np.isnat(moments)]
-    column = _with_gaps(replace(column, day_first=day_first), missing)
+    column = _with_gaps(column, missing)
     if not len(moments):
         return column
     return replace(column, parts=varying(moments), start=float(days_since(moments).min()))

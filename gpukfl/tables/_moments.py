@@ -10,9 +10,7 @@ import numpy as np
 from gpukfl.tables._numerals import is_gap
 
 MOMENT = "datetime64[us]"
-_OFFSET = re.compile(  # time is local
-    r"(:\d\d(?:\.\d+)?) ?(?:Z|(?:UTC|GMT)?[-+]\d{1,2}(?::?\d\d)?|UTC|GMT)$"
-)
+_OFFSET = re.compile(r"(:\d\d(?:\.\d+)?) ?(Z|(?:UTC|GMT)?[-+]\d{1,2}(?::?\d\d)?|UTC|GMT)$")
 _MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 _MONTH = (
     r"(?P<month>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?"
@@ -38,6 +36,12 @@ _FORMS = tuple(
 def local(label: str, /) -> str:
     """Give a date in text without how far its time is from that of Greenwich."""
     return _OFFSET.sub(r"\1", label.strip())
+
+
+def zone_in(label: str, /) -> str:
+    """Give how far the time of a date in text is from that of Greenwich; "" if it does not say."""
+    found = _OFFSET.search(label.strip())
+    return found[2] if found else ""
 
 
 def moments_of(labels: np.ndarray, day_first: bool, /) -> np.ndarray:

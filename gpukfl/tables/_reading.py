@@ -21,6 +21,7 @@ from gpukfl.tables._values import (
     numbers,
     texts,
 )
+from gpukfl.tables._zones import known_zone
 
 _ROWS = 2**14  # of text that are read at once
 
@@ -76,10 +77,16 @@ def _read_text(series: nw.Series[Any]) -> Values:
     )
 
 
+def _moments(series: nw.Series[Any]) -> Values:
+    zone = known_zone(getattr(series.dtype, "time_zone", None) or "")
+    local = series.dt.convert_time_zone("UTC") if zone else series
+    return _values.dates(local.dt.replace_time_zone(None).to_numpy(), zone)
+
+
 _READERS: dict[Any, Callable[[nw.Series[Any]], Values]] = {
     nw.String: _read_text,
     nw.Date: lambda series: _values.dates(series.to_numpy()),
-    nw.Datetime: lambda series: _values.dates(series.dt.replace_time_zone(None).to_numpy()),
+    nw.Datetime: _moments,
     nw.Duration: lambda series: _values.durations(series.to_numpy()),
 }
 
@@ -129,14 +136,14 @@ def _booleans(array: np.ndarray) -> Values:
 
 
 def _dates(array: np.ndarray) -> Values:
-    """Read dates in local time; those that pandas cannot hold are missing, with a note."""
+    """Read dates; those that pandas cannot hold are missing, with a note."""
     import pandas as pd
 
-    local = [v.replace(tzinfo=None) if getattr(v, "tzinfo", None) else v for v in array]
-    found = pd.to_datetime(pd.Series(local, dtype=object), errors="coerce").to_numpy()
+    times, zones = _values.moments_and_zones(array)
+    found = pd.to_datetime(pd.Series(times, dtype=object), errors="coerce").to_numpy()
     lost = int(np.count_nonzero(np.isnat(found) & ~pd.isna(array)))
     note = f"{lost} dates that are out of range, which are taken for missing" if lost else ""
-    return Values(_values.DATES, found.astype("datetime64[us]"), note=note)
+    return Values(_values.DATES, found.astype("datetime64[us]"), note=note, zones=zones)
 
 
 def _durations(array: np.ndarray) -> Values:

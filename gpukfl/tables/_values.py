@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from gpukfl._accel.trust import only_numpy
 from gpukfl.tables._dates import MOMENT, dates_of, days_since
 from gpukfl.tables._numerals import numbers_of, text_of
+from gpukfl.tables._zones import in_zone, known_zone, zone_of
 
 NUMBERS, BOOLEANS, DATES, DURATIONS, LABELS = "numbers", "booleans", "dates", "durations", "labels"
 
@@ -24,7 +26,8 @@ class Values:
     form : str
         numbers, booleans, dates, durations or labels.
     data : array, shape (n,)
-        float64 with NaN; of dates datetime64[us] with NaT; of labels their indices, -1 for none.
+        float64 with NaN; of dates datetime64[us] with NaT, local times, or times of Greenwich where
+        there are `zones`; of labels their indices, -1 for none.
     labels : array of str
         Different labels.
     declared : bool
@@ -35,6 +38,8 @@ class Values:
         What is odd about the values, for a warning.
     infinite : int
         How many numbers are missing because they were infinite.
+    zones : tuple of str
+        Of dates whose form is not text: their time zones.
     """
 
     form: str
@@ -44,6 +49,7 @@ class Values:
     ordered: bool = False
     note: str = ""
     infinite: int = 0
+    zones: tuple[str, ...] = ()
 
     @property
     def missing(self) -> np.ndarray:
@@ -55,24 +61,28 @@ class Values:
     def as_numbers(self, unit: str = "", /) -> np.ndarray:
         """Give numbers (n,), NaN where there is none; of dates days since 1970."""
         if self.form == DATES:
-            return days_since(self.data)
+            return days_since(self.as_dates(None))
         if self.form != LABELS:
             return self.data
         return np.append(numbers_of(self.labels, unit), np.nan)[self.data]
 
-    def as_dates(self, day_first: bool | None, /) -> np.ndarray:
-        """Give dates (n,), NaT where there is none; labels with months first unless days are."""
+    def as_dates(self, day_first: bool | None, zone: str = "", /) -> np.ndarray:
+        """Give dates (n,), NaT where there is none; labels with months first unless days are.
+
+        In local time: that of a zone where one is given and theirs are known, else their own.
+        """
         if self.form == DATES:
-            return self.data
+            own = zone_of(self.zones)
+            return in_zone(self.data, zone or own) if own else self.data
         labels = self.as_labels()
-        found = dates_of(labels.labels, bool(day_first))
+        found = dates_of(labels.labels, bool(day_first), zone)
         return np.append(found, np.datetime64("NaT", "us"))[labels.data]
 
     def as_labels(self) -> Values:
         """Give the same as labels."""
         if self.form == LABELS:
             return self
-        index, found = _numbered(self.data)
+        index, found = _numbered(self.as_dates(None) if self.zones else self.data)
         if self.form == BOOLEANS:
             found = found.astype(bool)
         return Values(LABELS, np.asarray(index), texts(map(text_of, found.tolist())))
@@ -116,13 +126,36 @@ def seconds_of(time: Any, /) -> float:
     return float(whole + time.microsecond * 1e-6)
 
 
-def dates(array: np.ndarray, /) -> Values:
-    """Take dates, also as objects with gaps of any sort."""
+def dates(array: np.ndarray, zone: str = "", /) -> Values:
+    """Take dates, also as objects with gaps of any sort; with a zone they are of Greenwich."""
     import pandas as pd
 
     if array.dtype.kind == "O":
         array = np.array([None if gap else v for v, gap in zip(array, pd.isna(array), strict=True)])
-    return Values(DATES, array.astype(MOMENT))
+    return Values(DATES, array.astype(MOMENT), zones=(zone,) if zone else ())
+
+
+def moments_and_zones(times: Iterable[Any], /) -> tuple[list[Any], tuple[str, ...]]:
+    """Give Python's dates without zones, and these, sorted.
+
+    Of Greenwich if all zones are known, else local ones, as of those that have none.
+    """
+    kept = list(times)
+    aware = {id(z): z for v in kept if (z := getattr(v, "tzinfo", None)) is not None}
+    names = {known_zone(zone) for zone in aware.values()}
+    if not names or "" in names:
+        return [_at(time, None) for time in kept], ()
+    taken = UTC if len(names) > 1 else next(iter(aware.values()))  # of those that have no zone
+    return [_at(time, taken) for time in kept], tuple(sorted(names))
+
+
+def _at(time: Any, zone: Any) -> Any:
+    """Give a local time without its zone, or the time of Greenwich, if need be by a zone."""
+    if not isinstance(time, datetime) or time != time:  # days, and gaps  # noqa: PLR0124
+        return time
+    if zone is not None:
+        time = (time.replace(tzinfo=zone) if time.tzinfo is None else time).astimezone(UTC)
+    return time.replace(tzinfo=None)
 
 
 def _numbered(data: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -26,8 +26,6 @@ def test_kinds_do_not_depend_on_the_order_of_rows():
     ("name", "values", "kind"),
     [
         ("CustomerId", np.arange(50) * 977, "identifier"),  # a name and no two alike
-        ("RowNumber", np.arange(50), "identifier"),
-        ("order_no", np.arange(50) * 977, "identifier"),
         ("ticket", np.append(np.arange(1.0, 51), np.nan), "numeric"),  # a key has no gaps
         ("sale date", np.arange(20240101, 20240125), "date"),
         ("sale date", np.arange(20240101, 20240141), "numeric"),  # some are no dates
@@ -59,6 +57,17 @@ def test_kinds_do_not_depend_on_the_order_of_rows():
 )
 def test_integers(name, values, kind):
     assert column(values, name).kind == kind
+
+
+@pytest.mark.parametrize("name", ["RowNumber", "order_no", "NO", "key"])
+def test_integers_whose_name_may_be_one_of_rows_are_left_out_in_words(name):
+    values = np.arange(50) * (1 if name == "RowNumber" else 977)
+    with pytest.warns(UserWarning, match=f"column '{name}' is left out, as it seems to number the"):
+        assert column(values, name).kind == "identifier"
+
+
+def test_an_index_of_few_numbers_far_apart_is_a_number():
+    assert column(np.arange(300) * 27, "index").kind == "numeric"
 
 
 def test_integers_that_follow_each_other_are_left_out_in_words():
