@@ -116,7 +116,7 @@ class Coder:
         known = column.kind == "duration" and values.form == _values.DURATIONS
         if values.form in _TIMES and not known and column.reason != TOLD_SO:
             return np.full(len(values.data), np.nan)
-        return values.as_numbers(column.unit)
+        return values.as_numbers(column.unit, column.decimal)
 
     def _boolean(self, values: Values) -> Iterator[np.ndarray]:
         found = self._numbers_of(values)

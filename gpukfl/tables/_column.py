@@ -65,6 +65,8 @@ class Column(Listed):
         Of a date: other dates of the row, from which the time is taken too.
     unit : str
         Of numbers in text: the currency or unit that they are written with.
+    decimal : str
+        Of numbers in text: their decimal mark, a point or a comma.
     components : array, shape (k, n_hashes), or None
         Of text: directions among its hashed words.
     """
@@ -80,6 +82,7 @@ class Column(Listed):
     zone: str = ""
     since: tuple[str, ...] = ()
     unit: str = ""
+    decimal: str = "."
     components: np.ndarray | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:

@@ -55,7 +55,7 @@ class ColumnCounts:
         missing, levels = _gaps(column, values), dict[str, int]()
         if column.kind in _LEVELLED:
             if column.kind == "code":
-                values = Values(_values.NUMBERS, values.as_numbers(column.unit))
+                values = Values(_values.NUMBERS, values.as_numbers(column.unit, column.decimal))
             levels = values.counts()
         form = "" if missing.all() else values.form
         return cls(len(missing), int(np.count_nonzero(missing)), _few(levels), form)
@@ -104,7 +104,7 @@ def counts_of(table: Table, frame: Any, /) -> list[ColumnCounts]:
 def _gaps(column: Column, values: Values) -> np.ndarray:
     """Which rows (n,) have no value, also by what cannot be read."""
     if column.kind in _NUMBERS:
-        return np.isnan(values.as_numbers(column.unit))
+        return np.isnan(values.as_numbers(column.unit, column.decimal))
     if column.kind == "date":
         return np.isnat(values.as_dates(column.day_first, column.zone))
     return values.missing

@@ -44,7 +44,7 @@ def _meant(column: Column, values: Values) -> np.ndarray:
         return values.as_labels().data
     if column.kind == "date":
         return values.as_dates(column.day_first, column.zone)
-    found = values.as_numbers(column.unit) + 0.0
+    found = values.as_numbers(column.unit, column.decimal) + 0.0
     found[np.isnan(found)] = np.nan  # of zeros and gaps one sort each
     return found
 

@@ -12,7 +12,7 @@ from gpukfl._warnings import warn
 from gpukfl.tables import _values
 from gpukfl.tables._column import TOLD_SO, Column
 from gpukfl.tables._dates import days_since, order_of, read_as_dates, varying, zones_of
-from gpukfl.tables._numerals import CLOCK, read_as_numbers, unit_of
+from gpukfl.tables._numerals import CLOCK, notation_of, read_as_numbers
 from gpukfl.tables._text import components_of
 from gpukfl.tables._values import Values
 from gpukfl.tables._zones import zone_of
@@ -44,6 +44,7 @@ _KEY = re.compile(r"(^|[\W_])(key|no|nr|row[\W_]?n\w*)$", re.I)  # does, or is n
 _NUMBERED = re.compile(  # may name rows, as row numbers do, or measure, as octane numbers do
     r"(^|[\W_])(num|number|index|idx|row)$|(?-i:[a-z](No|Nr|Num|Number|Index))$|^unnamed|^$", re.I
 )
+_ODD_NUMBER = re.compile(r"[^\w\s]{0,2}\s*\d[\d.,' ]*\s*[^\w\s]?")  # <0.5 and 12+, for two
 _PLACES = re.compile(r"(^|[\W_])(zip|post|postal)[\W_]?(code)?$|zip_?code|post_?code", re.I)
 
 
@@ -71,12 +72,14 @@ def of_kind(name: str, values: Values, kind: str, /) -> Column:
     ValueError
         If it has no value of that kind.
     """
-    unit = unit_of(values.labels) or (CLOCK if kind == "duration" else "")
-    column = Column(name, kind, TOLD_SO, missing=float(np.mean(values.missing)), unit=unit)
+    unit, decimal = notation_of(values.labels)
+    unit = unit or (CLOCK if kind == "duration" else "")
+    missing = float(np.mean(values.missing))
+    column = Column(name, kind, TOLD_SO, missing=missing, unit=unit, decimal=decimal)
     if kind in ("numeric", "boolean", "duration", "code"):
-        column = _checked(column, values, np.isnan(values.as_numbers(unit)))
+        column = _checked(column, values, np.isnan(values.as_numbers(unit, decimal)))
     if kind == "code":
-        return replace(column, levels=_numerals(values, unit).levels(MOST_LEVELS))
+        return replace(column, levels=_numerals(values, unit, decimal).levels(MOST_LEVELS))
     if kind == "category":
         return replace(column, levels=values.levels(MOST_LEVELS))
     if kind == "ordered":
@@ -149,9 +152,9 @@ def _count_rows(name: str, kept: np.ndarray) -> bool:
     )
 
 
-def _numerals(values: Values, unit: str) -> Values:
+def _numerals(values: Values, unit: str, decimal: str) -> Values:
     form = _values.DURATIONS if unit == CLOCK else _values.NUMBERS
-    return Values(form, values.as_numbers(unit))
+    return Values(form, values.as_numbers(unit, decimal))
 
 
 def _ordered(values: Values) -> tuple[str, ...]:
@@ -198,12 +201,13 @@ def _label(name: str, values: Values) -> Column:
         return Column(name, "ordered", f"{len(levels)} ordered levels", levels)
     if values.declared:
         return Column(name, "category", "categories", values.levels(MOST_LEVELS))
-    unit = unit_of(values.labels)
-    if read_as_numbers(values.labels, unit):
-        found = guess(name, _numerals(values, unit), True)
-        said = f"{found.reason}, written as text{f' with {unit}' if unit else ''}"
+    unit, decimal = notation_of(values.labels)
+    if read_as_numbers(values.labels, unit, decimal):
+        found = guess(name, _numerals(values, unit, decimal), True)
+        units = [*([unit] if unit else []), *(["decimal commas"] if decimal == "," else [])]
+        said = f"{found.reason}, written as text{' with ' * bool(units)}{' and '.join(units)}"
         if found.reason != ONE_VALUE:  # whose level would not be found as it is written
-            return replace(found, reason=said, unit=unit)
+            return replace(found, reason=said, unit=unit, decimal=decimal)
     if read_as_dates(values.labels):
         found = _date(Column(name, "date", "dates, written as text"), values)
         return found if found.missing < 1.0 else _words(name, values)
@@ -217,6 +221,9 @@ def _words(name: str, values: Values) -> Column:
         if np.mean([" " in label.strip() for label in values.labels]) >= _WORDS:
             return _text(Column(name, "text", f"text of {u} values"), values)
         if u == len(values.data):  # what names rows has no gaps
+            if all(_ODD_NUMBER.fullmatch(label.strip()) for label in values.labels):
+                some = f"values such as {values.labels[0]!r} are read as no numbers"
+                warn(f"column {name!r} is left out, as {some}, and are others in every row")
             return Column(name, "identifier", "another word in every row")
     return Column(name, "category", f"text of {u} values", values.levels(MOST_LEVELS))
 

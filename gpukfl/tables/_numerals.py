@@ -16,7 +16,12 @@ _PLAIN = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?", re.IGNORECASE | r
 # Words for no value that only frames have: what is infinite, and what pandas writes of a gap
 _WRITTEN_GAP = re.compile(r"[-+]?inf(?:inity)?|<na>")
 CLOCK = ":"  # the unit of seconds that are written as hours, minutes and perhaps seconds
-_TIME = re.compile(r"(\d{1,2}):([0-5]\d)(?::([0-5]\d(?:\.\d+)?))?", re.ASCII)
+_TIME = re.compile(
+    r"(?:(-?\d+) days?,? \+?)?(\d{1,4}):([0-5]\d)(?::([0-5]\d(?:\.\d+)?))?", re.ASCII
+)
+_SPACE = re.compile("(?<=\\d)['\u2019\u00a0\u2009\u202f](?=\\d{3}(?!\\d))")  # of 1'000s
+_BRACKETED = re.compile(r"\((.*\d.*)\)")  # which accountants write for less than nothing
+_COMMAS = str.maketrans(".,", ",.")
 _PADDED = re.compile(r"[-+]?0\d")  # as of codes, of which the zeros are a part
 _SEEN = 1000  # labels that are looked at before all are
 
@@ -34,11 +39,13 @@ def text_of(value: Any, /) -> str:
     return str(value)
 
 
-def numbers_of(labels: np.ndarray, unit: str = "", /) -> np.ndarray:
+def numbers_of(labels: np.ndarray, unit: str = "", decimal: str = ".", /) -> np.ndarray:
     """Read labels (k,): plain numbers, and those with 1,000s, or a unit that is the given one.
 
-    Times of the day have the unit `CLOCK`. NaN of anything else.
+    Times of the day have the unit `CLOCK`. NaN of anything else. With decimal commas points stand
+    between 1.000s.
     """
+    labels = _with_points(labels, decimal)
     found = np.array([_plain(label) for label in labels], dtype=np.float64)
     found = np.where(np.isfinite(found), found, np.nan)
     for k in np.flatnonzero(np.isnan(found)).tolist():
@@ -53,33 +60,47 @@ def _plain(label: str) -> float:
     return float(text) if _PLAIN.fullmatch(text) else np.nan
 
 
+def _with_points(labels: np.ndarray, decimal: str) -> Any:
+    return labels if decimal == "." else [label.translate(_COMMAS) for label in labels]
+
+
 def _parsed(label: str) -> tuple[float, str]:
     """Give a number, and the currency or unit that it is written with; of times seconds."""
     time = _TIME.fullmatch(label.strip())
     if time is not None:
-        return int(time[1]) * 3600 + int(time[2]) * 60 + float(time[3] or 0), CLOCK
-    found = _NUMERAL.fullmatch(label.strip())
+        hours = int(time[1] or 0) * 24 + int(time[2])
+        return hours * 3600 + int(time[3]) * 60 + float(time[4] or 0), CLOCK
+    usual = _SPACE.sub("", label.strip()).replace("\u2212", "-")
+    found = _NUMERAL.fullmatch(_BRACKETED.sub(r"-\1", usual))
     if found is None or (found[1] and found[3]):
         return np.nan, ""
     sign, before, inner, whole, part, after = (group or "" for group in found.groups())
     return float(sign + inner + whole.replace(",", "") + part), (before + after).strip().casefold()
 
 
-def unit_of(labels: np.ndarray, /) -> str:
-    """Give the first unit among labels; "" if there is none."""
-    units = (_parsed(label)[1] for label in labels[:_SEEN])
-    return next(filter(None, units), "")
+def notation_of(labels: np.ndarray, /) -> tuple[str, str]:
+    """Give the first unit among labels, "" if there is none, and their decimal mark.
+
+    It is a comma where some have one, as numbers of all of them need it.
+    """
+    for decimal in ".,":
+        units = (_parsed(label)[1] for label in _with_points(labels[:_SEEN], decimal))
+        unit = next(filter(None, units), "")
+        commas = decimal == "." or any("," in label for label in labels[:_SEEN])
+        if commas and read_as_numbers(labels, unit, decimal):
+            return unit, decimal
+    return next(filter(None, (_parsed(label)[1] for label in labels[:_SEEN])), ""), "."
 
 
-def read_as_numbers(labels: np.ndarray, unit: str, /) -> bool:
+def read_as_numbers(labels: np.ndarray, unit: str, decimal: str = ".", /) -> bool:
     """Whether labels are numbers of one unit, apart from those that stand for no value."""
-    return _all_numbers(labels[:_SEEN], unit) and _all_numbers(labels, unit)
+    return all(_all_numbers(some, unit, decimal) for some in (labels[:_SEEN], labels))
 
 
-def _all_numbers(labels: np.ndarray, unit: str) -> bool:
+def _all_numbers(labels: np.ndarray, unit: str, decimal: str) -> bool:
     kept = np.array([label for label in labels if not is_gap(label, unit)], dtype=object)
     if unit == CLOCK:
         return len(kept) > 0 and all(_TIME.fullmatch(label.strip()) for label in kept)
     if not len(kept) or any(map(_PADDED.match, kept)):
         return False
-    return not np.isnan(numbers_of(kept, unit)).any()
+    return not np.isnan(numbers_of(kept, unit, decimal)).any()

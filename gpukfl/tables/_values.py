@@ -58,13 +58,13 @@ class Values:
             return self.data < 0
         return np.isnat(self.data) if self.form == DATES else np.isnan(self.data)
 
-    def as_numbers(self, unit: str = "", /) -> np.ndarray:
+    def as_numbers(self, unit: str = "", decimal: str = ".", /) -> np.ndarray:
         """Give numbers (n,), NaN where there is none; of dates days since 1970."""
         if self.form == DATES:
             return days_since(self.as_dates(None))
         if self.form != LABELS:
             return self.data
-        return np.append(numbers_of(self.labels, unit), np.nan)[self.data]
+        return np.append(numbers_of(self.labels, unit, decimal), np.nan)[self.data]
 
     def as_dates(self, day_first: bool | None, zone: str = "", /) -> np.ndarray:
         """Give dates (n,), NaT where there is none; labels with months first unless days are.

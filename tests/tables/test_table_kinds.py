@@ -103,7 +103,8 @@ def test_integers_that_count_rows_are_found_in_a_part_of_them():
         (["09:05:10", " 13:45:10.5", "?", "36:00"], "duration"),
         (["1:30", "2", "3"], "category"),  # of what?
         (["3:75", "2:30", "1:00"], "category"),  # no minutes
-        (["1,5", "2,5", "3,25"], "category"),  # a comma may be either
+        (["1,5", "2,5", "3,25"], "numeric"),  # no groups of three digits
+        (["1,2,5", "2,5", "3"], "category"),
         (["1.5", "2.5", "wide"], "category"),
         (["2020-01-31", "2020-02-01", "unknown"], "date"),
         (["20140131T000000", "20150131T1030", "20150201T000000"], "date"),
