@@ -20,8 +20,8 @@ def inputs_of(table: Any, ndx: ModuleType, /) -> tuple[dict[str, Any], Any]:
     """Make an input of every column that a table uses, and the codes (n, c) of all of them.
 
     Numbers, booleans, durations in seconds and codes are float64, with NaN for none; categories and
-    ordered levels are text, "" for none; dates are int64, microseconds since 1970 in local time,
-    the least integer for none.
+    ordered levels are text, "" for none; dates are int64, microseconds since 1970 in local time, of
+    the fit's time zone where it had one, the least integer for none.
 
     Raises
     ------
