@@ -70,12 +70,15 @@ def read_target(y: Any, task: str = "auto", /) -> Target:
         If values are missing, are dates, are no numbers where numbers are asked for, or are text
         that makes no sensible classes.
     """
-    values, kind = _values_of(y)
+    values, kind = _values_of(y, tell=True)
     y = y if is_array(y) and not is_host(y) else values
     if kind in ("dates", "durations", "other objects"):
         raise ValueError(_not_a_target(kind, values))
+    one = values.ndim == 1 or values.shape[1:] == (1,)
     if task == "auto":
-        task = _GUESSES[kind](values) if values.ndim == 1 else _guess_many(values, kind)
+        task = _GUESSES[kind](values.ravel()) if one else _guess_many(values, kind)
+    if task == "classification" and one and values.ndim > 1:
+        y = y[:, 0]
     if task == "regression" and kind in ("text", "categories"):
         y = _as_numbers(values, kind)
     return Target(y, task, kind)
@@ -144,6 +147,7 @@ def truth_of(estimator: Any, y: Any, /) -> np.ndarray:
     if not is_classifier(estimator):
         return np.asarray(as_columns(values.astype(np.float64)))
     classes = to_host(estimator.classes_) if not isinstance(estimator.classes_, list) else None
+    values = values[:, 0] if values.shape[1:] == (1,) else values
     if classes is None or values.ndim != 1:
         msg = f"expected one target of classes, got {values.shape}"
         raise ValueError(msg)
@@ -157,8 +161,8 @@ def truth_of(estimator: Any, y: Any, /) -> np.ndarray:
 # ---------------------------------------------------------------------- values
 
 
-def _values_of(y: Any) -> tuple[np.ndarray, str]:
-    """Host values, and their kind."""
+def _values_of(y: Any, *, tell: bool = False) -> tuple[np.ndarray, str]:
+    """Host values, and their kind; may tell of categories whose labels become text."""
     if is_array(y):
         values = to_host(y)
     else:
@@ -166,7 +170,7 @@ def _values_of(y: Any) -> tuple[np.ndarray, str]:
         if hasattr(frame, "columns") and frame.shape[1] == 1:
             frame = frame.iloc[:, 0]
         if type(getattr(frame, "dtype", None)).__name__ == "CategoricalDtype":
-            return _categories(_complete(np.asarray(frame, dtype=object))), "categories"
+            return _categories(_complete(np.asarray(frame, dtype=object)), tell), "categories"
         values = np.asarray(frame.to_numpy() if hasattr(frame, "to_numpy") else frame)
     if values.dtype.kind in "OT":
         values = _complete(values.astype(object))
@@ -188,10 +192,19 @@ def _complete(values: np.ndarray) -> np.ndarray:
     return values
 
 
-def _categories(values: np.ndarray) -> np.ndarray:
-    """Categories as labels that sort and go into a file: others than integers as text."""
-    whole = all(isinstance(value, (int, np.integer, np.bool_)) for value in values)
-    return np.array(values.tolist()) if whole else values.astype(str)
+def _categories(values: np.ndarray, tell: bool) -> np.ndarray:
+    """Categories as labels that sort and go into a file: others than whole numbers as text."""
+    if all(isinstance(v, (int, np.integer, np.bool_)) or _is_whole(v) for v in values):
+        return np.array(values.tolist())
+    other = next((value for value in values if not isinstance(value, str)), None)
+    if tell and other is not None:
+        kind, text = type(other).__name__, str(other)
+        warn(f"y holds categories of type {kind}: labels are text from here on, such as {text!r}")
+    return values.astype(str)
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, (float, np.floating)) and float(value).is_integer()
 
 
 def _not_a_target(kind: str, values: np.ndarray) -> str:

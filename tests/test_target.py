@@ -10,7 +10,7 @@ import pytest
 from fit_cases import LABELS, N, X, Y, fit
 
 import gpukfl
-from gpukfl._target import read_target
+from gpukfl._target import host_target, read_target
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -48,7 +48,14 @@ CLASSES = {
     "booleans as objects": ((THREE > 0).astype(object), "booleans", 2),
     "categories": (pd.Series(np.array(["a", "b"])[THREE % 2], dtype="category"), "categories", 2),
     "categories of numbers": (pd.Series(QUALITY, dtype="category"), "categories", 6),
-    "categories of intervals": (pd.Series(pd.cut(COUNTS, 3)), "categories", 3),
+    "categories of whole floats": (
+        pd.Series(THREE.astype(float), dtype="category"),
+        "categories",
+        3,
+    ),
+    "a column of booleans": ((THREE > 0)[:, None], "booleans", 2),
+    "a column of integers": (THREE[:, None], "integers", 3),
+    "a column of text": (np.array(["no", "yes"])[THREE % 2][:, None], "text", 2),
 }
 
 NUMBERS = {
@@ -123,6 +130,29 @@ def test_classes_are_recognised(case):
     assert (target.task, target.kind) == ("classification", kind)
     assert len(np.unique(target.y)) == count
     assert read_target(shuffled(y)).task == "classification"
+
+
+@pytest.mark.parametrize(
+    ("categories", "kind", "label"),
+    [
+        ([1.5, 3.5], "float", "1.5"),
+        (list(pd.date_range("2020-01-01", periods=2)), "Timestamp", "2020-01-01 00:00:00"),
+        (list(pd.interval_range(0, 2)), "Interval", r"\(0, 1\]"),
+    ],
+)
+def test_categories_that_are_no_labels_become_text_in_words(categories, kind, label):
+    y = pd.Series(pd.Categorical([categories[k % 2] for k in range(BIG)]))
+    said = f"y holds categories of type {kind}.*: labels are text from here on, such as '{label}'"
+    with pytest.warns(UserWarning, match=said):
+        target = read_target(y)
+    assert target.task == "classification"
+    assert target.y.dtype.kind == "U"
+    host_target(y)  # says it no more
+
+
+def test_labels_of_categories_have_their_type():
+    y = pd.Series(pd.Categorical(THREE.astype(float)))
+    assert read_target(y).y.dtype == np.float64
 
 
 @table(NUMBERS)

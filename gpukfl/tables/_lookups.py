@@ -97,19 +97,10 @@ def lookup_of(coded: Coded, sums: LevelSums, /, *, without: int | None = None) -
     return Lookup(values, (" frequency", *names), False)
 
 
-def _every(coded: Coded) -> np.ndarray:
-    """All codes (levels + 2, 1) there are."""
-    return np.append(np.arange(coded.levels + 1.0), np.nan)[:, None]
-
-
 def _one_hot(coded: Coded, mass: np.ndarray) -> Lookup:
     """Make a column for each level, which together have unit variance."""
-    from sklearn.preprocessing import OneHotEncoder
-
-    known = np.arange(float(coded.levels))
-    known = np.append(known, np.nan) if coded.gaps else known
-    encoder = OneHotEncoder(categories=[known], handle_unknown="ignore", sparse_output=False)
-    values = encoder.fit(known[:, None]).transform(_every(coded))
+    told = [*range(coded.levels), *[coded.levels + 1] * coded.gaps]  # and not that it is another
+    values = np.eye(coded.levels + 2)[:, told]
     shares = mass @ values / max(mass.sum(), _LEAST)
     spread = float(np.sum(shares * (1.0 - shares)))
     names = [*(f"={' '.join(label.split())}" for label in coded.labels), *[" missing"] * coded.gaps]
