@@ -68,8 +68,9 @@ def with_numbers(frame: Any, reading: Reading, /) -> Any:
     changed = {n: w.as_text(frame[n]) for n, w in texts.items() if n not in numbers}
     for name, words in numbers.items():
         changed[name] = words.as_numbers(frame[name], _mark_of(words, mark, reading))
-    if not mark and not reading.commas_separate:
-        _say_doubtful(numbers, changed)
+    if not mark:
+        # Where commas separate columns, points are seldom between groups of digits
+        _say_doubtful(numbers, changed, "," if reading.commas_separate else ",.")
     _say_gaps(texts | numbers)
     return _replaced(frame, changed)
 
@@ -133,11 +134,11 @@ def _only_gaps(name: str, words: Words, reading: Reading) -> Words:
     return replace(words, gaps=frozenset(words.words))
 
 
-def _say_doubtful(numbers: dict[str, Words], changed: dict[str, Any]) -> None:
-    """Warn of numbers that can be read in two ways."""
+def _say_doubtful(numbers: dict[str, Words], changed: dict[str, Any], marks: str) -> None:
+    """Warn of numbers with such marks that can be read in two ways."""
     said = []
     for name, words in numbers.items():
-        marked = [k for k, word in enumerate(words.words) if "," in word or "." in word]
+        marked = [k for k, word in enumerate(words.words) if set(marks) & set(word)]
         if len(words.decimals) == 2 and marked:
             row = int(np.argmax(words.codes == marked[0]))
             value = changed[name].iloc[row]

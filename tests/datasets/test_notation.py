@@ -95,7 +95,10 @@ def test_what_can_be_read_in_two_ways_is_said(tmp_path):
         assert column(tmp_path, ["1,234", "2,345"]).tolist() == [1.234, 2.345]
     with pytest.warns(UserWarning, match="'1,234' in a is taken for 1234"):
         assert column(tmp_path, ["999", "1,234"]).tolist() == [999, 1234]
-    assert column(tmp_path, ["1,234", "2,345"], ",").tolist() == [1234, 2345]
+    with pytest.warns(UserWarning, match="'1,234' in a is taken for 1234"):
+        assert column(tmp_path, ["1,234", "2,345"], ",").tolist() == [1234, 2345]
+    assert column(tmp_path, ["1,234", "1,234,567"], ",").tolist() == [1234, 1234567]
+    assert column(tmp_path, ["1.234", "2.345"], ",").tolist() == [1.234, 2.345]
 
 
 @pytest.mark.parametrize(("decimal", "expected"), [(",", [1.234, 2.345]), (".", [1234, 2345])])
