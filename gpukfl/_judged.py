@@ -270,6 +270,7 @@ def _numbers(
         return inside[rows], outside
     kinds = {one.name: one.kind for one in model.table.columns if one.used}
     encoder = TableEncoder(columns=kinds if is_frame(both[0]) else None, random_state=0)
+    encoder.set_output(transform="default")  # whatever is set for all
     return encoder.fit_transform(taken(both[0], rows), y), encoder.transform(both[1])
 
 

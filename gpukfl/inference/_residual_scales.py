@@ -51,6 +51,6 @@ def _scales(others: np.ndarray, residuals: np.ndarray, seed: int) -> np.ndarray:
 
 def _signs(others: np.ndarray) -> np.ndarray:
     """Give what scales may depend on: columns (n, q), their sizes, the distance from the middle."""
-    Z = StandardScaler().fit_transform(others)
+    Z = StandardScaler().set_output(transform="default").fit_transform(others)
     far = LedoitWolf().fit(Z).mahalanobis(Z) / Z.shape[1]
     return np.column_stack([Z, np.abs(Z), np.log(_NEAR + far)])

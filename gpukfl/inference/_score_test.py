@@ -138,4 +138,5 @@ def _of_column(column: np.ndarray, knots: int) -> np.ndarray:
     column = np.where(np.isnan(column), np.median(known) if len(known) else 0.0, column)
     if len(known) <= _LEVELS:
         return (column[:, None] == known[None, 1:]).astype(np.float64)
-    return SplineTransformer(knots, knots="quantile").fit_transform(column[:, None])[:, 1:]
+    splines = SplineTransformer(knots, knots="quantile").set_output(transform="default")
+    return splines.fit_transform(column[:, None])[:, 1:]

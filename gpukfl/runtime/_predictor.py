@@ -24,10 +24,11 @@ from gpukfl.runtime._joined import joined
 from gpukfl.runtime._reading import Parts, decoded, kind_of, parts_of
 from gpukfl.runtime._table_rows import TableRows
 from gpukfl.tables import Encoding, Table
-from gpukfl.tables._frame import listed
+from gpukfl.tables._frame import Frame, listed
 from gpukfl.tables._gaps import filled
 from gpukfl.tables._seen import are_levels
 from gpukfl.tables._sound import fits
+from gpukfl.tables._values import DATES, DURATIONS
 
 _AT_ONCE = 2**18  # elements of a block of rows: a few arrays of so many stay in a cache
 _NAMES = {  # of the estimators of methods and tasks
@@ -166,6 +167,8 @@ class Predictor:
             msg = f"expected columns {', '.join(self.feature_names)[:200]} in order, got {given}"
             raise ValueError(msg)
         rows = np.asarray(X)
+        if names is not None and rows.dtype == object:  # of columns with gaps of their own sort
+            rows = self._stacked(X)
         if rows.dtype.name not in ("float32", "float64"):
             rows = rows.astype(np.float64)
         d = self._served.n_features
@@ -186,8 +189,8 @@ class Predictor:
         if lacking:
             msg = f"expected columns {listed(lacking)}, which are missing"
             raise ValueError(msg)
-        read = [frame.read(frame.names.index(name)) for name in self.feature_names]
-        return np.column_stack([values.as_numbers() for values in read])
+        places = [frame.names.index(name) for name in self.feature_names]
+        return np.column_stack([_numbers_of(frame, k) for k in places])
 
     def __repr__(self) -> str:
         return f"Predictor({self.method}, {self.task}, {len(self.feature_names)} features)"
@@ -265,6 +268,18 @@ def _table_of(e: Parts, read: Any, archive: Archive) -> tuple[Table | None, Enco
         msg = "whose members see levels of columns that have none"
         raise RefusedError(msg)
     return table, None
+
+
+def _numbers_of(frame: Frame, k: int) -> np.ndarray:
+    values = frame.read(k)
+    found = values.as_numbers()
+    strange = (np.isnan(found) | (values.form in (DATES, DURATIONS))) & ~values.missing
+    if strange.any():
+        named = values.as_labels()
+        some = named.labels[named.data[np.argmax(strange)]]
+        msg = f"expected columns of numbers, got {some!r} in {frame.names[k]}"
+        raise ValueError(msg)
+    return found
 
 
 def _medians_of(e: Parts) -> np.ndarray | None:

@@ -194,6 +194,30 @@ def test_columns_in_another_order_are_refused(tmp_path):
         light.predict(frame[names[::-1]])
 
 
+@pytest.fixture(scope="module")
+def of_numbers(tmp_path_factory):
+    frame = pd.DataFrame(X[:, :2], columns=["a", "b"])
+    options = {"members": ["linear"], "effort": "quick"}
+    found = gpukfl.fit(frame, frame["a"] + Y, **options)
+    return found, saved(found, tmp_path_factory.mktemp("numbers") / "model.gpukfl")
+
+
+@pytest.mark.filterwarnings("ignore:X has gaps in a")
+def test_nullable_columns_may_have_gaps(of_numbers):
+    found, light = of_numbers
+    frame = pd.DataFrame(NEW[:, :2], columns=["a", "b"]).astype("Float64")
+    frame.loc[0, "a"] = pd.NA
+    np.testing.assert_allclose(light.predict(frame), found.predict(frame), rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("bad", ["x", pd.Timestamp("2020-01-01"), pd.Timedelta("1h")])
+def test_columns_of_anything_but_numbers_are_refused(of_numbers, bad):
+    frame = pd.DataFrame({"a": [1.0, 2.0], "b": [bad, bad]})
+    for rows in (frame, frame.astype(object), frame.to_dict("list"), frame.to_dict("records")):
+        with pytest.raises(ValueError, match=r"expected columns of numbers, got .* in b"):
+            of_numbers[1].predict(rows)
+
+
 class Far:
     """Values that overflow in every row but the first."""
 
