@@ -34,7 +34,9 @@ _DATE = re.compile(
 
 
 def as_frame(X: Any, /) -> Any:
-    """Make a pandas frame of the columns of another frame; leave anything else as it is.
+    """Make a pandas frame of the columns of another frame, and a series of Arrow's arrays.
+
+    Anything else stays as it is.
 
     Raises
     ------
@@ -42,14 +44,25 @@ def as_frame(X: Any, /) -> Any:
         If the frame is not in memory.
     """
     if not is_frame(X):
-        return X
+        return X.to_pandas() if type(X).__module__.startswith("pyarrow") else X
     names = getattr(X, "column_names", None)
     names = X.columns if names is None else names
     import pandas as pd
 
     if isinstance(X, pd.DataFrame):
         return with_text_names(X)
-    return pd.DataFrame({name: np.asarray(X[name].to_numpy()) for name in names})
+    return pd.DataFrame({name: values_in(X[name]) for name in names})
+
+
+def values_in(values: Any, /) -> np.ndarray:
+    """Make an array (n,) of a column, of objects where its values have parts."""
+    found = np.asarray(values)
+    if found.ndim == 1:
+        return found
+    listed = np.empty(len(values), dtype=object)
+    for k, value in enumerate(values):
+        listed[k] = value
+    return listed
 
 
 def with_text_names(X: Any, /) -> Any:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from gpukfl._checks import check_number
 from gpukfl._compression import compressed, measured_again, own_score
@@ -42,6 +43,8 @@ class Deployed:
 
         Raises
         ------
+        NotFittedError
+            If the model is a copy that was not fitted.
         TypeError
             If the model holds something that is neither an array nor JSON.
         ValueError
@@ -49,6 +52,7 @@ class Deployed:
         OSError
             If the file cannot be written; an older one stays as it was.
         """
+        check_is_fitted(self.estimator)
         write(path, self.estimator, self._about())
 
     def to_onnx(self, path: str | Path) -> None:

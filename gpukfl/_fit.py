@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from gpukfl._array import to_host
-from gpukfl._checks import check_choice, check_number
+from gpukfl._checks import check_choice, check_kind, check_number
 from gpukfl._given import complete, with_names, with_target
 from gpukfl._model import Model
 from gpukfl._parts_reader import of_all_rows, table_of_all
@@ -141,6 +141,8 @@ def fit(
     begun = time.perf_counter()
     _check(method, task, ridge, scaling, penalty, max_time)
     check_choice("impute", impute, IMPUTE)
+    check_kind("progress", progress, (bool, type(None)))
+    check_kind("columns", columns, (Mapping, type(None)))
     X, y, y_name = with_target(X, y)
     lazy = any_dask(X, y, sample_weight)
     whole = Collections.of(X, y, sample_weight) if lazy else None
@@ -232,6 +234,9 @@ def _check_lengths(X: Any, y: Any, sample_weight: Any) -> None:
     if X is None or y is None:
         msg = f"expected X and y, got None for the {'data X' if X is None else 'target y'}"
         raise ValueError(msg)
+    if isinstance(sample_weight, str):
+        msg = f"expected weights of the rows as sample_weight, got the text {sample_weight!r}"
+        raise TypeError(msg)
     sizes = [_length_of(X), _length_of(y)]
     if sample_weight is not None and not np.isscalar(sample_weight):
         sizes.append(_length_of(sample_weight))

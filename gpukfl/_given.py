@@ -119,6 +119,7 @@ def complete(X: Any, y: Any, sample_weight: Any, /) -> tuple[Any, Any, Any]:
     ValueError
         If no row has a target.
     """
+    y = y if is_frame(y) else as_frame(y)
     missing = None if isinstance(X, np.memmap) else _missing_of(y)
     if missing is None or not missing.any():
         return X, y, sample_weight

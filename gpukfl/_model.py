@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from numbers import Integral
 from pathlib import Path
 from typing import Any, Self
 
@@ -14,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from gpukfl._array import Array, to_host
 from gpukfl._as_estimator import AsEstimator
+from gpukfl._checks import check_number
 from gpukfl._compression import Compression
 from gpukfl._deployed import Deployed
 from gpukfl._given import complete, with_names, with_target
@@ -334,10 +336,11 @@ class Model(AsEstimator, Deployed, Reported):
     def feature_importances_(self) -> np.ndarray:
         """Importance of each feature, summing to 1."""
         found = to_host(self.estimator.feature_importances_)
-        return found if self.reader is None else self.reader.by_column(found)
+        return found.copy() if self.reader is None else self.reader.by_column(found)
 
     def most_important(self, count: int = 10) -> list[tuple[str, float]]:
         """Names and importances of the leading features that have any, or of the first."""
+        check_number("count", count, kind=Integral, low=0)
         importances = self.feature_importances_
         order = np.argsort(-importances, kind="stable")[:count]
         order = order[importances[order] > 0] if importances.any() else order

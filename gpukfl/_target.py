@@ -171,7 +171,7 @@ def _values_of(y: Any, *, tell: bool = False) -> tuple[np.ndarray, str]:
             frame = frame.iloc[:, 0]
         if type(getattr(frame, "dtype", None)).__name__ == "CategoricalDtype":
             return _categories(_complete(np.asarray(frame, dtype=object)), tell), "categories"
-        values = np.asarray(frame.to_numpy() if hasattr(frame, "to_numpy") else frame)
+        values = np.asarray(frame)
     if values.dtype.kind in "OT":
         values = _complete(values.astype(object))
         kind = kind_of_objects(values.ravel())

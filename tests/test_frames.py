@@ -78,6 +78,51 @@ def test_a_polars_series_gives_the_target_its_name():
     assert fit(polars_frame(COLUMNS), polars.Series(Y), **QUICK).target_name == "y"
 
 
+ARROW = {
+    "text": (lambda pa: pa.array(LABELS.tolist()), LABELS),
+    "dictionary": (lambda pa: pa.array(LABELS.tolist()).dictionary_encode(), LABELS),
+    "booleans": (lambda pa: pa.array((Y > 0).tolist()), Y > 0),
+    "numbers": (lambda pa: pa.array(Y.tolist()), Y),
+    "chunks": (lambda pa: pa.chunked_array([LABELS[:9].tolist(), LABELS[9:].tolist()]), LABELS),
+}
+
+
+@pytest.mark.parametrize("name", ARROW)
+def test_arrays_of_arrow_are_targets(name):
+    make, plain = ARROW[name]
+    y = make(pytest.importorskip("pyarrow"))
+    model, expected = fit(X, y, **QUICK), fit(X, plain, **QUICK)
+    np.testing.assert_array_equal(model.predict(X), expected.predict(X))
+    assert model.score(X, y) == expected.score(X, plain)
+
+
+@pytest.mark.filterwarnings("ignore:y is missing in 1 of")
+def test_arrays_of_arrow_may_have_gaps():
+    y = pytest.importorskip("pyarrow").array([None, *Y[1:].tolist()])
+    expected = fit(X[1:], Y[1:], **QUICK).predict(X)
+    np.testing.assert_array_equal(fit(X, y, **QUICK).predict(X), expected)
+
+
+def test_a_batch_of_arrow_is_a_table():
+    pa = pytest.importorskip("pyarrow")
+    columns = {**COLUMNS, "town": ["a", "b"] * (N // 2)}
+    batch, table = pa.RecordBatch.from_pydict(columns), pa.table(columns)
+    model, expected = fit(batch, Y, **QUICK), fit(table, Y, **QUICK)
+    np.testing.assert_array_equal(model.predict(batch), expected.predict(table))
+
+
+@pytest.mark.filterwarnings("ignore:column 's' has values of type")
+@pytest.mark.parametrize("struct", [True, False])
+def test_columns_whose_values_have_parts_are_text(struct):
+    polars = pytest.importorskip("polars")
+    kind = None if struct else polars.Array(polars.Int64, 2)
+    values = [{"x": k % 3} if struct else [k % 3, 1] for k in range(N)]
+    frame = polars.DataFrame({**COLUMNS, "s": polars.Series(values, dtype=kind)})
+    model = fit(frame, Y, **QUICK)
+    assert next(c.kind for c in model.table.columns if c.name == "s") == "category"
+    assert np.isfinite(model.predict(frame)).all()
+
+
 @makers
 def test_columns_are_checked_by_name_at_prediction(make, expected):
     renamed = {"width": COLUMNS["width"], "height": COLUMNS["height"], "weight": COLUMNS["age"]}

@@ -8,6 +8,8 @@ import pandas as pd
 import pytest
 from fit_cases import FRAME, LABELS, N, X, Y, fit
 from pictures import panels
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
@@ -82,6 +84,34 @@ def test_the_most_important_come_first(models):
     assert values == sorted(values, reverse=True)
     assert sum(values) == pytest.approx(1.0)
     assert len(model.most_important(2)) == 2
+    with pytest.raises(ValueError, match="expected count to be an integer of at least 0, got -1"):
+        model.most_important(-1)
+
+
+def test_importances_may_be_changed_without_the_model(models):
+    model = models["regression"]
+    importances = model.feature_importances_
+    importances[:] = 0.0
+    assert model.feature_importances_.sum() == pytest.approx(1.0)
+
+
+def test_a_copy_that_is_not_fitted_is_not_saved(models, tmp_path):
+    with pytest.raises(NotFittedError):
+        clone(models["regression"]).save(tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"progress": "x"}, "expected progress to be bool or None"),
+        ({"columns": "x"}, "expected columns to be Mapping or None"),
+        ({"sample_weight": "x"}, "expected weights of the rows as sample_weight, got the text"),
+    ],
+)
+def test_options_of_other_types_are_explained(options, said):
+    with pytest.raises(TypeError, match=said):
+        fit(FRAME, Y, **options)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -234,6 +234,15 @@ def test_targets_of_devices_stay_there(on_double):
     assert target.task == "classification"
 
 
+@pytest.mark.filterwarnings("error")
+def test_tries_of_transforms_say_nothing_of_the_target():
+    rare = np.zeros(200)
+    rare[7] = 1.0  # some rows of the tries have one value
+    rows = np.random.default_rng(0).normal(size=(200, 3))
+    options = {"members": ["linear"], "effort": "quick", "task": "regression"}
+    assert gpukfl.fit(rows, rare, **options).target_name == "y"
+
+
 # ---------------------------------------------------------------------- what is said
 
 

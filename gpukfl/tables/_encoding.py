@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -320,8 +321,13 @@ class Encoding(Listed):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the columns of numbers."""
-        return tuple(one.name for one in self.outputs)
+        """Names of the columns of numbers; one that is taken has a number in brackets."""
+        names, taken = list[str](), Counter[str]()
+        for one in self.outputs:
+            taken[one.name] += 1
+            again = taken[one.name]
+            names.append(one.name if again == 1 else f"{one.name} ({again})")
+        return tuple(names)
 
     @property
     def sources(self) -> tuple[int, ...]:

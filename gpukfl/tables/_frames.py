@@ -66,6 +66,10 @@ def _of_array(X: np.ndarray) -> Frame:
 
 def _with_names(X: Any) -> Any:
     """Name the columns of a frame by text."""
+    if type(X).__name__ == "RecordBatch":  # of Arrow
+        from pyarrow import Table
+
+        X = Table.from_batches([X])
     X = with_text_names(X)
     _check_names(list(getattr(X, "column_names", X.columns)))
     return X

@@ -9,6 +9,7 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
+from gpukfl._columns import values_in
 from gpukfl._memory import release_arrow
 from gpukfl.tables import _values
 from gpukfl.tables._numerals import read_as_numbers, text_of
@@ -111,7 +112,7 @@ def read_objects(column: Any, /) -> Values:
     """Read text and other Python objects (n,), or what narwhals does not know."""
     from pandas.api.types import infer_dtype
 
-    array = np.asarray(column)
+    array = values_in(column)
     if array.dtype.kind in "iufb":
         return numbers(array)
     inferred = "complex" if array.dtype.kind == "c" else infer_dtype(array, skipna=True)

@@ -26,6 +26,14 @@ def test_checks_of_scikit_learn(estimator, check):
     check(estimator)
 
 
+def test_names_of_columns_differ():
+    towns = [*"uvw"] * 20
+    frame = pd.DataFrame({"town": towns, "town=u": np.linspace(0.0, 1.0, 60), "y": np.arange(60.0)})
+    encoder = TableEncoder().set_output(transform="pandas")
+    names = encoder.fit_transform(frame[["town", "town=u"]], frame["y"]).columns.tolist()
+    assert names == ["town=u", "town=u (2)", "town=v", "town=w"]
+
+
 @makers
 def test_it_is_a_table_and_its_encoding(make):
     frame = make({name: values for name, values in COLUMNS.items() if name != "none"})
