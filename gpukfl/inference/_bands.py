@@ -9,13 +9,15 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
+from gpukfl._array import to_host
 from gpukfl._checks import check_choice, check_number, check_switch
 from gpukfl.inference._band_results import Band, Bands
 from gpukfl.inference._curves import Curve, accumulated_effects, levels, partial_dependence, profile
+from gpukfl.inference._directions import has_directions
 from gpukfl.inference._estimates import Estimate
 from gpukfl.inference._fold_bands import estimates_by_folds
 from gpukfl.inference._kernel_bands import FEWEST, estimates_by_kernel
-from gpukfl.inference._learned_kernels import unlearned
+from gpukfl.inference._learned_kernels import scale_of, unlearned
 from gpukfl.inference._shuffled import moved
 from gpukfl.inference._subject import Subject
 from gpukfl.linalg import host_eigh
@@ -57,10 +59,12 @@ def bands(
     y : array of shape (n,) or (n, t), or str
         Their targets, or the name of the target's column in X.
     kind : {"partial_dependence", "accumulated_effects", "profiles"}
-        Means over rows at values of a feature, less their mean; sums of local differences, which
-        ask the model for no combinations of features that the rows do not have (of categories,
-        whose levels have no order, still means over rows); or the function
-        along the learned directions, through the mean of the rows.
+        Means over rows at values of a feature, its steps, less the mean of these, each step counted
+        alike; sums of local differences, less their mean over the rows between the first and the
+        last step, which ask the model for no combinations of features that the rows do not have (of
+        categories, whose levels have no order, still means over rows); or the function along the
+        learned directions, through the mean of the rows. Steps leave out 2 % of the rows at either
+        end.
     features : sequence of int or str, optional
         Of which there are curves; by default the six most important. Of a table's category of few
         levels there is one, with a step for each level. For "profiles" the numbers of directions,
@@ -277,20 +281,19 @@ def _found(subject: Subject, places: dict[int, Category], feature: int | str) ->
 
 
 def _profiles(subject: Subject, ranks: Sequence[int | str] | None, points: int) -> list[Curve]:
-    components = getattr(subject.estimator, "components_", None)
-    if subject.kernel is None or components is None:
+    if not has_directions(subject.estimator):
         msg = (
             "expected a model with learned directions for profiles, got "
             f"{type(subject.estimator).__name__}"
         )
         raise ValueError(msg)
-    directions = np.asarray(components, dtype=np.float64)
+    directions = to_host(subject.estimator.components_).astype(np.float64)
     known = range(len(directions))
     chosen = list(known)[:_DIRECTIONS] if ranks is None else list(ranks)
     if any(rank not in known for rank in chosen):
         msg = f"expected numbers of directions below {len(directions)}, got {chosen}"
         raise ValueError(msg)
-    scaled = subject.kernel.scale(subject.X)
+    scaled = scale_of(subject.estimator)(subject.X)
     return [
         profile(subject.X, scaled, directions, int(k), subject.names, points=points) for k in chosen
     ]

@@ -70,7 +70,9 @@ class Curve:
 def partial_dependence(
     X: np.ndarray, feature: int, name: str, /, *, points: int, background: np.ndarray
 ) -> Curve:
-    r"""Average a function over background rows (b, d) at values of a feature, less the mean.
+    r"""Average a function over background rows (b, d) at values of a feature.
+
+    Less the mean over these values, each of which counts alike.
 
     .. math:: t \mapsto \frac1b \sum_i f(t, x_{i, -j})
     """
@@ -81,7 +83,10 @@ def partial_dependence(
 
 
 def levels(X: np.ndarray, category: Category, /, *, background: np.ndarray) -> Curve:
-    """Average a function over background rows (b, d) at the levels of a category, less the mean."""
+    """Average a function over background rows (b, d) at the levels of a category.
+
+    Less the mean over the levels, each of which counts alike.
+    """
     examples, labels = category.examples(X)
     rows, weights = _each_at(background, category.columns, examples)
     alike, steps = np.zeros(len(background), dtype=np.int64), np.arange(float(len(labels)))
@@ -104,7 +109,8 @@ def accumulated_effects(
 ) -> Curve:
     """Add up the mean differences across intervals of a feature, of the rows that are inside.
 
-    Apley and Zhu's accumulated local effects, less their mean over the rows X.
+    Apley and Zhu's accumulated local effects, less their mean over the rows X that are between the
+    first and the last step: beyond, the curve says nothing.
     """
     steps = _values(X[:, feature], points)
     rows, interval = background, _intervals(steps, background[:, feature])

@@ -81,18 +81,24 @@ def kernel_of(estimator: Any, /) -> LearnedKernel | None:
     found = _parts_of(e)
     if found is None:
         return None
-    scaling = e.scaling_
+    scale = scale_of(e)
     e.scaling_ = None  # of this copy, which is asked at scaled rows
     e.__dict__.pop("feature_names_in_", None)
     d = e.n_features_in_
     importances = getattr(e, "feature_importances_", None)
     return LearnedKernel(
-        (lambda X: X) if scaling is None else (lambda X: np.asarray(scaling(X))),
+        scale,
         *found,
         lambda Z: np.asarray(e._predict(Z, "predict"), dtype=np.float64),
         _turned(getattr(e, "components_", None), d),
         np.ones(d) if importances is None else _wide(importances),
     )
+
+
+def scale_of(estimator: Any, /) -> Map:
+    """Give how a fitted estimator scales host rows (n, d)."""
+    scaling = estimator.to_host().scaling_
+    return (lambda X: X) if scaling is None else (lambda X: np.asarray(scaling(X)))
 
 
 def unlearned(X: np.ndarray, n_outputs: int, /) -> LearnedKernel:

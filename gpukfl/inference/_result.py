@@ -10,6 +10,7 @@ from gpukfl._given import complete, with_names, with_target
 from gpukfl.inference._band_results import Bands
 from gpukfl.inference._bands import bands
 from gpukfl.inference._conditional import conditional_importance
+from gpukfl.inference._directions import has_directions
 from gpukfl.inference._importances import ConditionalImportance
 from gpukfl.inference._interaction_result import Interactions
 from gpukfl.inference._interactions import interactions
@@ -184,7 +185,6 @@ def infer(
     options = {"sample_weight": sample_weight, "random_state": random_state}
     found = bands(model, X, y, features=features, coverage=coverage, held_out=held_out, **options)
     subject = Subject.of(model, X, y, sample_weight)
-    directed = subject.kernel is not None and hasattr(subject.estimator, "components_")
     # Interactions of rows that the model has seen are asked for without the target
     rows, truth, named = with_target(X, y)
     rows, truth, weights = complete(with_names(rows), truth, sample_weight)
@@ -193,7 +193,7 @@ def infer(
         target=named or str(getattr(model, "target_name", "y")),
         n_samples=len(subject),
         bands=found,
-        subspace=subspace(model, X, y, **options) if directed else None,
+        subspace=subspace(model, X, y, **options) if has_directions(subject.estimator) else None,
         importance=conditional_importance(model, X, y, **options) if held_out else None,
         interactions=interactions(
             model,

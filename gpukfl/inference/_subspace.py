@@ -17,10 +17,10 @@ from sklearn.utils import check_random_state
 from gpukfl._array import to_host
 from gpukfl._checks import check_number
 from gpukfl.estimators import KernelRidgeRegressor
-from gpukfl.inference._learned_kernels import LearnedKernel, kernel_of
+from gpukfl.inference._directions import has_directions, leading_directions
+from gpukfl.inference._learned_kernels import Map, scale_of
 from gpukfl.inference._subject import Subject
 from gpukfl.inference._subspace_results import Subspace
-from gpukfl.linalg import host_eigh
 
 _MOST = 5  # directions that are tried
 
@@ -40,7 +40,8 @@ def subspace(
     Parameters
     ----------
     model : gpukfl.Model or fitted estimator
-        Of BKerNN, HKRR, RegFeaL or selection; of a blend the leading one of these is asked.
+        Of BKerNN, HKRR, RegFeaL, selection or RKHS weightings; of a blend its leading member that
+        has learned a kernel is asked.
     X : array or frame of shape (n, d)
         Rows, at least four a fold.
     y : array of shape (n,) or (n, t), or str
@@ -67,7 +68,8 @@ def subspace(
 
     Notes
     -----
-    Each fit gives its directions in order. For k = 0, 1, ... kernel ridge regression on the first
+    Each fit gives its directions in order: its `components_`, then those orthogonal to them in
+    which its function varies most. For k = 0, 1, ... kernel ridge regression on the first
     k of them, tuned on the rows of the fit, predicts the rows that it left out; loss is the
     squared error in units of the target's variance. The number of directions is the smallest
     whose loss is at most one standard error above the lowest (Breiman and others, 1984): that of
@@ -94,22 +96,19 @@ def subspace_of(
     subject: Subject, n_folds: int, max_directions: int | None, random_state: Any, /
 ) -> Subspace:
     """Give the same of a model that is read already, by options that are checked."""
-    own_kernel = _checked(subject, n_folds)
+    _check(subject, n_folds)
     rng = check_random_state(random_state)
     kind = StratifiedKFold if subject.classes else KFold
     folds = list(kind(n_folds, shuffle=True, random_state=rng).split(subject.X, subject.y))
-    own = _leading(subject.estimator)
+    own = leading_directions(subject.estimator)
     known = int(subject.estimator.n_effective_features_)
     most = min(known + 1, _MOST) if max_directions is None else max_directions
     most = min(most, subject.X.shape[1])
     bases, losses = [], np.zeros((len(subject), most + 1))
     for inside, outside in folds:
         fit = subject.refitted(inside)
-        kernel = kernel_of(fit)
-        basis = np.zeros((0, subject.X.shape[1])) if kernel is None else _leading(fit)
-        bases.append(basis)
-        scale = (own_kernel if kernel is None else kernel).scale
-        losses[outside] = _losses(subject, scale, basis, most, inside, outside)
+        bases.append(leading_directions(fit))
+        losses[outside] = _losses(subject, scale_of(fit), bases[-1], most, inside, outside)
     angles = _angles(bases, most)
     remarks = (subject.remark,) if subject.remark else ()
     return Subspace(
@@ -117,34 +116,22 @@ def subspace_of(
     )
 
 
-def _checked(subject: Subject, n_folds: int) -> LearnedKernel:
-    """Give the kernel of a model that has directions, and rows enough."""
-    if subject.kernel is None or not hasattr(subject.estimator, "components_"):
+def _check(subject: Subject, n_folds: int) -> None:
+    """Raise ValueError without directions, or with too few rows."""
+    if not has_directions(subject.estimator):
         msg = (
             "expected a model with learned directions, got "
-            f"{type(subject.estimator).__name__}, or one that has learned nothing"
+            f"{type(subject.estimator).__name__}, which has learned none"
         )
         raise ValueError(msg)
     if len(subject) < 4 * n_folds:
         msg = f"expected at least {4 * n_folds} rows for {n_folds} folds, got {len(subject)}"
         raise ValueError(msg)
-    return subject.kernel
-
-
-def _leading(estimator: Any) -> np.ndarray:
-    """Directions (k, d) of a fit, most important first: all that its map has, up to rounding."""
-    M = getattr(estimator, "feature_matrix_", None)
-    if M is None:
-        return to_host(estimator.components_).astype(np.float64)
-    values, vectors = host_eigh(to_host(M).astype(np.float64))
-    order = np.argsort(-values, kind="stable")
-    kept = order[values[order] > 1e-6 * max(values.max(), 0.0)]
-    return vectors[:, kept].T
 
 
 def _losses(
     subject: Subject,
-    scale: Any,
+    scale: Map,
     basis: np.ndarray,
     most: int,
     inside: np.ndarray,

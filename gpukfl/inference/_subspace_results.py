@@ -26,7 +26,8 @@ class Subspace(Told):
     Attributes
     ----------
     directions : array, shape (m, d)
-        Leading directions of the model, of scaled features.
+        Leading directions of the model, of scaled features: its `components_`, then those in which
+        it varies most of all that are orthogonal to these.
     features : tuple of str
         Names.
     angles : array, shape (k, pairs)
@@ -95,6 +96,13 @@ class Subspace(Told):
         return int(np.flatnonzero(within)[0])
 
     @property
+    def is_cut_off(self) -> bool:
+        """Whether the last direction that was tried matters, and features leave room for more."""
+        tried = len(self.gains)
+        matters = self.p_values[-1] <= _LEVEL or self.n_directions == tried
+        return bool(matters and tried < self.directions.shape[1])
+
+    @property
     def _enlarged(self) -> float:
         """What errors of differences are multiplied by, for fits that share rows."""
         return math.sqrt(1.0 + self.n_folds / (self.n_folds - 1.0))
@@ -118,7 +126,8 @@ class Subspace(Told):
             known = 0 < k <= len(self.angles)
             angle = f"{np.median(self.angles[k - 1]):.1f}°" if known else ""
             rows.append(f"  {k:>5}{loss:>9.4f}{error:>8.4f}{p:>15}{angle:>20}")
-        return "\n".join([*rows, *(f"  {remark}" for remark in self.remarks)])
+        remarks = [*self.remarks, self._ended] if self.is_cut_off else self.remarks
+        return "\n".join([*rows, *(f"  {remark}" for remark in remarks)])
 
     def in_words(self) -> str:
         """Say what may be concluded of the directions, and what not, in a paragraph."""
@@ -139,11 +148,18 @@ class Subspace(Told):
                 f"Fits to different folds give subspaces of so many directions that are {angle:.0f}"
                 "° apart (median over pairs)."
             )
+        if self.is_cut_off:
+            said.append(f"{self._ended[0].upper()}{self._ended[1:]}.")
         said.append(
             "A direction is known up to its sign, and only the subspace that several span, not "
             "each of them. That one more was not found does not show that there is none."
         )
         return " ".join(said)
+
+    @property
+    def _ended(self) -> str:
+        tried = _counted(len(self.gains))
+        return f"the search ended at {tried}, of which the last matters: max_directions tries more"
 
     def frame(self) -> pd.DataFrame:
         """Give a row for each number of directions.

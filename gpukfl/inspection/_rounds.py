@@ -24,7 +24,7 @@ class Rounds(Panel):
     scores : array (p,)
         Where the variables entered, or at the end.
     levels : array of int (p,)
-        Rounds that selected them, 0 for none.
+        Rounds that selected them, one more than there were where that was no round, 0 for none.
     thresholds : tuple of (int, float)
         Level and threshold γ of each round.
     """
@@ -42,7 +42,7 @@ class Rounds(Panel):
 
     def draw(self, ax: Any, /) -> Any:
         """Draw the leading scores, and the threshold of each round."""
-        last = np.where(self.levels > 0, self.levels, len(self.thresholds) + 1)
+        last = np.where(self.levels > 0, self.levels, len(self.thresholds) + 2)
         order = np.lexsort((-self.scores, last))
         order = order[self.scores[order] > 0][:BARS][::-1]
         colors = [level_color(int(self.levels[k])) for k in order]

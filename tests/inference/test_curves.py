@@ -159,12 +159,30 @@ def test_accumulated_effects_vary_as_the_means_of_their_intervals():
     np.testing.assert_allclose(steps @ found @ steps.T, expected, atol=1e-12)
 
 
-def test_accumulated_effects_are_centered_by_all_rows():
+def test_accumulated_effects_are_centered_by_the_rows_between_their_ends():
     curve = accumulated_effects(X, 0, "x0", points=5, background=X[:30])
     found = curve.weights @ product(curve.points)
     column = X[(X[:, 0] >= curve.steps[0]) & (X[:, 0] <= curve.steps[-1]), 0]
     interval = np.maximum(np.searchsorted(curve.steps, column) - 1, 0)
     assert abs(np.mean(found[interval] + found[interval + 1])) < 1e-12
+
+
+def test_what_is_beyond_the_ends_does_not_move_accumulated_effects():
+    """Of a square the mean over all rows would be far from that over those inside."""
+    x = np.random.default_rng(0).standard_normal(4000)
+    x[:40] = 9.0
+    curve = accumulated_effects(x[:, None], 0, "x", points=60, background=x[:, None])
+    found = curve.weights @ curve.points[:, 0] ** 2
+    inside = x[(x >= curve.steps[0]) & (x <= curve.steps[-1])]
+    np.testing.assert_allclose(found, curve.steps**2 - np.mean(inside**2), atol=0.01)
+    assert abs(np.mean(inside**2) - np.mean(x**2)) > 0.5
+
+
+def test_each_step_of_partial_dependence_counts_alike():
+    column = np.repeat([0.0, 1.0, 4.0], [60, 30, 10])
+    curve = partial_dependence(column[:, None], 0, "x", points=9, background=column[:5, None])
+    np.testing.assert_array_equal(curve.steps, [0.0, 1.0, 4.0])
+    np.testing.assert_allclose(curve.weights @ curve.points[:, 0], curve.steps - 5.0 / 3.0)
 
 
 @pytest.mark.parametrize("make", [partial_dependence, accumulated_effects])

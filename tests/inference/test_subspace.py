@@ -3,10 +3,13 @@
 import numpy as np
 import pytest
 from scipy.stats import t as student
+from sklearn.linear_model import LinearRegression
 
-from gpukfl import BKerNNRegressor, HKRRRegressor, KernelFeatureSelector
+import gpukfl
+from gpukfl import BKerNNRegressor, HKRRRegressor, KernelFeatureSelector, RKHSWeightingRegressor
 from gpukfl.estimators import KernelRidgeRegressor
-from gpukfl.inference import Subspace, subspace
+from gpukfl.inference import Subspace, bands, subspace
+from gpukfl.inference._directions import leading_directions
 
 plt = pytest.importorskip("matplotlib.pyplot")
 
@@ -67,6 +70,118 @@ def test_other_methods_are_asked_alike(model):
     assert found.angles.shape[1] == 3
 
 
+# ---------------------------------------------------------------------- which directions
+
+TRUE = np.array([1.0, 1.0, -1.0, 0.0]) / np.sqrt(3.0)
+DIAGONAL = {
+    "evidence": HKRRRegressor(criterion="evidence", random_state=0),
+    "loo": HKRRRegressor(criterion="loo", random_state=0),
+    "agop": HKRRRegressor(optimizer="agop", random_state=0),
+}
+TURNED = {
+    "low rank": HKRRRegressor(2, criterion="evidence", random_state=0),
+    "bkernn": BKerNNRegressor(8, random_state=0),
+    "signs": RKHSWeightingRegressor(100, instantiation="gaussian_sign", random_state=0),
+    "stumps": RKHSWeightingRegressor(100, instantiation="stumps", random_state=0),
+}
+
+
+@pytest.mark.parametrize("name", DIAGONAL)
+def test_diagonal_maps_have_the_directions_of_the_function(name):
+    """The eigenvectors of a diagonal map are the features, whatever was learned."""
+    model = DIAGONAL[name].fit(X, Y)
+    found = subspace(model, X, Y)
+    assert np.abs(found.directions[0] @ TRUE) > 0.97
+    assert found.n_directions == 1
+    assert found.losses[1] < 0.3
+    assert found.p_values[1] > 0.05
+    assert np.median(found.angles[0]) < 10.0
+
+
+def test_blends_have_the_directions_of_their_member():
+    blend = gpukfl.fit(X, Y, members=["evidence_quantile"], progress=False, random_state=0)
+    found = subspace(blend, X, Y, n_folds=3)
+    assert np.abs(found.directions[0] @ TRUE) > 0.97
+    assert found.n_directions == 1
+
+
+@pytest.mark.parametrize("model", (DIAGONAL | TURNED).values(), ids=DIAGONAL | TURNED)
+def test_the_directions_of_the_model_come_first(model):
+    model.fit(X, Y)
+    found, known = leading_directions(model), model.components_
+    np.testing.assert_allclose(found[: len(known)], known)
+    np.testing.assert_allclose(found @ found.T, np.eye(len(found)), atol=1e-8)
+
+
+@pytest.mark.parametrize("name", ["evidence", "low rank"])
+def test_the_others_are_in_the_order_of_the_slopes(name):
+    """By differences of predictions at the rows of the fit."""
+    model = HKRRRegressor(criterion="evidence", scaling=None, random_state=0)
+    if name == "low rank":
+        model.set_params(n_components=3)
+    y = Y + 0.3 * X[:, 3] ** 2
+    model.fit(X, y)
+    steps = 1e-5 * np.eye(4)
+    slopes = [(model.predict(X + step) - model.predict(X - step)) / 2e-5 for step in steps]
+    expected = np.linalg.svd(np.transpose(slopes))[2]
+    found = leading_directions(model)
+    shared = np.abs(np.sum(found * expected[: len(found)], axis=1))
+    np.testing.assert_allclose(shared, 1.0, atol=1e-3)
+
+
+def test_the_unit_of_a_target_orders_nothing():
+    both = np.column_stack([Y, X[:, 3] + 0.1 * Y])
+    one, other = (
+        leading_directions(
+            HKRRRegressor(2, criterion="evidence", random_state=0).fit(X, both * unit)
+        )
+        for unit in ([1.0, 1.0], [1.0, 1e4])
+    )
+    np.testing.assert_allclose(one, other, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["signs", "stumps"])
+def test_weightings_have_directions_too(name):
+    model = TURNED[name].fit(X, Y)
+    found = subspace(model, X, Y, n_folds=3, max_directions=2)
+    assert found.n_directions == 1
+    assert np.abs(found.directions[0] @ TRUE) > 0.95
+    band = bands(model, X, Y, kind="profiles", features=[0])[0]
+    assert not band.may_be_flat
+
+
+@pytest.mark.torch
+def test_models_of_every_library_have_the_same_directions(on):
+    """Which are found on the host."""
+    if on.dtype_name == "float32":
+        pytest.skip("the fits differ")
+    here, there = (
+        HKRRRegressor(criterion="evidence", random_state=0).fit(*rows)
+        for rows in ((X, Y), (on.put(X), on.put(Y)))
+    )
+    one, other = subspace(here, X, Y, n_folds=2), subspace(there, on.put(X), on.put(Y), n_folds=2)
+    np.testing.assert_allclose(one.directions, other.directions, atol=1e-4)
+    np.testing.assert_allclose(one.losses, other.losses, atol=1e-4)
+
+
+def test_a_search_that_ended_at_a_direction_that_matters_says_so():
+    y = X[:, 0] * X[:, 1] + X[:, 2] + 0.1 * RNG.standard_normal(150)
+    model = HKRRRegressor(criterion="evidence", random_state=0).fit(X, y)
+    found = subspace(model, X, y, n_folds=3, max_directions=1)
+    said = "earch ended at one direction, of which the last matters: max_directions tries more"
+    assert found.is_cut_off
+    assert said in found.summary()
+    assert said in found.in_words()
+
+
+def test_a_search_that_found_its_end_says_nothing(found):
+    assert not found.is_cut_off
+    assert "max_directions" not in found.summary() + found.in_words()
+    losses = np.tile([1.0, 0.5, 0.1], (50, 1)) + 0.05 * RNG.standard_normal((50, 3))
+    assert not made(losses).is_cut_off  # there are no more features
+    assert made(losses[:, :2]).is_cut_off
+
+
 # ---------------------------------------------------------------------- arithmetic
 
 
@@ -122,6 +237,14 @@ def test_frame_words_and_picture(found):
 def test_bad_input_is_named():
     with pytest.raises(ValueError, match="learned directions, got KernelRidgeRegressor"):
         subspace(KernelRidgeRegressor().fit(X, Y), X, Y)
+    with pytest.warns(UserWarning, match="no variable"):
+        nothing = KernelFeatureSelector(sparsity=100.0, random_state=0).fit(X, Y)
+    with pytest.raises(ValueError, match="got KernelFeatureSelector, which has learned none"):
+        subspace(nothing, X, Y)
+    other = LinearRegression().fit(X, Y)
+    other.components_ = np.eye(4)  # of another library, which may mean anything by them
+    with pytest.raises(ValueError, match="learned directions, got LinearRegression"):
+        subspace(other, X, Y)
     model = HKRRRegressor(1, criterion="evidence", random_state=0).fit(X, Y)
     with pytest.raises(ValueError, match="at least 20 rows for 5 folds, got 19"):
         subspace(model, X[:19], Y[:19])

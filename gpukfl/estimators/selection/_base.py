@@ -220,6 +220,9 @@ class SelectionBase(SelectedVariables, BoundedPredictions, SteppedLearner):
                     "highest_left": float(np.delete(one.scores, one.entered).max(initial=0.0)),
                 }
             )
+        # What bounds errors may leave out what entered, and keep what no round found
+        levels[~selection.support] = 0
+        levels[selection.support & (levels == 0)] = len(selection.rounds) + 1
         self.levels_, self.scores_ = _beside(levels, there), _beside(scores, there)
 
     # ------------------------------------------------------------------ prediction

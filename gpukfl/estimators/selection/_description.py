@@ -16,14 +16,14 @@ from gpukfl.knockoffs import fewest_found
 def describe(e: Any, names: Names, /) -> Description:
     """Describe a fitted estimator whose arrays are NumPy's."""
     last = "the mean" if e.dual_coef_ is None else type(e.kernel_).__name__
-    found, rounds = [one for one in e.rounds_ if one["entered"]], int(e.levels_.max(initial=0))
+    found = [one for one in e.rounds_ if one["entered"]]
     selected = f"{e.n_effective_features_} of {e.n_features_in_} variables"
     tuned = ("ridge", ()) if e.path_ is None else ("sparsity", ("ridge",))
     about = e._about_fit(names, along=tuned[0], beside=tuned[1])
     return Description(
         **about | {"dimension": (e.n_effective_features_, "selected variable")},
         text=(
-            f"{selected} in {rounds} round{'' if rounds == 1 else 's'}, then "
+            f"{selected}{_in_rounds(e, len(found))}, then "
             f"{last if e.dual_coef_ is None else f'{last} kernel'}"
         ),
         products="by blocks",
@@ -43,6 +43,13 @@ def describe(e: Any, names: Names, /) -> Description:
         ),
         panels=_panels(e, names),
     )
+
+
+def _in_rounds(e: Any, count: int) -> str:
+    """Say in how many rounds, unless it was not these that selected."""
+    if e.error_control is not None:
+        return ""
+    return f" in {count} round{'' if count == 1 else 's'}"
 
 
 def _discoveries(e: Any) -> dict[str, str]:

@@ -80,10 +80,11 @@ _ATTRIBUTES = """
         below and above, and the highest. Of "robust" with `median` and `factor`; of "quantile"
         with a table of `values` and their `scores`.
     levels_ : array of shape (n_features,)
-        Round in which each variable entered, from 1; 0 for those that did not.
+        Round in which each selected variable entered, from 1; one more than there were rounds for
+        those that no round found, as `error_control` may select; 0 for those not selected.
     rounds_ : list of dict
-        Of every round: "level", "sparsity" (γ), "entered" (indices), "scores" (theirs) and
-        "highest_left" (the largest score among the others).
+        Of every round, before `error_control`: "level", "sparsity" (γ), "entered" (indices),
+        "scores" (theirs) and "highest_left" (the largest score among the others).
     beta_ : array of shape (n_features,)
         Weights of the selected variables in the last fit, relearned without the penalty or all
         equal, whichever predicts better; 0 for the others.
