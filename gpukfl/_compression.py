@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -115,9 +114,10 @@ def _ways(e: Any) -> tuple[str, int, Iterator[tuple[int, Any]]]:
 
 
 def _with(e: Any, /, **attributes: Any) -> Any:
-    """Give a copy with other fitted attributes."""
-    found = copy.copy(e)
-    vars(found).update(attributes)
+    """Give a copy with other fitted attributes, on the place of the first."""
+    kind: Any = type(e)
+    found = kind.__new__(kind)  # copies of `copy` are NumPy's
+    vars(found).update(vars(e) | attributes)
     return found
 
 

@@ -132,7 +132,8 @@ class Deployed:
         else:
             X, y, _ = with_target(X, y)
             y = in_order(y, self.target_name)
-            n_rows, score = len(y), self._score_at(X, y, sample_weight)
+            n_rows = y.shape[0] if hasattr(y, "shape") else len(y)
+            score = self._score_at(X, y, sample_weight)
         estimator, what = compressed(self.estimator, float(tolerance), n_rows, score)
         if what.unit == "members" and what.size < what.size_before:
             rows = None if X is None else self._rows(X)

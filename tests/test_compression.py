@@ -9,6 +9,7 @@ from sklearn.metrics import r2_score
 
 import gpukfl
 from gpukfl import runtime
+from gpukfl._array import to_host
 
 ROWS = X + 0.05 * RNG.normal(size=X.shape)
 UNITS = {
@@ -43,6 +44,19 @@ def test_a_smaller_model_is_as_good_as_was_asked(name, tmp_path):
     assert np.array_equal(again.predict(ROWS), small.predict(ROWS))
     light = runtime.load(tmp_path / "small.gpukfl")
     np.testing.assert_allclose(light.predict(ROWS), small.predict(ROWS), rtol=0, atol=1e-10)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("method", ["bkernn", "hkrr", "rkhs_weighting", "regfeal"])
+def test_a_model_stays_on_its_place(on_double, method):
+    rows, y = on_double.put(ROWS), on_double.put(Y)
+    found = gpukfl.fit(rows, y, method=method, progress=False, **SMALL[method])
+    small = found.compress(0.05, rows, y)
+    predicted = small.predict(rows)
+    assert type(predicted) is type(rows)
+    assert small.compression.size < small.compression.size_before
+    host = small.estimator.to_host().predict(ROWS)
+    np.testing.assert_allclose(to_host(predicted), host, rtol=0, atol=1e-8)
 
 
 @pytest.mark.parametrize("method", SMALL)

@@ -75,7 +75,11 @@ def validate_samples(
         msg = (
             f"Inputs passed to {type(estimator).__name__}.{method}() must use the same namespace "
             f"as those passed to fit(): expected {estimator._library}, got {given}; "
-            "to_host() gives a model for NumPy arrays"
+            + (
+                "give NumPy arrays"
+                if estimator._library == "numpy"
+                else "a model that is saved and loaded, or the estimator's to_host(), takes NumPy's"
+            )
         )
         raise ValueError(msg)
     if not reset and given == "cupy" and not estimator.place_.endswith(f" {device_of(X)}"):

@@ -25,6 +25,7 @@ from gpukfl.portfolio._judges import Judge, LogLoss
 from gpukfl.portfolio._members import Member
 from gpukfl.portfolio._temperature import temperature_of
 from gpukfl.portfolio._transforms import residual_quantiles
+from gpukfl.portfolio._twins import twin_of
 from gpukfl.prediction import TargetTransform, bounded, mixed, tempered
 
 SHARE = 0.9  # of max_time spent by the end
@@ -152,7 +153,8 @@ class Contest:
             if not self.finished:
                 raise
         if not self.finished:
-            notes = "; ".join(f"{one.member.name}: {one.note}" for one in self.entries)
+            failed = [one for one in self.entries if one.note]  # trees may only be shown
+            notes = "; ".join(f"{one.member.name}: {one.note}" for one in failed)
             msg = f"expected a member that can be fitted, got none ({notes})"
             raise RuntimeError(msg)
 
@@ -224,6 +226,9 @@ class Contest:
             return ""
         if self._is_of_no_use(member.like):
             return f"not begun: {member.like} is clearly behind"
+        twin = twin_of(member, self.finished)
+        if twin:
+            return f"not begun: {twin} is the same"
         return SETTLED if self._is_settled() else ""
 
     def _is_late(self, member: Member) -> bool:
