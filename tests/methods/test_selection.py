@@ -194,7 +194,9 @@ def test_with_the_radius_used_up_only_what_gains_more_enters(rng, monkeypatch):
     calls = interrupt(monkeypatch, DenseSelection, "focus", 10**6)
     algorithm.select(objective, 0.0, first.beta)
     assert calls[0] == 1  # that of the descent from the start
-    assert seen == {tuple(range(8)), tuple(np.flatnonzero(first.support))}
+    # By rounding, the start is the end already or not
+    everything = tuple(range(8))
+    assert {everything} <= seen <= {everything, tuple(np.flatnonzero(first.support))}
 
 
 @pytest.mark.parametrize("power", [-25, 25])

@@ -182,8 +182,11 @@ def test_folds_are_fewer_where_it_is_quick(n, max_time, n_folds):
 
 def test_members_that_time_cuts_off_are_said():
     limited = BKerNNRegressor(5, optimizer=ProximalGradient(max_iter=10**6, tol=0.0))
+    rows = np.random.default_rng(0).uniform(-1.0, 1.0, (2_000, D))  # which take longer to the end
     with pytest.warns(ConvergenceWarning, match="max_time was reached"):
-        model = regressor(members=[("slow", limited)], n_folds=2, max_time=0.3).fit(X, Y)
+        model = regressor(members=[("slow", limited)], n_folds=2, max_time=0.3).fit(
+            rows, np.sin(3.0 * rows[:, 0])
+        )
     assert model.status_ == "TIME_LIMIT"
     assert {one.status_ for one in model.members_[0].models} == {"TIME_LIMIT"}
 
