@@ -23,7 +23,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-FORMAT, VERSION = "gpukfl-model", 9
+FORMAT, VERSION = "gpukfl-model", 10
 HEADER = "header.json"
 LARGEST_HEADER = 2**25  # bytes: names of a million features
 DEEPEST = 200  # lists and objects inside one another in the header
