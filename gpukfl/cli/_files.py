@@ -1,10 +1,36 @@
-"""Files that a command writes: looked at before the work, and written without losing it."""
+"""Files that a command reads and writes: looked at before the work, written without losing it."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+
+PARQUET = (".parquet", ".pq")
+_TEXT = tuple(
+    f".{kind}{packed}" for kind in ("csv", "tsv") for packed in ("", ".gz", ".bz2", ".xz")
+)
+TABLES = (*PARQUET, ".feather", ".arrow", *_TEXT)  # of what lies in a folder
+
+
+def files_of(given: Sequence[str], endings: tuple[str, ...], /, *, what: str) -> list[str]:
+    """Files as they are given, and those of folders that end as `what` does, by name.
+
+    Raises
+    ------
+    ValueError
+        If a folder has none: says what it has.
+    """
+    files = list[str]()
+    for path in map(Path, given):
+        inside = sorted(path.iterdir()) if path.is_dir() else [path]
+        found = [one for one in inside if one.name.lower().endswith(endings)]
+        if path.is_dir() and not found:
+            held = ", ".join(sorted({one.suffix or one.name for one in inside})) or "nothing"
+            msg = f"expected {what} in the folder {path} ({', '.join(endings)}), got {held}"
+            raise ValueError(msg)
+        files += [str(one) for one in found] if path.is_dir() else [str(path)]
+    return files
 
 
 def check_writable(option: str, path: str | None, /, *, source: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import warnings
@@ -26,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser().parse_args(arguments)
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = _show_warning
+            warnings.showwarning = functools.partial(_show_warning, set())
             status = options.run(options)
             sys.stdout.flush()
             return status
@@ -41,5 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
 
 
-def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    print(f"gpukfl: warning: {message}", file=sys.stderr)
+def _show_warning(said: set[str], message: Warning | str, *_: Any, **__: Any) -> None:
+    """Print what has not been said before, of another file or fit."""
+    if str(message) not in said:
+        print(f"gpukfl: warning: {message}", file=sys.stderr)
+    said.add(str(message))

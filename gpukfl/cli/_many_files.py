@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from gpukfl._places import is_installed
+from gpukfl.cli._files import PARQUET, files_of
 from gpukfl.cli._held_out import score_name
 from gpukfl.datasets._names import check_columns, listed
-
-_ENDINGS = (".parquet", ".pq")
 
 
 def is_many(options: argparse.Namespace, /) -> bool:
@@ -48,18 +47,13 @@ def fit_files(
 
 
 def _frame(options: argparse.Namespace) -> Any:
-    given = [Path(name) for name in (options.data, *options.more)]
-    files = [
-        str(file)
-        for path in given
-        for file in (sorted(path.iterdir()) if path.is_dir() else [path])
-        if file.suffix.lower() in _ENDINGS
-    ]
-    wrong = [str(path) for path in given if not path.is_dir() and str(path) not in files]
-    if wrong or not files:
-        found = wrong[0] if wrong else "none"
-        msg = f"expected Parquet files, or a folder of them, where there are several, got {found}"
-        raise ValueError(msg)
+    files = files_of([options.data, *options.more], PARQUET, what="Parquet files")
+    for file in files:
+        if not file.lower().endswith(PARQUET):
+            msg = (
+                f"expected Parquet files, or a folder of them, where there are several, got {file}"
+            )
+            raise ValueError(msg)
     if not is_installed("dask"):
         msg = "several files need Dask: `pip install 'gpukfl[dask]'`"
         raise ImportError(msg)

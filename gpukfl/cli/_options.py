@@ -95,8 +95,16 @@ def _ridge(text: str) -> float | str:
 def _add_predict(predict_parser: argparse.ArgumentParser) -> None:
     add = predict_parser.add_argument
     add("model", help="file that `gpukfl fit --out` wrote")
-    add("data", help=f"table with the model's columns: {_TABLE}")
+    add("data", help=f"table with the model's columns: {_TABLE}; or a folder of tables")
+    add("more", nargs="*", metavar="FILE", help="more tables, whose rows follow")
     _add_decimal(predict_parser)
+    add("--probabilities", action="store_true", help="of classes, a column for each, as well")
+    add(
+        "--interval",
+        type=float,
+        metavar="COVERAGE",
+        help="two columns more, that hold the target with this probability: 0.9, say",
+    )
     add(
         "--out",
         metavar="FILE",

@@ -1,4 +1,4 @@
-"""``gpukfl predict``: a model and a table in, a column of predictions out."""
+"""``gpukfl predict``: a model and tables in, columns of predictions out."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 from gpukfl._places import is_installed
 from gpukfl._target import parts_of_name, target_names
 from gpukfl._warnings import warn
-from gpukfl.cli._files import check_writable
+from gpukfl.cli._files import TABLES, check_writable, files_of
 from gpukfl.datasets._names import check_columns, listed
 
 if TYPE_CHECKING:
@@ -24,26 +24,54 @@ _CSV = re.compile(r"\.csv(\.(gz|bz2|xz|zip))?$", re.IGNORECASE)  # pandas packs 
 
 
 def predict(options: argparse.Namespace) -> int:
-    """Predict for every row of a table, with its columns in any order."""
+    """Predict for every row of tables, one after the other, with their columns in any order."""
     import pandas as pd
 
     from gpukfl import _model
-    from gpukfl.datasets import load_frame
 
-    check_writable("--out", options.out, source=options.data)
+    files = files_of([options.data, *options.more], TABLES, what="tables")
+    for file in files:
+        check_writable("--out", options.out, source=file)
     write = _writer(options.out)
     model = _model.load(options.model)
+    wanted = {"probabilities": options.probabilities, "interval": options.interval}
+    rows = (_rows(model, file, options.decimal) for file in files)
+    write(pd.concat([_predicted(model, one, **wanted) for one in rows]))
+    return 0
+
+
+def _rows(model: Model, file: str, decimal: str | None) -> Any:
+    """Read what the model takes of a table."""
+    from gpukfl.datasets import load_frame
+
     table = model.table
     if table is None:
         kinds = dict.fromkeys(model.feature_names, "numeric")
-    else:
-        kinds = {column.name: column.kind for column in table.columns}
-    frame = load_frame(options.data, kinds=kinds, decimal=options.decimal)
-    predictions = np.asarray(model.predict(_numbers(frame, model) if table is None else frame))
-    predictions = predictions.reshape(len(predictions), -1)
-    columns = target_names(model.target_name, predictions.shape[1])
-    write(pd.DataFrame(predictions, columns=columns))
-    return 0
+        return _numbers(load_frame(file, kinds=kinds, decimal=decimal), model)
+    kinds = {column.name: column.kind for column in table.columns}
+    return load_frame(file, kinds=kinds, decimal=decimal)
+
+
+def _predicted(model: Model, rows: Any, /, *, probabilities: bool, interval: float | None) -> Any:
+    """Make a frame of predictions, and of what else is wanted of each row."""
+    import pandas as pd
+
+    predictions = _columns(model.predict(rows))
+    names = target_names(model.target_name, predictions.shape[1])
+    found = pd.DataFrame(predictions, columns=names)
+    if probabilities:
+        shares = _columns(model.predict_proba(rows))  # says it, where there are no classes
+        found[[f"probability_{label}" for label in model.classes_]] = shares
+    if interval is not None:
+        ends = _columns(model.predict_interval(rows, interval)).T
+        for name, lower, upper in zip(names, ends[::2], ends[1::2], strict=True):
+            found[f"{name}_lower"], found[f"{name}_upper"] = lower, upper
+    return found
+
+
+def _columns(of_rows: Any) -> np.ndarray:
+    host = np.asarray(of_rows)
+    return host.reshape(len(host), -1)
 
 
 def _writer(path: str | None) -> Callable[[Any], None]:
