@@ -39,6 +39,19 @@ def test_deviations_grow_away_from_the_samples():
     assert std.max() <= far * (1 + 1e-9)
 
 
+@pytest.mark.parametrize("n_centers", ["auto", 20])
+def test_what_cutting_off_loses_is_in_the_deviations(n_centers, rng):
+    rows = rng.uniform(-1, 1, (100, 1))
+    y = np.stack([3.0 * rows[:, 0], rows[:, 0] ** 2], axis=1) + 0.01 * rng.standard_normal((100, 2))
+    model = regressor(kernel="gaussian", n_centers=n_centers).fit(rows, y)
+    inside, beyond = np.array([[0.5]]), np.array([[1.2], [1.5]])
+    mean, std = model.predict(beyond, return_std=True)
+    truth = 3.0 * beyond[:, 0]
+    np.testing.assert_allclose(mean[:, 0], model.intercept_[0] + model.bound_[0])
+    assert (np.abs(mean[:, 0] - truth) < 3.0 * std[:, 0]).all()
+    assert (model.predict(inside, return_std=True)[1][0] < 2.0 * model.noise_).all()
+
+
 def solved_widely(A, b):
     """Eliminate in the widest floats of NumPy, in which no pivot of a positive matrix is lost."""
     A, b = A.astype(np.longdouble), b.astype(np.longdouble)
@@ -64,7 +77,8 @@ def test_targets_without_noise_have_the_mean_and_the_deviations_of_the_formula(c
     mean, std = model.predict(new, return_std=True)
     expected = model.intercept_ + np.clip(there.T @ inner[:, -1], -model.bound_, model.bound_)
     np.testing.assert_allclose(mean, expected.astype(float), rtol=0, atol=noise / 10)
-    spread = np.sqrt(amplitude**2 * latent + noise**2)
+    lost = (expected - model.intercept_ - there.T @ inner[:, -1]).astype(float)  # by cutting off
+    spread = np.sqrt(amplitude**2 * latent + noise**2 + lost**2)
     np.testing.assert_allclose(std, spread.astype(float), rtol=1e-3)
 
 

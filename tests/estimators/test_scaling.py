@@ -206,6 +206,20 @@ def test_units_do_not_make_tails(scale):
     assert not _heavy(np.linspace(-scale, scale, N)[:, None])
 
 
+@pytest.mark.parametrize("wild", [1e6, -1e6, 1e300])
+@pytest.mark.parametrize(("n", "count"), [(51, 1), (80, 1), (99, 1), (101, 2), (400, 5), (400, 7)])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_what_takes_the_place_of_wild_values_is_none(rng, n, count, wild, weighted):
+    X = rng.standard_normal((n, 2))
+    believed = X[count:, 0].copy()
+    X[:count, 0] = wild
+    w = np.ones(n) + 1e-3 * np.arange(n) / n if weighted else None
+    scaling = learned(StandardScaling, X, w)
+    assert np.abs(scaling(X)).max() < 6.0
+    low, high = scaling.limits[1:3, 0]
+    assert believed.min() <= low < high <= believed.max()
+
+
 def test_a_wild_value_makes_no_tails():
     column = np.random.default_rng(0).uniform(size=(N, 1))
     column[7] = 1e8

@@ -319,7 +319,10 @@ class HKRRBase(LinearFeatures, SteppedLearner):
     # ------------------------------------------------------------------ prediction
 
     def _deviations(self, X: Any) -> Array:
-        """Give the standard deviations of new targets at `X`: (n, t)."""
+        """Give the root mean squares (n, t) of new targets at `X` less the predictions.
+
+        These are cut off: how much of the mean is lost by that counts beside the variance.
+        """
         if self.factor_ is None:
             msg = (
                 "expected criterion='evidence' or 'loo' for standard deviations, and a model that "
@@ -330,16 +333,19 @@ class HKRRBase(LinearFeatures, SteppedLearner):
         X = validate_samples(self, X, reset=False, method="predict")
         operator, factor, inner = self._operator_at(X), self.factor_, self.inner_factor_
         xp, parts = array_namespace(factor), []
+        given = *self._spreads(), self.dual_coef_, self.bound_
+        amplitude, noise, alpha, bound = map(in_double, given)
 
         def compute(start: int, stop: int) -> Array:
             U = operator.project(operator.rows.block(start, stop))
             K = operator.values(start, stop, U)
-            return variances(self.kernel_.diagonal(U), K, factor, inner)
+            variance = variances(self.kernel_.diagonal(U), K, factor, inner)[:, None]
+            mean = K @ alpha
+            lost = mean - truncated(mean, bound)
+            return xp.sqrt(amplitude**2 * variance + noise**2 + lost**2)
 
         operator.over_blocks(compute, lambda _start, _stop, part: parts.append(part))
-        variance = xp.concat(parts, axis=0)[:, None]
-        amplitude, noise = map(in_double, self._spreads())
-        return xp.astype(xp.sqrt(amplitude**2 * variance + noise**2), X.dtype)
+        return xp.astype(xp.concat(parts, axis=0), X.dtype)
 
     def _spreads(self) -> tuple[Array, Array]:
         """Give the deviations of functions and noise of a model that has them."""

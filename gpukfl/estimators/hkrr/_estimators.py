@@ -176,7 +176,9 @@ class HKRRRegressor(ArrayRegressor, HKRRBase):
             Also give the standard deviation of a new target, of the mean weight of those of the
             fit: of the function and the noise together, in units of the targets. It is that of the
             Gaussian process whose map and noise are taken for known, which only "evidence" and
-            "loo" have. A model that was read from a file has it as its `estimator`.
+            "loo" have. Where predictions are cut off at the largest deviation of the targets of the
+            fit, as beyond their range, it is the root of the mean squared error that this makes. A
+            model that was read from a file has it as its `estimator`.
 
         Returns
         -------

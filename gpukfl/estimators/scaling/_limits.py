@@ -15,13 +15,18 @@ _COMMON, REACH = 0.98, 20.0
 
 
 def limits_of(X: np.ndarray, w: np.ndarray, /) -> np.ndarray:
-    """Limits (4, d) of the columns of `X` (m, d); infinite where a column does not vary."""
+    """Limits (4, d) of the columns of `X` (m, d); infinite where a column does not vary.
+
+    Lowest and highest value that are believed, and between them the quantiles of those that are.
+    """
     wide = np.broadcast_to(w[:, None], X.shape)
-    low, middle, high = quantiles(X, wide, 0.5 - _COMMON / 2, 0.5, 0.5 + _COMMON / 2)
+    (middle,) = quantiles(X, wide, 0.5)
     gaps = np.abs(X - middle)
     varying = np.where(gaps > 1e-12 * np.abs(middle), wide, 0.0)
     reach = REACH * quantiles(gaps, varying, _COMMON)[0]
     reach = np.where(varying.any(axis=0), reach, np.inf)
+    believed = np.where(gaps <= reach, wide, 0.0)
+    low, high = quantiles(X, believed, 0.5 - _COMMON / 2, 0.5 + _COMMON / 2)
     return np.stack([middle - reach, low, high, middle + reach])
 
 
