@@ -19,8 +19,8 @@ from gpukfl._places import Backend
 from gpukfl._progress import is_seen
 from gpukfl._progress import progress as progress_to
 from gpukfl._reader import Read, rows_for, table_of
-from gpukfl._registry import METHODS, TASKS
-from gpukfl._target import Target, read_target, target_name
+from gpukfl._registry import METHODS, TASKS, check_options
+from gpukfl._target import Target, read_target, target_name, tell_of_target_in
 from gpukfl._warnings import warnings_kept
 from gpukfl.estimators._dask import SAMPLE, any_dask, sample_of
 from gpukfl.estimators._described import feature_names
@@ -140,9 +140,7 @@ def fit(
     """
     begun = time.perf_counter()
     _check(method, task, ridge, scaling, penalty, max_time)
-    check_choice("impute", impute, IMPUTE)
-    check_kind("progress", progress, (bool, type(None)))
-    check_kind("columns", columns, (Mapping, type(None)))
+    _check_given(columns, impute, progress, sample_weight)
     X, y, y_name = with_target(X, y)
     lazy = any_dask(X, y, sample_weight)
     whole = Collections.of(X, y, sample_weight) if lazy else None
@@ -152,6 +150,7 @@ def fit(
         _check_lengths(X, y, sample_weight)
         X, y, sample_weight = complete(with_names(X), y, sample_weight)
     target = read_target(y, task)
+    tell_of_target_in(X, target.y)
     y_name = y_name or target_name(y) or "y"
     given = {"random_state": random_state, "backend": backend, "max_time": max_time, **options}
     row = METHODS[method]
@@ -162,6 +161,7 @@ def fit(
         given |= {"penalty": penalty}
     if not row.single:
         given |= {"columns": columns, "impute": impute}
+    check_options(method, target.task, given)
     estimator = row.of(target.task)(**given)
     show = is_seen() if progress is None else progress
     where = Backend.of(backend).name
@@ -227,6 +227,15 @@ def _check(method: str, task: str, ridge: Any, scaling: Any, penalty: Any, max_t
     check_number("max_time", max_time, low=0, low_allowed=False, also=(None,))
 
 
+def _check_given(columns: Any, impute: Any, progress: Any, sample_weight: Any) -> None:
+    check_kind("columns", columns, (Mapping, type(None)))
+    check_choice("impute", impute, IMPUTE)
+    check_kind("progress", progress, (bool, type(None)))
+    if isinstance(sample_weight, str):
+        msg = f"expected weights of the rows as sample_weight, got the text {sample_weight!r}"
+        raise TypeError(msg)
+
+
 def _check_lengths(X: Any, y: Any, sample_weight: Any) -> None:
     """Refuse, before anything is split, what no estimator takes."""
     check_container("X", X)
@@ -234,9 +243,6 @@ def _check_lengths(X: Any, y: Any, sample_weight: Any) -> None:
     if X is None or y is None:
         msg = f"expected X and y, got None for the {'data X' if X is None else 'target y'}"
         raise ValueError(msg)
-    if isinstance(sample_weight, str):
-        msg = f"expected weights of the rows as sample_weight, got the text {sample_weight!r}"
-        raise TypeError(msg)
     sizes = [_length_of(X), _length_of(y)]
     if sample_weight is not None and not np.isscalar(sample_weight):
         sizes.append(_length_of(sample_weight))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from gpukfl.estimators import (
     BKerNNClassifier,
@@ -71,3 +73,30 @@ _MEMBERS = {"kernel_ridge": Registered(KernelRidgeRegressor, KernelRidgeClassifi
 def kept() -> dict[str, Registered]:
     """Give what a model and its file may be of: methods, and what else blends are made of."""
     return METHODS | _MEMBERS
+
+
+def check_options(method: str, task: str, names: Iterable[str], /) -> None:
+    """Raise TypeError for what is no parameter of the estimator: says which are, and of whom it is.
+
+    What estimators once had goes on to them, which say what it is now.
+    """
+    kind: Any = METHODS[method].of(task)
+    known = kind._get_param_names()
+    for name in names:
+        if name in known or kind.has_renamed(name):
+            continue
+        said = f"expected options of method {method!r} for a {task}, got {name!r}"
+        msg = f"{said}{_owner_text(method, name)}: they are {', '.join(known)}"
+        raise TypeError(msg)
+
+
+def _owner_text(method: str, name: str) -> str:
+    """Say whose option it is: the method's for another task, or that of other methods."""
+    found: dict[str, list[str]] = {
+        other: [one for one in TASKS if name in row.of(one)._get_param_names()]  # type: ignore
+        for other, row in METHODS.items()
+    }
+    if found[method]:
+        return f", an option for a {found[method][0]}"
+    owners = [repr(other) for other, tasks in found.items() if tasks]
+    return f", an option of method {' or '.join(owners)}" if owners else ""

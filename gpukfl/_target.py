@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from gpukfl._array import as_columns, is_array, is_host, to_host
-from gpukfl._columns import as_frame, kind_of_objects, reads_as_date, reads_as_number
+from gpukfl._columns import as_frame, is_frame, kind_of_objects, reads_as_date, reads_as_number
 from gpukfl._warnings import warn
 
 _DOUBTFUL = 20  # different integers up to which they may be classes or counts
@@ -19,6 +19,7 @@ _FEW = 10  # classes that integers make without a doubt, if they count up from 0
 _FEWEST = 3  # ... and each has so many rows ...
 _FILLED = 0.25  # ... and this part of an equal share
 _SEVERAL = ", "  # between the names of several targets
+_LOOKED_AT = 20  # values of a column, before all are
 
 _SYMBOLS = re.compile(r"[\s$€£¥%,'()]")
 _KINDS = {
@@ -33,6 +34,10 @@ _KINDS = {
     "S": "text",
 }
 _SAY = "say task='regression' to agree, task='classification' if they are classes"
+_ONE_EACH = (
+    "labels of several kinds are a model each, as of sklearn.multioutput.MultiOutputClassifier; "
+    "columns that mark the classes of one kind are one, y.argmax(axis=1)"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +80,8 @@ def read_target(y: Any, task: str = "auto", /) -> Target:
     if kind in ("dates", "durations", "other objects"):
         raise ValueError(_not_a_target(kind, values))
     one = values.ndim == 1 or values.shape[1:] == (1,)
+    if task == "classification" and not one:
+        raise ValueError(_several_labels(kind, values))
     if task == "auto":
         task = _GUESSES[kind](values.ravel()) if one else _guess_many(values, kind)
     if task == "classification" and one and values.ndim > 1:
@@ -93,6 +100,33 @@ def target_name(y: Any, /) -> str | None:
         return _SEVERAL.join(map(str, frame.columns)) or None
     name = getattr(y, "name", None)
     return None if name in (None, "") else str(name)
+
+
+def tell_of_target_in(X: Any, y: Any, /) -> None:
+    """Warn of columns of a frame that are the target, value by value."""
+    if not is_frame(X) or np.ndim(y) != 1 or not is_host(y):
+        return
+    frame = as_frame(X)
+    names = [str(name) for name, column in frame.items() if _is_same(column, y)]
+    if names:
+        those = "is the target" if len(names) == 1 else "are the target each"
+        ways = f"leave it out, or give its name for y: fit(X, {names[0]!r})"
+        warn(f"of the columns of X, {', '.join(names)} {those}: {ways}")
+
+
+def _is_same(column: Any, y: np.ndarray) -> bool:
+    some = slice(_LOOKED_AT)
+    if not _are_equal(column.iloc[some], y[some]):
+        return False
+    return len(column) <= _LOOKED_AT or _are_equal(column, y)
+
+
+def _are_equal(column: Any, y: np.ndarray) -> bool:
+    values = np.asarray(column)
+    kinds = values.dtype.kind in "biuf", y.dtype.kind in "biuf"
+    if kinds == (True, True):
+        return np.array_equal(values, y)
+    return kinds == (False, False) and values.astype(str).tolist() == y.astype(str).tolist()
 
 
 def parts_of_name(target: str, /) -> set[str]:
@@ -212,7 +246,8 @@ def _not_a_target(kind: str, values: np.ndarray) -> str:
         types = sorted({type(value).__name__ for value in values.ravel().tolist()})
         return f"expected y to hold numbers or labels of one kind, got {', '.join(types)}"
     ways = {
-        "dates": "take days since a start, (y - y.min()).dt.days, or y.astype(str) for classes",
+        "dates": "take days since a start, (y - y.min()).dt.days, or y.astype(str) and "
+        "task='classification' for classes",
         "durations": "take seconds, y.dt.total_seconds()",
     }
     first = values.ravel().min()
@@ -286,9 +321,16 @@ def _guess_text(values: np.ndarray) -> str:
 def _guess_many(values: np.ndarray, kind: str) -> str:
     """Guess for several targets, which are numbers."""
     if kind in ("text", "categories"):
-        msg = f"expected one target of classes, or several of numbers, got {kind} {values.shape}"
-        raise ValueError(msg)
+        raise ValueError(_several_labels(kind, values))
+    if kind == "booleans" or (kind == "integers" and set(np.unique(values)) <= {0, 1}):
+        what = kind if kind == "booleans" else "integers 0 and 1"
+        warn(f"y of {values.shape[1]} columns of {what} is taken for numbers: {_ONE_EACH}")
     return "regression"
+
+
+def _several_labels(kind: str, values: np.ndarray) -> str:
+    said = f"expected one target of classes, or several of numbers, got {kind} {values.shape}"
+    return f"{said}: {_ONE_EACH}"
 
 
 _GUESSES: dict[str, Callable[[np.ndarray], str]] = {

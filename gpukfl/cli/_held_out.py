@@ -25,6 +25,7 @@ def split(X: Any, target: Target, fraction: float, seed: int) -> tuple[np.ndarra
     from sklearn.model_selection import train_test_split
 
     from gpukfl.estimators._copies import copies_of
+    from gpukfl.estimators._samples import by_appearance
 
     rows = np.arange(len(target.y))
     firsts, group = copies_of(_comparable(X), target.y) or (rows, rows)
@@ -41,8 +42,8 @@ def split(X: Any, target: Target, fraction: float, seed: int) -> tuple[np.ndarra
     classes = None
     if target.task == "classification":
         _, classes, counts = np.unique(target.y[firsts], return_inverse=True, return_counts=True)
-        if counts.min() < 2 or len(counts) > min(n_out, len(firsts) - n_out):
-            classes = None
+        few = counts.min() < 2 or len(counts) > min(n_out, len(firsts) - n_out)
+        classes = None if few else by_appearance(classes)
     inside, _ = train_test_split(
         np.arange(len(firsts)), test_size=n_out, stratify=classes, random_state=seed
     )

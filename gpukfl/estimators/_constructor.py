@@ -34,10 +34,14 @@ class Constructed:
     def _refuse_old(cls, names: Iterable[str], /) -> None:
         """Raise TypeError for names that are now other ones."""
         known = RENAMED | cls._renamed
-        for name in names:
-            if name in known:
-                msg = f"{cls.__name__} has no parameter {name!r} any more: {known[name]}"
-                raise TypeError(msg)
+        for name in filter(cls.has_renamed, names):
+            msg = f"{cls.__name__} has no parameter {name!r} any more: {known[name]}"
+            raise TypeError(msg)
+
+    @classmethod
+    def has_renamed(cls, name: str, /) -> bool:
+        """Whether it once had a parameter of this name, which is now another."""
+        return name in RENAMED or name in cls._renamed
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters by name, also of nested values as ``name__field``.

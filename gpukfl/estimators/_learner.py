@@ -50,6 +50,7 @@ Fitted_co = TypeVar("Fitted_co", covariant=True)  # what the last fit gives
 
 _CALIBRATED_FROM = 20  # rows: fewer say little of probabilities
 _CALIBRATION_ROWS = 5_000  # of which some are held out where no search has held out any
+_CALIBRATION_JUDGES = 300  # of few rows, in as many folds as that takes
 
 
 @dataclass
@@ -191,8 +192,9 @@ def held_out_scores(
 ) -> HeldOutScores | None:
     """Give predictions at the setting that was chosen, of rows that were held out.
 
-    Those of the search; without one a fifth of some rows is held out for this alone. None where
-    rows are too few, or the time is over.
+    Those of the search; without one some rows are held out for this alone: in folds where they are
+    few, for a power and an offset of twenty rows would be those of their luck. None where rows are
+    too few, or the time is over.
     """
     folds = choice.folds
     predicted = [] if choice.trial is None else choice.trial.predicted
@@ -200,8 +202,8 @@ def held_out_scores(
         few = len(samples) < max(method.splits.fewest, _CALIBRATED_FROM)
         if few or problem.constant or choice.stopped or run.is_over():
             return None
-        once = Splits(at_most=_CALIBRATION_ROWS, folds_below=0)
-        folds = held_out_folds(method, samples, place, run, once)
+        some = Splits(at_most=_CALIBRATION_ROWS, judges=_CALIBRATION_JUDGES)
+        folds = held_out_folds(method, samples, place, run, some)
         try:
             learned = [fold.learn(choice.setting, None, run) for fold in folds]
         except FloatingPointError:

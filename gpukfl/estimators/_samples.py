@@ -149,13 +149,19 @@ class Samples:
             both = min(held_out, len(rows) - held_out) >= len(sizes)
             once = StratifiedShuffleSplit if both and sizes.min() >= max(k, 2) else ShuffleSplit
             splitter = once(1, test_size=how.share, random_state=rng)
-        splits = list(splitter.split(rows, classes))
+        splits = list(splitter.split(rows, None if classes is None else by_appearance(classes)))
         if how.judges is not None:
             splits = splits[: math.ceil(how.judges / len(splits[0][1]))]
         return [
             (self.taken(rows[np.sort(inside)]), self.taken(rows[np.sort(outside)]))
             for inside, outside in splits
         ]
+
+
+def by_appearance(classes: np.ndarray, /) -> np.ndarray:
+    """Give classes (n,) numbers by where they are first: their names have no part in a split."""
+    _, first, codes = np.unique(classes, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[codes]
 
 
 def _classes_of(Y: np.ndarray, /) -> np.ndarray:

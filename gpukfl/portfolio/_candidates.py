@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, is_classifier
+from sklearn.base import is_classifier
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.linear_model import LogisticRegression, RidgeCV
@@ -50,6 +50,7 @@ _TURNED = AverageGradientOuterProduct(max_iter=5, structure="full", shrinkage=0.
 _STEPS_TIMES_FEATURES = 400_000  # of small trees
 _FEWEST_STEPS, _FASTEST = 20, 0.3  # iterations of trees, and their learning rate
 _RIDGES = tuple(10.0**k for k in range(-4, 5))
+_ASKED = ("fit", "get_params", "set_params", "__sklearn_tags__")  # of an estimator
 
 
 @dataclass(frozen=True)
@@ -325,7 +326,8 @@ def check_members(asked: Any, classes: bool, /) -> None:
     """Raise TypeError or ValueError unless members are names of candidates, or estimators."""
     if asked is None or (isinstance(asked, str) and asked == "kernels"):
         return
-    want = f"expected members to be None, 'kernels', or a list of {', '.join(NAMES)} and estimators"
+    own = f"{', '.join(NAMES)} and estimators with {', '.join(_ASKED)}"
+    want = f"expected members to be None, 'kernels', or a list of {own}"
     if isinstance(asked, str) or not isinstance(asked, (list, tuple)) or not asked:
         msg = f"{want}, got {asked!r}"
         raise ValueError(msg)
@@ -334,7 +336,7 @@ def check_members(asked: Any, classes: bool, /) -> None:
         if isinstance(what, str):
             known = what in NAMES
         else:
-            known = isinstance(what, BaseEstimator) and hasattr(what, "fit")
+            known = not isinstance(what, type) and all(hasattr(what, name) for name in _ASKED)
         if not known:
             msg = f"{want}, got {what!r}"
             raise ValueError(msg)

@@ -107,6 +107,42 @@ def test_members_that_are_none_are_named(members, expected):
         regressor(members=members).fit(X, Y)
 
 
+class Duck:
+    """What other libraries have, without a class of scikit-learn among its own."""
+
+    def __init__(self, alpha=1.0):
+        self.alpha = alpha
+
+    def get_params(self, deep=True):
+        return {"alpha": self.alpha}
+
+    def set_params(self, alpha):
+        self.alpha = alpha
+        return self
+
+    def fit(self, X, y):
+        self.inner_ = Ridge(self.alpha).fit(X, y)
+        return self
+
+    def predict(self, X):
+        return self.inner_.predict(X)
+
+    def __sklearn_tags__(self):
+        return Ridge().__sklearn_tags__()
+
+
+def test_members_need_no_class_of_scikit_learn():
+    model = regressor(members=[("duck", Duck()), ("ridge", Ridge())]).fit(X, Y)
+    scores = model.leaderboard().set_index("member")["score"]
+    assert scores["duck"] == pytest.approx(scores["ridge"], rel=1e-12)
+
+
+@pytest.mark.parametrize("bad", [Ridge, Duck, object()])
+def test_classes_and_other_objects_are_no_members(bad):
+    with pytest.raises(ValueError, match="estimators with fit, get_params"):
+        regressor(members=["linear", bad]).fit(X, Y)
+
+
 def test_members_of_ours_may_have_another_name():
     model = regressor(members=[("lines", "linear"), "laplace"]).fit(X, Y)
     assert set(notes(model)) == {"lines", "laplace", "trees", "blend"}
