@@ -307,6 +307,10 @@ def validate_labels(y: Any, X: Array, /) -> np.ndarray:
     if labels.dtype == object and any(label is None or label != label for label in labels):  # noqa: PLR0124
         msg = "Input y contains NaN or None: expected a label for each sample"
         raise ValueError(msg)
+    if labels.dtype.kind == "f" and (labels != np.trunc(labels)).any():
+        first = labels[labels != np.trunc(labels)][0]
+        msg = f"Unknown label type: continuous: expected classes, got numbers such as {first:g}"
+        raise ValueError(f"{msg}; y.astype(str) makes labels of them")
     with one_at_a_time():
         check_classification_targets(labels)
     check_consistent_length_of(X, labels)

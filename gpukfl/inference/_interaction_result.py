@@ -121,7 +121,7 @@ class Interactions(Tested):
         if len(table) > _LISTED:
             lines.append(f"  and {len(table) - _LISTED} more")
         if self.p_values is None:
-            lines.append("  without targets: nothing says which of these are more than chance")
+            lines.append("  without p-values: nothing says which of these are more than chance")
         return "\n".join(lines)
 
     def plot(

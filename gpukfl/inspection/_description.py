@@ -133,9 +133,9 @@ class Description:
         found = next((panel for panel in known if isinstance(panel, kind)), None)
         names = list(dict.fromkeys(panel.name for panel in known if not panel.empty))
         if found is None or found.empty:
-            why = "which has none" if found is None else found.empty
+            why = ", which has none" if found is None else f": {found.empty}"
             has = f"it has {', '.join(names)}" if names else "it has nothing to draw"
-            msg = f"expected a model with {kind.name} to draw, got {self.name}: {why}; {has}"
+            msg = f"expected a model with {kind.name} to draw, got {self.name}{why}; {has}"
             raise ValueError(msg)
         return found
 

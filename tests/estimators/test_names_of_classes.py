@@ -20,7 +20,7 @@ from gpukfl.methods import Reweighting
 MAKE = {
     "kernel_ridge": lambda: KernelRidgeClassifier(random_state=0),
     # Few steps: rounding grows with them
-    "bkernn": lambda: BKerNNClassifier(10, **bkernn(ridge="auto", max_iter=5, random_state=0)),
+    "bkernn": lambda: BKerNNClassifier(10, **bkernn(ridge="auto", max_iter=2, random_state=0)),
     "hkrr": lambda: HKRRClassifier(1, ridge=1e-3, random_state=0),
     "agop": lambda: HKRRClassifier(optimizer="agop", random_state=0),
     "selection": lambda: KernelFeatureSelectorClassifier(ridge="auto", random_state=0),
