@@ -35,11 +35,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except _EXPECTED as error:
-        print(f"gpukfl: {' '.join(str(error).split())}", file=sys.stderr)
+        print(f"gpukfl: {' '.join(_text(error).split())}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("gpukfl: interrupted before there was a model", file=sys.stderr)
         return 130
+
+
+def _text(error: Exception) -> str:
+    """Say what went wrong, of files without the number that the system has for it."""
+    if isinstance(error, OSError) and error.strerror and error.filename:
+        return f"{error.strerror}: {error.filename}"
+    return str(error)
 
 
 def _show_warning(said: set[str], message: Warning | str, *_: Any, **__: Any) -> None:

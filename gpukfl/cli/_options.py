@@ -89,7 +89,11 @@ def _add_method(fit_parser: argparse.ArgumentParser) -> None:
 
 
 def _ridge(text: str) -> float | str:
-    return text if text in ("tune", "auto") else float(text)
+    try:
+        return text if text in ("tune", "auto") else float(text)
+    except ValueError:
+        msg = f"expected tune, auto or a number, got {text!r}"
+        raise argparse.ArgumentTypeError(msg) from None
 
 
 def _add_predict(predict_parser: argparse.ArgumentParser) -> None:

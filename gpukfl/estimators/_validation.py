@@ -309,8 +309,9 @@ def validate_labels(y: Any, X: Array, /) -> np.ndarray:
         raise ValueError(msg)
     if labels.dtype.kind == "f" and (labels != np.trunc(labels)).any():
         first = labels[labels != np.trunc(labels)][0]
-        msg = f"Unknown label type: continuous: expected classes, got numbers such as {first:g}"
-        raise ValueError(f"{msg}; y.astype(str) makes labels of them")
+        said = f"Unknown label type: continuous: expected classes, got numbers such as {first:g}"
+        msg = f"{said}; y.astype(str) makes labels of them"
+        raise ValueError(msg)
     with one_at_a_time():
         check_classification_targets(labels)
     check_consistent_length_of(X, labels)

@@ -144,3 +144,19 @@ def test_what_cannot_be_done_is_said(name, capsys, folder, models):
     assert (status, out) == (2, "")
     assert words in err
     assert (folder / NAMES[1]).read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["predict", "no.model", "iris"], "gpukfl: No such file or directory: no.model"),
+        (["fit", "iris", "--ridge", "much"], "expected tune, auto or a number, got 'much'"),
+    ],
+)
+def test_what_is_wrong_is_said_in_words(capsys, arguments, words):
+    try:
+        status = main(arguments)
+    except SystemExit as error:
+        status = error.code
+    assert status == 2
+    assert words in capsys.readouterr().err
