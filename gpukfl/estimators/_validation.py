@@ -40,6 +40,10 @@ _GAPS = (
     "Expected complete numbers: gpukfl.fit, AutoRegressor and AutoClassifier take gaps, and "
     "sklearn.impute.SimpleImputer fills them"
 )
+_TABLES = (
+    "gpukfl.fit, AutoRegressor and AutoClassifier take text, and gpukfl.tables.TableEncoder makes "
+    "numbers of it"
+)
 _LARGEST = 1e150  # whose square, and that of whose inverse, float64 holds
 _MEMMAP_ROWS = 2**18  # rows of a memory map checked at a time
 _TURNS: dict[int, threading.Lock] = {}  # of each process: a forked one has its own
@@ -127,7 +131,10 @@ def check_container(name: str, x: Any, /, *, labels: bool = False) -> None:
         raise TypeError(msg)
     if isinstance(x, (numbers.Number, str, bytes)) or getattr(x, "shape", None) == ():
         msg = "Expected 2D array, got scalar array instead: " if name == "X" else ""
-        raise ValueError(msg + f"{wanted} one value")
+        named = (
+            ": gpukfl.fit takes the name of a column" if name == "y" and isinstance(x, str) else ""
+        )
+        raise ValueError(msg + f"{wanted} one value{named}")
     listed = hasattr(x, "__len__") and hasattr(x, "__getitem__")
     if not (x is None or listed or is_array(x) or hasattr(x, "__array__")):
         msg = f"{wanted} {type(x).__name__}"
@@ -161,7 +168,9 @@ def _numbers_of(name: str) -> Iterator[None]:
             raise ValueError(msg) from error
         if not said.startswith(_NO_NUMBERS):
             raise
-        msg = f"expected {name} to be numbers, in rows of one length, got others: {said}"
+        text = name == "X" and said.startswith("could not convert string")
+        way = f". {_TABLES}" if text else ""
+        msg = f"expected {name} to be numbers, in rows of one length, got others: {said}{way}"
         raise type(error)(msg) from error
 
 

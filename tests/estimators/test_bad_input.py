@@ -48,11 +48,15 @@ BAD_X = [
     (X[:1], ValueError, "1 sample.*minimum of 2"),
     (X[:, :0], ValueError, r"0 feature\(s\).*minimum of 1"),
     (X + 1j, ValueError, "Complex data not supported"),
-    (np.full((N, D), "red"), ValueError, "could not convert string to float.*red"),
+    (
+        np.full((N, D), "red"),
+        ValueError,
+        "could not convert string to float.*red.*gpukfl.fit.* take text",
+    ),
     (
         changed(X.astype(object), "red", (0, 0)),
         ValueError,
-        "could not convert string to float.*red",
+        "could not convert string to float.*red.*gpukfl.fit.* take text",
     ),
     (changed(X.astype(object), None, (0, 0)), ValueError, "X contains NaN"),
     (sparse.csr_array(X), TypeError, "expected a dense array or frame, got csr_array"),

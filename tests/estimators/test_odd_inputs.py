@@ -65,7 +65,7 @@ NO_TARGETS = {
     "a number": (3.0, ValueError, "expected an array or a list for y, got one value"),
     "an integer": (3, ValueError, "expected an array or a list for y, got one value"),
     "0-d": (np.array(3.0), ValueError, "for y, got one value"),
-    "text": ("abc", ValueError, "for y, got one value"),
+    "text": ("abc", ValueError, "for y, got one value: gpukfl.fit takes the name of a column"),
     "dict": ({"a": 1}, TypeError, "for y, got dict"),
     "set": ({1, 2}, TypeError, "for y, got set"),
     "generator": ((v for v in Y), TypeError, "for y, got generator"),
