@@ -72,7 +72,9 @@ _ATTRIBUTES = """
     ridge_path_ : RidgePath or None
         Ridges tried and their scores.
     status_, n_iter_, solve_residual_ : str, int, float
-        How the solver ended; 1 iteration where it factored, and residual 0 for centres.
+        How the solver ended; 1 iteration where it factored, and residual 0 for centres. "STALLED"
+        where rounding leaves more than `tol` of the targets, or a factor a thousandth: without a
+        ridge, of a kernel that cannot take all values.
     jitter_ : float
         What was added to the diagonal of the factored kernel matrix, relative to its mean.
     condition_ : float or None
