@@ -72,7 +72,7 @@ class Kernel(ABC):
         if tuple(P.shape) != (X.shape[0], Z.shape[0]):
             msg = f"expected weights P ({X.shape[0]}, {Z.shape[0]}), got {tuple(P.shape)}"
             raise ValueError(msg)
-        return self._pullback(X, Z, P, *(known or [None]))
+        return self._pullback(X, Z, P, known[0] if known else None)
 
     @abstractmethod
     def _evaluate(self, X: Array, Z: Array, /) -> Array:
