@@ -49,6 +49,8 @@ def check_number(
     if any(value is other or (isinstance(value, str) and value == other) for other in also):
         return
     what = "an integer" if kind is numbers.Integral else "a number"
+    if kind is not numbers.Integral and isinstance(value, (float, np.floating)) and np.isinf(value):
+        what = "a finite number"  # the limits alone would let it pass
     limits = []
     if low > -math.inf:
         limits.append(f"{'of at least' if low_allowed else 'greater than'} {low:g}")

@@ -40,6 +40,16 @@ from gpukfl.estimators.scaling import ColumnScaling
 from gpukfl.inspection import card
 from gpukfl.prediction import Function, check_finite_prediction, function_of
 
+OF_EVERY_FIT = """    place_ : str
+        Library and device that computed.
+    tuning_seconds_ : float
+        That the search for settings took.
+    tuning_cut_short_ : bool
+        Whether the time was over before all settings were tried that would have been.
+    warnings_ : list of str
+        What the fit warned of, each once, at most 20.
+"""  # of the docstrings' attributes
+
 
 def on_host(value: Any, /) -> Any:
     """Copy every array inside lists, dicts and dataclasses to NumPy."""

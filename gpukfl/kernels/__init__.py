@@ -2,6 +2,15 @@
 
 A kernel is called with two sets of points, and `Kernel.pullback` gives derivatives for learning
 where points should lie. Each new kernel is one short class.
+
+Points are arrays of one library. Values have their precision; integers, truth values, and float32
+beside float64 are taken in float64.
+
+Kernels of the squared distance, as `Gaussian`, the Matérn kernels and `RationalQuadratic`, have an
+absolute error, of about the precision times the square of the points' extent over the lengthscale.
+Where one point lies very far from the others, or the lengthscale is below a thousandth of the
+extent in float32, or a 10⁻⁷ of it in float64, values between ordinary points are wrong: `Radial`
+says by how much, and what helps.
 """
 
 from gpukfl.kernels._bandwidth import median_distance

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpukfl._array import Array, to_host
+from gpukfl.kernels._base import floating
 from gpukfl.linalg import distances
 
 _SORTED = 1_000  # values that are sorted at once
@@ -31,6 +32,13 @@ def median_distance(
         The median of :math:`\|x_i - x_j\|` over pairs that differ, each with the product of its
         weights; 1 where all rows are equal. O(n² d). Waits for the device.
 
+    Raises
+    ------
+    TypeError
+        If `X` is not an array of real numbers.
+    ValueError
+        If it is not of two dimensions, or `norm` is unknown.
+
     Examples
     --------
     >>> import numpy as np
@@ -38,6 +46,10 @@ def median_distance(
     >>> median_distance(np.array([[0.0], [1.0], [3.0]]))
     2.0
     """
+    (X,) = floating(X)
+    if X.ndim != 2:
+        msg = f"expected X (n, d), got {tuple(X.shape)}"
+        raise ValueError(msg)
     pairs = _above_diagonal(to_host(distances(X, X, norm=norm)))
     differ = pairs > 0
     if not differ.any():

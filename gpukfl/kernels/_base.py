@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import math
+import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from gpukfl._array import Array, array_namespace, epsilon
+from gpukfl._array import Array, array_namespace, clipped, epsilon, in_double, is_array
+from gpukfl._checks import check_number
 
 _COINCIDENT = 16.0  # rounding of a coordinate, in units of the precision
 
@@ -20,17 +21,22 @@ class Kernel(ABC):
 
     norm: str | float = "euclidean"  # in which a typical distance is measured
     bounded: bool = True  # whether k(x, x) has a bound
+    __array_ufunc__ = None  # NumPy's numbers and arrays leave products to the kernel
 
     def __call__(self, X: Array, Z: Array, /) -> Array:
         """Evaluate between `X` (n, d) and `Z` (q, d): (n, q).
 
+        In the precision of the points; in float64 where they are integers or truth values, or one
+        is float32 and the other float64.
+
         Raises
         ------
+        TypeError
+            If they are not arrays of real numbers.
         ValueError
             If the numbers of columns differ.
         """
-        _check(X, Z)
-        return self._evaluate(X, Z)
+        return self._evaluate(*_checked(X, Z))
 
     def pullback(
         self, X: Array, Z: Array, P: Array, /, K: Array | None = None
@@ -38,7 +44,8 @@ class Kernel(ABC):
         r"""Differentiate :math:`\sum_{ij} P_{ij} k(x_i, z_j)` with respect to X and Z.
 
         Where the kernel has a kink (points that are equal up to rounding, of a kernel that is not
-        differentiable there) the derivative is taken to be 0.
+        differentiable there) the derivative is taken to be 0. Arrays of different precisions, or
+        of integers, are taken in float64.
 
         Parameters
         ----------
@@ -56,14 +63,16 @@ class Kernel(ABC):
 
         Raises
         ------
+        TypeError
+            If they are not arrays of real numbers.
         ValueError
             If the shapes disagree.
         """
-        _check(X, Z)
+        X, Z, P, *known = _checked(X, Z, P, *([] if K is None else [K]))
         if tuple(P.shape) != (X.shape[0], Z.shape[0]):
             msg = f"expected weights P ({X.shape[0]}, {Z.shape[0]}), got {tuple(P.shape)}"
             raise ValueError(msg)
-        return self._pullback(X, Z, P, K)
+        return self._pullback(X, Z, P, known[0] if known else None)
 
     @abstractmethod
     def _evaluate(self, X: Array, Z: Array, /) -> Array:
@@ -93,7 +102,9 @@ class Kernel(ABC):
     def __mul__(self, other: Kernel | float, /) -> Kernel:
         if isinstance(other, Kernel):
             return Product(self, other)
-        return Scaled(self, float(other)) if isinstance(other, (int, float)) else NotImplemented
+        if isinstance(other, numbers.Real) and not isinstance(other, bool):
+            return Scaled(self, float(other))
+        return NotImplemented
 
     __rmul__ = __mul__
 
@@ -193,16 +204,61 @@ class Scaled(Kernel):
 
 
 def check_positive(name: str, value: float, /) -> None:
-    """Raise ValueError unless `value` is positive and finite."""
-    if not (value > 0 and math.isfinite(value)):
-        msg = f"expected a positive {name}, got {value}"
-        raise ValueError(msg)
+    """Raise TypeError or ValueError unless `value` is a positive, finite number."""
+    check_number(name, value, low=0, low_allowed=False)
 
 
-def _check(X: Array, Z: Array, /) -> None:
+def _checked(X: Array, Z: Array, /, *others: Array) -> tuple[Array, ...]:
+    X, Z, *others_too = floating(X, Z, *others)
     if X.ndim != 2 or Z.ndim != 2 or X.shape[1] != Z.shape[1]:
         msg = f"expected X (n, d) and Z (q, d), got {tuple(X.shape)} and {tuple(Z.shape)}"
         raise ValueError(msg)
+    return X, Z, *others_too
+
+
+def floating(*arrays: Array) -> tuple[Array, ...]:
+    """Give arrays themselves where they are of one precision, float32 or float64; else in float64.
+
+    Results are in the dtype of the points: distances of integers would be cut to integers.
+
+    Raises
+    ------
+    TypeError
+        If they are not arrays of real numbers.
+    """
+    for x in arrays:
+        if not is_array(x):
+            msg = f"expected arrays, got {type(x).__name__}"
+            raise TypeError(msg)
+    xp, dtype = array_namespace(*arrays), arrays[0].dtype
+    if dtype in (xp.float32, xp.float64) and all(x.dtype == dtype for x in arrays):
+        return arrays
+    for x in arrays:
+        if not xp.isdtype(x.dtype, ("bool", "integral", "real floating")):
+            msg = f"expected arrays of real numbers, got {x.dtype}"
+            raise TypeError(msg)
+    return tuple(in_double(x) for x in arrays)
+
+
+def smallest(X: Array, /) -> float:
+    """Smallest positive number of all digits in the dtype of `X`."""
+    return float(array_namespace(X).finfo(X.dtype).smallest_normal)
+
+
+def is_tiny(lengthscale: float, X: Array, /) -> bool:
+    """Whether squares of distances over the lengthscale may be more than the precision can hold."""
+    return lengthscale < smallest(X) ** 0.25
+
+
+def over_lengthscale(r: Array, lengthscale: float, /) -> Array:
+    """Give distances `r` over the lengthscale; over next to none, all but 0 are as far as can be.
+
+    That leaves room for squares and their multiples, and is where bounded kernels are about 0.
+    """
+    if not is_tiny(lengthscale, r):
+        return r / lengthscale
+    width, far = max(lengthscale, smallest(r)), 0.25 * smallest(r) ** -0.5
+    return clipped(r, high=width * far) / width
 
 
 def coincident(X: Array, Z: Array, r: Array, /) -> Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpukfl._array import Array, array_namespace
-from gpukfl.kernels._base import LengthscaleKernel, coincident
+from gpukfl.kernels._base import LengthscaleKernel, coincident, floating
 from gpukfl.linalg import distances
 
 
@@ -30,6 +30,7 @@ class Brownian(LengthscaleKernel):
 
     def diagonal(self, X: Array, /) -> Array:
         """Values k(x, x)."""
+        (X,) = floating(X)
         return _norms(X) / self.lengthscale
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numbers
 from dataclasses import dataclass
 
 from gpukfl._array import Array, array_namespace
-from gpukfl.kernels._base import LengthscaleKernel
+from gpukfl._checks import check_number
+from gpukfl.kernels._base import LengthscaleKernel, floating
 
 
 @dataclass(frozen=True)
@@ -18,12 +20,10 @@ class Polynomial(LengthscaleKernel):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.degree < 1 or self.degree != int(self.degree):
-            msg = f"expected a degree that is an integer of at least 1, got {self.degree}"
-            raise ValueError(msg)
-        if not self.offset >= 0:
-            msg = f"expected an offset of at least 0, got {self.offset}"
-            raise ValueError(msg)
+        degree: float = self.degree
+        whole = int(degree) if isinstance(degree, float) and degree.is_integer() else degree
+        check_number("degree", whole, kind=numbers.Integral, low=1)
+        check_number("offset", self.offset, low=0)
 
     def _base(self, X: Array, Z: Array, /) -> Array:
         return X @ (Z.T / self.lengthscale**2) + self.offset
@@ -40,6 +40,7 @@ class Polynomial(LengthscaleKernel):
 
     def diagonal(self, X: Array, /) -> Array:
         """Values k(x, x)."""
+        (X,) = floating(X)
         squares = array_namespace(X).sum(X * X, axis=1)
         return (squares / self.lengthscale**2 + self.offset) ** self.degree
 

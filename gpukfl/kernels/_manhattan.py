@@ -7,7 +7,14 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from gpukfl._array import Array, array_namespace, like
-from gpukfl.kernels._base import LengthscaleKernel, check_positive, coincident
+from gpukfl.kernels._base import (
+    LengthscaleKernel,
+    check_positive,
+    coincident,
+    floating,
+    over_lengthscale,
+    smallest,
+)
 from gpukfl.linalg import decay, distances, sign_sums, without_traces
 
 
@@ -35,7 +42,7 @@ class Manhattan(LengthscaleKernel):
         return self.derivative(u)
 
     def _scaled_distances(self, X: Array, Z: Array, /) -> Array:
-        return distances(X, Z, norm="manhattan") / self.lengthscale
+        return over_lengthscale(distances(X, Z, norm="manhattan"), self.lengthscale)
 
     def _evaluate(self, X: Array, Z: Array, /) -> Array:
         return without_traces(self.profile(self._scaled_distances(X, Z)))
@@ -45,11 +52,13 @@ class Manhattan(LengthscaleKernel):
         xp = array_namespace(X, Z, P)
         u = self._scaled_distances(X, Z)
         same = coincident(X, Z, self.lengthscale * u)
-        Q = xp.where(same, xp.zeros_like(P), P * self.derivative(u) / self.lengthscale)
+        width = max(self.lengthscale, smallest(X))  # what the precision holds
+        Q = xp.where(same, xp.zeros_like(P), P * self.derivative(u) / width)
         return sign_sums(Q, X, Z), sign_sums(Q.T, Z, X)
 
     def diagonal(self, X: Array, /) -> Array:
         """Values at distance 0."""
+        (X,) = floating(X)
         xp = array_namespace(X)
         return self.profile(xp.zeros(X.shape[0], **like(X)))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gpukfl._array import Array
@@ -21,10 +22,14 @@ class _Mixture:
 
     def _check(self) -> None:
         for name in ("weights", "rates"):
-            values = tuple(map(float, getattr(self, name)))
+            given = getattr(self, name)
+            if not isinstance(given, Iterable):
+                msg = f"expected {name} to be numbers, got {given!r}"
+                raise TypeError(msg)
+            values = tuple(given)
             for value in values:
-                check_positive(f"number in {name}", value)
-            object.__setattr__(self, name, values)
+                check_positive(f"a number in {name}", value)
+            object.__setattr__(self, name, tuple(map(float, values)))
         n_weights, n_rates = len(self.weights), len(self.rates)
         if n_weights != n_rates or not n_weights:
             msg = f"expected as many weights as rates, at least one, got {n_weights} and {n_rates}"

@@ -7,7 +7,13 @@ from dataclasses import dataclass
 
 from gpukfl._array import Array, array_namespace, like
 from gpukfl._checks import check_number
-from gpukfl.kernels._base import LengthscaleKernel, coincident
+from gpukfl.kernels._base import (
+    LengthscaleKernel,
+    coincident,
+    floating,
+    over_lengthscale,
+    smallest,
+)
 from gpukfl.linalg import decay, distances, power_sums, without_traces
 
 
@@ -49,22 +55,27 @@ class PowerExponential(LengthscaleKernel):
         return decay(s ** (self.exponent / self.order))
 
     def _scaled_distances(self, X: Array, Z: Array, /) -> Array:
-        return distances(X, Z, norm=self.norm) / self.lengthscale
+        return over_lengthscale(distances(X, Z, norm=self.norm), self.lengthscale)
 
     def _evaluate(self, X: Array, Z: Array, /) -> Array:
         power = self._scaled_distances(X, Z) ** self.exponent
         return without_traces(decay(power))
 
     def _pullback(self, X: Array, Z: Array, P: Array, K: Array | None, /) -> tuple[Array, Array]:
-        Q = P * self._slopes(X, Z, K) / self.lengthscale
-        X, Z = X / self.lengthscale, Z / self.lengthscale
+        width = self._width(X)
+        Q = P * self._slopes(X, Z, K) / width
+        X, Z = X / width, Z / width
         return self._sums(Q, X, Z), self._sums(Q.T, Z, X)
 
     def _gradients(self, X: Array, Z: Array, A: Array, K: Array | None, /) -> Iterator[Array]:
-        slopes = self._slopes(X, Z, K)
-        X, Z = X / self.lengthscale, Z / self.lengthscale
+        slopes, width = self._slopes(X, Z, K), self._width(X)
+        X, Z = X / width, Z / width
         for c in range(A.shape[1]):
-            yield self._sums(A[:, c] * slopes / self.lengthscale, X, Z)
+            yield self._sums(A[:, c] * slopes / width, X, Z)
+
+    def _width(self, X: Array, /) -> float:
+        """Give the lengthscale, or what keeps points over it finite: then there is no slope."""
+        return max(self.lengthscale, smallest(X) ** 0.5)
 
     def _slopes(self, X: Array, Z: Array, K: Array | None, /) -> Array:
         """Differentiate by the sums of powers: (n, q); 0 where points coincide."""
@@ -89,4 +100,5 @@ class PowerExponential(LengthscaleKernel):
 
     def diagonal(self, X: Array, /) -> Array:
         """Values at distance 0."""
+        (X,) = floating(X)
         return array_namespace(X).ones(X.shape[0], **like(X))

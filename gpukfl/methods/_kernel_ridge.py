@@ -37,7 +37,7 @@ from gpukfl.linalg import (
     solve_and_read,
 )
 from gpukfl.methods._mixtures import JUDGING, mixtures_of
-from gpukfl.methods._nystrom import NystromSystem
+from gpukfl.methods._nystrom import NystromSystem, indefinite
 from gpukfl.methods._ridge_path import Fold, RidgePath
 from gpukfl.operators import KernelMatrix
 from gpukfl.solvers import ConjugateGradient, NystromPreconditioner
@@ -124,9 +124,9 @@ class DenseSystem:
         while True:
             try:
                 return *self._shifted(shift, measure), jitter
-            except np.linalg.LinAlgError:
+            except np.linalg.LinAlgError as error:
                 if jitter > _LARGEST_JITTER:
-                    raise
+                    raise indefinite(self.K.shape[0], jitter) from error
                 jitter = max(jitter * _RAISE, self.K.shape[0] * epsilon(self.K))
                 shift = self.weight * ridge + jitter * mean_diagonal(self.K)
 

@@ -34,6 +34,7 @@ _EXACT_UP_TO = 20_000  # samples up to which "auto" takes all of them as centres
 _PATH_DENSE = 2_000  # samples up to which the ridge is chosen on the whole kernel matrix
 _PATH_CENTERS = 1_000  # centres on which it is chosen otherwise
 _GRAM_UP_TO = 2_000  # centres up to which their normal equations are formed
+_SOLVED = 1e-3  # share of the targets up to which what a factor leaves of them is rounding
 
 
 @dataclass(frozen=True)
@@ -232,7 +233,8 @@ class _Problem:
         alpha, jitter, residuals = self._dense.solve(self.ridge)
         residual = float(array_namespace(residuals).max(residuals))
         fit = KernelRidgeFit(self.method.kernel, self.given_rows.whole(), alpha, self.solver)
-        return replace(fit, residual=residual, jitter=jitter, raised=jitter > 0)
+        status = Status.CONVERGED if residual <= _SOLVED else Status.STALLED
+        return replace(fit, status=status, residual=residual, jitter=jitter, raised=jitter > 0)
 
     def _solve_by_cg(self) -> KernelRidgeFit:
         wanted = _PATH_CENTERS if self.method.n_centers is None else self.n_centers

@@ -54,16 +54,16 @@ class NystromFactor:
         Raises
         ------
         numpy.linalg.LinAlgError
-            If the matrix is not finite, or far from positive semidefinite.
+            If the matrix is not finite, or far from positive semidefinite, with what may be done.
         """
         share = jitter
         while True:
             try:
                 factor = CholeskyFactor.of(jittered(core, share), overwrite=True)
                 return cls(factor, share, share > jitter)
-            except np.linalg.LinAlgError:
+            except np.linalg.LinAlgError as error:
                 if share >= _LARGEST_JITTER:
-                    raise
+                    raise indefinite(core.shape[0], share) from error
                 share = min(share * _RAISE, _LARGEST_JITTER)
 
     @property
@@ -72,6 +72,17 @@ class NystromFactor:
         xp = array_namespace(self.L.L)
         diagonal = xp.linalg.diagonal(self.L.L)
         return float(xp.max(diagonal) / xp.min(diagonal)) ** 2
+
+
+def indefinite(n: int, share: float, /) -> np.linalg.LinAlgError:
+    """Give the error of a kernel matrix (n, n) that no jitter has made positive definite."""
+    msg = (
+        f"the kernel matrix of {n} samples or centres is not positive definite, even with "
+        f"{share:.0e} of its mean diagonal added: the kernel is not, or is not finite; or some "
+        "rows are so far from all others that the distances between these are rounded away. "
+        "Scale the features, or leave such rows out"
+    )
+    return np.linalg.LinAlgError(msg)
 
 
 def jittered(core: Array, share: float, /) -> Array:

@@ -54,7 +54,9 @@ class RegFeaL:
     ridge : float
         λ, positive, in the same units.
     exponent : float
-        r, between 0 and 2.
+        r, between 0 and 2. η is that of the squared derivatives plus 1e-8, of targets of unit
+        variance: a direction without derivatives keeps :math:`10^{-4r}` of the share of one whose
+        squared derivative is 1, and for r next to 0 all directions have about the same.
     rotate : bool
         Learn features, with a rotation R; else select variables.
     over_c : bool

@@ -30,7 +30,9 @@ class ConjugateGradient:
     out to be the last are made in vain, and leave no trace in the solution. The last residual is
     computed anew, since that of the recursion drifts by about the precision times the condition
     number; where rounding keeps it above the tolerance the status is `Status.STALLED`. A
-    right-hand side whose square is 0 or infinite though it is not is `Status.BREAKDOWN`.
+    right-hand side whose square is 0 or infinite though it is not is `Status.BREAKDOWN`; so is a
+    matrix that is not positive definite, where iterates may grow beyond all numbers: the solution
+    is then the one that left least, among those that were checked.
 
     Raises
     ------
@@ -172,6 +174,8 @@ class _Log:
         self._numbers = array_namespace(tol).empty(shape, **double_like(tol))
         record(self._numbers, length, tol, tol, tol)
         self._states: list[tuple[int, Array, Array]] = []
+        self._best: tuple[int, Array, Array] | None = None  # of the smallest residual so far
+        self._least = math.inf
 
     def sums(self, x: Array, r: Array, z: Array) -> list[Array]:
         """Inner products of a checked step: ``r z``, ``r r`` if that is another, the measure."""
@@ -193,11 +197,14 @@ class _Log:
         """Give the first step at which it has ended: how, its number, x and r."""
         host, states = to_host(self._numbers), self._states
         self._states = []
-        for numbers, (k, x, r) in zip(host, states, strict=False):
+        for numbers, state in zip(host, states, strict=False):
             worst, squares, asked = numbers
             status = self._judge(worst, squares, asked, host[self.length, 0, :])
+            total = float(squares.sum())
+            if self._best is None or total < self._least:
+                self._best, self._least = state, total
             if status is not None:
-                return status, k, x, r
+                return status, *(self._best if status is Status.BREAKDOWN else state)
         return None
 
     def _judge(self, worst: Array, squares: Array, asked: Array, tol: Array) -> Status | None:

@@ -49,7 +49,8 @@ def hermite(k, x):
 def formula(model, new):
     """Predictions of the Hermite features, from the fitted attributes."""
     clip = 6.0 if model.clip == "auto" else model.clip or np.inf
-    Z = np.clip((new - model.scaling_.mean) / model.scaling_.scale, -clip, clip) @ model._rotation
+    Z = np.clip((new - model.scaling_.mean) / model.scaling_.scale, -clip, clip)
+    Z = Z @ model.coef_rotation_
     columns = [
         np.prod([hermite(k, Z[:, a]) for a, k in enumerate(alpha)], axis=0)
         for alpha in model.multi_indices_

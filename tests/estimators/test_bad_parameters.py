@@ -50,13 +50,14 @@ BAD_NUMBERS = [
     ("ridge", -1.0, ValueError, "expected ridge to be a number greater than 0.*got -1.0"),
     ("ridge", 0.0, ValueError, "greater than 0, or 'auto' or 'tune', got 0.0"),
     ("ridge", float("nan"), ValueError, "greater than 0, or 'auto' or 'tune', got nan"),
-    ("ridge", float("inf"), ValueError, "got inf"),
+    ("ridge", float("inf"), ValueError, "ridge to be a finite number .*, got inf"),
     ("ridge", "1", TypeError, "got '1'"),
     ("ridge", True, TypeError, "got True"),
     ("ridge", None, TypeError, "got None"),
     ("n_particles", 0, ValueError, "an integer of at least 1, or 'auto', got 0"),
     ("n_particles", 2.5, TypeError, "an integer of at least 1, or 'auto', got 2.5"),
     ("n_particles", True, TypeError, "got True"),
+    ("n_particles", float("inf"), TypeError, "an integer of at least 1, or 'auto', got inf"),
     ("n_particles", "many", TypeError, "or 'auto', got 'many'"),
     ("penalty_strength", -0.1, ValueError, "of at least 0, got -0.1"),
     ("max_iter", -1, ValueError, "an integer of at least 0, got -1"),
@@ -141,7 +142,7 @@ REGFEAL_NUMBERS = [
     ("strength", float("nan"), ValueError, "got nan"),
     ("strength", "tune", TypeError, "or 'auto', got 'tune'"),
     ("ridge", 0.0, ValueError, "greater than 0, or 'auto', got 0.0"),
-    ("ridge", float("inf"), ValueError, "got inf"),
+    ("ridge", float("inf"), ValueError, "ridge to be a finite number .*, got inf"),
     ("clip", 0.0, ValueError, "greater than 0, or 'auto' or None, got 0.0"),
     ("clip", "none", TypeError, "or None, got 'none'"),
     ("max_time", 0, ValueError, "greater than 0, or None, got 0"),
@@ -282,7 +283,8 @@ def test_what_is_no_instantiation_is_named(value):
 @pytest.mark.parametrize("name", ["sigma", "gamma"])
 @pytest.mark.parametrize("value", [0.0, -1.0, float("nan"), float("inf")])
 def test_widths_that_are_not_positive_are_named(kind, name, value):
-    with pytest.raises(ValueError, match=f"expected a positive {name}, got {value}"):
+    message = f"expected {name} to be a (finite )?number greater than 0, got {value}"
+    with pytest.raises(ValueError, match=message):
         weighting(instantiation=kind(**{name: value})).fit(X, Y)
 
 

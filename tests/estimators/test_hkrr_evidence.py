@@ -47,6 +47,17 @@ def theirs(model, X, y, nu, weights=None):
 # ---------------------------------------------------------------------- a Gaussian process
 
 
+def test_exact_copies_are_counted_once():
+    once, twice = regressor().fit(X, NOISY), regressor().fit(np.tile(X, (2, 1)), np.tile(NOISY, 2))
+    assert twice.evidence_ == pytest.approx(once.evidence_, rel=1e-9)
+    np.testing.assert_allclose(twice.predict(NEW), once.predict(NEW), rtol=1e-9)
+    some = np.concatenate([np.arange(len(X)), np.arange(len(X) // 2)])
+    heavier = np.where(np.arange(len(X)) < len(X) // 2, 2.0, 1.0)
+    copied = regressor().fit(X[some], NOISY[some])
+    weighted = regressor().fit(X, NOISY, sample_weight=heavier)
+    assert copied.evidence_ == pytest.approx(weighted.evidence_, rel=1e-9)
+
+
 @pytest.mark.parametrize(("kernel", "nu"), [("gaussian", None), ("matern32", 1.5)])
 @pytest.mark.parametrize("scaling", [None, "standard"])
 def test_it_is_the_process_of_scikit_learn(kernel, nu, scaling):

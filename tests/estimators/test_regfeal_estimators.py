@@ -1,5 +1,7 @@
 """RegFeaL estimators: what they learn, weights and symmetries, far rows, odd data."""
 
+import pickle
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -23,9 +25,11 @@ from regfeal_cases import (
     regressor,
     target,
 )
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import Ridge
 
-from gpukfl import RegFeaLRegressor, feature_score
+from gpukfl import RegFeaLRegressor, feature_score, load
+from gpukfl.methods import Reweighting
 
 R = 0.33
 both = pytest.mark.parametrize("make", [regressor, classifier])
@@ -134,6 +138,26 @@ def test_without_retraining_predictions_are_those_of_the_features(y, options):
     assert (model.kernel_, model.centers_, model.dual_coef_, model.retrained_) == (None,) * 4
     ours = model.predict(NEW).reshape(len(NEW), -1)
     np.testing.assert_allclose(ours, formula(model, NEW), atol=1e-9)
+    turned = options.get("selection") != "variables"
+    assert np.allclose(model.coef_rotation_, model.R_, atol=1e-6) != turned  # updated afterwards
+
+
+def test_the_rotation_of_the_coefficients_is_saved_and_pickled(tmp_path):
+    model = regressor(retrain=None).fit(X, Y)
+    model.save(tmp_path / "model")
+    loaded = load(tmp_path / "model").estimator
+    for other in (loaded, pickle.loads(pickle.dumps(model))):
+        np.testing.assert_array_equal(other.coef_rotation_, model.coef_rotation_)
+    with pytest.raises(NotFittedError):
+        _ = RegFeaLRegressor().coef_rotation_
+
+
+@pytest.mark.parametrize("exponent", [0.1, 0.33, 1.0])
+def test_directions_without_derivatives_keep_the_share_of_the_floor(exponent):
+    settled = {"degrees": 0.4, "strength": 0.1, "retrain": None, "random_state": 0}
+    model = RegFeaLRegressor(300, optimizer=Reweighting(exponent=exponent), **settled)
+    shares = model.fit(X, X[:, 0]).importances_
+    assert shares[-1] / shares[0] == pytest.approx(10.0 ** (-4 * exponent), rel=0.1)
 
 
 def test_transform_gives_coordinates_with_names():
@@ -292,7 +316,7 @@ def test_clipped_rows_have_moderate_predictions():
     new = NEW.copy()
     new[0] = 12.0
     assert np.all(np.isfinite(model.predict(new)))
-    turned = ((new - model.scaling_.mean) / model.scaling_.scale) @ model._rotation
+    turned = ((new - model.scaling_.mean) / model.scaling_.scale) @ model.coef_rotation_
     assert np.abs(turned).max() > 12.0
     expected, (lowest, highest) = formula(model, new)[:, 0], model.bounds_[:, 0]
     np.testing.assert_allclose(model.predict(new), np.clip(expected, lowest, highest), atol=1e-8)

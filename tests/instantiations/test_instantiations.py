@@ -265,15 +265,33 @@ def test_they_are_frozen_values(instantiation, n):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        *[(lambda w=w: GaussianSign(sigma=w), f"positive sigma, got {w}") for w in (0.0, -1.0)],
-        *[(lambda w=w: GaussianSign(gamma=w), f"positive gamma, got {w}") for w in (0.0, math.inf)],
+        *[
+            (
+                lambda w=w: GaussianSign(sigma=w),
+                f"sigma to be a (finite )?number greater than 0, got {w}",
+            )
+            for w in (0.0, -1.0)
+        ],
+        *[
+            (
+                lambda w=w: GaussianSign(gamma=w),
+                f"gamma to be a (finite )?number greater than 0, got {w}",
+            )
+            for w in (0.0, math.inf)
+        ],
         *[
             (lambda w=w: GaussianSign(constant=w), f"constant between 0 and 1, got {w}")
             for w in (0.0, 1.0, -0.5, math.nan)
         ],
         (lambda: GaussianSign(constant_of="kappa"), "one of theta, feature, got 'kappa'"),
-        *[(lambda w=w: Stumps(sigma=w), f"positive sigma, got {w}") for w in (0.0, math.nan)],
-        *[(lambda w=w: Stumps(gamma=w), f"positive gamma, got {w}") for w in (-1.0, math.inf)],
+        *[
+            (lambda w=w: Stumps(sigma=w), f"sigma to be a (finite )?number greater than 0, got {w}")
+            for w in (0.0, math.nan)
+        ],
+        *[
+            (lambda w=w: Stumps(gamma=w), f"gamma to be a (finite )?number greater than 0, got {w}")
+            for w in (-1.0, math.inf)
+        ],
     ],
 )
 def test_bad_settings_are_named(make, message):

@@ -65,3 +65,20 @@ def test_half_of_the_mass_may_end_between_two_distances(on):
     assert len(gaps) > 2_000
     actual = median_distance(on.put(X), weights=np.full(80, 0.5))
     assert actual == pytest.approx(np.median(gaps), rel=10 * on.eps)
+
+
+@norms
+@pytest.mark.parametrize("dtype", ["int64", "int8", "uint8"])
+def test_distances_of_integers_are_no_integers(on, rng, norm, metric, dtype):
+    X = rng.integers(0, 100, (30, 4))
+    expected = np.median(pdist(X.astype(np.float64), metric))
+    assert median_distance(on.put(X, dtype), norm=norm) == pytest.approx(expected, rel=1e-14)
+
+
+def test_what_is_no_table_of_real_numbers_is_named():
+    with pytest.raises(TypeError, match="expected arrays, got list"):
+        median_distance([[0.0], [1.0]])
+    with pytest.raises(TypeError, match="expected arrays of real numbers, got complex128"):
+        median_distance(np.ones((2, 2)) * 1j)
+    with pytest.raises(ValueError, match=r"expected X \(n, d\), got \(3,\)"):
+        median_distance(np.ones(3))

@@ -232,6 +232,90 @@ def test_powers_of_norms_are_the_kernels_of_other_names(on, rng, power, known):
     assert power.norm == known.norm
 
 
+def mixed(on, X, Z, kind):
+    """The points of two precisions, or of none: as a user may have them."""
+    if kind == "integers":
+        return on.put(X, "int64"), on.put(Z, "int64")
+    if kind == "small integers":  # whose squares their dtype does not hold
+        return on.put(X, "int8"), on.put(Z, "int8")
+    if kind == "integers and floats":
+        return on.put(X, "int64"), on.put(Z)
+    return on.put(X, "float32"), on.put(Z, "float64")
+
+
+MIXED = ["integers", "small integers", "integers and floats", "two precisions"]
+
+
+@pytest.mark.parametrize("kind", MIXED)
+@kernels
+def test_points_of_no_one_precision_are_taken_in_double(on, rng, case, kind):
+    X, Z = (np.round(3.0 * V) for V in points(on, rng))
+    placed = mixed(on, X, Z, kind)
+    on.assert_close(case.kernel(*placed), case.formula(X, Z), ulps=1e3, dtype="float64")
+    if kind.endswith("integers"):
+        expected = np.diag(case.formula(X, X))
+        on.assert_close(case.kernel.diagonal(placed[0]), expected, ulps=200, dtype="float64")
+
+
+@pytest.mark.parametrize("kind", MIXED)
+@kernels
+def test_derivatives_at_points_of_no_one_precision_are_taken_in_double(on, rng, case, kind):
+    X, Z = (np.round(3.0 * V) for V in points(on, rng))
+    P = on.rounded(rng.standard_normal((len(X), len(Z))))
+    expected = case.kernel.pullback(X, Z, P)
+    found = case.kernel.pullback(*mixed(on, X, Z, kind), on.put(P))
+    for slope, known in zip(found, expected, strict=True):
+        on.assert_close(slope, known, ulps=1e4, dtype="float64")
+
+
+def test_what_is_no_array_of_real_numbers_is_named():
+    X = np.eye(3)
+    for wrong, name in ((X.tolist(), "list"), (None, "NoneType")):
+        for call in (lambda A: Gaussian()(A, X), lambda A: Gaussian()(X, A), Gaussian().diagonal):
+            with pytest.raises(TypeError, match=f"expected arrays, got {name}"):
+                call(wrong)
+        with pytest.raises(TypeError, match=f"expected arrays, got {name}"):
+            Gaussian().pullback(X, X, wrong)
+    for wrong in (X + 1j, X.astype(object)):
+        with pytest.raises(TypeError, match=f"expected arrays of real numbers, got {wrong.dtype}"):
+            Gaussian()(X, wrong)
+
+
+@pytest.mark.parametrize("power", [0.26, 0.5, 0.9, 1.04, None])
+@kernels
+def test_next_to_no_lengthscale_tells_points_apart(on, rng, case, power):
+    smallest = float(np.finfo(on.dtype_name).smallest_normal)
+    lengthscale = 1e-300 if power is None else smallest**power
+    if not case.kernel.bounded or not hasattr(case.kernel, "lengthscale"):
+        pytest.skip("values grow without bound, or have other lengthscales")
+    kernel = dataclasses.replace(case.kernel, lengthscale=lengthscale)
+    X, Z = points(on, rng)
+    same = np.all(X[:, None] == Z, axis=2)
+    diagonal = on.host(kernel.diagonal(on.put(X)))[0]
+    values = on.host(kernel(on.put(X), on.put(Z)))
+    assert np.all(values[same] == diagonal)
+    assert np.all(values[~same] <= 1e-4)  # of heavy tails
+    slopes = kernel.pullback(on.put(X), on.put(Z), on.put(np.ones(same.shape)))
+    assert all(np.all(np.abs(on.host(slope)) < 1.0) for slope in slopes)
+
+
+def test_error_of_smooth_kernels_is_as_said(rng):
+    X = np.concatenate([rng.standard_normal((100, 3)), [[1e5, 0.0, 0.0]]]).astype(np.float32)
+    exact = X.astype(np.float64)
+    far = np.sum((exact - exact.mean(axis=0)) ** 2, axis=1)
+    rounding = (8 + 3**0.5) * np.finfo(np.float32).eps * np.maximum(far[:, None], far)
+    for kernel, formula, steepest in (
+        (Gaussian(), oracles.gaussian(exact, exact, 1.0), 0.5),
+        (Gaussian(0.5), oracles.gaussian(exact, exact, 0.5), 2.0),
+        (RationalQuadratic(), oracles.rational_quadratic(exact, exact, 1.0, 1.0), 0.5),
+    ):
+        off = np.abs(kernel(X, X) - formula)
+        assert np.all(off <= steepest * rounding)
+        assert np.max(off) > 0.01
+    power = PowerExponential(2**0.5, exponent=2.0)  # of differences
+    np.testing.assert_allclose(power(X, X), oracles.gaussian(exact, exact, 1.0), atol=1e-6)
+
+
 @kernels
 def test_inputs_are_left_alone(on, rng, case):
     hosts = [*points(on, rng), on.rounded(rng.standard_normal((13, 7)))]
@@ -270,33 +354,72 @@ def test_kernels_are_made_by_name():
 @pytest.mark.parametrize("wrong", [0.0, -1.0, np.nan, np.inf])
 @scale_by
 def test_lengthscales_are_positive(lengthscaled, wrong):
-    with pytest.raises(ValueError, match=r"positive lengthscale, got"):
+    message = r"expected lengthscale to be a (finite )?number greater than 0, got"
+    with pytest.raises(ValueError, match=message):
         type(lengthscaled)(wrong)
-    with pytest.raises(ValueError, match=r"positive lengthscale, got"):
+    with pytest.raises(ValueError, match=message):
         lengthscaled.stretched(wrong)
+
+
+@pytest.mark.parametrize("wrong", [None, "a", True, [1.0], np.array([1.0, 2.0])], ids=repr)
+@scale_by
+def test_lengthscales_are_numbers(lengthscaled, wrong):
+    with pytest.raises(TypeError, match=r"expected lengthscale to be a number .*, got"):
+        type(lengthscaled)(wrong)
 
 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: RationalQuadratic(mixture=0.0), "positive mixture, got 0.0"),
-        (lambda: InverseManhattan(exponent=-1.0), "positive exponent, got -1.0"),
-        (lambda: InverseManhattan(exponent=np.nan), "positive exponent, got nan"),
-        (lambda: Polynomial(degree=0), "integer of at least 1, got 0"),
-        (lambda: Polynomial(degree=1.5), "integer of at least 1, got 1.5"),
+        (lambda: RationalQuadratic(mixture=0.0), "mixture to be a number greater than 0, got 0.0"),
+        (
+            lambda: InverseManhattan(exponent=-1.0),
+            "exponent to be a number greater than 0, got -1.0",
+        ),
+        (
+            lambda: InverseManhattan(exponent=np.nan),
+            "exponent to be a number greater than 0, got nan",
+        ),
+        (lambda: Polynomial(degree=0), "degree to be an integer of at least 1, got 0"),
         (lambda: PowerExponential(order=2.1), "order to be a number .* at most 2, got 2.1"),
         (lambda: PowerExponential(order=0.0), "order .* greater than 0 .*, got 0.0"),
         (lambda: PowerExponential(order=1.0, exponent=1.2), "exponent .* at most 1, got 1.2"),
         (lambda: PowerExponential(exponent=np.nan), "exponent .*, got nan"),
-        (lambda: Linear(offset=-1.0), "offset of at least 0, got -1.0"),
-        (lambda: Polynomial(offset=np.nan), "offset of at least 0, got nan"),
-        (lambda: -1.0 * Gaussian(), "positive factor, got -1.0"),
-        (lambda: Gaussian() * 0, "positive factor, got 0.0"),
+        (lambda: Linear(offset=-1.0), "offset to be a number of at least 0, got -1.0"),
+        (lambda: Polynomial(offset=np.nan), "offset to be a number of at least 0, got nan"),
+        (lambda: Polynomial(1.0, 2, np.inf), "offset to be a finite number of at least 0, got inf"),
+        (lambda: -1.0 * Gaussian(), "factor to be a number greater than 0, got -1.0"),
+        (lambda: Gaussian() * 0, "factor to be a number greater than 0, got 0.0"),
     ],
 )
 def test_bad_settings_are_named(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Polynomial(degree=1.5), "degree to be an integer of at least 1, got 1.5"),
+        (lambda: Polynomial(degree=True), "degree to be an integer of at least 1, got True"),
+        (lambda: Polynomial(offset="a"), "offset to be a number of at least 0, got 'a'"),
+        (lambda: RationalQuadratic(mixture=None), "mixture to be a number .*, got None"),
+        (lambda: Gaussian() * True, "unsupported operand"),
+        (lambda: True * Gaussian(), "unsupported operand"),
+        (lambda: Gaussian() * np.array([1.0, 2.0]), "operand .*Gaussian"),
+        (lambda: GaussianMixture(weights=1.0), "weights to be numbers, got 1.0"),
+        (lambda: ManhattanMixture(rates=None), "rates to be numbers, got None"),
+        (lambda: GaussianMixture(weights=("a", 1.0)), "a number in weights to be .*, got 'a'"),
+    ],
+)
+def test_settings_of_a_wrong_kind_are_named(make, message):
+    with pytest.raises(TypeError, match=message):
+        make()
+
+
+def test_whole_numbers_of_any_kind_are_taken():
+    assert Polynomial(degree=2.0) == Polynomial(degree=np.int64(2)) == Polynomial(degree=2)
+    assert np.float32(0.5) * Gaussian() == Gaussian() * np.float32(0.5) == 0.5 * Gaussian()
 
 
 @pytest.mark.parametrize("mixture", [GaussianMixture, ManhattanMixture])
@@ -306,10 +429,10 @@ def test_bad_settings_are_named(make, message):
         ({"weights": (1.0,)}, "as many weights as rates, at least one, got 1 and 2"),
         ({"rates": (1.0, 2.0, 3.0)}, "as many weights as rates, at least one, got 2 and 3"),
         ({"weights": (), "rates": ()}, "at least one, got 0 and 0"),
-        ({"weights": (1.0, 0.0)}, "positive number in weights, got 0.0"),
-        ({"rates": (-1.0, 1.0)}, "positive number in rates, got -1.0"),
-        ({"weights": (np.nan, 1.0)}, "positive number in weights, got nan"),
-        ({"rates": (1.0, np.inf)}, "positive number in rates, got inf"),
+        ({"weights": (1.0, 0.0)}, "a number in weights to be .* greater than 0, got 0.0"),
+        ({"rates": (-1.0, 1.0)}, "a number in rates to be .* greater than 0, got -1.0"),
+        ({"weights": (np.nan, 1.0)}, "a number in weights to be .* greater than 0, got nan"),
+        ({"rates": (1.0, np.inf)}, "a number in rates to be a finite .*, got inf"),
     ],
 )
 def test_bad_mixtures_are_named(mixture, settings, message):

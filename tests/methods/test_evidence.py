@@ -386,6 +386,19 @@ def test_lengthscales_end_where_distances_are_rounded(rng):
     assert np.isfinite(more.value)
 
 
+def test_the_prior_counts_the_less_the_more_targets_there_are(rng):
+    X = rng.standard_normal((60, 3))
+    y = np.sin(2.0 * X[:, :1]) + 0.3 * rng.standard_normal((60, 1))
+    start, found = [(np.full(3, 0.5), 0.05)], []
+    for Y, wider in ((np.hstack([y, y]), 1.0), (y, 2**0.5), (y, 1.0)):
+        prior = MetricPrior(2.0, length_spread=wider, ratio_spread=2.0 * wider)
+        criterion = ExactCriterion(Gaussian(), X, Y)
+        fit = fit_metric(criterion, start, prior=prior, optimizer=LBFGS(max_iter=200))
+        found.append([*np.log(fit.C), math.log(fit.ratio)])
+    np.testing.assert_allclose(found[0], found[1], atol=1e-6)
+    assert np.max(np.abs(np.subtract(found[0], found[2]))) > 0.01
+
+
 def test_the_slope_of_what_ended_is_the_priors(rng):
     X, y = twins(rng)
     prior = MetricPrior(2.0)

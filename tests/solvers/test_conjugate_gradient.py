@@ -194,6 +194,21 @@ def test_breakdown_is_noticed(on, rng, where):
     assert solution.n_iter <= 50
 
 
+@pytest.mark.parametrize(("check_every", "read_every"), [(1, 1), (5, 1), (3, 4)])
+def test_breakdown_gives_the_iterate_that_left_least(on, rng, check_every, read_every):
+    """Right-hand sides outside the range of the matrix, along which iterates grow to infinity."""
+    b = on.rounded(rng.standard_normal((60, 2)))
+    there = on.put(np.repeat([0.0, 1.0], 30)[:, None])
+    solver = ConjugateGradient(check_every=check_every, read_every=read_every)
+    with np.errstate(all="ignore"):
+        solution = solver.solve(lambda V: there * V, on.put(b))
+    assert solution.status is Status.BREAKDOWN
+    x, residual = on.host(solution.x), on.host(solution.residual)
+    assert np.all(np.isfinite(x))
+    assert np.linalg.norm(residual) <= np.linalg.norm(b) * (1 + 10 * on.eps)
+    on.assert_close(solution.residual, b - on.host(there) * x)
+
+
 def test_the_caller_decides_when_it_is_enough(on, rng):
     A, b = positive_definite(on, rng), on.rounded(rng.standard_normal((N, 2)))
     asked = []

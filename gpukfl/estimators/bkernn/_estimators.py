@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpukfl.estimators._base import ArrayRegressor
+from gpukfl.estimators._base import OF_EVERY_FIT, ArrayRegressor
 from gpukfl.estimators._classifier import CLASS_WEIGHT, OneHotClassifier
 from gpukfl.estimators.bkernn._base import BKerNNBase
 
@@ -99,8 +99,6 @@ _ATTRIBUTES = """
         Estimated relative error of the binned product, 0 where exact.
     solve_residual_ : float
         Relative residual of the final linear solve.
-    place_ : str
-        Library and device that computed.
 """
 
 _REFERENCES = """
@@ -121,7 +119,7 @@ class BKerNNRegressor(ArrayRegressor, BKerNNBase):
 
     Learns a few directions of the data and a smooth function along each:
     f(x) = c + (1/m) Σ_j g_j(w_jᵀx).
-    {_PARAMETERS}{_ATTRIBUTES}{_REFERENCES}
+    {_PARAMETERS}{_ATTRIBUTES}{OF_EVERY_FIT}{_REFERENCES}
     Examples
     --------
     >>> import numpy as np
@@ -138,7 +136,7 @@ class BKerNNClassifier(OneHotClassifier, BKerNNBase):
 
     Least squares on one-hot classes with shared particles: the functions estimate the classes'
     probabilities. Any number of classes, any labels.
-    {_PARAMETERS}{CLASS_WEIGHT}{_ATTRIBUTES}
+    {_PARAMETERS}{CLASS_WEIGHT}{_ATTRIBUTES}{OF_EVERY_FIT}
     classes_ : array of shape (n_classes,)
         Labels.
     calibration_ : Calibration

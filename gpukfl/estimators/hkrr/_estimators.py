@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gpukfl._array import Array
-from gpukfl.estimators._base import ArrayRegressor
+from gpukfl.estimators._base import OF_EVERY_FIT, ArrayRegressor
 from gpukfl.estimators._classifier import CLASS_WEIGHT, OneHotClassifier
 from gpukfl.estimators._device import on_its_device
 from gpukfl.estimators.hkrr._base import HKRRBase
@@ -80,6 +80,8 @@ _ATTRIBUTES = """
     ----------
     B_ : array of shape (n_components, n_features)
         The learned map, of operator norm at most 1.
+    map_ : array of shape (n_components, n_features), or (n_features,)
+        The same as it is kept: of ``structure="diagonal"`` the diagonal alone.
     centers_ : array of shape (n_centers, n_features)
         Centres, on the scale of the standardised features.
     dual_coef_ : array of shape (n_centers, n_targets)
@@ -129,8 +131,6 @@ _ATTRIBUTES = """
     jitter_, smallest_eigenvalue_ : float, float
         What was added to the diagonal of the centres' kernel matrix, relative to its mean, and
         that matrix's smallest eigenvalue: Theorem 4 asks that it stays away from 0.
-    place_ : str
-        Library and device that computed.
 """
 
 _REFERENCES = """
@@ -152,7 +152,7 @@ class HKRRRegressor(ArrayRegressor, HKRRBase):
     __doc__ = f"""Hyper-kernel ridge regression: kernel ridge regression of a learned linear map.
 
     f(x) = Σ_j α_j k(Bx, Bz_j), with B, α and the lengthscale learned together.
-    {_PARAMETERS}{_ATTRIBUTES}{_REFERENCES}
+    {_PARAMETERS}{_ATTRIBUTES}{OF_EVERY_FIT}{_REFERENCES}
     Examples
     --------
     >>> import numpy as np
@@ -202,7 +202,7 @@ class HKRRClassifier(OneHotClassifier, HKRRBase):
 
     Least squares on one-hot classes with a shared map; probabilities are calibrated on held-out
     samples. Any number of classes, any labels.
-    {_PARAMETERS}{CLASS_WEIGHT}{_ATTRIBUTES}
+    {_PARAMETERS}{CLASS_WEIGHT}{_ATTRIBUTES}{OF_EVERY_FIT}
     classes_ : array of shape (n_classes,)
         Labels.
     calibration_ : Calibration

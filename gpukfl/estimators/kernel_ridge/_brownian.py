@@ -159,6 +159,16 @@ class BrownianKernelRidge(ArrayRegressor, Learner):
         λ used.
     status_, n_iter_, solve_residual_ : str, int, float
         How the solver ended, after how many iterations, and its relative residual.
+    tuning_ : list
+        Empty: the ridge has a closed form, and no settings are tried.
+    place_ : str
+        Library and device that computed.
+    tuning_seconds_ : float
+        That the search for settings took: next to nothing.
+    tuning_cut_short_ : bool
+        False.
+    warnings_ : list of str
+        What the fit warned of, each once, at most 20.
 
     Notes
     -----

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpukfl.estimators._base import ArrayRegressor
+from gpukfl.estimators._base import OF_EVERY_FIT, ArrayRegressor
 from gpukfl.estimators._classifier import CLASS_WEIGHT, OneHotClassifier
 from gpukfl.estimators.kernel_ridge._base import KernelRidgeBase
 
@@ -71,14 +71,16 @@ _ATTRIBUTES = """
         As used.
     ridge_path_ : RidgePath or None
         Ridges tried and their scores.
+    tuning_ : list
+        Empty: lengthscale and ridge are chosen in closed form, and no settings are fitted for it.
     status_, n_iter_, solve_residual_ : str, int, float
-        How the solver ended; 1 iteration where it factored, and residual 0 for centres.
+        How the solver ended; 1 iteration where it factored, and residual 0 for centres. "STALLED"
+        where rounding leaves more than `tol` of the targets, or a factor a thousandth: without a
+        ridge, of a kernel that cannot take all values.
     jitter_ : float
         What was added to the diagonal of the factored kernel matrix, relative to its mean.
     condition_ : float or None
         Lower bound on the condition number of the kernel matrix of the centres, if it was factored.
-    place_ : str
-        Library and device that computed.
 """
 
 _NOTES = """
@@ -92,7 +94,7 @@ _NOTES = """
 
 class KernelRidgeRegressor(ArrayRegressor, KernelRidgeBase):
     __doc__ = f"""Kernel ridge regression: exact, by conjugate gradients, or with Nyström centres.
-    {_PARAMETERS}{_ATTRIBUTES}{_NOTES}
+    {_PARAMETERS}{_ATTRIBUTES}{OF_EVERY_FIT}{_NOTES}
     Examples
     --------
     >>> import numpy as np
@@ -108,7 +110,7 @@ class KernelRidgeClassifier(OneHotClassifier, KernelRidgeBase):
     __doc__ = f"""Kernel ridge classification: least squares on one-hot classes.
 
     Any number of classes, any labels.
-    {_PARAMETERS}{CLASS_WEIGHT}{_ATTRIBUTES}
+    {_PARAMETERS}{CLASS_WEIGHT}{_ATTRIBUTES}{OF_EVERY_FIT}
     classes_ : array of shape (n_classes,)
         Labels.
     calibration_ : Calibration

@@ -199,6 +199,15 @@ class RegFeaLBase(DirectionProfiles, Retraining, BoundedPredictions, SteppedLear
         return describe(self, names)
 
     @property
+    def coef_rotation_(self) -> Array:
+        """Rotation of the last regression (n_features, n_features), float64: that of `coef_`.
+
+        `R_` is what the regression then said of the directions, and belongs to `eta_`.
+        """
+        check_is_fitted(self)
+        return self._rotation
+
+    @property
     def n_features_estimated_(self) -> int:
         """Directions, or variables, whose share of η is at least 1/d: the paper's rule."""
         check_is_fitted(self)
