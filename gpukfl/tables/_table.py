@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
 
@@ -11,8 +11,9 @@ import numpy as np
 
 from gpukfl._warnings import warn
 from gpukfl.tables._codes import Coder, coded_of, with_times_between
-from gpukfl.tables._column import KINDS, TOLD, Coded, Column, Listed
+from gpukfl.tables._column import KINDS, LEVELLED, TOLD, Coded, Column, Listed
 from gpukfl.tables._frame import Frame, listed, read_blocks, read_column, read_whole
+from gpukfl.tables._levels import share_of_single
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,8 @@ class Table(Listed):
                 first = seen.first_of(column, values) if column.used else name
                 if first != name:
                     column = Column(name, "duplicate", f"says the same as {first}")
+            if column.kind in LEVELLED:
+                column = replace(column, rare=share_of_single(values.counts().values()))
             learned.append(column)
         del values
         release_text(given.n_rows)
