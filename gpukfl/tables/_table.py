@@ -211,6 +211,12 @@ class Table(Listed):
                     f"{len(self.columns)} features as input"
                 )
                 raise ValueError(msg)
+            if self.named and any(c.name != f"x{k}" for k, c in enumerate(self.columns)):
+                # In scikit-learn's words
+                warn(
+                    "X does not have valid feature names, but the table was fitted with feature "
+                    "names: columns are taken in the order of the fit"
+                )
             return {k: k for k in used}
         index = {name: k for k, name in enumerate(given.names)}
         lacking = [self.columns[k].name for k in used if self.columns[k].name not in index]
@@ -256,7 +262,8 @@ def _tell_of_infinite(counts: dict[str, int], n: int) -> None:
 def _check_told(told: dict[str, str], given: Frame) -> None:
     unknown = [name for name in told if name not in given.names]
     if unknown:
-        msg = f"expected columns of the table in columns, got {unknown[0]!r}"
+        known = listed(given.names)
+        msg = f"expected columns of the table in columns, got {unknown[0]!r}: it has {known}"
         raise ValueError(msg)
     for name, kind in told.items():
         if kind not in TOLD:
