@@ -189,3 +189,52 @@ def test_what_arrow_has_not_read_is_told_how_to_read(fit, tmp_path):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             assert len(one.predict(stored.to_table())) == N
+
+
+# ---------------------------------------------------------------------- files read otherwise
+
+CELLS = pd.DataFrame(
+    {
+        "zip": np.array(["00501", "10115", "01067", "20095", "00099"])[CODES.astype(int)],
+        "price": [f"${1000 + 400 * x:,.1f}" for x in SIZE],
+        "y": Y,
+    }
+)
+READ = CELLS.assign(price=CELLS["price"].str.replace("[$,]", "", regex=True).astype(float))
+
+
+@fits
+@pytest.mark.filterwarnings("ignore")
+def test_columns_that_readers_change_predict_alike(fit, tmp_path):
+    dask = pytest.importorskip("dask.dataframe")
+    model = fit(READ, "y")
+    expected = model.predict(READ)
+    changed = CELLS.assign(zip=CELLS["zip"].astype(int))
+    _, light = loaded(model, tmp_path)
+    for one in (model, light):
+        for rows in (CELLS, changed, changed.to_dict("records")):
+            np.testing.assert_allclose(one.predict(rows), expected, rtol=0, atol=1e-9)
+    lazy = model.predict(dask.from_pandas(changed, npartitions=3)).compute(scheduler="sync")
+    np.testing.assert_allclose(lazy, expected, rtol=0, atol=1e-9)
+    changed.to_csv(tmp_path / "new.csv", index=False)
+    rows = gpukfl.datasets.load_frame(str(tmp_path / "new.csv"))
+    np.testing.assert_allclose(model.predict(rows), expected, rtol=0, atol=1e-9)
+
+
+def test_each_row_of_a_service_says_so(tmp_path):
+    _, light = loaded(single(READ, "y"), tmp_path)
+    row = CELLS.drop(columns="y").iloc[0].to_dict()
+    for _ in range(2):  # what became of a value is kept, and so is what is said
+        with pytest.warns(UserWarning, match="is taken for") as told:
+            light.predict([{**row, "zip": int(row["zip"])}])
+        assert len(told) == 2
+    unknown = [{**row, "price": 1200.0, "zip": "x"}]
+    assert np.isfinite(light.predict(unknown)).all()  # one row tells nothing of its level
+
+
+def test_levels_that_are_all_new_are_told_by_models(tmp_path):
+    model = single(FRAME)
+    later = FRAME.assign(kind=FRAME["kind"].str.upper())
+    for one in (model, *loaded(model, tmp_path)):
+        with pytest.warns(UserWarning, match="'kind': none of 120 values was seen in the fit"):
+            one.predict(later)
