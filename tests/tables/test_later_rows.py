@@ -79,6 +79,15 @@ def test_a_number_is_a_level_where_one_alone_is_the_same(levels, later, expected
     assert len(told) == count
 
 
+@pytest.mark.parametrize("write", [str.lower, str.upper])
+def test_truths_are_the_levels_that_are_the_same_word(write):
+    table = table_of([write("True"), write("False"), write("False")] * 20)
+    found, told = both(table, [True, False] * 10)
+    np.testing.assert_array_equal(found, [1, 0] * 10)
+    said = "column 'zip' was text in the fit and is true or false here: False is taken for"
+    assert told == [f"{said} {write('False')!r}"]
+
+
 @pytest.mark.parametrize("kind", ["category", "code", "ordered"])
 @pytest.mark.parametrize("later", [["3", "1", "5"], ["3.0", "1.0", "5"], [3.0, 1.0, 5.0]])
 def test_levels_of_integers_are_found_in_text(kind, later):
