@@ -123,7 +123,10 @@ def test_what_cannot_be_told_of_arrays_is_explained(fit):
         fit(ARRAY, columns={"x2": "category"})
     with pytest.raises(ValueError, match="Expected 2D array, got 1D array"):
         fit(CODES, columns=TOLD)
-    torch = pytest.importorskip("torch")
+
+
+@fits
+def test_columns_of_arrays_of_torch_are_not_told(fit, torch):
     with pytest.raises(
         TypeError, match="or an array of NumPy, where columns are named, got Tensor"
     ):
