@@ -81,10 +81,42 @@ def is_frame(X: Any, /) -> bool:
     TypeError
         If they are not in memory.
     """
-    if hasattr(X, "collect") or hasattr(X, "compute"):
-        msg = f"expected data in memory, got {type(X).__name__}: collect it first"
-        raise TypeError(msg)
+    check_in_memory(X)
     return hasattr(X, "column_names") or hasattr(X, "columns")
+
+
+def check_in_memory(X: Any, /) -> None:
+    """Raise TypeError for what only gives data when it is asked to; says how."""
+    kind = type(X)
+    if hasattr(X, "collect") or hasattr(X, "compute"):
+        msg = f"expected data in memory, got {kind.__name__}: collect it first"
+        raise TypeError(msg)
+    if kind.__module__.startswith("pyarrow") and not hasattr(X, "column_names"):
+        way = next((name for name in ("to_table", "read_all") if hasattr(X, name)), None)
+        if way is not None:
+            msg = (
+                f"expected data in memory, got {kind.__name__}: its {way}() gives a table, and "
+                "dask.dataframe takes what memory does not hold"
+            )
+            raise TypeError(msg)
+
+
+def check_no_series(X: Any, /) -> None:
+    """Raise ValueError for a series, such as a row that was taken out of a frame."""
+    if type(X).__name__ == "Series":
+        msg = "Expected 2D array, got a series: frame.iloc[[0]], with two brackets, makes a frame"
+        raise ValueError(msg)
+
+
+def framed(X: Any, /) -> Any:
+    """Make a pandas frame of a list of dicts, one a row; leave anything else."""
+    if not isinstance(X, (list, tuple)) or not X:
+        return X
+    if not all(isinstance(row, Mapping) for row in X):
+        return X
+    import pandas as pd
+
+    return pd.DataFrame([dict(row) for row in X])
 
 
 def is_numeric(X: Any, /) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gpukfl._array import is_array, is_host, take
-from gpukfl._columns import as_frame, is_frame, with_text_names
+from gpukfl._columns import as_frame, framed, is_frame, with_text_names
 from gpukfl._warnings import warn
 from gpukfl.partitioned import is_dask
 
@@ -29,14 +29,14 @@ def with_target(X: Any, y: Any, /) -> tuple[Any, Any, str | None]:
     ValueError
         If no column, or more than one, has it.
     """
-    lazy = is_dask(X)
-    framed = not lazy and is_frame(X)
-    X = with_text_names(X) if framed else X
+    X, lazy = framed(X), is_dask(X)
+    in_memory = not lazy and is_frame(X)
+    X = with_text_names(X) if in_memory else X
     columns = list(getattr(X, "column_names", getattr(X, "columns", ())))
-    wanted = _names_in(y, set(map(str, columns)), len(X) if framed else None)
+    wanted = _names_in(y, set(map(str, columns)), len(X) if in_memory else None)
     if not wanted:
         return X, y, None
-    if not (framed or lazy):
+    if not (in_memory or lazy):
         msg = f"expected a frame with a column {y!r} for X, got {type(X).__name__}"
         if isinstance(X, (str, PathLike)):
             msg += ": pandas.read_csv makes a frame of a file"
@@ -78,8 +78,9 @@ def _check_once(wanted: list[str], names: list[str]) -> None:
 def with_names(X: Any, /) -> Any:
     """Make a frame of host rows with gaps or text, x0, x1, ... for names; leave all others.
 
-    Infinity is a gap.
+    Infinity is a gap. Of a list of dicts it makes a frame with their names.
     """
+    X = framed(X)
     if isinstance(X, np.memmap) or np.ma.isMaskedArray(X):
         return X
     rows = _objects(X) if isinstance(X, (list, tuple)) else X

@@ -11,7 +11,14 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from gpukfl._array import to_host
-from gpukfl._columns import is_frame, is_numeric, numeric_frame, with_text_names
+from gpukfl._columns import (
+    check_no_series,
+    framed,
+    is_frame,
+    is_numeric,
+    numeric_frame,
+    with_text_names,
+)
 from gpukfl._target import Target, parts_of_name
 from gpukfl._warnings import warn
 from gpukfl.estimators._declared import Declared, Record
@@ -32,25 +39,34 @@ def table_of(
 ) -> Table | None:
     """Say what the columns of a frame are; None of arrays, and of complete columns of numbers.
 
-    Of some rows, not the `whole`, it may be a table that is of no use.
+    Of some rows, not the `whole`, it may be a table that is of no use. Arrays of NumPy are tables
+    where `columns` names some of theirs, x0, x1, ...
 
     Raises
     ------
     TypeError, ValueError
-        As `Table.of`, if `columns` says something of what is no frame, or no column is of use; and
-        where a whole frame has no column, or less than two rows.
+        As `Table.of`, if `columns` says something of an array of another library, or no column is
+        of use; and where a whole frame has no column, or less than two rows.
     """
     if not is_frame(X):
-        if columns:
-            msg = f"expected a frame where columns are named, got {type(X).__name__}"
-            raise TypeError(msg)
-        return None
+        return _of_rows(X, columns, whole) if columns else None
     if whole:
         check_size(X.shape, _FEWEST)
     if not columns and is_numeric(X):
         return None
     table = Table.of(X, columns=columns, whole=whole)
     return of_use(table) if whole else table
+
+
+def _of_rows(X: Any, columns: Mapping[str, str], whole: bool) -> Table:
+    """Say what the columns x0, x1, ... of an array or a list of rows are."""
+    if not whole or not isinstance(X, (np.ndarray, list, tuple)):
+        kind = type(X).__name__ if whole else "one in parts"
+        msg = f"expected a frame, or an array of NumPy, where columns are named, got {kind}"
+        raise TypeError(msg)
+    table = replace(Table.of(X, columns=columns), named=True)
+    check_size((len(X), len(table.columns)), _FEWEST)
+    return of_use(table)
 
 
 def of_use(table: Table, /) -> Table:
@@ -204,7 +220,7 @@ def rows_for(
         As `Table.of`.
     """
     parameters = estimator.get_params(deep=False)
-    if "columns" in parameters and is_frame(X) and (columns or not is_numeric(X)):
+    if "columns" in parameters and (columns or (is_frame(X) and not is_numeric(X))):
         return Read(X)
     table = tables(X, columns)
     if table is None:
@@ -231,6 +247,8 @@ def rows_of(estimator: Any, reader: Reader | None, X: Any, target: str, /) -> An
     ValueError
         If columns are missing, or hold what those of the fit did not.
     """
+    check_no_series(X)
+    X = framed(X)
     if not is_frame(X):
         return X if reader is None else reader(X)
     known = getattr(estimator, "feature_names_in_", None) if reader is None else reader.names

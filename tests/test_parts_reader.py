@@ -96,6 +96,7 @@ def test_classes_have_a_share_in_each_level(frame, count):
         assert found[rows][0, 1 + k] == pytest.approx(expected)
 
 
+@pytest.mark.filterwarnings("ignore:column 'street'. .* seen in the fit")
 def test_levels_that_the_first_rows_have_not_count_as_one(frame):
     frame.loc[SOME:, "street"] = [f"new {k % 3}" for k in range(N - SOME)]
     _, new, _ = readers(frame, np.arange(N) >= SOME)

@@ -463,7 +463,7 @@ def test_bad_columns_that_are_told_are_explained(fit):
         fit(FRAME, "price", columns={"colur": "category"})
     with pytest.raises(ValueError, match="kind"):
         fit(FRAME, "price", columns={"colour": "colour"})
-    with pytest.raises(TypeError, match="expected a frame where columns are named, got ndarray"):
+    with pytest.raises(ValueError, match="got 'colour': it has x0, x1"):
         fit(np.ones((N, 2)) * SIZE[:, None], PRICE, columns={"colour": "category"})
 
 

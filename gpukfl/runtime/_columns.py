@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from gpukfl._columns import check_in_memory, check_no_series
 from gpukfl.tables._dates import MOMENT
 from gpukfl.tables._frame import Frame
 from gpukfl.tables._numerals import text_of
@@ -59,9 +60,8 @@ def frame_of(X: Any, target: str, known: Iterable[str], /) -> Frame:
     TypeError, ValueError
         If they are no table in memory, or columns have one name or different lengths.
     """
-    if hasattr(X, "collect") or hasattr(X, "compute"):
-        msg = f"expected data in memory, got {type(X).__name__}: collect it first"
-        raise TypeError(msg)
+    check_in_memory(X)
+    check_no_series(X)
     columns, named = _columns_of(X)
     twice = [name for name, count in Counter(name for name, _ in columns).items() if count > 1]
     if twice:

@@ -14,7 +14,8 @@ from gpukfl.tables import _values
 from gpukfl.tables._column import TOLD_SO, Coded, Column
 from gpukfl.tables._dates import PERIODS, days_since, order_of, part_of, zones_of
 from gpukfl.tables._frame import told_of
-from gpukfl.tables._numerals import is_gap
+from gpukfl.tables._levels import Levels
+from gpukfl.tables._numerals import SIGNS, is_gap, notation_of, text_of
 from gpukfl.tables._text import text_parts
 from gpukfl.tables._values import Values
 
@@ -108,7 +109,31 @@ class Coder:
 
     def _number(self, values: Values) -> Iterator[np.ndarray]:
         what = "durations" if self.column.kind == "duration" else "numbers"
-        yield self._told(values, self._numbers_of(values), what)
+        found = self._numbers_of(values)
+        if values.form == _values.LABELS:
+            found = self._otherwise_written(values, found)
+        yield self._told(values, found, what)
+
+    def _otherwise_written(self, values: Values, found: np.ndarray) -> np.ndarray:
+        """Read text as a fit would, where the column's own notation does not read all of it.
+
+        As of a column whose numbers a file's reader had freed from their currency. What the own
+        notation reads has to be the same, or the text can be read in two ways.
+        """
+        column, kept = self.column, ~np.isnan(found)
+        if (kept | values.missing).all():
+            return found
+        unit, decimal = notation_of(values.labels, column.decimal)
+        if unit not in (("", column.unit) if column.unit else ("", *SIGNS)):
+            return found
+        other = values.as_numbers(unit, decimal)
+        read = ~kept & ~np.isnan(other)
+        if not read.any() or (found[kept] != other[kept]).any():
+            return found
+        k = int(np.argmax(read))
+        said = f"{values.labels[values.data[k]]!r} is taken for {text_of(float(other[k]))}"
+        warn(f"column {column.name!r} was written otherwise in the fit: {said}")
+        return other
 
     def _numbers_of(self, values: Values) -> np.ndarray:
         """Give numbers (n,), NaN where there is none; of times only where the fit saw some."""
@@ -144,14 +169,13 @@ class Coder:
         return found
 
     @cached_property
-    def _place(self) -> dict[str, int]:
-        return {level: k for k, level in enumerate(self.column.levels)}
+    def _levels(self) -> Levels:
+        return Levels(self.column)
 
     def _indices(self, values: Values, other: float) -> np.ndarray:
         """Give indices of levels (n,), and what stands for another one."""
-        named = values.as_labels()
-        index = [self._place.get(label, other) for label in named.labels]
-        return np.array([*index, np.nan], dtype=np.float64)[named.data]
+        found = self._levels.places(values)
+        return np.where(found < 0, other, found)
 
     def _category(self, values: Values) -> Iterator[np.ndarray]:
         yield self._indices(values, len(self.column.levels))

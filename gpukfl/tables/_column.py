@@ -21,6 +21,7 @@ KINDS = (
     "duplicate",
 )
 LEFT_OUT = ("identifier", "constant", "empty", "duplicate")
+LEVELLED = ("category", "code")  # kinds that later rows may have new levels of
 TOLD = KINDS[:9]  # kinds that somebody may say a column is of
 TOLD_SO = "as told"  # the reason of such a column
 
@@ -52,6 +53,9 @@ class Column(Listed):
         Of categories and codes, most frequent first; of ordered columns in their order.
     missing : float
         Share of the rows that have no value.
+    rare : float
+        Of categories and codes: share of the values that no other row has. So many of the values of
+        later rows are levels that are new, about (Good and Turing).
     parts : tuple of str
         Of a date: what of it varies.
     start : float
@@ -76,6 +80,7 @@ class Column(Listed):
     reason: str
     levels: tuple[str, ...] = ()
     missing: float = 0.0
+    rare: float = 0.0
     parts: tuple[str, ...] = ()
     start: float = 0.0
     day_first: bool | None = None

@@ -10,16 +10,17 @@ from typing import Any
 import numpy as np
 
 from gpukfl.tables import _values
-from gpukfl.tables._column import Column
+from gpukfl.tables._column import LEVELLED, Column
 from gpukfl.tables._frame import read_column, told_of
 from gpukfl.tables._frames import frame_of
 from gpukfl.tables._guess import CONSTANT, MOST_LEVELS, ONE_VALUE, in_their_order
+from gpukfl.tables._levels import share_of_single
 from gpukfl.tables._table import Table
 from gpukfl.tables._values import Values
 
 _KEPT = 4 * MOST_LEVELS  # of a column; up to so many are counted exactly
 _NUMBERS = ("numeric", "code", "boolean", "duration")  # kinds whose gaps are what is no number
-_LEVELLED = ("category", "code", "ordered", "constant", "empty")
+_COUNTED = (*LEVELLED, "ordered", "constant", "empty")
 _RARE = "other values are rare"
 _VARIED = {  # what a column is whose value in the rows that were looked at is not the only one
     _values.NUMBERS: "numeric",
@@ -53,7 +54,7 @@ class ColumnCounts:
     def of(cls, column: Column, values: Values, /) -> ColumnCounts:
         """Count."""
         missing, levels = _gaps(column, values), dict[str, int]()
-        if column.kind in _LEVELLED:
+        if column.kind in _COUNTED:
             if column.kind == "code":
                 values = Values(_values.NUMBERS, values.as_numbers(column.unit, column.decimal))
             levels = values.counts()
@@ -74,8 +75,9 @@ class ColumnCounts:
         column = replace(column, missing=self.missing / self.rows)
         if column.kind in ("constant", "empty") or column.reason == ONE_VALUE:
             column = self._varied(column)
-        if column.kind in ("category", "code"):
-            return replace(column, levels=_most(self.levels, MOST_LEVELS))
+        if column.kind in LEVELLED:
+            rare = share_of_single(self.levels.values())
+            return replace(column, levels=_most(self.levels, MOST_LEVELS), rare=rare)
         if column.kind == "ordered" and not self.levels.keys() <= set(column.levels):
             return replace(column, levels=in_their_order(_most(self.levels, MOST_LEVELS)))
         return column

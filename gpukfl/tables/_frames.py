@@ -10,7 +10,7 @@ import narwhals as nw
 import numpy as np
 
 from gpukfl._array import is_array, to_host
-from gpukfl._columns import with_text_names
+from gpukfl._columns import check_in_memory, check_no_series, framed, with_text_names
 from gpukfl.estimators._validation import check_container
 from gpukfl.tables._frame import Frame
 from gpukfl.tables._reading import read_in_blocks, read_series
@@ -18,7 +18,7 @@ from gpukfl.tables._values import numbers
 
 
 def frame_of(X: Any, /) -> Frame:
-    """Take a frame, an array or a list of rows apart.
+    """Take a frame, an array, or a list of rows or dicts apart.
 
     Raises
     ------
@@ -26,9 +26,9 @@ def frame_of(X: Any, /) -> Frame:
         If it is none of these, is not in memory, or has two columns of one name, or rows of
         different lengths.
     """
-    if hasattr(X, "collect") or hasattr(X, "compute"):
-        msg = f"expected data in memory, got {type(X).__name__}: collect it first"
-        raise TypeError(msg)
+    check_in_memory(X)
+    check_no_series(X)
+    X = framed(X)
     check_container("X", X)
     if is_array(X) or (hasattr(X, "__array__") and not hasattr(X, "columns")):
         X = to_host(X) if is_array(X) else np.asarray(X)

@@ -15,6 +15,7 @@ _NUMERAL = re.compile(
 _PLAIN = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?", re.IGNORECASE | re.ASCII)
 # Words for no value that only frames have: what is infinite, and what pandas writes of a gap
 _WRITTEN_GAP = re.compile(r"[-+]?inf(?:inity)?|<na>")
+SIGNS = tuple("$€£¥₹%")  # units that readers of files leave out
 CLOCK = ":"  # the unit of seconds that are written as hours, minutes and perhaps seconds
 _TIME = re.compile(
     r"(?:(-?\d+) days?,? \+?)?(\d{1,4}):([0-5]\d)(?::([0-5]\d(?:\.\d+)?))?", re.ASCII
@@ -78,18 +79,22 @@ def _parsed(label: str) -> tuple[float, str]:
     return float(sign + inner + whole.replace(",", "") + part), (before + after).strip().casefold()
 
 
-def notation_of(labels: np.ndarray, /) -> tuple[str, str]:
+def notation_of(labels: np.ndarray, first: str = ".", /) -> tuple[str, str]:
     """Give the first unit among labels, "" if there is none, and their decimal mark.
 
-    It is a comma where some have one, as numbers of all of them need it.
+    It is the `first` one unless some have the other, as numbers of all of them need it.
     """
-    for decimal in ".,":
-        units = (_parsed(label)[1] for label in _with_points(labels[:_SEEN], decimal))
-        unit = next(filter(None, units), "")
-        commas = decimal == "." or any("," in label for label in labels[:_SEEN])
-        if commas and read_as_numbers(labels, unit, decimal):
+    for decimal in (first, *(mark for mark in ".," if mark != first)):
+        unit = _unit_of(labels, decimal)
+        marked = decimal == first or any(decimal in label for label in labels[:_SEEN])
+        if marked and read_as_numbers(labels, unit, decimal):
             return unit, decimal
-    return next(filter(None, (_parsed(label)[1] for label in labels[:_SEEN])), ""), "."
+    return _unit_of(labels, first), first
+
+
+def _unit_of(labels: np.ndarray, decimal: str) -> str:
+    units = (_parsed(label)[1] for label in _with_points(labels[:_SEEN], decimal))
+    return next(filter(None, units), "")
 
 
 def read_as_numbers(labels: np.ndarray, unit: str, decimal: str = ".", /) -> bool:

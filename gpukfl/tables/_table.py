@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
 
@@ -11,8 +11,9 @@ import numpy as np
 
 from gpukfl._warnings import warn
 from gpukfl.tables._codes import Coder, coded_of, with_times_between
-from gpukfl.tables._column import KINDS, TOLD, Coded, Column, Listed
+from gpukfl.tables._column import KINDS, LEVELLED, TOLD, Coded, Column, Listed
 from gpukfl.tables._frame import Frame, listed, read_blocks, read_column, read_whole
+from gpukfl.tables._levels import share_of_single
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,8 @@ class Table(Listed):
                 first = seen.first_of(column, values) if column.used else name
                 if first != name:
                     column = Column(name, "duplicate", f"says the same as {first}")
+            if column.kind in LEVELLED:
+                column = replace(column, rare=share_of_single(values.counts().values()))
             learned.append(column)
         del values
         release_text(given.n_rows)
@@ -208,6 +211,12 @@ class Table(Listed):
                     f"{len(self.columns)} features as input"
                 )
                 raise ValueError(msg)
+            if self.named and any(c.name != f"x{k}" for k, c in enumerate(self.columns)):
+                # In scikit-learn's words
+                warn(
+                    "X does not have valid feature names, but the table was fitted with feature "
+                    "names: columns are taken in the order of the fit"
+                )
             return {k: k for k in used}
         index = {name: k for k, name in enumerate(given.names)}
         lacking = [self.columns[k].name for k in used if self.columns[k].name not in index]
@@ -253,7 +262,8 @@ def _tell_of_infinite(counts: dict[str, int], n: int) -> None:
 def _check_told(told: dict[str, str], given: Frame) -> None:
     unknown = [name for name in told if name not in given.names]
     if unknown:
-        msg = f"expected columns of the table in columns, got {unknown[0]!r}"
+        known = listed(given.names)
+        msg = f"expected columns of the table in columns, got {unknown[0]!r}: it has {known}"
         raise ValueError(msg)
     for name, kind in told.items():
         if kind not in TOLD:

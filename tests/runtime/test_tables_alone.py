@@ -63,6 +63,7 @@ def light(tmp_path_factory):
     return alone(single("one target"), tmp_path_factory.mktemp("model"))
 
 
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
 @pytest.mark.parametrize("rows", [FRAME, OTHERS], ids=["of the fit", "others"])
 def test_tables_predict_alike(pair, rows):
     found, model = pair

@@ -1,0 +1,218 @@
+"""Later rows that say the same as those of the fit in another way, or nothing that it knew."""
+
+import io
+
+import numpy as np
+import pandas as pd
+import pytest
+from table_cases import makers
+
+from gpukfl._accel.trust import numpy_alone
+from gpukfl._warnings import collected
+from gpukfl.runtime._columns import frame_of
+from gpukfl.tables import Table
+
+ZIPS = ["00501", "10115", "20095"] * 20
+
+
+def table_of(values, name="zip", **told):
+    return Table.of(pd.DataFrame({name: values}), **told)
+
+
+def both(table, later, name="zip"):
+    """Codes of a column, the same of the package and of the runtime, and what is warned of."""
+    with collected() as told:
+        found = table.codes(pd.DataFrame({name: later}))
+    with numpy_alone(), collected() as alone:
+        again = table.codes(frame_of({name: list(later)}, "", {name}))
+    np.testing.assert_array_equal(again, found)
+    assert alone == told
+    return found[:, -1], told
+
+
+# ---------------------------------------------------------------------- text and numbers
+
+
+@makers
+@pytest.mark.parametrize("gap", [[], [None]])
+def test_numbers_are_the_levels_whose_text_is_the_same_number(make, gap):
+    table = table_of(ZIPS)
+    later = make({"zip": [10115, 501, 20095, 501, *gap]})
+    said = "'zip' was text in the fit and is numbers here: 501 is taken for '00501'"
+    with pytest.warns(UserWarning, match=said) as given:
+        found = table.codes(later)[:, 0]
+    np.testing.assert_array_equal(found, [1, 0, 2, 0, *([np.nan] if gap else [])])
+    assert len(given) == 1
+
+
+def test_a_file_without_its_zeros_is_understood():
+    table = table_of(ZIPS)
+    written = pd.DataFrame({"zip": ZIPS}).to_csv(index=False)
+    later = pd.read_csv(io.StringIO(written))
+    assert later["zip"].dtype.kind == "i"
+    found, told = both(table, later["zip"].tolist())
+    np.testing.assert_array_equal(found, [0, 1, 2] * 20)
+    assert len(told) == 1
+
+
+@pytest.mark.parametrize(
+    ("levels", "later", "expected", "count"),
+    [
+        (["1", "2"], [1, 2.0], [0, 1], 0),
+        (["1", "2"], ["1.0", " 2 "], [0, 1], 1),
+        (["1.0", "2.0"], [1, 2], [0, 1], 1),
+        (["1.50", "2.5"], [1.5, 2.5], [0, 1], 1),
+        (["1", "2"], [3, 2], [2, 1], 0),
+        (["00501", "0501"], [501, 501], [2, 2], 0),  # either may be meant
+        (["00501", "501"], [501, 501.0], [1, 1], 0),
+        (["1E3", "2E3"], [1000.0, 2000.0], [0, 1], 1),  # as files' readers understand them
+        (["1000", "2000"], ["1e3", "2e3"], [2, 2], 0),  # which may be names
+        (["a1", "b2"], [1, 2], [2, 2], 0),
+        (["9007199254740993", "a"], [9007199254740993], [2], 0),  # float64 does not hold it
+        (["00501", "1"], [True, False], [2, 2], 0),
+    ],
+)
+def test_a_number_is_a_level_where_one_alone_is_the_same(levels, later, expected, count):
+    table = table_of(levels * 20, columns={"zip": "category"})
+    found, told = both(table, later)
+    np.testing.assert_array_equal(found, expected)
+    assert len(told) == count
+
+
+@pytest.mark.parametrize("write", [str.lower, str.upper])
+def test_truths_are_the_levels_that_are_the_same_word(write):
+    table = table_of([write("True"), write("False"), write("False")] * 20)
+    found, told = both(table, [True, False] * 10)
+    np.testing.assert_array_equal(found, [1, 0] * 10)
+    said = "column 'zip' was text in the fit and is true or false here: False is taken for"
+    assert told == [f"{said} {write('False')!r}"]
+
+
+@pytest.mark.parametrize("kind", ["category", "code", "ordered"])
+@pytest.mark.parametrize("later", [["3", "1", "5"], ["3.0", "1.0", "5"], [3.0, 1.0, 5.0]])
+def test_levels_of_integers_are_found_in_text(kind, later):
+    table = table_of([1, 3, 5] * 20, columns={"zip": kind})
+    found, _ = both(table, later)
+    np.testing.assert_array_equal(found, [1, 0, 2])
+
+
+def test_text_that_is_ordered_is_found_by_its_number():
+    table = table_of(["01", "02", "03"] * 20, columns={"zip": "ordered"})
+    found, told = both(table, [3, 1, 7])
+    np.testing.assert_array_equal(found, [2, 0, np.nan])
+    assert len(told) == 2
+    assert told[0].endswith("numbers here: 1 is taken for '01'")
+
+
+# ---------------------------------------------------------------------- levels that are new
+
+KINDS = ["male", "female"] * 50
+
+
+@makers
+@pytest.mark.parametrize("change", [str.upper, "{} ".format])
+def test_levels_that_are_all_new_are_told(make, change):
+    table = table_of(KINDS, "kind")
+    later = [change(kind) for kind in KINDS]
+    odd = min(later)
+    said = f"column 'kind': none of 100 values was seen in the fit, such as {odd!r}: "
+    with pytest.warns(UserWarning, match="seen in the fit") as given:
+        found = table.codes(make({"kind": later}))
+    assert [str(one.message) for one in given] == [said + "levels were 'female', 'male'"]
+    np.testing.assert_array_equal(found[:, 0], 2)
+    assert both(table, later, "kind")[1] == [said + "levels were 'female', 'male'"]
+
+
+def test_half_of_the_values_are_told_and_gaps_are_no_values():
+    table = table_of(list("abcdef") * 20, "kind")
+    _, told = both(table, ["x"] * 3 + ["y"] * 2 + ["a"] * 5 + [None] * 30, "kind")
+    said = "column 'kind': 5 of 10 values were not seen in the fit, such as 'x': "
+    assert told == [said + "levels were 'a', 'b', 'c', 3 more"]
+    assert both(table, ["x"] * 4 + ["a"] * 6, "kind")[1] == []
+
+
+def test_few_rows_tell_nothing():
+    table = table_of(KINDS, "kind")
+    assert both(table, ["MALE"] * 9, "kind")[1] == []
+    assert both(table, ["MALE"] * 9 + [None] * 9, "kind")[1] == []
+
+
+def test_new_codes_are_told():
+    table = table_of([1, 2, 3] * 40, "kind")
+    found, told = both(table, [7.0] * 10, "kind")
+    np.testing.assert_array_equal(found, 3)
+    assert [one.split(":")[1] for one in told] == [
+        " none of 10 values was seen in the fit, such as '7'"
+    ]
+
+
+def test_names_of_which_most_are_new_in_the_fit_too_are_not_told():
+    rng = np.random.default_rng(0)
+    names = [f"n{k}" for k in rng.integers(3000, size=2000)]
+    table = table_of(names, "who", columns={"who": "category"})
+    assert 0.4 < table.columns[0].rare < 0.6
+    assert both(table, [f"m{k}" for k in range(50)], "who")[1] == []
+    few = table_of([f"n{k}" for k in rng.integers(300, size=2000)], "who")
+    assert few.columns[0].rare < 0.01
+    assert len(both(few, [f"m{k}" for k in range(50)], "who")[1]) == 1
+
+
+# ---------------------------------------------------------------------- numbers in text
+
+PLAIN = np.arange(40) * 33.5
+
+
+@makers
+@pytest.mark.parametrize(
+    ("later", "expected"),
+    [
+        (["$1,234", "$5", None], [1234, 5, np.nan]),
+        (["12 %", "3.5%", "n/a"], [12, 3.5, np.nan]),  # as readers of files take them
+        (["1.234,50", "0,5", None], [1234.5, 0.5, np.nan]),
+        (["1.200,50 €", "7", "?"], [1200.5, 7, np.nan]),
+    ],
+)
+def test_numbers_are_read_as_a_fit_would(make, later, expected):
+    table = table_of(PLAIN, "price")
+    with pytest.warns(UserWarning, match="'price' was written otherwise in the fit: ") as given:
+        found = table.codes(make({"price": later}))[:, 0]
+    np.testing.assert_array_equal(found, expected)
+    assert len(given) == 1
+    np.testing.assert_array_equal(both(table, later, "price")[0], expected)
+
+
+@pytest.mark.parametrize(
+    ("later", "expected"),
+    [
+        (["1,234", "(1,200)", "1.234"], [1234, -1200, 1.234]),
+        (["1.234", "2.5", "-3"], [1.234, 2.5, -3]),
+    ],
+)
+def test_what_may_be_read_in_two_ways_is_as_it_was(later, expected):
+    found, told = both(table_of(PLAIN, "price"), later, "price")
+    np.testing.assert_array_equal(found, expected)
+    assert told == []
+
+
+@pytest.mark.parametrize(
+    ("later", "expected"),
+    [
+        (["1.234", "0,5"], [1.234, np.nan]),  # 1.234 would be a thousand and more
+        (["3 kg", "4"], [np.nan, 4]),  # may be grams in the fit
+        (["9:05", "4"], [np.nan, 4]),  # may be hours
+        (["$3", "€4", "5"], [3, np.nan, 5]),
+        (["wide", "5"], [np.nan, 5]),
+    ],
+)
+def test_what_is_doubtful_stays_missing_with_a_warning(later, expected):
+    found, told = both(table_of(PLAIN, "price"), later, "price")
+    np.testing.assert_array_equal(found, expected)
+    assert told[-1].endswith("are taken for missing")
+
+
+@pytest.mark.parametrize("later", [["1,5 €", "2.000 €"], ["1,5", "wide"], ["5 €", "1,234"]])
+def test_decimal_commas_of_the_fit_hold(later):
+    table = table_of([f"{x:.2f} €".replace(".", ",") for x in PLAIN], "price")
+    expected = {"1,5 €": 1.5, "2.000 €": 2000, "1,5": 1.5, "5 €": 5, "1,234": 1.234}
+    found, _ = both(table, later, "price")
+    np.testing.assert_array_equal(found, [expected.get(text, np.nan) for text in later])
