@@ -24,6 +24,7 @@ from gpukfl import (
     RKHSWeightingRegressor,
 )
 from gpukfl.estimators.selection import Permutations
+from gpukfl.kernels import Gaussian
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
@@ -111,3 +112,14 @@ def test_predictions_end_at_twice_the_largest_deviation(kind):
     wild = model.intercept_ + 1e3 * (moderate - model.intercept_)
     np.testing.assert_allclose(model.predict(X), np.clip(wild, *ends), rtol=1e-6)
     assert np.any(np.abs(wild - two.mean(axis=0)) > reach)
+
+
+@pytest.mark.parametrize("options", [{"solver": "cg"}, {"solver": "falkon", "n_centers": 40}])
+def test_rows_too_far_for_the_others_to_be_told_apart_are_named(rng, options):
+    X = rng.standard_normal((40, 3))
+    X[0] = 1e12
+    message = r"kernel matrix of 40 .* not positive definite.* far from all others.* leave such"
+    model = KernelRidgeRegressor(Gaussian(), ridge=1e-3, scaling=None, **options)
+    with pytest.raises(np.linalg.LinAlgError, match=message) as caught:
+        model.fit(X, X[:, 0])
+    assert isinstance(caught.value.__cause__, np.linalg.LinAlgError)

@@ -25,7 +25,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import Ridge
 from sklearn.neighbors import KNeighborsRegressor
 
-from gpukfl import KernelRidgeRegressor, feature_score
+from gpukfl import KernelRidgeRegressor, RegFeaLRegressor, feature_score
 from gpukfl._results import Status
 from gpukfl.estimators._samples import Samples, Splits
 from gpukfl.estimators._search import Search
@@ -39,7 +39,7 @@ from gpukfl.estimators.regfeal._search import (
     Tuner,
     _neighbours,
 )
-from gpukfl.methods import DegreeLaw, KernelRidge, RegFeaL
+from gpukfl.methods import DegreeLaw, KernelRidge, RegFeaL, Reweighting
 
 Y_NOISY = Y + 0.5 * np.random.default_rng(2).standard_normal(N)
 
@@ -485,3 +485,11 @@ def test_weighted_directions_are_looked_at_first():
     model = regressor(retrain="kernel_ridge").fit(X, Y)
     ways = [one["prediction"] for one in model.tuning_ if one["prediction"] != "Hermite features"]
     assert ["weighted" in way for way in ways[:3]] == [True, True, False]
+
+
+@pytest.mark.parametrize("exponent", [0.1, 0.33, 1.0])
+def test_directions_without_derivatives_keep_the_share_of_the_floor(exponent):
+    settled = {"degrees": 0.4, "strength": 0.1, "retrain": None, "random_state": 0}
+    model = RegFeaLRegressor(300, optimizer=Reweighting(exponent=exponent), **settled)
+    shares = model.fit(X, X[:, 0]).importances_
+    assert shares[-1] / shares[0] == pytest.approx(10.0 ** (-4 * exponent), rel=0.1)

@@ -29,7 +29,6 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import Ridge
 
 from gpukfl import RegFeaLRegressor, feature_score, load
-from gpukfl.methods import Reweighting
 
 R = 0.33
 both = pytest.mark.parametrize("make", [regressor, classifier])
@@ -150,14 +149,6 @@ def test_the_rotation_of_the_coefficients_is_saved_and_pickled(tmp_path):
         np.testing.assert_array_equal(other.coef_rotation_, model.coef_rotation_)
     with pytest.raises(NotFittedError):
         _ = RegFeaLRegressor().coef_rotation_
-
-
-@pytest.mark.parametrize("exponent", [0.1, 0.33, 1.0])
-def test_directions_without_derivatives_keep_the_share_of_the_floor(exponent):
-    settled = {"degrees": 0.4, "strength": 0.1, "retrain": None, "random_state": 0}
-    model = RegFeaLRegressor(300, optimizer=Reweighting(exponent=exponent), **settled)
-    shares = model.fit(X, X[:, 0]).importances_
-    assert shares[-1] / shares[0] == pytest.approx(10.0 ** (-4 * exponent), rel=0.1)
 
 
 def test_transform_gives_coordinates_with_names():
