@@ -262,7 +262,7 @@ class GradientHKRR:
             model = self._refit(problem, part, model, choice.setting.tuned, run, stopped=stopped)
         except KeyboardInterrupt:  # the model of the best map is there
             stopped = True
-        steps = HKRRFit(model.B, model.lengthscale, fit.status, fit.best.score, fit.history, jitter_raised=False)
+        steps = HKRRFit(model.B, model.lengthscale, fit.status, fit.best.score, fit.history)
         learned = fit.n_steps > 0 or choice.setting.map is not None
         ended = self._ended(fit, stopped=stopped)
         return Fitted(steps, model, ended, learned, ridges=fit.ridges)
