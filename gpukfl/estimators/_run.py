@@ -108,8 +108,8 @@ class Run:
             finally:
                 self.rng.set_state(drawn)
             took, left = max(time.perf_counter() - begun, 1e-9), self.left() or _NO_TIME
-            pace = took / tried**2
-            count = max(tried, _most(wanted, lambda q, pace=pace: works(q) * pace * q**2, left))
+            squares = left / took * tried**2  # of a count that one work has time for
+            count = max(tried, _most(wanted, lambda q: works(q) * q**2, squares))
         return min(wanted, count)
 
     def note(self, message: str) -> None:
@@ -129,6 +129,6 @@ class Run:
             self._report(stage, k, history)
 
 
-def _most(wanted: int, seconds: Callable[[int], float], left: float) -> int:
-    """Give the largest number up to `wanted` whose seconds, which grow with it, are left."""
-    return bisect.bisect_right(range(1, wanted + 1), left, key=seconds)
+def _most(wanted: int, cost: Callable[[int], float], limit: float) -> int:
+    """Give the largest number up to `wanted` whose cost, which grows with it, is in the limit."""
+    return bisect.bisect_right(range(1, wanted + 1), limit, key=cost)
