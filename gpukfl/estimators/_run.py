@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import bisect
 import contextlib
-import math
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -80,24 +80,36 @@ class Run:
         return self.left(share) == _NO_TIME
 
     def affordable(
-        self, wanted: int, work: Callable[[int], Any], /, *, times: float, few: int = _FEW
+        self,
+        wanted: int,
+        work: Callable[[int], Any],
+        /,
+        *,
+        times: float | Callable[[int], float],
+        few: int = _FEW,
     ) -> int:
         """Give how many centres, features or rows of those wanted the time allows.
 
         By how long `work` takes with a `few`, for which there is time in any case, and with more
         where there is time for so many, as its time grows with their square at most; `times` such
-        works are to be done.
+        works are to be done, a number or one that hangs on how many are taken. What the works draw
+        is put back: a limit that leaves time for all changes nothing.
         """
         if self._max_time is None:
             return wanted
-        count = few
+        works = times if callable(times) else lambda _: times
+        count, drawn = few, self.rng.get_state()
         for tried in (few, _FURTHER * few):
             if not tried <= count < wanted:
                 break
             begun = time.perf_counter()
-            work(tried)
+            try:
+                work(tried)
+            finally:
+                self.rng.set_state(drawn)
             took, left = max(time.perf_counter() - begun, 1e-9), self.left() or _NO_TIME
-            count = max(tried, int(tried * math.sqrt(left / (times * took))))
+            squares = left / took * tried**2  # of a count that one work has time for
+            count = max(tried, _most(wanted, lambda q: works(q) * q**2, squares))
         return min(wanted, count)
 
     def note(self, message: str) -> None:
@@ -115,3 +127,8 @@ class Run:
             )
         if self._report is not None:
             self._report(stage, k, history)
+
+
+def _most(wanted: int, cost: Callable[[int], float], limit: float) -> int:
+    """Give the largest number up to `wanted` whose cost, which grows with it, is in the limit."""
+    return bisect.bisect_right(range(1, wanted + 1), limit, key=cost)

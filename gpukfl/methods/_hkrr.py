@@ -183,7 +183,6 @@ class HKRRFit:
     status: Status
     value: float  # of the objective
     history: History
-    jitter_raised: bool
 
 
 def fit_hkrr(
@@ -245,10 +244,9 @@ def fit_hkrr(
         bounded = _Bounded(objective, lengthscale)
         descent = optimizer.minimize(bounded, bounded.project(start), watch=watch)
         C, value, end, history = descent.B, descent.value, descent.status, descent.history
-    raised = objective.factor is not None and objective.factor.raised
     if learn_lengthscale and isinstance(optimizer, LBFGS):
         lengthscale = 1.0 / (_norm(C) or 1.0)
-    return HKRRFit(C * lengthscale, lengthscale, end, value, history, raised)
+    return HKRRFit(C * lengthscale, lengthscale, end, value, history)
 
 
 class _Bounded:

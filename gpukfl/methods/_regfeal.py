@@ -154,8 +154,7 @@ class RegFeaL:
                 fit.history.residual.append(0.0)
                 fit.history.seconds.append(time.perf_counter() - begun)
                 watch(k, fit)
-                late = self.max_time is not None and fit.history.seconds[-1] > self.max_time
-                if late and k + 1 < self.n_iter:
+                if self._is_late(fit.history.seconds) and k + 1 < self.n_iter:
                     fit.status = Status.TIME_LIMIT
                     break
         except KeyboardInterrupt:
@@ -163,6 +162,11 @@ class RegFeaL:
                 raise
             fit.status = Status.INTERRUPTED
         return fit
+
+    def _is_late(self, seconds: list[float]) -> bool:
+        """Whether another iteration, as long as the last, would end too late."""
+        last = seconds[-1] - (seconds[-2] if len(seconds) > 1 else 0.0)
+        return self.max_time is not None and seconds[-1] + last > self.max_time
 
     def operator(self, fit: RegFeaLFit, rows: Rows, scales: np.ndarray) -> HermiteOperator:
         """Features of the fit's tuples at some rows."""
@@ -207,7 +211,8 @@ class RegFeaL:
         squares = np.sum(U * (M @ U), axis=0)
         squares[squares < _TIES] = 0.0
         order = np.argsort(-squares, kind="stable")
-        return fit.R @ U[:, order], optimal_eta(squares[order] + _FLOOR, self.exponent)
+        R = U[:, order] if _is_identity(fit.R) else fit.R @ U[:, order]
+        return R, optimal_eta(squares[order] + _FLOOR, self.exponent)
 
     def derivatives(self, fit: RegFeaLFit) -> np.ndarray:
         r"""Give :math:`E[\nabla f \nabla f^\top]` under N(0, I), in rotated coordinates (d, d)."""
@@ -286,6 +291,10 @@ class RegFeaLFit:
         """R beside the rows; None for the identity."""
         return _placed(self.R, self.rows.reference)
 
+    def of_features(self, M: np.ndarray, /) -> np.ndarray:
+        """Give a matrix in rotated coordinates (d, d) in those of the features."""
+        return M if _is_identity(self.R) else self.R @ M @ self.R.T
+
     def predict(self, rows: Rows, /) -> Array:
         """Fitted functions at rows (n, t)."""
         assert self.indices is not None
@@ -298,9 +307,13 @@ class RegFeaLFit:
 
 def _placed(R: np.ndarray, reference: Array) -> Array | None:
     """R beside `reference`; None for the identity."""
-    if np.array_equal(R, np.eye(len(R))):
+    if _is_identity(R):
         return None
     return array_namespace(reference).asarray(R, **double_like(reference))
+
+
+def _is_identity(R: np.ndarray) -> bool:
+    return bool(R[0, 0] == 1.0) and np.array_equal(R, np.eye(len(R)))
 
 
 def shares(eta: np.ndarray, exponent: float, /) -> np.ndarray:

@@ -4,6 +4,7 @@ import functools
 import math
 import pickle
 import warnings
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -29,6 +30,7 @@ from hkrr_cases import (
 )
 from near_copies import near_copies
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -445,6 +447,34 @@ def test_singular_centers_are_reported_where_the_ridge_does_not_do(refit, report
     assert np.all(np.isfinite(model.predict(NEW)))
     assert model.smallest_eigenvalue_ < 1e-6
     assert (model.jitter_ > 0) == reported
+
+
+SINGULAR = _hkrr_problem.Jitter(1e-5, raised=True)
+
+
+def replaced(monkeypatch, name, change):
+    """Change what a fit of HKRR gives."""
+    given = getattr(_hkrr_problem.HyperKernelProblem, name)
+    monkeypatch.setattr(
+        _hkrr_problem.HyperKernelProblem, name, lambda *a, **k: change(given(*a, **k))
+    )
+
+
+@pytest.mark.parametrize(("refit", "name"), [("auto", "refit_centers"), (None, "n_centers")])
+def test_singular_centers_of_what_predicts_are_told_of(monkeypatch, refit, name):
+    replaced(monkeypatch, "learn", lambda two: (two[0], replace(two[1], jitter=SINGULAR)))
+    replaced(monkeypatch, "refit", lambda model: replace(model, jitter=SINGULAR))
+    text = rf"singular in this precision .* 1\.0e-05 .* in the last fit; a smaller number of {name}"
+    with pytest.warns(ConvergenceWarning, match=text):
+        regressor(refit_centers=refit, max_iter=2).fit(X, Y)
+
+
+def test_singular_centers_on_the_way_are_not_told_of(monkeypatch):
+    replaced(monkeypatch, "learn", lambda two: (two[0], replace(two[1], jitter=SINGULAR)))
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        regressor(max_iter=2).fit(X, Y)
+    assert not [one for one in told if "singular" in str(one.message)]
 
 
 def test_the_smallest_eigenvalue_is_that_of_the_centers():

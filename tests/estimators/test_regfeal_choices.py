@@ -31,7 +31,7 @@ from gpukfl.estimators._samples import Samples, Splits
 from gpukfl.estimators._search import Search
 from gpukfl.estimators.regfeal._fold import Fold
 from gpukfl.estimators.regfeal._problem import Setting
-from gpukfl.estimators.regfeal._retraining import Coordinates
+from gpukfl.estimators.regfeal._retraining import Coordinates, leading_columns
 from gpukfl.estimators.regfeal._search import (
     MEAN_DEGREES,
     STRENGTHS,
@@ -39,7 +39,8 @@ from gpukfl.estimators.regfeal._search import (
     Tuner,
     _neighbours,
 )
-from gpukfl.methods import DegreeLaw, KernelRidge, RegFeaL, Reweighting
+from gpukfl.inspection import effective_rank, leading_directions
+from gpukfl.methods import DegreeLaw, KernelRidge, RegFeaL, Reweighting, derivative_weights
 
 Y_NOISY = Y + 0.5 * np.random.default_rng(2).standard_normal(N)
 
@@ -352,6 +353,22 @@ def test_settings_whose_features_overflow_are_left_out(monkeypatch):
     model = regressor(40, degree_decay="auto", strength="auto", n_iter=1).fit(X, Y)
     assert (model.degree_decay_ or 0.0) <= 0.2
     assert min(trial["score"] for trial in model.tuning_) == -np.inf
+
+
+@pytest.mark.parametrize("weights", [[1.0, 0.9, 0.21, 0.19, 1e-3, 0.0], [0.0] * 6])
+def test_short_columns_are_no_directions(rng, weights):
+    W = np.linalg.qr(rng.standard_normal((6, 6)))[0] * np.array(weights)
+    few = leading_columns(W)
+    assert few.shape[1] == (4 if any(weights) else 1)
+    assert effective_rank(few) == effective_rank(W)
+    np.testing.assert_allclose(leading_directions(few), leading_directions(W), atol=1e-12)
+
+
+def test_importances_are_of_all_columns():
+    model = regressor(strength=0.1, retrain=None).fit(X, Y)
+    roots = derivative_weights(model.eta_, 0.33, 0.5)
+    norms = np.linalg.norm(model.R_ * roots, axis=1)
+    np.testing.assert_allclose(model.feature_importances_, norms / norms.sum(), rtol=1e-12)
 
 
 # ---------------------------------------------------------------------- time and interruption

@@ -241,7 +241,6 @@ def test_fits_lower_the_objective_inside_the_bound(on, rng, optimizer, learn):
         values = found.history.objective
     assert np.all(np.diff(values) <= 0)
     assert isinstance(found.status, Status)
-    assert found.jitter_raised is False
 
 
 def test_the_bound_holds_for_starts_outside(on, rng):

@@ -26,6 +26,7 @@ from gpukfl.estimators.hkrr._search import (
     Fitted,
     Learned,
     affordable,
+    affordable_refit,
 )
 from gpukfl.estimators.hkrr._settings import Tuned
 from gpukfl.kernels import PowerExponential
@@ -46,7 +47,6 @@ _KERNELS = {  # of the structures: one whose coordinates have a meaning, and one
 _STRETCH = 8.0  # median distances: with a kink, kernels are best nearly without a scale
 _ALL_CENTERS = 1_000  # rows up to which all are centres: the fit is then exact
 _FIT_WORKS = 4  # normal equations, passes of leave-one-out and gradients at a map
-_REFIT_WORKS = 10  # the same in the last fit
 _FEW_CENTERS = 200  # after an interruption
 
 
@@ -262,9 +262,7 @@ class GradientHKRR:
             model = self._refit(problem, part, model, choice.setting.tuned, run, stopped=stopped)
         except KeyboardInterrupt:  # the model of the best map is there
             stopped = True
-        steps = HKRRFit(
-            model.B, model.lengthscale, fit.status, fit.best.score, fit.history, jitter_raised=False
-        )
+        steps = HKRRFit(model.B, model.lengthscale, fit.status, fit.best.score, fit.history)
         learned = fit.n_steps > 0 or choice.setting.map is not None
         ended = self._ended(fit, stopped=stopped)
         return Fitted(steps, model, ended, learned, ridges=fit.ridges)
@@ -289,7 +287,7 @@ class GradientHKRR:
         if stopped:  # nobody waits for more
             return problem.refit(model, min(wanted, _FEW_CENTERS), model.tuned)
         if refit == "auto":
-            wanted = affordable(problem, model, run, wanted, _REFIT_WORKS)
+            wanted = affordable_refit(problem, model, run, wanted)
         known = tuned is not None and tuned.serves(problem.n)
         return problem.refit(model, wanted, tuned if known else None)
 

@@ -261,12 +261,13 @@ class HKRRBase(LinearFeatures, SteppedLearner):
         model, asked = fitted.model, self._centers.fit
         if not isinstance(asked, str) and asked > problem.n:
             warn(f"n_centers={asked} is more than the {problem.n} samples: all of them are centres")
-        if model.jitter.raised or fitted.steps.jitter_raised:
+        if model.jitter.raised:  # of what predicts: steps on the way only lead to a map
             lowest = _smallest_eigenvalue(self.kernel_, model.Z, model.B)  # where the fit was
+            fewer = "n_centers" if self._centers.refit is None else "refit_centers"
             msg = (
                 "the kernel matrix of the centres is singular in this precision (smallest "
                 f"eigenvalue {lowest:.1e}): {model.jitter.size:.1e} of its mean diagonal was added "
-                "to its diagonal"
+                f"to its diagonal in the last fit; a smaller number of {fewer} needs less"
             )
             warn(msg, ConvergenceWarning)
         belief, metric = fitted.belief, fitted.metric

@@ -106,14 +106,7 @@ class ByEvidence(Settings):
         """Learn the map on some rows, and solve with all."""
         found = self.fit(problem, run, choice.setting)
         metric, model = found.metric, found.model
-        steps = HKRRFit(
-            model.B,
-            model.lengthscale,
-            metric.status,
-            metric.value,
-            metric.history,
-            jitter_raised=False,
-        )
+        steps = HKRRFit(model.B, model.lengthscale, metric.status, metric.value, metric.history)
         return Fitted(
             steps,
             model,

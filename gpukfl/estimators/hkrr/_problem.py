@@ -52,8 +52,8 @@ TUNE_CENTERS = 200
 _GRADIENTS = 1000  # rows at which gradients show what matters
 # Of the last fit. With all of 6000 samples for centres it takes n³/3 operations, no more than with
 # 3000 of them; within training samples of four sets errors fell by up to 4 %
-_ALL_CENTERS, _REFIT_CENTERS = 6_000, 2_000
-_PATH_CENTERS, _STRETCH_CENTERS = 1_000, 400  # that the last ridge and lengthscale are chosen on
+_ALL_CENTERS, REFIT_CENTERS = 6_000, 2_000
+PATH_CENTERS, _STRETCH_CENTERS = 1_000, 400  # that the last ridge and lengthscale are chosen on
 # A lengthscale needs no more rows; nor does the ridge, though it falls with them: its best on so
 # many of 400 000 rows is within .05 % of the best on all
 _STRETCH_ROWS, _PATH_ROWS = 50_000, 100_000
@@ -320,7 +320,7 @@ class HyperKernelProblem(Data):
             at_most = min(n_centers, _STRETCH_CENTERS)
             stretch, _ = few._tuned(model, self.stretches, at_most, judging)
             few, judging = self._few(_PATH_ROWS, parts)
-            _, path = few._tuned(model, (stretch,), min(n_centers, _PATH_CENTERS), judging)
+            _, path = few._tuned(model, (stretch,), min(n_centers, PATH_CENTERS), judging)
             tuned = Tuned(stretch, path, self.n)
         # The largest that is about as good: left-out samples say little of points outside them
         ridge, lengthscale = tuned.path.largest_good(), tuned.stretch * model.lengthscale
@@ -390,7 +390,7 @@ class HyperKernelProblem(Data):
         fitting = max(int(math.sqrt(available_memory(self.reference) / 64)), 100)
         if self.n <= min(_ALL_CENTERS, fitting):
             return self.n
-        return min(_REFIT_CENTERS, fitting)
+        return min(REFIT_CENTERS, fitting)
 
 
 def placed_problem(

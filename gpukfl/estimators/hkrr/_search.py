@@ -20,6 +20,8 @@ from gpukfl.estimators._search import Search, Trial, climbed, is_behind, untried
 from gpukfl.estimators.hkrr._metric import Learned, by_evidence
 from gpukfl.estimators.hkrr._problem import (
     FINE_RIDGES,
+    PATH_CENTERS,
+    REFIT_CENTERS,
     RIDGES,
     TUNE_CENTERS,
     Belief,
@@ -47,7 +49,9 @@ _GAIN = 5e-3  # share of the unexplained variance that is worth another setting
 _NO_RIDGE = 1e-5  # where there are too few samples to choose one
 _STEP_WORKS = 30  # of a first step of the map, with its line search
 _FEWEST_CENTERS = 100  # that there is time for in any case
-_REFIT_WORKS = 10  # normal equations and passes of leave-one-out in the last fit
+# In normal equations: passes of leave-one-out that choose ridge and lengthscale, and the last solve
+_TUNE_WORKS, _LAST_WORKS = 8, 2
+_SUMS_OF_ALL = 2.0  # a solve with all rows takes as long as two such works with half of them
 
 
 @dataclass(frozen=True, eq=False)
@@ -288,7 +292,7 @@ class HKRR(Settings):
                 if stopped:  # nobody waits for more
                     n_centers = min(n_centers, _FEW_CENTERS)
                 elif refit == "auto":
-                    n_centers = affordable(problem, model, run, n_centers, _REFIT_WORKS)
+                    n_centers = affordable_refit(problem, model, run, n_centers)
                 tuned = None if stopped else tuned_by(choice, problem.n)
                 model = problem.refit(model, n_centers, tuned)
             except KeyboardInterrupt:  # the model of the optimisation is there
@@ -360,7 +364,12 @@ def given_start(starts: Sequence[Learned], k: int = 0, /) -> Setting:
 
 
 def affordable(
-    problem: HyperKernelProblem, at: Learned | Solved, run: Run, wanted: int, times: float, /
+    problem: HyperKernelProblem,
+    at: Learned | Solved,
+    run: Run,
+    wanted: int,
+    times: float | Callable[[int], float],
+    /,
 ) -> int:
     """As many of the centres wanted as there is time for, to form their sums so many times."""
     kernel = problem.kernel.stretched(at.lengthscale)
@@ -369,6 +378,24 @@ def affordable(
         problem.system(kernel, problem.centers(q, at.B), at.B)
 
     return run.affordable(wanted, form, times=times, few=_FEWEST_CENTERS)
+
+
+def affordable_refit(problem: HyperKernelProblem, at: Solved, run: Run, wanted: int, /) -> int:
+    """As many of the centres wanted as there is time for in the last fit.
+
+    All rows where there is time for a solve with them; else as many as of more rows, at most.
+    """
+    if wanted == problem.n:
+        alike = max(min(wanted, PATH_CENTERS), math.ceil(wanted / _SUMS_OF_ALL))
+        if affordable(problem, at, run, alike, _refit_works) == alike:
+            return wanted
+        wanted = min(wanted, REFIT_CENTERS)
+    return affordable(problem, at, run, wanted, _refit_works)
+
+
+def _refit_works(q: int) -> float:
+    """Count the works in a last fit with q centres, of which fewer choose the ridge."""
+    return _LAST_WORKS + _TUNE_WORKS * (min(q, PATH_CENTERS) / q) ** 2
 
 
 def tuned_by(choice: Choice[Setting, Learned], n: int, /) -> Tuned | None:

@@ -31,7 +31,7 @@ from gpukfl.estimators._validation import check_finite_result
 from gpukfl.estimators.regfeal._attributes import ATTRIBUTES, RULES, TRIED
 from gpukfl.estimators.regfeal._description import describe
 from gpukfl.estimators.regfeal._problem import Problem, Setting
-from gpukfl.estimators.regfeal._retraining import Retraining, check_retrain
+from gpukfl.estimators.regfeal._retraining import Retraining, check_retrain, leading_columns
 from gpukfl.estimators.regfeal._search import Fitted, RegFeaLMethod
 from gpukfl.inspection import Description, Names
 from gpukfl.methods import (
@@ -168,7 +168,7 @@ class RegFeaLBase(DirectionProfiles, Retraining, BoundedPredictions, SteppedLear
         self.eta_path_ = beside(np.stack([*fit.etas, eta]), there)
         in_units = fit.f_hat * to_host(problem.y_scale)[None, :]
         M = derivative_products(fit.indices.tuples, in_units)
-        self.feature_matrix_ = beside(fit.R @ M @ fit.R.T, coef)
+        self.feature_matrix_ = beside(fit.of_features(M), coef)
         # Where no feature was learned, all directions weigh alike and none is one
         roots = derivative_weights(eta, exponent, 0.5) * float(M.any())
         self._keep_directions(R * roots[None, :], coef)
@@ -180,6 +180,11 @@ class RegFeaLBase(DirectionProfiles, Retraining, BoundedPredictions, SteppedLear
         index = np.arange(n) if n <= _RANGE_ROWS else drawn(rng, n, _RANGE_ROWS)
         self._keep_range(to_host(problem.rows.at(np.sort(index))))
         self._keep_steps(fit.history, fitted.status, _QUIET)
+
+    def _keep_directions(self, W: np.ndarray, there: Array) -> None:
+        super()._keep_directions(leading_columns(W), there)
+        norms = np.linalg.norm(W, axis=1)  # of all columns
+        self.feature_importances_ = beside(norms / (norms.sum() or 1.0), there)
 
     # ------------------------------------------------------------------ prediction
 

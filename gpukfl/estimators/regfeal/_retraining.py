@@ -35,6 +35,7 @@ _EXACT, _MANY = 5_000, 100_000  # rows up to which all, or many, are centres
 _CENTERS, _FEW_CENTERS = 2_000, 1_000
 _WORKS = 2  # as long as the last regression may take
 LEAST = 1e-3  # weight of a direction that a kernel still sees
+_SHORT = 0.1  # of the longest column: half of what makes a direction
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,15 @@ class Coordinates:
         if self.number is None:
             return f"directions, weighted to the power {self.power:g}"
         return f"{self.number} direction" + ("" if self.number == 1 else "s")
+
+
+def leading_columns(W: np.ndarray, /) -> np.ndarray:
+    """Give the columns of host W (d, m) among which its directions are, as all are orthogonal.
+
+    Where features are many, a decomposition of all of them takes longer than all of the fit.
+    """
+    lengths = np.linalg.norm(W, axis=0)
+    return W[:, lengths >= _SHORT * lengths.max()] if lengths.any() else W[:, :1]
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,13 @@ from gpukfl.estimators._samples import Samples, Splits
 from gpukfl.estimators._search import Search, Trial, climbed, is_behind, untried
 from gpukfl.estimators.regfeal._fold import SHARE, Fold, Learned
 from gpukfl.estimators.regfeal._problem import Problem, Setting, Settings
-from gpukfl.estimators.regfeal._retraining import LEAST, Coordinates, Retrained, retrained
+from gpukfl.estimators.regfeal._retraining import (
+    LEAST,
+    Coordinates,
+    Retrained,
+    leading_columns,
+    retrained,
+)
 from gpukfl.inspection import effective_rank
 from gpukfl.methods import (
     DegreeLaw,
@@ -303,7 +309,7 @@ class RegFeaLMethod(Settings):
         if way is not None or (looked and self.retrain == "kernel_ridge"):
             return way
         roots = derivative_weights(eta, self.reweighting.exponent, 0.5)
-        return Coordinates(effective_rank(R * roots[None, :]))
+        return Coordinates(effective_rank(leading_columns(R * roots[None, :])))
 
 
 def run_in_time(method: RegFeaL, problem: Problem, run: Run, /) -> tuple[RegFeaL, RegFeaLFit]:
