@@ -16,6 +16,15 @@ class Loss(ABC):
     for_labels: ClassVar[bool]  # y must be -1 or 1
     unit: ClassVar[float]  # times the loss is at least 1 where y is -1 or 1 and yz is at most 0
 
+    @property
+    def knots(self) -> tuple[float, ...]:
+        """Ascending values of yz between which the derivative is nearly a line, of labels.
+
+        Two at least, beyond the first and last of which it hardly changes. An optimal step is
+        looked for from the best one for these lines: they cost time, and change no result.
+        """
+        return (-5.0, -2.0, 0.0, 2.0, 5.0)
+
     @abstractmethod
     def value(self, z: Array, y: Array, /) -> Array:
         """Losses of the predictions `z` at the targets `y` of the same shape: like `z`."""
@@ -126,6 +135,11 @@ class Hinge(Loss):
         if not 0.0 < self.smoothing <= 1.0:
             msg = f"expected a smoothing above 0 and at most 1, got {self.smoothing}"
             raise ValueError(msg)
+
+    @property
+    def knots(self) -> tuple[float, ...]:
+        """Ends of the parabola, between which the derivative is a line."""
+        return 1.0 - 0.5 * self.smoothing, 1.0 + 0.5 * self.smoothing
 
     def _missing(self, z: Array, y: Array) -> Array:
         """Give what yz lacks for a loss of 0."""
