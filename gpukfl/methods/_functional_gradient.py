@@ -312,6 +312,6 @@ def _root_of_lines(
 def _lines(loss: Loss, /) -> tuple[tuple[float, float], list[float]]:
     """Give the derivative below and above all knots, and by how much it bends at each."""
     knots = np.asarray(loss.knots)
-    at = loss.derivative(knots, np.ones_like(knots))
-    bends = np.diff(np.diff(at) / np.diff(knots), prepend=0.0, append=0.0)
-    return (float(at[0]), float(at[-1])), bends.tolist()
+    at = np.asarray(loss.derivative(knots, np.ones_like(knots)))
+    rises = np.concatenate([[0.0], np.diff(at) / np.diff(knots), [0.0]])
+    return (float(at[0]), float(at[-1])), np.diff(rises).tolist()
