@@ -7,6 +7,7 @@ Each step draws a parameter :math:`w_t` and a batch of rows, and adds a multiple
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import time
 from abc import ABC, abstractmethod
@@ -291,7 +292,7 @@ def _root_of_lines(
     still = slopes == 0
     each = xp.where(still, xp.ones_like(slopes), slopes)
     weight = xp.abs(slopes) * slopes / b
-    where = [xp.minimum((knot - margins) / each, high) for knot in loss.knots]
+    where = [xp.minimum((knot - margins) / each, high) for knot, _ in loss.knots]
     points = xp.concat([xp.where(still, xp.zeros_like(each), one) for one in where], axis=0)
     order = xp.argsort(points, axis=0)
     points = xp.take_along_axis(points, order, axis=0)
@@ -311,7 +312,7 @@ def _root_of_lines(
 @functools.cache
 def _lines(loss: Loss, /) -> tuple[tuple[float, float], list[float]]:
     """Give the derivative below and above all knots, and by how much it bends at each."""
-    knots = np.asarray(loss.knots)
-    at = np.asarray(loss.derivative(knots, np.ones_like(knots)))
-    rises = np.concatenate([[0.0], np.diff(at) / np.diff(knots), [0.0]])
-    return (float(at[0]), float(at[-1])), np.diff(rises).tolist()
+    pairs = list(itertools.pairwise(loss.knots))
+    rises = [0.0, *((high - low) / (right - left) for (left, low), (right, high) in pairs), 0.0]
+    bends = [after - before for before, after in itertools.pairwise(rises)]
+    return (loss.knots[0][1], loss.knots[-1][1]), bends
