@@ -22,7 +22,7 @@ class Rounds(Panel):
     features : tuple of str
         Names.
     scores : array (p,)
-        Where the variables entered, or at the end.
+        At the start of the round where they entered, or of the last round.
     levels : array of int (p,)
         Rounds that selected them, one more than there were where that was no round, 0 for none.
     thresholds : tuple of (int, float)

@@ -6,6 +6,8 @@ Each step draws a parameter :math:`w_t` and a batch of rows, and adds a multiple
 
 from __future__ import annotations
 
+import functools
+import itertools
 import math
 import time
 from abc import ABC, abstractmethod
@@ -21,8 +23,8 @@ from gpukfl.operators import FeatureOperator
 
 _CHUNK = 2_048  # rows of batches whose features are computed at once
 _NEWTON = 200  # steps to the root of (49), more than it ever needs
-_LOOK = 4  # steps between looks whether it is reached: a device waits for each
 _FLAT = 1e-12  # share of the slope at 0 that is left there
+_STILL = 1e-15  # share of the root below which a step is rounding
 _LARGEST_LOG = 300.0  # of what is squared
 
 
@@ -246,28 +248,71 @@ class _OptimalSteps(_Walk):
 def _root(loss: Loss, f: Array, y: Array, g: Array, pull: Array, curvature: Array, /) -> Array:
     """Find the η (c,) at which mean(ℓ'(f + η g, y) g) + pull + η curvature is 0.
 
-    In closed form for the squared loss; else by Newton steps inside a bracket.
+    In closed form for the squared loss; else by Newton steps inside a bracket, from the root where
+    ℓ' is made of lines. For a loss that is, the first step confirms it.
     """
     xp = array_namespace(f)
 
-    def slope(eta: Array) -> Array:
-        return xp.mean(loss.derivative(f + eta * g, y) * g, axis=0) + pull + eta * curvature
+    def slope(z: Array, eta: Array) -> Array:
+        return xp.mean(loss.derivative(z, y) * g, axis=0) + pull + eta * curvature
 
-    at_zero = slope(xp.zeros_like(pull))
+    at_zero = slope(f, xp.zeros_like(pull))
     if isinstance(loss, Squared):
         return -at_zero / (xp.mean(g * g, axis=0) + curvature)
     # The slope rises by at least the curvature: the root lies between 0 and the far end
     far = -at_zero / curvature
     low, high = xp.minimum(far, 0.0 * far), xp.maximum(far, 0.0 * far)
-    eta = xp.zeros_like(pull)
-    for k in range(_NEWTON):
-        value = slope(eta)
-        if k % _LOOK == _LOOK - 1 and bool(xp.all(xp.abs(value) <= _FLAT * xp.abs(at_zero))):
-            break
+    flat = _FLAT * xp.abs(at_zero)
+    eta = clipped(_root_of_lines(loss, y * f, y * g, pull, curvature, high), low=low, high=high)
+    for _ in range(_NEWTON):
+        z = f + eta * g
+        value = slope(z, eta)
         low = xp.where(value < 0, eta, low)
         high = xp.where(value > 0, eta, high)
-        bend = xp.mean(loss.second(f + eta * g, y) * g * g, axis=0) + curvature
-        eta = eta - value / bend
-        outside = (eta <= low) | (eta >= high)
-        eta = xp.where(outside & (low < high), 0.5 * (low + high), eta)
+        new = eta - value / (xp.mean(loss.second(z, y) * g * g, axis=0) + curvature)
+        new = xp.where((new < low) | (new > high), 0.5 * (low + high), new)
+        reached = (xp.abs(value) <= flat) | (xp.abs(new - eta) <= _STILL * xp.abs(new))
+        eta = new
+        if bool(xp.all(reached)):
+            break
     return eta
+
+
+def _root_of_lines(
+    loss: Loss, margins: Array, slopes: Array, pull: Array, curvature: Array, high: Array, /
+) -> Array:
+    """Find the root (c,) for a loss whose derivative is made of lines between its knots.
+
+    The slope then is made of lines too. It bends where the margin of a row, which moves by `slopes`
+    (b, c) from `margins`, meets a knot: sorted, these points have running sums that are the slope
+    on every line. Points beyond `high` only need to stay beyond the root.
+    """
+    xp, (b, c) = array_namespace(margins), margins.shape
+    ends, bends = _lines(loss)
+    still = slopes == 0
+    each = xp.where(still, xp.ones_like(slopes), slopes)
+    weight = xp.abs(slopes) * slopes / b
+    where = [xp.minimum((knot - margins) / each, high) for knot, _ in loss.knots]
+    points = xp.concat([xp.where(still, xp.zeros_like(each), one) for one in where], axis=0)
+    order = xp.argsort(points, axis=0)
+    points = xp.take_along_axis(points, order, axis=0)
+    bend = xp.take_along_axis(xp.concat([weight * k for k in bends], axis=0), order, axis=0)
+    outside = xp.where(slopes > 0, ends[0] * slopes, ends[1] * slopes)
+    first = xp.reshape(xp.sum(outside, axis=0) / b + pull, (1, c))
+    rise = curvature + xp.cumulative_sum(bend, axis=0, include_initial=True)
+    value = first - xp.cumulative_sum(bend * points, axis=0, include_initial=True)  # at η = 0
+    # Far beyond the root all is rounding: the first point where the slope is positive ends the line
+    beyond = xp.astype(rise[1:, :] * points + value[1:, :] >= 0, xp.int64)
+    before = xp.sum(xp.astype(xp.cumulative_sum(beyond, axis=0) == 0, xp.int64), axis=0)
+    line = xp.reshape(before, (1, c))
+    found = -xp.take_along_axis(value, line, axis=0) / xp.take_along_axis(rise, line, axis=0)
+    return found[0, :]
+
+
+@functools.cache
+def _lines(loss: Loss, /) -> tuple[tuple[float, float], list[float]]:
+    """Give the derivative below and above all knots, and by how much it bends at each."""
+    pairs = list(itertools.pairwise(loss.knots))
+    rises = [0.0, *((high - low) / (right - left) for (left, low), (right, high) in pairs), 0.0]
+    bends = [after - before for before, after in itertools.pairwise(rises)]
+    return (loss.knots[0][1], loss.knots[-1][1]), bends

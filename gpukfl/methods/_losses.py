@@ -16,6 +16,16 @@ class Loss(ABC):
     for_labels: ClassVar[bool]  # y must be -1 or 1
     unit: ClassVar[float]  # times the loss is at least 1 where y is -1 or 1 and yz is at most 0
 
+    @property
+    def knots(self) -> tuple[tuple[float, float], ...]:
+        """Ascending values z between which the derivative at y = 1 is nearly a line, and it there.
+
+        Two at least, beyond the first and last of which it hardly changes. An optimal step is
+        looked for from the best one for these lines: they cost time, and change no result. Here
+        those of the logistic loss.
+        """
+        return tuple((z, -1.0 / (1.0 + math.exp(z))) for z in (-5.0, -2.0, 0.0, 2.0, 5.0))
+
     @abstractmethod
     def value(self, z: Array, y: Array, /) -> Array:
         """Losses of the predictions `z` at the targets `y` of the same shape: like `z`."""
@@ -126,6 +136,11 @@ class Hinge(Loss):
         if not 0.0 < self.smoothing <= 1.0:
             msg = f"expected a smoothing above 0 and at most 1, got {self.smoothing}"
             raise ValueError(msg)
+
+    @property
+    def knots(self) -> tuple[tuple[float, float], ...]:
+        """Ends of the parabola, between which the derivative is a line."""
+        return (1.0 - 0.5 * self.smoothing, -1.0), (1.0 + 0.5 * self.smoothing, 0.0)
 
     def _missing(self, z: Array, y: Array) -> Array:
         """Give what yz lacks for a loss of 0."""

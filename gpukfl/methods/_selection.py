@@ -33,7 +33,8 @@ class Round:
     sparsity : float
         γ.
     scores : host array (p,)
-        :math:`-\partial_l J` where the round began: a variable enters where this exceeds γ.
+        :math:`-\partial_l J` where the round began, 0 for variables found before. Some must exceed
+        γ for a variable to enter; as these take weight, scores of others may fall below it.
     beta : host array (p,)
         Weights at its end, those found before included.
     entered : host array of indices

@@ -176,6 +176,20 @@ def test_roots_minimise_the_regularised_risk(loss, size, log_curvature, seed):
     assert risk(eta) <= found.fun + 1e-7 * (abs(found.fun) + abs(risk(0.0)) + 1.0)
 
 
+@pytest.mark.parametrize(("kind", "most"), [(Hinge, 1), (Logistic, 6)])
+def test_few_looks_at_a_batch_find_the_root(rng, monkeypatch, kind, most):
+    looks, second = [], kind.second
+    monkeypatch.setattr(kind, "second", lambda *given: looks.append(0) or second(*given))
+    for curvature in (1e-6, 1e-3, 1.0):
+        f, g = rng.standard_normal((2, 50, 4))
+        y, pull = np.sign(rng.standard_normal((50, 4))), curvature * rng.standard_normal(4)
+        eta = _functional_gradient._root(kind(), f, y, g, pull, np.full(4, curvature))
+        slope = np.mean(kind().derivative(f + eta * g, y) * g, axis=0) + pull + eta * curvature
+        np.testing.assert_allclose(slope, 0.0, rtol=0, atol=1e-12)
+        assert len(looks) <= most
+        looks.clear()
+
+
 # ---------------------------------------------------------------------- columns and chunks
 
 

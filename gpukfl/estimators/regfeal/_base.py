@@ -169,8 +169,9 @@ class RegFeaLBase(DirectionProfiles, Retraining, BoundedPredictions, SteppedLear
         in_units = fit.f_hat * to_host(problem.y_scale)[None, :]
         M = derivative_products(fit.indices.tuples, in_units)
         self.feature_matrix_ = beside(fit.of_features(M), coef)
-        # Where no feature was learned, all directions weigh alike and none is one
-        roots = derivative_weights(eta, exponent, 0.5) * float(M.any())
+        # Where no feature was learned, or none varies, all directions weigh alike and none is one
+        found = bool(M.any()) and bool(problem.rows.varying().any())
+        roots = derivative_weights(eta, exponent, 0.5) * float(found)
         self._keep_directions(R * roots[None, :], coef)
         law, self.strength_ = choice.setting.law, choice.setting.strength
         self.degree_decay_, self.max_degree_ = law.decay, law.largest

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gpukfl._array import Array, array_namespace, beside, like
-from gpukfl._checks import check_choice, check_kind, check_number, check_switch
+from gpukfl._checks import check_kind, check_number, check_switch
 from gpukfl._places import Backend
 from gpukfl._warnings import warn
 from gpukfl.estimators._bounds import BoundedPredictions
@@ -131,7 +131,12 @@ class SelectionBase(SelectedVariables, BoundedPredictions, SteppedLearner):
 
     def _error_control(self) -> Stability | Knockoffs | None:
         if isinstance(self.error_control, str):
-            check_choice("error_control", self.error_control, tuple(_CONTROLS))
+            if self.error_control not in _CONTROLS:
+                msg = (
+                    "expected error_control to be 'fdr', None, or an instance of Knockoffs or "
+                    f"Stability of gpukfl.estimators.selection, got {self.error_control!r}"
+                )
+                raise ValueError(msg)
             return _CONTROLS[self.error_control]
         check_kind("error_control", self.error_control, (Stability, Knockoffs, str, type(None)))
         return self.error_control

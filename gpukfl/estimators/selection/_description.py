@@ -37,7 +37,8 @@ def describe(e: Any, names: Names, /) -> Description:
         }
         | _discoveries(e),
         note=(
-            "A variable enters in the first round in which its score exceeds the threshold γ. A "
+            "A variable enters in the first round in which its score stays above the threshold γ "
+            "until it has weight; scores are those at the start of a round. A "
             "profile is the prediction along one selected variable, averaged over the others of "
             "some centres."
         ),

@@ -17,8 +17,8 @@ _PARAMETERS = """
         λ while variables are selected, positive, for targets of variance 1. "auto" is chosen by
         hold-out, on at most 1250 samples. The last fit tunes its own.
     sparsity : float, "auto", "tune", Permutations or Path, default="auto"
-        γ: a variable enters where its score exceeds this, so that larger values select fewer. A
-        number goes with one λ: scores grow about as 1/λ.
+        γ: a variable gets weight while its score exceeds this, so that larger values select fewer.
+        A number goes with one λ: scores grow about as 1/λ.
         "auto" is the largest score of any variable over 19 random orders of the samples, anew in
         every round: the chance of any false variable in a round is about 1/20.
         ``Permutations(number)`` of `gpukfl.estimators.selection` takes another number of orders.
@@ -71,8 +71,10 @@ _ATTRIBUTES = """
     Attributes
     ----------
     scores_ : array of shape (n_features,)
-        The rate at which the objective falls when weight is given to a variable, in the round
-        where it entered, or in the last round for one that never did. To compare with γ.
+        The rate at which the objective falls when weight is given to a variable, at the start of
+        the round where it entered, or of the last round for one that never did. A round with none
+        above γ finds nothing. In one that finds some, scores fall as others take weight: one that
+        was above γ at its start may be left out.
     scaling_ : ColumnScaling or None
         What features are scaled by: a function of rows, of host arrays. Of "standard" with `mean`
         and `scale`, which are subtracted and divided by, and `limits` (4, n_features): the lowest
@@ -84,12 +86,16 @@ _ATTRIBUTES = """
         those that no round found, as `error_control` may select; 0 for those not selected.
     rounds_ : list of dict
         Of every round, before `error_control`: "level", "sparsity" (γ), "entered" (indices),
-        "scores" (theirs) and "highest_left" (the largest score among the others).
+        "scores" (theirs) and "highest_left" (the largest score among the others), where it began.
     beta_ : array of shape (n_features,)
         Weights of the selected variables in the last fit, relearned without the penalty or all
         equal, whichever predicts better; 0 for the others.
     feature_importances_ : array of shape (n_features,)
         Shares in the error that permuting a variable's values among some samples adds.
+    components_ : array of shape (n_used, n_features)
+        A row for each variable that the last fit uses, most important first: 1 there, 0 elsewhere.
+    n_effective_features_ : int
+        Number of selected variables.
     path_ : dict or None
         "sparsity" (k,), "beta" (k, n_features) and hold-out "score" (k,), for `sparsity="tune"`.
     selection_frequencies_, stability_threshold_ : array of shape (n_features,), float, or None

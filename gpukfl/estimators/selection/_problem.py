@@ -70,10 +70,12 @@ _REFINE_ROWS = 1_000  # samples on which the weights of the last fit are learned
 _FIT_ROWS = 500  # samples on which they, and its kernel, are chosen
 _RIDGE_SHARES = (1.0, 0.1, 0.01)
 _REFINE_SHARE = 0.75  # of max_time after which they are not learned any further
+_CHOICE_WORKS = 4  # judgements for each kernel it is chosen among, and as much for the last fit
 _LAST_WORKS = 5  # normal equations of the last fit, and passes of leave-one-out
 _MOST_CENTERS = 2_000  # of the last fit where there is no time for all
 _CENTERS_IN_PARTS = 1_000  # of it where rows lie in parts: what travels goes with their square
-_HASTY_ROWS, _HASTY_CENTERS = 10_000, 500  # of one that is to end at once
+_HASTY_ROWS, _HASTY_CENTERS = 5_000, 500  # of one that is to end at once
+_HASTY_FIT_ROWS = 250  # samples on which its kernel is chosen
 _TIMED_ROWS = 2_000  # samples on which works are timed
 _RUN_WORKS = 40  # values and gradients of a selection, and of its thresholds
 _REPEATS = 5  # of the permutations behind the thresholds that decide what is selected
@@ -290,7 +292,10 @@ class SelectionProblem(Data):
             left = run.left(_REFINE_SHARE)
             start = self.refined(objective, selection.support, start, max_time=left)
             weights.append(start)
-        beta, kernel = self._best_kernel(weights, *few)
+        count = _HASTY_FIT_ROWS if hasty else self._affordable_choice(weights, run)
+        beta, kernel = self._best_kernel(
+            weights, *(few if count == _FIT_ROWS else self._some(count))
+        )
         n_centers = _HASTY_CENTERS if hasty else self._affordable_centers(beta, kernel, run)
         rows, Y, D = self._everyone, self.Y, self.weights
         if n_centers <= _HASTY_CENTERS < self.n:
@@ -320,11 +325,20 @@ class SelectionProblem(Data):
     def glance(self, support: np.ndarray, held_out: HeldOut, /) -> np.ndarray:
         """Losses of other samples (m,) by a quick fit to some, with these variables at τ."""
         beta = np.where(support, self.anchor, 0.0)
-        X, Y, D = self._some(_REFINE_ROWS)
+        X, Y, D = self._some(_FIT_ROWS)
         Z, w = self._stretched(X, beta), None if D is None else to_host(D)[:, 0]
         kernel = Gaussian(median_distance(Z, norm="euclidean", weights=w))
         fit = KernelRidge(kernel).fit(Rows(Z, self.reference), Y, D, self.rng)
         return held_out.losses(fit.predict(Rows(self._stretched(held_out.X, beta), self.reference)))
+
+    def _affordable_choice(self, weights: Sequence[np.ndarray], run: Run) -> int:
+        """Give how many samples there is time to choose the kernel on."""
+
+        def judge(q: int) -> None:
+            self._system((weights[0], self.kernel), *self._some(q)).leave_one_out(RIDGES)
+
+        times = _CHOICE_WORKS * len(weights) * len(_STRETCHES)
+        return run.affordable(_FIT_ROWS, judge, times=times, few=_HASTY_FIT_ROWS)
 
     def _affordable_centers(self, beta: np.ndarray, kernel: Kernel, run: Run) -> int:
         """Give how many centres of the last fit there is time for; n without a limit.

@@ -112,7 +112,8 @@ class SearchFold(Fold):
             raise KeyboardInterrupt
         key = selection.support.tobytes()
         if key not in self._known:  # a set of variables is judged once
-            beta = self.problem.refined(objective, selection.support, selection.beta)
+            given, left = (objective, selection.support, selection.beta), run.left(_SHARE)
+            beta = self.problem.refined(*given, max_time=left)
             self._known[key] = _predicted(objective, beta, self.held_out.X)
         return Learned(selection, self._known[key])
 
@@ -259,6 +260,8 @@ class KernelSelection(Settings):
         ridge = choice.setting.ridge
         try:
             left, some = run.left(SELECT_SHARE), problem
+            if choice.trials and run.is_over(SELECT_SHARE):
+                return self._in_want(problem, choice, Status.TIME_LIMIT)
             wanted = problem.n if self._sees_all(problem) else min(problem.n, most_rows(problem))
             count = min(problem.affordable_rows(ridge, left), wanted)
             if count < min(problem.n, _FEWEST_ROWS):  # the search has seen as many

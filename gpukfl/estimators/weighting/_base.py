@@ -12,18 +12,19 @@ from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from gpukfl._array import Array, array_namespace, beside, like, take, to_host
+from gpukfl._array import Array, array_namespace, beside, take, to_host
 from gpukfl._checks import check_choice, check_number, check_switch
 from gpukfl._draws import drawn
 from gpukfl._places import Backend
 from gpukfl._results import Status
 from gpukfl._warnings import warn
-from gpukfl.estimators._data import drawn_of_weight, mover
+from gpukfl.estimators._data import mover
 from gpukfl.estimators._features import DirectionProfiles
 from gpukfl.estimators._learner import Choice, SteppedLearner
 from gpukfl.estimators._validation import check_finite_result
 from gpukfl.estimators.weighting._attributes import ATTRIBUTES, RULES, TRIED
 from gpukfl.estimators.weighting._description import describe
+from gpukfl.estimators.weighting._gradients import principal_gradients
 from gpukfl.estimators.weighting._problem import Learned, WeightingProblem
 from gpukfl.estimators.weighting._search import (
     CHOICES,
@@ -35,13 +36,10 @@ from gpukfl.estimators.weighting._search import (
 from gpukfl.estimators.weighting._settings import LEARNERS, Descent, Pruning
 from gpukfl.inspection import Description, Names
 from gpukfl.instantiations import Instantiation
-from gpukfl.linalg import host_eigh
 from gpukfl.methods import LOSSES, PRUNING_RULES, doubling, generalization_gap
 from gpukfl.operators import FeatureOperator
 
 _QUIET = (Status.CONVERGED, Status.STALLED)  # no further progress is where a fit may well end
-_GRADIENTS = 500  # rows at which gradients show what matters
-_DIFFERENCES = 50  # rows, where these are differences of features in every column
 _LARGEST_LOG = 300.0  # beyond this a bound says nothing anyway
 
 
@@ -193,24 +191,7 @@ class WeightingBase(DirectionProfiles, SteppedLearner):
         self, problem: WeightingProblem, operator: FeatureOperator, A: Array
     ) -> None:
         """Set the average outer product of gradients, and the directions that it shows."""
-        at_most = _GRADIENTS if operator.features.differentiable else _DIFFERENCES
-        rows = drawn_of_weight(problem.root_weights, problem.n, at_most, problem.rng)
-        X = problem.rows.at(rows)
-        xp = array_namespace(X)
-        w = np.ones(len(rows))
-        if problem.root_weights is not None:
-            w = to_host(take(problem.root_weights, rows))[:, 0].astype(np.float64) ** 2
-        first = 1 if self.bias else 0
-        parts = []
-        reach = to_host(X)[:, first:].astype(np.float64)
-        scales = to_host(problem.y_scale)
-        unit = float(scales.max())  # whose square may be beyond numbers
-        for j in range(A.shape[1]):
-            b = xp.astype(A[:, j], X.dtype) * operator.factors
-            P = xp.ones((len(rows), 1), **like(X)) * b[None, :]
-            g = to_host(operator.features.pullback(X, P)).astype(np.float64)[:, first:]
-            parts.append(float(scales[j] / unit) * np.sqrt(w / w.sum())[:, None] * g)
-        root = _principal_rows(np.concatenate(parts))
+        root, unit, reach = principal_gradients(problem, operator, A)
         with np.errstate(over="ignore"):
             self._gradients = beside(root * unit, self.parameters_)
         self._keep_directions(root.T, self.parameters_)
@@ -268,12 +249,3 @@ class WeightingBase(DirectionProfiles, SteppedLearner):
 
     def _describe(self, names: Names, /) -> Description:
         return describe(self, names)
-
-
-def _principal_rows(G: np.ndarray) -> np.ndarray:
-    """Give orthogonal rows R, longest first and at most d, with RᵀR = GᵀG."""
-    if len(G) < G.shape[1]:
-        _, sizes, rows = np.linalg.svd(G, full_matrices=False)
-        return sizes[:, None] * rows
-    values, vectors = host_eigh(G.T @ G)
-    return np.sqrt(np.clip(values[::-1], 0.0, None))[:, None] * vectors[:, ::-1].T

@@ -89,9 +89,13 @@ _ATTRIBUTES = """
     ridge_ : float
         λ as used.
     feature_matrix_ : array of shape (n_features, n_features)
-        Average outer product of the gradients of the fitted functions.
+        Average outer product of the gradients of the fitted functions, along directions in which
+        rows differ: 0 for a column that does not vary, and nothing from one to another way of
+        saying the same, as columns that sum to 1 have. Of more than 1000 columns only those that
+        do not vary are left out.
     feature_importances_ : array of shape (n_features,)
-        Root mean squares of the partial derivatives, summing to 1.
+        Root mean squares of the partial derivatives, of `feature_matrix_`, summing to 1; all are 0
+        where no column varies.
     components_, n_effective_features_ : array of shape (n_effective_features_, n_features), int
         Orthonormal directions in which the fitted functions vary, and their number.
     scaling_ : ColumnScaling or None

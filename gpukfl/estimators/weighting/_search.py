@@ -29,6 +29,8 @@ from gpukfl.methods import last_accepted, pruning_candidates, scored_rows
 _PARAMETERS = 300  # with which an instantiation is chosen
 _SHARE = 0.2  # of max_time after which no more instantiations are tried
 _FIT_SHARE = 0.5  # after which the last pass has ended
+_LAST_SHARE = 0.9  # that the last fit may take, with what follows its pass
+_GROWTH = 2.5  # power of the parameters that a fit takes: sums take their square, factors the cube
 _HASTY_ROWS, _HASTY_PARAMETERS = 2_000, 100  # of a fit that is to end at once
 _LARGEST_LOG = 700.0  # of a ridge
 
@@ -141,8 +143,25 @@ class WeightingSearch(Search[Setting, Learned]):
         """Try instantiations, and fit the best one."""
         super().go()
         last = self.tuner.last(self.trials)
-        if last is not None:
-            self._judge(last, self._last)
+        if last is None:
+            return
+        count = self._affordable(last.n_parameters)
+        if count < last.n_parameters:
+            self.is_cut_short, last = True, replace(last, n_parameters=count)
+            if last in [replace(trial.setting, ridge=None) for trial in self.trials]:
+                return
+        self._judge(last, self._last)
+
+    def _affordable(self, wanted: int) -> int:
+        """How many parameters there is time for, by what the last fit took: no fewer than its."""
+        left = self.run.left(_LAST_SHARE)
+        if left is None or not self.trials:
+            return wanted
+        setting = replace(self.trials[-1].setting, ridge=None)
+        same = [one for one in self.trials if replace(one.setting, ridge=None) == setting]
+        took = sum(trial.seconds for trial in same) * self.problem.n / self._part.n
+        few = setting.n_parameters
+        return min(wanted, max(few, int(few * (left / max(took, 1e-9)) ** (1.0 / _GROWTH))))
 
     def evaluate(self, setting: Setting, /) -> Trial[Setting, Learned]:
         """Fit once without each fold and once with all, and add a trial for every ridge."""
@@ -282,7 +301,7 @@ class RKHSWeighting(Settings):
         learned = self._learned(problem, choice, run)
         if choice.stopped:
             learned = replace(learned, status=Status.INTERRUPTED)
-        elif learned.n_seen < problem.n and learned.status in _WELL:
+        elif learned.status in _WELL and (learned.n_seen < problem.n or self._lacks(choice)):
             learned = replace(learned, status=Status.TIME_LIMIT)
         if self.prune is None:
             return Weighting(learned, learned.A)
@@ -300,6 +319,11 @@ class RKHSWeighting(Settings):
         return Weighting(
             learned, learned.A if chosen is None else beside(chosen.B, learned.A), steps
         )
+
+    def _lacks(self, choice: Choice[Setting, Learned]) -> bool:
+        """Whether there was no time to try all parameters."""
+        tried = [trial.setting.n_parameters for trial in choice.trials]
+        return bool(tried) and max(tried) < self.n_parameters
 
     def _learned(
         self, problem: WeightingProblem, choice: Choice[Setting, Learned], run: Run
