@@ -18,6 +18,10 @@ KINDS = [
     (gpukfl.HKRRClassifier, hkrr(n_components=1, n_centers=20, max_iter=2)),
     (gpukfl.RegFeaLRegressor, regfeal(n_random_features=50, degree_decay=0.3, strength=0.1)),
     (gpukfl.RegFeaLClassifier, regfeal(n_random_features=50, degree_decay=0.3, strength=0.1)),
+    (gpukfl.RKHSWeightingRegressor, {"n_parameters": 20}),
+    (gpukfl.RKHSWeightingClassifier, {"n_parameters": 20}),
+    (gpukfl.KernelFeatureSelector, {}),
+    (gpukfl.KernelFeatureSelectorClassifier, {}),
 ]
 OF_SKLEARN = {"n_features_in_", "feature_names_in_"}
 
@@ -32,7 +36,7 @@ def public(names):
 )
 def test_what_a_fit_leaves_is_documented(kind, options, rng):
     X = rng.uniform(-1.0, 1.0, (60, 3))
-    y = X[:, 0] if kind.__name__.endswith(("Regressor", "Ridge")) else X[:, 0] > 0
+    y = X[:, 0] if kind.__name__.endswith(("Regressor", "Ridge", "Selector")) else X[:, 0] > 0
     left = public(vars(kind(**options).fit(X, y)))
     left |= public(name for name in dir(kind) if isinstance(getattr(kind, name), property))
     attributes = kind.__doc__.split("Attributes\n")[1]

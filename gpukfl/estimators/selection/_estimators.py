@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpukfl.estimators._base import ArrayRegressor
+from gpukfl.estimators._base import OF_EVERY_FIT, ArrayRegressor
 from gpukfl.estimators._classifier import CLASS_WEIGHT, OneHotClassifier
 from gpukfl.estimators.selection._base import SelectionBase
 
@@ -119,8 +119,6 @@ _ATTRIBUTES = """
         selection's objective and its "standard_error", "seconds", and which was "chosen".
     history_, n_iter_, status_ : History, int, str
         Objective of every step, their number, and how the selection ended.
-    place_ : str
-        Library and device that computed.
 """
 
 _NOTES = """
@@ -139,7 +137,7 @@ _NOTES = """
 
 class KernelFeatureSelector(ArrayRegressor, SelectionBase):
     __doc__ = f"""Kernel feature selection, and kernel ridge regression on what was selected.
-    {_PARAMETERS}{_ATTRIBUTES}{_NOTES}
+    {_PARAMETERS}{_ATTRIBUTES}{OF_EVERY_FIT}{_NOTES}
     Examples
     --------
     >>> import numpy as np
@@ -156,7 +154,7 @@ class KernelFeatureSelectorClassifier(OneHotClassifier, SelectionBase):
     __doc__ = f"""Kernel feature selection for classes, and least squares on what was selected.
 
     Any number of classes, any labels.
-    {_PARAMETERS}{CLASS_WEIGHT}{_ATTRIBUTES}
+    {_PARAMETERS}{CLASS_WEIGHT}{_ATTRIBUTES}{OF_EVERY_FIT}
     classes_ : array of shape (n_classes,)
         Labels.
     calibration_ : Calibration

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from gpukfl._array import Array, to_host
-from gpukfl.estimators._base import ArrayRegressor
+from gpukfl.estimators._base import OF_EVERY_FIT, ArrayRegressor
 from gpukfl.estimators._classifier import CLASS_WEIGHT, OneHotClassifier
 from gpukfl.estimators._device import on_its_device
 from gpukfl.estimators._learner import Choice
@@ -117,8 +117,6 @@ _ATTRIBUTES = """
         ("least_squares"), and the relative duality gap ("lasso").
     history_, n_iter_, status_ : History, int, str
         Objective (53) or (55), or risk of the batches of some steps; entries; how the fit ended.
-    place_ : str
-        Library and device that computed.
 """
 
 _NOTES = """
@@ -139,7 +137,7 @@ class RKHSWeightingRegressor(ArrayRegressor, WeightingBase):
 
     f(x) = E_w[α(w) φ(w, x)] over a density p of parameters w, with α in an RKHS: a sum of T
     expectations known in closed form.
-    {_PARAMETERS}{_ATTRIBUTES}{_NOTES}
+    {_PARAMETERS}{_ATTRIBUTES}{OF_EVERY_FIT}{_NOTES}
     Examples
     --------
     >>> import numpy as np
@@ -200,7 +198,7 @@ class RKHSWeightingClassifier(OneHotClassifier, WeightingBase):
     f(x) = E_w[α(w) φ(w, x)] over a density p of parameters w, with α in an RKHS: a sum of T
     expectations known in closed form. Two classes are -1 and 1; of more each is held against the
     others, with the same parameters.
-    {_PARAMETERS}{CLASS_WEIGHT}{_ATTRIBUTES}
+    {_PARAMETERS}{CLASS_WEIGHT}{_ATTRIBUTES}{OF_EVERY_FIT}
     classes_ : array of shape (n_classes,)
         Labels.
     calibration_ : Calibration
