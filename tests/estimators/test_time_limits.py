@@ -6,9 +6,16 @@ import numpy as np
 import pytest
 from brief import bkernn, hkrr
 
-from gpukfl import BKerNNRegressor, HKRRRegressor, RegFeaLRegressor
+from gpukfl import (
+    BKerNNRegressor,
+    HKRRRegressor,
+    KernelFeatureSelector,
+    RegFeaLRegressor,
+    RKHSWeightingRegressor,
+)
 from gpukfl.estimators._run import Run
 from gpukfl.estimators.hkrr import _agop, _search
+from gpukfl.estimators.selection import _problem
 
 AMPLE = 1e4  # seconds, of which no fit here takes a hundredth
 RNG = np.random.default_rng(3)
@@ -22,6 +29,9 @@ MODELS = {
     "hkrr by the evidence": HKRRRegressor(criterion="evidence"),
     "bkernn": BKerNNRegressor(**bkernn(**FEW)),
     "regfeal": RegFeaLRegressor(n_random_features=400, degrees=0.2, strength=0.1),
+    "selection": KernelFeatureSelector(),
+    "selection of a given setting": KernelFeatureSelector(ridge=0.1, sparsity=0.02),
+    "rkhs_weighting": RKHSWeightingRegressor(100),
 }
 
 
@@ -29,6 +39,7 @@ MODELS = {
 @pytest.mark.parametrize("name", MODELS)
 def test_a_limit_that_does_not_bind_changes_nothing(monkeypatch, name):
     monkeypatch.setattr(_agop, "_ALL_CENTERS", 50)  # of more rows some are drawn
+    monkeypatch.setattr(_problem, "_TIMED_ROWS", 100)
     model = MODELS[name]
     free, limited = (
         model.set_params(max_time=limit, random_state=0).fit(X, Y).predict(X)

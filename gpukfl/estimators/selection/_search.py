@@ -72,7 +72,8 @@ class Fold:
         selection = problem.run(objective, setting.sparsity, max_time=left)
         if selection.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
-        last = problem.fit_selected(selection, setting.ridge, run, hasty=left is not None)
+        hasty = run.is_over(SELECT_SHARE)
+        last = problem.fit_selected(selection, setting.ridge, run, hasty=hasty)
         return Learned(selection, problem.predict(last, self.held_out.X))
 
     def predict(self, learned: Learned, /) -> Array:
@@ -275,7 +276,7 @@ class KernelSelection(Settings):
                 choice.setting.sparsity,
                 max_time=left,
                 watch=lambda k, history: run.tell("selection", k, history),
-                repeats=some.repeats if left is None else 1,
+                repeats=some.repeats,
             )
         except KeyboardInterrupt:
             return self._in_want(problem, choice, Status.INTERRUPTED)
