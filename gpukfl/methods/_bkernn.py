@@ -80,6 +80,8 @@ class _ReducedObjective:
             enough=lambda products: system.lower(products) > reject_above,
         )
         lower, upper, residual = system.judge(solution.x, solution.residual)
+        if solution.status is Status.BREAKDOWN:  # of a kernel beyond all numbers, say
+            lower, upper = math.nan, math.nan
         return _Evaluation(W, kernel, solution.x, lower, upper, residual, sampled)
 
     def gradient(self, evaluation: _Evaluation, /) -> Array:

@@ -15,7 +15,7 @@ import gpukfl
 from gpukfl import HKRRClassifier, HKRRRegressor
 from gpukfl._results import History, Status
 from gpukfl.estimators.hkrr import Centers, HoldOut, _by_evidence, _metric
-from gpukfl.methods import BoundCriterion, ExactCriterion, MetricFit
+from gpukfl.methods import N_FOLDS, BoundCriterion, ExactCriterion, MetricFit
 
 criteria = pytest.mark.parametrize("criterion", ["evidence", "loo"])
 structures = pytest.mark.parametrize("structure", ["diagonal", "full", "low_rank"])
@@ -355,8 +355,8 @@ def test_a_calibration_begins_at_the_metric_of_the_fit(monkeypatch, many):
     monkeypatch.setattr(_by_evidence, "KEPT_ROWS", N // 2 if many else 10 * N)
     model = HKRRClassifier(**hkrr(criterion="evidence", random_state=0)).fit(X, LABELS)
     assert np.isfinite(model.predict_proba(NEW)).all()
-    # From two starts by all rows; by those that judge it from the one it came to, or not at all
-    assert begun == ([2] if many else [2, 1])
+    # From two starts by all rows; in the folds that judge it from the one it came to, or not at all
+    assert begun == [2] + [1] * (0 if many else N_FOLDS)
 
 
 def test_which_features_matter_is_not_told_by_few_rows_that_are_held_out():

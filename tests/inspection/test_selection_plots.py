@@ -112,7 +112,7 @@ def test_a_path_shows_weights_and_scores(models, ax):
 @pytest.mark.parametrize("kind", ["rounds", "nothing", "constant"])
 def test_a_model_without_a_path_is_named(models, kind, ax):
     with pytest.raises(
-        ValueError, match="expected a model with path to draw, got KernelFeatureSelector: which"
+        ValueError, match="expected a model with path to draw, got KernelFeatureSelector, which"
     ):
         plot_path(models[kind], ax=ax)
 
