@@ -80,7 +80,7 @@ class _ReducedObjective:
             enough=lambda products: system.lower(products) > reject_above,
         )
         lower, upper, residual = system.judge(solution.x, solution.residual)
-        if solution.status is Status.BREAKDOWN:  # of a kernel beyond all numbers, say
+        if solution.status is Status.BREAKDOWN and solution.n_iter == 0:  # as beyond all numbers
             lower, upper = math.nan, math.nan
         return _Evaluation(W, kernel, solution.x, lower, upper, residual, sampled)
 
