@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+
 import numpy as np
 
 _SHUFFLED = 2**22  # numbers that may be shuffled as a whole to draw some of them
+
+
+@contextlib.contextmanager
+def draws_put_back(rng: np.random.RandomState, /) -> Iterator[None]:
+    """Leave `rng` as it was: what is done only to be timed changes no draw after it."""
+    state = rng.get_state()
+    try:
+        yield
+    finally:
+        rng.set_state(state)
 
 
 def drawn(rng: np.random.RandomState, n: int, count: int, /) -> np.ndarray:

@@ -13,6 +13,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils import check_random_state
 
+from gpukfl._draws import draws_put_back
 from gpukfl._results import History
 
 _NO_TIME = 1e-9  # seconds that are left when all are spent: less than any step takes
@@ -98,15 +99,13 @@ class Run:
         if self._max_time is None:
             return wanted
         works = times if callable(times) else lambda _: times
-        count, drawn = few, self.rng.get_state()
+        count = few
         for tried in (few, _FURTHER * few):
             if not tried <= count < wanted:
                 break
             begun = time.perf_counter()
-            try:
+            with draws_put_back(self.rng):
                 work(tried)
-            finally:
-                self.rng.set_state(drawn)
             took, left = max(time.perf_counter() - begun, 1e-9), self.left() or _NO_TIME
             squares = left / took * tried**2  # of a count that one work has time for
             count = max(tried, _most(wanted, lambda q: works(q) * q**2, squares))

@@ -18,7 +18,7 @@ from gpukfl._array import (
     like,
     to_host,
 )
-from gpukfl._draws import drawn
+from gpukfl._draws import drawn, draws_put_back
 from gpukfl._memory import available_memory
 from gpukfl._passes import map_rows
 from gpukfl._places import Place
@@ -232,14 +232,13 @@ class SelectionProblem(Data):
         """Give how many samples the variables can be selected on in some seconds."""
         if max_time is None or self.n <= _TIMED_ROWS:
             return self.n
-        drawn_before = self.rng.get_state()  # what is only timed draws nothing
-        X, Y, D = self._some(_TIMED_ROWS)
-        given = self.kernel, X, Y, ridge, D
-        few = FactoredSelection(*given, n_centers=self._n_centers(X.shape[0]), rng=self.rng)
+        with draws_put_back(self.rng):
+            X, Y, D = self._some(_TIMED_ROWS)
+            given = self.kernel, X, Y, ridge, D
+            few = FactoredSelection(*given, n_centers=self._n_centers(X.shape[0]), rng=self.rng)
         begun = time.perf_counter()
         few.gradient(few.at(np.full(self.p, self.anchor / self.p)))
         took = max(time.perf_counter() - begun, 1e-9)
-        self.rng.set_state(drawn_before)
         return min(self.n, int(_TIMED_ROWS * max_time / (_RUN_WORKS * took)))
 
     @property
