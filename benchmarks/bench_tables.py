@@ -107,6 +107,24 @@ def filled(X: pd.DataFrame) -> pd.DataFrame:
     return named
 
 
+def fitted(
+    name: str,
+    args: argparse.Namespace,
+    parts: tuple[pd.DataFrame, pd.DataFrame],
+    target: str,
+    classes: bool,
+    whole: pd.DataFrame,
+) -> tuple[Any, pd.DataFrame]:
+    """Fit one model to the first part; return it, and the rows of the second as it takes them."""
+    inside, outside = parts
+    if name in (PORTFOLIO, QUICK):
+        options = {"effort": "quick"} if args.smoke or name == QUICK else {}
+        return gpukfl.fit(inside, target, **options), outside.drop(columns=target)
+    model, columns = booster(name, args, whole.loc[inside.index], inside[target], classes)
+    rows = whole.loc[outside.index, columns]
+    return model, filled(rows) if name == "CatBoost" else rows
+
+
 def measured(
     name: str, args: argparse.Namespace, table: Table, seed: int, whole: pd.DataFrame
 ) -> dict[str, Any]:
@@ -116,15 +134,7 @@ def measured(
     begun, cpu = time.perf_counter(), time.process_time()
     with threadpool_limits(args.threads), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        if name in (PORTFOLIO, QUICK):
-            options = {"effort": "quick"} if args.smoke or name == QUICK else {}
-            model: Any = gpukfl.fit(inside, target, **options)
-            rows = outside.drop(columns=target)
-        else:
-            X = whole.loc[inside.index]
-            model, columns = booster(name, args, X, inside[target], classes)
-            rows = whole.loc[outside.index, columns]
-            rows = filled(rows) if name == "CatBoost" else rows
+        model, rows = fitted(name, args, (inside, outside), target, classes, whole)
         row = {
             "table": title,
             "model": name,

@@ -56,6 +56,7 @@ SCRIPTS = (
     "bench_portfolio.py",
     "bench_encoding.py",
     "bench_tables.py",
+    "bench_tabarena.py",
     "bench_other_tables.py",
     "bench_drawn_tables.py",
     "bench_drawn_tables.py --large",
