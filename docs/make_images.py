@@ -16,8 +16,10 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 from sklearn.datasets import load_diabetes
+from sklearn.model_selection import train_test_split
 
 import gpukfl
+from gpukfl.inference import bands, conditional_importance
 from gpukfl.inspection import (
     Directions,
     plot_curves,
@@ -32,6 +34,18 @@ HERE = Path(__file__).parent
 RESULTS = HERE.parent / "benchmarks" / "results"
 BLUE, ORANGE, GREEN, PALE = "#31688e", "#b5651d", "#3c8d5a", "#bbbbbb"
 N_NOISE = 30
+MEASURED = {  # by the data's description
+    "age": "age",
+    "sex": "sex",
+    "bmi": "body mass index",
+    "bp": "blood pressure",
+    "s1": "cholesterol",
+    "s2": "LDL",
+    "s3": "HDL",
+    "s4": "cholesterol / HDL",
+    "s5": "log triglycerides",
+    "s6": "blood sugar",
+}
 OURS = {  # as the benchmark calls them
     "portfolio": "gpukfl.fit",
     "BKerNN": "BKerNN",
@@ -63,6 +77,36 @@ def bare(ax: Any, **labels: str) -> None:
     ax.set(**labels)
     ax.spines[["top", "right"]].set_visible(False)
     ax.grid(lw=0.4, alpha=0.5)
+
+
+def first_look() -> Figure:
+    """Draw a blend: predictions with intervals, importances with errors, a curve with its band."""
+    X, y = load_diabetes(return_X_y=True, as_frame=True, scaled=False)
+    X = X.rename(columns=MEASURED)
+    X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.3, random_state=0)
+    model = gpukfl.fit(X_train, y_train, backend="numpy", random_state=0)
+    figure = Figure(figsize=(11.0, 3.6), layout="constrained")
+    left, middle, right = figure.subplots(1, 3, width_ratios=(1.1, 0.9, 1.0))
+
+    predicted, intervals = model.predict(X_test), model.predict_interval(X_test)
+    low, high = intervals.T
+    inside = (low <= y_test) & (y_test <= high)
+    left.vlines(predicted, low, high, color=BLUE, alpha=0.25, lw=1)
+    left.scatter(predicted, y_test, s=9, c=np.where(inside, BLUE, ORANGE), zorder=3)
+    title = f"{len(y_test)} new people: {inside.mean():.0%} in their 90 % interval"
+    bare(left, title=title, xlabel="predicted progression", ylabel="true progression")
+
+    found = conditional_importance(model).frame().head(6).iloc[::-1]
+    middle.barh(found["group"], found["importance"], xerr=found["standard_error"], color=BLUE)
+    bare(middle, title="What no other column says", xlabel="loss of R² without the column")
+
+    band = bands(model, X_train, y_train, features=["body mass index"]).curves[0]
+    right.fill_between(
+        band.steps, band.center - band.width, band.center + band.width, color=BLUE, alpha=0.25, lw=0
+    )
+    right.plot(band.steps, band.center, color=BLUE, lw=2)
+    bare(right, title="One curve, with its band", xlabel="body mass index", ylabel="effect")
+    return figure
 
 
 def learned() -> Figure:
@@ -195,6 +239,7 @@ def which_method() -> Figure:
 PICTURES: dict[str, Callable[[], Figure]] = {
     make.__name__: make
     for make in (
+        first_look,
         learned,
         bkernn,
         hkrr,

@@ -67,7 +67,7 @@ def test_readme_has_the_table_of_the_benchmarks():
     code = """
 import pathlib, sys
 from tables import site
-sys.stdout.write(site.page("compared.md", pathlib.Path("results")))
+sys.stdout.write(site.page("first_look.md", pathlib.Path("results")))
 """
     done = subprocess.run(
         [sys.executable, "-c", code],
@@ -78,7 +78,7 @@ sys.stdout.write(site.page("compared.md", pathlib.Path("results")))
         check=True,
     )
     found = re.search(marked, text_of("README.md"), re.DOTALL)
-    assert found[1] == done.stdout, "put docs/_generated/compared.md of make_tables.py there"
+    assert found[1] == done.stdout, "put docs/_generated/first_look.md of make_tables.py there"
 
 
 def test_main_job_is_a_command():

