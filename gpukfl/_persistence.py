@@ -50,14 +50,19 @@ from gpukfl.instantiations import INSTANTIATIONS, RandomKitchenSinks
 from gpukfl.kernels import KERNELS, Product, Scaled, Sum
 from gpukfl.methods import ShapeFunctions
 from gpukfl.portfolio._attributes import VALUES
+from gpukfl.prediction import ArrayModel, ConstantValues, Forest, LinearValues, array_model
 
 _KERNELS = (*KERNELS.values(), Sum, Product, Scaled)
 _INSTANTIATIONS = (*INSTANTIATIONS.values(), RandomKitchenSinks)
 _LEARNED: tuple[Any, ...] = (
     *(ShapeFunctions, History, Backend, Calibration, *SCALINGS.values()),
     *(Reader, *TABLE_VALUES),
+    *(ArrayModel, Forest, LinearValues, ConstantValues),
 )
-_WITH_ARRAYS = (ShapeFunctions, ColumnScaling, Reader, *VALUES)  # records
+_WITH_ARRAYS = (  # records
+    *(ShapeFunctions, ColumnScaling, Reader, *VALUES),
+    *(ArrayModel, Forest, LinearValues, ConstantValues),
+)
 _PLAIN = (str, int, float, bool, type(None))
 _KEYS = ("format", "version", "gpukfl", "model", "parameters", "fitted")
 _MODEL: dict[str, Declared] = {  # beside the estimator, its tuning, and what names it
@@ -245,8 +250,18 @@ def _filled(value: Any, read: Callable[[Stored], np.ndarray]) -> Any:
         check_values(value)
     if isinstance(value, _WITH_ARRAYS):
         fields = {f.name: _filled(getattr(value, f.name), read) for f in dataclasses.fields(value)}
-        return dataclasses.replace(value, **fields)
+        value = dataclasses.replace(value, **fields)
+    if isinstance(value, ArrayModel):
+        _check_model(value)
     return value
+
+
+def _check_model(model: ArrayModel) -> None:
+    try:
+        model.check()
+    except ValueError as error:
+        msg = f"which holds a member of a blend that cannot predict: {error}"
+        raise RefusedError(msg) from error
 
 
 # ---------------------------------------------------------------------- JSON
@@ -290,10 +305,13 @@ def _encoded_array(host: np.ndarray, key: str, arrays: dict[str, np.ndarray]) ->
 
 
 def _encoded_estimator(value: Any, key: str, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
-    """Describe an estimator that another one holds: ours like a model, others as bytes."""
+    """Describe an estimator that another one holds: by its parts, arrays, or as bytes."""
     if not isinstance(value, HostStored):
+        known = array_model(value)
+        if known is not None:
+            return _encode(known, key, arrays)  # type: ignore[no-any-return]
         arrays[key] = np.frombuffer(bytes_of(value), dtype=np.uint8)
-        return {"skops": key}
+        return {"skops": key, "kind": type(value).__name__}
     parts = _parts_of(value)
     inside = {part: _encode(v, f"{key}/{part}", arrays)["dict"] for part, v in parts.items()}
     return {"estimator": type(value).__name__, **inside}
@@ -383,7 +401,7 @@ def _is_of(value: Any, hint: Any) -> bool:
 _MAKERS: dict[frozenset[str], Callable[[Any, str, dict[str, Any]], Any]] = {
     frozenset({"dict"}): lambda v, key, arrays: _decoded_part(v["dict"], key, arrays),
     frozenset({"array"}): lambda v, key, arrays: _taken(v["array"], key, arrays),
-    frozenset({"skops"}): lambda v, key, arrays: Foreign(_taken(v["skops"], key, arrays)),
+    frozenset({"skops", "kind"}): lambda v, key, arrays: Foreign(_taken(v["skops"], key, arrays)),
     frozenset({"objects"}): lambda v, key, _: _objects(v["objects"], key),
     frozenset({"estimator", "parameters", "fitted"}): _inner,
     frozenset({"record", "fields"}): lambda v, key, arrays: _record(

@@ -242,7 +242,7 @@ def _assembled(archive: Archive) -> Predictor:
     kind = _NAMES[about["method"]][_TASKS.index(about["task"])]
     try:
         e = parts_of(archive, kind, archive.header)
-        model = served(e, kind_of, lambda one: served_foreign(one, kind_of))
+        model = served(e, kind_of, served_foreign)
         model = joined(model, e.encodings_ if e.kind in BLENDS else None)
         found = Predictor(model, about, *_table_of(e, about.get("reader"), archive), _medians_of(e))
         _check_shapes(found)
