@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import types
+import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
@@ -13,8 +14,10 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
+from gpukfl._accel.trust import numpy_alone
 from gpukfl._archive import (
     DEEPEST,
+    FAULTS,
     FORMAT,
     LARGEST_HEADER,
     VERSION,
@@ -50,6 +53,7 @@ from gpukfl.instantiations import INSTANTIATIONS, RandomKitchenSinks
 from gpukfl.kernels import KERNELS, Product, Scaled, Sum
 from gpukfl.methods import ShapeFunctions
 from gpukfl.portfolio._attributes import VALUES
+from gpukfl.portfolio._base import AutoBase
 from gpukfl.prediction import ArrayModel, ConstantValues, Forest, LinearValues, array_model
 
 _KERNELS = (*KERNELS.values(), Sum, Product, Scaled)
@@ -152,14 +156,37 @@ def read(path: str | Path, /) -> tuple[Any, dict[str, Any]]:
         try:
             archive = Archive(file)
             check_version(archive.header)
-            estimator, about = _assembled(archive.header, archive.arrays)
-            _filled(estimator, archive.read)
-            about["reader"] = _filled(about["reader"], archive.read)
-            _check_reader(about["reader"], estimator)
+            return _made(archive)
         except (RefusedError, MisfitError) as error:
             msg = f"expected a gpukfl model file, got {path}, {error}"
             raise ValueError(msg) from error
+
+
+def _made(archive: Archive) -> tuple[Any, dict[str, Any]]:
+    """Make what an archive holds; whatever cannot be made of it is refused in one way."""
+    try:
+        estimator, about = _assembled(archive.header, archive.arrays)
+        _filled(estimator, archive.read)
+        about["reader"] = _filled(about["reader"], archive.read)
+        _check_reader(about["reader"], estimator)
+        if isinstance(estimator, AutoBase):
+            _check_members(estimator)
+    except (RefusedError, MisfitError):
+        raise
+    except FAULTS as error:
+        msg = f"whose parts do not fit together: {error}"
+        raise RefusedError(msg) from error
     return estimator, about
+
+
+def _check_members(blend: AutoBase) -> None:
+    """Predict for a row that the fit has kept, by every model, whatever it comes to."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"), numpy_alone():
+        warnings.simplefilter("ignore")
+        found = blend._outputs(blend.out_of_fold_.rows[:1])
+    if found.shape != (1, blend.out_of_fold_.truth.shape[1]):
+        msg = f"whose members predict in shape {found.shape}"
+        raise RefusedError(msg)
 
 
 def _check_reader(reader: Reader | None, estimator: Any) -> None:

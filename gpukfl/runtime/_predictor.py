@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gpukfl._accel.trust import numpy_alone
-from gpukfl._archive import Archive, RefusedError, check_version
+from gpukfl._archive import FAULTS, Archive, RefusedError, check_version
 from gpukfl._array import Array
 from gpukfl.prediction import (
     BLENDS,
@@ -248,7 +248,7 @@ def _assembled(archive: Archive) -> Predictor:
         _check_shapes(found)
     except RefusedError:
         raise
-    except (AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+    except FAULTS as error:
         msg = f"which NumPy alone cannot predict by: {error}"
         raise RefusedError(msg) from error
     return found
