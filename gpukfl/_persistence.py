@@ -336,7 +336,7 @@ def _encoded_estimator(value: Any, key: str, arrays: dict[str, np.ndarray]) -> d
     if not isinstance(value, HostStored):
         known = array_model(value)
         if known is not None:
-            return _encode(known, key, arrays)  # type: ignore[no-any-return]
+            return _encode(known, key, arrays)
         arrays[key] = np.frombuffer(bytes_of(value), dtype=np.uint8)
         return {"skops": key, "kind": type(value).__name__}
     parts = _parts_of(value)

@@ -86,7 +86,7 @@ class ConstantValues:
 
     def check(self) -> None:
         """Raise ValueError unless it is finite numbers."""
-        _check_finite(self, {"values": (self.values.size,)})
+        _check_finite(self, {"values": (len(np.asarray(self.values)),)})
 
     def __call__(self, X: Array, /) -> Array:
         """Evaluate at rows (n, d)."""
@@ -125,7 +125,7 @@ class ArrayModel:
     """
 
     values: Forest | LinearValues | ConstantValues
-    classes_: Array | None
+    classes_: np.ndarray | None
     one_target: bool
 
     @property
@@ -155,10 +155,10 @@ class ArrayModel:
 
     def predict(self, X: Any, /) -> np.ndarray:
         """Predict for rows (n, d): values, or labels."""
-        found = self.values(np.asarray(X))
+        found = np.asarray(self.values(np.asarray(X)))
         if self.classes_ is not None:
-            return np.asarray(self.classes_[found.argmax(axis=1)])
-        return np.asarray(found[:, 0] if self.one_target else found)
+            return self.classes_[found.argmax(axis=1)]
+        return found[:, 0] if self.one_target else found
 
     def predict_proba(self, X: Any, /) -> np.ndarray:
         """Probabilities (n, k) of the classes for rows (n, d)."""
@@ -222,8 +222,8 @@ def _linear(model: Any) -> LinearValues | None:
         return None
     coef = np.ascontiguousarray(np.atleast_2d(last.coef_).T, dtype=np.float64)
     intercept = np.broadcast_to(last.intercept_, (coef.shape[1],)).astype(np.float64)
-    scaling = (one.astype(np.float64, copy=False) for one in (scaler.mean_, scaler.scale_))
-    return LinearValues(*scaling, coef, intercept, hasattr(last, "classes_"))
+    mean, scale = (one.astype(np.float64, copy=False) for one in (scaler.mean_, scaler.scale_))
+    return LinearValues(mean, scale, coef, intercept, hasattr(last, "classes_"))
 
 
 def _are_softmax(model: Any) -> bool:

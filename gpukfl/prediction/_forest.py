@@ -186,15 +186,15 @@ class Forest:
         return sums + _beside(self.baseline, X)
 
     @staticmethod
-    def _with_missing(X: Array) -> Array:
+    def _with_missing(X: Array) -> Any:
         """Rows (n, 2 d + 1) as nodes see them.
 
         Where missing values go left, values are read that are the lowest; and leaves read NaN.
         """
-        xp = array_namespace(X)
-        return xp.concat([X, xp.where(xp.isnan(X), -xp.inf, X), X[:, :1] * xp.nan], axis=1)
+        xp: Any = array_namespace(X)
+        return xp.concat([X, xp.where(xp.isnan(X), -np.inf, X), X[:, :1] * np.nan], axis=1)
 
-    def _values_at(self, X: Array, walk: Walk, codes: np.ndarray | None) -> Array:
+    def _values_at(self, X: Any, walk: Walk, codes: np.ndarray | None) -> Any:
         """Values (n, T) of the leaves that rows (n, 2 d + 1) reach."""
         xp, T, host = array_namespace(X), len(self.trees), is_host(X)
         column, number, right = (_beside(one, X) for one in walk[:3])
@@ -202,7 +202,7 @@ class Forest:
             at: Any = np.broadcast_to(np.arange(T), (len(X), T))
             row, flat = X.shape[1] * np.arange(len(X))[:, None], np.ascontiguousarray(X).ravel()
         else:
-            at = xp.arange(T)[None, :] + xp.zeros_like(X[:, :1], dtype=xp.int64)
+            at = _beside(np.arange(T)[None, :], X) + xp.zeros_like(X[:, :1], dtype=xp.int64)
         for _ in range(walk.depth):
             where = _take(column, at, T)
             x = flat.take(row + where) if host else xp.take_along_axis(X, where, axis=1)
@@ -335,7 +335,7 @@ def forest_of(model: Any, /) -> Forest | None:
     None where they are not as they are known to be: of another version, or with categories that
     are no numbers.
     """
-    link = _LINKS.get(getattr(model, "loss", None))
+    link = _LINKS.get(getattr(model, "loss", ""))
     grown = getattr(model, "_predictors", None)
     if link is None or not grown:
         return None
