@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"gpukfl: {' '.join(_text(error).split())}", file=sys.stderr)
         return 2
     except KeyboardInterrupt as error:
-        print(f"gpukfl: interrupted; {error or 'nothing was written'}", file=sys.stderr)
+        print(f"gpukfl: interrupted; {str(error) or 'nothing was written'}", file=sys.stderr)
         return 130
 
 
