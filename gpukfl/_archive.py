@@ -12,6 +12,7 @@ import errno
 import hashlib
 import io
 import json
+import math
 import os
 import re
 import struct
@@ -31,6 +32,11 @@ DEEPEST = 200  # lists and objects inside one another in the header
 _LABEL = b"gpukfl sha256 "
 _DIGEST = 64  # hexadecimal digits
 _CHUNK = 2**20
+_MOST_DIMENSIONS, _MOST_ELEMENTS = 32, 2**48  # of arrays, those without elements too
+_END = struct.Struct("<4s4H2LH")  # the record at the end of an archive
+_MEMORY_OF_MEMBERS = 16  # bytes for each of the list of members
+_MEMORY_OF_VALUE = 100  # bytes for a list, a dict or a text in JSON, and what is made of it
+_SPARE = 2**26  # bytes that a small file may take
 _MAGIC = b"\x93NUMPY\x01\x00"
 _LARGEST_ARRAY_HEADER = 1024  # bytes: 32 dimensions
 _ARRAY_HEADER = re.compile(
@@ -46,6 +52,10 @@ _UNREADABLE = (  # what zipfile and json raise
     TypeError,
     ValueError,
     struct.error,
+)
+FAULTS = (  # of parts that do not fit together, when they are used
+    *(ArithmeticError, AssertionError, AttributeError, LookupError),
+    *(RuntimeError, TypeError, ValueError),
 )
 _NESTING = re.compile(rb'"(?:[^"\\]|\\.)*+"|[\[{]|[\]}]', re.DOTALL)
 
@@ -124,27 +134,19 @@ class Archive:
     def __init__(self, file: BinaryIO, /) -> None:
         size = os.fstat(file.fileno()).st_size
         _check_digest(file, size)
+        check_directory(file, size, len(_LABEL) + _DIGEST)
         with refusals():
             self._zip = zipfile.ZipFile(file)
             members = self._members(size)
-            self.header = _parsed(self._zip.read(members.pop(HEADER)))
+            self.header = _parsed(self._zip.read(members.pop(HEADER)), size)
             self.arrays = {
                 name.removesuffix(".npy"): self._stored(member) for name, member in members.items()
             }
 
     def _members(self, size: int) -> dict[str, zipfile.ZipInfo]:
-        found = self._zip.infolist()
-        members = {member.filename: member for member in found}
-        if len(members) < len(found):
-            msg = "which holds two members of one name"
-            raise RefusedError(msg)
+        members = check_members(self._zip, size)
         if HEADER not in members or not all(n == HEADER or n.endswith(".npy") for n in members):
             msg = f"whose members are not {HEADER} and arrays"
-            raise RefusedError(msg)
-        packed = [m for m in found if m.compress_type != zipfile.ZIP_STORED or m.flag_bits & 1]
-        packed += [m for m in found if m.file_size != m.compress_size]
-        if packed or sum(member.file_size for member in found) > size:
-            msg = "which holds compressed members: expected them as they are"
             raise RefusedError(msg)
         if members[HEADER].file_size > LARGEST_HEADER:
             msg = f"whose header has {members[HEADER].file_size} bytes"
@@ -163,9 +165,10 @@ class Archive:
         dtype = np.dtype(match[1].decode())
         shape = tuple(int(number) for number in re.findall(rb"\d+", match[2]))
         start = len(_MAGIC) + 2 + n_bytes
-        n_elements = 1
-        for extent in shape:
-            n_elements *= extent
+        n_elements = math.prod(shape)
+        if len(shape) > _MOST_DIMENSIONS or math.prod(filter(None, shape)) > _MOST_ELEMENTS:
+            msg = f"in which {member.filename} has a shape that no array has"
+            raise RefusedError(msg)
         if not dtype.itemsize or n_elements * dtype.itemsize != member.file_size - start:
             msg = f"in which {member.filename} has another size than its shape {shape} says"
             raise RefusedError(msg)
@@ -182,6 +185,70 @@ class Archive:
                 space[done : done + len(chunk)] = chunk
                 done += len(chunk)
         return array.astype(stored.dtype.newbyteorder("="), copy=False)
+
+
+def check_members(archive: zipfile.ZipFile, size: int, /) -> dict[str, zipfile.ZipInfo]:
+    """Return the members of an archive of `size` bytes by name, which are stored as they are.
+
+    Raises
+    ------
+    RefusedError
+        If some are compressed, encrypted, of one name, or lie on each other.
+    """
+    found = archive.infolist()
+    members = {member.filename: member for member in found}
+    if len(members) < len(found):
+        msg = "which holds two members of one name"
+        raise RefusedError(msg)
+    packed = [m for m in found if m.compress_type != zipfile.ZIP_STORED or m.flag_bits & 1]
+    packed += [m for m in found if m.file_size != m.compress_size]
+    if packed or sum(member.file_size for member in found) > size:
+        msg = "which holds compressed members: expected them as they are"
+        raise RefusedError(msg)
+    return members
+
+
+def check_directory(file: BinaryIO, size: int, comment: int, /) -> None:
+    """Raise RefusedError where the list of members would take far more memory than the file.
+
+    Parameters
+    ----------
+    file : file
+        An archive.
+    size, comment : int
+        Bytes of it, and of the comment at its end.
+    """
+    end = size - comment - _END.size
+    file.seek(max(end, 0))
+    record = file.read(_END.size)
+    if end < 0 or not record.startswith(b"PK\5\6"):
+        msg = "which is not a readable archive"
+        raise RefusedError(msg)
+    n_bytes = _END.unpack(record)[5]
+    file.seek(max(end - 20, 0))
+    if file.read(4) == b"PK\6\7":  # of more than four gigabytes
+        n_bytes = _in_large_archive(file, end)
+    if _MEMORY_OF_MEMBERS * n_bytes > 2 * size + _SPARE:
+        msg = f"whose list of members has {n_bytes} bytes"
+        raise RefusedError(msg)
+
+
+def _in_large_archive(file: BinaryIO, end: int) -> int:
+    """Bytes of the list of members by the second of two records at an archive's end."""
+    file.seek(max(end - 76, 0))
+    record = file.read(56)
+    if not record.startswith(b"PK\6\6") or len(record) < 56:
+        msg = "which is not a readable archive"
+        raise RefusedError(msg)
+    return int.from_bytes(record[40:48], "little")
+
+
+def check_json(text: bytes, size: int, /) -> None:
+    """Raise RefusedError where values of JSON would take far more memory than their file."""
+    n_values = sum(map(text.count, (b",", b"[", b"{")))
+    if _MEMORY_OF_VALUE * n_values + len(text) > 3 * size + _SPARE:
+        msg = f"whose JSON holds {n_values} values in {len(text)} bytes"
+        raise RefusedError(msg)
 
 
 @contextlib.contextmanager
@@ -223,7 +290,8 @@ def _is_of_version_1(file: BinaryIO) -> bool:
     return '"format": "gpukfl-model", "version": 1'.encode("utf-32-le") in start
 
 
-def _parsed(text: bytes) -> dict[str, Any]:
+def _parsed(text: bytes, size: int) -> dict[str, Any]:
+    check_json(text, size)
     if deepest(text) > DEEPEST:
         msg = f"whose header is nested more than {DEEPEST} deep"
         raise RefusedError(msg)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import types
+import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
@@ -13,8 +14,10 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
+from gpukfl._accel.trust import numpy_alone
 from gpukfl._archive import (
     DEEPEST,
+    FAULTS,
     FORMAT,
     LARGEST_HEADER,
     VERSION,
@@ -50,14 +53,20 @@ from gpukfl.instantiations import INSTANTIATIONS, RandomKitchenSinks
 from gpukfl.kernels import KERNELS, Product, Scaled, Sum
 from gpukfl.methods import ShapeFunctions
 from gpukfl.portfolio._attributes import VALUES
+from gpukfl.portfolio._base import AutoBase
+from gpukfl.prediction import ArrayModel, ConstantValues, Forest, LinearValues, array_model
 
 _KERNELS = (*KERNELS.values(), Sum, Product, Scaled)
 _INSTANTIATIONS = (*INSTANTIATIONS.values(), RandomKitchenSinks)
 _LEARNED: tuple[Any, ...] = (
     *(ShapeFunctions, History, Backend, Calibration, *SCALINGS.values()),
     *(Reader, *TABLE_VALUES),
+    *(ArrayModel, Forest, LinearValues, ConstantValues),
 )
-_WITH_ARRAYS = (ShapeFunctions, ColumnScaling, Reader, *VALUES)  # records
+_WITH_ARRAYS = (  # records
+    *(ShapeFunctions, ColumnScaling, Reader, *VALUES),
+    *(ArrayModel, Forest, LinearValues, ConstantValues),
+)
 _PLAIN = (str, int, float, bool, type(None))
 _KEYS = ("format", "version", "gpukfl", "model", "parameters", "fitted")
 _MODEL: dict[str, Declared] = {  # beside the estimator, its tuning, and what names it
@@ -147,14 +156,37 @@ def read(path: str | Path, /) -> tuple[Any, dict[str, Any]]:
         try:
             archive = Archive(file)
             check_version(archive.header)
-            estimator, about = _assembled(archive.header, archive.arrays)
-            _filled(estimator, archive.read)
-            about["reader"] = _filled(about["reader"], archive.read)
-            _check_reader(about["reader"], estimator)
+            return _made(archive)
         except (RefusedError, MisfitError) as error:
             msg = f"expected a gpukfl model file, got {path}, {error}"
             raise ValueError(msg) from error
+
+
+def _made(archive: Archive) -> tuple[Any, dict[str, Any]]:
+    """Make what an archive holds; whatever cannot be made of it is refused in one way."""
+    try:
+        estimator, about = _assembled(archive.header, archive.arrays)
+        _filled(estimator, archive.read)
+        about["reader"] = _filled(about["reader"], archive.read)
+        _check_reader(about["reader"], estimator)
+        if isinstance(estimator, AutoBase):
+            _check_members(estimator)
+    except (RefusedError, MisfitError):
+        raise
+    except FAULTS as error:
+        msg = f"whose parts do not fit together: {error}"
+        raise RefusedError(msg) from error
     return estimator, about
+
+
+def _check_members(blend: AutoBase) -> None:
+    """Predict for a row that the fit has kept, by every model, whatever it comes to."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"), numpy_alone():
+        warnings.simplefilter("ignore")
+        found = blend._outputs(blend.out_of_fold_.rows[:1])
+    if found.shape != (1, blend.out_of_fold_.truth.shape[1]):
+        msg = f"whose members predict in shape {found.shape}"
+        raise RefusedError(msg)
 
 
 def _check_reader(reader: Reader | None, estimator: Any) -> None:
@@ -245,8 +277,18 @@ def _filled(value: Any, read: Callable[[Stored], np.ndarray]) -> Any:
         check_values(value)
     if isinstance(value, _WITH_ARRAYS):
         fields = {f.name: _filled(getattr(value, f.name), read) for f in dataclasses.fields(value)}
-        return dataclasses.replace(value, **fields)
+        value = dataclasses.replace(value, **fields)
+    if isinstance(value, ArrayModel):
+        _check_model(value)
     return value
+
+
+def _check_model(model: ArrayModel) -> None:
+    try:
+        model.check()
+    except ValueError as error:
+        msg = f"which holds a member of a blend that cannot predict: {error}"
+        raise RefusedError(msg) from error
 
 
 # ---------------------------------------------------------------------- JSON
@@ -290,10 +332,13 @@ def _encoded_array(host: np.ndarray, key: str, arrays: dict[str, np.ndarray]) ->
 
 
 def _encoded_estimator(value: Any, key: str, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
-    """Describe an estimator that another one holds: ours like a model, others as bytes."""
+    """Describe an estimator that another one holds: by its parts, arrays, or as bytes."""
     if not isinstance(value, HostStored):
+        known = array_model(value)
+        if known is not None:
+            return _encode(known, key, arrays)
         arrays[key] = np.frombuffer(bytes_of(value), dtype=np.uint8)
-        return {"skops": key}
+        return {"skops": key, "kind": type(value).__name__}
     parts = _parts_of(value)
     inside = {part: _encode(v, f"{key}/{part}", arrays)["dict"] for part, v in parts.items()}
     return {"estimator": type(value).__name__, **inside}
@@ -383,7 +428,7 @@ def _is_of(value: Any, hint: Any) -> bool:
 _MAKERS: dict[frozenset[str], Callable[[Any, str, dict[str, Any]], Any]] = {
     frozenset({"dict"}): lambda v, key, arrays: _decoded_part(v["dict"], key, arrays),
     frozenset({"array"}): lambda v, key, arrays: _taken(v["array"], key, arrays),
-    frozenset({"skops"}): lambda v, key, arrays: Foreign(_taken(v["skops"], key, arrays)),
+    frozenset({"skops", "kind"}): lambda v, key, arrays: Foreign(_taken(v["skops"], key, arrays)),
     frozenset({"objects"}): lambda v, key, _: _objects(v["objects"], key),
     frozenset({"estimator", "parameters", "fitted"}): _inner,
     frozenset({"record", "fields"}): lambda v, key, arrays: _record(

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import secrets
+import shutil
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,8 +17,9 @@ from typing import BinaryIO
 def replacing(path: str | Path, /) -> Iterator[BinaryIO]:
     """Write a file beside `path`, and give it that name when the block ends without an error.
 
-    What was there stays until then, also where the process is killed. A link goes on pointing to
-    the same place, where the new file then is, with the mode of the old one.
+    What was there stays until then, also where the process is killed: on Linux the file has no name
+    before, so that nothing is left behind. A link goes on pointing to the same place, where the new
+    file then is, with the mode of the old one.
 
     Raises
     ------
@@ -31,12 +33,15 @@ def replacing(path: str | Path, /) -> Iterator[BinaryIO]:
     target = Path(path).resolve()
     mode = _mode_of(target)
     beside = target.with_name(f".gpukfl-{secrets.token_hex(8)}.part")
-    file = beside.open("x+b")
+    file = _without_name(target.parent)
+    named = file is None
     try:
-        with file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
+        with file or beside.open("x+b") as out:
+            yield out
+            out.flush()
+            os.fsync(out.fileno())
+            if not named:
+                _give_name(out, beside)
         if mode is not None:
             beside.chmod(mode)
         beside.replace(target)
@@ -44,6 +49,31 @@ def replacing(path: str | Path, /) -> Iterator[BinaryIO]:
         beside.unlink(missing_ok=True)
         raise
     _keep_name(target.parent)
+
+
+def _without_name(folder: Path) -> BinaryIO | None:
+    """Open a file that is gone if the process is; None where the system has none such."""
+    flag = getattr(os, "O_TMPFILE", None)
+    if flag is None or not Path("/proc/self/fd").is_dir():
+        return None
+    try:
+        return os.fdopen(os.open(folder, flag | os.O_RDWR, 0o666), "w+b")
+    except OSError:  # of a file system that has no such files
+        return None
+
+
+def _give_name(file: BinaryIO, path: Path) -> None:
+    """Name what was opened without one; copy it where the system cannot."""
+    descriptor = file.fileno()
+    try:
+        # A folder is given, and not looked at, so that the link in /proc is followed
+        os.link(f"/proc/self/fd/{descriptor}", path, src_dir_fd=descriptor, follow_symlinks=True)
+    except OSError:
+        file.seek(0)
+        with path.open("xb") as named:
+            shutil.copyfileobj(file, named)
+            named.flush()
+            os.fsync(named.fileno())
 
 
 def _mode_of(target: Path) -> int | None:

@@ -8,6 +8,11 @@ import zipfile
 import numpy as np
 import pandas as pd
 from brief import bkernn, hkrr, regfeal, selection, weighting
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.linear_model import SGDClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
 
 import gpukfl
 from gpukfl._archive import Archive, write_archive
@@ -110,6 +115,18 @@ CASES = {
 }
 CASES["auto, table"] = ("auto", TABLE, Y, {"members": ["linear", "trees", "bkernn"], "n_folds": 2})
 CASES["auto, refitted"] = ("auto", TABLE, THREE, {"members": ["laplace"], "refit": True})
+CASES["auto, own"] = (  # members of the user's
+    *("auto", X, THREE),
+    {
+        "members": [
+            ("machine", make_pipeline(StandardScaler(), SVC(probability=True, random_state=0))),
+            ("sparse", SGDClassifier(loss="log_loss", random_state=0)),
+            ("boosted", HistGradientBoostingClassifier(max_iter=5, categorical_features=[2])),
+            "linear",
+        ],
+        "n_folds": 2,
+    },
+)
 CASES["auto, both"] = (
     *("auto", TABLE, Y),
     {"members": ["linear", "trees", "laplace"], "n_folds": 2, "refit": "both"},

@@ -4,13 +4,20 @@ A changed byte is always noticed. Where the checksum is made anew, a file that i
 whole model: it predicts for the same rows, and has a summary.
 """
 
+import io
 import json
 import os
+import pathlib
+import struct
+import tempfile
 import warnings
+import zipfile
 
 import numpy as np
 import pytest
-from model_files import SMALL, data_of, fitted, opened, saved_bytes, with_checksum
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from model_files import SMALL, data_of, fitted, opened, saved_bytes, with_checksum, zipped
 
 import gpukfl
 import gpukfl.runtime
@@ -21,7 +28,7 @@ NAMES = [
     for method in SMALL
     for task in ("two targets", "two classes", "object labels")
 ]
-NAMES += ["bkernn, table", "auto, table"]
+NAMES += ["bkernn, table", "auto, table", "auto, both", "auto, own"]
 TIMES = int(os.environ.get("GPUKFL_CHANGES", "20"))  # of each kind, for each model
 METHODS = ("predict", "fit", "_predict", "summary", "transform", "__class__", "__dict__")
 ODD = (None, True, 0, -1, 3, 2.5, 10**400, float("nan"), "text", [], [[1.0]], {}, {"dict": {}})
@@ -29,23 +36,48 @@ ODD = (None, True, 0, -1, 3, 2.5, 10**400, float("nan"), "text", [], [[1.0]], {}
 
 def outcome(path, name):
     """Give "refused", "same" or "other": what the file of a changed model does."""
+    read_alone(path, name)
     model, X = fitted(name), data_of(name)
-    try:
-        loaded = gpukfl.load(path)
-    except ValueError as error:
-        assert str(error).startswith(f"expected a gpukfl model file, got {path}, ")  # noqa: PT017
+    loaded = read(gpukfl.load, path)
+    if loaded is None:
         return "refused"
-    assert loaded.summary()
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore", RuntimeWarning)
-        try:
-            predicted = loaded.predict(X)
-        except ValueError as error:
-            assert "not finite" in str(error)  # noqa: PT017
-            return "other"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # of numbers that are not finite
+        assert loaded.summary()
+    predicted = predictions(loaded, X)
+    if predicted is None:
+        return "other"
     expected = model.predict(X)
     assert predicted.shape == expected.shape
     return "same" if np.array_equal(predicted, expected) else "other"
+
+
+def read(load, path):
+    """Read a model; None where it is refused, in one way."""
+    try:
+        return load(path)
+    except ValueError as error:
+        assert str(error).startswith(f"expected a gpukfl model file, got {path}, ")  # noqa: PT017
+        return None
+
+
+def read_alone(path, name):
+    """Read a model by NumPy alone, which looks at what predictions need only."""
+    light = read(gpukfl.runtime.load, path)
+    if light is not None:
+        predictions(light, data_of(name))
+
+
+def predictions(model, X):
+    """Predict; None where that is refused in the words of predictions."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        try:
+            return model.predict(X)
+        except ValueError as error:
+            if isinstance(model, gpukfl.Model):
+                assert "not finite" in str(error)  # noqa: PT017
+            return None
 
 
 def containers(value):
@@ -205,3 +237,147 @@ def test_changed_headers_are_refused_or_work(name, change, tmp_path):
         if data != saved_bytes(name):
             path.write_bytes(data[:-64] + saved_bytes(name)[-64:])
             assert outcome(path, name) == "refused"
+
+
+# ---------------------------------------------------------------------- the bytes of members
+
+
+def members_of(name):
+    """Names and bytes of the members of a model's file."""
+    with zipfile.ZipFile(io.BytesIO(saved_bytes(name))) as archive:
+        return {one: archive.read(one) for one in archive.namelist()}
+
+
+def start_of(array):
+    """Bytes of the header of an array."""
+    return 10 + int.from_bytes(array[8:10], "little")
+
+
+def with_header(array, text):
+    """Bytes of an array under another header."""
+    padded = text + b" " * ((-len(text) - 11) % 64) + b"\n"
+    return array[:8] + struct.pack("<H", len(padded)) + padded + array[start_of(array) :]
+
+
+HEADERS = {
+    b"False": [b"True", b"None", b"0"],
+    b"'<f8'": [b"'<f4'", b"'>f8'", b"'|O'", b"'<c16'", b"'<U999999999'", b"[('a', '<f8')]", b"'x'"],
+    b"'<i4'": [b"'<u4'", b"'<f4'", b"'>i4'"],
+    b"'<i8'": [b"'<u8'", b"'<f8'", b"'<M8[s]'"],
+    b"(": [
+        b"(1, ",
+        b"(0, ",
+        b"(-1, ",
+        b"(1000000000000, ",
+        b"(0, 999999999999999999, ",
+        b"((",
+        b"",
+    ],
+    b",)": [b", 1)", b", 2)", b", 0)", b")", b",) + (1,)"],
+    b"}": [b"", b", 'a': 1}", b"}}"],
+    b"{": [b"[", b"{'shape': (3,), "],
+}
+
+
+def change_header(draw, array):
+    """Put another word into the header of an array."""
+    text = array[10 : start_of(array)].rstrip()
+    old = draw(st.sampled_from([one for one in HEADERS if one in text]))
+    return with_header(array, text.replace(old, draw(st.sampled_from(HEADERS[old])), 1))
+
+
+def change_bytes(draw, data):
+    """Put other bytes in, take some out, or cut the end off."""
+    data = bytearray(data)
+    for _ in range(draw(st.integers(1, 3))):
+        start = draw(st.integers(0, max(len(data) - 1, 0)))
+        stop = start + draw(st.sampled_from([0, 1, 1, 8, 10**9]))
+        data[start:stop] = draw(st.binary(max_size=4))
+    return bytes(data)
+
+
+def change_numbers(draw, array):
+    """Put a number into an array that is none of those that were there."""
+    start, text = start_of(array), array[: start_of(array)]
+    kind = next((one for one in ("f8", "i8", "i4", "u4", "f4") if one.encode() in text), "u1")
+    values = np.frombuffer(array[start:], kind).copy()
+    if not values.size:
+        return array
+    limits = [np.nan, np.inf, -1e308, 0] if kind[0] == "f" else [-1, 0, 1, 7, 10**9, 2**31 - 1]
+    with np.errstate(all="ignore"):
+        values[draw(st.integers(0, len(values) - 1))] = np.array(draw(st.sampled_from(limits)))
+    return text + values.tobytes()
+
+
+def change_inner(draw, array):
+    """Change an archive inside an array, or how it is packed."""
+    start = start_of(array)
+    with zipfile.ZipFile(io.BytesIO(array[start:])) as archive:
+        parts = [(one, archive.read(one)) for one in archive.namelist()]
+    k = draw(st.integers(0, len(parts) - 1))
+    name, data = parts[k]
+    how = draw(st.sampled_from(["deflate", "twice", "none", "bytes", "header", "numbers"]))
+    if how == "twice":
+        parts.append(parts[k])
+    elif how == "none":
+        del parts[k]
+    elif how in ("header", "numbers") and name.endswith(".npy"):
+        change = change_header if how == "header" else change_numbers
+        parts[k] = name, change(draw, data)
+    elif how != "deflate":
+        parts[k] = name, change_bytes(draw, data)
+    buffer = io.BytesIO()
+    method = zipfile.ZIP_DEFLATED if how == "deflate" else zipfile.ZIP_STORED
+    with warnings.catch_warnings(), zipfile.ZipFile(buffer, "w", method) as archive:
+        warnings.simplefilter("ignore")
+        for one in parts:
+            archive.writestr(*one)
+    return array_of(buffer.getvalue())
+
+
+def array_of(data):
+    """Bytes of an array of bytes."""
+    buffer = io.BytesIO()
+    np.lib.format.write_array(buffer, np.frombuffer(data, np.uint8), (1, 0))
+    return buffer.getvalue()
+
+
+def changed_members(draw, name):
+    """Bytes of a model's file of which one member is another."""
+    members = members_of(name)
+    how = draw(st.sampled_from(CHANGES_OF_MEMBERS))
+    some = [one for one in members if one.endswith(".npy") or how is change_bytes]
+    if how is change_inner:
+        some = [one for one in some if b"PK\3\4" in members[one][:140]] or some[:0]
+    if not some:
+        how, some = change_bytes, list(members)
+    one = draw(st.sampled_from(some))
+    return zipped([*(members | {one: how(draw, members[one])}).items()])
+
+
+CHANGES_OF_MEMBERS = [change_header, change_bytes, change_numbers, change_inner]
+KINDS = ["hkrr, table", "regfeal, three classes", "selection, knockoffs", "rkhs_weighting, pruned"]
+KINDS += ["bkernn, binned", "auto, table", "auto, both", "auto, own"]
+
+
+def check_changed(draw):
+    """Read a changed file: it is refused in one way, or holds a model that predicts."""
+    name = draw(st.sampled_from(KINDS))
+    data = changed_members(draw, name)
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "model"
+        path.write_bytes(data)
+        outcome(path, name)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_changed_members_are_refused_or_work(data):
+    check_changed(data.draw)
+
+
+@pytest.mark.slow
+@settings(max_examples=2_000, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_many_changed_members_are_refused_or_work(data):
+    check_changed(data.draw)

@@ -5,36 +5,62 @@ from __future__ import annotations
 import numpy as np
 
 from gpukfl._accel.compiled import njit
+from gpukfl._accel.threads import in_chunks
+
+_STEPS = 8  # to a leaf, about
+_NEAR = 512  # rows that stay near the processor while all trees are walked
 
 
 def sum_leaves(
-    links: np.ndarray,
+    nodes: np.ndarray,
     numbers: np.ndarray,
-    roots: np.ndarray,
-    columns: np.ndarray,
+    trees: np.ndarray,
+    subsets: np.ndarray,
+    levels: np.ndarray,
+    starts: np.ndarray,
     X: np.ndarray,
     out: np.ndarray,
     /,
 ) -> None:
     """Add to `out` (n, t) the values of the leaves that rows `X` (n, d) reach, tree by tree.
 
-    `links` (m, 4), of int32, has for each node its feature, -1 of a leaf, the nodes to the left and
-    to the right, and whether a missing value goes left; `numbers` (m,) the largest value that goes
-    left, or the value of a leaf. `roots` and `columns` (trees,) say where each tree begins, and to
-    which column of `out` it adds. O(n times the depths).
+    The tables are those of a `Forest` that was checked; rows are float64 in C order. O(n times the
+    depths), in threads.
     """
-    _sum_leaves(links, numbers, roots, columns, X, out)
+
+    def add(_: int, start: int, stop: int) -> None:
+        _sum_leaves(nodes, numbers, trees, subsets, levels, starts, X[start:stop], out[start:stop])
+
+    in_chunks(len(X), len(X) * len(trees) * _STEPS, add)
 
 
 @njit(nogil=True, cache=True)
-def _sum_leaves(links, numbers, roots, columns, X, out):
-    for tree in range(roots.shape[0]):
-        for i in range(X.shape[0]):
-            node = roots[tree]
-            feature = links[node, 0]
-            while feature >= 0:
-                x = X[i, feature]
-                left = links[node, 3] == 1 if np.isnan(x) else x <= numbers[node]
-                node = links[node, 1] if left else links[node, 2]
-                feature = links[node, 0]
-            out[i, columns[tree]] += numbers[node]
+def _sum_leaves(nodes, numbers, trees, subsets, levels, starts, X, out):
+    n = X.shape[0]
+    for start in range(0, n, _NEAR):
+        for tree in range(trees.shape[0]):
+            column = trees[tree, 1]
+            for i in range(start, min(start + _NEAR, n)):
+                node = np.uint32(trees[tree, 0])  # of indices with a sign Numba looks at the sign
+                feature = nodes[node, 0]
+                while feature >= 0:
+                    x, number = X[i, np.uint32(feature)], numbers[node]
+                    left = x <= number
+                    if not (left or x > number):
+                        left = _goes_left(nodes, subsets, levels, starts, node, x)
+                    node = np.uint32(nodes[node, 1 if left else 2])
+                    feature = nodes[node, 0]
+                out[i, column] += numbers[node]
+
+
+@njit(nogil=True, cache=True)
+def _goes_left(nodes, subsets, levels, starts, node, x):
+    """Whether a missing value, or one of a category, goes left."""
+    subset = nodes[node, 4]
+    if subset >= 0 and not np.isnan(x):
+        feature = nodes[node, 0]
+        first, last = starts[feature], starts[feature + 1]
+        code = np.searchsorted(levels[first:last], x)
+        if code < last - first and levels[first + code] == x:
+            return (subsets[subset, code >> 5] >> np.uint32(code & 31)) & 1 == 1
+    return nodes[node, 3] == 1

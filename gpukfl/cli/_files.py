@@ -6,6 +6,8 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from gpukfl.cli._signals import finished_before_ctrl_c
+
 PARQUET = (".parquet", ".pq")
 _TEXT = tuple(
     f".{kind}{packed}" for kind in ("csv", "tsv") for packed in ("", ".gz", ".bz2", ".xz")
@@ -56,8 +58,23 @@ def try_to_write(what: str, path: str | None, write: Callable[[str], None], /) -
     """Write to `path`, if one is given; returns whether that failed, and what to say of it."""
     if path is None:
         return False, ""
+    before = _identity(path)
     try:
-        write(path)
+        with finished_before_ctrl_c():
+            write(path)
     except OSError as error:
         return True, f"{what} not written to {path}: {error.strerror or error}"
+    except KeyboardInterrupt as error:
+        done = "written" if _identity(path) != before else "not written"
+        msg = f"{what} {done} to {path}"
+        raise KeyboardInterrupt(msg) from error
     return False, f"{what} written to {path}"
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    """Tell which file is there: another one after it was replaced."""
+    try:
+        found = Path(path).stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns

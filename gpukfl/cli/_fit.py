@@ -32,6 +32,28 @@ def fit(options: argparse.Namespace) -> int:
         model, scores, rows = _fit_table(options, given)
     # Written before anything is printed, which fails where nobody reads it
     outcomes = [try_to_write("model", options.out, model.save)]
+    try:
+        _report(options, model, scores, rows, outcomes)
+    except BrokenPipeError:
+        raise
+    except (KeyboardInterrupt, Exception) as error:
+        known = KeyboardInterrupt if isinstance(error, KeyboardInterrupt) else RuntimeError
+        done = (said for _, said in outcomes)
+        raise known("; ".join(filter(None, [*done, str(error)]))) from error
+    failures = [said for failed, said in outcomes if failed]
+    if failures:
+        raise OSError("; ".join(failures))
+    return 0
+
+
+def _report(
+    options: argparse.Namespace,
+    model: Model,
+    scores: dict[str, float],
+    rows: dict[str, Any],
+    outcomes: list[tuple[bool, str]],
+) -> None:
+    """Infer, write the report, and print; adds to the outcomes whether each failed, and why."""
     if options.inference:
         try:
             rows["inference"] = model.inference(*rows["fitted_to"])
@@ -42,10 +64,6 @@ def fit(options: argparse.Namespace) -> int:
     write = functools.partial(model.report, scores=scores, **rows)
     outcomes.append(try_to_write("report", options.report, write))
     print("\n".join([*lines, *(said for failed, said in outcomes if said and not failed)]))
-    failures = [said for failed, said in outcomes if failed]
-    if failures:
-        raise OSError("; ".join(failures))
-    return 0
 
 
 def _fit_table(

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from gpukfl.cli._options import parser
+from gpukfl.cli._signals import ends_at_sigterm
 
 _EXPECTED = (
     ValueError,
@@ -24,9 +24,11 @@ _EXPECTED = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
-    options = parser().parse_args(arguments)
     try:
-        with warnings.catch_warnings():
+        from gpukfl.cli._options import parser  # seconds, in which Ctrl-C may come too
+
+        options = parser().parse_args(arguments)
+        with ends_at_sigterm(), warnings.catch_warnings():
             warnings.showwarning = functools.partial(_show_warning, set())
             status = options.run(options)
             sys.stdout.flush()
@@ -37,8 +39,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except _EXPECTED as error:
         print(f"gpukfl: {' '.join(_text(error).split())}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        print("gpukfl: interrupted before there was a model", file=sys.stderr)
+    except KeyboardInterrupt as error:
+        print(f"gpukfl: interrupted; {str(error) or 'nothing was written'}", file=sys.stderr)
         return 130
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from gpukfl._places import is_installed
 from gpukfl._target import parts_of_name, target_names
 from gpukfl._warnings import warn
-from gpukfl.cli._files import TABLES, check_writable, files_of
+from gpukfl.cli._files import TABLES, check_writable, files_of, try_to_write
 from gpukfl.datasets._names import check_columns, listed
 
 if TYPE_CHECKING:
@@ -36,7 +36,12 @@ def predict(options: argparse.Namespace) -> int:
     model = _model.load(options.model)
     wanted = {"probabilities": options.probabilities, "interval": options.interval}
     rows = (_rows(model, file, options.decimal) for file in files)
-    write(pd.concat([_predicted(model, one, **wanted) for one in rows]))
+    found = pd.concat([_predicted(model, one, **wanted) for one in rows])
+    failed, said = try_to_write("predictions", options.out, lambda _: write(found))
+    if failed:
+        raise OSError(said)
+    if options.out is None:
+        write(found)
     return 0
 
 

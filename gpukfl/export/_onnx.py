@@ -45,7 +45,7 @@ def write_onnx(
     """
     ndx = _ndonnx()
     host = estimator.to_host()
-    model = served(host, _kind_of, lambda one: served_foreign(one, _kind_of))
+    model = served(host, _kind_of, served_foreign)
     _check_known(host)
     labels = None if model.labels is None else _labels(model.labels)
     with _quick_constants():

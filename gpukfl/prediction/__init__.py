@@ -5,9 +5,17 @@ the export on arrays that only record what is done with them.
 """
 
 from gpukfl.prediction._blend import Blending, bounded, mixed, tempered
-from gpukfl.prediction._classes import Classes
+from gpukfl.prediction._classes import Classes, proba
 from gpukfl.prediction._finite import check_finite_prediction
-from gpukfl.prediction._foreign import served_foreign
+from gpukfl.prediction._foreign import (
+    ArrayModel,
+    ConstantValues,
+    LinearValues,
+    array_model,
+    served_foreign,
+    unknown_member,
+)
+from gpukfl.prediction._forest import Forest
 from gpukfl.prediction._function import Constant, Function
 from gpukfl.prediction._gaps import medians_of
 from gpukfl.prediction._methods import FAR, farthest, function_of
@@ -23,19 +31,24 @@ from gpukfl.prediction._transforms import (
 __all__ = [
     "BLENDS",
     "FAR",
+    "ArrayModel",
     "Blend",
     "Blending",
     "Classes",
     "Constant",
+    "ConstantValues",
     "FeatureSum",
+    "Forest",
     "Function",
     "HermiteSum",
     "KernelSum",
+    "LinearValues",
     "LogTransform",
     "RankTransform",
     "Served",
     "ShapeSum",
     "TargetTransform",
+    "array_model",
     "bounded",
     "check_finite_prediction",
     "farthest",
@@ -43,8 +56,10 @@ __all__ = [
     "inside",
     "medians_of",
     "mixed",
+    "proba",
     "served",
     "served_foreign",
     "skewness",
     "tempered",
+    "unknown_member",
 ]

@@ -58,3 +58,15 @@ class Classes:
         if self.count == 1:
             return array_namespace(found).zeros_like(found)
         return self.calibration.log_proba(self.of_every_class(found))
+
+
+def proba(raw: Array, count: int, /) -> Array:
+    """Probabilities (..., k) of `count` raw scores, or of one score: the second of two classes.
+
+    Arrays that only record what is done with them need not know how many columns they have.
+    """
+    xp = array_namespace(raw)
+    if count == 1:
+        raw = xp.concat([xp.zeros_like(raw), raw], axis=-1)
+    powers = xp.exp(raw - xp.max(raw, axis=-1, keepdims=True))
+    return powers / xp.sum(powers, axis=-1, keepdims=True)

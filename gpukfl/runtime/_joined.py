@@ -16,12 +16,12 @@ import numpy as np
 from gpukfl._array import Array
 from gpukfl.prediction import Blend, Blending, Served, bounded, mixed
 from gpukfl.runtime._encodings import FoldEncodings
-from gpukfl.runtime._forest import Forest
+from gpukfl.runtime._forest import ForestStack
 from gpukfl.runtime._stacks import LinearStack, Stack
 from gpukfl.runtime._sums import KernelStack, ShapeStack
 from gpukfl.runtime._views import Place, View, Views
 
-_STACKS: tuple[type[Stack], ...] = (LinearStack, Forest, KernelStack, ShapeStack)
+_STACKS: tuple[type[Stack], ...] = (LinearStack, ForestStack, KernelStack, ShapeStack)
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gpukfl._accel.trust import numpy_alone
-from gpukfl._archive import Archive, RefusedError, check_version
+from gpukfl._archive import FAULTS, Archive, RefusedError, check_version
 from gpukfl._array import Array
 from gpukfl.prediction import (
     BLENDS,
@@ -242,13 +242,13 @@ def _assembled(archive: Archive) -> Predictor:
     kind = _NAMES[about["method"]][_TASKS.index(about["task"])]
     try:
         e = parts_of(archive, kind, archive.header)
-        model = served(e, kind_of, lambda one: served_foreign(one, kind_of))
+        model = served(e, kind_of, served_foreign)
         model = joined(model, e.encodings_ if e.kind in BLENDS else None)
         found = Predictor(model, about, *_table_of(e, about.get("reader"), archive), _medians_of(e))
         _check_shapes(found)
     except RefusedError:
         raise
-    except (AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+    except FAULTS as error:
         msg = f"which NumPy alone cannot predict by: {error}"
         raise RefusedError(msg) from error
     return found

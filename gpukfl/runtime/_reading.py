@@ -16,8 +16,16 @@ from gpukfl.estimators._calibration import Calibration
 from gpukfl.estimators.scaling import SCALINGS
 from gpukfl.instantiations import INSTANTIATIONS, RandomKitchenSinks
 from gpukfl.kernels import KERNELS, Product, Scaled, Sum
-from gpukfl.prediction import LogTransform, RankTransform, served
-from gpukfl.runtime._kept import Kept, kept_of
+from gpukfl.prediction import (
+    ArrayModel,
+    ConstantValues,
+    Forest,
+    LinearValues,
+    LogTransform,
+    RankTransform,
+    served,
+    unknown_member,
+)
 from gpukfl.tables import Coded, Column, Encoding, Table
 from gpukfl.tables._imputation import Imputation
 from gpukfl.tables._lookups import Lookup
@@ -28,6 +36,7 @@ _KINDS: tuple[Any, ...] = (
     *(*INSTANTIATIONS.values(), RandomKitchenSinks),
     *(*SCALINGS.values(), Calibration, LogTransform, RankTransform),
     *(Table, Column, Coded, Encoding, Lookup),
+    *(ArrayModel, Forest, LinearValues, ConstantValues),
 )
 _RECORDS = {kind.__name__: kind for kind in _KINDS}
 _PLAIN = (str, int, float, bool, type(None))
@@ -77,7 +86,7 @@ class Alone:
 
 def kind_of(parts: Parts, /) -> str:
     """Name the class of an estimator."""
-    return parts.kind
+    return parts.kind if isinstance(parts, Parts) else type(parts).__name__
 
 
 def parts_of(archive: Archive, kind: str, node: Any, /) -> Parts:
@@ -136,15 +145,18 @@ def _record(value: Any, archive: Archive) -> Any:
     if kind is None or set(made) != {field.name for field in dataclasses.fields(kind)}:
         msg = f"which holds a {name} that the runtime does not know"
         raise RefusedError(msg)
-    return kind(**made)
+    found = kind(**made)
+    if isinstance(found, ArrayModel):
+        found.check()
+    return found
 
 
 def _inner(value: Any, archive: Archive) -> Parts:
     return parts_of(archive, str(value["estimator"]), value)
 
 
-def _foreign(value: Any, archive: Archive) -> Kept:
-    return kept_of(_array({"array": value["skops"]}, archive))
+def _foreign(value: Any, _: Archive) -> Any:
+    raise unknown_member(str(value["kind"])[:80])
 
 
 _MAKERS: dict[frozenset[str], Callable[[Any, Archive], Any]] = {
@@ -152,5 +164,5 @@ _MAKERS: dict[frozenset[str], Callable[[Any, Archive], Any]] = {
     frozenset({"objects"}): _objects,
     frozenset({"record", "fields"}): _record,
     frozenset({"estimator", "parameters", "fitted"}): _inner,
-    frozenset({"skops"}): _foreign,
+    frozenset({"skops", "kind"}): _foreign,
 }

@@ -8,8 +8,7 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 
-from gpukfl.prediction import Served
-from gpukfl.prediction._foreign import LinearValues, proba
+from gpukfl.prediction import LinearValues, Served, proba
 from gpukfl.runtime._views import Place, View, Views
 
 

@@ -164,7 +164,7 @@ def test_members_of_scikit_learn_are_the_same_functions(name):
     estimator, y = FOREIGN[name]
     fitted = estimator.fit(X, y)
     told = getattr(fitted, "predict_proba", fitted.predict)(NEW)
-    found = served_foreign(fitted, kind_of).values(NEW)
+    found = served_foreign(fitted).values(NEW)
     np.testing.assert_allclose(found, told.reshape(found.shape), rtol=0, atol=1e-12)
 
 
@@ -175,7 +175,7 @@ def test_trees_know_where_gaps_go(name):
     fitted = clone(estimator).fit(np.where(gaps, np.nan, X), y)
     rows = np.where(gaps[: len(NEW)], np.nan, NEW)
     told = getattr(fitted, "predict_proba", fitted.predict)(rows)
-    found = served_foreign(fitted, kind_of).values(rows)
+    found = served_foreign(fitted).values(rows)
     np.testing.assert_allclose(found, told.reshape(found.shape), rtol=0, atol=1e-12)
 
 
@@ -184,7 +184,7 @@ def test_members_of_scikit_learn_are_the_same_in_graphs(name):
     estimator, y = FOREIGN[name]
     fitted = estimator.fit(X, y)
     rows = ndonnx.argument(shape=("n", X.shape[1]), dtype=ndonnx.float64)
-    model = served_foreign(fitted, kind_of).placed(ndonnx.asarray)
+    model = served_foreign(fitted).placed(ndonnx.asarray)
     graph = ndonnx.build({"X": rows}, {"found": model.values(rows)}).SerializeToString()
     (found,) = onnxruntime.InferenceSession(graph).run(None, {"X": NEW})
     np.testing.assert_allclose(found, fitted.predict_proba(NEW), rtol=0, atol=1e-12)
@@ -193,7 +193,7 @@ def test_members_of_scikit_learn_are_the_same_in_graphs(name):
 def test_constants_of_folds_of_one_class():
     for fitted in (DummyClassifier().fit(X, np.ones(len(X))), DummyRegressor().fit(X, Y)):
         told = getattr(fitted, "predict_proba", fitted.predict)(NEW)
-        found = served_foreign(fitted, kind_of).values(NEW)
+        found = served_foreign(fitted).values(NEW)
         np.testing.assert_allclose(found, told.reshape(found.shape), rtol=0, atol=1e-12)
 
 
@@ -252,7 +252,7 @@ def test_a_regressor_of_another_library_is_refused(tmp_path):
     with pytest.raises(TypeError, match="got those of Lasso"):
         found.to_onnx(tmp_path / "model.onnx")
     with pytest.raises(TypeError, match="got Lasso: members='kernels' blends kernel methods"):
-        served_foreign(Lasso().fit(X, Y), kind_of)
+        served_foreign(Lasso().fit(X, Y))
 
 
 def test_a_folder_that_is_not_there_is_said(tmp_path):

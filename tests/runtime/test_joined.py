@@ -13,10 +13,9 @@ from gpukfl import runtime
 from gpukfl._rows import Rows
 from gpukfl.estimators.scaling import RobustScaling, StandardScaling
 from gpukfl.kernels import Laplace, ManhattanLaplace, PowerExponential
-from gpukfl.prediction import Served
-from gpukfl.prediction._foreign import TreeValues
+from gpukfl.prediction import Forest, Served
 from gpukfl.runtime._blocks import unbuffered
-from gpukfl.runtime._forest import Forest
+from gpukfl.runtime._forest import ForestStack
 from gpukfl.runtime._joined import Alone
 from gpukfl.runtime._sums import Powers
 from gpukfl.runtime._views import Place, View, Views
@@ -152,34 +151,34 @@ def test_buffers_are_as_before():
 # ---------------------------------------------------------------------- trees
 
 
-def trees(kids):
-    """Make a tree that splits at 0, where gaps go left, then at 1, where they go right."""
-    return TreeValues(
-        feature=np.array([0, 0, 1, 0, 0]),
-        threshold=np.array([0.0, 0.0, np.inf, 0.0, 0.0]),
-        gaps_left=np.array([True, False, False, False, False]),
-        kids=np.array(kids),
-        value=np.array([0.0, 1.0, 0.0, 2.0, 4.0]),
-        roots=np.array([0]),
-        depth=2,
+def trees(right, left):
+    """Make a tree that splits at 0, where missing values go left, and at infinity."""
+    leaf = [-1, 0, 0, 0, -1]
+    return Forest(
+        nodes=np.array([[0, 1, 2, 1, -1], leaf, [1, left, right, 0, -1], leaf, leaf], "int32"),
+        numbers=np.array([0.0, 1.0, np.inf, 2.0, 4.0]),
+        trees=np.array([[0, 0]], "int32"),
         baseline=np.array([0.5]),
-        classes=False,
+        subsets=np.empty((0, 8), "uint32"),
+        levels=np.empty(0),
+        starts=np.zeros(3, "int32"),
+        link="identity",
     )
 
 
-def test_gaps_go_where_each_tree_says():
-    tree, views = trees([2, 1, 1, 1, 4, 3, 3, 3, 4, 4]), Views(2, None)
+def test_missing_values_go_where_each_tree_says():
+    tree, views = trees(4, 3), Views(2, None)
+    tree.check()
     model, place = Served(tree, 2, one_target=False), Place(0, "numbers")
-    forest = Forest.of([model, model], [place, place], views)
+    stack = ForestStack.of([model, model], [place, place], views)
     rows = np.array([[-1.0, 0.0], [np.nan, 0.0], [1.0, 7.0], [1.0, np.nan]])
-    found = forest(View(views, rows))
+    found = stack(View(views, rows))
     np.testing.assert_array_equal(found[0, :, 0], [1.5, 1.5, 2.5, 4.5])
     np.testing.assert_array_equal(found[1], found[0])
     np.testing.assert_array_equal(tree(rows), found[0])
 
 
-def test_nodes_that_are_no_trees_are_refused():
-    tree = trees([2, 1, 1, 1, 0, 3, 3, 3, 4, 4])
-    model, place = Served(tree, 2, one_target=False), Place(0, "numbers")
-    with pytest.raises(ValueError, match="nodes that are their own ancestors"):
-        Forest.of([model], [place], Views(2, None))
+def test_trees_of_other_columns_are_refused():
+    model, place = Served(trees(4, 3), 2, one_target=False), Place(0, "numbers")
+    with pytest.raises(ValueError, match=r"trees of 3 columns, got \[2\]"):
+        ForestStack.of([model], [place], Views(3, None))

@@ -1,11 +1,9 @@
 """Models of tables predict with NumPy alone, whatever holds their rows."""
 
 import datetime
-import io
 import json
 import subprocess
 import sys
-import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from types import MappingProxyType
@@ -25,11 +23,8 @@ from sklearn.utils import murmurhash3_32
 import gpukfl
 from gpukfl import runtime
 from gpukfl._accel.trust import numpy_alone
-from gpukfl._archive import RefusedError
-from gpukfl._foreign import bytes_of
 from gpukfl._warnings import collected
 from gpukfl.runtime._columns import frame_of, values_of
-from gpukfl.runtime._kept import kept_of
 from gpukfl.tables import Table
 from gpukfl.tables._dates import dates_of
 from gpukfl.tables._hashed import murmur3, shares_of
@@ -395,44 +390,3 @@ def test_other_members_are_refused(tmp_path):
     found.save(tmp_path / "model.gpukfl")
     with pytest.raises(ValueError, match="got Lasso: members='kernels' blends kernel methods"):
         runtime.load(tmp_path / "model.gpukfl")
-
-
-def packed(schema, method=zipfile.ZIP_STORED, **arrays):
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", method) as archive:
-        for name, data in arrays.items():
-            archive.writestr(f"{name}.npy", data)
-        archive.writestr("schema.json", json.dumps(schema))
-    return np.frombuffer(buffer.getvalue(), np.uint8)
-
-
-def an_object(**nodes):
-    inside = {"__loader__": "DictNode", "content": nodes}
-    return {"__class__": "A", "__module__": "sklearn.a", "__loader__": "ObjectNode"} | {
-        "content": inside
-    }
-
-
-def test_members_are_read_and_nothing_is_made():
-    model = kept_of(np.frombuffer(bytes_of(Lasso(0.5).fit(np.eye(3), [1, 2, 3])), np.uint8))
-    assert (model.kind, model.alpha, model.coef_.shape) == ("Lasso", 0.5, (3,))
-    with pytest.raises(AttributeError, match="which has no depth of a fitted Lasso"):
-        _ = model.depth
-    assert kept_of(packed(an_object() | {"__module__": "os"})).kind == "os.A"
-
-
-def test_members_that_are_none_are_refused():
-    buffer = io.BytesIO()
-    np.save(buffer, np.array([None]), allow_pickle=True)
-    array = {"__class__": "ndarray", "__loader__": "NdArrayNode", "type": "numpy", "file": "x.npy"}
-    for data, told in (
-        (np.zeros(9, np.uint8), "not a readable archive"),
-        (packed(an_object(), zipfile.ZIP_DEFLATED), "compressed members"),
-        (packed({"__class__": "A", "__module__": "a", "content": []}), "without attributes"),
-        (packed(an_object(a={"__loader__": "MethodNode"})), "holds a MethodNode"),
-        (packed(an_object(a={**array, "type": "json"})), "array of objects"),
-        (packed(an_object(a=array)), "lacks an array"),
-        (packed(an_object(a=array), x=buffer.getvalue()), "holds objects where"),
-    ):
-        with pytest.raises(RefusedError, match=told):
-            _ = kept_of(data).a

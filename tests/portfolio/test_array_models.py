@@ -1,4 +1,4 @@
-"""Members of scikit-learn at few rows: what they say themselves, without being asked."""
+"""Members of scikit-learn as arrays predict what they do themselves."""
 
 import pickle
 
@@ -6,6 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from portfolio_cases import THREE, TWO, X, Y
+from sklearn.base import clone
+from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.linear_model import LogisticRegression, RidgeCV
 from sklearn.multioutput import MultiOutputRegressor
@@ -14,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 
 import gpukfl
 from gpukfl.portfolio._evaluators import evaluator_of
-from gpukfl.portfolio._few_rows import FEW, Columns, Linear, Trees, for_few_rows
+from gpukfl.prediction import ConstantValues, Forest, LinearValues, array_model
 
 BOTH = np.column_stack([Y, X[:, 0] - 2.0 * Y])
 GAPPY = np.where(np.random.default_rng(0).random(X.shape) < 0.2, np.nan, X)
@@ -35,24 +37,35 @@ def asked(model, X):
 @pytest.mark.parametrize(
     ("kind", "model", "X", "y"),
     [
-        (Trees, REGRESSION, GAPPY, Y),
-        (Trees, CLASSES, GAPPY, TWO),
-        (Trees, CLASSES, GAPPY, THREE),
-        (Columns, MultiOutputRegressor(REGRESSION), GAPPY, BOTH),
-        (Linear, linear(RidgeCV()), X, Y),
-        (Linear, linear(RidgeCV()), X, BOTH),
-        (Linear, linear(LogisticRegression()), X, TWO),
-        (Linear, linear(LogisticRegression()), X, THREE),
+        (Forest, REGRESSION, GAPPY, Y),
+        (Forest, CLASSES, GAPPY, TWO),
+        (Forest, CLASSES, GAPPY, THREE),
+        (Forest, MultiOutputRegressor(REGRESSION), GAPPY, BOTH),
+        (Forest, HistGradientBoostingRegressor(loss="poisson", **SMALL), GAPPY, np.exp(Y)),
+        (LinearValues, linear(RidgeCV()), X, Y),
+        (LinearValues, linear(RidgeCV()), X, BOTH),
+        (LinearValues, linear(LogisticRegression()), X, TWO),
+        (LinearValues, linear(LogisticRegression()), X, THREE),
+        (ConstantValues, DummyRegressor(), X, BOTH),
+        (ConstantValues, DummyClassifier(), X, THREE),
     ],
 )
 def test_what_is_known_says_what_scikit_learn_does(kind, model, X, y):
-    model.fit(X[:60], y[:60])
-    found = for_few_rows(model)
-    assert isinstance(found, kind)  # or this version of scikit-learn keeps its trees otherwise
+    model = clone(model).fit(X[:60], y[:60])
+    found = array_model(model)
+    found.check()
+    assert isinstance(found.values, kind)  # or this version of scikit-learn keeps trees otherwise
     expected = asked(model, X)
-    np.testing.assert_allclose(found(X), expected, rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(found.values(X), expected, rtol=1e-12, atol=1e-14)
+    np.testing.assert_array_equal(found.predict(X).shape, model.predict(X).shape)
+    if hasattr(model, "classes_"):
+        np.testing.assert_array_equal(found.predict(X), model.predict(X))
+        np.testing.assert_array_equal(found.predict_proba(X), found.values(X))
+    else:
+        with pytest.raises(TypeError, match="use predict"):
+            found.predict_proba(X)
     evaluate = evaluator_of(model)
-    for rows in (X[:1], X[:FEW], X):
+    for rows in (X[:1], X):
         np.testing.assert_allclose(evaluate(rows), asked(model, rows), rtol=1e-12, atol=1e-14)
     single = X[:5].astype(np.float32)  # in which scikit-learn may compute
     np.testing.assert_allclose(evaluate(single), asked(model, single), rtol=1e-4, atol=1e-6)
@@ -66,8 +79,6 @@ class Own(HistGradientBoostingRegressor):
     "model",
     [
         Own(**SMALL),
-        HistGradientBoostingRegressor(loss="poisson", **SMALL),
-        HistGradientBoostingRegressor(categorical_features=[0], **SMALL),
         MultiOutputRegressor(Own(**SMALL)),
         make_pipeline(StandardScaler(), StandardScaler(), RidgeCV()),
         RidgeCV(),
@@ -77,7 +88,7 @@ def test_what_is_not_known_is_asked_itself(model):
     rows = np.abs(np.round(3 * X))
     y = np.exp(BOTH) if isinstance(model, MultiOutputRegressor) else np.exp(Y)
     model.fit(rows, y)
-    assert for_few_rows(model) is None
+    assert array_model(model) is None
     np.testing.assert_array_equal(evaluator_of(model)(rows[:3]), asked(model, rows[:3]))
 
 
@@ -115,7 +126,7 @@ def test_a_row_is_not_checked_by_every_model(monkeypatch):
     np.testing.assert_array_equal(model.predict(X[:1]), expected)
 
 
-def test_what_is_made_for_few_rows_is_kept_in_no_pickle():
+def test_evaluators_are_kept_in_no_pickle():
     model = gpukfl.AutoRegressor(["linear", "trees"], n_folds=2, random_state=0).fit(X, Y)
     model.predict(X[:1])
     assert all("evaluators" in vars(member) for member in model.members_)

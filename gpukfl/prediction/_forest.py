@@ -1,0 +1,408 @@
+"""Boosted trees as tables of numbers: checked, evaluated, and joined."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from gpukfl._accel.trust import has_compiled
+from gpukfl._array import Array, array_namespace, is_host
+from gpukfl.prediction._classes import proba
+
+FEATURE, LEFT, RIGHT, MISSING_LEFT, SUBSET = range(5)  # columns of the table of nodes
+LINKS = ("identity", "log", "probabilities")
+MOST_LEVELS = 256  # of a category: a subset of them is so many bits
+_WORDS = MOST_LEVELS // 32  # of a subset
+_DEEPEST = 512  # steps from a root to a leaf
+
+
+@dataclass(frozen=True, eq=False)
+class Forest:
+    """Trees that add up to outputs; the nodes of all of them are one table.
+
+    A node is a leaf, or splits by a threshold or by a set of categories. Missing values go to the
+    side that each node names, and so do categories that are not known.
+
+    Attributes
+    ----------
+    nodes : array of int32, shape (m, 5)
+        Of each node its feature, -1 of a leaf; the nodes to the left and to the right, 0 of a leaf;
+        whether missing values go left; and the row of `subsets` that goes left, -1 of a threshold.
+    numbers : array, shape (m,)
+        The largest value that goes left; NaN where a subset does; of a leaf its value.
+    trees : array of int32, shape (T, 2)
+        The first node of each tree, and the output that it adds to.
+    baseline : array, shape (t,)
+        What the outputs are without any tree.
+    subsets : array of uint32, shape (s, 8)
+        Sets of the levels of a category: 256 bits each.
+    levels : array, shape (c,)
+        Values of the levels of all categories, ascending in each of them.
+    starts : array of int32, shape (d + 1,)
+        Where the levels of each feature begin; a number has none.
+    link : {"identity", "log", "probabilities"}
+        What the sums are: values, their logarithms, or scores of classes.
+    """
+
+    nodes: np.ndarray
+    numbers: np.ndarray
+    trees: np.ndarray
+    baseline: np.ndarray
+    subsets: np.ndarray
+    levels: np.ndarray
+    starts: np.ndarray
+    link: str
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns of rows."""
+        return len(self.starts) - 1
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of columns of values."""
+        t = len(self.baseline)
+        return 2 if self.link == "probabilities" and t == 1 else t
+
+    @property
+    def width(self) -> int:
+        """Elements that a row needs."""
+        return 4 * len(self.trees)
+
+    def placed(self, put: Any, /) -> Self:  # noqa: ARG002
+        """Return itself: its arrays are placed beside rows."""
+        return self
+
+    def check(self) -> None:
+        """Raise ValueError unless every row reaches a leaf of each tree, and reads no other place.
+
+        O(m) times the depth, in a few arrays of the size of the table.
+        """
+        wrong = next((what for what, holds in self._rules() if not holds), None)
+        if wrong is not None:
+            msg = f"expected trees with {wrong}"
+            raise ValueError(msg)
+        self._levels_of_nodes()
+
+    def _rules(self) -> Any:
+        """Yield what must hold, each of which may rely on those before."""
+        m, d, t = len(self.numbers), self.n_features, len(self.baseline)
+        yield "columns", d > 0
+        shapes = {
+            "nodes": ("int32", (m, 5)),
+            "numbers": ("float64", (m,)),
+            "trees": ("int32", (len(self.trees), 2)),
+            "baseline": ("float64", (t,)),
+            "subsets": ("uint32", (len(self.subsets), _WORDS)),
+            "levels": ("float64", (len(self.levels),)),
+            "starts": ("int32", (d + 1,)),
+        }
+        for name, (dtype, shape) in shapes.items():
+            array = getattr(self, name)
+            yield f"{name} of {dtype} {shape}", array.dtype == dtype and array.shape == shape
+        yield f"a link of {', '.join(LINKS)}", self.link in LINKS
+        outputs = self.trees[:, 1]
+        yield "outputs", t > 0 and bool(np.all((outputs >= 0) & (outputs < t)))
+        yield "a tree for each output", len(np.unique(outputs)) == t
+        yield "finite baselines", bool(np.isfinite(self.baseline).all())
+        counts = np.diff(self.starts.astype(np.int64))  # which cannot overflow
+        yield (
+            f"0 to {MOST_LEVELS} levels of each feature",
+            self.starts[0] == 0
+            and self.starts[-1] == len(self.levels)
+            and bool(np.all((counts >= 0) & (counts <= MOST_LEVELS))),
+        )
+        first = np.isin(np.arange(1, len(self.levels)), self.starts)
+        yield (
+            "ascending levels",
+            bool(np.isfinite(self.levels).all() and np.all(first | (np.diff(self.levels) > 0))),
+        )
+        yield from self._rules_of_nodes(counts)
+
+    def _rules_of_nodes(self, counts: np.ndarray) -> Any:
+        m, roots = len(self.numbers), self.trees[:, 0].astype(np.int64)
+        feature, left, right, missing_left, subset = self.nodes.T
+        yield "roots in order", roots[0] == 0 and bool(np.all(np.diff(roots) > 0) and roots[-1] < m)
+        ends = np.repeat(np.append(roots[1:], m), np.diff(np.append(roots, m)))
+        leaf, own = feature == -1, np.arange(m)
+        sides = np.stack([left, right])
+        yield "features within the columns", bool(np.all((feature >= -1) & (feature < len(counts))))
+        yield "children after their parents", bool(np.all(leaf | (sides > own)))
+        yield "children in the tree of their parents", bool(np.all(leaf | (sides < ends)))
+        yield "leaves without children", bool(np.all(~leaf | (sides == 0)))
+        parents = np.bincount(sides[:, ~leaf].ravel(), minlength=m)
+        parents[roots] += 1
+        yield "one parent of every node", bool(np.all(parents == 1))
+        yield "a side for missing values", bool(np.all((missing_left >= 0) & (missing_left <= 1)))
+        of_levels = subset >= 0
+        yield (
+            "subsets of categories",
+            bool(
+                np.all((subset >= -1) & (subset < len(self.subsets)))
+                and np.all(~of_levels | (~leaf & (counts[feature] > 0)))
+            ),
+        )
+        yield "thresholds", bool(np.all(np.isnan(self.numbers) == of_levels))
+        yield "finite leaves", bool(np.isfinite(self.numbers[leaf]).all())
+
+    def __call__(self, X: Array, /) -> Array:
+        """Evaluate at rows (n, d): values, or probabilities of classes."""
+        if X.shape[1] != self.n_features:
+            msg = f"expected rows of {self.n_features} columns, got {X.shape[1]}"
+            raise ValueError(msg)
+        sums = self._sums_compiled(X) if has_compiled(X) else self.sums(X)
+        xp = array_namespace(sums)
+        if self.link == "log":
+            return xp.exp(sums)
+        return proba(sums, len(self.baseline)) if self.link == "probabilities" else sums
+
+    def _sums_compiled(self, X: np.ndarray) -> np.ndarray:
+        from gpukfl._accel.cpu_trees import sum_leaves
+
+        out = np.empty((len(X), len(self.baseline)))
+        out[:] = self.baseline
+        tables = self.nodes, self.numbers, self.trees
+        wide = np.ascontiguousarray(X, dtype=np.float64)
+        sum_leaves(*tables, self.subsets, self.levels, self.starts, wide, out)
+        return out
+
+    # ------------------------------------------------------------------ without a compiler
+
+    def sums(self, X: Array, /) -> Array:
+        """Walk all trees at once, by array operations: sums (n, t) before the link."""
+        walk = self._walk
+        leaves = self._values_at(self._with_missing(X), walk, self._codes(X))
+        if is_host(X):
+            sums: Array = np.add.reduceat(leaves, walk.first, axis=1)
+        else:
+            xp, edges = array_namespace(X), [*walk.first.tolist(), len(self.trees)]
+            columns = [xp.sum(leaves[:, a:b], axis=1) for a, b in itertools.pairwise(edges)]
+            sums = xp.stack(columns, axis=1)
+        return sums + _beside(self.baseline, X)
+
+    @staticmethod
+    def _with_missing(X: Array) -> Any:
+        """Rows (n, 2 d + 1) as nodes see them.
+
+        Where missing values go left, values are read that are the lowest; and leaves read NaN.
+        """
+        xp: Any = array_namespace(X)
+        return xp.concat([X, xp.where(xp.isnan(X), -np.inf, X), X[:, :1] * np.nan], axis=1)
+
+    def _values_at(self, X: Any, walk: Walk, codes: np.ndarray | None) -> Any:
+        """Values (n, T) of the leaves that rows (n, 2 d + 1) reach."""
+        xp, T, host = array_namespace(X), len(self.trees), is_host(X)
+        column, number, right = (_beside(one, X) for one in walk[:3])
+        if host:  # `take_along_axis` takes longer than all else of a single row
+            at: Any = np.broadcast_to(np.arange(T), (len(X), T))
+            row, flat = X.shape[1] * np.arange(len(X))[:, None], np.ascontiguousarray(X).ravel()
+        else:
+            at = _beside(np.arange(T)[None, :], X) + xp.zeros_like(X[:, :1], dtype=xp.int64)
+        for _ in range(walk.depth):
+            where = _take(column, at, T)
+            x = flat.take(row + where) if host else xp.take_along_axis(X, where, axis=1)
+            left = x <= _take(number, at, T)  # never of what is missing
+            if codes is not None:
+                left = self._left_of_levels(codes, at, left)
+            at = _take(right, at, T) + (left if host else xp.astype(left, xp.int64))
+        return _take(number, at, T)
+
+    def _codes(self, X: Array) -> np.ndarray | None:
+        """Numbers (n, d) of the levels of categories, -1 of others; None without categories."""
+        if not len(self.subsets):
+            return None
+        if not is_host(X):
+            msg = "expected trees without categories of their own, which graphs cannot evaluate"
+            raise TypeError(msg)
+        codes = np.full(X.shape, -1)
+        for j in np.flatnonzero(np.diff(self.starts)):
+            levels = self.levels[self.starts[j] : self.starts[j + 1]]
+            place = np.minimum(np.searchsorted(levels, X[:, j]), len(levels) - 1)
+            codes[:, j] = np.where(levels[place] == X[:, j], place, -1)
+        return codes
+
+    def _left_of_levels(self, codes: np.ndarray, at: Any, left: Any) -> np.ndarray:
+        """Which rows go left, also where nodes `at` (n, T) split by a subset."""
+        order = self._walk.order
+        feature, _, _, missing_left, subset = self.nodes[order[at]].transpose(2, 0, 1)
+        code = np.take_along_axis(codes, np.maximum(feature, 0), axis=1)
+        bits = self.subsets[np.maximum(subset, 0), np.maximum(code, 0) >> 5]
+        inside = (bits >> (np.maximum(code, 0) & 31).astype(np.uint32)) & 1
+        return np.where(subset >= 0, np.where(code < 0, missing_left, inside), left).astype(bool)
+
+    @cached_property
+    def _walk(self) -> Walk:
+        """The nodes level by level, so that both children stand side by side."""
+        by_output = np.argsort(self.trees[:, 1], kind="stable")
+        order = np.concatenate(self._levels_of_nodes(by_output))
+        feature, _, right, missing_left, subset = self.nodes[order].T
+        leaf = feature == -1
+        place = np.empty(len(order), dtype=np.intp)
+        place[order] = np.arange(len(order))
+        # Missing values of a subset go by its codes
+        column = np.maximum(feature, 0) + self.n_features * ((missing_left == 1) & (subset < 0))
+        return Walk(
+            column=np.where(leaf, 2 * self.n_features, column),
+            number=self.numbers[order],
+            right=np.where(leaf, np.arange(len(order)), place[right]),
+            first=np.flatnonzero(np.diff(self.trees[by_output, 1], prepend=-1)),
+            depth=len(self._levels_of_nodes()) - 1,
+            order=order,
+        )
+
+    def _levels_of_nodes(self, by: np.ndarray | None = None) -> list[np.ndarray]:
+        """Give nodes of each level: all roots, then the children of each, right ones first."""
+        roots = self.trees[:, 0]
+        levels = [roots if by is None else roots[by]]
+        while True:
+            inner = levels[-1][self.nodes[levels[-1], FEATURE] != -1]
+            if not len(inner):
+                return levels
+            if len(levels) > _DEEPEST:
+                msg = f"expected trees of at most {_DEEPEST} steps"
+                raise ValueError(msg)
+            levels.append(self.nodes[inner][:, [RIGHT, LEFT]].ravel())
+
+    # ------------------------------------------------------------------ several as one
+
+    @classmethod
+    def joined(cls, forests: Sequence[Self], first: Sequence[int], n_features: int, /) -> Self:
+        """Join forests of one link, without categories, whose outputs come one after the other.
+
+        Parameters
+        ----------
+        forests : sequence of Forest
+            Whose outputs are those of the result, in order.
+        first : sequence of int
+            The column of rows at which the features of each begin.
+        n_features : int
+            Columns of rows.
+        """
+        nodes, trees, size, t = [], [], 0, 0
+        for forest, shift in zip(forests, first, strict=True):
+            inner = forest.nodes[:, FEATURE] != -1
+            moved = np.array([shift, size, size, 0, 0], dtype=np.int32)
+            nodes.append(forest.nodes + inner[:, None] * moved)
+            trees.append(forest.trees + np.array([size, t], dtype=np.int32))
+            size, t = size + len(forest.nodes), t + len(forest.baseline)
+        return cls(
+            nodes=np.concatenate(nodes).astype(np.int32),
+            numbers=np.concatenate([one.numbers for one in forests]),
+            trees=np.concatenate(trees).astype(np.int32),
+            baseline=np.concatenate([one.baseline for one in forests]),
+            subsets=np.empty((0, _WORDS), dtype=np.uint32),
+            levels=np.empty(0),
+            starts=np.zeros(n_features + 1, dtype=np.int32),
+            link=forests[0].link,
+        )
+
+
+class Walk(NamedTuple):
+    """A forest's nodes in the order in which arrays walk them; roots come first, by outputs."""
+
+    column: np.ndarray  # (m,): see `Forest._with_missing`
+    number: np.ndarray  # (m,)
+    right: np.ndarray  # (m,): the child to the right, before the one to the left; of leaves itself
+    first: np.ndarray  # (t,): the first tree of each output
+    depth: int
+    order: np.ndarray  # (m,): where each node is in the table
+
+
+def _beside(x: np.ndarray, other: Array) -> Any:
+    """Return a host array beside one that may only record what is done with it."""
+    return x if is_host(other) else array_namespace(other).asarray(x)
+
+
+def _take(x: Any, index: Any, T: int) -> Any:
+    """Values of x (m,) at indices (n, T)."""
+    if is_host(x):
+        return x.take(index)
+    xp = array_namespace(x)
+    return xp.reshape(xp.take(x, xp.reshape(index, (-1,)), axis=0), (-1, T))
+
+
+# ---------------------------------------------------------------------- scikit-learn's
+
+
+def forest_of(model: Any, /) -> Forest | None:
+    """Read the trees of a fitted HistGradientBoosting, which are no public part of it.
+
+    None where they are not as they are known to be: of another version, or with categories that
+    are no numbers.
+    """
+    link = _LINKS.get(getattr(model, "loss", ""))
+    grown = getattr(model, "_predictors", None)
+    if link is None or not grown:
+        return None
+    try:
+        found = _read(model, link, grown)
+        found.check()
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError):
+        return None
+    return found
+
+
+_LINKS = {
+    "squared_error": "identity",
+    "absolute_error": "identity",
+    "quantile": "identity",
+    "poisson": "log",
+    "gamma": "log",
+    "log_loss": "probabilities",
+}
+
+
+def _read(model: Any, link: str, grown: Sequence[Sequence[Any]]) -> Forest:
+    trees = [tree for stage in grown for tree in stage]
+    sizes = np.array([len(tree.nodes) for tree in trees])
+    roots, tables = np.cumsum(sizes) - sizes, np.concatenate([tree.nodes for tree in trees])
+    first = np.repeat(roots, sizes)
+    leaf, by_levels = tables["is_leaf"] == 1, tables["is_categorical"] == 1
+    subsets = [tree.raw_left_cat_bitsets for tree in trees]
+    counts = np.array([len(one) for one in subsets])
+    original, levels = _columns_of(model)
+    fields = (
+        np.where(leaf, -1, original[np.where(leaf, 0, tables["feature_idx"])]),
+        np.where(leaf, 0, first + tables["left"]),
+        np.where(leaf, 0, first + tables["right"]),
+        np.where(leaf, 0, tables["missing_go_to_left"]),
+        np.where(
+            by_levels & ~leaf,
+            np.repeat(np.cumsum(counts) - counts, sizes) + tables["bitset_idx"],
+            -1,
+        ),
+    )
+    thresholds = np.where(by_levels, np.nan, tables["num_threshold"])
+    columns = np.tile(np.arange(len(grown[0])), len(grown))
+    return Forest(
+        nodes=np.stack(fields, axis=1).astype(np.int32),
+        numbers=np.where(leaf, tables["value"], thresholds).astype(np.float64),
+        trees=np.stack([roots, columns], axis=1).astype(np.int32),
+        baseline=np.asarray(model._baseline_prediction, dtype=np.float64).ravel(),
+        subsets=np.concatenate(subsets).astype(np.uint32).reshape(-1, _WORDS),
+        levels=np.concatenate([np.empty(0), *levels]).astype(np.float64),
+        starts=np.cumsum([0, *map(len, levels)]).astype(np.int32),
+        link=link,
+    )
+
+
+def _columns_of(model: Any) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Return the column of rows that each feature of the trees is, and the levels of each column.
+
+    Categories come first in the trees, and are encoded by the order of their values.
+    """
+    d = model.n_features_in_
+    levels = [np.empty(0)] * d
+    if model.is_categorical_ is None:
+        return np.arange(d), levels
+    coded = np.flatnonzero(model.is_categorical_)
+    encoder = model._preprocessor.named_transformers_["encoder"]
+    for j, values in zip(coded, encoder.categories_, strict=True):
+        known = np.asarray(values, dtype=np.float64)
+        levels[j] = known[~np.isnan(known)]
+    return np.concatenate([coded, np.setdiff1d(np.arange(d), coded)]), levels
