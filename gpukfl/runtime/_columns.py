@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gpukfl._columns import check_in_memory, check_no_series
+from gpukfl._columns import WHOLE, check_in_memory, check_no_series
 from gpukfl.tables._dates import MOMENT
 from gpukfl.tables._frame import Frame
 from gpukfl.tables._numerals import text_of
@@ -23,6 +23,7 @@ from gpukfl.tables._values import (
     durations,
     labelled,
     moments_and_zones,
+    numbers_of_objects,
     seconds_of,
     texts,
 )
@@ -130,6 +131,8 @@ def values_of(column: Any, /) -> Values:
     if codes is not None:  # of pandas
         known = texts(map(text_of, column.cat.categories.tolist()))
         return Values(LABELS, np.asarray(codes).astype(np.int64), known)
+    if str(getattr(column, "dtype", "")) in ("Int128", "UInt128"):  # of polars, not of NumPy
+        column = list(column)
     array = np.asarray(column) if hasattr(column, "__array__") else texts(column)
     if array.ndim != 1:
         msg = f"expected values of one dimension, got shape {array.shape}"
@@ -138,8 +141,17 @@ def values_of(column: Any, /) -> Values:
     zone = known_zone(zone or getattr(getattr(column, "type", None), "tz", None) or "")
     if zone and array.dtype.kind == "M":  # which both give as times of Greenwich
         return Values(DATES, array.astype(MOMENT), zones=(zone,))
+    if _has_rounded(array, column):
+        return _of_objects(list(column.to_pylist() if hasattr(column, "to_pylist") else column))
     make = _BY_DTYPE.get(array.dtype.kind)
     return _of_objects(array.tolist()) if make is None else make(array)
+
+
+def _has_rounded(array: np.ndarray, column: Any) -> bool:
+    """Whether an array of floats was made of a column of integers, and is too large for that."""
+    if array.dtype.kind != "f" or isinstance(getattr(column, "dtype", None), np.dtype):
+        return False
+    return bool((np.abs(array) >= WHOLE).any())
 
 
 _BY_DTYPE: dict[str, Callable[[np.ndarray], Values]] = {
@@ -172,16 +184,8 @@ def _sort_of(value: Any) -> str:
     return next(found, "period" if hasattr(value, "to_timestamp") else "other")
 
 
-def _number_or_gap(value: Any) -> float:
-    return np.nan if value is None else float(value)
-
-
-def _numbers(kept: list[Any]) -> Values:
-    return of_numbers(np.array([_number_or_gap(value) for value in kept]))
-
-
 def _booleans(kept: list[Any]) -> Values:
-    return of_numbers(np.array([_number_or_gap(value) for value in kept]), BOOLEANS)
+    return numbers_of_objects(kept, BOOLEANS)
 
 
 def _text(kept: list[Any], note: str = "") -> Values:
@@ -213,8 +217,8 @@ def _other(kept: list[Any]) -> Values:
 _BY_SORT: dict[str, Callable[[list[Any]], Values]] = {
     "text": _text,
     "boolean": _booleans,
-    "number": _numbers,
-    "decimal": _numbers,
+    "number": numbers_of_objects,
+    "decimal": numbers_of_objects,
     "date": _dates,
     "time": _times,
     "duration": lambda kept: durations(np.array(kept, dtype="timedelta64[us]")),

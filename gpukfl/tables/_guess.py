@@ -8,9 +8,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from gpukfl._columns import WHOLE
 from gpukfl._warnings import warn
 from gpukfl.tables import _values
-from gpukfl.tables._column import TOLD_SO, Column
+from gpukfl.tables._column import LEVELLED, TOLD_SO, Column
 from gpukfl.tables._dates import days_since, order_of, read_as_dates, varying, zones_of
 from gpukfl.tables._numerals import CLOCK, notation_of, read_as_numbers
 from gpukfl.tables._text import components_of
@@ -78,6 +79,10 @@ def of_kind(name: str, values: Values, kind: str, /) -> Column:
     column = Column(name, kind, TOLD_SO, missing=missing, unit=unit, decimal=decimal)
     if kind in ("numeric", "boolean", "duration", "code"):
         column = _checked(column, values, np.isnan(values.as_numbers(unit, decimal)))
+    if kind in LEVELLED:
+        _warn_of_floats(name, values)
+    if kind == "numeric":
+        _warn_of_rounding(name, values.as_numerals(unit, decimal))
     if kind == "code":
         return replace(column, levels=_numerals(values, unit, decimal).levels(MOST_LEVELS))
     if kind == "category":
@@ -101,8 +106,8 @@ def _checked(column: Column, values: Values, missing: np.ndarray) -> Column:
 def _of_one_value(name: str, values: Values) -> Column | None:
     """Look at whether a column varies."""
     missing = values.missing
-    first = values.data[np.argmin(missing)]
-    if not (missing | (values.data == first)).all():
+    known = values.identities
+    if not (missing | (known == known[np.argmin(missing)])).all():
         return None
     if not missing.any():
         return Column(name, "constant", CONSTANT)
@@ -117,14 +122,46 @@ def _number(name: str, values: Values) -> Column:
         found = _date(Column(name, "date", "dates, written as integers"), values)
         if found.missing == np.mean(values.missing):
             return found
-    different = len(np.unique(kept))
+    different = len(np.unique(values.identities[~values.missing]))
+    merged = different - len(np.unique(kept))
     if different == len(values.data) and _names_rows(name, kept):
         return Column(name, "identifier", "another integer in every row")
     if any(names.search(name) for names in (_IDENTIFIER, _KEY, _PLACES)):
+        _warn_of_floats(name, values)
         return Column(name, "code", "integers that name something", values.levels(MOST_LEVELS))
-    if 2 < different <= _CODES and len(kept) >= _REPEATED * different:
-        return Column(name, "code", f"{different} different integers", values.levels(_CODES))
+    few = 2 < different <= _CODES and len(kept) >= _REPEATED * different
+    if few or (merged and different <= _UNIQUE * len(kept)):
+        reason = f"{different} different integers"
+        reason += ", which float64 does not tell apart" * bool(merged)
+        return Column(name, "code", reason, values.levels(MOST_LEVELS))
+    _warn_of_rounding(name, values)
     return Column(name, "numeric", "integers")
+
+
+def _warn_of_rounding(name: str, values: Values) -> None:
+    """Warn of whole numbers that are equal as floats."""
+    if values.exact is None:
+        return
+    different = len(np.unique(values.exact[~values.missing]))
+    left = len(np.unique(values.data[~values.missing]))
+    if left < different:
+        keeps = f"columns={{{name!r}: 'category'}}"
+        warn(
+            f"column {name!r}: {different} different integers are rounded to {left} numbers of "
+            f"float64: {keeps} tells them apart"
+        )
+
+
+def _warn_of_floats(name: str, values: Values) -> None:
+    """Warn of levels that may have been rounded before the table was read."""
+    if values.form != _values.NUMBERS or values.exact is not None:
+        return
+    kept = values.data[~values.missing]
+    if (np.abs(kept) > WHOLE).any():
+        warn(
+            f"column {name!r} is of float64, which rounds integers beyond 2**53: "
+            "read it as integers or as text"
+        )
 
 
 def _names_rows(name: str, kept: np.ndarray) -> bool:
@@ -153,8 +190,9 @@ def _count_rows(name: str, kept: np.ndarray) -> bool:
 
 
 def _numerals(values: Values, unit: str, decimal: str) -> Values:
-    form = _values.DURATIONS if unit == CLOCK else _values.NUMBERS
-    return Values(form, values.as_numbers(unit, decimal))
+    if unit == CLOCK:
+        return Values(_values.DURATIONS, values.as_numbers(unit, decimal))
+    return values.as_numerals(unit, decimal)
 
 
 def _ordered(values: Values) -> tuple[str, ...]:

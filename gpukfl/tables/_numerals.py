@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gpukfl._columns import GAPS
+from gpukfl._columns import GAPS, WHOLE
 
 _NUMERAL = re.compile(
     r"([-+]?)\s*([$€£¥₹]?)\s*([-+]?)(\d{1,3}(?:,\d{3})+|\d+)(\.\d*)?\s*([%$€£¥₹°]|[^\W\d_]\D{0,9})?"
@@ -17,6 +17,7 @@ _PLAIN = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?", re.IGNORECASE | r
 _WRITTEN_GAP = re.compile(r"[-+]?inf(?:inity)?|<na>")
 SIGNS = tuple("$€£¥₹%")  # units that readers of files leave out
 CLOCK = ":"  # the unit of seconds that are written as hours, minutes and perhaps seconds
+_INTEGER = re.compile(r"([-+]?(?:\d+|[1-9]\d{0,2}(?:,\d{3})+))(?:\.0*)?", re.ASCII)
 _TIME = re.compile(
     r"(?:(-?\d+) days?,? \+?)?(\d{1,4}):([0-5]\d)(?::([0-5]\d(?:\.\d+)?))?", re.ASCII
 )
@@ -53,6 +54,25 @@ def numbers_of(labels: np.ndarray, unit: str = "", decimal: str = ".", /) -> np.
         number, own = _parsed(labels[k])
         if own in ("", unit):
             found[k] = number
+    return found
+
+
+def whole_number_of(label: str, /) -> int | None:
+    """Read a whole number of any length, perhaps with 1,000s; None of anything else."""
+    found = _INTEGER.fullmatch(label.strip())
+    return int(found[1].replace(",", "")) if found else None
+
+
+def whole_numbers_of(labels: np.ndarray, decimal: str = ".", /) -> np.ndarray | None:
+    """Read labels (k,) as numbers without rounding; None where none is whole and beyond 2⁵³."""
+    written = _with_points(labels, decimal)
+    whole = [whole_number_of(label) for label in written]
+    if not any(number is not None and abs(number) >= WHOLE for number in whole):
+        return None
+    floats = numbers_of(labels, "", decimal)
+    found = np.zeros(len(whole), dtype=object)
+    for k, number in enumerate(whole):
+        found[k] = float(floats[k]) if number is None else number
     return found
 
 
