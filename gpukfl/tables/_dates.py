@@ -22,6 +22,8 @@ _DATE = re.compile(
     re.IGNORECASE,
 )
 _TWO_FIRST = re.compile(r"\s*(\d{1,2})([-/.])(\d{1,2})[-/.]")
+_YEAR_AND_MONTH = re.compile(r"(\d{4})[-/](\d\d)")
+_SEASONS = 3  # different values from which a year and the next one are no month by chance
 _ROWS = 2**15  # dates that numbers are made of at once
 _SEEN = 1000  # labels that are looked at before all are
 
@@ -31,9 +33,22 @@ def read_as_dates(labels: np.ndarray, /) -> bool:
     return _all_dates(labels[:_SEEN]) and _all_dates(labels)
 
 
+def seasons(labels: np.ndarray, /) -> bool:
+    """Whether labels, of which there are some, are years with the next one's last two digits."""
+    found = [_YEAR_AND_MONTH.fullmatch(label.strip()) for label in labels]
+    pairs = [(int(one[1]), int(one[2])) for one in found if one]
+    following = all((first + 1) % 100 == then for first, then in pairs)
+    return len(labels) >= _SEASONS and len(pairs) == len(labels) and following
+
+
 def _all_dates(labels: np.ndarray) -> bool:
     kept = [label for label in labels if not is_gap(label)]
-    return bool(kept) and all(_DATE.fullmatch(label.strip()) for label in kept)
+    return bool(kept) and all(map(looks_like_date, kept))
+
+
+def looks_like_date(label: str, /) -> bool:
+    """Whether a text is written as dates are, though its month may be 13."""
+    return _DATE.fullmatch(label.strip()) is not None
 
 
 def order_of(labels: np.ndarray, day_first: bool | None = None, /) -> tuple[bool | None, str]:

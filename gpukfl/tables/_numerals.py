@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from gpukfl._columns import GAPS, WHOLE
 
+_GROUP = "[,'\u2019\u00a0\u2009\u202f]"  # between thousands; no group begins with a zero
 _NUMERAL = re.compile(
-    r"([-+]?)\s*([$€£¥₹]?)\s*([-+]?)(\d{1,3}(?:,\d{3})+|\d+)(\.\d*)?\s*([%$€£¥₹°]|[^\W\d_]\D{0,9})?"
+    rf"([-+]?)\s*([$€£¥₹]?)\s*([-+]?)([1-9]\d{{0,2}}(?:{_GROUP}\d{{3}})+|\d+)(\.\d*)?"
+    r"\s*([%$€£¥₹°]|[^\W\d_]\D{0,9})?"
 )
 _PLAIN = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?", re.IGNORECASE | re.ASCII)
 # Words for no value that only frames have: what is infinite, and what pandas writes of a gap
@@ -21,7 +24,6 @@ _INTEGER = re.compile(r"([-+]?(?:\d+|[1-9]\d{0,2}(?:,\d{3})+))(?:\.0*)?", re.ASC
 _TIME = re.compile(
     r"(?:(-?\d+) days?,? \+?)?(\d{1,4}):([0-5]\d)(?::([0-5]\d(?:\.\d+)?))?", re.ASCII
 )
-_SPACE = re.compile("(?<=\\d)['\u2019\u00a0\u2009\u202f](?=\\d{3}(?!\\d))")  # of 1'000s
 _BRACKETED = re.compile(r"\((.*\d.*)\)")  # which accountants write for less than nothing
 _COMMAS = str.maketrans(".,", ",.")
 _PADDED = re.compile(r"[-+]?0\d")  # as of codes, of which the zeros are a part
@@ -91,12 +93,13 @@ def _parsed(label: str) -> tuple[float, str]:
     if time is not None:
         hours = int(time[1] or 0) * 24 + int(time[2])
         return hours * 3600 + int(time[3]) * 60 + float(time[4] or 0), CLOCK
-    usual = _SPACE.sub("", label.strip()).replace("\u2212", "-")
+    usual = label.strip().replace("\u2212", "-")
     found = _NUMERAL.fullmatch(_BRACKETED.sub(r"-\1", usual))
     if found is None or (found[1] and found[3]):
         return np.nan, ""
     sign, before, inner, whole, part, after = (group or "" for group in found.groups())
-    return float(sign + inner + whole.replace(",", "") + part), (before + after).strip().casefold()
+    digits = re.sub(_GROUP, "", whole)
+    return float(sign + inner + digits + part), (before + after).strip().casefold()
 
 
 def notation_of(labels: np.ndarray, first: str = ".", /) -> tuple[str, str]:
@@ -122,10 +125,23 @@ def read_as_numbers(labels: np.ndarray, unit: str, decimal: str = ".", /) -> boo
     return all(_all_numbers(some, unit, decimal) for some in (labels[:_SEEN], labels))
 
 
+def read_in_two_ways(labels: np.ndarray, unit: str, decimal: str, /) -> str:
+    """Return a label whose comma may be decimal as well, as in all labels; "" if there is none."""
+    marked = [label for label in labels if "," in label]
+    if CLOCK in unit or decimal != "." or not marked or not read_as_numbers(labels, unit, ","):
+        return ""
+    return str(marked[0])
+
+
+def are_padded(labels: Iterable[str], /) -> bool:
+    """Whether some labels begin with a zero before other digits, as codes do."""
+    return any(_PADDED.match(label.strip()) for label in labels)
+
+
 def _all_numbers(labels: np.ndarray, unit: str, decimal: str) -> bool:
     kept = np.array([label for label in labels if not is_gap(label, unit)], dtype=object)
     if unit == CLOCK:
         return len(kept) > 0 and all(_TIME.fullmatch(label.strip()) for label in kept)
-    if not len(kept) or any(map(_PADDED.match, kept)):
+    if not len(kept) or are_padded(kept):
         return False
     return not np.isnan(numbers_of(kept, unit, decimal)).any()

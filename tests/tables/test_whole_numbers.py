@@ -1,4 +1,4 @@
-"""Whole numbers that float64 does not tell apart: they stay what they are, as integers and as text."""
+"""Whole numbers that float64 does not tell apart stay what they are, as integers and as text."""
 
 import json
 
@@ -112,6 +112,7 @@ def test_complete_numbers_are_a_table_where_float64_merges_them():
     assert is_numeric(frame.assign(a=[2**60, 2**61] * 60))
 
 
+@pytest.mark.filterwarnings("ignore:the best ridge of the last fit:UserWarning")
 def test_a_fit_tells_ids_apart_and_so_does_the_runtime(tmp_path):
     rng = np.random.default_rng(0)
     effect = rng.standard_normal(6)
