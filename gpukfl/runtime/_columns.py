@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from gpukfl._columns import WHOLE, check_in_memory, check_no_series
-from gpukfl.tables._dates import MOMENT
 from gpukfl.tables._frame import Frame
+from gpukfl.tables._moments import as_moments
 from gpukfl.tables._numerals import text_of
 from gpukfl.tables._values import (
     BOOLEANS,
@@ -21,8 +21,10 @@ from gpukfl.tables._values import (
     LABELS,
     Values,
     durations,
+    durations_of_objects,
     labelled,
     moments_and_zones,
+    moments_of_objects,
     numbers_of_objects,
     seconds_of,
     texts,
@@ -140,7 +142,7 @@ def values_of(column: Any, /) -> Values:
     zone = getattr(getattr(column, "dtype", None), "time_zone", None)  # of polars, then of Arrow
     zone = known_zone(zone or getattr(getattr(column, "type", None), "tz", None) or "")
     if zone and array.dtype.kind == "M":  # which both give as times of Greenwich
-        return Values(DATES, array.astype(MOMENT), zones=(zone,))
+        return Values(DATES, as_moments(array), zones=(zone,))
     if _has_rounded(array, column):
         return _of_objects(list(column.to_pylist() if hasattr(column, "to_pylist") else column))
     make = _BY_DTYPE.get(array.dtype.kind)
@@ -157,7 +159,7 @@ def _has_rounded(array: np.ndarray, column: Any) -> bool:
 _BY_DTYPE: dict[str, Callable[[np.ndarray], Values]] = {
     **dict.fromkeys("iuf", of_numbers),
     "b": lambda array: of_numbers(array, BOOLEANS),
-    "M": lambda array: Values(DATES, array.astype(MOMENT)),
+    "M": lambda array: Values(DATES, as_moments(array)),
     "m": durations,
 }
 
@@ -196,7 +198,7 @@ def _text(kept: list[Any], note: str = "") -> Values:
 
 def _dates(kept: list[Any]) -> Values:
     times, zones = moments_and_zones(kept)
-    return Values(DATES, np.array(times, dtype=MOMENT), zones=zones)
+    return Values(DATES, moments_of_objects(times), zones=zones)
 
 
 def _periods(kept: list[Any]) -> Values:
@@ -221,7 +223,7 @@ _BY_SORT: dict[str, Callable[[list[Any]], Values]] = {
     "decimal": numbers_of_objects,
     "date": _dates,
     "time": _times,
-    "duration": lambda kept: durations(np.array(kept, dtype="timedelta64[us]")),
+    "duration": durations_of_objects,
     "period": _periods,
     "other": _other,
 }

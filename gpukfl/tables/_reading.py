@@ -12,6 +12,7 @@ import numpy as np
 from gpukfl._columns import WHOLE, values_in
 from gpukfl._memory import release_arrow
 from gpukfl.tables import _values
+from gpukfl.tables._moments import as_moments
 from gpukfl.tables._numerals import read_as_numbers, text_of
 from gpukfl.tables._values import (
     BOOLEANS,
@@ -151,7 +152,7 @@ def _dates(array: np.ndarray) -> Values:
     found = pd.to_datetime(pd.Series(times, dtype=object), errors="coerce").to_numpy()
     lost = int(np.count_nonzero(np.isnat(found) & ~pd.isna(array)))
     note = f"{lost} dates that are out of range, which are taken for missing" if lost else ""
-    return Values(_values.DATES, found.astype("datetime64[us]"), note=note, zones=zones)
+    return Values(_values.DATES, as_moments(found), note=note, zones=zones)
 
 
 def _durations(array: np.ndarray) -> Values:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
 
 from gpukfl._accel.trust import only_numpy
 from gpukfl._columns import WHOLE
-from gpukfl.tables._dates import MOMENT, dates_of, days_since
+from gpukfl.tables._dates import dates_of, days_since
+from gpukfl.tables._moments import MOMENT, as_moments, with_nanoseconds
 from gpukfl.tables._numerals import numbers_of, text_of, whole_numbers_of
 from gpukfl.tables._zones import in_zone, known_zone, zone_of
 
@@ -109,6 +110,8 @@ class Values:
             index[~self.missing] = places
         if self.form == BOOLEANS:
             found = found.astype(bool)
+        if self.form == DATES:
+            return Values(LABELS, np.asarray(index), texts(map(_text_of_moment, found)))
         return Values(LABELS, np.asarray(index), texts(map(text_of, found.tolist())))
 
     def levels(self, at_most: int, /) -> tuple[str, ...]:
@@ -126,6 +129,14 @@ class Values:
         """Labels (k,), and how many rows have each."""
         named = self.as_labels()
         return named.labels, np.bincount(named.data[named.data >= 0], minlength=len(named.labels))
+
+
+def _text_of_moment(moment: np.datetime64) -> str:
+    """Write a date as Python does, and its nanoseconds, if there are some, behind."""
+    whole = moment.astype(MOMENT)
+    if whole == moment:
+        return str(whole.tolist())
+    return str(moment).replace("T", " ")
 
 
 def numbers(array: np.ndarray, form: str = NUMBERS, /) -> Values:
@@ -173,8 +184,7 @@ def _are_beyond(data: np.ndarray) -> bool:
 
 def durations(array: np.ndarray, /) -> Values:
     """Take durations, in seconds."""
-    spans = array.astype("timedelta64[us]")
-    return Values(DURATIONS, np.where(np.isnat(spans), np.nan, spans.astype(np.int64) * 1e-6))
+    return Values(DURATIONS, array / np.timedelta64(1, "s"))
 
 
 def seconds_of(time: Any, /) -> float:
@@ -188,8 +198,37 @@ def dates(array: np.ndarray, zone: str = "", /) -> Values:
     import pandas as pd
 
     if array.dtype.kind == "O":
-        array = np.array([None if gap else v for v, gap in zip(array, pd.isna(array), strict=True)])
-    return Values(DATES, array.astype(MOMENT), zones=(zone,) if zone else ())
+        pairs = zip(array, pd.isna(array), strict=True)
+        return Values(
+            DATES,
+            moments_of_objects([None if gap else value for value, gap in pairs]),
+            zones=(zone,) if zone else (),
+        )
+    return Values(DATES, as_moments(array), zones=(zone,) if zone else ())
+
+
+def moments_of_objects(times: Sequence[Any], /) -> np.ndarray:
+    """Make dates (n,) of Python's, of NumPy's or of pandas', None for missing ones."""
+    beyond = np.array([_nanoseconds_of(time) for time in times], dtype=np.int64)
+    return with_nanoseconds(np.array(times, dtype=MOMENT), beyond)
+
+
+def _nanoseconds_of(time: Any) -> int:
+    """Return what is beyond the microseconds of a date."""
+    if isinstance(time, np.datetime64):
+        return 0 if np.isnat(time) else int((time - time.astype(MOMENT)) / np.timedelta64(1, "ns"))
+    return getattr(time, "nanosecond", 0)  # of pandas
+
+
+def durations_of_objects(spans: Sequence[Any], /) -> Values:
+    """Take durations of Python, of NumPy or of pandas, None for missing ones."""
+    seconds = [np.nan if span is None else _seconds_in(span) for span in spans]
+    return Values(DURATIONS, np.array(seconds, dtype=np.float64))
+
+
+def _seconds_in(span: Any) -> float:
+    second = np.timedelta64(1, "s") if isinstance(span, np.timedelta64) else timedelta(seconds=1)
+    return float(span / second)
 
 
 def moments_and_zones(times: Iterable[Any], /) -> tuple[list[Any], tuple[str, ...]]:
