@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any
 
@@ -18,6 +18,7 @@ GAPS = frozenset(
         *("not available", "#n/a", "#div/0!", "#value!", "#ref!", "#name?", "#num!", "#null!"),
     }
 )
+WHOLE = 2.0**53  # up to which float64 tells whole numbers apart
 _NAMED = 10  # columns that a message names
 _ADVICE = {
     "text": "encode categories (pandas.get_dummies makes one column a category)",
@@ -116,19 +117,46 @@ def framed(X: Any, /) -> Any:
         return X
     import pandas as pd
 
-    return pd.DataFrame([dict(row) for row in X])
+    rows = [dict(row) for row in X]
+    return with_whole_numbers(pd.DataFrame(rows), lambda name: [row.get(name) for row in rows])
+
+
+def with_whole_numbers(frame: Any, values: Callable[[Any], list[Any]], /) -> Any:
+    """Put back large integers of which pandas made floats beside missing values.
+
+    ``values(name)`` returns what the column was made of.
+    """
+    import pandas as pd
+
+    for name in frame.columns:
+        column = frame[name]
+        if column.dtype.kind == "f" and (np.abs(column.to_numpy()) >= WHOLE).any():
+            frame[name] = pd.Series(values(name), dtype=object, index=frame.index)
+    return frame
 
 
 def is_numeric(X: Any, /) -> bool:
-    """Whether a frame of any library has complete columns of finite numbers only."""
+    """Whether a frame has complete columns of finite numbers only, which float64 tells apart."""
     frame = as_frame(X)
     columns = (frame.iloc[:, k] for k in range(frame.shape[1]))
-    return all(_are_numbers(column) and _is_finite(column) for column in columns)
+    return all(
+        _are_numbers(column) and _is_finite(column) and not _merges(column) for column in columns
+    )
 
 
 def _is_finite(column: Any) -> bool:
     numbers = column.to_numpy(dtype=np.float64, na_value=np.nan)
     return bool(np.isfinite(numbers).all())
+
+
+def _merges(column: Any) -> bool:
+    """Whether whole numbers of a pandas column that differ are equal in float64."""
+    if getattr(column.dtype, "kind", "O") in "fb":
+        return False
+    floats = column.to_numpy(dtype=np.float64, na_value=np.nan)
+    if not (np.abs(floats) >= WHOLE).any():
+        return False
+    return len(np.unique(floats)) < column.nunique()
 
 
 def _are_numbers(column: Any) -> bool:

@@ -112,7 +112,8 @@ def _date(column: Any, x: Any, ndx: ModuleType) -> Iterator[Any]:
         "weekday": (day + 3) % 7,  # 1970: a Thursday
         "hour": ndx.astype(x - day * _DAY, ndx.float64) / _DAY * 24.0,
     }
-    days = ndx.astype(x, ndx.float64) / _DAY - column.start
+    first = ndx.asarray(np.int64(round(column.start * _DAY)))
+    days = ndx.astype(x - first, ndx.float64) / _DAY
     for found in (days, *(parts[part] for part in column.parts)):
         yield ndx.where(gap, _nothing(ndx), ndx.astype(found, ndx.float64))
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from gpukfl._columns import check_in_memory, check_no_series
-from gpukfl.tables._dates import MOMENT
+from gpukfl._columns import WHOLE, check_in_memory, check_no_series
 from gpukfl.tables._frame import Frame
+from gpukfl.tables._moments import as_moments
 from gpukfl.tables._numerals import text_of
 from gpukfl.tables._values import (
     BOOLEANS,
@@ -21,8 +21,11 @@ from gpukfl.tables._values import (
     LABELS,
     Values,
     durations,
+    durations_of_objects,
     labelled,
     moments_and_zones,
+    moments_of_objects,
+    numbers_of_objects,
     seconds_of,
     texts,
 )
@@ -130,6 +133,8 @@ def values_of(column: Any, /) -> Values:
     if codes is not None:  # of pandas
         known = texts(map(text_of, column.cat.categories.tolist()))
         return Values(LABELS, np.asarray(codes).astype(np.int64), known)
+    if str(getattr(column, "dtype", "")) in ("Int128", "UInt128"):  # of polars, not of NumPy
+        column = list(column)
     array = np.asarray(column) if hasattr(column, "__array__") else texts(column)
     if array.ndim != 1:
         msg = f"expected values of one dimension, got shape {array.shape}"
@@ -137,15 +142,24 @@ def values_of(column: Any, /) -> Values:
     zone = getattr(getattr(column, "dtype", None), "time_zone", None)  # of polars, then of Arrow
     zone = known_zone(zone or getattr(getattr(column, "type", None), "tz", None) or "")
     if zone and array.dtype.kind == "M":  # which both give as times of Greenwich
-        return Values(DATES, array.astype(MOMENT), zones=(zone,))
+        return Values(DATES, as_moments(array), zones=(zone,))
+    if _has_rounded(array, column):
+        return _of_objects(list(column.to_pylist() if hasattr(column, "to_pylist") else column))
     make = _BY_DTYPE.get(array.dtype.kind)
     return _of_objects(array.tolist()) if make is None else make(array)
+
+
+def _has_rounded(array: np.ndarray, column: Any) -> bool:
+    """Whether an array of floats was made of a column of integers, and is too large for that."""
+    if array.dtype.kind != "f" or isinstance(getattr(column, "dtype", None), np.dtype):
+        return False
+    return bool((np.abs(array) >= WHOLE).any())
 
 
 _BY_DTYPE: dict[str, Callable[[np.ndarray], Values]] = {
     **dict.fromkeys("iuf", of_numbers),
     "b": lambda array: of_numbers(array, BOOLEANS),
-    "M": lambda array: Values(DATES, array.astype(MOMENT)),
+    "M": lambda array: Values(DATES, as_moments(array)),
     "m": durations,
 }
 
@@ -172,16 +186,8 @@ def _sort_of(value: Any) -> str:
     return next(found, "period" if hasattr(value, "to_timestamp") else "other")
 
 
-def _number_or_gap(value: Any) -> float:
-    return np.nan if value is None else float(value)
-
-
-def _numbers(kept: list[Any]) -> Values:
-    return of_numbers(np.array([_number_or_gap(value) for value in kept]))
-
-
 def _booleans(kept: list[Any]) -> Values:
-    return of_numbers(np.array([_number_or_gap(value) for value in kept]), BOOLEANS)
+    return numbers_of_objects(kept, BOOLEANS)
 
 
 def _text(kept: list[Any], note: str = "") -> Values:
@@ -192,7 +198,7 @@ def _text(kept: list[Any], note: str = "") -> Values:
 
 def _dates(kept: list[Any]) -> Values:
     times, zones = moments_and_zones(kept)
-    return Values(DATES, np.array(times, dtype=MOMENT), zones=zones)
+    return Values(DATES, moments_of_objects(times), zones=zones)
 
 
 def _periods(kept: list[Any]) -> Values:
@@ -213,11 +219,11 @@ def _other(kept: list[Any]) -> Values:
 _BY_SORT: dict[str, Callable[[list[Any]], Values]] = {
     "text": _text,
     "boolean": _booleans,
-    "number": _numbers,
-    "decimal": _numbers,
+    "number": numbers_of_objects,
+    "decimal": numbers_of_objects,
     "date": _dates,
     "time": _times,
-    "duration": lambda kept: durations(np.array(kept, dtype="timedelta64[us]")),
+    "duration": durations_of_objects,
     "period": _periods,
     "other": _other,
 }

@@ -186,7 +186,9 @@ class Coder:
     def _code(self, values: Values) -> Iterator[np.ndarray]:
         (found,) = self._number(values)
         yield found
-        yield from self._category(Values(_values.NUMBERS, found))
+        named = values.as_numerals(self.column.unit, self.column.decimal)
+        same = np.array_equal(named.data, found, equal_nan=True)  # unless written otherwise
+        yield from self._category(named if same else Values(_values.NUMBERS, found))
 
     def _date(self, values: Values) -> Iterator[np.ndarray]:
         day_first, doubt = order_of(values.labels, self.column.day_first)

@@ -56,7 +56,7 @@ class ColumnCounts:
         missing, levels = _gaps(column, values), dict[str, int]()
         if column.kind in _COUNTED:
             if column.kind == "code":
-                values = Values(_values.NUMBERS, values.as_numbers(column.unit, column.decimal))
+                values = values.as_numerals(column.unit, column.decimal)
             levels = values.counts()
         form = "" if missing.all() else values.form
         return cls(len(missing), int(np.count_nonzero(missing)), _few(levels), form)

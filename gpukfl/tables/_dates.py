@@ -8,12 +8,12 @@ from collections.abc import Callable
 import numpy as np
 
 from gpukfl._accel.trust import only_numpy
-from gpukfl.tables._moments import MOMENT, local, moments_of, zone_in
+from gpukfl.tables._moments import as_moments, local, moments_of, zone_in
 from gpukfl.tables._numerals import is_gap
 from gpukfl.tables._zones import in_zone, offset_of, zone_at
 
 PERIODS = {"month": 12.0, "day": 31.0, "weekday": 7.0, "hour": 24.0}
-_DAY = np.timedelta64(1, "D") / np.timedelta64(1, "us")  # microseconds
+_DAY = 86_400_000_000  # microseconds
 _MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
 _DATE = re.compile(
     r"(?:(?:19|20)\d{6}(?=T|$)|\d{4}[-/.]\d{1,2}(?:[-/.]\d{1,2})?|\d{1,2}[-/.]\d{1,2}[-/.](?:\d{4}|\d\d)"
@@ -22,6 +22,8 @@ _DATE = re.compile(
     re.IGNORECASE,
 )
 _TWO_FIRST = re.compile(r"\s*(\d{1,2})([-/.])(\d{1,2})[-/.]")
+_YEAR_AND_MONTH = re.compile(r"(\d{4})[-/](\d\d)")
+_SEASONS = 3  # different values from which a year and the next one are no month by chance
 _ROWS = 2**15  # dates that numbers are made of at once
 _SEEN = 1000  # labels that are looked at before all are
 
@@ -31,9 +33,22 @@ def read_as_dates(labels: np.ndarray, /) -> bool:
     return _all_dates(labels[:_SEEN]) and _all_dates(labels)
 
 
+def seasons(labels: np.ndarray, /) -> bool:
+    """Whether labels, of which there are some, are years with the next one's last two digits."""
+    found = [_YEAR_AND_MONTH.fullmatch(label.strip()) for label in labels]
+    pairs = [(int(one[1]), int(one[2])) for one in found if one]
+    following = all((first + 1) % 100 == then for first, then in pairs)
+    return len(labels) >= _SEASONS and len(pairs) == len(labels) and following
+
+
 def _all_dates(labels: np.ndarray) -> bool:
     kept = [label for label in labels if not is_gap(label)]
-    return bool(kept) and all(_DATE.fullmatch(label.strip()) for label in kept)
+    return bool(kept) and all(map(looks_like_date, kept))
+
+
+def looks_like_date(label: str, /) -> bool:
+    """Whether a text is written as dates are, though its month may be 13."""
+    return _DATE.fullmatch(label.strip()) is not None
 
 
 def order_of(labels: np.ndarray, day_first: bool | None = None, /) -> tuple[bool | None, str]:
@@ -103,12 +118,20 @@ def _as_written(labels: np.ndarray, day_first: bool) -> np.ndarray:
         )
         found = found.astype(rest.dtype) if found.isna().all() else found
         found[left] = rest
-    return found.dt.tz_localize(None).to_numpy().astype(MOMENT)
+    return as_moments(found.dt.tz_localize(None).to_numpy())
 
 
 def days_since(moments: np.ndarray, start: float = 0.0, /) -> np.ndarray:
     """Days (n,) since 1970 and a start, NaN for none."""
-    return _in_blocks(lambda block: block.astype(np.int64) / _DAY - start, moments)
+    day = _day_of(moments)
+    first = round(start * _DAY) * (day // _DAY)  # a start has whole microseconds
+    return _in_blocks(lambda block: (block.astype(np.int64) - first) / day, moments)
+
+
+def _day_of(moments: np.ndarray) -> int:
+    """How many units of its moments a day has."""
+    unit = np.timedelta64(1, np.datetime_data(moments.dtype)[0])
+    return int(np.timedelta64(1, "D") // unit)
 
 
 def part_of(moments: np.ndarray, part: str, /) -> np.ndarray:
@@ -140,7 +163,7 @@ _PARTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "month": lambda moments: 1 + _units(moments, "M") % 12,
     "day": _day_of_month,
     "weekday": lambda moments: (_units(moments, "D") + 3) % 7,  # 1970 began on a Thursday
-    "hour": lambda moments: moments.astype(np.int64) % int(_DAY) / _DAY * 24.0,
+    "hour": lambda moments: moments.astype(np.int64) % _day_of(moments) / _day_of(moments) * 24.0,
 }
 
 

@@ -33,6 +33,11 @@ class Duplicates:
 def _digest(column: Column, values: Values) -> bytes:
     if column.kind in ("category", "boolean"):
         return _partition(values)
+    if column.kind in ("numeric", "code"):
+        numerals = values.as_numerals(column.unit, column.decimal)
+        if numerals.exact is not None:  # whole numbers that float64 does not tell apart
+            named = numerals.as_labels()
+            return _hashed(named.data, column.kind, *named.labels)
     words = values.as_labels().labels if column.kind == "text" else column.levels
     told = words if column.kind in ("ordered", "text") else ()
     return _hashed(_meant(column, values), column.kind, *told)

@@ -10,7 +10,13 @@ import narwhals as nw
 import numpy as np
 
 from gpukfl._array import is_array, to_host
-from gpukfl._columns import check_in_memory, check_no_series, framed, with_text_names
+from gpukfl._columns import (
+    check_in_memory,
+    check_no_series,
+    framed,
+    with_text_names,
+    with_whole_numbers,
+)
 from gpukfl.estimators._validation import check_container
 from gpukfl.tables._frame import Frame
 from gpukfl.tables._reading import read_in_blocks, read_series
@@ -85,7 +91,7 @@ def _unnamed(X: Any) -> Any:
         if not X or not rows or isinstance(X[0], str):
             _check_shape(np.empty(len(X)))
         _check_lengths(X)
-    frame = pd.DataFrame(X).infer_objects()
+    frame = with_whole_numbers(pd.DataFrame(X).infer_objects(), lambda k: [row[k] for row in X])
     return frame.set_axis([f"x{k}" for k in range(frame.shape[1])], axis=1)
 
 

@@ -8,11 +8,29 @@ from dataclasses import replace
 
 import numpy as np
 
+from gpukfl._columns import WHOLE
 from gpukfl._warnings import warn
 from gpukfl.tables import _values
-from gpukfl.tables._column import TOLD_SO, Column
-from gpukfl.tables._dates import days_since, order_of, read_as_dates, varying, zones_of
-from gpukfl.tables._numerals import CLOCK, notation_of, read_as_numbers
+from gpukfl.tables._column import LEVELLED, TOLD_SO, Column
+from gpukfl.tables._dates import (
+    dates_of,
+    days_since,
+    looks_like_date,
+    order_of,
+    read_as_dates,
+    seasons,
+    varying,
+    zones_of,
+)
+from gpukfl.tables._numerals import (
+    CLOCK,
+    is_gap,
+    notation_of,
+    numbers_of,
+    read_as_numbers,
+    read_in_two_ways,
+    text_of,
+)
 from gpukfl.tables._text import components_of
 from gpukfl.tables._values import Values
 from gpukfl.tables._zones import zone_of
@@ -23,10 +41,12 @@ _CODES = 8  # different integers up to which they may be codes ...
 _REPEATED = 20  # ... if each is found so many times, on average
 _COLLISIONS = 10.0  # equal pairs among integers drawn at random, of which not one is found
 _MANY, _UNIQUE = 20, 0.5  # different texts, and their share of the rows: above both, no categories
+_SEEN = 1000  # labels that are looked at before all are
+_NEARLY = 0.95  # share of the values, and of the rows, that have to be dates
 _WORDS = 0.5  # share of texts of more than one word, above which they say something
 # Integers that may all differ without naming rows
 _MEASURED = re.compile(
-    r"year|month|day|date|time|hour|minute|second|week|step|rank|pos|place|order|score|size|length"
+    r"year|month|day|date|time|hour|minute|second|week|step|rank|pos|place|score|size|length"
     r"|price|amount|count|total|dist|temp|dose|dosage|depth|height|width|weight|mass|volume|speed"
     r"|pressure|mile|altitude|angle|degree|area|income|salary|cost|value|level|concentration|power"
     r"|\bage\b|^[a-z]\d*$",
@@ -42,7 +62,9 @@ _IDENTIFIER = re.compile(
 )
 _KEY = re.compile(r"(^|[\W_])(key|no|nr|row[\W_]?n\w*)$", re.I)  # does, or is nitric oxide
 _NUMBERED = re.compile(  # may name rows, as row numbers do, or measure, as octane numbers do
-    r"(^|[\W_])(num|number|index|idx|row)$|(?-i:[a-z](No|Nr|Num|Number|Index))$|^unnamed|^$", re.I
+    r"(^|[\W_])(num|number|index|idx|row)$|(?-i:[a-z](No|Nr|Num|Number|Index))$|^order$"
+    r"|^unnamed|^$",
+    re.I,
 )
 _ODD_NUMBER = re.compile(r"[^\w\s]{0,2}\s*\d[\d.,' ]*\s*[^\w\s]?")  # <0.5 and 12+, for two
 _PLACES = re.compile(r"(^|[\W_])(zip|post|postal)[\W_]?(code)?$|zip_?code|post_?code", re.I)
@@ -78,6 +100,12 @@ def of_kind(name: str, values: Values, kind: str, /) -> Column:
     column = Column(name, kind, TOLD_SO, missing=missing, unit=unit, decimal=decimal)
     if kind in ("numeric", "boolean", "duration", "code"):
         column = _checked(column, values, np.isnan(values.as_numbers(unit, decimal)))
+    if kind in LEVELLED:
+        _warn_of_floats(name, values)
+    if kind in ("numeric", "code"):
+        _warn_of_two_ways(name, values, unit, decimal)
+    if kind == "numeric":
+        _warn_of_rounding(name, values.as_numerals(unit, decimal))
     if kind == "code":
         return replace(column, levels=_numerals(values, unit, decimal).levels(MOST_LEVELS))
     if kind == "category":
@@ -101,8 +129,8 @@ def _checked(column: Column, values: Values, missing: np.ndarray) -> Column:
 def _of_one_value(name: str, values: Values) -> Column | None:
     """Look at whether a column varies."""
     missing = values.missing
-    first = values.data[np.argmin(missing)]
-    if not (missing | (values.data == first)).all():
+    known = values.identities
+    if not (missing | (known == known[np.argmin(missing)])).all():
         return None
     if not missing.any():
         return Column(name, "constant", CONSTANT)
@@ -117,14 +145,46 @@ def _number(name: str, values: Values) -> Column:
         found = _date(Column(name, "date", "dates, written as integers"), values)
         if found.missing == np.mean(values.missing):
             return found
-    different = len(np.unique(kept))
+    different = len(np.unique(values.identities[~values.missing]))
+    merged = different - len(np.unique(kept))
     if different == len(values.data) and _names_rows(name, kept):
         return Column(name, "identifier", "another integer in every row")
     if any(names.search(name) for names in (_IDENTIFIER, _KEY, _PLACES)):
+        _warn_of_floats(name, values)
         return Column(name, "code", "integers that name something", values.levels(MOST_LEVELS))
-    if 2 < different <= _CODES and len(kept) >= _REPEATED * different:
-        return Column(name, "code", f"{different} different integers", values.levels(_CODES))
+    few = 2 < different <= _CODES and len(kept) >= _REPEATED * different
+    if few or (merged and different <= _UNIQUE * len(kept)):
+        reason = f"{different} different integers"
+        reason += ", which float64 does not tell apart" * bool(merged)
+        return Column(name, "code", reason, values.levels(MOST_LEVELS))
+    _warn_of_rounding(name, values)
     return Column(name, "numeric", "integers")
+
+
+def _warn_of_rounding(name: str, values: Values) -> None:
+    """Warn of whole numbers that are equal as floats."""
+    if values.exact is None:
+        return
+    different = len(np.unique(values.exact[~values.missing]))
+    left = len(np.unique(values.data[~values.missing]))
+    if left < different:
+        keeps = f"columns={{{name!r}: 'category'}}"
+        warn(
+            f"column {name!r}: {different} different integers are rounded to {left} numbers of "
+            f"float64: {keeps} tells them apart"
+        )
+
+
+def _warn_of_floats(name: str, values: Values) -> None:
+    """Warn of levels that may have been rounded before the table was read."""
+    if values.form != _values.NUMBERS or values.exact is not None:
+        return
+    kept = values.data[~values.missing]
+    if (np.abs(kept) > WHOLE).any():
+        warn(
+            f"column {name!r} is of float64, which rounds integers beyond 2**53: "
+            "read it as integers or as text"
+        )
 
 
 def _names_rows(name: str, kept: np.ndarray) -> bool:
@@ -153,8 +213,9 @@ def _count_rows(name: str, kept: np.ndarray) -> bool:
 
 
 def _numerals(values: Values, unit: str, decimal: str) -> Values:
-    form = _values.DURATIONS if unit == CLOCK else _values.NUMBERS
-    return Values(form, values.as_numbers(unit, decimal))
+    if unit == CLOCK:
+        return Values(_values.DURATIONS, values.as_numbers(unit, decimal))
+    return values.as_numerals(unit, decimal)
 
 
 def _ordered(values: Values) -> tuple[str, ...]:
@@ -203,15 +264,70 @@ def _label(name: str, values: Values) -> Column:
         return Column(name, "category", "categories", values.levels(MOST_LEVELS))
     unit, decimal = notation_of(values.labels)
     if read_as_numbers(values.labels, unit, decimal):
+        _warn_of_two_ways(name, values, unit, decimal)
         found = guess(name, _numerals(values, unit, decimal), True)
         units = [*([unit] if unit else []), *(["decimal commas"] if decimal == "," else [])]
         said = f"{found.reason}, written as text{' with ' * bool(units)}{' and '.join(units)}"
         if found.reason != ONE_VALUE:  # whose level would not be found as it is written
             return replace(found, reason=said, unit=unit, decimal=decimal)
     if read_as_dates(values.labels):
-        found = _date(Column(name, "date", "dates, written as text"), values)
-        return found if found.missing < 1.0 else _words(name, values)
+        others = _why_no_dates(values)
+        if others is None:
+            return _date(Column(name, "date", "dates, written as text"), values)
+        if others:
+            reads = f"columns={{{name!r}: 'date'}} reads dates"
+            warn(f"column {name!r} is not taken for dates, as {others}: {reads}")
+    else:
+        _warn_of_others(name, values.labels, unit, decimal)
     return _words(name, values)
+
+
+def _why_no_dates(values: Values) -> str | None:
+    """Return why labels that look like dates are none; None where nearly all of them are dates.
+
+    "" where not one is a date.
+    """
+    labels = values.labels
+    written = np.array([not is_gap(label) for label in labels], dtype=bool)
+    dates = written & ~np.isnat(dates_of(labels, bool(order_of(labels)[0])))
+    if not dates.any():
+        return ""
+    rows = np.bincount(values.data[values.data >= 0], minlength=len(labels))
+    for counts in (rows, np.ones(len(labels))):
+        if counts[dates].sum() < _NEARLY * counts[written].sum():
+            some = labels[written & ~dates][0]
+            return f"{dates.sum()} of {written.sum()} values are dates, and {some!r} is none"
+    if seasons(labels[written]):
+        return f"values such as {labels[written][0]!r} name a year and the next one"
+    return None
+
+
+def _warn_of_two_ways(name: str, values: Values, unit: str, decimal: str) -> None:
+    label = read_in_two_ways(values.labels, unit, decimal)
+    if label:
+        number = text_of(float(numbers_of(np.array([label]), unit, decimal)[0]))
+        warn(
+            f"column {name!r}: numbers can be read in two ways, and {label!r} is taken for "
+            f"{number}: convert the column to numbers if its commas are decimal"
+        )
+
+
+def _warn_of_others(name: str, labels: np.ndarray, unit: str, decimal: str) -> None:
+    """Warn of words among numbers or dates, where these are nearly all values."""
+    number = "duration" if unit == CLOCK else "numeric"
+    found: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+        number: lambda some: ~np.isnan(numbers_of(some, unit, decimal)),
+        "date": lambda some: np.array([looks_like_date(label) for label in some], dtype=bool),
+    }
+    for kind, are_of in found.items():
+        if np.mean(are_of(labels[:_SEEN])) < _NEARLY:
+            continue
+        others = [label for label in labels[~are_of(labels)] if not is_gap(label, unit)]
+        if 0 < len(others) <= (1.0 - _NEARLY) * len(labels):
+            warn(
+                f"column {name!r} is not {kind}, as {len(others)} of {len(labels)} values, such as "
+                f"{others[0]!r}, are not: columns={{{name!r}: {kind!r}}} takes them for missing"
+            )
 
 
 def _words(name: str, values: Values) -> Column:

@@ -10,14 +10,14 @@ from typing import TypeVar
 
 import numpy as np
 
+from gpukfl._columns import WHOLE
 from gpukfl._warnings import warn
 from gpukfl.tables import _values
 from gpukfl.tables._column import Column
-from gpukfl.tables._numerals import numbers_of
+from gpukfl.tables._numerals import numbers_of, whole_number_of
 from gpukfl.tables._values import Values
 
 Key = TypeVar("Key", float, str)
-_WHOLE = 2.0**53  # up to which floats tell integers apart
 _NUMERAL = re.compile(r"[-+]?\d+(?:\.\d*)?", re.ASCII)  # not 1e3, which may be a name
 # Of later values: how many there have to be, and the share of new ones that is warned of, also as
 # a multiple of what the fit lets expect
@@ -78,7 +78,8 @@ class Levels:
             elif form == _values.NUMBERS or (
                 form == _values.LABELS and _NUMERAL.fullmatch(text) is not None
             ):
-                found[k] = self._by_number.get(float(text), -1)
+                whole = whole_number_of(text)
+                found[k] = self._by_number.get(float(text) if whole is None else whole, -1)
         if (found >= 0).any():
             self._tell_of_same(form, labels, found)
         return found
@@ -88,8 +89,13 @@ class Levels:
         """Places of levels by the numbers that they are, where no other level is the same."""
         column = self._column
         numbers = numbers_of(np.array(column.levels, dtype=object), column.unit, column.decimal)
-        exact = np.flatnonzero(np.abs(numbers) < _WHOLE)
-        return _alone(zip(numbers[exact].tolist(), exact.tolist(), strict=True))
+        exact = np.flatnonzero(np.abs(numbers) < WHOLE)
+        known: dict[int, float] = dict(zip(exact.tolist(), numbers[exact].tolist(), strict=True))
+        for k in np.flatnonzero(np.abs(numbers) >= WHOLE).tolist():
+            whole = whole_number_of(column.levels[k])
+            if whole is not None:
+                known[k] = whole
+        return _alone((number, k) for k, number in known.items())
 
     @cached_property
     def _by_word(self) -> dict[str, int]:

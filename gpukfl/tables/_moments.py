@@ -10,7 +10,11 @@ import numpy as np
 from gpukfl.tables._numerals import is_gap
 
 MOMENT = "datetime64[us]"
+_FINE, _FINER = "datetime64[ns]", ("ns", "ps", "fs", "as")
+_NANOSECONDS = 1000  # of a microsecond
+_FIRST, _LAST = np.datetime64("1678-01-01", "us"), np.datetime64("2262-01-01", "us")
 _OFFSET = re.compile(r"(:\d\d(?:\.\d+)?) ?(Z|(?:UTC|GMT)?[-+]\d{1,2}(?::?\d\d)?|UTC|GMT)$")
+_BEYOND = re.compile(r":\d\d\.\d{6}(\d{1,3})\d*$")  # nanoseconds
 _MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 _MONTH = (
     r"(?P<month>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?"
@@ -33,6 +37,25 @@ _FORMS = tuple(
 )
 
 
+def as_moments(times: np.ndarray, /) -> np.ndarray:
+    """Return dates (n,) in microseconds, or in nanoseconds where some have a part of one."""
+    if np.datetime_data(times.dtype)[0] not in _FINER:
+        return times.astype(MOMENT)
+    fine = times.astype(_FINE)
+    parts = fine.view(np.int64) % _NANOSECONDS != 0
+    return fine if (parts & ~np.isnat(fine)).any() else fine.astype(MOMENT)
+
+
+def with_nanoseconds(moments: np.ndarray, beyond: np.ndarray, /) -> np.ndarray:
+    """Add nanoseconds (n,), of each microsecond at most 999, to dates (n,) in microseconds."""
+    if not beyond.any():
+        return moments
+    known = moments[~np.isnat(moments)]
+    if not ((known >= _FIRST) & (known <= _LAST)).all():  # those that nanoseconds do not reach
+        return moments
+    return moments.astype(_FINE) + beyond.astype("timedelta64[ns]")
+
+
 def local(label: str, /) -> str:
     """Give a date in text without how far its time is from that of Greenwich."""
     return _OFFSET.sub(r"\1", label.strip())
@@ -53,7 +76,9 @@ def moments_of(labels: np.ndarray, day_first: bool, /) -> np.ndarray:
         If one is neither.
     """
     found = [None if is_gap(label) else _moment_of(label, day_first) for label in labels]
-    return np.array(found, dtype=MOMENT)
+    parts = (_BEYOND.search(local(label)) for label in labels)
+    beyond = np.array([int(f"{part[1]:0<3}") if part else 0 for part in parts], dtype=np.int64)
+    return with_nanoseconds(np.array(found, dtype=MOMENT), beyond)
 
 
 def _moment_of(label: str, day_first: bool) -> datetime:

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
-from gpukfl._columns import GAPS
+from gpukfl._columns import GAPS, WHOLE
 
+_GROUP = "[,'\u2019\u00a0\u2009\u202f]"  # between thousands; no group begins with a zero
 _NUMERAL = re.compile(
-    r"([-+]?)\s*([$€£¥₹]?)\s*([-+]?)(\d{1,3}(?:,\d{3})+|\d+)(\.\d*)?\s*([%$€£¥₹°]|[^\W\d_]\D{0,9})?"
+    rf"([-+]?)\s*([$€£¥₹]?)\s*([-+]?)([1-9]\d{{0,2}}(?:{_GROUP}\d{{3}})+|\d+)(\.\d*)?"
+    r"\s*([%$€£¥₹°]|[^\W\d_]\D{0,9})?"
 )
 _PLAIN = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?", re.IGNORECASE | re.ASCII)
 # Words for no value that only frames have: what is infinite, and what pandas writes of a gap
 _WRITTEN_GAP = re.compile(r"[-+]?inf(?:inity)?|<na>")
 SIGNS = tuple("$€£¥₹%")  # units that readers of files leave out
 CLOCK = ":"  # the unit of seconds that are written as hours, minutes and perhaps seconds
+_INTEGER = re.compile(r"([-+]?(?:\d+|[1-9]\d{0,2}(?:,\d{3})+))(?:\.0*)?", re.ASCII)
 _TIME = re.compile(
     r"(?:(-?\d+) days?,? \+?)?(\d{1,4}):([0-5]\d)(?::([0-5]\d(?:\.\d+)?))?", re.ASCII
 )
-_SPACE = re.compile("(?<=\\d)['\u2019\u00a0\u2009\u202f](?=\\d{3}(?!\\d))")  # of 1'000s
 _BRACKETED = re.compile(r"\((.*\d.*)\)")  # which accountants write for less than nothing
 _COMMAS = str.maketrans(".,", ",.")
 _PADDED = re.compile(r"[-+]?0\d")  # as of codes, of which the zeros are a part
@@ -56,6 +59,25 @@ def numbers_of(labels: np.ndarray, unit: str = "", decimal: str = ".", /) -> np.
     return found
 
 
+def whole_number_of(label: str, /) -> int | None:
+    """Read a whole number of any length, perhaps with 1,000s; None of anything else."""
+    found = _INTEGER.fullmatch(label.strip())
+    return int(found[1].replace(",", "")) if found else None
+
+
+def whole_numbers_of(labels: np.ndarray, decimal: str = ".", /) -> np.ndarray | None:
+    """Read labels (k,) as numbers without rounding; None where none is whole and beyond 2⁵³."""
+    written = _with_points(labels, decimal)
+    whole = [whole_number_of(label) for label in written]
+    if not any(number is not None and abs(number) >= WHOLE for number in whole):
+        return None
+    floats = numbers_of(labels, "", decimal)
+    found = np.zeros(len(whole), dtype=object)
+    for k, number in enumerate(whole):
+        found[k] = float(floats[k]) if number is None else number
+    return found
+
+
 def _plain(label: str) -> float:
     text = label.strip()
     return float(text) if _PLAIN.fullmatch(text) else np.nan
@@ -71,12 +93,13 @@ def _parsed(label: str) -> tuple[float, str]:
     if time is not None:
         hours = int(time[1] or 0) * 24 + int(time[2])
         return hours * 3600 + int(time[3]) * 60 + float(time[4] or 0), CLOCK
-    usual = _SPACE.sub("", label.strip()).replace("\u2212", "-")
+    usual = label.strip().replace("\u2212", "-")
     found = _NUMERAL.fullmatch(_BRACKETED.sub(r"-\1", usual))
     if found is None or (found[1] and found[3]):
         return np.nan, ""
     sign, before, inner, whole, part, after = (group or "" for group in found.groups())
-    return float(sign + inner + whole.replace(",", "") + part), (before + after).strip().casefold()
+    digits = re.sub(_GROUP, "", whole)
+    return float(sign + inner + digits + part), (before + after).strip().casefold()
 
 
 def notation_of(labels: np.ndarray, first: str = ".", /) -> tuple[str, str]:
@@ -102,10 +125,23 @@ def read_as_numbers(labels: np.ndarray, unit: str, decimal: str = ".", /) -> boo
     return all(_all_numbers(some, unit, decimal) for some in (labels[:_SEEN], labels))
 
 
+def read_in_two_ways(labels: np.ndarray, unit: str, decimal: str, /) -> str:
+    """Return a label whose comma may be decimal as well, as in all labels; "" if there is none."""
+    marked = [label for label in labels if "," in label]
+    if CLOCK in unit or decimal != "." or not marked or not read_as_numbers(labels, unit, ","):
+        return ""
+    return str(marked[0])
+
+
+def are_padded(labels: Iterable[str], /) -> bool:
+    """Whether some labels begin with a zero before other digits, as codes do."""
+    return any(_PADDED.match(label.strip()) for label in labels)
+
+
 def _all_numbers(labels: np.ndarray, unit: str, decimal: str) -> bool:
     kept = np.array([label for label in labels if not is_gap(label, unit)], dtype=object)
     if unit == CLOCK:
         return len(kept) > 0 and all(_TIME.fullmatch(label.strip()) for label in kept)
-    if not len(kept) or any(map(_PADDED.match, kept)):
+    if not len(kept) or are_padded(kept):
         return False
     return not np.isnan(numbers_of(kept, unit, decimal)).any()

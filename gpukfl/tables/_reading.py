@@ -9,9 +9,10 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
-from gpukfl._columns import values_in
+from gpukfl._columns import WHOLE, values_in
 from gpukfl._memory import release_arrow
 from gpukfl.tables import _values
+from gpukfl.tables._moments import as_moments
 from gpukfl.tables._numerals import read_as_numbers, text_of
 from gpukfl.tables._values import (
     BOOLEANS,
@@ -20,6 +21,7 @@ from gpukfl.tables._values import (
     labels,
     labels_of_parts,
     numbers,
+    numbers_of_objects,
     texts,
 )
 from gpukfl.tables._zones import known_zone
@@ -35,13 +37,23 @@ def read_series(series: nw.Series[Any], /) -> Values:
         return read_objects(native) if known.kind == "O" else numbers(native.to_numpy())
     dtype = series.dtype
     if dtype.is_numeric():
-        return numbers(series.cast(nw.Float64).to_numpy())
+        return _of_numbers(series)
     if dtype == nw.Boolean:
         return numbers(series.cast(nw.Float64).to_numpy(), BOOLEANS)
     if isinstance(dtype, (nw.Enum, nw.Categorical)):
         return _categories(series, native)
     read = next((read for known, read in _READERS.items() if dtype == known), None)
     return read(series) if read else read_objects(native)
+
+
+def _of_numbers(series: nw.Series[Any]) -> Values:
+    """Read numbers of a frame's own type, which may have missing values beside integers."""
+    ends = () if series.dtype.is_float() else (series.min(), series.max())
+    missing = series.is_null().to_list() if ends else []
+    if not all(missing) and max(abs(int(end)) for end in ends) >= WHOLE:
+        pairs = zip(series.to_list(), missing, strict=True)
+        return numbers_of_objects([None if gap else value for value, gap in pairs])
+    return numbers(series.cast(nw.Float64).to_numpy())
 
 
 def read_in_blocks(series: nw.Series[Any], /) -> Iterator[Values]:
@@ -125,11 +137,7 @@ def read_objects(column: Any, /) -> Values:
 def _numbers(array: np.ndarray) -> Values:
     import pandas as pd
 
-    try:
-        return numbers(np.where(pd.isna(array), np.nan, array).astype(np.float64))
-    except OverflowError:
-        msg = "expected numbers that float64 holds, below 1.8e308, got a longer integer"
-        raise ValueError(msg) from None
+    return numbers_of_objects(np.where(pd.isna(array), None, array))
 
 
 def _booleans(array: np.ndarray) -> Values:
@@ -144,7 +152,7 @@ def _dates(array: np.ndarray) -> Values:
     found = pd.to_datetime(pd.Series(times, dtype=object), errors="coerce").to_numpy()
     lost = int(np.count_nonzero(np.isnat(found) & ~pd.isna(array)))
     note = f"{lost} dates that are out of range, which are taken for missing" if lost else ""
-    return Values(_values.DATES, found.astype("datetime64[us]"), note=note, zones=zones)
+    return Values(_values.DATES, as_moments(found), note=note, zones=zones)
 
 
 def _durations(array: np.ndarray) -> Values:

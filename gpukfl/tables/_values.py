@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
 
 from gpukfl._accel.trust import only_numpy
-from gpukfl.tables._dates import MOMENT, dates_of, days_since
-from gpukfl.tables._numerals import numbers_of, text_of
+from gpukfl._columns import WHOLE
+from gpukfl.tables._dates import dates_of, days_since
+from gpukfl.tables._moments import MOMENT, as_moments, with_nanoseconds
+from gpukfl.tables._numerals import numbers_of, text_of, whole_numbers_of
 from gpukfl.tables._zones import in_zone, known_zone, zone_of
 
 NUMBERS, BOOLEANS, DATES, DURATIONS, LABELS = "numbers", "booleans", "dates", "durations", "labels"
@@ -40,6 +42,9 @@ class Values:
         How many numbers are missing because they were infinite.
     zones : tuple of str
         Of dates whose form is not text: their time zones.
+    exact : array, shape (n,), or None
+        The same numbers without rounding, where some are whole and beyond 2⁵³: they decide which
+        values are equal. Rows without a value hold any number.
     """
 
     form: str
@@ -50,6 +55,12 @@ class Values:
     note: str = ""
     infinite: int = 0
     zones: tuple[str, ...] = ()
+    exact: np.ndarray | None = None
+
+    @property
+    def identities(self) -> np.ndarray:
+        """What tells values (n,) apart; any value where they are missing."""
+        return self.data if self.exact is None else self.exact
 
     @property
     def missing(self) -> np.ndarray:
@@ -65,6 +76,15 @@ class Values:
         if self.form != LABELS:
             return self.data
         return np.append(numbers_of(self.labels, unit, decimal), np.nan)[self.data]
+
+    def as_numerals(self, unit: str = "", decimal: str = ".", /) -> Values:
+        """Return the numbers that the labels are, without rounding of whole ones."""
+        data = self.as_numbers(unit, decimal)
+        exact = self.exact
+        if self.form == LABELS:
+            exact = whole_numbers_of(self.labels, decimal)
+            exact = None if exact is None else np.append(exact, [0])[self.data]
+        return Values(NUMBERS, data, exact=exact)
 
     def as_dates(self, day_first: bool | None, zone: str = "", /) -> np.ndarray:
         """Give dates (n,), NaT where there is none; labels with months first unless days are.
@@ -82,9 +102,16 @@ class Values:
         """Give the same as labels."""
         if self.form == LABELS:
             return self
-        index, found = _numbered(self.as_dates(None) if self.zones else self.data)
+        if self.exact is None:
+            index, found = _numbered(self.as_dates(None) if self.zones else self.data)
+        else:
+            found, places = np.unique(self.exact[~self.missing], return_inverse=True)
+            index = np.full(len(self.data), -1)
+            index[~self.missing] = places
         if self.form == BOOLEANS:
             found = found.astype(bool)
+        if self.form == DATES:
+            return Values(LABELS, np.asarray(index), texts(map(_text_of_moment, found)))
         return Values(LABELS, np.asarray(index), texts(map(text_of, found.tolist())))
 
     def levels(self, at_most: int, /) -> tuple[str, ...]:
@@ -104,20 +131,60 @@ class Values:
         return named.labels, np.bincount(named.data[named.data >= 0], minlength=len(named.labels))
 
 
+def _text_of_moment(moment: np.datetime64) -> str:
+    """Write a date as Python does, and its nanoseconds, if there are some, behind."""
+    whole = moment.astype(MOMENT)
+    if whole == moment:
+        return str(whole.tolist())
+    return str(moment).replace("T", " ")
+
+
 def numbers(array: np.ndarray, form: str = NUMBERS, /) -> Values:
     """Take numbers, of which infinite ones are missing."""
-    data = np.asarray(array, dtype=np.float64)
+    array = np.asarray(array)
+    data = array.astype(np.float64, copy=False)
+    exact = array if array.dtype.kind in "iu" and _are_beyond(data) else None
     infinite = np.isinf(data)
     if not infinite.any():
-        return Values(form, data)
+        return Values(form, data, exact=exact)
     count = int(np.count_nonzero(infinite))
     return Values(form, np.where(infinite, np.nan, data), infinite=count)
 
 
+def numbers_of_objects(values: Sequence[Any], form: str = NUMBERS, /) -> Values:
+    """Take Python's numbers, or those of NumPy, with None for missing ones.
+
+    Raises
+    ------
+    ValueError
+        If float64 does not hold one.
+    """
+    try:
+        data = np.array([np.nan if v is None else float(v) for v in values], dtype=np.float64)
+    except OverflowError:
+        msg = "expected numbers that float64 holds, below 1.8e308, got a longer integer"
+        raise ValueError(msg) from None
+    found = numbers(data, form)
+    # A float is exact already
+    if not any(v is not None and not isinstance(v, (float, np.floating)) for v in values):
+        return found
+    if not _are_beyond(data):
+        return found
+    exact = np.zeros(len(data), dtype=object)
+    for k in np.flatnonzero(np.isfinite(data)).tolist():
+        whole = data[k].is_integer() and values[k] == int(values[k])
+        exact[k] = int(values[k]) if whole else float(data[k])
+    return replace(found, exact=exact)
+
+
+def _are_beyond(data: np.ndarray) -> bool:
+    """Whether some numbers are so large that float64 rounds whole ones."""
+    return bool((np.abs(data) >= WHOLE).any())
+
+
 def durations(array: np.ndarray, /) -> Values:
     """Take durations, in seconds."""
-    spans = array.astype("timedelta64[us]")
-    return Values(DURATIONS, np.where(np.isnat(spans), np.nan, spans.astype(np.int64) * 1e-6))
+    return Values(DURATIONS, array / np.timedelta64(1, "s"))
 
 
 def seconds_of(time: Any, /) -> float:
@@ -131,8 +198,37 @@ def dates(array: np.ndarray, zone: str = "", /) -> Values:
     import pandas as pd
 
     if array.dtype.kind == "O":
-        array = np.array([None if gap else v for v, gap in zip(array, pd.isna(array), strict=True)])
-    return Values(DATES, array.astype(MOMENT), zones=(zone,) if zone else ())
+        pairs = zip(array, pd.isna(array), strict=True)
+        return Values(
+            DATES,
+            moments_of_objects([None if gap else value for value, gap in pairs]),
+            zones=(zone,) if zone else (),
+        )
+    return Values(DATES, as_moments(array), zones=(zone,) if zone else ())
+
+
+def moments_of_objects(times: Sequence[Any], /) -> np.ndarray:
+    """Make dates (n,) of Python's, of NumPy's or of pandas', None for missing ones."""
+    beyond = np.array([_nanoseconds_of(time) for time in times], dtype=np.int64)
+    return with_nanoseconds(np.array(times, dtype=MOMENT), beyond)
+
+
+def _nanoseconds_of(time: Any) -> int:
+    """Return what is beyond the microseconds of a date."""
+    if isinstance(time, np.datetime64):
+        return 0 if np.isnat(time) else int((time - time.astype(MOMENT)) / np.timedelta64(1, "ns"))
+    return getattr(time, "nanosecond", 0)  # of pandas
+
+
+def durations_of_objects(spans: Sequence[Any], /) -> Values:
+    """Take durations of Python, of NumPy or of pandas, None for missing ones."""
+    seconds = [np.nan if span is None else _seconds_in(span) for span in spans]
+    return Values(DURATIONS, np.array(seconds, dtype=np.float64))
+
+
+def _seconds_in(span: Any) -> float:
+    second = np.timedelta64(1, "s") if isinstance(span, np.timedelta64) else timedelta(seconds=1)
+    return float(span / second)
 
 
 def moments_and_zones(times: Iterable[Any], /) -> tuple[list[Any], tuple[str, ...]]:

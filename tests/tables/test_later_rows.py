@@ -68,7 +68,7 @@ def test_a_file_without_its_zeros_is_understood():
         (["1E3", "2E3"], [1000.0, 2000.0], [0, 1], 1),  # as files' readers understand them
         (["1000", "2000"], ["1e3", "2e3"], [2, 2], 0),  # which may be names
         (["a1", "b2"], [1, 2], [2, 2], 0),
-        (["9007199254740993", "a"], [9007199254740993], [2], 0),  # float64 does not hold it
+        (["9007199254740993", "a"], [9007199254740993, 2**53], [0, 2], 0),  # equal in float64
         (["00501", "1"], [True, False], [2, 2], 0),
     ],
 )

@@ -1,0 +1,145 @@
+"""Guesses that only some values support: the column stays what it is, and a warning says so."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from table_cases import column, makers
+
+from gpukfl.runtime._columns import values_of
+from gpukfl.tables import Table
+
+SEASONS = [f"{year}-{(year + 1) % 100:02d}" for year in range(2003, 2018)]
+quick = settings(max_examples=20, deadline=None)
+
+
+def quietly(values, name="a", **told):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return column(values, name, **told)
+
+
+# ---------------------------------------------------------------------- dates
+
+
+@makers
+def test_seasons_are_words(make):
+    frame = make({"season": SEASONS * 8, "x": np.arange(120) / 7})
+    said = "'season' is not taken for dates, as 9 of 15 values are dates, and '2012-13' is none"
+    with pytest.warns(UserWarning, match=said):
+        table = Table.of(frame)
+    assert (table.columns[0].kind, table.columns[0].missing) == ("category", 0.0)
+    assert sorted(table.columns[0].levels) == SEASONS
+
+
+def test_seasons_without_a_month_13_are_words():
+    with pytest.warns(UserWarning, match="values such as '2003-04' name a year and the next one"):
+        assert column(SEASONS[:9] * 8).kind == "category"
+    months = [f"{2003 + k // 12}-{k % 12 + 1:02d}" for k in range(100)]
+    assert column(months).kind == "date"
+    assert quietly(SEASONS * 8, columns={"a": "date"}).kind == "date"
+
+
+def test_sizes_of_three_numbers_are_words():
+    sizes = [f"{a}/{b}/{c}" for a in (1, 20, 30) for b in (2, 40, 50) for c in (10, 60)]
+    with pytest.warns(UserWarning, match="'a' is not taken for dates, as 4 of 18 values"):
+        assert column(sizes * 8).kind == "category"
+
+
+@quick
+@given(st.integers(0, 40), st.integers(0, 40), st.integers(1, 60))
+def test_nearly_all_values_are_dates_where_a_column_is(valid, invalid, often):
+    """By different values and by rows, of which one that is no date may have many."""
+    dates = [str(day) for day in np.arange(valid) + np.datetime64("2021-01-01")]
+    others = [f"2021-{13 + k}-01" for k in range(invalid)]
+    found = quietly([*dates, *dates, *others * often, "?"])
+    share = min(valid / max(valid + invalid, 1), 2 * valid / max(2 * valid + invalid * often, 1))
+    assert (found.kind == "date") == (share >= 0.95)
+    if valid and 0.0 < share < 0.95:
+        with pytest.warns(UserWarning, match="'a' is not taken for dates"):
+            column([*dates, *dates, *others * often])
+
+
+# ---------------------------------------------------------------------- numbers
+
+
+@quick
+@given(st.integers(20, 60), st.integers(1, 6), st.sampled_from(["numeric", "date", "duration"]))
+def test_words_among_numbers_dates_and_durations_are_warned_of(n, n_words, kind):
+    make = {
+        "numeric": lambda k: f"{k}.5",
+        "date": lambda k: str(np.datetime64("2021-01-01") + k),
+        "duration": lambda k: f"{k}:15",
+    }[kind]
+    values = [make(k) for k in range(n)] + [f"word {k}" for k in range(n_words)]
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        found = column(values * 2)
+    assert found.kind == "category"
+    assert len(told) == (n >= 0.95 * (n + n_words))
+    if told:
+        assert f"columns={{'a': '{kind}'}} takes them for missing" in str(told[0].message)
+        read = quietly(values * 2, columns={"a": kind})
+        assert read.missing == pytest.approx(n_words / (n + n_words))
+
+
+@quick
+@given(st.lists(st.integers(0, 999), min_size=5, max_size=30))
+def test_no_group_of_thousands_begins_with_a_zero(thousandths):
+    texts = [f"0,{number:03d}" for number in thousandths]
+    expected = np.array(thousandths) / 1000
+    for mark in (",", "'", "\u202f"):
+        marked = np.array([text.replace(",", mark) for text in texts], dtype=object)
+        assert np.isnan(values_of(marked).as_numbers()).all()
+    values = [*texts, "1,234"]  # which could be more than a thousand
+    found = Table.of(pd.DataFrame({"a": values}))
+    if found.columns[0].kind == "numeric":  # and no code, nor the same
+        codes = found.codes(pd.DataFrame({"a": values}))[:, 0]
+        np.testing.assert_array_equal(codes, [*expected, 1.234])
+    else:
+        assert found.columns[0].decimal == ","
+
+
+@quick
+@given(st.lists(st.integers(1000, 999_999), min_size=3, max_size=20, unique=True))
+def test_two_readings_are_warned_of_and_one_is_not(numbers):
+    """A group of thousands may be decimals unless there are two, or a point."""
+    texts = [f"{number:,}" for number in numbers]
+    with pytest.warns(UserWarning, match="'a': numbers can be read in two ways, and '"):
+        column(texts)
+    for clear in (f"{numbers[0] * 1000:,}", f"{numbers[0]:,}.5"):
+        table = Table.of(pd.DataFrame({"a": [*texts, clear]}))
+        codes = table.codes(pd.DataFrame({"a": texts}))[:, 0]
+        np.testing.assert_array_equal(codes, numbers)
+
+
+# ---------------------------------------------------------------------- counters and codes
+
+
+@pytest.mark.parametrize("name", ["Order", "order", "Rowno", "ticket"])
+@quick
+@given(first=st.integers(-5, 100), n=st.integers(21, 80), shuffled=st.booleans())
+def test_counters_of_rows_are_left_out(name, first, n, shuffled):
+    rows = np.arange(first, first + n)
+    if shuffled:
+        rows = np.random.default_rng(n).permutation(rows)
+    with pytest.warns(UserWarning, match=f"column '{name}' is left out, as it seems to number the"):
+        assert column(rows, name).kind == "identifier"
+
+
+def test_an_order_of_some_rows_counts_them_too():
+    rows = np.random.default_rng(0).permutation(3000)[:2500]
+    assert quietly(rows, "Order").kind == "identifier"
+    assert column(rows, "order_value").kind == column(rows, "rank").kind == "numeric"
+
+
+@quick
+@given(st.lists(st.integers(0, 99), min_size=1, max_size=6), st.sampled_from(["", " "]))
+def test_codes_keep_the_zeros_before_them(numbers, blank):
+    codes = [f"{blank}{number:03d}" for number in numbers]
+    found = column([*codes * 3, "105"])
+    assert found.kind == "category"
+    assert set(found.levels) == {*codes, "105"}
