@@ -12,7 +12,7 @@ import numpy as np
 
 from gpukfl._array import to_host
 from gpukfl._checks import check_choice, check_kind, check_number
-from gpukfl._given import complete, with_names, with_target
+from gpukfl._given import complete, drop_unweighted_rows, with_names, with_target
 from gpukfl._model import Model
 from gpukfl._parts_reader import of_all_rows, table_of_all
 from gpukfl._places import Backend
@@ -97,7 +97,8 @@ def fit(
     random_state : int, default=0
         Draws splits and first particles.
     sample_weight : array of shape (n_samples,), optional
-        Weights, at least 0. A common factor changes nothing; copies of a row count as weight.
+        Weights, at least 0. A common factor changes nothing; copies of a row count as weight, and
+        rows of weight 0 change nothing.
     columns : dict of str: str, optional
         What columns of a frame are to be taken for, by name, where the guess is wrong: for example
         ``{"zip": "category"}``. Kinds are those of `gpukfl.tables`.
@@ -148,6 +149,7 @@ def fit(
         X, y, sample_weight = sample_of(whole, random_state)
     else:
         _check_lengths(X, y, sample_weight)
+        X, y, sample_weight = drop_unweighted_rows(X, y, sample_weight)
         X, y, sample_weight = complete(with_names(X), y, sample_weight)
     target = read_target(y, task)
     tell_of_target_in(X, target.y)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gpukfl._array import is_array, is_host, take
+from gpukfl._array import is_array, is_host, lies_in_parts, take, to_host
 from gpukfl._columns import as_frame, framed, is_frame, with_text_names
 from gpukfl._warnings import warn
 from gpukfl.partitioned import is_dask
@@ -108,6 +108,25 @@ def _objects(rows: Any) -> np.ndarray:
         return np.asarray(rows, dtype=object)
     except ValueError:
         return np.empty(0)
+
+
+def drop_unweighted_rows(X: Any, y: Any, sample_weight: Any, /) -> tuple[Any, Any, Any]:
+    """Drop rows of weight 0, so that they decide nothing: neither kinds of columns nor classes.
+
+    Memory maps are left as they are, and so is what the checks of a fit will refuse.
+    """
+    if sample_weight is None or isinstance(X, np.memmap) or lies_in_parts(X):
+        return X, y, sample_weight
+    try:
+        given = to_host(sample_weight) if is_array(sample_weight) else sample_weight
+        weights = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        return X, y, sample_weight
+    rows, n = np.flatnonzero(weights), weights.size
+    is_each = weights.ndim == 1 and all(hasattr(x, "__len__") and len(x) == n for x in (X, y))
+    if not is_each or not 2 <= len(rows) < n:
+        return X, y, sample_weight
+    return taken(X, rows), taken(y, rows), taken(sample_weight, rows)
 
 
 def complete(X: Any, y: Any, sample_weight: Any, /) -> tuple[Any, Any, Any]:
