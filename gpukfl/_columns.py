@@ -101,6 +101,22 @@ def check_in_memory(X: Any, /) -> None:
             raise TypeError(msg)
 
 
+def is_reordered(X: Any, y: Any, /) -> bool:
+    """Whether the index of `y` has the labels of that of `X`, in another order: of pandas alone."""
+    a, b = (getattr(one, "index", None) for one in (X, y))
+    if not (hasattr(a, "isin") and hasattr(b, "isin")) or len(a) != len(b) or a.equals(b):
+        return False
+    return bool(a.isin(b).all() and b.isin(a).all())
+
+
+def reordering_text(name: str, /) -> str:
+    """Say what to do where targets or weights are in another order than rows."""
+    return (
+        f"{name} has the index labels of X in another order: rows are paired by position. "
+        f"{name}.loc[X.index] pairs them by label"
+    )
+
+
 def check_no_series(X: Any, /) -> None:
     """Raise ValueError for a series, such as a row that was taken out of a frame."""
     if type(X).__name__ == "Series":

@@ -9,7 +9,14 @@ from typing import Any
 import numpy as np
 
 from gpukfl._array import is_array, is_host, lies_in_parts, take, to_host
-from gpukfl._columns import as_frame, framed, is_frame, with_text_names
+from gpukfl._columns import (
+    as_frame,
+    framed,
+    is_frame,
+    is_reordered,
+    reordering_text,
+    with_text_names,
+)
 from gpukfl._warnings import warn
 from gpukfl.partitioned import is_dask
 
@@ -110,11 +117,26 @@ def _objects(rows: Any) -> np.ndarray:
         return np.empty(0)
 
 
-def drop_unweighted_rows(X: Any, y: Any, sample_weight: Any, /) -> tuple[Any, Any, Any]:
-    """Drop rows of weight 0, so that they decide nothing: neither kinds of columns nor classes.
+def pair_rows(X: Any, y: Any, sample_weight: Any, /) -> tuple[Any, Any, Any]:
+    """Pair rows with targets and weights by position, and drop rows of weight 0.
 
-    Memory maps are left as they are, and so is what the checks of a fit will refuse.
+    So these decide nothing: neither kinds of columns nor classes. Memory maps are left as they are,
+    and so is what the checks of a fit will refuse.
+
+    Warns
+    -----
+    UserWarning
+        Of targets or weights whose index has the labels of X in another order.
     """
+    if is_reordered(X, y):
+        warn(reordering_text("y"))
+    if is_reordered(X, sample_weight):
+        warn(reordering_text("sample_weight"))
+        sample_weight = sample_weight.to_numpy()  # nobody warns again
+    return _drop_unweighted(X, y, sample_weight)
+
+
+def _drop_unweighted(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
     if sample_weight is None or isinstance(X, np.memmap) or lies_in_parts(X):
         return X, y, sample_weight
     try:

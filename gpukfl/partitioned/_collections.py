@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from gpukfl._array import is_array, library_of, to_host
+from gpukfl._columns import is_reordered, reordering_text
 from gpukfl._draws import drawn
 from gpukfl._memory import available_memory
 from gpukfl._warnings import warn
@@ -97,7 +98,9 @@ class Collections:
         of_weights = None
         if weights is not None:
             of_weights = _beside("sample_weight", weights, lengths, len(parts))
-        sizes, counted, gaps = _looked_at(lengths or parts, of_y, of_weights)
+        sizes, counted, gaps, reordered = _looked_at(lengths or parts, of_y, of_weights)
+        for name in reordered:
+            warn(reordering_text(name))
         found = cls(parts, of_y, of_weights, sizes, n_targets, names)
         if gaps and gaps == counted:
             msg = f"expected a target in some rows, got NaN or None in all {gaps}"
@@ -345,8 +348,11 @@ def _computed(of: Callable[[Any], Any], parts: Sequence[Any]) -> list[Any]:
 
 def _looked_at(
     rows: Sequence[Any], y: Sequence[Any], weights: Sequence[Any] | None
-) -> tuple[list[int], int, int]:
-    """Count the rows of each partition, and of all those with a weight, and without a target."""
+) -> tuple[list[int], int, int, list[str]]:
+    """Count the rows of each partition, and of all those with a weight, and without a target.
+
+    Names, too, what has the index of the rows in another order.
+    """
     import dask
     from dask import delayed
 
@@ -355,11 +361,11 @@ def _looked_at(
     if not all(isinstance(x, np.ndarray) for parts in beside for x in parts):
         look = delayed(_look, pure=False)
     looks = [look(*one) for one in zip(range(len(rows)), rows, *beside, strict=True)]
-    sizes, counted, gaps = zip(*dask.compute(*looks), strict=True)
-    return list(sizes), sum(counted), sum(gaps)
+    sizes, counted, gaps, reordered = zip(*dask.compute(*looks), strict=True)
+    return list(sizes), sum(counted), sum(gaps), sorted(set().union(*reordered))
 
 
-def _look(number: int, rows: Any, y: Any, weights: Any = None) -> tuple[int, int, int]:
+def _look(number: int, rows: Any, y: Any, weights: Any = None) -> tuple[int, int, int, list[str]]:
     n = int(rows) if isinstance(rows, Integral) else len(rows)
     with partition_named(number):
         for name, x in (("targets", y), ("sample weights", weights)):
@@ -368,7 +374,9 @@ def _look(number: int, rows: Any, y: Any, weights: Any = None) -> tuple[int, int
                 raise ValueError(msg)
     weighted = np.broadcast_to(_has_weight(weights), n)
     gaps = weighted & ~_has_target(host_of(y))
-    return n, int(np.count_nonzero(weighted)), int(np.count_nonzero(gaps))
+    pairs = ("y", y), ("sample_weight", weights)
+    reordered = [name for name, x in pairs if is_reordered(rows, x)]
+    return n, int(np.count_nonzero(weighted)), int(np.count_nonzero(gaps)), reordered
 
 
 def _partitions(x: Any) -> list[Any]:

@@ -22,7 +22,7 @@ from gpukfl._array import (
     to_host,
 )
 from gpukfl._checks import check_choice, check_number, check_switch
-from gpukfl._given import drop_unweighted_rows, with_names
+from gpukfl._given import pair_rows, with_names
 from gpukfl._parts_reader import table_of_all
 from gpukfl._places import Backend, resolve_place
 from gpukfl._reader import table_of
@@ -159,7 +159,7 @@ class AutoBase(KeptContest, Constructed, HostStored):
         if any_dask(X, y, sample_weight):
             self._checked()  # before anything is read
             return self.fit_collections(Collections.of(X, y, sample_weight))
-        X, y, sample_weight = drop_unweighted_rows(X, y, sample_weight)
+        X, y, sample_weight = pair_rows(X, y, sample_weight)
         return self._learn_from(with_names(X), y, sample_weight, None)
 
     def fit_collections(self, given: Collections, /, *, read: None = None) -> Self:  # noqa: ARG002
