@@ -56,13 +56,22 @@ def as_frame(X: Any, /) -> Any:
 
 def values_in(values: Any, /) -> np.ndarray:
     """Make an array (n,) of a column, of objects where its values have parts."""
-    found = np.asarray(values)
+    found = array_of(values)
     if found.ndim == 1:
         return found
     listed = np.empty(len(values), dtype=object)
     for k, value in enumerate(values):
         listed[k] = value
     return listed
+
+
+def array_of(values: Any, /) -> np.ndarray:
+    """Make an array of a column; Arrow's times of the day to microseconds, as Python's are."""
+    if str(getattr(values, "type", "")) == "time64[ns]":
+        import pyarrow as pa
+
+        values = values.cast(pa.time64("us"), safe=False)
+    return np.asarray(values)
 
 
 def with_text_names(X: Any, /) -> Any:

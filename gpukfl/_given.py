@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from numbers import Integral
 from os import PathLike
 from typing import Any
@@ -38,6 +39,7 @@ def with_target(X: Any, y: Any, /) -> tuple[Any, Any, str | None]:
     """
     X, lazy = framed(X), is_dask(X)
     in_memory = not lazy and is_frame(X)
+    y = _as_text(y, getattr(X, "column_names", getattr(X, "columns", ())))
     X = with_text_names(X) if in_memory else X
     columns = list(getattr(X, "column_names", getattr(X, "columns", ())))
     wanted = _names_in(y, set(map(str, columns)), len(X) if in_memory else None)
@@ -58,6 +60,19 @@ def with_target(X: Any, y: Any, /) -> tuple[Any, Any, str | None]:
 
     frame = nw.from_native(X, eager_only=True)
     return frame.drop(chosen).to_native(), frame[chosen].to_native(), name
+
+
+def _as_text(y: Any, columns: Iterable[Any]) -> Any:
+    """Write names of columns that are no text, such as tuples and times, as columns are named."""
+    odd = [name for name in columns if not isinstance(name, str)]
+
+    def text(name: Any) -> Any:
+        is_one = isinstance(name, tuple) or not (name is None or hasattr(name, "__len__"))
+        return str(name) if is_one and name in odd else name
+
+    named = text(y) if odd else y
+    listed = odd and isinstance(named, (list, tuple)) and isinstance(next(iter(named), 0), tuple)
+    return list(map(text, named)) if listed else named
 
 
 def _names_in(y: Any, known: set[str], n_rows: int | None) -> list[str]:
@@ -195,6 +210,9 @@ def _missing_of(y: Any) -> np.ndarray | None:
 
 def taken(x: Any, rows: np.ndarray, /) -> Any:
     """Take rows of data of any kind."""
+    from pandas.api.extensions import ExtensionArray
     from sklearn.utils import _safe_indexing
 
+    if isinstance(x, ExtensionArray):  # such as the values of a series, which indices take too
+        return x.take(rows)
     return take(x, rows) if is_array(x) else _safe_indexing(x, rows)

@@ -142,7 +142,7 @@ def check_container(name: str, x: Any, /, *, labels: bool = False) -> None:
     if isinstance(x, dict):
         msg = f"{wanted} dict: pandas.DataFrame makes a frame of it"
         raise TypeError(msg)
-    if np.ma.is_masked(x):
+    if np.ma.isMaskedArray(x) and np.ma.is_masked(x):  # pandas's have a mask too
         msg = f"{wanted} a masked array with masked values: fill them, or leave out their rows"
         raise ValueError(msg)
     kind = getattr(getattr(x, "dtype", None), "kind", "f")

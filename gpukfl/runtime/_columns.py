@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gpukfl._columns import check_in_memory, check_no_series
+from gpukfl._columns import array_of, check_in_memory, check_no_series
 from gpukfl.tables._dates import MOMENT
 from gpukfl.tables._frame import Frame
 from gpukfl.tables._numerals import text_of
@@ -130,7 +130,7 @@ def values_of(column: Any, /) -> Values:
     if codes is not None:  # of pandas
         known = texts(map(text_of, column.cat.categories.tolist()))
         return Values(LABELS, np.asarray(codes).astype(np.int64), known)
-    array = np.asarray(column) if hasattr(column, "__array__") else texts(column)
+    array = array_of(column) if hasattr(column, "__array__") else texts(column)
     if array.ndim != 1:
         msg = f"expected values of one dimension, got shape {array.shape}"
         raise ValueError(msg)
