@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -19,6 +19,10 @@ GAPS = frozenset(
     }
 )
 WHOLE = 2.0**53  # up to which float64 tells whole numbers apart
+_NO_VALUES = ("NAType", "NaTType")  # what pandas has for no value
+_NOT_EQUAL = (float, np.floating, Decimal, np.datetime64, np.timedelta64)  # gaps are not themselves
+_PLAIN_TYPES = {float, int, bool, np.float64, np.float32, np.int64, np.bool_, type(None)}
+_TEXT = "OUST"  # kinds of dtypes that may hold numbers as text, and gaps of any sort
 _NAMED = 10  # columns that a message names
 _ADVICE = {
     "text": "encode categories (pandas.get_dummies makes one column a category)",
@@ -57,13 +61,152 @@ def as_frame(X: Any, /) -> Any:
 
 def values_in(values: Any, /) -> np.ndarray:
     """Make an array (n,) of a column, of objects where its values have parts."""
-    found = np.asarray(values)
+    found = array_of(values)
     if found.ndim == 1:
         return found
     listed = np.empty(len(values), dtype=object)
     for k, value in enumerate(values):
         listed[k] = value
     return listed
+
+
+def array_of(values: Any, /) -> np.ndarray:
+    """Make an array of a column; Arrow's times of the day to microseconds, as Python's are."""
+    if str(getattr(values, "type", "")) == "time64[ns]":
+        import pyarrow as pa
+
+        values = values.cast(pa.time64("us"), safe=False)
+    return np.asarray(values)
+
+
+class NotANumberError(ValueError):
+    """A value among numbers that is none.
+
+    Attributes
+    ----------
+    value : object
+        The value.
+    """
+
+    def __init__(self, value: Any, /) -> None:
+        super().__init__(f"expected numbers, got {value!r}")
+        self.value = value
+
+
+def numbers_in(values: Sequence[Any] | np.ndarray, /) -> np.ndarray:
+    """Read numbers (n,) of objects or text, NaN where there is none.
+
+    Missing are None, pandas's NA and NaT, blank text, and the words of `GAPS`. Text is read as
+    Python reads a number.
+
+    Raises
+    ------
+    NotANumberError
+        If a value is neither a number nor missing.
+    """
+    listed = values.tolist() if isinstance(values, np.ndarray) else list(values)
+    if set(map(type, listed)) <= _PLAIN_TYPES:
+        return np.array(listed, dtype=np.float64)
+    return np.array([_number(value) for value in listed], dtype=np.float64)
+
+
+def _number(value: Any) -> float:
+    if is_gap(value):
+        return np.nan
+    if isinstance(value, str):
+        word = value.strip()
+        if not word or word.casefold() in GAPS:
+            return np.nan
+        if reads_as_number(word):
+            return float(word)
+    elif isinstance(value, (numbers.Real, Decimal, np.bool_)) and not _is_time(value):
+        return float(value)
+    raise NotANumberError(value)
+
+
+def _is_time(value: Any) -> bool:
+    return isinstance(value, (np.datetime64, np.timedelta64))  # the latter counts as an integer
+
+
+def is_gap(value: Any, /) -> bool:
+    """Whether a value of Python stands for none."""
+    if value is None or type(value).__name__ in _NO_VALUES:
+        return True
+    return isinstance(value, _NOT_EQUAL) and bool(value != value)  # noqa: PLR0124
+
+
+def numbers_of_rows(rows: Any, /) -> Any:
+    """Make an array (n, d) of numbers of rows of objects or text, as `numbers_in` reads them.
+
+    Lists of rows become arrays. What is no table, or holds numbers already, is left.
+
+    Raises
+    ------
+    NotANumberError
+        If a value is neither a number nor missing.
+    """
+    if isinstance(rows, (list, tuple)):
+        if not rows or not all(isinstance(row, (list, tuple, np.ndarray)) for row in rows):
+            return rows
+        if len({len(row) for row in rows}) > 1 or any(np.ndim(v) for row in rows for v in row):
+            return rows
+        rows = np.array([list(row) for row in rows], dtype=object)
+    if not isinstance(rows, np.ndarray) or rows.ndim != 2 or rows.dtype.kind not in _TEXT:
+        return rows
+    found = np.empty(rows.shape)
+    for k in range(rows.shape[1]):
+        found[:, k] = numbers_in(rows[:, k])
+    return found
+
+
+def with_numbers(X: Any, /) -> Any:
+    """Read numbers of the columns of a frame, an array or a list of rows that hold objects or text.
+
+    Columns that hold anything else stay as they are, with None where a value is missing.
+
+    Raises
+    ------
+    ValueError
+        If a value is a time of NumPy.
+    """
+    if not is_frame(X):
+        try:
+            return numbers_of_rows(X)
+        except NotANumberError as error:
+            _check_no_time(error.value)
+            rows = np.array(X, dtype=object)
+            rows[np.reshape(list(map(is_gap, rows.ravel())), rows.shape)] = None
+            return rows
+    if all(dtype.is_numeric() for dtype in _schema(X).values()):
+        return X
+    frame = as_frame(X)
+    columns = [frame.iloc[:, k] for k in range(frame.shape[1])]
+    read = list(map(_read_numbers, columns))
+    if all(a is b for a, b in zip(columns, read, strict=True)):
+        return X
+    import pandas as pd
+
+    return pd.concat(read, axis=1)
+
+
+def _read_numbers(column: Any) -> Any:
+    """Read numbers of a column of a pandas frame, where it is one of objects or text, or empty."""
+    if column.dtype.kind in "mM" and column.isna().all():
+        return type(column)(np.nan, column.index, name=column.name)
+    if type(column.dtype).__name__ == "CategoricalDtype" or column.dtype.kind not in _TEXT:
+        return column
+    try:
+        return type(column)(numbers_in(np.asarray(column)), column.index, name=column.name)
+    except NotANumberError as error:
+        _check_no_time(error.value)
+        return column
+
+
+def _check_no_time(value: Any) -> None:
+    """Raise ValueError for a time of NumPy, which it would make a large number of."""
+    if _is_time(value):
+        msg = f"expected columns of numbers, got {value!r}: {_ADVICE['dates']}"
+        raise ValueError(msg)
 
 
 def with_text_names(X: Any, /) -> Any:
@@ -100,6 +243,22 @@ def check_in_memory(X: Any, /) -> None:
                 "dask.dataframe takes what memory does not hold"
             )
             raise TypeError(msg)
+
+
+def is_reordered(X: Any, y: Any, /) -> bool:
+    """Whether the index of `y` has the labels of that of `X`, in another order: of pandas alone."""
+    a, b = (getattr(one, "index", None) for one in (X, y))
+    if not (hasattr(a, "isin") and hasattr(b, "isin")) or len(a) != len(b) or a.equals(b):
+        return False
+    return bool(a.isin(b).all() and b.isin(a).all())
+
+
+def reordering_text(name: str, /) -> str:
+    """Say what to do where targets or weights are in another order than rows."""
+    return (
+        f"{name} has the index labels of X in another order: rows are paired by position. "
+        f"{name}.loc[X.index] pairs them by label"
+    )
 
 
 def check_no_series(X: Any, /) -> None:
@@ -181,6 +340,7 @@ def numeric_frame(X: Any, /, *, gaps: bool = False) -> Any:
     frame = as_frame(X)
     if not hasattr(frame, "iloc") or not hasattr(frame, "columns"):
         return frame
+    frame = with_numbers(frame)
     kinds = [_kind_of(frame.iloc[:, k]) for k in range(frame.shape[1])]
     problems = _problems(frame, kinds, gaps=gaps)
     if problems:
@@ -279,7 +439,7 @@ def _problems(frame: Any, kinds: list[str], *, gaps: bool) -> list[str]:
     if found:
         what = "; ".join(f"{kind} in {_listed(names)}" for kind, names in found.items())
         advice = dict.fromkeys(_ADVICE[kind] for kind in found if kind in _ADVICE)
-        ways = ", ".join([*advice, "or leave the columns out"])
+        ways = ", ".join([*advice, f"{'or ' * bool(advice)}leave the columns out"])
         problems.append(f"expected columns of numbers, got {what}: {ways}")
     # What is no number has to go anyway, gaps and all
     missing = frame.loc[:, [kind in ("plain", "numbers") for kind in kinds]].isna()

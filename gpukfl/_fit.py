@@ -12,7 +12,8 @@ import numpy as np
 
 from gpukfl._array import to_host
 from gpukfl._checks import check_choice, check_kind, check_number
-from gpukfl._given import complete, with_names, with_target
+from gpukfl._given import complete, pair_rows, with_names, with_target
+from gpukfl._leakage import warn_target_leakage
 from gpukfl._model import Model
 from gpukfl._parts_reader import of_all_rows, table_of_all
 from gpukfl._places import Backend
@@ -20,7 +21,7 @@ from gpukfl._progress import is_seen
 from gpukfl._progress import progress as progress_to
 from gpukfl._reader import Read, rows_for, table_of
 from gpukfl._registry import METHODS, TASKS, check_options
-from gpukfl._target import Target, read_target, target_name, tell_of_target_in
+from gpukfl._target import Target, read_target, target_name
 from gpukfl._warnings import warnings_kept
 from gpukfl.estimators._dask import SAMPLE, any_dask, sample_of
 from gpukfl.estimators._described import feature_names
@@ -97,7 +98,8 @@ def fit(
     random_state : int, default=0
         Draws splits and first particles.
     sample_weight : array of shape (n_samples,), optional
-        Weights, at least 0. A common factor changes nothing; copies of a row count as weight.
+        Weights, at least 0. A common factor changes nothing; copies of a row count as weight, and
+        rows of weight 0 change nothing.
     columns : dict of str: str, optional
         What columns of a frame are to be taken for, by name, where the guess is wrong: for example
         ``{"zip": "category"}``. Kinds are those of `gpukfl.tables`.
@@ -148,9 +150,10 @@ def fit(
         X, y, sample_weight = sample_of(whole, random_state)
     else:
         _check_lengths(X, y, sample_weight)
+        X, y, sample_weight = pair_rows(X, y, sample_weight)
         X, y, sample_weight = complete(with_names(X), y, sample_weight)
     target = read_target(y, task)
-    tell_of_target_in(X, target.y)
+    warn_target_leakage(X, target.y, classes=target.task == "classification")
     y_name = y_name or target_name(y) or "y"
     given = {"random_state": random_state, "backend": backend, "max_time": max_time, **options}
     row = METHODS[method]

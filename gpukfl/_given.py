@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from numbers import Integral
 from os import PathLike
 from typing import Any
 
 import numpy as np
 
-from gpukfl._array import is_array, is_host, take
-from gpukfl._columns import as_frame, framed, is_frame, with_text_names
+from gpukfl._array import is_array, is_host, lies_in_parts, take, to_host
+from gpukfl._columns import (
+    as_frame,
+    framed,
+    is_frame,
+    is_reordered,
+    reordering_text,
+    with_text_names,
+)
 from gpukfl._warnings import warn
 from gpukfl.partitioned import is_dask
 
@@ -31,6 +39,7 @@ def with_target(X: Any, y: Any, /) -> tuple[Any, Any, str | None]:
     """
     X, lazy = framed(X), is_dask(X)
     in_memory = not lazy and is_frame(X)
+    y = _as_text(y, getattr(X, "column_names", getattr(X, "columns", ())))
     X = with_text_names(X) if in_memory else X
     columns = list(getattr(X, "column_names", getattr(X, "columns", ())))
     wanted = _names_in(y, set(map(str, columns)), len(X) if in_memory else None)
@@ -51,6 +60,19 @@ def with_target(X: Any, y: Any, /) -> tuple[Any, Any, str | None]:
 
     frame = nw.from_native(X, eager_only=True)
     return frame.drop(chosen).to_native(), frame[chosen].to_native(), name
+
+
+def _as_text(y: Any, columns: Iterable[Any]) -> Any:
+    """Write names of columns that are no text, such as tuples and times, as columns are named."""
+    odd = [name for name in columns if not isinstance(name, str)]
+
+    def text(name: Any) -> Any:
+        is_one = isinstance(name, tuple) or not (name is None or hasattr(name, "__len__"))
+        return str(name) if is_one and name in odd else name
+
+    named = text(y) if odd else y
+    listed = odd and isinstance(named, (list, tuple)) and isinstance(next(iter(named), 0), tuple)
+    return list(map(text, named)) if listed else named
 
 
 def _names_in(y: Any, known: set[str], n_rows: int | None) -> list[str]:
@@ -110,6 +132,40 @@ def _objects(rows: Any) -> np.ndarray:
         return np.empty(0)
 
 
+def pair_rows(X: Any, y: Any, sample_weight: Any, /) -> tuple[Any, Any, Any]:
+    """Pair rows with targets and weights by position, and drop rows of weight 0.
+
+    So these decide nothing: neither kinds of columns nor classes. Memory maps are left as they are,
+    and so is what the checks of a fit will refuse.
+
+    Warns
+    -----
+    UserWarning
+        Of targets or weights whose index has the labels of X in another order.
+    """
+    if is_reordered(X, y):
+        warn(reordering_text("y"))
+    if is_reordered(X, sample_weight):
+        warn(reordering_text("sample_weight"))
+        sample_weight = sample_weight.to_numpy()  # nobody warns again
+    return _drop_unweighted(X, y, sample_weight)
+
+
+def _drop_unweighted(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
+    if sample_weight is None or isinstance(X, np.memmap) or lies_in_parts(X):
+        return X, y, sample_weight
+    try:
+        given = to_host(sample_weight) if is_array(sample_weight) else sample_weight
+        weights = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        return X, y, sample_weight
+    rows, n = np.flatnonzero(weights), weights.size
+    is_each = weights.ndim == 1 and all(hasattr(x, "__len__") and len(x) == n for x in (X, y))
+    if not is_each or not 2 <= len(rows) < n:
+        return X, y, sample_weight
+    return taken(X, rows), taken(y, rows), taken(sample_weight, rows)
+
+
 def complete(X: Any, y: Any, sample_weight: Any, /) -> tuple[Any, Any, Any]:
     """Leave out rows whose target is missing, with a warning that counts them.
 
@@ -154,6 +210,9 @@ def _missing_of(y: Any) -> np.ndarray | None:
 
 def taken(x: Any, rows: np.ndarray, /) -> Any:
     """Take rows of data of any kind."""
+    from pandas.api.extensions import ExtensionArray
     from sklearn.utils import _safe_indexing
 
+    if isinstance(x, ExtensionArray):  # such as the values of a series, which indices take too
+        return x.take(rows)
     return take(x, rows) if is_array(x) else _safe_indexing(x, rows)

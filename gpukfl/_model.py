@@ -18,7 +18,7 @@ from gpukfl._as_estimator import AsEstimator
 from gpukfl._checks import check_number
 from gpukfl._compression import Compression
 from gpukfl._deployed import Deployed
-from gpukfl._given import complete, with_names, with_target
+from gpukfl._given import complete, pair_rows, with_names, with_target
 from gpukfl._inferring import infer
 from gpukfl._persistence import read
 from gpukfl._reader import Reader, rows_for, rows_of
@@ -164,6 +164,7 @@ class Model(AsEstimator, Deployed, Reported):
         """
         begun = time.perf_counter()
         X, y, y_name = with_target(X, y)
+        X, y, sample_weight = pair_rows(X, y, sample_weight)
         X, y, sample_weight = complete(with_names(X), y, sample_weight)
         target = read_target(y, self.task)
         estimator = clone(self.estimator).set_params(**self._limit)
@@ -329,6 +330,7 @@ class Model(AsEstimator, Deployed, Reported):
         `y` may name a column of X; rows without a target are left out, with a warning.
         """
         X, y, _ = with_target(X, y)
+        X, y, sample_weight = pair_rows(X, y, sample_weight)
         X, y, sample_weight = complete(X, in_order(y, self.target_name), sample_weight)
         return self.estimator.score(self._rows(X), host_target(y), sample_weight=sample_weight)
 

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from gpukfl._array import as_columns, is_array, is_host, to_host
-from gpukfl._columns import as_frame, is_frame, kind_of_objects, reads_as_date, reads_as_number
+from gpukfl._columns import as_frame, kind_of_objects, reads_as_date, reads_as_number
 from gpukfl._warnings import warn
 
 _DOUBTFUL = 20  # different integers up to which they may be classes or counts
@@ -19,7 +19,6 @@ _FEW = 10  # classes that integers make without a doubt, if they count up from 0
 _FEWEST = 3  # ... and each has so many rows ...
 _FILLED = 0.25  # ... and this part of an equal share
 _SEVERAL = ", "  # between the names of several targets
-_LOOKED_AT = 20  # values of a column, before all are
 
 _SYMBOLS = re.compile(r"[\s$€£¥%,'()]")
 _KINDS = {
@@ -100,33 +99,6 @@ def target_name(y: Any, /) -> str | None:
         return _SEVERAL.join(map(str, frame.columns)) or None
     name = getattr(y, "name", None)
     return None if name in (None, "") else str(name)
-
-
-def tell_of_target_in(X: Any, y: Any, /) -> None:
-    """Warn of columns of a frame that are the target, value by value."""
-    if not is_frame(X) or np.ndim(y) != 1 or not is_host(y):
-        return
-    frame = as_frame(X)
-    names = [str(name) for name, column in frame.items() if _is_same(column, y)]
-    if names:
-        those = "is the target" if len(names) == 1 else "are the target each"
-        ways = f"leave it out, or give its name for y: fit(X, {names[0]!r})"
-        warn(f"of the columns of X, {', '.join(names)} {those}: {ways}")
-
-
-def _is_same(column: Any, y: np.ndarray) -> bool:
-    some = slice(_LOOKED_AT)
-    if not _are_equal(column.iloc[some], y[some]):
-        return False
-    return len(column) <= _LOOKED_AT or _are_equal(column, y)
-
-
-def _are_equal(column: Any, y: np.ndarray) -> bool:
-    values = np.asarray(column)
-    kinds = values.dtype.kind in "biuf", y.dtype.kind in "biuf"
-    if kinds == (True, True):
-        return np.array_equal(values, y)
-    return kinds == (False, False) and values.astype(str).tolist() == y.astype(str).tolist()
 
 
 def parts_of_name(target: str, /) -> set[str]:

@@ -8,6 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from fit_cases import LABELS, N, X, Y, fit
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import gpukfl
 from gpukfl._target import host_target, read_target
@@ -267,3 +269,68 @@ def test_a_doubt_is_raised_at_the_line_of_the_caller():
     with pytest.warns(UserWarning, match="different integers") as caught:
         fit(X, 1 + np.arange(N) % 5, ridge=0.1)
     assert {warning.filename for warning in caught} == {fit_cases.__file__}
+
+
+# ---------------------------------------------------------------------- values of a series
+
+EXTENSIONS = {
+    "Float64": (Y, "Float64"),
+    "Int64": (np.arange(N) % 2, "Int64"),
+    "boolean": (np.arange(N) % 2 == 0, "boolean"),
+    "string": (LABELS, "string"),
+    "category": (LABELS, "category"),
+    "double[pyarrow]": (Y, "double[pyarrow]"),
+    "int64[pyarrow]": (np.arange(N) % 2, "int64[pyarrow]"),
+    "string[pyarrow]": (LABELS, "string[pyarrow]"),
+}
+
+
+@given(lacking=st.sets(st.integers(0, N - 1), min_size=1, max_size=5))
+@settings(max_examples=3)
+@pytest.mark.parametrize("name", EXTENSIONS)
+def test_extension_arrays_with_missing_values_are_targets(name, lacking):
+    values, dtype = EXTENSIONS[name]
+    rows = sorted(lacking)
+    array = pd.array(pd.Series(values, dtype=object).mask(np.isin(np.arange(N), rows)), dtype=dtype)
+    rest = np.setdiff1d(np.arange(N), rows)
+    options = {"method": "rkhs_weighting", "n_parameters": 10, "ridge": 0.1}
+    with pytest.warns(UserWarning, match=f"y is missing in {len(rows)} of {N} rows"):
+        found = gpukfl.fit(X, array, **options)
+    expected = gpukfl.fit(X[rest], values[rest], **options)
+    assert found.task == expected.task
+    np.testing.assert_array_equal(found.predict(X).astype(str), expected.predict(X).astype(str))
+
+
+@pytest.mark.parametrize("dtype", ["Float64", "double[pyarrow]"])
+def test_single_methods_refuse_them_by_the_reason(dtype):
+    array = pd.array([None, *Y[1:]], dtype=dtype)
+    with pytest.raises(ValueError, match="y contains NaN"):
+        gpukfl.KernelRidgeRegressor(ridge=0.1).fit(X, array)
+
+
+# ---------------------------------------------------------------------- names of any kind
+
+NAMES = {
+    "tuple": ("t", "y"),
+    "tuple of numbers": (1, 2),
+    "time": pd.Timestamp("2020-01-01"),
+    "float": 1.5,
+    "integer": 7,
+}
+
+
+@pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
+@pytest.mark.parametrize("several", [False, True])
+def test_targets_have_names_of_any_kind(name, several):
+    frame = pd.DataFrame(X[:, :2], columns=["a", "b"])
+    levels = [("f", "a"), ("f", "b")]
+    if isinstance(name, tuple):
+        frame = frame.set_axis(pd.MultiIndex.from_tuples(levels), axis=1)
+    whole = pd.concat([frame, pd.Series(Y, name=name)], axis=1)
+    if isinstance(name, tuple):
+        whole.columns = pd.MultiIndex.from_tuples([*levels, name])
+    options = {"method": "rkhs_weighting", "n_parameters": 10, "ridge": 0.1}
+    y = [name] if several and isinstance(name, tuple) else name
+    model, expected = gpukfl.fit(whole, y, **options), gpukfl.fit(frame, Y, **options)
+    assert model.target_name == str(name)
+    np.testing.assert_array_equal(model.predict(whole).ravel(), expected.predict(frame))

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from gpukfl._array import Array, is_host, library_of, lies_in_parts, on_gpu, to_host
 from gpukfl._checks import check_choice, check_number
+from gpukfl._given import pair_rows
 from gpukfl._places import Backend, Place, resolve_place
 from gpukfl._results import History, Status
 from gpukfl._warnings import warn
@@ -293,6 +294,7 @@ class Learner(Constructed, HostPickled):
         if any_dask(X, y, sample_weight):
             self._checked()  # before anything is read
             return self.fit_collections(Collections.of(X, y, sample_weight))
+        X, y, sample_weight = pair_rows(X, y, sample_weight)
         devices = Backend.of(self.backend).devices
         if devices is not None:
             self._checked()

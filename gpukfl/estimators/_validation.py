@@ -32,7 +32,7 @@ from gpukfl._array import (
     odd_storage,
     to_host,
 )
-from gpukfl._columns import check_no_dates, holds_float32, kind_of_objects
+from gpukfl._columns import check_no_dates, holds_float32, kind_of_objects, with_numbers
 
 _FLOATS = ("float32", "float64")
 _NO_NUMBERS = ("could not convert", "float() argument", "setting an array element")  # NumPy's words
@@ -94,6 +94,7 @@ def validate_samples(
         return X
     if is_array(X) and not is_host(X):
         return _validate_device_array(estimator, X, reset=reset, min_samples=min_samples)
+    X = with_numbers(X)
     check_no_dates(X)
     with one_at_a_time(), _numbers_of("X"):
         return validate_data(
@@ -142,7 +143,7 @@ def check_container(name: str, x: Any, /, *, labels: bool = False) -> None:
     if isinstance(x, dict):
         msg = f"{wanted} dict: pandas.DataFrame makes a frame of it"
         raise TypeError(msg)
-    if np.ma.is_masked(x):
+    if np.ma.isMaskedArray(x) and np.ma.is_masked(x):  # pandas's have a mask too
         msg = f"{wanted} a masked array with masked values: fill them, or leave out their rows"
         raise ValueError(msg)
     kind = getattr(getattr(x, "dtype", None), "kind", "f")

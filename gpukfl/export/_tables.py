@@ -26,7 +26,7 @@ def inputs_of(table: Any, ndx: ModuleType, /) -> tuple[dict[str, Any], Any]:
     Raises
     ------
     TypeError, ValueError
-        If a column is text, has levels that are no integers, or the name of an output.
+        If a column is text, has levels that are no integers, no name, or that of an output.
     """
     inputs: dict[str, Any] = {}
     codes: list[Any] = []
@@ -52,6 +52,9 @@ Read = Callable[[Any, Any, ModuleType], Iterator[Array]]
 def _reader_of(column: Any) -> tuple[Read, str]:
     if column.name in OUTPUTS:
         msg = f"expected no column with the name of an output, got {column.name!r}: rename it"
+        raise ValueError(msg)
+    if not column.name:
+        msg = "expected a name for every input of an ONNX graph, got a column named '': rename it"
         raise ValueError(msg)
     if column.kind == "text":
         msg = (

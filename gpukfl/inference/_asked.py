@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from gpukfl._array import beside, is_array, to_host
 from gpukfl._columns import is_frame, numeric_frame
-from gpukfl._given import complete, with_names, with_target
+from gpukfl._given import complete, pair_rows, with_names, with_target
 from gpukfl._target import in_order, truth_of
 from gpukfl.estimators._described import feature_names
 from gpukfl.estimators._validation import validate_weights
@@ -129,6 +129,7 @@ def asked_of(model: Any, X: Any, y: Any, sample_weight: Any = None, /) -> Asked:
 def _of_rows(model: Any, estimator: Any, X: Any, y: Any, sample_weight: Any) -> Asked:
     X, y, _ = with_target(X, y)
     y = in_order(y, str(getattr(model, "target_name", "y")))
+    X, y, sample_weight = pair_rows(X, y, sample_weight)
     X, y, sample_weight = complete(with_names(X), y, sample_weight)
     if hasattr(model, "reader"):
         X = model._rows(X)

@@ -10,7 +10,8 @@ import numpy as np
 
 from gpukfl.inspection import Description, Panel, Told, plot_panel
 from gpukfl.inspection._figures import Size
-from gpukfl.inspection._style import BLUE, GREY, legend, plain, short
+from gpukfl.inspection._markup import clean
+from gpukfl.inspection._style import BLUE, GREY, legend, plain, short, short_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -124,7 +125,8 @@ class Bands(Told):
         head = f"{TITLES[self.kind]}, bands of {self.coverage:.0%} by {self.basis}"
         rows = [f"  {'':<28}{'from':>10}{'to':>10}{'± on average':>14}"]
         rows += [
-            f"  {_label(one, self):<28}{one.center.min():>10.3g}{one.center.max():>10.3g}"
+            f"  {short_text(_label(one, self), 28):<28}"
+            f"{one.center.min():>10.3g}{one.center.max():>10.3g}"
             f"{one.width.mean():>14.3g}  {'may be flat' if one.may_be_flat else 'is not flat'}"
             for one in self.curves
         ]
@@ -132,8 +134,8 @@ class Bands(Told):
 
     def in_words(self) -> str:
         """Say what may be concluded of the curves, and what not, in a paragraph."""
-        varied = [_label(one, self) for one in self.curves if not one.may_be_flat]
-        flat = [_label(one, self) for one in self.curves if one.may_be_flat]
+        varied = [clean(_label(one, self)) for one in self.curves if not one.may_be_flat]
+        flat = [clean(_label(one, self)) for one in self.curves if one.may_be_flat]
         said = []
         if varied:
             said.append(f"The {_CURVES[self.kind]} of {_listed(varied)} is not constant.")

@@ -12,7 +12,7 @@ from scipy.stats import false_discovery_control
 from gpukfl._checks import check_choice, check_number
 from gpukfl.inspection import Told
 from gpukfl.inspection._figures import Size, axes_of
-from gpukfl.inspection._style import BLUE, PALE, legend, plain, short
+from gpukfl.inspection._style import BLUE, PALE, legend, plain, short, short_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -178,7 +178,7 @@ class ConditionalImportance(Tested):
         ]
         table = self.frame()
         lines += [
-            f"  {short(row.group, 28):<28} {row.importance:10.4f} {row.standard_error:9.4f} "
+            f"  {short_text(row.group, 28):<28} {row.importance:10.4f} {row.standard_error:9.4f} "
             f"{row.p_value:9.2g} {row.adjusted:9.2g}"
             for row in table.head(_LISTED).itertuples()
         ]

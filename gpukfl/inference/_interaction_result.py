@@ -10,7 +10,7 @@ import numpy as np
 from gpukfl._checks import check_number
 from gpukfl.inference._importances import Tested
 from gpukfl.inspection._figures import Size, axes_of
-from gpukfl.inspection._style import BLUE, PALE, legend, plain, short
+from gpukfl.inspection._style import BLUE, PALE, legend, plain, short, short_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -114,7 +114,7 @@ class Interactions(Tested):
         ]
         table = self.frame()
         for row in table.head(_LISTED).itertuples():
-            line = f"  {short(row.features, 28):<28} {row.h:7.3f} {row.share:8.4f}"
+            line = f"  {short_text(row.features, 28):<28} {row.h:7.3f} {row.share:8.4f}"
             if self.p_values is not None:
                 line += f" {row.p_value:9.2g} {row.adjusted:9.2g}"
             lines.append(line)

@@ -18,6 +18,7 @@ from gpukfl.inference._subject import Subject
 from gpukfl.inference._subspace import subspace
 from gpukfl.inference._subspace_results import Subspace
 from gpukfl.inspection import Description, Panel, Shown, text_card
+from gpukfl.inspection._markup import clean
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -128,7 +129,7 @@ def _tested(name: str, part: Any) -> str:
     if getattr(part, "p_values", None) is None:
         return f"Of {what} nothing was tested: the model has seen the rows."
     found = part.selected_at(_LEVEL)
-    said = ", ".join(map(str, found)) if found else "none was found"
+    said = ", ".join(map(clean, map(str, found))) if found else "none was found"
     return (
         f"Of {what} at a false discovery rate of {_LEVEL:.0%}: {said}. What was not found may "
         "matter all the same."

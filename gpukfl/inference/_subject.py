@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from gpukfl._array import is_array, to_host
 from gpukfl._columns import is_frame, numeric_frame
-from gpukfl._given import complete, with_names, with_target
+from gpukfl._given import complete, pair_rows, with_names, with_target
 from gpukfl._target import host_target, in_order, target_names
 from gpukfl.estimators._described import feature_names
 from gpukfl.estimators._validation import validate_weights
@@ -136,6 +136,7 @@ class Subject:
         X, y, target = with_target(X, y)
         name = target or str(getattr(model, "target_name", "y"))
         y = in_order(y, name)
+        X, y, sample_weight = pair_rows(X, y, sample_weight)
         X, y, sample_weight = complete(with_names(X), y, sample_weight)
         rows = _rows_of(model, estimator, X)
         y = _targets(estimator, host_target(y), len(rows.X))

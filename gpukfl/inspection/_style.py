@@ -40,9 +40,13 @@ def whole_steps(axis: Any, /) -> None:
 
 def short(name: str, longest: int = _LONGEST, /) -> str:
     """Leave out the middle of a long name; no letter has a meaning to matplotlib."""
+    return short_text(name, longest).replace("$", r"\$")
+
+
+def short_text(name: str, longest: int = _LONGEST, /) -> str:
+    """Leave out the middle of a long name, and line breaks, for tables of plain text."""
     name, half = clean(name), (longest - 1) // 2
-    shown = name if len(name) <= longest else f"{name[:half]}…{name[-half:]}"
-    return shown.replace("$", r"\$")
+    return name if len(name) <= longest else f"{name[:half]}…{name[-half:]}"
 
 
 def viridis(rank: int, count: int, /) -> Any:

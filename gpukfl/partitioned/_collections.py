@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from gpukfl._array import is_array, library_of, to_host
+from gpukfl._columns import is_reordered, reordering_text
 from gpukfl._draws import drawn
 from gpukfl._memory import available_memory
 from gpukfl._warnings import warn
@@ -75,7 +76,7 @@ class Collections:
 
     @classmethod
     def of(cls, X: Any, y: Any, weights: Any = None, /) -> Collections:
-        """Look at what is given, and leave out rows without a target, with a warning.
+        """Look at what is given, and drop rows of weight 0, and rows without a target, which warns.
 
         Lengths that are not known are computed, once.
 
@@ -97,29 +98,36 @@ class Collections:
         of_weights = None
         if weights is not None:
             of_weights = _beside("sample_weight", weights, lengths, len(parts))
-        sizes, gaps = _looked_at(lengths or parts, of_y, of_weights)
+        sizes, counted, gaps, reordered = _looked_at(lengths or parts, of_y, of_weights)
+        for name in reordered:
+            warn(reordering_text(name))
         found = cls(parts, of_y, of_weights, sizes, n_targets, names)
-        if not gaps:
-            return found
-        if gaps == found.n_rows:
+        if gaps and gaps == counted:
             msg = f"expected a target in some rows, got NaN or None in all {gaps}"
             raise ValueError(msg)
-        warn(f"y is missing in {gaps} of {found.n_rows} rows, which are left out")
-        return found.only(_has_target)
+        if gaps:
+            warn(f"y is missing in {gaps} of {counted} rows, which are left out")
+        is_weighted = counted == found.n_rows or counted < 2  # fewer than two are refused later
+        return found if is_weighted and not gaps else found.only(_has_target)
 
     def only(self, which: Callable[[np.ndarray], np.ndarray], /) -> Collections:
-        """Give the rows for which ``which(y)``, of a partition's targets as an array, says so."""
+        """Return the rows that have a weight, and for which ``which(y)`` is true.
+
+        ``which`` takes the targets of a partition as an array.
+        """
         from dask import delayed
 
-        kept = [delayed(_chosen, pure=False)(which, y) for y in self.y]
+        weights = self.weights or [None] * len(self.y)
+        choose = delayed(_chosen, pure=False)
+        kept = [choose(which, y, w) for y, w in zip(self.y, weights, strict=True)]
         take = delayed(_at, pure=False)
 
         def of(parts: Sequence[Any]) -> list[Any]:
             return [take(x, rows) for x, rows in zip(parts, kept, strict=True)]
 
-        weights = None if self.weights is None else of(self.weights)
+        taken = None if self.weights is None else of(self.weights)
         lengths = _computed(len, kept)
-        return replace(self, X=of(self.X), y=of(self.y), weights=weights, lengths=lengths)
+        return replace(self, X=of(self.X), y=of(self.y), weights=taken, lengths=lengths)
 
     @property
     def n_rows(self) -> int:
@@ -263,8 +271,13 @@ def _at(x: Any, rows: np.ndarray) -> Any:
     return x.iloc[rows] if hasattr(x, "iloc") else x[rows]
 
 
-def _chosen(which: Callable[[np.ndarray], np.ndarray], y: Any) -> np.ndarray:
-    return np.flatnonzero(which(host_of(y)))
+def _chosen(which: Callable[[np.ndarray], np.ndarray], y: Any, weights: Any) -> np.ndarray:
+    return np.flatnonzero(which(host_of(y)) & _has_weight(weights))
+
+
+def _has_weight(weights: Any) -> np.ndarray | bool:
+    """Say which rows (n,) have a weight, or one that is refused later."""
+    return True if weights is None else host_of(weights) != 0
 
 
 def _has_target(y: np.ndarray) -> np.ndarray:
@@ -335,8 +348,11 @@ def _computed(of: Callable[[Any], Any], parts: Sequence[Any]) -> list[Any]:
 
 def _looked_at(
     rows: Sequence[Any], y: Sequence[Any], weights: Sequence[Any] | None
-) -> tuple[list[int], int]:
-    """Count the rows of each partition, and those of all that have no target."""
+) -> tuple[list[int], int, int, list[str]]:
+    """Count the rows of each partition, and of all those with a weight, and without a target.
+
+    Names, too, what has the index of the rows in another order.
+    """
     import dask
     from dask import delayed
 
@@ -345,18 +361,22 @@ def _looked_at(
     if not all(isinstance(x, np.ndarray) for parts in beside for x in parts):
         look = delayed(_look, pure=False)
     looks = [look(*one) for one in zip(range(len(rows)), rows, *beside, strict=True)]
-    sizes, gaps = zip(*dask.compute(*looks), strict=True)
-    return list(sizes), sum(gaps)
+    sizes, counted, gaps, reordered = zip(*dask.compute(*looks), strict=True)
+    return list(sizes), sum(counted), sum(gaps), sorted(set().union(*reordered))
 
 
-def _look(number: int, rows: Any, y: Any, weights: Any = None) -> tuple[int, int]:
+def _look(number: int, rows: Any, y: Any, weights: Any = None) -> tuple[int, int, int, list[str]]:
     n = int(rows) if isinstance(rows, Integral) else len(rows)
     with partition_named(number):
         for name, x in (("targets", y), ("sample weights", weights)):
             if x is not None and len(x) != n:
                 msg = f"expected as many {name} as rows, {n}, got {len(x)}"
                 raise ValueError(msg)
-    return n, n - int(np.count_nonzero(_has_target(host_of(y))))
+    weighted = np.broadcast_to(_has_weight(weights), n)
+    gaps = weighted & ~_has_target(host_of(y))
+    pairs = ("y", y), ("sample_weight", weights)
+    reordered = [name for name, x in pairs if is_reordered(rows, x)]
+    return n, int(np.count_nonzero(weighted)), int(np.count_nonzero(gaps)), reordered
 
 
 def _partitions(x: Any) -> list[Any]:

@@ -22,7 +22,8 @@ from gpukfl._array import (
     to_host,
 )
 from gpukfl._checks import check_choice, check_number, check_switch
-from gpukfl._given import with_names
+from gpukfl._columns import with_numbers
+from gpukfl._given import pair_rows, with_names
 from gpukfl._parts_reader import table_of_all
 from gpukfl._places import Backend, resolve_place
 from gpukfl._reader import table_of
@@ -159,6 +160,7 @@ class AutoBase(KeptContest, Constructed, HostStored):
         if any_dask(X, y, sample_weight):
             self._checked()  # before anything is read
             return self.fit_collections(Collections.of(X, y, sample_weight))
+        X, y, sample_weight = pair_rows(X, y, sample_weight)
         return self._learn_from(with_names(X), y, sample_weight, None)
 
     def fit_collections(self, given: Collections, /, *, read: None = None) -> Self:  # noqa: ARG002
@@ -192,7 +194,8 @@ class AutoBase(KeptContest, Constructed, HostStored):
                 run,
             )
             self.place_ = f"{library_of(place.reference)} {place.reference.device}"
-            contest = self._held(samples, run, once=whole is not None)
+            weighted = sample_weight is not None or getattr(self, "class_weight", None) is not None
+            contest = self._held(samples, run, once=whole is not None, weighted=weighted)
             self._library, self._n_samples = library_of(X), len(samples)
             chosen = self._keep(contest, samples, run)
             stopped = contest.stopped
@@ -221,8 +224,11 @@ class AutoBase(KeptContest, Constructed, HostStored):
         """Give rows without gaps, that know nothing of targets."""
         return X if self.encodings_ is None else self.encodings_.finite(to_host(X))
 
-    def _held(self, samples: Samples, run: Run, *, once: bool) -> Contest:
-        """Let the members take part; on one held-out part where these are `once` some of all."""
+    def _held(self, samples: Samples, run: Run, *, once: bool, weighted: bool) -> Contest:
+        """Let the members take part; on one held-out part where these are `once` some of all.
+
+        Those that take no weights are left out where samples are `weighted` by the user.
+        """
         n, count = len(samples), self._n_classes
         asked, quick = self.n_folds, self.effort == "quick"
         n_folds = n_folds_of(n, self.max_time, quick=quick) if isinstance(asked, str) else asked
@@ -238,7 +244,8 @@ class AutoBase(KeptContest, Constructed, HostStored):
         Y = Y[counted(samples)]
         reach = None if count else reach_of(Y if transform is None else transform.forward(Y))
         contest = Contest(folds, judge, run, self.floor_, transform, reach)
-        contest.hold(self._members(samples, folds[0].inside.X.shape[1], run))
+        members = self._members(samples, folds[0].inside.X.shape[1], run)
+        contest.hold([replace(one, weighted=weighted) for one in members])
         return contest
 
     def _members(self, samples: Samples, d: int, run: Run) -> Sequence[Member]:
@@ -310,6 +317,7 @@ class AutoBase(KeptContest, Constructed, HostStored):
         return codes
 
     def _new_numbers(self, X: Any, method: str) -> Array:
+        X = with_numbers(X)
         try:
             with np.errstate(invalid="ignore"):  # of sums of infinite numbers, which may be gaps
                 return validate_samples(self, X, reset=False, method=method)

@@ -30,9 +30,11 @@ _PARAMETERS = """
         "agop_quantile", "bkernn", "hkrr", "rkhs_weighting", "regfeal", "laplace",
         "evidence_matern52", "bkernn_robust", "hkrr_standard", "selection"), scikit-learn
         estimators, or pairs of a name and an estimator, each of which is tried to the end, as far
-        as `max_time` is enough. Trees that are not asked for are shown beside the others; shallow
-        ones are tried of tables, "evidence_levels" of tables with categories of 9 to 32 levels,
-        deep ones of regressions of many samples, "agop_full" of regressions of few.
+        as `max_time` is enough. An estimator whose `fit` takes no `sample_weight` is left out, with
+        a warning, where weights are given, whatever these are. Trees that are not asked for are
+        shown beside the others; shallow ones are tried of tables, "evidence_levels" of tables with
+        categories of 9 to 32 levels, deep ones of regressions of many samples, "agop_full" of
+        regressions of few.
     effort : {"quick", "normal", "thorough"}, default="normal"
         How many members are tried, where they are not given.
     n_folds : int or "auto", default="auto"

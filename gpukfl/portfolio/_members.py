@@ -20,7 +20,7 @@ from gpukfl.portfolio._evaluators import few_threads
 from gpukfl.tables._seen import CODES, NUMBERS
 
 _BEYOND = 0.1  # of the targets' range
-_MOST_REPEATED = 10.0  # times as many rows as there are
+_MOST_COPIES = 1_000  # of the row that has the fewest, beside which others are whole numbers
 _FEWEST_KNOWN = 5  # values of a column that trees may split: they leave so many rows on each side
 
 
@@ -46,6 +46,9 @@ class Member:
         The name of a member without which it is of no use either; none where it is empty.
     at_once_from : float
         Rows from which its fits to several folds are quicker at once, in threads.
+    weighted : bool
+        Whether weights were given. Without them, a row's weight is the number of its copies, and
+        what takes no weights has the copies.
     """
 
     name: str
@@ -56,6 +59,7 @@ class Member:
     sees: str = NUMBERS
     like: str = ""
     at_once_from: float = math.inf
+    weighted: bool = False
 
     @property
     def takes_any_library(self) -> bool:
@@ -70,7 +74,19 @@ class Member:
     def fitted(
         self, samples: Samples, precedent: Precedent[Any] | None, max_time: float | None, /
     ) -> tuple[Any, Precedent[Any] | None]:
-        """Fit a clone; with the setting of another fit, where there is one. Gives its own."""
+        """Fit a clone, with the setting of another fit if there is one; return its own.
+
+        Raises
+        ------
+        ValueError
+            If weights were given, whatever they are, and the estimator takes none.
+        """
+        if self.weighted and not self._takes_weights:
+            name = type(_last_step(self.estimator)).__name__
+            msg = (
+                f"expected a member whose fit takes sample_weight, as weights are given, got {name}"
+            )
+            raise ValueError(msg)
         model = clone(self.estimator)
         y = samples.Y[:, 0] if samples.Y.shape[1] == 1 else samples.Y
         if samples.classes is not None:
@@ -93,8 +109,12 @@ class Member:
             X = _with_values(X, samples.weights)
         # Weights are passed by the names of steps, whatever requests a user routes elsewhere
         with few_threads(len(X)), config_context(enable_metadata_routing=False):
-            _fit(model, X, y, samples.weights)
+            _fit(model, X, y, samples.weights, may_repeat=not self.weighted)
         return model, precedent
+
+    @property
+    def _takes_weights(self) -> bool:
+        return self.takes_any_library or any(_takes_weights(_last_step(self.estimator)))
 
 
 def _with_values(X: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
@@ -107,22 +127,33 @@ def _with_values(X: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
     return np.where(scarce, 0.0, X) if scarce.any() else X
 
 
-def _fit(model: Any, X: np.ndarray, y: np.ndarray, weights: np.ndarray | None) -> None:
-    """Fit a model of others: a pipeline's last step has the weights, where that takes any."""
+def _fit(
+    model: Any, X: np.ndarray, y: np.ndarray, weights: np.ndarray | None, *, may_repeat: bool
+) -> None:
+    """Fit a model of others: a pipeline's last step has the weights, where that takes any.
+
+    Where rows `may_repeat`, others have each as often as its weight says.
+    """
+    named, passed_on = _takes_weights(_last_step(model))
     if weights is None:
         model.fit(X, y)
-        return
-    last = model.steps[-1][1] if isinstance(model, Pipeline) else model
-    named, passed_on = _takes_weights(last)
-    times = None if named else _as_counts(weights)
-    if named or (passed_on and times is None):
-        first = f"{model.steps[-1][0]}__" if isinstance(model, Pipeline) else ""
-        model.fit(X, y, **{f"{first}sample_weight": weights})
-        return
-    if times is None:
-        msg = f"expected a member whose fit takes sample_weight, got {type(last).__name__}"
-        raise ValueError(msg)
-    model.fit(np.repeat(X, times, axis=0), np.repeat(y, times, axis=0))
+    elif named or (passed_on and not may_repeat):
+        model.fit(X, y, **{_path_of(model) + "sample_weight": weights})
+    else:
+        times = _copies(weights)
+        model.fit(np.repeat(X, times, axis=0), np.repeat(y, times, axis=0))
+
+
+def _last_step(model: Any) -> Any:
+    return _last_step(model.steps[-1][1]) if isinstance(model, Pipeline) else model
+
+
+def _path_of(model: Any) -> str:
+    """Names of the steps, one inside the other, before an argument of the last one's."""
+    if not isinstance(model, Pipeline):
+        return ""
+    name, last = model.steps[-1]
+    return f"{name}__{_path_of(last)}"
 
 
 def _takes_weights(model: Any) -> tuple[bool, bool]:
@@ -132,12 +163,14 @@ def _takes_weights(model: Any) -> tuple[bool, bool]:
     return "sample_weight" in parameters, passed_on
 
 
-def _as_counts(weights: np.ndarray) -> np.ndarray | None:
-    """How often each row would have to be there (n,), such as rows that are there twice."""
-    counts = weights / weights[weights > 0].min()
-    whole = np.rint(counts)
-    is_one = np.allclose(counts, whole, rtol=1e-6, atol=0.0)
-    return whole.astype(np.int64) if is_one and whole.sum() <= _MOST_REPEATED * len(whole) else None
+def _copies(weights: np.ndarray) -> np.ndarray:
+    """Numbers of copies (n,) of which weights (n,) are multiples, without a common factor."""
+    shares = weights / weights[weights > 0].min()
+    for fewest in range(1, _MOST_COPIES):
+        counts = np.rint(shares * fewest)
+        if np.allclose(counts, shares * fewest, rtol=1e-6, atol=0.0):
+            break
+    return counts.astype(np.int64)
 
 
 def reach_of(targets: np.ndarray, /) -> np.ndarray:

@@ -10,7 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from gpukfl._columns import WHOLE, check_in_memory, check_no_series
+from gpukfl._columns import (
+    WHOLE,
+    NotANumberError,
+    array_of,
+    check_in_memory,
+    check_no_series,
+    is_gap,
+    numbers_in,
+)
 from gpukfl.tables._frame import Frame
 from gpukfl.tables._moments import as_moments
 from gpukfl.tables._numerals import text_of
@@ -32,8 +40,6 @@ from gpukfl.tables._values import (
 from gpukfl.tables._values import numbers as of_numbers
 from gpukfl.tables._zones import known_zone
 
-_GAPS = ("NAType", "NaTType")  # what pandas has for no value
-_NOT_EQUAL = (float, np.floating, Decimal, np.datetime64, np.timedelta64)  # gaps are not themselves
 _SORTS: tuple[tuple[str, tuple[type, ...]], ...] = (
     ("text", (str,)),
     ("boolean", (bool, np.bool_)),
@@ -55,8 +61,8 @@ def is_named(X: Any, /) -> bool:
     return isinstance(X, (list, tuple)) and len(X) > 0 and all(isinstance(x, Mapping) for x in X)
 
 
-def frame_of(X: Any, target: str, known: Iterable[str], /) -> Frame:
-    """Take rows apart; the target may be among their columns.
+def frame_of(X: Any, target: str, known: Iterable[str], /, *, plain: bool = False) -> Frame:
+    """Take rows apart; the target may be among their columns, which may all be `plain` numbers.
 
     Raises
     ------
@@ -78,7 +84,7 @@ def frame_of(X: Any, target: str, known: Iterable[str], /) -> Frame:
         raise ValueError(msg)
 
     def read(k: int) -> Values:
-        return values_of(columns[k][1])
+        return numbers_of(columns[k][1]) if plain else values_of(columns[k][1])
 
     names = tuple(name for name, _ in columns)
     return Frame(names, named, next(iter(lengths.values())), read, lambda k: iter([read(k)]))
@@ -135,7 +141,7 @@ def values_of(column: Any, /) -> Values:
         return Values(LABELS, np.asarray(codes).astype(np.int64), known)
     if str(getattr(column, "dtype", "")) in ("Int128", "UInt128"):  # of polars, not of NumPy
         column = list(column)
-    array = np.asarray(column) if hasattr(column, "__array__") else texts(column)
+    array = array_of(column) if hasattr(column, "__array__") else texts(column)
     if array.ndim != 1:
         msg = f"expected values of one dimension, got shape {array.shape}"
         raise ValueError(msg)
@@ -156,6 +162,25 @@ def _has_rounded(array: np.ndarray, column: Any) -> bool:
     return bool((np.abs(array) >= WHOLE).any())
 
 
+def numbers_of(column: Any, /) -> Values:
+    """Read a column (n,) of numbers, as models of numbers read theirs.
+
+    Raises
+    ------
+    NotANumberError
+        If a value is neither a number nor missing.
+    """
+    array = array_of(column) if hasattr(column, "__array__") else texts(column)
+    is_category = str(getattr(column, "dtype", "")) == "category"
+    if array.ndim == 1 and array.dtype.kind in "mM" and np.isnat(array).all():
+        return of_numbers(np.full(len(array), np.nan))
+    if array.ndim == 1 and array.dtype.kind in "biuf" and not is_category:
+        return of_numbers(array)
+    if array.ndim != 1 or array.dtype.kind not in "OUST" or is_category:
+        raise NotANumberError(next(iter(column), None))
+    return of_numbers(numbers_in(array))
+
+
 _BY_DTYPE: dict[str, Callable[[np.ndarray], Values]] = {
     **dict.fromkeys("iuf", of_numbers),
     "b": lambda array: of_numbers(array, BOOLEANS),
@@ -166,19 +191,13 @@ _BY_DTYPE: dict[str, Callable[[np.ndarray], Values]] = {
 
 def _of_objects(values: list[Any]) -> Values:
     """Read Python's values by what they are, apart from gaps."""
-    kept = [None if _is_gap(value) else value for value in values]
+    kept = [None if is_gap(value) else value for value in values]
     sorts = {_sort_of(value) for value in kept if value is not None}
     if "complex" in sorts:
         msg = "expected real numbers, got complex ones"
         raise ValueError(msg)
     sort = sorts.pop() if len(sorts) == 1 else ("other" if sorts else "text")
     return _BY_SORT[sort](kept)
-
-
-def _is_gap(value: Any) -> bool:
-    if value is None or type(value).__name__ in _GAPS:
-        return True
-    return isinstance(value, _NOT_EQUAL) and bool(value != value)  # noqa: PLR0124
 
 
 def _sort_of(value: Any) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 from gpukfl._accel.trust import numpy_alone
 from gpukfl._archive import FAULTS, Archive, RefusedError, check_version
 from gpukfl._array import Array
+from gpukfl._columns import NotANumberError, numbers_of_rows
 from gpukfl.prediction import (
     BLENDS,
     Served,
@@ -28,7 +29,6 @@ from gpukfl.tables._frame import Frame, listed
 from gpukfl.tables._gaps import filled
 from gpukfl.tables._seen import are_levels
 from gpukfl.tables._sound import fits
-from gpukfl.tables._values import DATES, DURATIONS
 
 _AT_ONCE = 2**18  # elements of a block of rows: a few arrays of so many stay in a cache
 _NAMES = {  # of the estimators of methods and tasks
@@ -166,9 +166,14 @@ class Predictor:
             given = ", ".join(map(str, names))[:200]
             msg = f"expected columns {', '.join(self.feature_names)[:200]} in order, got {given}"
             raise ValueError(msg)
-        rows = np.asarray(X)
-        if names is not None and rows.dtype == object:  # of columns with gaps of their own sort
+        rows = np.asarray(X if names is not None else self._read_rows(X))
+        categories = "category" in map(str, getattr(X, "dtypes", ()))
+        # Such as gaps of their own sort
+        if names is not None and (categories or rows.dtype.kind not in "biuf"):
             rows = self._stacked(X)
+        if rows.dtype.kind not in "biuf":
+            msg = f"expected numbers in X, got {rows.dtype}"
+            raise ValueError(msg)
         if rows.dtype.name not in ("float32", "float64"):
             rows = rows.astype(np.float64)
         d = self._served.n_features
@@ -182,9 +187,17 @@ class Predictor:
             raise ValueError(msg)
         return rows
 
+    def _read_rows(self, X: Any) -> Any:
+        """Read numbers of rows of objects or text."""
+        try:
+            return numbers_of_rows(X)
+        except NotANumberError as error:
+            msg = f"expected columns of numbers, got {error.value!r}"
+            raise ValueError(msg) from None
+
     def _stacked(self, X: Any) -> np.ndarray:
         """Give columns of numbers in the order of the fit."""
-        frame = frame_of(X, self.target_name, self.feature_names)
+        frame = frame_of(X, self.target_name, self.feature_names, plain=True)
         lacking = [name for name in self.feature_names if name not in frame.names]
         if lacking:
             msg = f"expected columns {listed(lacking)}, which are missing"
@@ -271,15 +284,11 @@ def _table_of(e: Parts, read: Any, archive: Archive) -> tuple[Table | None, Enco
 
 
 def _numbers_of(frame: Frame, k: int) -> np.ndarray:
-    values = frame.read(k)
-    found = values.as_numbers()
-    strange = (np.isnan(found) | (values.form in (DATES, DURATIONS))) & ~values.missing
-    if strange.any():
-        named = values.as_labels()
-        some = named.labels[named.data[np.argmax(strange)]]
-        msg = f"expected columns of numbers, got {some!r} in {frame.names[k]}"
-        raise ValueError(msg)
-    return found
+    try:
+        return frame.read(k).data
+    except NotANumberError as error:
+        msg = f"expected columns of numbers, got {error.value!r} in {frame.names[k]}"
+        raise ValueError(msg) from None
 
 
 def _medians_of(e: Parts) -> np.ndarray | None:

@@ -147,6 +147,8 @@ def test_columns_that_files_cannot_read_are_named(tmp_path):
     frame = pd.DataFrame({"label": FRAME["width"], "of": FRAME["colour"]})
     with pytest.raises(ValueError, match="no column with the name of an output, got 'label'"):
         tables.inputs_of(Table.of(frame), ndonnx)
+    with pytest.raises(ValueError, match="a name for every input of an ONNX graph, got a column"):
+        tables.inputs_of(Table.of(frame.rename(columns={"label": ""})), ndonnx)
     odd = pd.DataFrame({"code": [0.5, 1.5] * 40})
     with pytest.raises(TypeError, match="expected codes that are integers in an ONNX file"):
         tables.inputs_of(Table.of(odd, columns={"code": "code"}), ndonnx)

@@ -179,3 +179,15 @@ def test_estimators_ask_without_a_model():
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
     )
     assert done.stdout.split() == ["x0"]
+
+
+def test_names_with_line_breaks_and_dollars_leave_tables_in_line():
+    names = ["a\nb", "price $", "c" * 40]
+    frame = pd.DataFrame(X, columns=names)
+    model = gpukfl.fit(frame, Y, method="hkrr", n_components=1, ridge=0.01)
+    found = infer(model, frame, Y)
+    table = found.bands.summary().splitlines()[1:5]
+    assert len({line.rindex("may be" if "may be" in line else "is not") for line in table[1:]}) == 1
+    for text in (found.in_words(), found.in_numbers()):
+        assert "a b" in text
+        assert "\\$" not in text

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 import sklearn
 from fit_cases import Clock
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from interruption import interrupt
 from portfolio_cases import (
     QUICK,
@@ -28,17 +30,17 @@ from portfolio_cases import (
 )
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LinearRegression, Ridge
-from sklearn.neighbors import KNeighborsRegressor
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from gpukfl import BKerNNRegressor, KernelRidgeRegressor
-from gpukfl.estimators._samples import Samples
-from gpukfl.portfolio import AutoRegressor, _candidates, _contest, _kept
+from gpukfl.estimators._samples import Samples, relative_weights
+from gpukfl.portfolio import AutoClassifier, AutoRegressor, _candidates, _contest, _kept
 from gpukfl.portfolio._candidates import Candidate, Task, members_of
 from gpukfl.portfolio._folds import n_folds_of
-from gpukfl.portfolio._members import Member
+from gpukfl.portfolio._members import Member, _copies
 from gpukfl.solvers import ProximalGradient
 
 # ---------------------------------------------------------------------- members that fail
@@ -437,6 +439,41 @@ def test_a_member_without_weights_takes_rows_that_are_there_twice():
     np.testing.assert_allclose(known.predict(X), expected.predict(X), atol=1e-12)
 
 
+@given(counts=st.lists(st.integers(1, 30), min_size=2, max_size=12))
+@settings(max_examples=30)
+def test_copies_are_counted_whatever_the_unit_of_weights(counts):
+    relative = relative_weights(np.array(counts, dtype=np.float64))
+    if relative is not None:
+        assert _copies(relative).tolist() == (np.array(counts) // np.gcd.reduce(counts)).tolist()
+
+
+def test_many_copies_of_few_rows_leave_nobody_out():
+    times = np.tile([2, 3, 40], 8)
+    rows, y = np.repeat(X[:24], times, axis=0), np.repeat(Y[:24], times)
+    neighbours = ("knn", KNeighborsRegressor(1))
+    model = AutoRegressor(members=[neighbours], n_folds=2, random_state=0).fit(rows, y)
+    assert model.leaderboard().set_index("member").loc["knn", "weight"] == 1.0
+
+
+@given(values=st.sampled_from(["equal", "whole", "any", "halves"]), balanced=st.booleans())
+@settings(max_examples=5)
+def test_whether_a_member_takes_part_does_not_hang_on_the_values_of_weights(values, balanced):
+    n = len(X)
+    weights = {
+        "equal": np.ones(n),
+        "whole": 1.0 + np.arange(n) % 2,
+        "halves": 1.0 + 0.5 * (np.arange(n) % 3),
+        "any": np.random.default_rng(0).uniform(0.1, 9.0, n),
+    }[values]
+    nested = make_pipeline(StandardScaler(), make_pipeline(StandardScaler(), LogisticRegression()))
+    members = [("nested", nested), ("knn", KNeighborsClassifier())]
+    how = "balanced" if balanced else None
+    model = AutoClassifier(members=members, n_folds=2, random_state=0, class_weight=how)
+    with pytest.warns(UserWarning, match="the member knn is left out: .* as weights are given"):
+        model.fit(X, np.median(Y) < Y, sample_weight=None if balanced else weights)
+    assert [member.name for member in model.members_] == ["nested"]
+
+
 def test_a_member_that_passes_arguments_on_takes_rows_that_are_there_twice():
     rows, y = np.concatenate([X, X[:1]]), np.concatenate([Y, Y[:1]])
     nested = TransformedTargetRegressor(make_pipeline(StandardScaler(), Ridge()))
@@ -456,7 +493,7 @@ def test_a_member_without_weights_is_left_out_in_words():
         model.fit(X, Y, sample_weight=weights)
     said = [str(one.message) for one in caught]
     for name in ("knn", "p"):
-        expected = "expected a member whose fit takes sample_weight, got KNeighborsRegressor"
+        expected = "whose fit takes sample_weight, as weights are given, got KNeighborsRegressor"
         assert any(f"the member {name} is left out" in text and expected in text for text in said)
 
 

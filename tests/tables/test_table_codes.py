@@ -7,8 +7,12 @@ import weakref
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from table_cases import COLUMNS, N, arrow_table, empty, makers, polars_frame
 
+from gpukfl._accel.trust import numpy_alone
+from gpukfl.runtime._columns import frame_of as light_frame
 from gpukfl.tables import Encoding, Table
 from gpukfl.tables._frames import frame_of
 from gpukfl.tables._values import labels
@@ -203,6 +207,28 @@ WRITTEN = ["13:45:10.5", "n/a", "9:05", " 00:00 "]
 def test_times_of_the_day_are_seconds_however_they_are_written(fitted, later):
     found = codes_of(fitted, later)
     np.testing.assert_array_equal(found[:, 0], [49510.5, np.nan, 32700, 0])
+
+
+@given(st.lists(st.none() | st.integers(0, 86_400 * 10**9 - 1), min_size=2, max_size=8))
+@settings(max_examples=20)
+def test_times_of_the_day_in_any_library_and_unit_are_seconds(nanoseconds):
+    pa, pl = pytest.importorskip("pyarrow"), pytest.importorskip("polars")
+    expected = np.array([np.nan if v is None else v // 1000 * 1e-6 for v in nanoseconds])
+    in_arrow = pa.chunked_array([pa.array(nanoseconds, pa.time64("ns"))])
+    in_polars = pl.Series("a", nanoseconds, dtype=pl.Int64).cast(pl.Time)
+    arrays = {
+        "arrow": pa.table({"a": in_arrow}),
+        "polars": pl.DataFrame({"a": in_polars}),
+        "polars in arrow": pl.DataFrame({"a": in_polars}).to_arrow(),
+        "pandas": pd.DataFrame({"a": pd.arrays.ArrowExtensionArray(in_arrow)}),
+    }
+    table = Table.of(pd.DataFrame({"a": TIMES_OF_DAY}))
+    for name, frame in arrays.items():
+        found = table.codes(frame)[:, 0]
+        np.testing.assert_allclose(found, expected, rtol=0.0, atol=1.1e-6, err_msg=name)
+        with numpy_alone():
+            alone = table.codes(light_frame(frame, "", ["a"]))[:, 0]
+        np.testing.assert_allclose(alone, expected, rtol=0.0, atol=1.1e-6, err_msg=name)
 
 
 def test_one_time_of_the_day_and_words_for_gaps_are_told_apart():
