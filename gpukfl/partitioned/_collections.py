@@ -22,7 +22,15 @@ from gpukfl.partitioned._dask import DaskHolders
 from gpukfl.partitioned._holder import Holder
 from gpukfl.partitioned._partitioning import Partitioning
 from gpukfl.partitioned._places import check_places, make_place
-from gpukfl.partitioned._reading import Read, host_of, numbers, partition_named, read_part
+from gpukfl.partitioned._reading import (
+    Read,
+    columns_in_order,
+    host_of,
+    kind_of_targets,
+    numbers,
+    partition_named,
+    read_part,
+)
 from gpukfl.partitioned._threads import ThreadHolders
 
 _PART_ROWS = 2**17  # partitions are put together to parts of so many rows, ...
@@ -88,7 +96,7 @@ class Collections:
         """
         _check_kinds(X, y)
         X = _whole_rows(X)
-        parts, lengths = _partitions(X), _known_lengths(X)
+        parts, lengths = _by_name(X, _partitions(X)), _known_lengths(X)
         if lengths is None and not (_is_cut(y) and (weights is None or _is_cut(weights))):
             lengths = _computed(len, parts)
         names = [str(c) for c in X.columns] if hasattr(X, "columns") else None
@@ -345,24 +353,49 @@ def _looked_at(
     if not all(isinstance(x, np.ndarray) for parts in beside for x in parts):
         look = delayed(_look, pure=False)
     looks = [look(*one) for one in zip(range(len(rows)), rows, *beside, strict=True)]
-    sizes, gaps = zip(*dask.compute(*looks), strict=True)
+    sizes, gaps, kinds = zip(*dask.compute(*looks), strict=True)
+    _check_one_kind(kinds)
     return list(sizes), sum(gaps)
 
 
-def _look(number: int, rows: Any, y: Any, weights: Any = None) -> tuple[int, int]:
+def _check_one_kind(kinds: Sequence[str | None]) -> None:
+    """Raise ValueError for targets that are text in one partition, and numbers in another."""
+    known = [k for k, kind in enumerate(kinds) if kind is not None]
+    for k in known:
+        if kinds[k] != kinds[known[0]]:
+            msg = (
+                f"partition {k}: expected targets that are {kinds[known[0]]}, as in partition "
+                f"{known[0]}, got {kinds[k]}: give all partitions one type, with astype"
+            )
+            raise ValueError(msg)
+
+
+def _look(number: int, rows: Any, y: Any, weights: Any = None) -> tuple[int, int, str | None]:
     n = int(rows) if isinstance(rows, Integral) else len(rows)
     with partition_named(number):
         for name, x in (("targets", y), ("sample weights", weights)):
             if x is not None and len(x) != n:
                 msg = f"expected as many {name} as rows, {n}, got {len(x)}"
                 raise ValueError(msg)
-    return n, n - int(np.count_nonzero(_has_target(host_of(y))))
+    host = host_of(y)
+    return n, n - int(np.count_nonzero(_has_target(host))), kind_of_targets(host)
 
 
 def _partitions(x: Any) -> list[Any]:
     # Optimised, frames of few columns have fewer partitions than others of the same file
     found = x.to_delayed(optimize_graph=not hasattr(x, "npartitions") or hasattr(x, "chunks"))
     return list(found) if isinstance(found, list) else found.ravel().tolist()
+
+
+def _by_name(x: Any, parts: list[Any]) -> list[Any]:
+    """Put the columns of each partition in the order of the frame; arrays and series stay."""
+    from dask import delayed
+
+    if x.ndim != 2 or not hasattr(x, "columns"):
+        return parts
+    in_order = delayed(columns_in_order, pure=False)
+    names = list(x.columns)
+    return [in_order(part, number, names) for number, part in enumerate(parts)]
 
 
 def _beside(name: str, x: Any, lengths: Sequence[int] | None, count: int) -> list[Any]:
@@ -372,6 +405,7 @@ def _beside(name: str, x: Any, lengths: Sequence[int] | None, count: int) -> lis
     """
     if _is_cut(x):
         parts = _partitions(x if hasattr(x, "columns") or x.ndim == 1 else x.rechunk({1: -1}))
+        parts = _by_name(x, parts)
         if len(parts) != count:
             msg = f"expected {name} in {count} partitions, as X has, got {len(parts)}"
             raise ValueError(msg)

@@ -7,6 +7,8 @@ from decimal import Decimal
 import numpy as np
 import pytest
 from brief import bkernn
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 
 import gpukfl
@@ -133,6 +135,81 @@ def test_numbers_as_objects_are_numbers(monkeypatch, frame, sample):
     lazy = dd.from_pandas(frame[["a", "b"]].astype(object), npartitions=3)
     found = regressor().fit(lazy, y).predict(frame[["a", "b"]])
     np.testing.assert_allclose(found, expected, atol=1e-4)
+
+
+def in_partitions(frame, change):
+    """A Dask frame of three partitions; ``change(k, partition)`` gives what each really holds."""
+    pieces = [change(k, frame[100 * k : 100 * (k + 1)]) for k in range(3)]
+    return dd.from_map(lambda k: pieces[k], range(3), meta=frame[:0])
+
+
+orders = st.lists(st.permutations(range(3)), min_size=3, max_size=3)
+
+
+@WHERE
+@settings(max_examples=4, deadline=None)
+@given(orders=orders, of_targets=st.lists(st.booleans(), min_size=3, max_size=3))
+def test_columns_of_partitions_go_by_their_names(frame, sample, orders, of_targets):
+    X, Y = frame[list("abc")], frame[["y", "a"]]
+    lazy = in_partitions(X, lambda k, rows: rows.iloc[:, list(orders[k])])
+    targets = in_partitions(Y, lambda k, rows: rows.iloc[:, ::-1] if of_targets[k] else rows)
+    with pytest.MonkeyPatch.context() as patch:
+        fitted_where_they_lie(patch, sample)
+        found = regressor().fit(lazy, targets)
+        expected = regressor().fit(in_partitions(X, lambda _, rows: rows), Y.to_numpy())
+    np.testing.assert_allclose(found.predict(X), expected.predict(X), atol=1e-6)
+
+
+@WHERE
+@pytest.mark.parametrize("words", [False, True])
+def test_tables_whose_partitions_have_other_orders(monkeypatch, frame, sample, words):
+    fitted_where_they_lie(monkeypatch, sample)
+    if words:
+        frame = frame.assign(word=np.where(frame["b"] > 0, "up", "down"))
+    lazy = in_partitions(frame, lambda k, rows: rows.iloc[:, ::-1] if k else rows)
+    options = {"method": "rkhs_weighting", "n_parameters": 20, "ridge": 1e-2}
+    found = gpukfl.fit(lazy, "y", **options)
+    expected = gpukfl.fit(in_partitions(frame, lambda _, rows: rows), "y", **options)
+    np.testing.assert_allclose(found.predict(frame), expected.predict(frame), atol=1e-6)
+    np.testing.assert_array_equal(found.predict(lazy).compute(), found.predict(frame))
+
+
+OTHER_COLUMNS = {
+    "fewer": (lambda rows: rows[["a", "b"]], "it lacks c"),
+    "more": (lambda rows: rows.assign(z=1.0), "it also has z"),
+    "other names": (lambda rows: rows.rename(columns={"b": "B"}), "it lacks b and also has B"),
+    "one twice": (lambda rows: rows[["a", "b", "c", "a"]], "it has several columns of one name"),
+}
+
+
+@WHERE
+@pytest.mark.parametrize("name", OTHER_COLUMNS)
+def test_partitions_of_other_columns_are_refused(monkeypatch, frame, sample, name):
+    fitted_where_they_lie(monkeypatch, sample)
+    change, words = OTHER_COLUMNS[name]
+    lazy = in_partitions(frame[list("abc")], lambda k, rows: change(rows) if k == 2 else rows)
+    with pytest.raises(ValueError, match=f"partition 2: expected the 3 columns .* {words}: give"):
+        regressor().fit(lazy, frame["y"].to_numpy())
+
+
+@pytest.mark.usefixtures("in_parts")
+def test_partitions_of_wider_numbers_than_the_first_are_refused(frame):
+    X = frame[list("abc")].astype(np.float32)
+    lazy = in_partitions(X, lambda k, rows: 1e300 * rows.astype(float) if k == 1 else rows)
+    with pytest.raises(ValueError, match="partition 1: expected float32 as in the first"):
+        regressor().fit(lazy, frame["y"].to_numpy())
+
+
+@WHERE
+@pytest.mark.parametrize("first", [False, True])
+def test_targets_are_text_in_all_partitions_or_in_none(monkeypatch, frame, sample, first):
+    fitted_where_they_lie(monkeypatch, sample)
+    y = (frame[["y"]] > 0).astype(int)
+    lazy = in_partitions(y, lambda k, rows: rows.astype(str) if (k == 2) != first else rows)
+    kinds = ("text", "numbers") if first else ("numbers", "text")
+    words = "partition [12]: expected targets that are {}, as in partition 0, got {}"
+    with pytest.raises(ValueError, match=words.format(*kinds)):
+        classifier().fit(in_partitions(frame[["a"]], lambda _, rows: rows), lazy["y"])
 
 
 @pytest.mark.usefixtures("in_parts")
