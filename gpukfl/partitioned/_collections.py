@@ -18,6 +18,7 @@ from gpukfl._draws import drawn
 from gpukfl._memory import available_memory
 from gpukfl._warnings import warn
 from gpukfl.partitioned._array import PartitionedArray
+from gpukfl.partitioned._cluster import computed
 from gpukfl.partitioned._dask import DaskHolders
 from gpukfl.partitioned._holder import Holder
 from gpukfl.partitioned._partitioning import Partitioning
@@ -98,7 +99,7 @@ class Collections:
         X = _whole_rows(X)
         parts, lengths = _by_name(X, _partitions(X)), _known_lengths(X)
         if lengths is None and not (_is_cut(y) and (weights is None or _is_cut(weights))):
-            lengths = _computed(len, parts)
+            lengths = _of_each(len, parts)
         names = [str(c) for c in X.columns] if hasattr(X, "columns") else None
         n_targets = None if y.ndim == 1 else int(y.shape[1])
         of_y = _beside("y", y, lengths, len(parts))
@@ -126,7 +127,7 @@ class Collections:
             return [take(x, rows) for x, rows in zip(parts, kept, strict=True)]
 
         weights = None if self.weights is None else of(self.weights)
-        lengths = _computed(len, kept)
+        lengths = _of_each(len, kept)
         return replace(self, X=of(self.X), y=of(self.y), weights=weights, lengths=lengths)
 
     @property
@@ -136,7 +137,6 @@ class Collections:
 
     def sample(self, rng: np.random.RandomState, count: int, /) -> tuple[Any, Any, Any]:
         """Bring some rows here, in their order: X as its partitions are, y, and weights or None."""
-        import dask
         from dask import delayed
 
         n = self.n_rows
@@ -151,7 +151,7 @@ class Collections:
         if not found:
             msg = "Found array with 0 sample(s) while a minimum of 2 is required."
             raise ValueError(msg)
-        X, y, weights = zip(*dask.compute(*found), strict=True)
+        X, y, weights = zip(*computed(*found), strict=True)
         return _joined(X), _joined(y), None if self.weights is None else _joined(weights)
 
     def parts(self) -> list[list[int]]:
@@ -234,13 +234,11 @@ def in_parts(
 
 
 def _in_process(sizes: Sequence[int], load: Callable[[int], Any], backend: str) -> ThreadHolders:
-    import dask
-
     on_gpu = backend == "cupy"  # in one thread: its device does the work of all
     place = make_place("cupy" if on_gpu else "numpy")()
     holders = ThreadHolders([Holder(place, 1 if on_gpu else _threads())], sizes)
     for part in range(len(sizes)):
-        (values,) = dask.compute(load(part))
+        (values,) = computed(load(part))
         for key, value in values.items():
             is_large = key == 0 and value.nbytes * len(sizes) > _SHARE * available_memory(value)
             holders.put(part, key, _on_disk(value) if is_large else value)
@@ -293,10 +291,8 @@ def _joined(blocks: Sequence[Any]) -> Any:
 
 def _format(given: Collections, read: Read) -> tuple[int, np.dtype[Any]]:
     """Width and precision of rows, by the first partition that has any."""
-    import dask
-
     first = next(i for i, length in enumerate(given.lengths) if length)
-    (partition,) = dask.compute(given.X[first])
+    (partition,) = computed(given.X[first])
     rows = np.asarray(read(partition[:2]))
     narrow = rows.dtype == np.float32
     return rows.shape[1], np.dtype(np.float32 if narrow else np.float64)
@@ -334,18 +330,16 @@ def _is_cut(x: Any) -> bool:
     )
 
 
-def _computed(of: Callable[[Any], Any], parts: Sequence[Any]) -> list[Any]:
-    import dask
+def _of_each(of: Callable[[Any], Any], parts: Sequence[Any]) -> list[Any]:
     from dask import delayed
 
-    return list(dask.compute(*(delayed(of, pure=False)(part) for part in parts)))
+    return list(computed(*(delayed(of, pure=False)(part) for part in parts)))
 
 
 def _looked_at(
     rows: Sequence[Any], y: Sequence[Any], weights: Sequence[Any] | None
 ) -> tuple[list[int], int]:
     """Count the rows of each partition, and those of all that have no target."""
-    import dask
     from dask import delayed
 
     beside = [y] if weights is None else [y, weights]
@@ -353,7 +347,7 @@ def _looked_at(
     if not all(isinstance(x, np.ndarray) for parts in beside for x in parts):
         look = delayed(_look, pure=False)
     looks = [look(*one) for one in zip(range(len(rows)), rows, *beside, strict=True)]
-    sizes, gaps, kinds = zip(*dask.compute(*looks), strict=True)
+    sizes, gaps, kinds = zip(*computed(*looks), strict=True)
     _check_one_kind(kinds)
     return list(sizes), sum(gaps)
 
@@ -393,9 +387,9 @@ def _by_name(x: Any, parts: list[Any]) -> list[Any]:
 
     if x.ndim != 2 or not hasattr(x, "columns"):
         return parts
-    in_order = delayed(columns_in_order, pure=False)
-    names = list(x.columns)
-    return [in_order(part, number, names) for number, part in enumerate(parts)]
+    # One object of the graph: a list would be looked through for collections in every task
+    in_order = delayed(functools.partial(columns_in_order, list(x.columns)), pure=False)
+    return [in_order(number, part) for number, part in enumerate(parts)]
 
 
 def _beside(name: str, x: Any, lengths: Sequence[int] | None, count: int) -> list[Any]:

@@ -62,7 +62,7 @@ def partition_named(number: int, /) -> Iterator[None]:
         raise type(error)(msg) from error
 
 
-def columns_in_order(partition: Any, number: int, names: Sequence[Any], /) -> Any:
+def columns_in_order(names: Sequence[Any], number: int, partition: Any, /) -> Any:
     """Return a partition, a frame, with its columns in the order of the whole frame.
 
     Raises

@@ -16,6 +16,7 @@ from gpukfl import KernelRidgeClassifier, KernelRidgeRegressor
 from gpukfl._cuda import is_installed
 from gpukfl._places import cupy_is_usable
 from gpukfl.estimators._run import reported_to
+from gpukfl.partitioned import ClusterLostError
 
 da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
@@ -280,6 +281,27 @@ def test_a_portfolio_of_some_rows_stays_where_a_fit_to_all_fails(monkeypatch, fr
     assert model.status_ == ("INTERRUPTED" if stopped else "CONVERGED")
     assert not model.whole_
     assert model.score(frame[["a"]].to_numpy(), frame["y"]) > 0.7
+
+
+def test_a_portfolio_stays_as_it_was_chosen_where_the_cluster_is_lost(monkeypatch, frame):
+    fitted_where_they_lie(monkeypatch, 0)
+    monkeypatch.setattr("gpukfl.portfolio._base.FEWEST", 200)
+    learn, tried = KernelRidgeRegressor.fitted_as, []
+
+    def failing(model, X, *args, **options):
+        if len(X) == N:
+            tried.append(model)
+            msg = "the cluster has no worker"
+            raise ClusterLostError(msg)
+        return learn(model, X, *args, **options)
+
+    monkeypatch.setattr(KernelRidgeRegressor, "fitted_as", failing)
+    members = [("ridge", regressor()), ("another", regressor(max_iter=900))]
+    model = gpukfl.AutoRegressor(members, random_state=0)
+    with pytest.warns(UserWarning, match="some of the rows: the cluster has no worker"):
+        model.fit(*arrays(frame[["a"]], frame["y"].to_numpy()))
+    assert len(tried) == 1
+    assert not model.whole_
 
 
 def test_what_is_stopped_in_its_last_steps_is_not_taken(monkeypatch, frame):
