@@ -13,7 +13,7 @@ import numpy as np
 from gpukfl._array import is_array, to_host
 from gpukfl._columns import is_numeric
 from gpukfl._reader import Reader, of_use, table_of
-from gpukfl.partitioned import Collections, partition_named
+from gpukfl.partitioned import Collections, computed, partition_named
 from gpukfl.tables import Encoding, Table
 from gpukfl.tables._counts import ColumnCounts, counts_of
 from gpukfl.tables._level_sums import LevelSums
@@ -81,10 +81,9 @@ def table_of_all(
 
 def _are_complete(given: Collections) -> bool:
     """Whether columns of numbers have no gap in any partition."""
-    import dask
     from dask import delayed
 
-    return all(dask.compute(*(delayed(is_numeric, pure=False)(X) for X in given.X)))
+    return all(computed(*(delayed(is_numeric, pure=False)(X) for X in given.X)))
 
 
 def _counts_in(table: Table, number: int, X: Any) -> list[ColumnCounts]:
@@ -124,7 +123,6 @@ def of_all_rows(
 
 def _added_up(given: Collections, of: Any, *beside: Sequence[Any]) -> list[Any]:
     """Add up lists ``of(number, X, *beside)`` of all partitions, two by two."""
-    import dask
     from dask import delayed
 
     # One object of the graph: arguments would be looked through for collections in every task
@@ -137,7 +135,7 @@ def _added_up(given: Collections, of: Any, *beside: Sequence[Any]) -> list[Any]:
     while len(found) > 1:
         pairs = [found[k : k + 2] for k in range(0, len(found), 2)]
         found = [delayed(_added, pure=False)(*pair) if pair[1:] else pair[0] for pair in pairs]
-    return list(dask.compute(*found)[0])
+    return list(computed(*found)[0])
 
 
 def _added(a: list[Any], b: list[Any]) -> list[Any]:

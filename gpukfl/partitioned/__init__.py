@@ -1,6 +1,7 @@
 """Arrays whose rows lie in parts, on several devices or machines, and passes over them."""
 
 from gpukfl.partitioned._array import PartitionedArray
+from gpukfl.partitioned._cluster import ClusterLostError, computed
 from gpukfl.partitioned._collections import (
     Collections,
     Parts,
@@ -15,6 +16,7 @@ from gpukfl.partitioned._reading import Read, partition_named
 from gpukfl.partitioned._threads import ThreadHolders
 
 __all__ = [
+    "ClusterLostError",
     "Collections",
     "Combine",
     "Described",
@@ -30,6 +32,7 @@ __all__ = [
     "ThreadHolders",
     "Window",
     "check_places",
+    "computed",
     "in_parts",
     "is_dask",
     "partition_named",

@@ -19,11 +19,20 @@ from gpukfl._draws import drawn
 from gpukfl._memory import available_memory
 from gpukfl._warnings import warn
 from gpukfl.partitioned._array import PartitionedArray
+from gpukfl.partitioned._cluster import computed
 from gpukfl.partitioned._dask import DaskHolders
 from gpukfl.partitioned._holder import Holder
 from gpukfl.partitioned._partitioning import Partitioning
 from gpukfl.partitioned._places import check_places, make_place
-from gpukfl.partitioned._reading import Read, host_of, numbers, partition_named, read_part
+from gpukfl.partitioned._reading import (
+    Read,
+    columns_in_order,
+    host_of,
+    kind_of_targets,
+    numbers,
+    partition_named,
+    read_part,
+)
 from gpukfl.partitioned._threads import ThreadHolders
 
 _PART_ROWS = 2**17  # partitions are put together to parts of so many rows, ...
@@ -89,9 +98,9 @@ class Collections:
         """
         _check_kinds(X, y)
         X = _whole_rows(X)
-        parts, lengths = _partitions(X), _known_lengths(X)
+        parts, lengths = _by_name(X, _partitions(X)), _known_lengths(X)
         if lengths is None and not (_is_cut(y) and (weights is None or _is_cut(weights))):
-            lengths = _computed(len, parts)
+            lengths = _of_each(len, parts)
         names = [str(c) for c in X.columns] if hasattr(X, "columns") else None
         n_targets = None if y.ndim == 1 else int(y.shape[1])
         of_y = _beside("y", y, lengths, len(parts))
@@ -126,7 +135,7 @@ class Collections:
             return [take(x, rows) for x, rows in zip(parts, kept, strict=True)]
 
         taken = None if self.weights is None else of(self.weights)
-        lengths = _computed(len, kept)
+        lengths = _of_each(len, kept)
         return replace(self, X=of(self.X), y=of(self.y), weights=taken, lengths=lengths)
 
     @property
@@ -136,7 +145,6 @@ class Collections:
 
     def sample(self, rng: np.random.RandomState, count: int, /) -> tuple[Any, Any, Any]:
         """Bring some rows here, in their order: X as its partitions are, y, and weights or None."""
-        import dask
         from dask import delayed
 
         n = self.n_rows
@@ -151,7 +159,7 @@ class Collections:
         if not found:
             msg = "Found array with 0 sample(s) while a minimum of 2 is required."
             raise ValueError(msg)
-        X, y, weights = zip(*dask.compute(*found), strict=True)
+        X, y, weights = zip(*computed(*found), strict=True)
         return _joined(X), _joined(y), None if self.weights is None else _joined(weights)
 
     def parts(self) -> list[list[int]]:
@@ -234,13 +242,11 @@ def in_parts(
 
 
 def _in_process(sizes: Sequence[int], load: Callable[[int], Any], backend: str) -> ThreadHolders:
-    import dask
-
     on_gpu = backend == "cupy"  # in one thread: its device does the work of all
     place = make_place("cupy" if on_gpu else "numpy")()
     holders = ThreadHolders([Holder(place, 1 if on_gpu else _threads())], sizes)
     for part in range(len(sizes)):
-        (values,) = dask.compute(load(part))
+        (values,) = computed(load(part))
         for key, value in values.items():
             is_large = key == 0 and value.nbytes * len(sizes) > _SHARE * available_memory(value)
             holders.put(part, key, _on_disk(value) if is_large else value)
@@ -298,10 +304,8 @@ def _joined(blocks: Sequence[Any]) -> Any:
 
 def _format(given: Collections, read: Read) -> tuple[int, np.dtype[Any]]:
     """Width and precision of rows, by the first partition that has any."""
-    import dask
-
     first = next(i for i, length in enumerate(given.lengths) if length)
-    (partition,) = dask.compute(given.X[first])
+    (partition,) = computed(given.X[first])
     rows = np.asarray(read(partition[:2]))
     narrow = rows.dtype == np.float32
     return rows.shape[1], np.dtype(np.float32 if narrow else np.float64)
@@ -339,11 +343,10 @@ def _is_cut(x: Any) -> bool:
     )
 
 
-def _computed(of: Callable[[Any], Any], parts: Sequence[Any]) -> list[Any]:
-    import dask
+def _of_each(of: Callable[[Any], Any], parts: Sequence[Any]) -> list[Any]:
     from dask import delayed
 
-    return list(dask.compute(*(delayed(of, pure=False)(part) for part in parts)))
+    return list(computed(*(delayed(of, pure=False)(part) for part in parts)))
 
 
 def _looked_at(
@@ -353,7 +356,6 @@ def _looked_at(
 
     Names, too, what has the index of the rows in another order.
     """
-    import dask
     from dask import delayed
 
     beside = [y] if weights is None else [y, weights]
@@ -361,28 +363,56 @@ def _looked_at(
     if not all(isinstance(x, np.ndarray) for parts in beside for x in parts):
         look = delayed(_look, pure=False)
     looks = [look(*one) for one in zip(range(len(rows)), rows, *beside, strict=True)]
-    sizes, counted, gaps, reordered = zip(*dask.compute(*looks), strict=True)
+    sizes, counted, gaps, reordered, kinds = zip(*computed(*looks), strict=True)
+    _check_one_kind(kinds)
     return list(sizes), sum(counted), sum(gaps), sorted(set().union(*reordered))
 
 
-def _look(number: int, rows: Any, y: Any, weights: Any = None) -> tuple[int, int, int, list[str]]:
+def _check_one_kind(kinds: Sequence[str | None]) -> None:
+    """Raise ValueError for targets that are text in one partition, and numbers in another."""
+    known = [k for k, kind in enumerate(kinds) if kind is not None]
+    for k in known:
+        if kinds[k] != kinds[known[0]]:
+            msg = (
+                f"partition {k}: expected targets that are {kinds[known[0]]}, as in partition "
+                f"{known[0]}, got {kinds[k]}: give all partitions one type, with astype"
+            )
+            raise ValueError(msg)
+
+
+def _look(
+    number: int, rows: Any, y: Any, weights: Any = None
+) -> tuple[int, int, int, list[str], str | None]:
     n = int(rows) if isinstance(rows, Integral) else len(rows)
     with partition_named(number):
         for name, x in (("targets", y), ("sample weights", weights)):
             if x is not None and len(x) != n:
                 msg = f"expected as many {name} as rows, {n}, got {len(x)}"
                 raise ValueError(msg)
+    host = host_of(y)
     weighted = np.broadcast_to(_has_weight(weights), n)
-    gaps = weighted & ~_has_target(host_of(y))
+    gaps = weighted & ~_has_target(host)
     pairs = ("y", y), ("sample_weight", weights)
     reordered = [name for name, x in pairs if is_reordered(rows, x)]
-    return n, int(np.count_nonzero(weighted)), int(np.count_nonzero(gaps)), reordered
+    kind = kind_of_targets(host)
+    return n, int(np.count_nonzero(weighted)), int(np.count_nonzero(gaps)), reordered, kind
 
 
 def _partitions(x: Any) -> list[Any]:
     # Optimised, frames of few columns have fewer partitions than others of the same file
     found = x.to_delayed(optimize_graph=not hasattr(x, "npartitions") or hasattr(x, "chunks"))
     return list(found) if isinstance(found, list) else found.ravel().tolist()
+
+
+def _by_name(x: Any, parts: list[Any]) -> list[Any]:
+    """Put the columns of each partition in the order of the frame; arrays and series stay."""
+    from dask import delayed
+
+    if x.ndim != 2 or not hasattr(x, "columns"):
+        return parts
+    # One object of the graph: a list would be looked through for collections in every task
+    in_order = delayed(functools.partial(columns_in_order, list(x.columns)), pure=False)
+    return [in_order(number, part) for number, part in enumerate(parts)]
 
 
 def _beside(name: str, x: Any, lengths: Sequence[int] | None, count: int) -> list[Any]:
@@ -392,6 +422,7 @@ def _beside(name: str, x: Any, lengths: Sequence[int] | None, count: int) -> lis
     """
     if _is_cut(x):
         parts = _partitions(x if hasattr(x, "columns") or x.ndim == 1 else x.rechunk({1: -1}))
+        parts = _by_name(x, parts)
         if len(parts) != count:
             msg = f"expected {name} in {count} partitions, as X has, got {len(parts)}"
             raise ValueError(msg)

@@ -7,6 +7,7 @@ import itertools
 import math
 import time
 import uuid
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -14,15 +15,23 @@ from typing import Any
 from gpukfl._array import Array
 from gpukfl._memory import release_arrow
 from gpukfl.partitioned._allocator import give_memory_back, keep_memory, trim_memory
+from gpukfl.partitioned._cluster import (
+    ClusterLostError,
+    Watch,
+    addresses_of,
+    check_client,
+    gathered,
+    waited,
+)
 from gpukfl.partitioned._holder import Holder, NotHereError, Pass, n_bytes
 from gpukfl.partitioned._journal import Journal
 from gpukfl.partitioned._tree import Known
 
-_HERE: dict[str, Holder] = {}  # those of this process, by name
+# Those of this process, by name. An actor that Dask makes again goes without being asked to.
+_HERE: weakref.WeakValueDictionary[str, Holder] = weakref.WeakValueDictionary()
 _LOOKED_EVERY = 2.0  # seconds between looks for workers that have come
-_PATIENCE = 60.0  # seconds for a worker to come, where none is left
-_PAUSE = 0.1  # seconds between looks for it
-_ASKED_EVERY = 2.0  # seconds of waiting, after which the scheduler is asked for
+_NOTICED = 3.0  # seconds in which the scheduler notices that a worker is gone
+_PAUSE = 0.1  # seconds between looks whether it has
 _MUCH = 2**26  # bytes forgotten, after which memory is looked through for free pages
 _TRIMMED_EVERY = 2.0  # seconds after which it is so too: far more than a look at all pages takes
 _TRIES = 10  # times that lost parts are made again in one pass
@@ -41,6 +50,7 @@ class WorkerHolder(Holder):
         super().__init__(make_place(), get_worker().state.nthreads)
         keep_memory()
         _HERE[name] = self
+        weakref.finalize(self, _give_back).atexit = False
 
     def step(
         self, work: Pass, parts: Sequence[int], edges: Sequence[int], freed: Iterable[int], /
@@ -65,8 +75,13 @@ class WorkerHolder(Holder):
         """Be forgotten."""
         self.values.clear()
         _HERE.pop(name, None)
-        if not _HERE:
-            give_memory_back()
+        _give_back()
+
+
+def _give_back() -> None:
+    """Let memory be as Dask has it, where nothing is held any more."""
+    if next(iter(_HERE.values()), None) is None:  # of those that live
+        give_memory_back()
 
 
 def put(name: str, part: int, values: dict[int, Any], /) -> None:
@@ -79,16 +94,19 @@ def put(name: str, part: int, values: dict[int, Any], /) -> None:
     release_arrow()  # which read the part, in this thread
 
 
-class SchedulerLostError(RuntimeError):
-    """Nobody is left to ask for rows."""
-
-
 class _Held:
-    """A holder on one worker, as it is seen from here."""
+    """A holder on one worker, as it is seen from here.
+
+    Raises
+    ------
+    NotHereError
+        If the worker is gone before its holder is made.
+    """
 
     def __init__(self, client: Any, address: str, make_place: Callable[[], Array]) -> None:
         self.address, self.name = address, f"gpukfl-{uuid.uuid4().hex}"
         self.parts: list[int] = []
+        self._client = client
         self._future = client.submit(
             WorkerHolder,
             self.name,
@@ -98,8 +116,34 @@ class _Held:
             allow_other_workers=True,  # else a call to one that is gone waits for ever
             key=self.name,
         )
-        with client.as_current():  # which an actor asks for once, when it is made
-            self.actor = self._future.result()
+        try:
+            with client.as_current():  # which an actor asks for once, when it is made
+                self.actor = waited(client, self._future)
+        except RuntimeError as lost:
+            if isinstance(lost, ClusterLostError) or address in addresses_of(client):
+                raise
+            raise NotHereError(str(lost)) from lost
+        self.check()
+
+    def ask(self, what: str, /, *args: Any) -> Any:
+        """Have the worker do something; give what its answer comes by."""
+        try:
+            method = getattr(self.actor, what)
+        except RuntimeError as lost:  # as Dask says it, once it knows
+            raise NotHereError(str(lost)) from lost
+        return method(*args)
+
+    def is_here(self) -> bool:
+        """Whether the holder is where it was made."""
+        # Not whether its worker is: another may have come at the same address
+        (addresses,) = self._client.who_has([self._future]).values()
+        return self.address in addresses
+
+    def check(self) -> None:
+        """Raise NotHereError where the holder is gone: calls may then never be answered."""
+        if not self.is_here():
+            msg = f"the worker {self.address} is gone"
+            raise NotHereError(msg)
 
 
 class DaskHolders:
@@ -142,7 +186,7 @@ class DaskHolders:
         self.journal.forget(freed)
         if time.monotonic() - self._looked > _LOOKED_EVERY:
             self._looked = time.monotonic()
-            if set(self._addresses()) != {held.address for held in self._held}:
+            if set(addresses_of(self.client)) != {held.address for held in self._held}:
                 self._settle(set())
         known, left = self._try(work, set(range(len(self.sizes))), freed)
         untold, behind = replace(work, asked=None), set[int]()  # parts with totals, not its values
@@ -168,15 +212,16 @@ class DaskHolders:
     ) -> tuple[Known[Any], set[int]]:
         """Do a pass over some parts; also those whose holders are gone."""
         calls = []
+        left = parts - {part for held in self._held for part in held.parts}
         for held in self._held:
             if mine := [part for part in held.parts if part in parts]:
-                calls.append((held, mine, held.actor.step(work, mine, self._edges, freed)))
+                with self._unless_gone(held, mine, left):
+                    calls.append((held, mine, held.ask("step", work, mine, self._edges, freed)))
         self.bytes_sent += len(calls) * work.n_bytes
         known: Known[Any] = {}
-        left = parts - {part for held in self._held for part in held.parts}
         for held, mine, call in calls:
             with self._unless_gone(held, mine, left):
-                known |= (found := self._answer(call))
+                known |= (found := self._answer(held, call))
                 self.bytes_received += sum(n_bytes(parts) for parts in found.values())
         return known, left
 
@@ -185,41 +230,31 @@ class DaskHolders:
         """Add parts to those that are lost, where their holder is found to be gone."""
         try:
             yield
-        except SchedulerLostError:
+        except NotHereError:
+            lost.update(parts)
+        except ClusterLostError:
             raise
-        except (NotHereError, OSError, RuntimeError) as error:
-            self._check_client()
-            if not self._is_gone(held.address, error):
+        except (OSError, RuntimeError):  # of a connection, or of what was done
+            check_client(self.client)
+            if not self._is_noticed(held):
                 raise
             lost.update(parts)
 
-    def _answer(self, call: Any) -> Any:
-        """Wait for a holder; not for ever, should the scheduler be lost."""
-        while True:
-            try:
-                return call.result(timeout=_ASKED_EVERY)
-            except TimeoutError as late:
-                # It knows itself, and with its callers whatever they hold of the rows
-                late.__traceback__ = None
-                self._check_client()
+    def _answer(self, held: _Held, call: Any) -> Any:
+        """Wait for a holder, while it is there."""
+        return waited(self.client, call, held.check)
 
-    def _check_client(self) -> None:
-        if self.client.status != "running":
-            msg = (
-                "the scheduler was lost, and with it the rows: expected a client that is running, "
-                f"got one that is {self.client.status}"
-            )
-            raise SchedulerLostError(msg)
-
-    def _is_gone(self, address: str, error: Exception) -> bool:
-        lost = isinstance(error, NotHereError) or "Actor" in str(error)
-        return lost or address not in self._addresses()
+    @staticmethod
+    def _is_noticed(held: _Held) -> bool:
+        """Whether the scheduler sees that a holder is gone; connections end somewhat earlier."""
+        end = time.monotonic() + _NOTICED
+        while held.is_here():
+            if time.monotonic() > end:
+                return False
+            time.sleep(_PAUSE)
+        return True
 
     # ------------------------------------------------------------------ who holds what
-
-    def _addresses(self) -> list[str]:
-        info = self.client.scheduler_info(n_workers=-1)
-        return sorted(info["workers"])
 
     def _settle(self, lost: set[int]) -> set[int]:
         """Divide the parts among the workers that are there; make those that move, and give them.
@@ -238,25 +273,25 @@ class DaskHolders:
             for held, _, parted in moving:
                 if parted:
                     with self._unless_gone(held, held.parts, lost):
-                        self._answer(held.actor.drop(parted))
+                        self._answer(held, held.ask("drop", parted))
             if not lost:
                 return moved
         raise self._given_up(lost)
 
     def _find_holders(self, lost: set[int]) -> None:
         """Have a holder on every worker: the one that there is, unless parts of it were lost."""
-        addresses = self._wait_for_workers()
-        self._held = [h for h in self._held if h.address in addresses and not lost & set(h.parts)]
-        known = {held.address for held in self._held}
+        addresses = Watch(self.client).workers()
+        kept = [h for h in self._held if h.address in addresses and not lost & set(h.parts)]
+        for held in self._held:
+            if held not in kept:  # it may be there yet, where what it should read is gone
+                with contextlib.suppress(NotHereError, OSError, RuntimeError):
+                    held.ask("leave", held.name)
+        self._held = kept
+        known = {held.address for held in kept}
         for address in addresses:
-            if address in known:
-                continue
-            try:
-                self._held.append(_Held(self.client, address, self.make_place))
-            except (OSError, RuntimeError) as error:
-                self._check_client()
-                if not self._is_gone(address, error):
-                    raise
+            if address not in known:
+                with contextlib.suppress(NotHereError):
+                    self._held.append(_Held(self.client, address, self.make_place))
 
     def _divide(self) -> list[tuple[_Held, list[int], set[int]]]:
         """Say who is to hold what: parts that are new to each, and those that it is to forget."""
@@ -283,30 +318,23 @@ class DaskHolders:
             loads.append((held, parts, self.client.compute(tasks, **on)))
         for held, parts, tasks in loads:
             with self._unless_gone(held, parts, lost):
-                self.client.gather(tasks)
+                gathered(self.client, tasks)
         for work in self.journal.passes():
-            there = [(held, parts) for held, parts in moving if not lost & set(parts)]
-            calls = [held.actor.step(work, parts, self._edges, ()) for held, parts in there]
-            for (held, parts), call in zip(there, calls, strict=True):
+            calls = []
+            for held, parts in moving:
+                if not lost & set(parts):
+                    with self._unless_gone(held, parts, lost):
+                        calls.append((held, parts, held.ask("step", work, parts, self._edges, ())))
+            for held, parts, call in calls:
                 with self._unless_gone(held, parts, lost):
-                    self._answer(call)
+                    self._answer(held, call)
         return lost
-
-    def _wait_for_workers(self) -> list[str]:
-        # Not by the client's way of waiting: it writes over what its cluster knows of workers
-        end = time.monotonic() + _PATIENCE
-        while not (addresses := self._addresses()):
-            if time.monotonic() > end:
-                msg = f"expected a worker within {_PATIENCE:g} s, got none"
-                raise TimeoutError(msg)
-            time.sleep(_PAUSE)
-        return addresses
 
     def close(self) -> None:
         """Let the workers forget everything."""
         for held in self._held:
-            with contextlib.suppress(OSError, RuntimeError):  # one that is gone has forgotten
-                self._answer(held.actor.leave(held.name))
+            with contextlib.suppress(NotHereError, OSError, RuntimeError):  # who is gone forgot
+                self._answer(held, held.ask("leave", held.name))
         self._held = []
         self.journal.close()
 

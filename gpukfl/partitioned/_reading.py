@@ -11,6 +11,13 @@ import numpy as np
 from gpukfl._array import is_array, to_host
 from gpukfl._columns import holds_float32, kind_of_objects
 
+_KINDS = {
+    "string": "text",
+    **dict.fromkeys(
+        ("integer", "floating", "mixed-integer-float", "decimal", "boolean"), "numbers"
+    ),
+}  # of targets, by pandas's names
+
 Read = Callable[[Any], np.ndarray]  # rows (m, d) of a partition of X
 
 
@@ -36,6 +43,7 @@ def read_part(
         with partition_named(number):
             rows = np.asarray(read(X[k]))
             check_rows(rows, width)
+            _check_precision(rows, dtype)
             targets = _targets(y[k], len(rows), n_targets, labels=labels)
             blocks[0].append(rows.astype(dtype, copy=False))
             blocks[1].append(targets)
@@ -52,6 +60,35 @@ def partition_named(number: int, /) -> Iterator[None]:
     except (TypeError, ValueError) as error:
         msg = f"partition {number}: {error}"
         raise type(error)(msg) from error
+
+
+def columns_in_order(names: Sequence[Any], number: int, partition: Any, /) -> Any:
+    """Return a partition, a frame, with its columns in the order of the whole frame.
+
+    Raises
+    ------
+    ValueError
+        If it lacks columns, has others, or orders several of one name differently.
+    """
+    own = list(partition.columns)
+    if own == list(names):
+        return partition
+    if sorted(map(str, own)) != sorted(map(str, names)) or len(set(map(str, own))) < len(own):
+        lacking = [str(one) for one in names if one not in own]
+        other = [str(one) for one in own if one not in names]
+        found = [
+            f"{word} {', '.join(some[:10])}"
+            for word, some in (("lacks", lacking), ("also has", other))
+            if some
+        ] or ["has several columns of one name"]
+        msg = (
+            f"partition {number}: expected the {len(names)} columns of the frame, but it "
+            f"{' and '.join(found)}: give every partition the same columns"
+        )
+        raise ValueError(msg)
+    place = {str(one): k for k, one in enumerate(own)}
+    ordered = partition.iloc[:, [place[str(one)] for one in names]]
+    return ordered.set_axis(list(names), axis=1)
 
 
 def numbers(partition: Any, /) -> np.ndarray:
@@ -83,6 +120,28 @@ def check_rows(rows: np.ndarray, width: int, /) -> None:
     if not np.isfinite(rows).all():
         msg = "Input X contains NaN or infinity: expected finite values only"
         raise ValueError(msg)
+
+
+def _check_precision(rows: np.ndarray, dtype: np.dtype[Any]) -> None:
+    """Raise ValueError for rows that single precision would round, or make infinite."""
+    if dtype == np.float32 and rows.dtype != np.float32:
+        msg = (
+            f"expected float32 as in the first partition, got {rows.dtype}: give all partitions "
+            "one precision, with astype"
+        )
+        raise ValueError(msg)
+
+
+def kind_of_targets(y: np.ndarray, /) -> str | None:
+    """Return what the targets of a partition are: "numbers", "text" or else; None without any."""
+    import pandas as pd
+
+    if y.dtype.kind in "fiub":
+        return "numbers"
+    found = str(pd.api.types.infer_dtype(y.ravel(), skipna=True))
+    if found == "empty":
+        return None
+    return _KINDS.get(found, found)
 
 
 def _targets(y: Any, n: int, n_targets: int | None, *, labels: bool) -> np.ndarray:

@@ -18,7 +18,7 @@ from gpukfl._warnings import collected, warn
 from gpukfl.estimators._classifier import label_counts
 from gpukfl.estimators._dask import client_of
 from gpukfl.estimators._run import Run
-from gpukfl.partitioned import Collections, Parts, in_parts
+from gpukfl.partitioned import ClusterLostError, Collections, Parts, in_parts
 from gpukfl.portfolio._attributes import Blended
 from gpukfl.portfolio._encodings import Encodings
 from gpukfl.portfolio._entry import Entry, is_interrupted
@@ -49,17 +49,21 @@ def fitted_to_all(
     for view in dict.fromkeys(chosen[k][1].member.sees for k in ours):
         if stopped or run.is_over():  # rows are not read for nothing
             continue
-        with _read(auto, given, view) as parts:
-            if is_classifier(auto) and _warned_of_new(auto.classes_, parts):
-                known = given.only(partial(np.isin, test_elements=auto.classes_))
-                break
-            y = _targets(auto, parts)
-            for k in ours:
-                entry = chosen[k][1]
-                if entry.member.sees == view and not stopped and _has_time(entry, given, run):
-                    model, stopped = _fitted(entry, parts, y, run)
-                    if model is not None:
-                        found[k], any_fitted = replace(found[k], models=[model]), True
+        try:
+            with _read(auto, given, view) as parts:
+                if is_classifier(auto) and _warned_of_new(auto.classes_, parts):
+                    known = given.only(partial(np.isin, test_elements=auto.classes_))
+                    break
+                y = _targets(auto, parts)
+                for k in ours:
+                    entry = chosen[k][1]
+                    if entry.member.sees == view and not stopped and _has_time(entry, given, run):
+                        model, stopped = _fitted(entry, parts, y, run)
+                        if model is not None:
+                            found[k], any_fitted = replace(found[k], models=[model]), True
+        except ClusterLostError as error:
+            warn(f"members stay as they were fitted to some of the rows: {error}")
+            return found, any_fitted, stopped
     else:
         return found, any_fitted, stopped
     return fitted_to_all(auto, chosen, known, run)
@@ -102,6 +106,8 @@ def _fitted(entry: Entry, parts: Parts, y: Array, run: Run) -> tuple[Any | None,
             model.fitted_as(parts.X, y, parts.weights, entry.precedent, deviations=False)
     except KeyboardInterrupt:
         return None, True
+    except ClusterLostError:  # nor will the others be
+        raise
     except Exception as error:  # whatever a member does, it was fitted to some rows
         why = f"{type(error).__name__}: {error}"
         warn(f"the member {entry.member.name} is not fitted to all rows: {why}")

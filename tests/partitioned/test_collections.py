@@ -7,6 +7,8 @@ from decimal import Decimal
 import numpy as np
 import pytest
 from brief import bkernn
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 
 import gpukfl
@@ -14,6 +16,7 @@ from gpukfl import KernelRidgeClassifier, KernelRidgeRegressor
 from gpukfl._cuda import is_installed
 from gpukfl._places import cupy_is_usable
 from gpukfl.estimators._run import reported_to
+from gpukfl.partitioned import ClusterLostError
 
 da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
@@ -135,6 +138,81 @@ def test_numbers_as_objects_are_numbers(monkeypatch, frame, sample):
     np.testing.assert_allclose(found, expected, atol=1e-4)
 
 
+def in_partitions(frame, change):
+    """A Dask frame of three partitions; ``change(k, partition)`` gives what each really holds."""
+    pieces = [change(k, frame[100 * k : 100 * (k + 1)]) for k in range(3)]
+    return dd.from_map(lambda k: pieces[k], range(3), meta=frame[:0])
+
+
+orders = st.lists(st.permutations(range(3)), min_size=3, max_size=3)
+
+
+@WHERE
+@settings(max_examples=4, deadline=None)
+@given(orders=orders, of_targets=st.lists(st.booleans(), min_size=3, max_size=3))
+def test_columns_of_partitions_go_by_their_names(frame, sample, orders, of_targets):
+    X, Y = frame[list("abc")], frame[["y", "a"]]
+    lazy = in_partitions(X, lambda k, rows: rows.iloc[:, list(orders[k])])
+    targets = in_partitions(Y, lambda k, rows: rows.iloc[:, ::-1] if of_targets[k] else rows)
+    with pytest.MonkeyPatch.context() as patch:
+        fitted_where_they_lie(patch, sample)
+        found = regressor().fit(lazy, targets)
+        expected = regressor().fit(in_partitions(X, lambda _, rows: rows), Y.to_numpy())
+    np.testing.assert_allclose(found.predict(X), expected.predict(X), atol=1e-6)
+
+
+@WHERE
+@pytest.mark.parametrize("words", [False, True])
+def test_tables_whose_partitions_have_other_orders(monkeypatch, frame, sample, words):
+    fitted_where_they_lie(monkeypatch, sample)
+    if words:
+        frame = frame.assign(word=np.where(frame["b"] > 0, "up", "down"))
+    lazy = in_partitions(frame, lambda k, rows: rows.iloc[:, ::-1] if k else rows)
+    options = {"method": "rkhs_weighting", "n_parameters": 20, "ridge": 1e-2}
+    found = gpukfl.fit(lazy, "y", **options)
+    expected = gpukfl.fit(in_partitions(frame, lambda _, rows: rows), "y", **options)
+    np.testing.assert_allclose(found.predict(frame), expected.predict(frame), atol=1e-6)
+    np.testing.assert_array_equal(found.predict(lazy).compute(), found.predict(frame))
+
+
+OTHER_COLUMNS = {
+    "fewer": (lambda rows: rows[["a", "b"]], "it lacks c"),
+    "more": (lambda rows: rows.assign(z=1.0), "it also has z"),
+    "other names": (lambda rows: rows.rename(columns={"b": "B"}), "it lacks b and also has B"),
+    "one twice": (lambda rows: rows[["a", "b", "c", "a"]], "it has several columns of one name"),
+}
+
+
+@WHERE
+@pytest.mark.parametrize("name", OTHER_COLUMNS)
+def test_partitions_of_other_columns_are_refused(monkeypatch, frame, sample, name):
+    fitted_where_they_lie(monkeypatch, sample)
+    change, words = OTHER_COLUMNS[name]
+    lazy = in_partitions(frame[list("abc")], lambda k, rows: change(rows) if k == 2 else rows)
+    with pytest.raises(ValueError, match=f"partition 2: expected the 3 columns .* {words}: give"):
+        regressor().fit(lazy, frame["y"].to_numpy())
+
+
+@pytest.mark.usefixtures("in_parts")
+def test_partitions_of_wider_numbers_than_the_first_are_refused(frame):
+    X = frame[list("abc")].astype(np.float32)
+    lazy = in_partitions(X, lambda k, rows: 1e300 * rows.astype(float) if k == 1 else rows)
+    with pytest.raises(ValueError, match="partition 1: expected float32 as in the first"):
+        regressor().fit(lazy, frame["y"].to_numpy())
+
+
+@WHERE
+@pytest.mark.parametrize("first", [False, True])
+def test_targets_are_text_in_all_partitions_or_in_none(monkeypatch, frame, sample, first):
+    fitted_where_they_lie(monkeypatch, sample)
+    y = (frame[["y"]] > 0).astype(int)
+    lazy = in_partitions(y, lambda k, rows: rows.astype(str) if (k == 2) != first else rows)
+    kinds = ("text", "numbers") if first else ("numbers", "text")
+    words = "partition [12]: expected targets that are {}, as in partition 0, got {}"
+    with pytest.raises(ValueError, match=words.format(*kinds)):
+        classifier().fit(in_partitions(frame[["a"]], lambda _, rows: rows), lazy["y"])
+
+
 @pytest.mark.usefixtures("in_parts")
 @pytest.mark.parametrize("as_objects", [False, True])
 def test_classes_are_no_fractions(frame, as_objects):
@@ -203,6 +281,27 @@ def test_a_portfolio_of_some_rows_stays_where_a_fit_to_all_fails(monkeypatch, fr
     assert model.status_ == ("INTERRUPTED" if stopped else "CONVERGED")
     assert not model.whole_
     assert model.score(frame[["a"]].to_numpy(), frame["y"]) > 0.7
+
+
+def test_a_portfolio_stays_as_it_was_chosen_where_the_cluster_is_lost(monkeypatch, frame):
+    fitted_where_they_lie(monkeypatch, 0)
+    monkeypatch.setattr("gpukfl.portfolio._base.FEWEST", 200)
+    learn, tried = KernelRidgeRegressor.fitted_as, []
+
+    def failing(model, X, *args, **options):
+        if len(X) == N:
+            tried.append(model)
+            msg = "the cluster has no worker"
+            raise ClusterLostError(msg)
+        return learn(model, X, *args, **options)
+
+    monkeypatch.setattr(KernelRidgeRegressor, "fitted_as", failing)
+    members = [("ridge", regressor()), ("another", regressor(max_iter=900))]
+    model = gpukfl.AutoRegressor(members, random_state=0)
+    with pytest.warns(UserWarning, match="some of the rows: the cluster has no worker"):
+        model.fit(*arrays(frame[["a"]], frame["y"].to_numpy()))
+    assert len(tried) == 1
+    assert not model.whole_
 
 
 def test_what_is_stopped_in_its_last_steps_is_not_taken(monkeypatch, frame):

@@ -18,7 +18,7 @@ from gpukfl import AutoRegressor, BKerNNClassifier, BKerNNRegressor
 from gpukfl._places import cupy_is_usable
 from gpukfl.estimators.bkernn import Knots
 from gpukfl.inference import conditional_importance
-from gpukfl.partitioned import Collections, Partitioning, in_parts
+from gpukfl.partitioned import ClusterLostError, Collections, Partitioning, in_parts
 from gpukfl.solvers import ProximalGradient
 
 da = pytest.importorskip("dask.array")
@@ -134,6 +134,61 @@ def test_a_worker_that_is_killed_changes_nothing(cluster, client, data, lazy):
     wait_for_workers(client, 2)
 
 
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_worker_that_is_lost_late_changes_nothing(
+    cluster, client, data, lazy, expected, monkeypatch, is_known
+):
+    """Dask ends calls to an actor whose loss it knows, and does not answer all others."""
+    scaled(cluster, client, 2)
+    run, calls, address = Partitioning._pass, [], []
+
+    def watched(self, *args):
+        calls.append(None)
+        if len(calls) == 60:
+            held = self.holders._held[0]
+            address.append(held.address)
+            os.kill(client.run(os.getpid, workers=address)[held.address], signal.SIGKILL)
+            while is_known and held._future.status == "finished":
+                time.sleep(0.01)
+        return run(self, *args)
+
+    monkeypatch.setattr(Partitioning, "_pass", watched)
+    found = model(client).fit(*lazy)
+    monkeypatch.undo()
+    assert address
+    np.testing.assert_array_equal(found.predict(data[0]), expected)
+    wait_for_workers(client, 2)
+
+
+def test_a_cluster_without_workers_is_an_error_once_and_later(data, monkeypatch):
+    monkeypatch.setattr("gpukfl.partitioned._cluster._ASKED_EVERY", 0.1)
+    monkeypatch.setattr("gpukfl.partitioned._cluster._PATIENCE", 0.5)
+    X, y = data
+    lazy = da.from_array(X, chunks=(300, 4)), da.from_array(y, chunks=300)
+    with (
+        distributed.LocalCluster(
+            n_workers=1, processes=False, dashboard_address=":0", silence_logs=50
+        ) as lost,
+        distributed.Client(lost) as client,
+    ):
+        run, calls = Partitioning._pass, []
+
+        def watched(self, *args):
+            calls.append(None)
+            if len(calls) == 10:
+                lost.scale(0)
+                wait_for_workers(client, 0)
+            return run(self, *args)
+
+        monkeypatch.setattr(Partitioning, "_pass", watched)
+        for _ in range(2):
+            with pytest.raises(ClusterLostError, match=r"no worker: expected one within 0\.5 s"):
+                model().fit(*lazy)
+        lost.scale(1)
+        wait_for_workers(client, 1)
+        model().fit(*lazy)
+
+
 def fatal_once(block, mark, here):
     """Read rows, and end the worker the first time."""
     if os.getpid() != here and not mark.exists():
@@ -175,14 +230,17 @@ def test_a_worker_that_comes_takes_its_share(cluster, client, data, lazy, expect
 
 
 def test_nothing_is_left_on_the_workers(client, lazy):
-    from gpukfl.partitioned._dask import _HERE
+    def held():
+        from gpukfl.partitioned._dask import _HERE
+
+        return len(_HERE)
 
     model(client).fit(*lazy)
-    assert all(count == 0 for count in client.run(lambda: len(_HERE)).values())
+    assert set(client.run(held).values()) == {0}
 
 
 def test_rows_are_let_go_at_once_after_a_long_pass(client, lazy, monkeypatch):
-    monkeypatch.setattr("gpukfl.partitioned._dask._ASKED_EVERY", 0.02)
+    monkeypatch.setattr("gpukfl.partitioned._cluster._ASKED_EVERY", 0.02)
 
     def kept_for_a_long_pass(rows):
         kept = rows.keep(lambda start, stop: [start + stop])

@@ -6,8 +6,17 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from gpukfl.partitioned import Holder, PartitionedArray, Partitioning, _dask
+from gpukfl.partitioned import (
+    ClusterLostError,
+    Holder,
+    PartitionedArray,
+    Partitioning,
+    _cluster,
+    _dask,
+)
 from gpukfl.partitioned._holder import NotHereError
 
 dask = pytest.importorskip("dask")
@@ -23,6 +32,7 @@ class Session:
     """
 
     status = "running"
+    error: type[Exception] = OSError  # of a worker that is gone
 
     def __init__(self, count):
         self.addresses = [str(i) for i in range(count)]
@@ -53,28 +63,34 @@ class Held:
     def __init__(self, client, address, make_place):
         if address in client.dying:
             client.addresses.remove(address)
-            msg = "Worker holding Actor was lost"
-            raise RuntimeError(msg)
+            raise NotHereError(address)
         self.client, self.address, self.name, self.parts = client, address, next(self.names), []
         self.holder = object.__new__(_dask.WorkerHolder)  # a worker would make it
         Holder.__init__(self.holder, make_place())
         _dask._HERE[self.name] = self.holder
-        self.actor = self  # what is asked is done at once, and answered later
+
+    def ask(self, what, *args):
+        """Do at once what is asked; answer later."""
+        return getattr(self, what)(*args)
 
     def step(self, work, *args):
-        found = self.holder.step(work, *args) if self.is_there() else None
+        found = self.holder.step(work, *args) if self.is_here() else None
         if work.asked is not None and self.client.events:
             self.client.events.pop(0)()
         return SimpleNamespace(result=lambda **_: self.answered(found))
 
-    def is_there(self):
+    def is_here(self):
         return self.address in self.client.addresses
 
     def answered(self, found):
-        if not self.is_there():
-            msg = "Worker holding Actor was lost"  # as Dask says it
-            raise RuntimeError(msg)
+        if not self.is_here():
+            msg = "Unable to contact Actor's worker"
+            raise self.client.error(msg)
         return found
+
+    def check(self):
+        if not self.is_here():
+            raise NotHereError(self.address)
 
     def drop(self, parts):
         return SimpleNamespace(result=lambda **_: self.holder.drop(parts))
@@ -87,6 +103,7 @@ class Held:
 def session(monkeypatch):
     monkeypatch.setattr(_dask, "_Held", Held)
     monkeypatch.setattr(_dask, "_HERE", {})
+    monkeypatch.setattr(_dask, "gathered", lambda client, loaded: client.gather(loaded))
     return Session(3)
 
 
@@ -169,6 +186,40 @@ def test_parts_that_move_within_a_pass_have_its_values(name, session):
         np.testing.assert_array_equal(x, y)
 
 
+STEPS = st.tuples(
+    st.integers(0, 5), st.booleans()
+)  # who goes, if it is there, and whether one comes
+
+
+def drawn_moves(session, steps):
+    """Events of a fit, of which none leaves nobody."""
+
+    def move(who, comes):
+        if comes or session.addresses == [str(who)]:
+            session.addresses.append(str(max(map(int, [*session.addresses, "9"])) + 1))
+        leave(session, str(who))
+
+    return [lambda step=step: move(*step) for step in steps]
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[*HealthCheck])
+@given(
+    steps=st.lists(STEPS, max_size=6),
+    loads=st.lists(STEPS, max_size=3),
+    error=st.sampled_from([OSError, NotHereError, RuntimeError]),
+)
+def test_whoever_goes_and_comes_nothing_changes(session, steps, loads, error):
+    with holders_of(Session(1)) as holders:
+        expected = seen(*fitted(holders))
+    session = Session(3)
+    session.error = error
+    session.loading.extend(drawn_moves(session, loads))
+    with holders_of(session) as holders:
+        found = seen(*fitted(holders, lambda: session.events.extend(drawn_moves(session, steps))))
+    for x, y in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(x, y)
+
+
 def test_parts_that_are_made_again_have_only_what_is_asked_for(session):
     with holders_of(session) as holders:
         X, kept = fitted(holders, lambda: session.events.extend(MOVES["all go"](session)))
@@ -232,6 +283,6 @@ def test_a_worker_that_comes_late_is_waited_for(session, monkeypatch):
 
 
 def test_no_worker_is_an_error(monkeypatch):
-    monkeypatch.setattr(_dask, "_PATIENCE", 0.2)
-    with pytest.raises(TimeoutError, match=r"expected a worker within 0\.2 s, got none"):
+    monkeypatch.setattr(_cluster, "_PATIENCE", 0.2)
+    with pytest.raises(ClusterLostError, match=r"expected one within 0\.2 s, got none"):
         holders_of(Session(0))
