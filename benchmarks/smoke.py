@@ -30,6 +30,7 @@ SCRIPTS = (
     "bench_inference_importance.py",
     "hkrr_figure1.py",
     "hkrr_figure2.py",
+    "hkrr_figure2.py --paper-time",
     "hkrr_toy.py",
     "selection_main_effects.py",
     "selection_hierarchy.py",
