@@ -22,6 +22,7 @@ SCRIPTS = (
     "experiment1.py",
     "experiment2.py",
     "experiment3.py",
+    "experiment4.py",
     "experiment5.py",
     "experiment6.py",
     "bench_kernel_ridge.py",

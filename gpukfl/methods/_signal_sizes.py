@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, double_like, sample_dot, take
+from gpukfl._array import Array, array_namespace, double_like, in_double, sample_dot, take
 from gpukfl._rows import Rows
 from gpukfl.kernels import Manhattan, ManhattanLaplace
 from gpukfl.linalg import SortedColumns, factored_difference_sums
@@ -52,7 +52,7 @@ def additive_effect_sizes(X: Array, effects: Array, /) -> Array:
         msg = f"expected X and effects (n, p) alike, got {tuple(X.shape)}, {tuple(effects.shape)}"
         raise ValueError(msg)
     n, p = X.shape
-    xp = array_namespace(X, effects)
+    xp, X, effects = array_namespace(X, effects), in_double(X), in_double(effects)
     sums = [
         factored_difference_sums(effects[:, k : k + 1], SortedColumns.of(X[:, k : k + 1]))
         for k in range(p)
