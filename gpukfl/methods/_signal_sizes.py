@@ -2,7 +2,8 @@ r"""Effective signal sizes of kernel feature selection: what Algorithms 1 and 2 
 
 The signal is a functional ANOVA model :math:`f^*(X) = \sum_A f_A(X_A)`. Its effects are given by
 their values at n rows, and every expectation is over two independent draws of these rows. Equation
-and definition numbers are those of "Kernel Feature Selection" (`KernelFeatureSelector`).
+and definition numbers are those of Ruan, Liu and Jordan, "Taming Nonconvexity in Kernel Feature
+Selection".
 """
 
 from __future__ import annotations
