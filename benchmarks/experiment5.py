@@ -21,8 +21,10 @@ from common import (
     stopped_by_count,
     write_json,
 )
+from relu_network import SETTINGS, fit_relu_networks, torch_is_there
 from samples import largest_norm, uniform
 from scipy.stats import ortho_group
+from sklearn.metrics import r2_score
 
 from gpukfl import BKerNNRegressor, BrownianKernelRidge, feature_score
 
@@ -30,6 +32,7 @@ N_VALUES = (10, 20, 50, 100, 150, 200, 300, 400, 500)
 D_VALUES = (3, 5, 10, 20, 30, 40, 50)
 FIXED_D, FIXED_N, N_TEST, K, M = 15, 212, 201, 3, 50
 SEEDS = tuple(range(10))
+NETWORK = "#8a5fb0"
 THEIRS = {"bkernn": "BKerNN", "brownian_ridge": "BKRR"}
 
 
@@ -77,15 +80,29 @@ def run_one(n: int, d: int, seed: int, backend: str) -> dict[str, float]:
 
 
 def run_cell(args: argparse.Namespace, n: int, d: int, seeds: tuple[int, ...]) -> dict[str, Any]:
-    """Both methods over the repetitions."""
+    """All methods over the repetitions."""
     runs = [run_one(n, d, seed, args.backend) for seed in seeds]
     cell = {key: [run[key] for run in runs] for key in runs[0]}
+    if args.networks:
+        cell |= run_networks(n, d, seeds)
     cell |= {f"{key}_mean": float(np.mean(cell[key])) for key in list(cell) if key != "rank"}
     say(
         f"n {n:3d} d {d:2d}: BKerNN R2 {cell['bkernn_r2_mean']:.4f} feature "
         f"{cell['feature_mean']:.4f}, Brownian ridge R2 {cell['brownian_ridge_r2_mean']:.4f}"
     )
     return cell
+
+
+def run_networks(n: int, d: int, seeds: tuple[int, ...]) -> dict[str, list[float]]:
+    """Train a ReLU network on each draw, side by side."""
+    draws = [draw_data(n, d, seed) for seed in seeds]
+    X, y = (np.stack([draw[part] for draw in draws]) for part in (1, 2))
+    networks = fit_relu_networks(X, y, [M] * len(seeds), step_size=0.05, n_steps=1500)
+    pairs = list(zip(networks, draws, strict=True))
+    return {
+        "relu_network_r2": [r2_score(draw[4], net.predict(draw[3])) for net, draw in pairs],
+        "relu_network_feature": [feature_score(draw[0], net.W) for net, draw in pairs],
+    }
 
 
 def add_published(cells: dict[str, Any], along: str, reference: dict[str, Any]) -> None:
@@ -189,12 +206,18 @@ def draw(args: argparse.Namespace, by_n: dict[int, Any], by_d: dict[int, Any]) -
         at = list(cells)
         _line(top, at, cells, "bkernn_r2_mean", "BKerNN, gpukfl", OURS)
         _line(top, at, cells, "brownian_ridge_r2_mean", "Brownian ridge, gpukfl", THIRD)
+        if "relu_network_r2_mean" in cells[at[0]]:
+            _line(top, at, cells, "relu_network_r2_mean", "ReLU network, torch", NETWORK)
+            _line(bottom, at, cells, "relu_network_feature_mean", "ReLU network, torch", NETWORK)
         _line(bottom, at, cells, "feature_as_published_mean", "filled as published", OURS)
         _line(bottom, at, cells, "feature_mean", "missing directions as wrong", SECOND)
         if "published_feature_mean" in cells[at[0]]:
             for ours in THEIRS:
                 _band(top, at, cells, f"published_{ours}_r2")
             _band(bottom, at, cells, "published_feature")
+            for ax, score in ((top, "r2"), (bottom, "feature")):
+                known = [cells[v][f"published_relu_network_{score}_mean"] for v in at]
+                ax.plot(at, known, ":x", color=NETWORK, linewidth=1.0)
         bottom.set_xlabel(label)
     axes[0, 0].set_ylabel("test R²")
     axes[1, 0].set_ylabel("feature score")
@@ -217,6 +240,7 @@ def _band(ax: Any, at: list[int], cells: dict[int, Any], key: str) -> None:
 
 def main() -> None:
     args = parser(__doc__).parse_args()
+    args.networks = torch_is_there()
     reference = published(args, "experiment5")
     n_values, d_values = (N_VALUES[2:4], D_VALUES[:2]) if args.smoke else (N_VALUES, D_VALUES)
     seeds = SEEDS[:2] if args.smoke else SEEDS
@@ -230,7 +254,7 @@ def main() -> None:
         criteria = judge(cells | {f"d = {d}": cell for d, cell in by_d.items()})
     result = {
         "settings": "m = 50, feature penalty of strength 1/sqrt(m), ridge = 2 max||x||/n, first "
-        "step 500, 20 iterations; 10 repetitions",
+        f"step 500, 20 iterations; 10 repetitions. {SETTINGS}; {M} units, 1,500 steps of 0.05",
         "columns": {
             "feature": "feature_score: directions that W lacks count as wrong",
             "feature_as_published": "directions that W lacks are LAPACK's choice, as in the "

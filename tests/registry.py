@@ -153,6 +153,7 @@ OPERATORS = [
 ]
 PENALTIES: list[Penalty] = [
     Basic(),
+    Basic(sphere="l1"),
     Variable(),
     Feature(),
     ConcaveVariable(),

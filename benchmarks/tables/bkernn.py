@@ -62,10 +62,23 @@ def experiment3(r: dict[str, Any]) -> str:
     return table(head, rows)
 
 
+def experiment4(r: dict[str, Any]) -> str:
+    first = next(iter(r["rows"].values()))
+    columns = [(method, m) for method, cells in first.items() for m in cells]
+    names = {"bkernn": "BKerNN, {} particles", "relu_network": "ReLU network, {} units"}
+    head = ["function", *(names[method].format(m) for method, m in columns)]
+    rows = [
+        [kind, *(number(row[method][m]["r2"]) for method, m in columns)]
+        for kind, row in r["rows"].items()
+    ]
+    return "Test R².\n\n" + table(head, rows)
+
+
 def experiment5(r: dict[str, Any]) -> str:
     head = [
         "", "R²", "published", "feature score", "filled as published", "published",
-        "arbitrary of 10", "ridge R²", "published",
+        "arbitrary of 10", "ridge R²", "published", "ReLU network R²", "published",
+        "its feature score", "published",
     ]  # fmt: skip
     rows = []
     for along in ("n", "d"):
@@ -82,6 +95,10 @@ def experiment5(r: dict[str, Any]) -> str:
                     number(arbitrary, "d"),
                     number(c["brownian_ridge_r2_mean"]),
                     _spread(c, "published_brownian_ridge_r2"),
+                    number(c.get("relu_network_r2_mean")),
+                    number(c.get("published_relu_network_r2_mean")),
+                    number(c.get("relu_network_feature_mean")),
+                    number(c.get("published_relu_network_feature_mean")),
                 ]
             )
     return table(head, rows)
@@ -98,6 +115,7 @@ def experiment6(r: dict[str, Any]) -> str:
         "concave_feature": "concave feature",
         "concave_variable": "concave variable",
         "brownian_ridge": "Brownian ridge",
+        "relu_network": "ReLU network",
     }
     head = ["data"]
     for label in shown.values():
@@ -107,14 +125,15 @@ def experiment6(r: dict[str, Any]) -> str:
     for name, row in r["rows"].items():
         line = [name]
         for key in shown:
-            line += [number(row["ours"][key]["r2"]), number(row.get("published", {}).get(key))]
+            ours = row["ours"].get(key, {}).get("r2")
+            line += [number(ours), number(row.get("published", {}).get(key))]
         for key in ("concave_feature_auto_step", "library_defaults"):
             line.append(number(row["ours"][key]["r2"]))
         rows.append(line)
     means = r["means"]
     line = ["**mean**"]
     for key in shown:
-        line += [number(means["ours"][key]), number(means.get("published", {}).get(key))]
+        line += [number(means["ours"].get(key)), number(means.get("published", {}).get(key))]
     for key in ("concave_feature_auto_step", "library_defaults"):
         line.append(number(means["ours"][key]))
     return table(head, [*rows, line])
@@ -191,6 +210,7 @@ SECTIONS = {
     "experiment1": ("Experiment 1: three one-dimensional kernels", experiment1),
     "experiment2": ("Experiment 2: particles and ridge", experiment2),
     "experiment3": ("Experiment 3: penalties", experiment3),
+    "experiment4": ("Experiment 4: functions of one variable", experiment4),
     "experiment5": ("Experiment 5: samples and dimension", experiment5),
     "experiment6": ("Experiment 6: real data", experiment6),
     "bench_operators": ("Operators", bench_operators),

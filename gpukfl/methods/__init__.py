@@ -36,6 +36,12 @@ from gpukfl.methods._feature_sums import (
     scored_rows,
 )
 from gpukfl.methods._functional_gradient import DescentFit, FunctionalDescent
+from gpukfl.methods._guarantees import (
+    gaussian_complexity,
+    guaranteed_ridge,
+    guaranteed_strength,
+    sufficient_centers,
+)
 from gpukfl.methods._hkrr import (
     HKRRFit,
     HyperKernelObjective,
@@ -101,12 +107,20 @@ from gpukfl.methods._selection_objective import (
     SelectionObjective,
 )
 from gpukfl.methods._shapes import ShapeFunctions
+from gpukfl.methods._signal_sizes import (
+    additive_effect_sizes,
+    detectable_size,
+    hierarchical_effect_sizes,
+    main_effect_size,
+)
 from gpukfl.methods._weighting_bounds import (
     convergence_gap,
+    convergence_ridge,
     degradation,
     degradation_on_sample,
     doubling,
     generalization_gap,
+    pruning_penalty,
 )
 
 __all__ = [
@@ -171,6 +185,7 @@ __all__ = [
     "Squared",
     "Sums",
     "Validated",
+    "additive_effect_sizes",
     "average_gradient_outer_product",
     "best_path",
     "can_cover",
@@ -180,12 +195,14 @@ __all__ = [
     "competing_weights",
     "conformal_weight",
     "convergence_gap",
+    "convergence_ridge",
     "cross_validated",
     "cross_validated_near",
     "degradation",
     "degradation_on_sample",
     "derivative_products",
     "derivative_weights",
+    "detectable_size",
     "doubling",
     "draw_tuples",
     "equal_eta",
@@ -197,7 +214,11 @@ __all__ = [
     "fit_metric",
     "fold_sums",
     "folds",
+    "gaussian_complexity",
     "generalization_gap",
+    "guaranteed_ridge",
+    "guaranteed_strength",
+    "hierarchical_effect_sizes",
     "jitter_for",
     "largest_sparsity",
     "last_accepted",
@@ -207,6 +228,7 @@ __all__ = [
     "leverage_scores",
     "linear_weights",
     "lowest_nearby",
+    "main_effect_size",
     "mixtures_of",
     "nystrom_preconditioner",
     "optimal_eta",
@@ -215,10 +237,12 @@ __all__ = [
     "principal_gradients",
     "product_terms",
     "pruning_candidates",
+    "pruning_penalty",
     "resized_map",
     "scored_rows",
     "solve_by_conjugate_gradients",
     "solve_with_intercept",
+    "sufficient_centers",
     "unit_weights",
     "variances",
     "weight_of",

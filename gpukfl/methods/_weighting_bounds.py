@@ -194,9 +194,7 @@ def convergence_gap(
     _check_count("n", n)
     _check_count("n_steps", n_steps)
     _check_sizes(radius=radius, rho=rho, theta=theta, kappa=kappa)
-    if not 0.0 < ridge < math.inf:
-        msg = f"expected a positive ridge, got {ridge}"
-        raise ValueError(msg)
+    _check_positive(ridge=ridge)
     slope = rho * max(theta, 1.0)
     step = rho * kappa + ridge * radius
     # Products, not powers: those raise where they are beyond float64
@@ -206,6 +204,84 @@ def convergence_gap(
         + 8.0 * slope * slope / (ridge * n)
         + step * step / (2.0 * ridge * n_steps) * (1.0 + math.log(n_steps))
     )
+
+
+def convergence_ridge(n: int, radius: float, rho: float) -> float:
+    r"""Return the λ that makes `convergence_gap` the bound of eq. (75).
+
+    .. math:: \lambda = \sqrt{\frac{8 \rho^2}{B^2 n}}
+
+    It balances the two terms of eq. (74) that do not fall with the number of steps:
+    :math:`\lambda B^2` and :math:`8 \rho^2 / \lambda n`.
+
+    Parameters
+    ----------
+    n : int
+        Number of samples.
+    radius : float
+        B, on whose ball the iterates are projected, positive.
+    rho : float
+        ρ, for predictions up to θB.
+
+    Returns
+    -------
+    float
+        λ.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of its range.
+    """
+    _check_count("n", n)
+    _check_sizes(rho=rho)
+    _check_positive(radius=radius)
+    return rho / radius * math.sqrt(8.0 / n)
+
+
+def pruning_penalty(
+    tolerance: float, n_parameters: int, *, rho: float, theta: float, coefficient_sum: float
+) -> float:
+    r"""Return the Lasso's penalty under which pruning costs less than ε, eq. (62).
+
+    .. math:: \lambda_{Lasso} = \frac{\varepsilon^2}{12\, T \rho^2 \theta^2 \|a\|_1}
+
+    It is the penalty of eq. (60), in the units of the coefficients, at which Algorithm 5 may start.
+    By eq. (61) the minimiser then differs by at most :math:`\varepsilon / \rho\theta` in norm, and
+    by Lemma 7 the risk by at most ε.
+
+    Parameters
+    ----------
+    tolerance : float
+        ε: how much the risk may change, positive.
+    n_parameters : int
+        T.
+    rho : float
+        ρ, for the predictions of both weightings, positive.
+    theta : float
+        θ of the instantiation, positive.
+    coefficient_sum : float
+        :math:`\|a\|_1`, positive.
+
+    Returns
+    -------
+    float
+        λ of eq. (60); infinite where it is beyond float64.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of its range.
+    """
+    _check_count("n_parameters", n_parameters)
+    _check_positive(tolerance=tolerance, rho=rho, theta=theta, coefficient_sum=coefficient_sum)
+    # Logarithms: coefficients may be as large as θ is small, and both far from 1
+    log_penalty = 2.0 * (math.log(tolerance) - math.log(rho) - math.log(theta))
+    log_penalty -= math.log(12.0 * n_parameters) + math.log(coefficient_sum)
+    try:
+        return math.exp(log_penalty)
+    except OverflowError:
+        return math.inf
 
 
 def _check(n: int, delta: float, **sizes: float) -> None:
@@ -224,6 +300,13 @@ def _check_delta(delta: float) -> None:
     if not 0.0 < delta < 1.0:
         msg = f"expected delta between 0 and 1, got {delta}"
         raise ValueError(msg)
+
+
+def _check_positive(**sizes: float) -> None:
+    for name, value in sizes.items():
+        if not 0.0 < value < math.inf:
+            msg = f"expected a positive, finite {name}, got {value}"
+            raise ValueError(msg)
 
 
 def _check_sizes(**sizes: float) -> None:

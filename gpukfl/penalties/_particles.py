@@ -3,6 +3,7 @@ r"""The five penalties of Follain and Bach (arXiv:2407.17280), Section 2.5 and L
 All shrink non-negative magnitudes r: the norms of the columns of W (`Basic`), of its rows
 (`Variable`), or its singular values (`Feature`). The convex ones are sums of :math:`r / 2`, the
 concave ones sums of :math:`\log(1 + s r) / 2s`, with r over :math:`\sqrt m` (`Basic`: over m).
+Particles are on the ℓ2 sphere, or with ``Basic(sphere="l1")`` on the ℓ1 sphere of Definition 1.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from gpukfl._array import Array, array_namespace, clipped
+from gpukfl._checks import check_choice
 from gpukfl.linalg import map_singular_values
 
 
@@ -32,18 +34,32 @@ class Penalty(ABC):
 
 @dataclass(frozen=True)
 class Basic(Penalty):
-    r""":math:`\Omega(W) = \frac{1}{2m} \sum_j \|w_j\|`: few particles."""
+    r""":math:`\Omega(W) = \frac{1}{2m} \sum_j \|w_j\|`: few particles.
 
+    The norm is that of the sphere on which the model's directions lie, Definition 1. With ``"l1"``
+    each particle also has few variables.
+    """
+
+    sphere: str = "l2"  # or "l1"
     is_convex: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_choice("sphere", self.sphere, ("l2", "l1"))
 
     def value(self, W: Array, /) -> Array:
         """Penalty of `W` (d, m), a 0-d array."""
-        return array_namespace(W).sum(_norms(W, axis=0)) / (2.0 * W.shape[1])
+        xp = array_namespace(W)
+        norms = xp.abs(W) if self.sphere == "l1" else _norms(W, axis=0)
+        return xp.sum(norms) / (2.0 * W.shape[1])
 
     def prox(self, W: Array, strength: float, /) -> Array:
-        """Soft-threshold the norms of the particles."""
+        """Soft-threshold the norms of the particles, or on the ℓ1 sphere their entries."""
+        xp = array_namespace(W)
+        threshold = strength / (2.0 * W.shape[1])
+        if self.sphere == "l1":
+            return xp.sign(W) * _soft(xp.abs(W), threshold)
         r = _norms(W, axis=0)
-        return W * _ratio(_soft(r, strength / (2.0 * W.shape[1])), r)[None, :]
+        return W * _ratio(_soft(r, threshold), r)[None, :]
 
 
 @dataclass(frozen=True)

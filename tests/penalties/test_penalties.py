@@ -25,7 +25,7 @@ STRENGTHS = [0.0, 0.1, 2.0, 30.0]
 def magnitudes(penalty, W):
     """The non-negative numbers that a penalty shrinks."""
     if isinstance(penalty, Basic):
-        return np.linalg.norm(W, axis=0)
+        return np.linalg.norm(W, ord={"l2": 2, "l1": 1}[penalty.sphere], axis=0)
     if isinstance(penalty, (Variable, ConcaveVariable)):
         return np.linalg.norm(W, axis=1)
     return np.linalg.svd(W, compute_uv=False)
@@ -126,6 +126,30 @@ def test_columns_are_cut_off_exactly(on, rng):
     U = prox(on, Basic(), W, 1.0)
     assert np.all(U[:, 1:3] == 0.0)
     assert np.all(U[:, [0, 3, 4, 5]] != 0.0)
+
+
+def test_l1_sphere_cuts_off_entries(on, rng):
+    W = on.rounded(np.array([[1.0, -0.3], [-0.1, 0.0], [0.02, 2.0]]))
+    U = prox(on, Basic(sphere="l1"), W, 0.4)  # entries by 0.4 / 2m = 0.1
+    on.assert_close(on.put(U), np.sign(W) * np.maximum(np.abs(W) - 0.1, 0.0), ulps=4)
+    assert np.all(U[1:, 0] == 0.0)
+    assert U[1, 1] == 0.0
+
+
+@pytest.mark.parametrize("c", [1e-3, 7.0])
+def test_norms_are_homogeneous(on, rng, c):
+    W = on.rounded(rng.standard_normal((3, 5)))
+    for sphere in ("l2", "l1"):
+        penalty = Basic(sphere=sphere)
+        on.assert_close(penalty.value(on.put(c * W)), c * dense_value(penalty, W), ulps=100)
+        on.assert_close(
+            penalty.prox(on.put(c * W), c), c * prox(on, penalty, W, 1.0), ulps=100, scale=c
+        )
+
+
+def test_sphere_is_known():
+    with pytest.raises(ValueError, match="expected sphere to be one of 'l2', 'l1', got 'linf'"):
+        Basic(sphere="linf")
 
 
 @pytest.mark.parametrize("penalty", [p for p in PENALTIES if p.is_convex], ids=str)
