@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from gpukfl.estimators._run import Report
+from gpukfl.estimators._run import Report, is_reported, reported_to
 
 _PAUSE = 0.2  # seconds between two lines of a notebook
 
@@ -27,7 +27,22 @@ def progress(show: bool, /) -> Iterator[Report]:
     with _line_of_notebook() if _in_notebook() else _line_of_terminal() as say:
         yield lambda stage, k, history: say(
             f"{stage}: step {k + 1}, objective {history.objective[-1]:.5g}"
+            if len(history)
+            else stage
         )
+
+
+@contextlib.contextmanager
+def shown(show: bool | None, /) -> Iterator[None]:
+    """Show the steps of what runs in here; by default where somebody looks on.
+
+    By default nothing is added where a caller shows them already.
+    """
+    if show is None and is_reported():
+        yield
+        return
+    with progress(is_seen() if show is None else show) as report, reported_to(report):
+        yield
 
 
 def _in_notebook() -> bool:

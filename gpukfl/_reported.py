@@ -108,6 +108,20 @@ class Reported(Shown):
         Without matplotlib the page has no pictures, and says so. A blend has kept the rows that its
         members were judged by: it shows these where none are given.
         """
-        told = judged(self, self.describe(), held_out, fitted_to, with_bands=inference is None)
+        rows = {"held_out": held_out, "fitted_to": fitted_to}
+        write = self._page(scores, with_bands=inference is None, **rows)
+        write(path, inference)
+
+    def _page(
+        self,
+        scores: dict[str, float] | None,
+        /,
+        *,
+        with_bands: bool,
+        held_out: tuple[Any, Any] | None = None,
+        fitted_to: tuple[Any, Any] | None = None,
+    ) -> Callable[[str | Path, Inferred | None], None]:
+        """Make all of a report but the inference, and return what writes it with one or without."""
+        told = judged(self, self.describe(), held_out, fitted_to, with_bands=with_bands)
         known = scores_of(told, held_out) | (scores or {})
-        write_report(told, path, scores=known, inference=inference)
+        return lambda path, inference: write_report(told, path, scores=known, inference=inference)

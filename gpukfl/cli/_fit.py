@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import functools
+import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +13,7 @@ import numpy as np
 from gpukfl.cli._files import check_writable, try_to_write
 from gpukfl.cli._held_out import check_fraction, score_name, split
 from gpukfl.cli._many_files import fit_files, is_many
+from gpukfl.cli._signals import stopped_by_signals
 from gpukfl.cli._table import kinds_of, load
 
 if TYPE_CHECKING:
@@ -33,7 +36,7 @@ def fit(options: argparse.Namespace) -> int:
     # Written before anything is printed, which fails where nobody reads it
     outcomes = [try_to_write("model", options.out, model.save)]
     try:
-        _report(options, model, scores, rows, outcomes)
+        ended = _report(options, model, scores, rows, outcomes)
     except BrokenPipeError:
         raise
     except (KeyboardInterrupt, Exception) as error:
@@ -41,9 +44,11 @@ def fit(options: argparse.Namespace) -> int:
         done = (said for _, said in outcomes)
         raise known("; ".join(filter(None, [*done, str(error)]))) from error
     failures = [said for failed, said in outcomes if failed]
-    if failures:
+    if failures and not ended:
         raise OSError("; ".join(failures))
-    return 0
+    for failure in failures:
+        print(f"gpukfl: {failure}", file=sys.stderr)
+    return ended
 
 
 def _report(
@@ -52,18 +57,45 @@ def _report(
     scores: dict[str, float],
     rows: dict[str, Any],
     outcomes: list[tuple[bool, str]],
-) -> None:
-    """Infer, write the report, and print; adds to the outcomes whether each failed, and why."""
-    if options.inference:
-        try:
-            rows["inference"] = model.inference(*rows["fitted_to"])
-        except (TypeError, ValueError) as error:  # which costs neither the model nor the report
-            outcomes.append((True, f"no inference: {error}"))
+) -> int:
+    """Write the report, infer, write it again, and print.
+
+    Adds to `outcomes` whether each step failed, and why. Returns the exit status of what stopped
+    inference, 0 where nothing did.
+    """
+    page = functools.cache(lambda: model._page(scores, with_bands=not options.inference, **rows))
+    outcomes.append(try_to_write("report", options.report, lambda path: page()(path, None)))
+    ended = 0
+    if options.inference and not outcomes[-1][0]:
+        ended, outcome = _add_inference(options.report, model, rows["fitted_to"], page())
+        outcomes.append(outcome)
     said = [f"  test        {_measured(name, score)}" for name, score in scores.items()]
     lines = [model.summary(), *said]
-    write = functools.partial(model.report, scores=scores, **rows)
-    outcomes.append(try_to_write("report", options.report, write))
     print("\n".join([*lines, *(said for failed, said in outcomes if said and not failed)]))
+    return ended
+
+
+def _add_inference(
+    path: str, model: Model, rows: tuple[Any, Any], write: Callable[[str, Any], None]
+) -> tuple[int, tuple[bool, str]]:
+    """Write the report again with inference, or with what is done when the user stops it.
+
+    Returns the exit status of the stop, 0 without one, and how it ended as `try_to_write` does.
+    """
+    inference, failure = None, ""
+    with stopped_by_signals() as stop:
+        try:
+            inference = model.inference(*rows)
+        except (TypeError, ValueError) as error:  # which costs neither the model nor the report
+            failure = f"no inference: {error}"
+        except KeyboardInterrupt:
+            failure = f"inference was interrupted before a part of it was done: {path} has none"
+    if inference is None:
+        return stop.status, (True, failure)
+    outcome = try_to_write("inference", path, lambda path: write(path, inference))
+    if stop.status and not outcome[0]:
+        outcome = (True, f"inference was interrupted: {path} has the parts that were done")
+    return stop.status, outcome
 
 
 def _fit_table(

@@ -1,4 +1,4 @@
-"""What ends a command from outside, and what is finished before it ends."""
+"""Signals that end a command: what they let finish, and what they let it keep."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import contextlib
 import signal
 import threading
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
+
+_BEYOND = 128  # exit status of a command that a signal ended, less the signal's number
 
 
 @contextlib.contextmanager
@@ -17,7 +20,7 @@ def ends_at_sigterm() -> Iterator[None]:
 
 
 def _end(number: int, _: Any) -> None:
-    raise SystemExit(128 + number)
+    raise SystemExit(_BEYOND + number)
 
 
 @contextlib.contextmanager
@@ -42,15 +45,42 @@ def finished_before_ctrl_c() -> Iterator[None]:
         raise KeyboardInterrupt
 
 
+@dataclass
+class Stop:
+    """What stopped the work.
+
+    Attributes
+    ----------
+    status : int
+        Exit status that shells expect of it; 0 where nothing did.
+    """
+
+    status: int = 0
+
+
+@contextlib.contextmanager
+def stopped_by_signals() -> Iterator[Stop]:
+    """Let SIGTERM interrupt what runs in here as Ctrl-C does, and note which of them did."""
+    stop = Stop()
+
+    def strike(number: int, _: Any) -> None:
+        stop.status = _BEYOND + number
+        raise KeyboardInterrupt
+
+    with _handled(signal.SIGINT, None, strike), _handled(signal.SIGTERM, None, strike):
+        yield stop
+
+
 @contextlib.contextmanager
 def _handled(number: int, usual: Any, handler: Any) -> Iterator[None]:
-    """Handle a signal in the main thread, where nobody else does."""
+    """Handle a signal in the main thread, where nobody but `usual` does; None: whoever does."""
+    before = signal.getsignal(number)
     here = threading.current_thread() is threading.main_thread()
-    if not here or signal.getsignal(number) is not usual:
+    if not here or usual not in (None, before):
         yield
         return
     signal.signal(number, handler)
     try:
         yield
     finally:
-        signal.signal(number, usual)
+        signal.signal(number, before)

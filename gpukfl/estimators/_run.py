@@ -39,6 +39,11 @@ def current_report() -> Report:
     return _reports.get() or _unheard
 
 
+def is_reported() -> bool:
+    """Return whether steps of fits that begin here are reported."""
+    return _reports.get() is not None
+
+
 def _unheard(stage: str, k: int, history: History) -> None:
     """Hear of a step, and do nothing."""
 

@@ -94,6 +94,8 @@ class Bands(Told):
         What is to be known of them.
     asked : str
         Whose own curves lie beside: "model", or "member of the blend".
+    unfinished : tuple of str
+        Features or directions that were left out, as it was interrupted before.
     """
 
     curves: tuple[Band, ...]
@@ -102,6 +104,7 @@ class Bands(Told):
     basis: str
     remarks: tuple[str, ...] = ()
     asked: str = "model"
+    unfinished: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.curves)
@@ -130,7 +133,8 @@ class Bands(Told):
             f"{one.width.mean():>14.3g}  {'may be flat' if one.may_be_flat else 'is not flat'}"
             for one in self.curves
         ]
-        return "\n".join([head, *rows, *(f"  {remark}" for remark in self.remarks)])
+        cut = [f"interrupted before {', '.join(self.unfinished)}"] if self.unfinished else []
+        return "\n".join([head, *rows, *(f"  {remark}" for remark in (*self.remarks, *cut))])
 
     def in_words(self) -> str:
         """Say what may be concluded of the curves, and what not, in a paragraph."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from numbers import Integral
 from typing import Any
@@ -10,7 +11,8 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from gpukfl._array import to_host
-from gpukfl._checks import check_choice, check_number, check_switch
+from gpukfl._checks import check_choice, check_kind, check_number, check_switch
+from gpukfl._progress import shown
 from gpukfl.inference._band_results import Band, Bands
 from gpukfl.inference._curves import Curve, accumulated_effects, levels, partial_dependence, profile
 from gpukfl.inference._directions import has_directions
@@ -19,6 +21,7 @@ from gpukfl.inference._fold_bands import estimates_by_folds
 from gpukfl.inference._kernel_bands import FEWEST, estimates_by_kernel
 from gpukfl.inference._learned_kernels import scale_of, unlearned
 from gpukfl.inference._shuffled import moved
+from gpukfl.inference._stepwise import each_of
 from gpukfl.inference._subject import Subject
 from gpukfl.linalg import host_eigh
 from gpukfl.tables._categories import Category
@@ -47,6 +50,7 @@ def bands(
     max_rows: int = 2_000,
     sample_weight: Any = None,
     random_state: Any = 0,
+    progress: bool | None = None,
 ) -> Bands:
     r"""Estimate curves of the regression function with simultaneous confidence bands.
 
@@ -84,11 +88,14 @@ def bands(
         Weights; noise has variances that go with their inverses.
     random_state : int, RandomState or None
         Draws halves, the rows that curves are means over, and the largest deviation, on the host.
+    progress : bool, optional
+        Show a line that says how far it is; by default on a terminal, and in a notebook.
 
     Returns
     -------
     Bands
-        A frozen result with `summary`, `frame` and `plot`.
+        A frozen result with `summary`, `frame` and `plot`. Ctrl-C while curves are made returns
+        those that are done, with a ConvergenceWarning; the others are in its `unfinished`.
 
     Raises
     ------
@@ -142,7 +149,9 @@ def bands(
     if len(subject) < FEWEST:
         msg = f"expected at least {FEWEST} rows for bands, got {len(subject)}"
         raise ValueError(msg)
-    return bands_of(subject, kind, features, coverage, held_out, points, max_rows, random_state)
+    check_kind("progress", progress, (bool, type(None)))
+    with shown(progress):
+        return bands_of(subject, kind, features, coverage, held_out, points, max_rows, random_state)
 
 
 def bands_of(
@@ -160,21 +169,28 @@ def bands_of(
     rng = check_random_state(random_state)
     curves = curves_of(subject, kind, features, points, rng)
     estimates, said, remarks = _estimates(subject, curves, held_out, max_rows, rng)
-    found = []
-    for curve, each in zip(curves, estimates, strict=True):
-        values = subject.functions(curve.points)
+
+    def banded(k: int) -> list[Band]:
+        curve = curves[k]
+        values, bands = subject.functions(curve.points), []
         own = curve.weights @ values
         for c, output in enumerate(subject.outputs):
-            e = each[c]
+            e = estimates[k][c]
             covariance = e.covariance + curve.spread(values[:, c])
             factor = largest_deviation(covariance, e.freedom, coverage, rng)
             width = factor * np.sqrt(np.diagonal(covariance))
-            found.append(
+            bands.append(
                 Band(curve.name, output, curve.steps, e.values, width, own[:, c], curve.labels)
             )
+        return bands
+
+    # An interruption may have left fewer estimates than curves, and leaves fewer bands
+    found = each_of("bands", range(len(estimates)), banded)
+    unfinished = tuple(curve.name for curve in curves[len(found) :])
     remarks = [subject.remark, *remarks] if subject.remark else remarks
     asked = "member of the blend" if subject.remark else "model"
-    return Bands(tuple(found), kind, float(coverage), said, tuple(remarks), asked)
+    every = tuple(itertools.chain.from_iterable(found))
+    return Bands(every, kind, float(coverage), said, tuple(remarks), asked, unfinished)
 
 
 def _estimates(

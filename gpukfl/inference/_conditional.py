@@ -11,12 +11,14 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from gpukfl._checks import check_kind, check_number
+from gpukfl._progress import shown
 from gpukfl.inference._asked import Asked, Part, asked_of
 from gpukfl.inference._groups import features_of
 from gpukfl.inference._importances import ConditionalImportance
 from gpukfl.inference._imputation import Imputer
 from gpukfl.inference._redrawn import Drawn, Permuted, Redrawn
 from gpukfl.inference._residual_scales import residual_scales
+from gpukfl.inference._stepwise import each_of
 from gpukfl.portfolio._judges import Judge
 
 _TINY = 1e-300
@@ -34,6 +36,7 @@ def conditional_importance(
     imputer: Imputer | None = None,
     sample_weight: Any = None,
     random_state: Any = 0,
+    progress: bool | None = None,
 ) -> ConditionalImportance:
     r"""Say what a fitted model loses where it no longer knows some columns beyond all others.
 
@@ -81,12 +84,15 @@ def conditional_importance(
         Weights of the losses, at least 0.
     random_state : int, RandomState or None, default=0
         Draws rows, blocks and permutations.
+    progress : bool, optional
+        Show a line that says how far it is; by default on a terminal, and in a notebook.
 
     Returns
     -------
     ConditionalImportance
         Importances with standard errors and p-values, one a group; with `summary`, `frame`,
-        `plot`, and adjusted p-values.
+        `plot`, and adjusted p-values. Ctrl-C returns the groups that are done, with a
+        ConvergenceWarning; the others are in its `unfinished`.
 
     Raises
     ------
@@ -127,6 +133,7 @@ def conditional_importance(
         check_number(name, number, kind=numbers.Integral, low=1)
     check_number("n_copies", n_copies, kind=numbers.Integral, low=2)
     check_kind("imputer", imputer, (Imputer, type(None)))
+    check_kind("progress", progress, (bool, type(None)))
     asked = asked_of(model, X, y, sample_weight)
     if asked.judge.spread <= 0:
         msg = "expected targets that differ, got the same in every held-out row"
@@ -135,14 +142,19 @@ def conditional_importance(
     rng = check_random_state(random_state)
     n_held_out, asked = len(asked), asked.sampled(int(max_rows), rng)
     copies = _Copies(asked, _blocks(asked.parts, int(n_copies), rng), imputer or Imputer())
-    rows = [
-        _judged(asked, copies.of(group, rng), int(n_permutations), rng)
-        for group in features.values()
-    ]
+
+    def judged(group: Sequence[int]) -> tuple[float, float, float, float]:
+        return _judged(asked, copies.of(group, rng), int(n_permutations), rng)
+
+    with shown(progress):
+        rows = each_of("conditional importance", list(features.values()), judged)
     importances, errors, p_values, explained = np.array(rows).T
+    names = tuple(features)
     return ConditionalImportance(
-        groups=tuple(features),
-        features=tuple(tuple(asked.names[k] for k in group) for group in features.values()),
+        groups=names[: len(rows)],
+        features=tuple(
+            tuple(asked.names[k] for k in features[name]) for name in names[: len(rows)]
+        ),
         importances=importances,
         standard_errors=errors,
         p_values=p_values,
@@ -152,6 +164,7 @@ def conditional_importance(
         n_folds=len(asked.parts),
         n_permutations=int(n_permutations),
         unit="R²" if asked.is_regression else "explained log loss",
+        unfinished=names[len(rows) :],
     )
 
 

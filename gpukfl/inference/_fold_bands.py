@@ -9,6 +9,7 @@ import numpy as np
 
 from gpukfl.inference._curves import Curve
 from gpukfl.inference._estimates import Estimate
+from gpukfl.inference._stepwise import all_of, each_of
 from gpukfl.inference._subject import Subject
 
 _FOLDS = 10
@@ -27,19 +28,22 @@ def estimates_by_folds(
     order = rng.permutation(len(subject))
     if subject.classes:
         order = order[np.argsort(subject.y[order], kind="stable")]
-    models = [subject.refitted(np.sort(np.delete(order, np.s_[k::_FOLDS]))) for k in range(_FOLDS)]
-    found = []
-    for curve in curves:
+
+    def without_fold(k: int) -> Any:
+        return subject.refitted(np.sort(np.delete(order, np.s_[k::_FOLDS])))
+
+    models = all_of("fits for bands", range(_FOLDS), without_fold)
+
+    def estimated(curve: Curve) -> list[Estimate]:
         own = curve.weights @ subject.functions(curve.points)
         by_fold = np.stack(
             [curve.weights @ subject.functions(curve.points, one) for one in models]
         )  # (K, g, t)
         away = by_fold - by_fold.mean(axis=0)
         share = (_FOLDS - 1.0) / _FOLDS
-        found.append(
-            [
-                Estimate(own[:, c], share * away[..., c].T @ away[..., c], _FOLDS - 1.0)
-                for c in range(own.shape[1])
-            ]
-        )
-    return found
+        return [
+            Estimate(own[:, c], share * away[..., c].T @ away[..., c], _FOLDS - 1.0)
+            for c in range(own.shape[1])
+        ]
+
+    return each_of("curves of bands", curves, estimated)

@@ -124,6 +124,9 @@ class ConditionalImportance(Tested):
         Behind every p-value.
     unit : str
         What is lost.
+    unfinished : tuple of str
+        Groups that were left out, as it was interrupted before. They are not among the p-values
+        that are adjusted.
     """
 
     groups: tuple[str, ...]
@@ -137,6 +140,7 @@ class ConditionalImportance(Tested):
     n_folds: int
     n_permutations: int
     unit: str
+    unfinished: tuple[str, ...] = ()
 
     @property
     def _names(self) -> tuple[str, ...]:
@@ -194,6 +198,8 @@ class ConditionalImportance(Tested):
             name for name, share in zip(self.groups, self.explained, strict=True) if share >= _KNOWN
         ]
         found = [f"  together: {names}" for names in joined]
+        if self.unfinished:
+            found.append(f"  interrupted before {', '.join(self.unfinished)}")
         if known:
             found.append(
                 f"  nothing can be said of {', '.join(known)}: constant, or known from the others"

@@ -45,6 +45,8 @@ class Interactions(Tested):
         Behind every p-value.
     exact : bool
         Whether averages are in closed form, and not by predictions; both are of the same rows.
+    unfinished : tuple of tuples of str
+        Sets that were left out, as it was interrupted before.
     """
 
     order: int
@@ -57,6 +59,7 @@ class Interactions(Tested):
     n_background: int
     n_permutations: int
     exact: bool
+    unfinished: tuple[tuple[str, ...], ...] = ()
 
     @property
     def _names(self) -> tuple[str, ...]:
@@ -120,6 +123,9 @@ class Interactions(Tested):
             lines.append(line)
         if len(table) > _LISTED:
             lines.append(f"  and {len(table) - _LISTED} more")
+        if self.unfinished:
+            every = len(self.sets) + len(self.unfinished)
+            lines.append(f"  interrupted: {len(self.sets)} of {every} {what} are done")
         if self.p_values is None:
             lines.append("  without p-values: nothing says which of these are more than chance")
         return "\n".join(lines)

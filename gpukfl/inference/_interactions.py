@@ -12,7 +12,8 @@ import numpy as np
 from scipy.special import softmax
 from sklearn.utils import check_random_state
 
-from gpukfl._checks import check_choice, check_number
+from gpukfl._checks import check_choice, check_kind, check_number
+from gpukfl._progress import shown
 from gpukfl.inference._asked import Asked, asked_of
 from gpukfl.inference._dependence import Dependence, dependence_of
 from gpukfl.inference._groups import feature_of
@@ -25,6 +26,7 @@ from gpukfl.inference._score_test import (
     without,
 )
 from gpukfl.inference._shuffled import moved
+from gpukfl.inference._stepwise import each_of
 
 _FEATURES = {2: 10, 3: 6}  # that are looked at unless more are asked for
 _FLOOR = 1e-9  # of probabilities in log-odds: a higher one would make interactions of sums
@@ -47,6 +49,7 @@ def interactions(
     max_rows: int = 500,
     sample_weight: Any = None,
     random_state: Any = 0,
+    progress: bool | None = None,
 ) -> Interactions:
     r"""Measure interactions of a fitted model by Friedman's H, and test them on held-out rows.
 
@@ -89,12 +92,15 @@ def interactions(
         go with their inverses.
     random_state : int, RandomState or None, default=0
         Draws rows, and permutations.
+    progress : bool, optional
+        Show a line that says how far it is; by default on a terminal, and in a notebook.
 
     Returns
     -------
     Interactions
         H, shares and p-values, one for each pair or triple; with `summary`, `frame`, `plot`, and
-        adjusted p-values.
+        adjusted p-values. Ctrl-C returns the sets that are done, with a ConvergenceWarning; the
+        others are in its `unfinished`.
 
     Raises
     ------
@@ -135,6 +141,7 @@ def interactions(
     counts = {"n_permutations": n_permutations, "n_background": n_background, "max_rows": max_rows}
     for name, number in counts.items():
         check_number(name, number, kind=numbers.Integral, low=1)
+    check_kind("progress", progress, (bool, type(None)))
     check_number("n_features", n_features, kind=numbers.Integral, low=order, also=(None,))
     if X is None:
         msg = "expected X, rows to average over and to evaluate at, got None"
@@ -143,8 +150,10 @@ def interactions(
     rng = check_random_state(random_state)
     space = _Space.of(model, asked, int(n_background), int(max_rows), rng)
     chosen = space.chosen(features, int(n_features or _FEATURES[order]), order, rng)
-    effects = space.effects(chosen, order)
-    sets = list(itertools.combinations(chosen, order))
+    every = list(itertools.combinations(chosen, order))
+    with shown(progress):
+        effects = space.effects(chosen, order)
+    sets = [one for one in every if one in effects.effects]
     found = [effects.sizes(one) for one in sets]
     p_values = None
     if y is not None:
@@ -160,6 +169,7 @@ def interactions(
         n_background=len(space.background),
         n_permutations=int(n_permutations),
         exact=space.dependence.exact,
+        unfinished=tuple(tuple(asked.names[k] for k in one) for one in every[len(sets) :]),
     )
 
 
@@ -232,16 +242,21 @@ class _Space:
         columns = {k: self.asked.columns_of([k]) for k in features}
         averages: dict[Sets, np.ndarray] = {(): self.dependence.on(np.zeros(0, dtype=np.int64))}
         found: dict[Sets, np.ndarray] = {(): averages[()]}
-        for size in range(1, order + 1):
+
+        def evaluate(one: Sets) -> None:
+            parts = [found[part] for part in _parts(one)]
+            if len(one) > 1 and not self.dependence.may_interact([columns[k] for k in one]):
+                effect = np.zeros_like(averages[()])
+                averages[one] = np.sum(parts, axis=0)
+            else:
+                averages[one] = self.dependence.on(np.concatenate([columns[k] for k in one]))
+                effect = averages[one] - np.sum(parts, axis=0)
+            found[one] = effect
+
+        for size in range(1, order):
             for one in itertools.combinations(features, size):
-                parts = [found[part] for part in _parts(one)]
-                if size > 1 and not self.dependence.may_interact([columns[k] for k in one]):
-                    found[one] = np.zeros_like(averages[()])
-                    averages[one] = np.sum(parts, axis=0)
-                    continue
-                together = np.concatenate([columns[k] for k in one])
-                averages[one] = self.dependence.on(together)
-                found[one] = averages[one] - np.sum(parts, axis=0)
+                evaluate(one)
+        each_of("interactions", list(itertools.combinations(features, order)), evaluate)
         return _Effects(self.asked, self.rows, order, found, averages)
 
 

@@ -12,6 +12,7 @@ from gpukfl.inference._curves import Curve
 from gpukfl.inference._estimates import Estimate
 from gpukfl.inference._learned_kernels import LearnedKernel
 from gpukfl.inference._smoother import Smoother, mixed_share
+from gpukfl.inference._stepwise import all_of
 from gpukfl.inference._subject import Subject
 
 FEWEST = 40  # rows
@@ -52,21 +53,22 @@ def estimates_by_kernel(
     halves = _halves(subject, sample, rng) if kernel is None else [_half(kernel, sample)]
     shared = [_Shared.of(subject, half, curves) for half in halves]
     outputs = range(subject.Y.shape[1])
-    by_output = [_estimates(subject, shared, c) for c in outputs]
+    by_output = all_of("smoothers of bands", outputs, lambda c: _estimates(subject, shared, c))
     return [[by_output[c][k] for c in outputs] for k in range(len(curves))]
 
 
 def _halves(subject: Subject, sample: np.ndarray, rng: Any) -> list[_Half]:
     """Split all rows in two: the sample's in one half goes with the kernel of the other."""
-    assert subject.kernel is not None
     side = _sides(subject, sample, rng)
-    found = []
-    for k in (0, 1):
+
+    def half(k: int) -> _Half:
+        assert subject.kernel is not None
         kernel = subject.kernel_from(np.flatnonzero(side != k))
         rows = sample[side[sample] == k]
         # A half that finds nothing says nothing of what to compare: then the whole fit's kernel
-        found.append(_half(subject.kernel if kernel is None else kernel, rows))
-    return found
+        return _half(subject.kernel if kernel is None else kernel, rows)
+
+    return all_of("fits for bands", (0, 1), half)
 
 
 def _half(kernel: LearnedKernel, rows: np.ndarray) -> _Half:

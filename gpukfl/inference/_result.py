@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from sklearn.exceptions import ConvergenceWarning
+
+from gpukfl._checks import check_kind
 from gpukfl._given import complete, with_names, with_target
+from gpukfl._progress import shown
+from gpukfl._warnings import warn
 from gpukfl.inference._band_results import Bands
 from gpukfl.inference._bands import bands
 from gpukfl.inference._conditional import conditional_importance
@@ -37,8 +42,8 @@ class Inference(Shown):
         Of the model, and of what it predicts.
     n_samples : int
         Rows that were asked.
-    bands : Bands
-        Partial dependence.
+    bands : Bands or None
+        Partial dependence; None where it was interrupted before.
     subspace : Subspace or None
         The learned directions; None of a model that learns none.
     importance : ConditionalImportance or None
@@ -46,15 +51,24 @@ class Inference(Shown):
     interactions : Interactions or None
         Of pairs of features; without p-values where the model has seen the rows, None where there
         is one feature.
+    unfinished : tuple of str
+        Names of the parts that were left out, as it was interrupted before.
     """
 
     name: str
     target: str
     n_samples: int
-    bands: Bands
+    bands: Bands | None = None
     subspace: Subspace | None = None
     importance: ConditionalImportance | None = None
     interactions: Interactions | None = None
+    unfinished: tuple[str, ...] = ()
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing was left out by an interruption."""
+        cut = [one for one in self.parts.values() if getattr(one, "unfinished", ())]
+        return not (self.unfinished or cut)
 
     @property
     def parts(self) -> dict[str, Any]:
@@ -83,10 +97,14 @@ class Inference(Shown):
 
     def in_words(self) -> str:
         """Say what may be concluded, and what not."""
-        return " ".join(
+        said = [
             _tested(name, part) if name in _TESTED else part.in_words()
             for name, part in self.parts.items()
-        )
+        ]
+        if not self.is_complete:
+            left = f", before {', '.join(self.unfinished)}" if self.unfinished else ""
+            said.insert(0, f"The inference was interrupted{left}: this is what was done.")
+        return " ".join(said)
 
     def frames(self) -> dict[str, pd.DataFrame]:
         """Give a frame of each part, by name."""
@@ -146,6 +164,7 @@ def infer(
     held_out: bool = False,
     sample_weight: Any = None,
     random_state: Any = 0,
+    progress: bool | None = None,
 ) -> Inference:
     """Give all that may be concluded of a fitted model: bands, and how sure directions are.
 
@@ -167,11 +186,14 @@ def infer(
         Weights of the rows.
     random_state : int, RandomState or None
         Draws all that is drawn, on the host.
+    progress : bool, optional
+        Show a line that says how far it is; by default on a terminal, and in a notebook.
 
     Returns
     -------
     Inference
-        A frozen result with `summary`, `frames`, `plot` and `report`.
+        A frozen result with `summary`, `frames`, `plot` and `report`. Ctrl-C returns the parts
+        that are done, with a ConvergenceWarning; `unfinished` names the others.
 
     Raises
     ------
@@ -184,25 +206,51 @@ def infer(
     the rows; and `interactions`, and with `held_out` also `conditional_importance`.
     """
     options = {"sample_weight": sample_weight, "random_state": random_state}
-    found = bands(model, X, y, features=features, coverage=coverage, held_out=held_out, **options)
+    check_kind("progress", progress, (bool, type(None)))
     subject = Subject.of(model, X, y, sample_weight)
     # Interactions of rows that the model has seen are asked for without the target
     rows, truth, named = with_target(X, y)
     rows, truth, weights = complete(with_names(rows), truth, sample_weight)
+    asked: dict[str, Callable[[], Any]] = {
+        "bands": lambda: bands(
+            model, X, y, features=features, coverage=coverage, held_out=held_out, **options
+        )
+    }
+    if has_directions(subject.estimator):
+        asked["subspace"] = lambda: subspace(model, X, y, **options)
+    if held_out:
+        asked["importance"] = lambda: conditional_importance(model, X, y, **options)
+    if len(subject.names) > 1:
+        options_of_pairs = {**options, "sample_weight": weights}
+        asked["interactions"] = lambda: interactions(
+            model, rows, truth if held_out else None, **options_of_pairs
+        )
+    with shown(progress):
+        parts, unfinished = _until_stopped(asked)
     return Inference(
         name=type(subject.estimator).__name__,
         target=named or str(getattr(model, "target_name", "y")),
         n_samples=len(subject),
-        bands=found,
-        subspace=subspace(model, X, y, **options) if has_directions(subject.estimator) else None,
-        importance=conditional_importance(model, X, y, **options) if held_out else None,
-        interactions=interactions(
-            model,
-            rows,
-            truth if held_out else None,
-            sample_weight=weights,
-            random_state=random_state,
-        )
-        if len(subject.names) > 1
-        else None,
+        unfinished=unfinished,
+        **parts,
     )
+
+
+def _until_stopped(asked: dict[str, Callable[[], Any]]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Give the parts that are done when all are, or the user stops it; and names of the others.
+
+    Raises KeyboardInterrupt where there is none.
+    """
+    parts: dict[str, Any] = {}
+    try:
+        for name, work in asked.items():
+            parts[name] = work()
+            if getattr(parts[name], "unfinished", ()):  # which has warned of it
+                break
+        return parts, tuple(name for name in asked if name not in parts)
+    except KeyboardInterrupt:
+        if not parts:
+            raise
+    unfinished = tuple(name for name in asked if name not in parts)
+    warn(f"inference: interrupted before {', '.join(unfinished)}", ConvergenceWarning)
+    return parts, unfinished

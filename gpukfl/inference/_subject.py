@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 from gpukfl._array import is_array, to_host
 from gpukfl._columns import is_frame, numeric_frame
 from gpukfl._given import complete, pair_rows, with_names, with_target
+from gpukfl._results import Status
 from gpukfl._target import host_target, in_order, target_names
 from gpukfl.estimators._described import feature_names
 from gpukfl.estimators._validation import validate_weights
@@ -78,14 +79,20 @@ class Subject:
         return kernel_of(self.estimator)
 
     def refitted(self, rows: np.ndarray, /) -> Any:
-        """Fit an estimator like it to some rows."""
+        """Fit an estimator like it to some rows.
+
+        Raises KeyboardInterrupt where the fit was interrupted, and ended with its best step so far.
+        """
         new, given = clone(self.estimator), {}
         if np.ptp(self.weights) > 0:
             if not has_fit_parameter(new, "sample_weight"):
                 msg = f"expected an estimator that takes weights, got {type(new).__name__}"
                 raise TypeError(msg)
             given["sample_weight"] = self.weights[rows]
-        return new.fit(self.X[rows], self.y[rows], **given)
+        new.fit(self.X[rows], self.y[rows], **given)
+        if getattr(new, "status_", "") == Status.INTERRUPTED.name:  # no part of any result
+            raise KeyboardInterrupt
+        return new
 
     def functions(self, X: np.ndarray, estimator: Any = None, /) -> np.ndarray:
         """Predictions (n, t) at host rows: of classes their probabilities."""

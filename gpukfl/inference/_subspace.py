@@ -15,10 +15,12 @@ from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.utils import check_random_state
 
 from gpukfl._array import to_host
-from gpukfl._checks import check_number
+from gpukfl._checks import check_kind, check_number
+from gpukfl._progress import shown
 from gpukfl.estimators import KernelRidgeRegressor
 from gpukfl.inference._directions import has_directions, leading_directions
 from gpukfl.inference._learned_kernels import Map, scale_of
+from gpukfl.inference._stepwise import all_of
 from gpukfl.inference._subject import Subject
 from gpukfl.inference._subspace_results import Subspace
 
@@ -34,6 +36,7 @@ def subspace(
     max_directions: int | None = None,
     sample_weight: Any = None,
     random_state: Any = 0,
+    progress: bool | None = None,
 ) -> Subspace:
     r"""Say how sure learned directions are, by fits that leave folds of the rows out.
 
@@ -55,6 +58,8 @@ def subspace(
         Weights of the rows.
     random_state : int, RandomState or None
         Draws the folds, on the host.
+    progress : bool, optional
+        Show a line that says how far it is; by default on a terminal, and in a notebook.
 
     Returns
     -------
@@ -87,9 +92,10 @@ def subspace(
     """
     check_number("n_folds", n_folds, kind=Integral, low=2)
     check_number("max_directions", max_directions, kind=Integral, low=1, also=(None,))
-    return subspace_of(
-        Subject.of(model, X, y, sample_weight), n_folds, max_directions, random_state
-    )
+    check_kind("progress", progress, (bool, type(None)))
+    subject = Subject.of(model, X, y, sample_weight)
+    with shown(progress):
+        return subspace_of(subject, n_folds, max_directions, random_state)
 
 
 def subspace_of(
@@ -104,11 +110,16 @@ def subspace_of(
     known = int(subject.estimator.n_effective_features_)
     most = min(known + 1, _MOST) if max_directions is None else max_directions
     most = min(most, subject.X.shape[1])
-    bases, losses = [], np.zeros((len(subject), most + 1))
-    for inside, outside in folds:
+    losses = np.zeros((len(subject), most + 1))
+
+    def basis_of(fold: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+        inside, outside = fold
         fit = subject.refitted(inside)
-        bases.append(leading_directions(fit))
-        losses[outside] = _losses(subject, scale_of(fit), bases[-1], most, inside, outside)
+        basis = leading_directions(fit)
+        losses[outside] = _losses(subject, scale_of(fit), basis, most, inside, outside)
+        return basis
+
+    bases = all_of("directions", folds, basis_of)
     angles = _angles(bases, most)
     remarks = (subject.remark,) if subject.remark else ()
     return Subspace(

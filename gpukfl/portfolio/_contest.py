@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from gpukfl._array import library_of, to_host
+from gpukfl._array import to_host
 from gpukfl._warnings import collected, warn
 from gpukfl.estimators._learner import Precedent
 from gpukfl.estimators._run import Report, Run, current_report
@@ -18,11 +18,12 @@ from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._search import is_behind
 from gpukfl.portfolio._at_once import at_once, fits_at_once
 from gpukfl.portfolio._blend import blend_weights
-from gpukfl.portfolio._entry import Entry, FoldFit
+from gpukfl.portfolio._entry import Entry, FoldFit, is_interrupted
 from gpukfl.portfolio._evaluators import evaluator_of, of_all_classes
 from gpukfl.portfolio._folds import Fold, some_rows
 from gpukfl.portfolio._judges import Judge, LogLoss
 from gpukfl.portfolio._members import Member
+from gpukfl.portfolio._pace import Pace, Size, is_cut, steps_of, with_steps, work_of
 from gpukfl.portfolio._temperature import temperature_of
 from gpukfl.portfolio._transforms import residual_quantiles
 from gpukfl.portfolio._twins import twin_of
@@ -39,12 +40,12 @@ _COMPARED = 2  # members of ours that have finished, before the best of all goes
 _GOING_ON, _WORTH_IT = 0.8, 2  # share of the time that is left then; times as many rows
 _LEAST_SHARE = 0.25  # of the time that is left, for the next member: the first ones say the most
 _PATIENCE = 4.0  # times the limit that may be expected of members that keep to it
-_COMPILING = 1.0  # seconds of a first fit, of which most may be compilation: it is timed again
-_TIMED: set[tuple[str, str]] = set()  # members and libraries of which this process knows the time
 # So few of so many rows are fitted first: where these lose twice as much as the best, more rows of
 # what is clearly behind, and no help, would gain nothing
 _TRIED, _TRIED_FROM, _HOPELESS = 20_000, 400_000, 2.0
 _SEARCHING = 2  # times as long as another fit is the first one, which searches
+_TOO_SLOW = "not begun: too slow for the time left"
+_PROBE_SHARE = 0.3  # of a member's time, for a fit that says how many rows there is time for
 
 
 @dataclass(frozen=True)
@@ -147,7 +148,9 @@ class Contest:
                 left = self.run.left(SHARE)
                 share = max(1.0 / (len(members) - k), _LEAST_SHARE)
                 self._enter(member, Clock(None if left is None else left * share))
-                self._go_on()
+                self._go_on(_COMPARED)
+            self._go_on(0)
+            self._retry()
         except KeyboardInterrupt:
             self.stopped = True
             if not self.finished:
@@ -184,24 +187,39 @@ class Contest:
         self.weights = weights
         self.run.note(f"{member.name}: {entry.note or self._shown(entry)}, {entry.seconds:.1f} s")
 
-    def _go_on(self) -> None:
-        """Fit the best of the first members to more rows, where it had few: that gains the most.
+    def _retry(self) -> None:
+        """Begin what was too slow for its share once more, with all of the time that is left."""
+        for entry in [one for one in self.entries if one.note == _TOO_SLOW]:
+            left = self.run.left(SHARE)
+            if left is None or self.stopped or self.run.is_over(SHARE):
+                return
+            self.entries.remove(entry)
+            self._enter(entry.whole, Clock(left))
 
-        Once, where time is so short that it had less than a quarter. The better of both stays.
+    def _go_on(self, ours: int) -> None:
+        """Fit the best of the first members to more rows, or with more steps, where it had few.
+
+        That gains the most. Once, when so many of ours have finished, where time is so short that
+        it had less than a quarter. The better of both stays.
         """
-        ours = sum(one.member.takes_any_library for one in self.finished)
         left, n = self.run.left(SHARE), len(self.folds[0].inside)
-        if left is None or self.stopped or self.went_on or ours < _COMPARED:
+        known = sum(one.member.takes_any_library for one in self.finished)
+        if left is None or self.stopped or self.went_on or known < ours or not self.finished:
             return
-        self.went_on = True
+        self.went_on = ours > 0
         few = min(self.finished, key=lambda one: one.losses.sum())
-        clock, more = Clock(left * _GOING_ON), Entry(few.member, transform=self.transform)
-        rows = self._rows_for(few.member, clock, few.rows, few.last_seconds)
-        if few.rows * _FURTHER > n or rows < _WORTH_IT * few.rows:
+        clock, more = Clock(left * _GOING_ON), Entry(few.whole, transform=self.transform)
+        affordable: Affordable | None = None
+        if few.steps is None:
+            rows = self._rows_for(few.member, clock, few.rows, few.last_seconds)
+            if few.rows * _FURTHER > n or rows < _WORTH_IT * few.rows:
+                return
+            affordable = (rows if rows < n else None, None, clock)
+        elif clock.limit is None or clock.limit < _WORTH_IT * few.seconds:
             return
         try:
             with collected() as more.warnings:
-                self._compete(more, clock, (rows if rows < n else None, None, clock))
+                self._compete(more, clock, affordable)
         except Exception as error:  # whatever it does, its fits to few rows are there
             more.note = _said(error)
             warn(f"the member {few.member.name} stays with few rows: {more.note}")
@@ -252,14 +270,21 @@ class Contest:
         judged one after the other. What is `affordable` is found out, unless it is known.
         """
         member = entry.member
-        rows, probe, clock = affordable or self._affordable(member, clock)
+        rows, probe, clock = affordable or self._affordable(entry, clock)
+        if entry.note:
+            return
         if affordable is None and rows is None:
             entry.note = self._why_not_all(entry.member, clock)
             entry.behind = bool(entry.note)
             if entry.behind:
                 return
-        if rows is not None:
-            self.cut_short, entry.remark = True, f"scored by fits to {rows} rows for want of time"
+        cut = [] if rows is None else [f"{rows} rows"]
+        cut += (
+            [] if entry.steps is None else [f"{entry.steps} of {steps_of(member.estimator)} steps"]
+        )
+        if cut:
+            self.cut_short = True
+            entry.remark = f"scored by fits to {' and '.join(cut)} for want of time"
         turns = self._turns(member, rows)
         for k, folds in enumerate(turns):
             start = time.perf_counter() if probe is None or k else clock.begun
@@ -385,16 +410,27 @@ class Contest:
         mixes = ((1.0 - share) * blend + share * own for share in _SHARES)
         return all(self.judge.losses(mix, seen).sum() >= least for mix in mixes)
 
-    def _affordable(self, member: Member, clock: Clock) -> Affordable:
+    def _affordable(self, entry: Entry, clock: Clock) -> Affordable:
         """Rows of a fold that there is time for, by how long some take; None is all of them.
 
-        With the fit of the first fold where it was to so many rows, and the member's time, which
-        begins after a fit that may have compiled, in this process for the first time.
+        With the fit of the first fold where it was to so many rows, and the member's time. A member
+        for which even a few rows take too long is given fewer steps, or a note that it is not
+        begun.
         """
+        member = entry.member
         inside = self.folds[0].seen_by(member).inside
-        n, key = len(inside), (member.name, library_of(inside.X))
+        n = len(inside)
         most = min(_PROBED, n // _FURTHER)
-        if clock.limit is None or most < _FEWEST_PROBED:
+        if clock.limit is None:
+            return None, None, clock
+        pace = self._pace(member, clock)
+        if pace is not None:
+            all_rows = n <= _PROBED
+            first = n if all_rows else min(_FIRST_PROBED, most)
+            share = 1.0 / len(self.folds) if all_rows else _PROBE_SHARE
+            if pace.seconds(replace(pace.full, rows=first)) > share * clock.left:
+                return self._cut(entry, pace, clock)
+        if most < _FEWEST_PROBED:
             return None, None, clock
         probed, count = 0, most
         while probed < most and count >= _FURTHER * probed:
@@ -406,14 +442,57 @@ class Contest:
             if probed <= _FIRST_PROBED:
                 self.least_seconds = took
             count = self._rows_for(member, clock, probed, took)
-            is_new = member.takes_any_library and key not in _TIMED
-            _TIMED.add(key)
-            if is_new and count < n and took > _COMPILING:
-                rest = 0.5 * (self.run.left(SHARE) or 0.0)  # others would have to compile, too
-                probed, count, clock = 0, most, Clock(min(clock.limit, rest))
         if count >= n:
             return None, None, clock
         return count, fit if count == probed else None, clock
+
+    def _pace(self, member: Member, clock: Clock) -> Pace | None:
+        """Time a member on few rows, columns and steps of the first fold; None if it takes all.
+
+        Of one that ends when it is told to, how long the least takes that it does.
+        """
+        if not is_cut(member.estimator):
+            return None
+        inside = self.folds[0].seen_by(member).inside
+        n, d = inside.X.shape
+        full, least = (
+            Size(n, d, steps_of(member.estimator)),
+            _NO_TIME if member.keeps_time else None,
+        )
+
+        def timed(size: Size) -> float:
+            few = replace(member, estimator=with_steps(member.estimator, size.steps))
+            some = inside
+            if size.rows < n:
+                some = some.taken(some_rows(inside, size.rows, self.run.again()))
+            some = replace(some, X=some.X[:, : size.columns])
+            start = time.perf_counter()
+            with collected():  # what it warns of is not of a fit that stays
+                model, _ = few.fitted(some, None, least)
+            if is_interrupted(model):
+                raise KeyboardInterrupt
+            return time.perf_counter() - start
+
+        def work(size: Size) -> float:
+            return work_of(member.estimator, member.power, size)
+
+        try:
+            return Pace.measured(full, work, timed, lambda: clock.left)
+        except Exception:  # few rows or columns may not suit it: then nothing is known
+            return None
+
+    def _cut(self, entry: Entry, pace: Pace, clock: Clock) -> Affordable:
+        """Give a member fewer steps, or rows, or a note that there is no time for any."""
+        found = pace.affordable(max(clock.left, 0.0) / len(self.folds))
+        if found is None and self.finished:
+            entry.note, self.cut_short = _TOO_SLOW, True
+            return None, None, clock
+        least = replace(pace.full, rows=min(pace.full.rows, pace.size.rows), steps=1)
+        found = found or least
+        if found.steps < pace.full.steps:
+            estimator = with_steps(entry.member.estimator, found.steps)
+            entry.member, entry.steps = replace(entry.member, estimator=estimator), found.steps
+        return found.rows if found.rows < pace.full.rows else None, None, clock
 
     def _rows_for(self, member: Member, clock: Clock, few: int, took: float) -> int:
         """Rows of each fold that there is time for, at least a few, by how long these took."""

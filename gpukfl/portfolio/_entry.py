@@ -69,6 +69,10 @@ class Entry:
         That it took.
     rows : int
         To which each of its fits was.
+    steps : int or None
+        Of each of its fits, where there was no time for all that it was made with.
+    whole : Member
+        As it was made, with all of them.
     last_seconds : float
         That the last of them took, with its predictions.
     note : str
@@ -92,6 +96,7 @@ class Entry:
     precedent: Precedent[Any] | None = None
     seconds: float = 0.0
     rows: int = 1
+    steps: int | None = None
     last_seconds: float = 0.0
     note: str = ""
     behind: bool = False
@@ -99,6 +104,10 @@ class Entry:
     warnings: list[str] = field(default_factory=list)
     transform: TargetTransform | None = None
     residuals: np.ndarray | None = None
+    whole: Member = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.whole = self.member
 
     def add(self, fit: FoldFit, /) -> None:
         """Keep what a fold came to."""

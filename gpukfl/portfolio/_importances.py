@@ -18,7 +18,8 @@ from gpukfl.portfolio._judges import Judge
 
 _ALIKE = 0.9  # correlation from which columns are shuffled together
 _ROWS = 500  # of all folds, that are enough
-_MOMENT = 1.0  # seconds that importances may take when the time is over
+_MOMENT = 0.5  # seconds that importances may take when the time is over
+_TINY = 1e-9
 _PASSES = 100  # predictions of a fold's rows
 _NAMED = 10  # groups
 _ELEMENTS = 2**22  # of rows that are predicted at once, and of correlations
@@ -27,16 +28,24 @@ _CONSTANT = 1e-13  # deviation, as a share of the largest value, that is roundin
 
 
 def groups_of(
-    X: np.ndarray, sources: Sequence[int] | None = None, /, *, alike: float = _ALIKE
+    X: np.ndarray,
+    sources: Sequence[int] | None = None,
+    /,
+    *,
+    alike: float = _ALIKE,
+    is_over: Callable[[], bool] = lambda: False,
 ) -> list[list[int]]:
     """Join columns (n, d) that are correlated by `alike` or more, also by way of others.
 
-    Those of one source in any case; gaps count as what is usual. O(n d²) time.
+    Those of one source in any case; missing values count as what is usual. O(n d²) time; of many
+    columns the last ones are joined with none where it `is_over` before.
     """
     U, d = _standardised(X), X.shape[1]
     pairs = [np.zeros((2, 0), dtype=np.int64)]
     step = max(1, _ELEMENTS // d)
     for start in range(0, d, step):  # never all d² of them
+        if start > 0 and is_over():
+            break
         close = np.abs(U[:, start : start + step].T @ U) >= alike
         here, there = np.nonzero(close)
         pairs.append(np.stack([here + start, there])[:, there > here + start])
@@ -71,7 +80,7 @@ def permutation_importances(
     predict: Callable[[int, Array], np.ndarray],
     judge: Judge,
     rng: np.random.RandomState,
-    is_over: Callable[[], bool],
+    left: Callable[[], float],
     /,
     *,
     repeats: int = 1,
@@ -92,8 +101,9 @@ def permutation_importances(
         Of all rows that are held out, in the order of the folds.
     rng : RandomState
         Draws rows, and shuffles.
-    is_over : callable
-        Whether there is no time for more than a moment.
+    left : callable
+        Seconds that are left, infinite without a limit. Where one prediction says that not all
+        columns can be shuffled, those most correlated with predictions are.
     repeats : int
         Shuffles of which the mean is taken.
 
@@ -107,8 +117,10 @@ def permutation_importances(
     """
     rows = [_some(len(part), -(-_ROWS // len(held_out)), rng) for part in held_out]
     some = [part.taken(index) for part, index in zip(held_out, rows, strict=True)]
-    joined = groups_of(np.concatenate([to_host(part.X) for part in some]), sources)
-    groups = _leading(joined, to_host(some[0].X), predict(0, some[0].X))
+    seen = np.concatenate([to_host(part.X) for part in some])
+    joined = groups_of(seen, sources, is_over=lambda: left() <= 0.0)
+    predicted = predict(0, some[0].X)
+    groups = _leading(joined, to_host(some[0].X), predicted)
     n_folds = max(1, min(len(some), _PASSES // len(groups)))
     begins = np.concatenate([[0], np.cumsum([len(part) for part in held_out])])
     gains: list[list[np.ndarray]] = [[] for _ in groups]  # of each row, by fold
@@ -116,10 +128,16 @@ def permutation_importances(
         begun = time.perf_counter()
         X, judged = some[k].X, begins[k] + rows[k]
         least = judge.losses(predict(k, X), judged)
-        if is_over() and (k > 0 or len(groups) * (time.perf_counter() - begun) > _MOMENT):
-            if k == 0:
-                warn("no time is left for importances of features: they are 0")
-            break
+        took = repeats * max(time.perf_counter() - begun, _TINY)
+        there_is = left() if k > 0 else max(left(), _MOMENT)
+        if len(groups) * took > there_is:
+            if k > 0:
+                break
+            groups = _leading(groups, to_host(X), predicted, int(there_is / took))
+            gains = gains[: len(groups)]
+            warn(f"time is left for importances of {len(groups)} features: those of others are 0")
+            if not groups:
+                break
         orders = [[rng.permutation(len(some[k])) for _ in range(repeats)] for _ in groups]
         shuffles = [(g, order) for g, of_group in enumerate(orders) for order in of_group]
         predictions = _predicted_shuffled(X, groups, shuffles, partial(predict, k))
@@ -143,12 +161,14 @@ def _some(n: int, count: int, rng: np.random.RandomState) -> np.ndarray:
     return np.arange(n) if n <= count else np.sort(rng.permutation(n)[:count])
 
 
-def _leading(groups: list[list[int]], X: np.ndarray, predicted: np.ndarray) -> list[list[int]]:
+def _leading(
+    groups: list[list[int]], X: np.ndarray, predicted: np.ndarray, most: int | None = None
+) -> list[list[int]]:
     """Give the groups that there is work for: of too many those most correlated with predictions.
 
     To shuffle a column takes a prediction of rows of all columns.
     """
-    count = max(1, _WORK // X.size)
+    count = max(1, _WORK // X.size) if most is None else most
     if len(groups) <= count:
         return groups
     strengths = np.max(np.abs(_standardised(X).T @ _standardised(predicted)), axis=1)

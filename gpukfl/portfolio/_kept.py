@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -65,12 +66,18 @@ class KeptContest(BlendOfModels):
                 lambda k, X: to_host(self._outputs(X, k)),
                 contest.judge,
                 run.again(),
-                lambda: over or run.is_over(),
+                lambda: 0.0 if over else _seconds(run),
             ),
         )
         self.feature_importances_ = beside(importances, there)
         self.feature_importances_error_ = beside(errors, there)
         return chosen
+
+
+def _seconds(run: Run) -> float:
+    """Seconds that are left: infinite without a limit, 0 where time is over."""
+    left = run.left()
+    return math.inf if left is None else 0.0 if run.is_over() else left
 
 
 def _out_of_fold(contest: Contest, samples: Samples) -> OutOfFold:

@@ -276,19 +276,14 @@ class Compiled(KernelRidgeRegressor):
 
 
 @pytest.mark.usefixtures("asleep")
-def test_a_fit_that_may_have_compiled_does_not_say_how_long_others_take(rng, monkeypatch):
-    monkeypatch.setattr(_contest, "_COMPILING", 0.4)
-    monkeypatch.setattr(_contest, "_TIMED", set())
+def test_a_first_fit_that_may_have_compiled_does_not_say_how_long_others_take(rng):
     rows = rng.standard_normal((8_000, 2))
     quick = Compiled(ridge=1e-3, lengthscale=1.0, n_centers=20, random_state=0)
-    model = regressor(members=[("compiled", quick)], n_folds=1, refit=False, max_time=30.0)
+    model = regressor(members=[("compiled", quick)], n_folds=1, refit=False, max_time=4.0)
     model.fit(rows, rows[:, 0])
-    assert (Compiled.sizes[:2], Compiled.sizes[-1]) == ([800, 800], 6_400)
+    assert Compiled.sizes[0] < 800
+    assert Compiled.sizes[-1] == 6_400
     assert notes(model)["compiled"] == ""
-    Compiled.sizes.clear()
-    with pytest.warns(ConvergenceWarning):
-        model.set_params(max_time=4.0).fit(rows, rows[:, 0])  # known, and as slow: it is so
-    assert Compiled.sizes[0] == 800 < Compiled.sizes[1] < 6_400
 
 
 @pytest.mark.usefixtures("asleep")
