@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -97,7 +98,7 @@ def _importances(asked: Asked) -> list[Panel]:
         lambda _, X: asked.parts[0].predict(to_host(X)),
         asked.judge,
         rng,
-        lambda: False,
+        lambda: math.inf,
         repeats=repeats,
     )
     said = f"± one standard error of {len(asked)} held-out rows"
