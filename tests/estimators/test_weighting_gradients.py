@@ -86,7 +86,7 @@ def test_of_many_columns_those_that_do_not_vary_are_left_out(data, monkeypatch):
 def test_where_no_column_varies_nothing_is_important(rng, method, instantiation):
     X, y = np.ones((60, 2)), rng.standard_normal(60)
     if method == "regfeal":
-        model = RegFeaLRegressor(random_state=0, max_time=1).fit(X, y)
+        model = RegFeaLRegressor(100, random_state=0).fit(X, y)
     else:
         model = fitted(X, y, instantiation=instantiation)
     np.testing.assert_array_equal(model.feature_importances_, [0.0, 0.0])
