@@ -83,7 +83,7 @@ def with_numbers(frame: Any, reading: Reading, /) -> Any:
         # Where commas separate columns, points are seldom between groups of digits
         _say_doubtful(numbers, changed, "," if reading.commas_separate else ",.")
     _warn_of_padded({name: words for name, words in texts.items() if name not in numbers}, reading)
-    _say_gaps(texts | numbers)
+    _say_gaps(texts | numbers, reading)
     found = with_columns(frame, changed)
     found.attrs["missing_words"] = {
         name: sorted(words.gaps - {""}) for name, words in texts.items() if words.gaps - {""}
@@ -186,11 +186,12 @@ def _say_doubtful(numbers: dict[str, Words], changed: dict[str, Any], marks: str
         )
 
 
-def _say_gaps(texts: dict[str, Words]) -> None:
-    """Warn of words that are taken for gaps."""
+def _say_gaps(texts: dict[str, Words], reading: Reading) -> None:
+    """Warn of words that are taken for gaps, though neither all readers nor somebody says so."""
     said: dict[str, list[str]] = {}
     for name, words in texts.items():
-        for word in sorted(words.gaps - {""} - (MISSING - {"?"})):
+        usual = MISSING - {"?"} if reading.na_values is None else reading.missing_in(name)
+        for word in sorted(words.gaps.difference([""], usual)):
             said.setdefault(word, []).append(name)
     if said:
         told = "; ".join(f"{word!r} in {listed(names)}" for word, names in said.items())
