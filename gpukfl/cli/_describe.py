@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gpukfl._columns import GAPS
 from gpukfl.cli._table import kinds_of, load
 
 if TYPE_CHECKING:
@@ -22,7 +24,11 @@ def describe(options: argparse.Namespace) -> int:
 
     loaded = load(options, needs_target=False)
     columns = Table.of(loaded.X, columns=kinds_of(options)).columns
-    lines = [(one.name, one.kind, _share(one.missing), _reason(one)) for one in columns]
+    words = loaded.X.attrs.get("missing_words", {})
+    lines = [
+        (one.name, one.kind, _share(one.missing), _reason(one) + _words(one, words))
+        for one in columns
+    ]
     if loaded.y is not None:
         lines.append((loaded.target or "y", "target", "", _task(loaded.y)))
     print(f"{len(loaded.X)} rows, {len(lines)} columns")
@@ -52,6 +58,21 @@ def _reason(column: Column) -> str:
         return column.reason
     shown = ", ".join(map(_one_line, column.levels[:_LEVELS]))
     return f"{column.reason}: {shown}{', ...' if len(column.levels) > _LEVELS else ''}"
+
+
+def _words(column: Column, missing: dict[str, list[str]]) -> str:
+    """Say which words are missing values, and which are levels that might be such."""
+    found = missing.get(column.name, [])
+    said = f"; missing values are written {_quoted(found)}" if found else ""
+    levels = [level for level in column.levels if level.strip().casefold() in GAPS]
+    if column.kind == "category" and levels:
+        options = " ".join(f"--na {shlex.quote(level)}" for level in levels[:_LEVELS])
+        said += f"; {_quoted(levels)} is a level ({options} takes it for missing)"
+    return said
+
+
+def _quoted(words: list[str]) -> str:
+    return ", ".join(map(repr, words[:_LEVELS])) + (", ..." if len(words) > _LEVELS else "")
 
 
 def _print(rows: list[tuple[Any, ...]]) -> None:

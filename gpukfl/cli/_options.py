@@ -101,7 +101,7 @@ def _add_predict(predict_parser: argparse.ArgumentParser) -> None:
     add("model", help="file that `gpukfl fit --out` wrote")
     add("data", help=f"table with the model's columns: {_TABLE}; or a folder of tables")
     add("more", nargs="*", metavar="FILE", help="more tables, whose rows follow")
-    _add_decimal(predict_parser)
+    _add_reading(predict_parser)
     add("--probabilities", action="store_true", help="of classes, a column for each, as well")
     add(
         "--interval",
@@ -148,10 +148,18 @@ def _add_table(command: argparse.ArgumentParser, target: str = "the last") -> No
         default=[],
         help="what a column is, such as zip=category; may be repeated",
     )
-    _add_decimal(command)
+    _add_reading(command)
 
 
-def _add_decimal(command: argparse.ArgumentParser) -> None:
+def _add_reading(command: argparse.ArgumentParser) -> None:
+    """Add what decides on words and numbers that can be read in two ways."""
+    command.add_argument(
+        "--na",
+        metavar="WORD",
+        action="append",
+        help="a word for missing values in text, in place of ?, NA, null, ...; may be repeated "
+        "('' for blank fields alone)",
+    )
     command.add_argument(
         "--decimal",
         choices=(".", ","),

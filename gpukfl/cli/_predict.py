@@ -16,6 +16,7 @@ from gpukfl._target import parts_of_name, target_names
 from gpukfl._warnings import warn
 from gpukfl.cli._files import TABLES, check_writable, files_of, try_to_write
 from gpukfl.datasets._names import check_columns, listed
+from gpukfl.datasets._notation import MISSING
 
 if TYPE_CHECKING:
     from gpukfl._model import Model
@@ -35,7 +36,7 @@ def predict(options: argparse.Namespace) -> int:
     write = _writer(options.out)
     model = _model.load(options.model)
     wanted = {"probabilities": options.probabilities, "interval": options.interval}
-    rows = (_rows(model, file, options.decimal) for file in files)
+    rows = (_rows(model, file, options.decimal, options.na) for file in files)
     found = pd.concat([_predicted(model, one, **wanted) for one in rows])
     failed, said = try_to_write("predictions", options.out, lambda _: write(found))
     if failed:
@@ -45,16 +46,19 @@ def predict(options: argparse.Namespace) -> int:
     return 0
 
 
-def _rows(model: Model, file: str, decimal: str | None) -> Any:
+def _rows(model: Model, file: str, decimal: str | None, na: list[str] | None) -> Any:
     """Read what the model takes of a table."""
     from gpukfl.datasets import load_frame
 
     table = model.table
     if table is None:
         kinds = dict.fromkeys(model.feature_names, "numeric")
-        return _numbers(load_frame(file, kinds=kinds, decimal=decimal), model)
+        return _numbers(load_frame(file, kinds=kinds, decimal=decimal, na_values=na), model)
     kinds = {column.name: column.kind for column in table.columns}
-    return load_frame(file, kinds=kinds, decimal=decimal)
+    # Words that were levels in the fit are levels, and others that may be missing values are such
+    words = {*MISSING, "None", *(na or ())}
+    na_values = {column.name: sorted(words.difference(column.levels)) for column in table.columns}
+    return load_frame(file, kinds=kinds, decimal=decimal, na_values=na_values)
 
 
 def _predicted(model: Model, rows: Any, /, *, probabilities: bool, interval: float | None) -> Any:

@@ -22,7 +22,7 @@ def load(options: argparse.Namespace, /, *, needs_target: bool = True) -> Loaded
     from gpukfl.datasets import LoadedTable, load_frame, load_table
 
     kinds = kinds_of(options)
-    reading = {"kinds": kinds, "decimal": options.decimal}
+    reading = {"kinds": kinds, "decimal": options.decimal, "na_values": options.na}
     if needs_target or options.target is not None:
         table = load_table(options.data, options.target, drop=options.drop, **reading)
     else:

@@ -9,7 +9,8 @@ import numpy as np
 
 from gpukfl._warnings import warn
 from gpukfl.datasets._names import column_names, say_titles, without_nameless
-from gpukfl.datasets._numbers import Reading, with_numbers
+from gpukfl.datasets._notation import MISSING
+from gpukfl.datasets._numbers import NaValues, Reading, with_numbers
 from gpukfl.datasets._source import Source
 
 
@@ -57,7 +58,14 @@ def _with_index(frame: Any) -> Any:
     return frame.reset_index(drop=True).set_axis(column_names(frame.columns), axis=1)
 
 
-def read_workbook(source: Source, /, *, kinds: Mapping[str, str], decimal: str | None) -> Any:
+def read_workbook(
+    source: Source,
+    /,
+    *,
+    kinds: Mapping[str, str],
+    decimal: str | None,
+    na_values: NaValues = None,
+) -> Any:
     """Read the first sheet of a workbook that is not empty.
 
     Rows above the first one that has as many cells as most are titles.
@@ -65,7 +73,14 @@ def read_workbook(source: Source, /, *, kinds: Mapping[str, str], decimal: str |
     import pandas as pd
 
     with source.open() as file:
-        sheets = pd.read_excel(file, sheet_name=None, header=None, engine="openpyxl")
+        sheets = pd.read_excel(
+            file,
+            sheet_name=None,
+            header=None,
+            engine="openpyxl",
+            keep_default_na=False,
+            na_values=[""],
+        )
     filled = {name: sheet for name, sheet in sheets.items() if sheet.notna().any(axis=None)}
     if not filled:
         msg = "its sheets are empty"
@@ -78,7 +93,9 @@ def read_workbook(source: Source, /, *, kinds: Mapping[str, str], decimal: str |
     if not len(frame):
         msg = f"its sheet {name} has a header and no rows below it"
         raise ValueError(msg)
-    reading = Reading(lambda row: f"row {rows[row] + 1} of sheet {name}", kinds, decimal)
+    reading = Reading(
+        lambda row: f"row {rows[row] + 1} of sheet {name}", kinds, decimal, na_values=na_values
+    )
     return without_nameless(with_numbers(frame, reading))
 
 
@@ -100,6 +117,9 @@ def _below_header(sheet: Any, name: str) -> tuple[Any, np.ndarray]:
 
 def _as_text(column: Any) -> Any:
     """Make a column of text of one that holds some, as a text file would."""
-    if column.dtype != object or not column.map(lambda cell: isinstance(cell, str)).any():
+    texts = column.map(lambda cell: isinstance(cell, str))
+    if not texts.any():
         return column
+    if column.notna().sum() > texts.sum() and set(column[texts]) <= MISSING - {"?"}:
+        return column.mask(texts, None).infer_objects()
     return column.map(str, na_action="ignore")

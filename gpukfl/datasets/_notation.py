@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from gpukfl._columns import GAPS, reads_as_date
+from gpukfl._columns import GAPS, WHOLE, reads_as_date
 
+# What stands for a missing value in any column: what pandas takes for one, but for the word None
+MISSING = frozenset(
+    {
+        *("#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN"),
+        *("<NA>", "N/A", "NA", "NULL", "NaN", "n/a", "nan", "null", "?"),
+    }
+)
+_TRUTH = {"true": True, "false": False}
+_PADDED = re.compile(r"[-+]?0\d+", re.ASCII)
 _UNIT = "[$€£¥₹%]"
 _SPACE = "[ '\u2019\u00a0\u202f]"  # what else may stand between groups of three digits
 _WHOLE = rf"\d+|[1-9]\d{{0,2}}(?:{_SPACE}\d{{3}})+"
@@ -21,6 +31,7 @@ _NUMBER = {
     )
     for mark, digits in ((".", _POINTS), (",", _COMMAS))
 }
+_INTEGER, _LONGEST = re.compile(r"[-+]?\d+", re.ASCII), 2**63
 _GROUPS = {mark: re.compile(rf"{_SPACE}|[{other}]") for mark, other in ((".", ","), (",", "."))}
 
 
@@ -43,11 +54,11 @@ class Words:
     gaps: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, column: Any, /) -> Words | None:
+    def of(cls, column: Any, missing: Collection[str] = MISSING, /) -> Words | None:
         """Take a pandas column apart; None where it holds anything but text.
 
-        A question mark is a gap. Other words, such as "-" and "unknown", are gaps where all
-        else is numbers or dates.
+        Words in `missing` are gaps. Other words, such as "-" and "None", are gaps where all else
+        is numbers, dates, or true and false.
         """
         import pandas as pd
 
@@ -56,11 +67,11 @@ class Words:
         if not all(isinstance(word, str) for word in words):
             return None
         found = cls(codes, [word.strip() for word in words])
-        likely = frozenset(word for word in found.words if word.casefold() in GAPS)
-        clear = replace(found, gaps=likely)
-        if clear.decimals or (clear.values and all(map(reads_as_date, clear.values))):
-            return clear
-        return replace(found, gaps=likely & {"?"})
+        gaps = frozenset(word for word in found.words if word in missing)
+        likely = {word for word in found.words if word.casefold() in GAPS or word in MISSING}
+        clear = replace(found, gaps=gaps | likely)
+        dates = clear.values and all(map(reads_as_date, clear.values))
+        return clear if clear.decimals or clear.are_truth or dates else replace(found, gaps=gaps)
 
     @cached_property
     def values(self) -> list[str]:
@@ -72,6 +83,21 @@ class Words:
         """Decimal marks with which all values are numbers, of one unit: "", ".", "," or ".,"."""
         values = self.values
         return "".join(mark for mark in ".," if values and _are_numbers(values, mark))
+
+    @cached_property
+    def are_truth(self) -> bool:
+        """Whether all values are true or false."""
+        return bool(self.values) and all(value.casefold() in _TRUTH for value in self.values)
+
+    @cached_property
+    def padded(self) -> str:
+        """A value of digits that begin with a zero, as codes do; "" where there is none."""
+        return next(filter(_PADDED.fullmatch, self.values), "")
+
+    def as_truth(self, column: Any) -> Any:
+        """Make true and false of the column."""
+        values = [_TRUTH.get(word.casefold()) for word in self.words]
+        return self._spread(column, values, object)
 
     def as_text(self, column: Any, /) -> Any:
         """Make the column as it is to be: gaps missing, no blanks at the ends."""
@@ -85,6 +111,12 @@ class Words:
         plain = [
             _plain(word, mark) if word and word not in self.gaps else None for word in self.words
         ]
+        whole = [None if text is None else _whole(text) for text in plain]
+        if all(number is not None for number, text in zip(whole, plain, strict=True) if text):
+            sizes = [abs(number) for number in whole if number is not None]
+            if max(sizes, default=0) >= WHOLE:  # which would be rounded beside gaps
+                dtype = "Int64" if max(sizes) < _LONGEST else object
+                return self._spread(column, whole, dtype)
         return self._spread(column, pd.to_numeric(pd.Series(plain, dtype=object)), None)
 
     def _spread(self, column: Any, values: Any, dtype: Any) -> Any:
@@ -92,6 +124,10 @@ class Words:
         import pandas as pd
 
         return pd.Series(values, dtype=dtype).reindex(self.codes).set_axis(column.index)
+
+
+def _whole(text: str) -> int | None:
+    return int(text) if _INTEGER.fullmatch(text) else None
 
 
 def _are_numbers(values: list[str], mark: str) -> bool:

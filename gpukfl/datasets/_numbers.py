@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,8 +11,10 @@ import numpy as np
 from gpukfl._columns import GAPS
 from gpukfl._warnings import warn
 from gpukfl.datasets._names import listed
-from gpukfl.datasets._notation import Words
+from gpukfl.datasets._notation import MISSING, Words
 
+NaValues = Sequence[str] | Mapping[str, Sequence[str]] | None  # of all columns, or of some
+_NUMBERS = ("numeric", "code", "boolean", "date", "duration")
 AS_TEXT = ("category", "ordered", "text", "identifier")  # kinds that are read as written
 
 
@@ -31,7 +33,9 @@ class Reading:
     place : callable
         Says where a row is, by its index.
     written : callable, optional
-        Gives columns as they were written, where pandas took points for decimal.
+        Returns columns as they were written, of a text.
+    na_values : sequence of str, or mapping of str to these, optional
+        Words that stand for missing values in all columns, or in those that are named.
     """
 
     place: Callable[[int], str]
@@ -39,6 +43,13 @@ class Reading:
     decimal: str | None = None
     commas_separate: bool = True
     written: Callable[[list[str]], Any] | None = None
+    na_values: NaValues = None
+
+    def missing_in(self, name: str, /) -> Collection[str]:
+        """Return the words that stand for missing values in a column, also of text."""
+        if isinstance(self.na_values, Mapping):
+            return self.na_values.get(name, MISSING)
+        return MISSING if self.na_values is None else self.na_values
 
 
 def with_numbers(frame: Any, reading: Reading, /) -> Any:
@@ -53,39 +64,61 @@ def with_numbers(frame: Any, reading: Reading, /) -> Any:
     ValueError
         If a column that is told to be numeric has other words; says where the first is.
     """
-    texts = _texts(frame)
-    numbers = {
-        name: words
-        for name, words in texts.items()
-        if words.decimals and reading.kinds.get(name) not in AS_TEXT
-    }
+    texts = _texts(frame, reading)
+    numbers = {name: words for name, words in texts.items() if _is_number(name, words, reading)}
     for name, words in texts.items():
         if name not in numbers and reading.kinds.get(name) in ("numeric", "code"):
             numbers[name] = _only_gaps(name, words, reading)
     mark = reading.decimal or _mark_of_file(frame, numbers)
-    if mark == "," and reading.written is not None:
-        numbers |= _written_again(frame, reading.written)
-    changed = {n: w.as_text(frame[n]) for n, w in texts.items() if n not in numbers}
+    if mark == "," and reading.written is not None and not reading.commas_separate:
+        numbers |= _written_again(frame, reading)
+    changed = {
+        name: words.as_truth(frame[name]) if words.are_truth else words.as_text(frame[name])
+        for name, words in texts.items()
+        if name not in numbers
+    }
     for name, words in numbers.items():
         changed[name] = words.as_numbers(frame[name], _mark_of(words, mark, reading))
     if not mark:
         # Where commas separate columns, points are seldom between groups of digits
         _say_doubtful(numbers, changed, "," if reading.commas_separate else ",.")
-    _say_gaps(texts | numbers)
-    return _replaced(frame, changed)
+    _warn_of_padded({name: words for name, words in texts.items() if name not in numbers}, reading)
+    _say_gaps(texts | numbers, reading)
+    found = with_columns(frame, changed)
+    found.attrs["missing_words"] = {
+        name: sorted(words.gaps - {""}) for name, words in texts.items() if words.gaps - {""}
+    }
+    return found
 
 
-def _texts(frame: Any) -> dict[str, Words]:
+def _is_number(name: str, words: Words, reading: Reading) -> bool:
+    """Whether a column of text is read as numbers; codes such as 020 only where `kinds` says so."""
+    kind = reading.kinds.get(name)
+    return bool(words.decimals) and (kind in _NUMBERS if words.padded else kind not in AS_TEXT)
+
+
+def _warn_of_padded(texts: dict[str, Words], reading: Reading) -> None:
+    """Warn of codes whose zeros say that they are text."""
+    some = [n for n, words in texts.items() if words.decimals and n not in reading.kinds]
+    if some:
+        shown = listed(f"{texts[name].padded!r} in {name}" for name in some)
+        warn(
+            f"digits that begin with a zero are text: {shown}. kinds={{{some[0]!r}: 'numeric'}} "
+            f"(on the command line --columns {some[0]}=numeric) reads numbers"
+        )
+
+
+def _texts(frame: Any, reading: Reading) -> dict[str, Words]:
     """Columns of text, by name."""
     columns = {name: frame[name] for name in frame.columns if frame[name].dtype.kind in "OU"}
-    found = {name: Words.of(column) for name, column in columns.items()}
+    found = {n: Words.of(column, reading.missing_in(n)) for n, column in columns.items()}
     return {name: words for name, words in found.items() if words is not None}
 
 
-def _written_again(frame: Any, written: Callable[[list[str]], Any]) -> dict[str, Words]:
+def _written_again(frame: Any, reading: Reading) -> dict[str, Words]:
     """Columns of which pandas took the points for decimal, as they were written."""
     floats = [name for name in frame.columns if frame[name].dtype.kind == "f"]
-    again = _texts(written(floats)) if floats else {}
+    again = _texts(reading.written(floats), reading) if floats and reading.written else {}
     return {name: words for name, words in again.items() if words.decimals}
 
 
@@ -125,7 +158,10 @@ def _only_gaps(name: str, words: Words, reading: Reading) -> Words:
     ValueError
         If there are others.
     """
-    others = [word for word in words.words if word and word.casefold() not in GAPS]
+    missing = {*MISSING, *reading.missing_in(name)}
+    others = [
+        word for word in words.words if word and word not in missing and word.casefold() not in GAPS
+    ]
     if others:
         first = min(others, key=lambda word: bool(Words([0], [word]).decimals))
         where = reading.place(int(np.argmax(words.codes == words.words.index(first))))
@@ -150,18 +186,20 @@ def _say_doubtful(numbers: dict[str, Words], changed: dict[str, Any], marks: str
         )
 
 
-def _say_gaps(texts: dict[str, Words]) -> None:
-    """Warn of words that are taken for gaps."""
+def _say_gaps(texts: dict[str, Words], reading: Reading) -> None:
+    """Warn of words that are taken for gaps, though neither all readers nor somebody says so."""
     said: dict[str, list[str]] = {}
     for name, words in texts.items():
-        for word in sorted(words.gaps - {""}):
+        usual = MISSING - {"?"} if reading.na_values is None else reading.missing_in(name)
+        for word in sorted(words.gaps.difference([""], usual)):
             said.setdefault(word, []).append(name)
     if said:
         told = "; ".join(f"{word!r} in {listed(names)}" for word, names in said.items())
         warn(f"words are taken for missing values: {told}")
 
 
-def _replaced(frame: Any, changed: dict[str, Any]) -> Any:
+def with_columns(frame: Any, changed: dict[str, Any], /) -> Any:
+    """Return a frame with other columns in place of some."""
     import pandas as pd
 
     if not changed:

@@ -15,6 +15,7 @@ import numpy as np
 from gpukfl._warnings import warn
 from gpukfl.datasets._formats import read_feather, read_npz, read_parquet, read_workbook
 from gpukfl.datasets._names import check_columns, listed
+from gpukfl.datasets._numbers import NaValues
 from gpukfl.datasets._source import Source
 from gpukfl.datasets._text import read_text_table
 
@@ -45,6 +46,7 @@ def load_table(
     drop: Sequence[str] = (),
     kinds: Mapping[str, str] | None = None,
     decimal: str | None = None,
+    na_values: NaValues = None,
 ) -> LoadedTable:
     """Load a table as it comes, and take its target out.
 
@@ -57,7 +59,7 @@ def load_table(
         target of a bundled set. Rows without one are left out, with a warning that counts them.
     drop : sequence of str, optional
         Leave these columns out.
-    kinds, decimal
+    kinds, decimal, na_values
         As for `load_frame`.
 
     Returns
@@ -71,7 +73,7 @@ def load_table(
         If the source or a column does not exist, or the file cannot be read as a table; says in
         which line and column.
     """
-    frame = load_frame(source, kinds=kinds, decimal=decimal)
+    frame = load_frame(source, kinds=kinds, decimal=decimal, na_values=na_values)
     known = f"one of {listed(frame.columns)}, got "
     check_columns(drop, frame.columns, f"each column to drop to be {known}")
     if target is not None:
@@ -121,15 +123,20 @@ def _as_written(y: Any) -> Any:
 
 
 def load_frame(
-    source: str, *, kinds: Mapping[str, str] | None = None, decimal: str | None = None
+    source: str,
+    *,
+    kinds: Mapping[str, str] | None = None,
+    decimal: str | None = None,
+    na_values: NaValues = None,
 ) -> Any:
     """Load a table as it comes: a file, standard input, or a bundled set.
 
     A text may be separated by commas, semicolons, tabs, bars or blanks, be in UTF-8, UTF-16 or
     Windows-1252, and be compressed (gz, bz2, xz, zip). Titles above its header are left out.
-    Numbers may have decimal commas, groups of three digits, a currency or a percent sign. "?" is
-    a missing value, as is what pandas takes for one, and words such as "-" and "unknown" in a
-    column that is numbers or dates otherwise. What is doubtful in this, a warning says.
+    Numbers may have decimal commas, groups of three digits, a currency or a percent sign. "?",
+    "NA", "null" and blank fields are missing values in any column. Words such as "None", "-" and
+    "unknown" are missing values in a column of numbers or dates, and words elsewhere. Digits that
+    begin with a zero are text, such as 020. A warning names what is doubtful.
 
     Parameters
     ----------
@@ -143,11 +150,17 @@ def load_frame(
     decimal : {".", ","}, optional
         The decimal mark of numbers that may be read in two ways, such as "1,234"; by default
         what other numbers tell.
+    na_values : sequence of str, or mapping of str to these, optional
+        The words that are missing values in columns of text, in all of them or in those that are
+        named, in place of "?", "NA", "null" and the like: ``["None"]`` takes None for missing, and
+        ``[]`` nothing but blank fields. Columns of numbers and dates lose these words beside the
+        usual ones, such as ``["-999"]``.
 
     Returns
     -------
     pandas.DataFrame
-        All columns, under names that are text and different.
+        All columns, under names that are text and different. ``attrs["missing_words"]`` has the
+        words of columns of a text or a workbook that were taken for missing values.
 
     Raises
     ------
@@ -156,15 +169,19 @@ def load_frame(
 
     Notes
     -----
-    A text is read twice, once for its encoding, and a third time where decimal commas come late.
+    A text is read twice, once for its encoding, and some columns a third time: those of text with
+    missing values, and those that may have lost digits.
     """
+    if isinstance(na_values, str):
+        msg = f"expected na_values to be a list of words, got {na_values!r}: write [{na_values!r}]"
+        raise TypeError(msg)
     if decimal not in (None, ".", ","):
         msg = f'expected decimal to be "." or ",", got {decimal!r}'
         raise ValueError(msg)
     if source in BUNDLED:
         return _bundled(source)
     try:
-        return _read(Source.of(source), kinds or {}, decimal)
+        return _read(Source.of(source), kinds or {}, decimal, na_values)
     except FileNotFoundError as error:
         names = ", ".join(BUNDLED)
         msg = f"expected a file, - for standard input, or one of {names}, got {source!r}"
@@ -175,7 +192,9 @@ def load_frame(
         raise ValueError(msg) from error
 
 
-def _read(source: Source, kinds: Mapping[str, str], decimal: str | None) -> Any:
+def _read(
+    source: Source, kinds: Mapping[str, str], decimal: str | None, na_values: NaValues
+) -> Any:
     """Read a frame with every column."""
     suffix = source.suffix
     if suffix == ".xls":
@@ -183,10 +202,10 @@ def _read(source: Source, kinds: Mapping[str, str], decimal: str | None) -> Any:
         raise ValueError(msg)
     try:
         if suffix in (".xlsx", ".xlsm"):
-            return read_workbook(source, kinds=kinds, decimal=decimal)
+            return read_workbook(source, kinds=kinds, decimal=decimal, na_values=na_values)
         if suffix in _READERS:
             return _READERS[suffix](source)
-        return read_text_table(source, kinds=kinds, decimal=decimal)
+        return read_text_table(source, kinds=kinds, decimal=decimal, na_values=na_values)
     except ImportError as error:
         extra, library = _NEEDS.get(suffix, ("parquet", "pyarrow"))
         msg = f"reading {suffix} needs {library}: `pip install 'gpukfl[{extra}]'`"

@@ -62,7 +62,9 @@ def given_on_input(monkeypatch, raw):
 def test_every_column_is_described_in_a_line(capsys, csv):
     status, out, err = run(capsys, "describe", csv, "--target", "price")
     assert status == 0
-    assert err == "gpukfl: warning: t.csv is no UTF-8: it is read as Windows-1252\n"
+    encoding, zeros = err.splitlines()
+    assert encoding == "gpukfl: warning: t.csv is no UTF-8: it is read as Windows-1252"
+    assert "begin with a zero are text: '01067' in zip" in zeros
     lines = out.splitlines()
     assert lines[0] == "80 rows, 6 columns"
     kinds = {line.split()[0]: line.split()[1] for line in lines[2:]}
@@ -71,7 +73,7 @@ def test_every_column_is_described_in_a_line(capsys, csv):
         "area": "numeric",
         "town": "category",
         "sold": "date",
-        "zip": kinds["zip"],
+        "zip": "category",
         "price": "target",
     }
     assert re.search(r"id +identifier +left out: another integer in every row", out)

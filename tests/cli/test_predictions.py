@@ -40,9 +40,8 @@ def models(tmp_path_factory):
     for name in ("y", "class"):
         made = gpukfl.fit(TABLE[["a", "b", "kind", name]], name, method="auto", **options)
         made.save(where / name)
-    single = gpukfl.fit(
-        TABLE[["a", "b"]], TABLE[["y", "b"]], method="hkrr", n_components=1, ridge=1e-2
-    )
+    both = TABLE[["y"]].assign(b=np.cos(3.0 * TABLE["a"]))
+    single = gpukfl.fit(TABLE[["a", "b"]], both, method="hkrr", n_components=1, ridge=1e-2)
     single.save(where / "single")
     return where
 
