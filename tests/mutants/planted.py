@@ -103,7 +103,7 @@ ARRAYS = [
     Mutant(
         "booleans as numbers",
         "penalties/_particles.py",
-        "return clipped(r - threshold, low=0.0)",
+        "return clipped(r - float(threshold), low=0.0)",
         "return (r - threshold) * (r > threshold)",
         f"tests/penalties {BKERNN}",
     ),

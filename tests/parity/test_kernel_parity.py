@@ -1,8 +1,9 @@
 """Kernels, their derivatives and their operators are the same on every place."""
 
 import numpy as np
+import pytest
 from agreement import assert_agrees
-from drawn import ORDINARY, examples, problems, with_each
+from drawn import ORDINARY, examples, of_numpy_numbers, problems, with_each
 from hypothesis import given
 from hypothesis import strategies as st
 from registry import KERNEL_CASES, OPERATORS, Problem
@@ -21,6 +22,18 @@ def test_values_and_derivatives(on, case, problem):
 
     scale = np.max(np.abs(P))
     assert_agrees(on, call, problem.X, problem.new, P, layout=problem.layout, scale=scale)
+
+
+@pytest.mark.parametrize("case", KERNEL_CASES, ids=str)
+def test_numpy_numbers_as_settings_keep_the_precision(on, case):
+    kernel = of_numpy_numbers(case.kernel)
+    assert kernel == case.kernel
+
+    def call(X, P):
+        return kernel(X, X), kernel.diagonal(X), *kernel.pullback(X, X, P)
+
+    scale = np.max(np.abs(ORDINARY.X))
+    assert_agrees(on, call, ORDINARY.X, ORDINARY.X @ ORDINARY.X.T, scale=scale)
 
 
 @with_each(OPERATORS, ORDINARY)
