@@ -27,7 +27,8 @@ FIXED = {
     ),
 }
 # Parameters drawn close together have nearly dependent features: coefficients of 10⁴ that cancel
-ULPS = dict.fromkeys(FIXED, 1e6) | {"rkhs_weighting": 1e9}
+# HKRR: of repeated columns rounding decides a step, and with it the fifth digit of predictions
+ULPS = dict.fromkeys(FIXED, 1e6) | {"rkhs_weighting": 1e9, "hkrr": 1e12}
 some_rows = problems(fewest=6, rows=30, columns=4, targets=2)
 
 
@@ -52,7 +53,7 @@ def fitted(problem, method, y, **options):
 
 @pytest.mark.parametrize("method", FIXED)
 @given(some_rows)
-@examples(5)
+@examples(3)
 def test_regression(on_double, method, problem):
     call, operands = fitted(problem, method, None, **FIXED[method])
     assert_agrees(on_double, call, *operands, layout=problem.layout, ulps=ULPS[method], scale=1.0)
@@ -60,7 +61,7 @@ def test_regression(on_double, method, problem):
 
 @pytest.mark.parametrize("method", FIXED)
 @given(some_rows, st.integers(2, 3))
-@examples(4)
+@examples(3)
 def test_classification(on_double, method, problem, k):
     labels = np.argsort(np.argsort(problem.Y[:, 0])) * k // len(problem.Y)
     call, operands = fitted(problem, method, labels, task="classification", **FIXED[method])

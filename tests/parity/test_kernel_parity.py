@@ -11,7 +11,7 @@ from registry import KERNEL_CASES, OPERATORS, Problem
 
 @with_each(KERNEL_CASES, ORDINARY)
 @given(st.sampled_from(KERNEL_CASES), problems(weighted=False, targets=1))
-@examples(60)
+@examples(40)
 def test_values_and_derivatives(on, case, problem):
     kernel = case.kernel
     P = problem.rng.standard_normal((len(problem.X), len(problem.new)))
@@ -38,7 +38,7 @@ def test_numpy_numbers_as_settings_keep_the_precision(on, case):
 
 @with_each(OPERATORS, ORDINARY)
 @given(st.sampled_from(OPERATORS), problems(fewest=2))
-@examples(30)
+@examples(20)
 def test_products_of_operators(on, case, problem):
     W = problem.rng.standard_normal((problem.X.shape[1], 3))
     s = np.ones((len(problem.X), 1)) if problem.weights is None else problem.weights

@@ -36,7 +36,7 @@ ORDINARY = np.random.default_rng(0).standard_normal((3, 8)), "columns"
 
 @with_each(PENALTIES, ORDINARY, 0.5)
 @given(st.sampled_from(PENALTIES), particles(), strengths)
-@examples(60)
+@examples(40)
 def test_values_and_proximal_operators(on, penalty, drawn, share):
     W, layout = drawn
     strength = 2.0 * share * W.shape[1] ** 0.5 * np.linalg.norm(W, 2)  # a number of NumPy
