@@ -182,7 +182,8 @@ def test_least_squares_of_features(on_double, kind, problem):
         return operator @ solved[0], sums.folds[0].gram
 
     operands = problem.X, problem.Y, W, problem.weights
-    assert_agrees(on_double, call, *operands, layout=problem.layout, ulps=1e7)
+    # Nearly dependent features have coefficients of up to 10⁴ that cancel
+    assert_agrees(on_double, call, *operands, layout=problem.layout, ulps=1e9)
 
 
 @given(problems(**some_rows))
