@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import numbers
-from typing import Protocol
+from dataclasses import fields
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -32,6 +33,14 @@ def check_switch(name: str, value: object, /, *, also: tuple[str, ...] = ()) -> 
         known = " or ".join(map(repr, (True, False, *also)))
         msg = f"expected {name} to be {known}, got {value!r}"
         raise TypeError(msg)
+
+
+def keep_python_numbers(settings: Any, /) -> None:
+    """Replace NumPy's numbers among the fields of a frozen dataclass: they would widen float32."""
+    for one in fields(settings):
+        number = getattr(settings, one.name)
+        if isinstance(number, np.generic):
+            object.__setattr__(settings, one.name, number.item())
 
 
 def check_number(

@@ -153,7 +153,9 @@ def _figures_are_closed():
 def _knows_libraries(path: Path) -> bool:
     """Whether a file tests code that names array libraries, or that moves data between them."""
     inside = path.relative_to(TESTS)
-    return inside.parts[0] in ("accel", "linalg", "parity", inside.name) or inside.stem.endswith("_places")
+    return inside.parts[0] in ("accel", "linalg", "parity", inside.name) or inside.stem.endswith(
+        "_places"
+    )
 
 
 def _is_most(place: Place, precisions: tuple[str, ...]) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gpukfl._array import Array, array_namespace
+from gpukfl._checks import keep_python_numbers
 from gpukfl.instantiations._base import Features, Instantiation
 from gpukfl.kernels import Gaussian
 from gpukfl.kernels._base import check_positive
@@ -54,6 +55,7 @@ class GaussianSign(Instantiation):
     constant_of: str = "theta"
 
     def __post_init__(self) -> None:
+        keep_python_numbers(self)
         check_positive("sigma", self.sigma)
         if self.gamma is not None:
             check_positive("gamma", self.gamma)

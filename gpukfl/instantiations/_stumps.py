@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpukfl._array import Array, array_namespace, like
+from gpukfl._checks import keep_python_numbers
 from gpukfl.instantiations._base import Features, Instantiation
 from gpukfl.kernels._base import check_positive
 from gpukfl.linalg import erf
@@ -36,6 +37,7 @@ class Stumps(Instantiation):
     gamma: float = 1.0
 
     def __post_init__(self) -> None:
+        keep_python_numbers(self)
         check_positive("sigma", self.sigma)
         check_positive("gamma", self.gamma)
 

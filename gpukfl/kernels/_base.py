@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from gpukfl._array import Array, array_namespace, clipped, epsilon, in_double, is_array
-from gpukfl._checks import check_number
+from gpukfl._checks import check_number, keep_python_numbers
 
 _COINCIDENT = 16.0  # rounding of a coordinate, in units of the precision
 
@@ -116,6 +116,7 @@ class LengthscaleKernel(Kernel):
     lengthscale: float = 1.0
 
     def __post_init__(self) -> None:
+        keep_python_numbers(self)
         check_positive("lengthscale", self.lengthscale)
 
     def stretched(self, factor: float, /) -> Kernel:
@@ -181,6 +182,7 @@ class Scaled(Kernel):
     factor: float
 
     def __post_init__(self) -> None:
+        keep_python_numbers(self)
         check_positive("factor", self.factor)
 
     @property

@@ -45,6 +45,7 @@ from gpukfl.methods._ridge_path import RidgePath
 from gpukfl.operators import KernelOperator, leading_rows, mapped
 
 STRUCTURES = ("diagonal", "full")
+_ROUNDING = 1e-10  # share of an error by which another must be lower: less is rounding
 _PATIENCE = 2  # maps without a gain after which no more are tried
 
 
@@ -393,7 +394,7 @@ class _Run:
         return how.map_of(found.gradients(ridge, how.noise, diagonal=how.is_diagonal), self.k)
 
     def _note(self, found: MappedRidge, B: Array, step: int) -> None:
-        if self.best is None or found.score < self.best.score:
+        if self.best is None or found.score < (1.0 - _ROUNDING) * self.best.score:
             self.best, self.n_steps = found, step
         xp = array_namespace(B)
         moved = B - self.last if B.shape == self.last.shape else B

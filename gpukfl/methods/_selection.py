@@ -21,6 +21,7 @@ from gpukfl.solvers import ProjectedGradient, project_on_capped_orthant
 _STAGES = 20  # times that the working set may grow
 _NOTHING = 1e-10  # of the largest weight: what rounding may leave of one that is 0
 _TOGETHER = 32  # random orders whose scores are read together
+_EPSILON = 2.0**-52  # of float64
 _VIOLATION = 1e-3  # of the largest slope at 0: smaller ones let no variable in
 
 
@@ -131,10 +132,13 @@ class FeatureSelection:
         candidates, scores = np.flatnonzero(free), np.zeros(p)
         try:
             for stage in range(_STAGES):
-                slopes = objective.gradient(objective.at(beta), candidates)
+                point = objective.at(beta)
+                slopes = objective.gradient(point, candidates)
                 if stage == 0:
                     scores[candidates] = -slopes
-                entering = self._entering(beta[candidates], slopes + sparsity, scores, sparsity)
+                unseen = _EPSILON * point.value / self.radius
+                gains = slopes + sparsity
+                entering = self._entering(beta[candidates], gains, scores, sparsity, unseen)
                 working = candidates[entering | (beta[candidates] > 0)]
                 if not len(working) or (stage > 0 and not entering.any()):
                     break
@@ -154,10 +158,18 @@ class FeatureSelection:
         return Selection(beta, status, [Round(sparsity, scores, beta, entered)], history)
 
     def _entering(
-        self, beta: np.ndarray, slopes: np.ndarray, scores: np.ndarray, sparsity: float
+        self,
+        beta: np.ndarray,
+        slopes: np.ndarray,
+        scores: np.ndarray,
+        sparsity: float,
+        unseen: float,
     ) -> np.ndarray:
-        """Which variables without weight gain by some, beyond those that have it already."""
-        smallest = _VIOLATION * max(float(scores.max(initial=0.0)) - sparsity, 0.0)
+        """Which variables without weight gain by some, beyond those that have it already.
+
+        Slopes below `unseen` change J by less than its rounding, whatever the weight.
+        """
+        smallest = max(_VIOLATION * (float(scores.max(initial=0.0)) - sparsity), unseen)
         if beta.sum() >= self.radius * (1 - 1e-9):  # weight must be taken from others
             smallest -= min(float(slopes[beta > 0].min(initial=0.0)), 0.0)
         return (beta <= 0) & (slopes < -smallest)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from gpukfl._array import Array, array_namespace, clipped
-from gpukfl._checks import check_choice
+from gpukfl._checks import check_choice, keep_python_numbers
 from gpukfl.linalg import map_singular_values
 
 
@@ -102,6 +102,7 @@ class ConcaveVariable(Penalty):
     is_convex: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
+        keep_python_numbers(self)
         _check_concavity(self.concavity)
 
     def value(self, W: Array, /) -> Array:
@@ -122,6 +123,7 @@ class ConcaveFeature(Penalty):
     is_convex: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
+        keep_python_numbers(self)
         _check_concavity(self.concavity)
 
     def value(self, W: Array, /) -> Array:
@@ -158,7 +160,7 @@ def _singular_values(W: Array, /) -> Array:
 
 
 def _soft(r: Array, threshold: float, /) -> Array:
-    return clipped(r - threshold, low=0.0)
+    return clipped(r - float(threshold), low=0.0)
 
 
 def _ratio(new: Array, r: Array, /) -> Array:
@@ -180,7 +182,7 @@ def _log_prox(r: Array, m: int, s: float, strength: float, /) -> Array:
     b u² + (1 - b r) u + κ - r = 0. The smaller root is a maximum, so the minimiser is the larger
     one or 0, whichever costs less; without real roots the cost increases from 0.
     """
-    xp = array_namespace(r)
+    xp, strength = array_namespace(r), float(strength)  # NumPy's numbers would widen float32
     b, kappa = s / math.sqrt(m), strength / (2.0 * math.sqrt(m))
     linear = 1.0 - b * r
     discriminant = (1.0 + b * r) ** 2 - 4.0 * b * kappa

@@ -17,6 +17,8 @@ SELECTION = (
 )
 WEIGHTING = "tests/estimators/test_weighting_estimators.py tests/estimators/test_weighting_data.py"
 RIDGE = "tests/estimators/test_kernel_ridge_estimators.py"
+PARITY = "tests/parity/test_kernel_parity.py"
+FACTORS = "tests/parity/test_factor_parity.py"
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,7 @@ ARRAYS = [
     Mutant(
         "booleans as numbers",
         "penalties/_particles.py",
-        "return clipped(r - threshold, low=0.0)",
+        "return clipped(r - float(threshold), low=0.0)",
         "return (r - threshold) * (r > threshold)",
         f"tests/penalties {BKERNN}",
     ),
@@ -408,4 +410,43 @@ METHODS = [
     ),
 ]
 
-MUTANTS = ARRAYS + METHODS
+# What only shows where the same call on two places is compared
+PLACES = [
+    Mutant(
+        "derivative of a kernel in float64",
+        "kernels/_radial.py",
+        "dX = scale * (xp.sum(Q, axis=1)[:, None] * X - Q @ Z)",
+        "dX = scale * (xp.sum(Q, axis=1, dtype=xp.float64)[:, None] * X - Q @ Z)",
+        PARITY,
+    ),
+    Mutant(
+        "transposed singular vectors",
+        "linalg/_factor.py",
+        "mapped = (U * factor[None, :]) @ (U.T @ W64)",
+        "mapped = (U.T * factor[None, :]) @ (U @ W64)",
+        "tests/parity/test_penalty_parity.py",
+    ),
+    Mutant(
+        "ridges on the default device",
+        "methods/_nystrom.py",
+        "shifts = self.weight * array_namespace(s).asarray(list(ridges), **like(s))",
+        "shifts = self.weight * array_namespace(s).asarray(list(ridges), dtype=s.dtype)",
+        "tests/parity/test_nystrom_parity.py",
+    ),
+    Mutant(
+        "host solves with the factor for its transpose",
+        "linalg/_factor.py",
+        "return solve_triangular(L, b, lower=True, trans=int(transposed), check_finite=False)",
+        "return solve_triangular(L, b, lower=True, trans=0, check_finite=False)",
+        FACTORS,
+    ),
+    Mutant(
+        "numbers of NumPy widen a kernel",
+        "kernels/_base.py",
+        'keep_python_numbers(self)\n        check_positive("lengthscale"',
+        'check_positive("lengthscale"',
+        PARITY,
+    ),
+]
+
+MUTANTS = ARRAYS + METHODS + PLACES

@@ -10,7 +10,7 @@ from registry import KERNEL_CASES
 
 import gpukfl
 from gpukfl._rows import Rows
-from gpukfl.kernels import Gaussian, Matern32
+from gpukfl.kernels import Gaussian, Laplace, Matern32
 from gpukfl.methods import (
     SELECTIONS,
     DenseSystem,
@@ -56,7 +56,7 @@ def test_blocks(on, case, problem, kind, budget):
 
 def solved(X, Z, Y, weights, ridge):
     """What is learned from the sums, as predictions: coefficients are known less well."""
-    operator = KernelOperator(Gaussian(), Rows(X, X[:0, 0]), Z)
+    operator = KernelOperator(Laplace(), Rows(X, X[:0, 0]), Z)
     system = NystromSystem.of(operator, Y, weights)
     alpha, _ = system.solve(ridge, jitter=JITTER)
     folds = [np.arange(k, X.shape[0], FOLDS) for k in range(FOLDS)]
@@ -68,7 +68,7 @@ def solved(X, Z, Y, weights, ridge):
     return operator.core @ alpha, system.left_out(Y, weights, ridge), *map(np.asarray, of_rows)
 
 
-@given(problems(fewest=8, rows=30, flaws=("none", "repeated rows", "constant column")))
+@given(problems(fewest=8, rows=30, flaws=("none", "repeated rows")))
 @examples(15)
 def test_systems_of_few_centres(on_double, problem):
     operands = problem.X, problem.X[:4] + 0.0, problem.Y, problem.weights

@@ -2,7 +2,7 @@
 
 import numpy as np
 from agreement import assert_agrees
-from drawn import LAYOUTS, examples, spoiled, with_each
+from drawn import LAYOUTS, examples, of_numpy_numbers, spoiled, with_each
 from hypothesis import given
 from hypothesis import strategies as st
 from registry import PENALTIES
@@ -36,10 +36,11 @@ ORDINARY = np.random.default_rng(0).standard_normal((3, 8)), "columns"
 
 @with_each(PENALTIES, ORDINARY, 0.5)
 @given(st.sampled_from(PENALTIES), particles(), strengths)
-@examples(60)
+@examples(40)
 def test_values_and_proximal_operators(on, penalty, drawn, share):
     W, layout = drawn
-    strength = float(2.0 * share * W.shape[1] ** 0.5 * np.linalg.norm(W, 2))
+    strength = 2.0 * share * W.shape[1] ** 0.5 * np.linalg.norm(W, 2)  # a number of NumPy
+    penalty = of_numpy_numbers(penalty)
     assert_agrees(on, lambda W: penalty.prox(W, strength), W, layout=layout)
     by_singular_values = isinstance(penalty, Feature | ConcaveFeature)
     assert_agrees(on, penalty.value, W, layout=layout, ulps=100 + by_singular_values * root(on))
