@@ -65,7 +65,7 @@ def experiment3(r: dict[str, Any]) -> str:
 def experiment4(r: dict[str, Any]) -> str:
     first = next(iter(r["rows"].values()))
     columns = [(method, m) for method, cells in first.items() for m in cells]
-    names = {"bkernn": "BKerNN, {} particles", "relu_network": "ReLU network, {} units"}
+    names = {"bkernn": "BKerNN, m = {}", "relu_network": "ReLU network, m = {}"}
     head = ["function", *(names[method].format(m) for method, m in columns)]
     rows = [
         [kind, *(number(row[method][m]["r2"]) for method, m in columns)]

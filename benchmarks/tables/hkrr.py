@@ -34,7 +34,7 @@ def hkrr_figure2(r: dict[str, Any]) -> str:
 def hkrr_figure2_paper_time(r: dict[str, Any]) -> str:
     head = ["d", "method", "R², short", "steps", "loss", "R², the paper's time", "steps", "loss"]
     rows = []
-    for row in r["rows"]:
+    for row in sorted(r["rows"], key=lambda row: row["d"]):
         line = [str(row["d"]), row["method"]]
         for part in ("short", "paper"):
             found = row[part]

@@ -12,9 +12,7 @@ import itertools
 import math
 from collections.abc import Iterable, Mapping
 
-import numpy as np
-
-from gpukfl._array import Array, array_namespace, double_like, in_double, sample_dot, take
+from gpukfl._array import Array, array_namespace, double_like, in_double, sample_dot
 from gpukfl._rows import Rows
 from gpukfl.kernels import Manhattan, ManhattanLaplace
 from gpukfl.linalg import SortedColumns, factored_difference_sums
@@ -121,7 +119,7 @@ def main_effect_size(
 
 def hierarchical_effect_sizes(
     X: Array, effects: Array, /, *, kernel: Manhattan | None = None
-) -> np.ndarray:
+) -> list[float]:
     r"""Return the effective sizes along one hierarchy of interactions, Definition 4.3.
 
     .. math:: \mathcal{E}_l = \min_{m \le l} \prod_{m \le j \le N}
@@ -142,8 +140,8 @@ def hierarchical_effect_sizes(
 
     Returns
     -------
-    host array, shape (N,)
-        Sizes from 0 to 1 in float64, none larger than that before.
+    list of N floats
+        Sizes from 0 to 1, none larger than the one before.
 
     Raises
     ------
@@ -165,7 +163,7 @@ def hierarchical_effect_sizes(
         )
         for m in range(N)
     ]
-    return np.minimum.accumulate(np.asarray(products))
+    return list(itertools.accumulate(products, min))
 
 
 def detectable_size(ridge: float, sparsity: float) -> float:
@@ -222,7 +220,7 @@ def _size(X: Array, T: Iterable[int], effects: list[Array], kernel: Manhattan | 
     if not effects:
         return 0.0
     xp = array_namespace(X, *effects)
-    X_T = take(X.T, np.asarray(sorted(T))).T
+    X_T = xp.stack([X[:, column] for column in sorted(T)], axis=1)
     F = xp.zeros(X.shape[0], **double_like(X))
     for effect in effects:
         F = F + xp.astype(effect, F.dtype)

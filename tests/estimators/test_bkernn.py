@@ -10,11 +10,12 @@ from interruption import interrupt
 from near_copies import near_copies
 from sklearn.exceptions import ConvergenceWarning
 
+import gpukfl
 from gpukfl import BKerNNRegressor, BrownianKernelRidge, feature_score
 from gpukfl.datasets import make_single_direction
 from gpukfl.estimators.bkernn import _problem as _bkernn_problem
 from gpukfl.operators import BrownianKernel
-from gpukfl.penalties import PENALTIES
+from gpukfl.penalties import PENALTIES, Basic
 from gpukfl.solvers import ProximalGradient
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -247,6 +248,20 @@ def test_every_penalty_finds_the_one_feature(penalty):
     model = regressor(penalty=penalty, max_iter=20).fit(wide, y)
     assert np.argmax(model.feature_importances_) == 4
     assert model.score(wide, y) > 0.9
+
+
+def test_particles_of_the_l1_sphere_have_few_variables_and_are_filed(tmp_path):
+    wide = np.random.default_rng(2).uniform(-1, 1, (150, 8))
+    y = np.sin(3 * wide[:, 4])
+    options = bkernn(max_iter=20, penalty=Basic(sphere="l1"), random_state=0)
+    model = gpukfl.fit(wide, y, method="bkernn", ridge=0.02, **options)
+    model.save(tmp_path / "model.npz")
+    again = gpukfl.load(tmp_path / "model.npz")
+    assert again.estimator.penalty == Basic(sphere="l1")
+    assert np.argmax(again.estimator.feature_importances_) == 4
+    left_out = np.delete(again.estimator.W_, 4, axis=0) == 0.0
+    assert left_out.mean() > 0.5
+    np.testing.assert_array_equal(again.predict(wide), model.predict(wide))
 
 
 def test_a_stronger_penalty_learns_fewer_directions():
