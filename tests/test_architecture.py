@@ -54,6 +54,7 @@ LAYER = {
     "_saving": 0,
     "_source": 0,
     "_inferring": 0,
+    "_leakage": 1,
     "_target": 1,
     "datasets": 1,
     "inference": 10.8,
