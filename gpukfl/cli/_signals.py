@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from types import FrameType
 
 _BEYOND = 128  # exit status of a command that a signal ended, less the signal's number
+INTERRUPTED = _BEYOND + signal.SIGINT
 
 
 @dataclass

@@ -279,7 +279,9 @@ class Contest:
             if entry.behind:
                 return
         cut = [] if rows is None else [f"{rows} rows"]
-        cut += [] if entry.steps is None else [f"{entry.steps} of {steps_of(member.estimator)} steps"]
+        cut += (
+            [] if entry.steps is None else [f"{entry.steps} of {steps_of(member.estimator)} steps"]
+        )
         if cut:
             self.cut_short = True
             entry.remark = f"scored by fits to {' and '.join(cut)} for want of time"
@@ -453,7 +455,10 @@ class Contest:
             return None
         inside = self.folds[0].seen_by(member).inside
         n, d = inside.X.shape
-        full, least = Size(n, d, steps_of(member.estimator)), _NO_TIME if member.keeps_time else None
+        full, least = (
+            Size(n, d, steps_of(member.estimator)),
+            _NO_TIME if member.keeps_time else None,
+        )
 
         def timed(size: Size) -> float:
             few = replace(member, estimator=with_steps(member.estimator, size.steps))
