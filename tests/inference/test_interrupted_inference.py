@@ -41,7 +41,7 @@ def test_items_before_an_interruption_are_kept(count, stop):
         return k * k
 
     def run():
-        with reported_to(lambda stage, k, history: seen.append(stage)):
+        with reported_to(lambda stage, *_: seen.append(stage)):
             return each_of("squares", range(count), work)
 
     if stop == 0:
@@ -155,7 +155,7 @@ def test_steps_are_shown_when_asked(capfd):
     assert out == ""
     assert err.count("\n") <= 2  # a live line, which is gone in the end
     stages = []
-    with reported_to(lambda stage, k, history: stages.append(stage)):
+    with reported_to(lambda stage, *_: stages.append(stage)):
         infer(MODEL, *NEW, held_out=True)
     assert "conditional importance, 4 of 4" in stages
     assert "interactions, 6 of 6" in stages

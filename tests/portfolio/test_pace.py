@@ -1,4 +1,4 @@
-"""Members that nothing stops are begun by an estimate, and keep to the time; without it nothing changes."""
+"""Members that nothing stops are begun by an estimate, and keep to the time."""
 
 import numpy as np
 import pytest
@@ -155,12 +155,12 @@ def test_importances_are_of_as_many_columns_as_there_is_time_for(monkeypatch, rn
     clock = Clock(0.0)
     monkeypatch.setattr("time.perf_counter", clock)
     X = rng.standard_normal((50, 6))
-    truth = X @ np.arange(1.0, 7.0)[:, None]
+    truth = X @ 3.0 ** np.arange(6)[:, None]
     part = Samples(X, truth, None, None)
 
     def predict(k, rows):
         clock.now += len(rows) / 50
-        return rows @ np.arange(1.0, 7.0)[:, None]
+        return rows @ 3.0 ** np.arange(6)[:, None]
 
     judge = SquaredError(truth, np.ones(50), np.ones(1))
     found, _, groups = permutation_importances(
