@@ -18,7 +18,7 @@ from gpukfl.portfolio._judges import Judge
 
 _ALIKE = 0.9  # correlation from which columns are shuffled together
 _ROWS = 500  # of all folds, that are enough
-_MOMENT = 0.5  # seconds that importances may take when the time is over
+_MOMENT = 0.2  # seconds that importances may take when the time is over
 _TINY = 1e-9
 _PASSES = 100  # predictions of a fold's rows
 _NAMED = 10  # groups
