@@ -155,6 +155,7 @@ def test_importances_are_of_as_many_columns_as_there_is_time_for(monkeypatch, rn
     clock = Clock(0.0)
     monkeypatch.setattr("time.perf_counter", clock)
     X = rng.standard_normal((50, 6))
+    X = np.linalg.qr(X - X.mean(axis=0))[0]
     truth = X @ 3.0 ** np.arange(6)[:, None]
     part = Samples(X, truth, None, None)
 
