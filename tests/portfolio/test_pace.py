@@ -21,7 +21,7 @@ from gpukfl.portfolio._members import Member
 from gpukfl.portfolio._pace import Pace, Size, is_cut, steps_of, with_steps, work_of
 
 pytestmark = pytest.mark.filterwarnings(
-    "ignore::sklearn.exceptions.ConvergenceWarning", "ignore:time is left:UserWarning"
+    "ignore::sklearn.exceptions.ConvergenceWarning", "ignore:.*time is left:UserWarning"
 )
 BOOSTED = HistGradientBoostingRegressor(max_iter=500, learning_rate=0.02, early_stopping=True)
 LOGISTIC = make_pipeline(StandardScaler(), LogisticRegression(max_iter=300))
