@@ -49,6 +49,7 @@ SCRIPTS = (
     "bench_threads.py",
     "bench_factors.py",
     "bench_max_time.py",
+    "bench_max_time_blends.py",
     "bench_first_fit.py",
     "bench_first_fit_splits.py",
     "bench_classes.py",

@@ -94,7 +94,9 @@ def fit(
         hold-out score.
     max_time : float, optional
         Seconds for everything, checked between steps. Tuning takes at most half; a final fit
-        that is cut off keeps its best step and gives a ConvergenceWarning.
+        that is cut off keeps its best step and gives a ConvergenceWarning. Members of a blend are
+        timed on few rows, columns and steps before they are begun; what is too slow for all is
+        given fewer rows or steps, or is left out.
     random_state : int, default=0
         Draws splits and first particles.
     sample_weight : array of shape (n_samples,), optional

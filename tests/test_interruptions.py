@@ -21,6 +21,7 @@ from gpukfl._accel import threads
 from gpukfl._accel.cpu_lasso import WorkingSet
 from gpukfl.estimators._held_out import HeldOut
 from gpukfl.estimators._samples import Samples
+from gpukfl.inference import conditional_importance
 from gpukfl.methods import LassoFits, Sums
 from gpukfl.operators import BrownianKernel
 from gpukfl.solvers import Lasso
@@ -148,6 +149,27 @@ def test_an_interrupted_prediction_raises_and_changes_nothing(name, ctrl_c):
         assert predicted is None or not ctrl_c.came
         assert vars(model) == before
     np.testing.assert_array_equal(case.predict(model), expected)
+
+
+def test_an_interrupted_inference_keeps_what_is_done_or_raises(ctrl_c):
+    model = gpukfl.KernelRidgeRegressor(ridge=0.01, lengthscale=2.0, random_state=0).fit(X, Y)
+
+    def ask():
+        return conditional_importance(model, X, Y, n_permutations=99)
+
+    whole, before = ask(), process_state()
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        for after in at_random_times(ask, FEW):
+            seen.clear()
+            found = ctrl_c.during(ask, after)
+            if found is None:
+                continue
+            assert found.groups + found.unfinished == whole.groups
+            np.testing.assert_array_equal(found.p_values, whole.p_values[: len(found.groups)])
+            warned = any(issubclass(one.category, ConvergenceWarning) for one in seen)
+            assert warned == bool(found.unfinished)
+    assert process_state() == before
 
 
 # ---------------------------------------------------------------------- threads of our own

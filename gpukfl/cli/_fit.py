@@ -13,7 +13,7 @@ import numpy as np
 from gpukfl.cli._files import check_writable, try_to_write
 from gpukfl.cli._held_out import check_fraction, score_name, split
 from gpukfl.cli._many_files import fit_files, is_many
-from gpukfl.cli._signals import stopped_by_signals
+from gpukfl.cli._signals import INTERRUPTED, stopped_by_signals
 from gpukfl.cli._table import kinds_of, load
 
 if TYPE_CHECKING:
@@ -89,9 +89,12 @@ def _add_inference(
         except (TypeError, ValueError) as error:  # which costs neither the model nor the report
             failure = f"no inference: {error}"
         except KeyboardInterrupt:
+            stop.status = stop.status or INTERRUPTED
             failure = f"inference was interrupted before a part of it was done: {path} has none"
     if inference is None:
         return stop.status, (True, failure)
+    if not inference.is_complete:
+        stop.status = stop.status or INTERRUPTED
     outcome = try_to_write("inference", path, lambda path: write(path, inference))
     if stop.status and not outcome[0]:
         outcome = (True, f"inference was interrupted: {path} has the parts that were done")

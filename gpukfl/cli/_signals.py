@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 _BEYOND = 128  # exit status of a command that a signal ended, less the signal's number
+INTERRUPTED = _BEYOND + signal.SIGINT
 
 
 @contextlib.contextmanager

@@ -18,7 +18,7 @@ from gpukfl.portfolio._judges import Judge
 
 _ALIKE = 0.9  # correlation from which columns are shuffled together
 _ROWS = 500  # of all folds, that are enough
-_MOMENT = 0.5  # seconds that importances may take when the time is over
+_MOMENT = 0.3  # seconds that importances may take when the time is over
 _TINY = 1e-9
 _PASSES = 100  # predictions of a fold's rows
 _NAMED = 10  # groups
@@ -135,9 +135,10 @@ def permutation_importances(
                 break
             groups = _leading(groups, to_host(X), predicted, int(there_is / took))
             gains = gains[: len(groups)]
-            warn(f"time is left for importances of {len(groups)} features: those of others are 0")
             if not groups:
+                warn("no time is left for importances of features: they are 0")
                 break
+            warn(f"time is left for importances of {len(groups)} features: those of others are 0")
         orders = [[rng.permutation(len(some[k])) for _ in range(repeats)] for _ in groups]
         shuffles = [(g, order) for g, of_group in enumerate(orders) for order in of_group]
         predictions = _predicted_shuffled(X, groups, shuffles, partial(predict, k))

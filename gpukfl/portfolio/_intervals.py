@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from gpukfl._draws import draws_put_back
 from gpukfl.estimators._declared import DOUBLE, Declared, Fields, Items, Numbers
 from gpukfl.methods import (
     can_cover,
@@ -20,6 +21,8 @@ from gpukfl.methods import (
 from gpukfl.portfolio._residuals import Residuals, all_positive, check_values
 from gpukfl.portfolio._spread import CENTERS, Spread
 
+_FEW = 60  # rows of a spread that says how long others take
+_LESS = 4.0  # times as long as by rows and centres: much of so short a time is for other things
 _PARTS = 5  # of rows that one model has not seen, to fit spreads to the others
 _FEWEST = 20  # rows from which spreads are fitted
 _ROWS_TO_A_CENTER = 2  # a spread is smooth: more centres change no interval by 1 %
@@ -107,10 +110,20 @@ class Uncertainty:
         seen = (used > 0) & (groups != np.arange(len(models))[:, None])
         n_centers = min(CENTERS, int(seen.sum(axis=1).min()) // _ROWS_TO_A_CENTER)
 
-        def learned(rows: np.ndarray) -> Spread:
-            return Spread.of(Z[rows], left[rows], used[rows], rng=rng, n_centers=n_centers)
+        def learned(rows: np.ndarray, count: int = n_centers) -> Spread:
+            return Spread.of(Z[rows], left[rows], used[rows], rng=rng, n_centers=count)
 
-        spreads = [] if len(Y) < _FEWEST else _in_time(learned, seen, max_time)
+        def learned_of_few(rows: np.ndarray) -> float:
+            """Time a spread of few rows, as a share of the whole one."""
+            few = np.flatnonzero(rows)[:: max(np.count_nonzero(rows) // _FEW, 1)]
+            count = max(min(n_centers, len(few) // _ROWS_TO_A_CENTER), 1)
+            begun = time.perf_counter()
+            with draws_put_back(rng):
+                learned(few, count)
+            ratio = np.count_nonzero(rows) * n_centers / (len(few) * count)
+            return (time.perf_counter() - begun) * max(ratio / _LESS, 1.0)
+
+        spreads = [] if len(Y) < _FEWEST else _in_time(learned, learned_of_few, seen, max_time)
         if not spreads:
             plain = Residuals.of(left, folds, weights=weights)
             return cls(plain, np.ones_like(left), [], np.arange(n_models))
@@ -252,10 +265,18 @@ class Uncertainty:
 
 
 def _in_time(
-    learned: Callable[[np.ndarray], Spread], parts: np.ndarray, max_time: float | None
+    learned: Callable[[np.ndarray], Spread],
+    seconds: Callable[[np.ndarray], float],
+    parts: np.ndarray,
+    max_time: float | None,
 ) -> list[Spread]:
-    """Learn a spread of each part, or none where there is no time for all."""
+    """Learn a spread of each part, or none where there is no time for all.
+
+    How long the first one takes, `seconds` says before.
+    """
     begun, found = time.perf_counter(), list[Spread]()
+    if max_time is not None and (max_time <= 0 or seconds(parts[0]) * len(parts) >= max_time):
+        return []
     for rows in parts:
         took = time.perf_counter() - begun
         if max_time is not None and took * len(parts) >= max_time * max(len(found), 1):

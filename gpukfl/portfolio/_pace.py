@@ -52,7 +52,7 @@ def is_cut(estimator: Any, /) -> bool:
 
 
 def steps_of(estimator: Any, /) -> int:
-    """Steps that an estimator may be given fewer of; 1 of one that has none."""
+    """Return the steps of an estimator, which may be fewer; 1 of one that has none."""
     inner = _stepped(estimator)
     return 1 if inner is None else int(inner.max_iter)
 
@@ -169,7 +169,7 @@ class Pace:
         return best if best.steps else None
 
     def _steps(self, size: Size, budget: float) -> int:
-        """Steps that there is time for; 0 where there is none for one."""
+        """Return the steps that there is time for; 0 where there is none for one."""
         fits = range(1, size.steps + 1)
         return bisect.bisect_right(fits, budget, key=lambda k: self.seconds(replace(size, steps=k)))
 

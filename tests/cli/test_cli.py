@@ -1,7 +1,10 @@
 """The command line, run in this process: what it prints, writes and returns."""
 
+import os
 import re
+import signal
 import sys
+import time
 import warnings
 
 import numpy as np
@@ -13,6 +16,7 @@ from gpukfl._target import read_target
 from gpukfl._version import __version__
 from gpukfl.cli import main
 from gpukfl.cli._held_out import split
+from gpukfl.inference import _result
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
@@ -128,6 +132,33 @@ def test_an_inference_that_fails_costs_neither_model_nor_report(capsys, csv, tmp
     assert "no inference: too few rows" in err
     assert gpukfl.load(model).feature_names == ["a", "b", "c"]
     assert "What may be concluded" not in report.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("parts", [0, 1])
+def test_a_signal_during_inference_leaves_a_report_with_what_is_done(
+    capsys, csv, tmp_path, monkeypatch, number, parts
+):
+    model, report, before = tmp_path / "m.gpukfl", tmp_path / "r.html", []
+
+    def struck(*args, **options):
+        before.append("R² on" in report.read_text(encoding="utf-8") and model.exists())
+        os.kill(os.getpid(), number)
+        time.sleep(5)  # the signal comes before
+
+    handlers = [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)]
+    monkeypatch.setattr(_result, "interactions" if parts else "bands", struck)
+    given = ["--out", model, "--report", report, "--inference"]
+    status, out, err = run(capsys, "fit", csv, *QUICK, *given)
+    page = report.read_text(encoding="utf-8")
+    assert before == [True]
+    assert status == 128 + number
+    assert "inference was interrupted" in err
+    assert f"report written to {report}" in out
+    assert gpukfl.load(model).feature_names == ["a", "b", "c"]
+    assert ("What may be concluded" in page) == bool(parts)
+    assert ("The inference was interrupted, before interactions" in page) == bool(parts)
+    assert handlers == [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)]
 
 
 def test_fit_tunes_by_default(capsys, csv):
