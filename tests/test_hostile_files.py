@@ -194,7 +194,7 @@ def test_sparse_matrices_that_point_elsewhere_are_refused():
     for name, place in (("a", "indices"), ("b", "row")):
         matrix = found.extra_[0][name]
         getattr(matrix, place)[1] = 10**6
-        with pytest.raises(ValueError, match="ind(ices|ex)"):
+        with pytest.raises(ValueError, match=r"ind(ices|ex)"):
             _check_indices(found)
         getattr(matrix, place)[1] = 1
 

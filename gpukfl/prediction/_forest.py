@@ -156,9 +156,8 @@ class Forest:
             msg = f"expected rows of {self.n_features} columns, got {X.shape[1]}"
             raise ValueError(msg)
         sums = self._sums_compiled(X) if has_compiled(X) else self.sums(X)
-        xp = array_namespace(sums)
         if self.link == "log":
-            return xp.exp(sums)
+            return array_namespace(sums).exp(sums)
         return proba(sums, len(self.baseline)) if self.link == "probabilities" else sums
 
     def _sums_compiled(self, X: np.ndarray) -> np.ndarray:
