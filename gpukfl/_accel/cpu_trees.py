@@ -28,7 +28,6 @@ def sum_leaves(
     The tables are those of a `Forest` that was checked; rows are float64 in C order. O(n times the
     depths), in threads.
     """
-
     if len(X) <= _FEW:  # of which a division takes longer than the trees
         _sum_leaves(nodes, numbers, trees, subsets, levels, starts, X, out)
         return
