@@ -172,15 +172,16 @@ def _check_sparse(matrix: Any) -> None:
 
 def _check_support(machine: Any) -> None:
     """Raise ValueError unless the arrays of a support vector machine are as long as it reads."""
-    vectors, counts = machine.support_vectors_, machine._n_support
+    vectors, counts = machine.support_vectors_, machine.n_support_  # of a regression the first
     n = vectors.shape[0]
-    k = len(counts) if hasattr(machine, "classes_") else 2
+    k = len(machine._n_support)
     pairs = k * (k - 1) // 2
     of_pairs = [machine._intercept_, machine.intercept_]
     probable = [one for one in (machine._probA, machine._probB) if len(one)]
     right = (
         vectors.ndim == 2
         and int(np.sum(counts)) == n
+        and k == len(getattr(machine, "classes_", (0, 1)))
         and bool(np.all(counts >= 0))
         and machine.support_.shape == (n,)
         and all(a.shape == (k - 1, n) for a in (machine.dual_coef_, machine._dual_coef_))

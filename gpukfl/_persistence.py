@@ -14,7 +14,6 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
-from gpukfl._accel.trust import numpy_alone
 from gpukfl._archive import (
     DEEPEST,
     FAULTS,
@@ -181,7 +180,7 @@ def _made(archive: Archive) -> tuple[Any, dict[str, Any]]:
 
 def _check_members(blend: AutoBase) -> None:
     """Predict for a row that the fit has kept, by every model, whatever it comes to."""
-    with warnings.catch_warnings(), np.errstate(all="ignore"), numpy_alone():
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         found = blend._outputs(blend.out_of_fold_.rows[:1])
     if found.shape != (1, blend.out_of_fold_.truth.shape[1]):

@@ -8,6 +8,7 @@ from gpukfl._accel.compiled import njit
 from gpukfl._accel.threads import in_chunks
 
 _STEPS = 8  # to a leaf, about
+_FEW = 64
 _NEAR = 512  # rows that stay near the processor while all trees are walked
 
 
@@ -27,6 +28,9 @@ def sum_leaves(
     The tables are those of a `Forest` that was checked; rows are float64 in C order. O(n times the
     depths), in threads.
     """
+    if len(X) <= _FEW:  # of which a division takes longer than the trees
+        _sum_leaves(nodes, numbers, trees, subsets, levels, starts, X, out)
+        return
 
     def add(_: int, start: int, stop: int) -> None:
         _sum_leaves(nodes, numbers, trees, subsets, levels, starts, X[start:stop], out[start:stop])

@@ -55,8 +55,7 @@ class LinearValues:
 
     def __call__(self, X: Array, /) -> Array:
         """Evaluate at rows (n, d)."""
-        xp = array_namespace(X)
-        rows = (xp.astype(X, xp.float64, copy=False) - self.mean) / self.scale
+        rows = (X - self.mean) / self.scale
         raw = rows @ self.coef + self.intercept
         return proba(raw, self.coef.shape[1]) if self.classes else raw
 

@@ -156,9 +156,8 @@ class Forest:
             msg = f"expected rows of {self.n_features} columns, got {X.shape[1]}"
             raise ValueError(msg)
         sums = self._sums_compiled(X) if has_compiled(X) else self.sums(X)
-        xp = array_namespace(sums)
         if self.link == "log":
-            return xp.exp(sums)
+            return array_namespace(sums).exp(sums)
         return proba(sums, len(self.baseline)) if self.link == "probabilities" else sums
 
     def _sums_compiled(self, X: np.ndarray) -> np.ndarray:
@@ -239,20 +238,24 @@ class Forest:
     def _walk(self) -> Walk:
         """The nodes level by level, so that both children stand side by side."""
         by_output = np.argsort(self.trees[:, 1], kind="stable")
-        order = np.concatenate(self._levels_of_nodes(by_output))
-        feature, _, right, missing_left, subset = self.nodes[order].T
-        leaf = feature == -1
-        place = np.empty(len(order), dtype=np.intp)
-        place[order] = np.arange(len(order))
+        levels = self._levels_of_nodes(by_output)
+        order = np.concatenate(levels)
+        own = np.arange(len(order), dtype=np.int32)
+        place = np.empty_like(own)
+        place[order] = own
+        right = place[self.nodes[order, RIGHT]]
+        feature, missing_left = self.nodes[order, FEATURE], self.nodes[order, MISSING_LEFT]
         # Missing values of a subset go by its codes
-        column = np.maximum(feature, 0) + self.n_features * ((missing_left == 1) & (subset < 0))
+        lowest = (missing_left == 1) & (self.nodes[order, SUBSET] < 0)
+        leaf = feature == -1
+        column = np.where(leaf, 2 * self.n_features, feature + self.n_features * lowest)
         return Walk(
-            column=np.where(leaf, 2 * self.n_features, column),
+            column=column.astype(np.int32),
             number=self.numbers[order],
-            right=np.where(leaf, np.arange(len(order)), place[right]),
+            right=np.where(leaf, own, right),
             first=np.flatnonzero(np.diff(self.trees[by_output, 1], prepend=-1)),
-            depth=len(self._levels_of_nodes()) - 1,
-            order=order,
+            depth=len(levels) - 1,
+            order=order if len(self.subsets) else order[:0],
         )
 
     def _levels_of_nodes(self, by: np.ndarray | None = None) -> list[np.ndarray]:
@@ -291,9 +294,9 @@ class Forest:
             trees.append(forest.trees + np.array([size, t], dtype=np.int32))
             size, t = size + len(forest.nodes), t + len(forest.baseline)
         return cls(
-            nodes=np.concatenate(nodes).astype(np.int32),
+            nodes=np.concatenate(nodes).astype(np.int32, copy=False),
             numbers=np.concatenate([one.numbers for one in forests]),
-            trees=np.concatenate(trees).astype(np.int32),
+            trees=np.concatenate(trees).astype(np.int32, copy=False),
             baseline=np.concatenate([one.baseline for one in forests]),
             subsets=np.empty((0, _WORDS), dtype=np.uint32),
             levels=np.empty(0),
@@ -310,12 +313,14 @@ class Walk(NamedTuple):
     right: np.ndarray  # (m,): the child to the right, before the one to the left; of leaves itself
     first: np.ndarray  # (t,): the first tree of each output
     depth: int
-    order: np.ndarray  # (m,): where each node is in the table
+    order: np.ndarray  # (m,): where each node is in the table, of trees with subsets
 
 
 def _beside(x: np.ndarray, other: Array) -> Any:
     """Return a host array beside one that may only record what is done with it."""
-    return x if is_host(other) else array_namespace(other).asarray(x)
+    if is_host(other):
+        return x
+    return array_namespace(other).asarray(x.astype(np.int64) if x.dtype.kind == "i" else x)
 
 
 def _take(x: Any, index: Any, T: int) -> Any:

@@ -1,0 +1,258 @@
+"""Files that are made to take memory, time or the process: one error, soon, from both readers."""
+
+import io
+import json
+import struct
+import tracemalloc
+import warnings
+import zipfile
+
+import numpy as np
+import pytest
+from model_files import CASES, fitted, parts_of, with_checksum, zipped
+from scipy.sparse import coo_matrix, csr_matrix
+from sklearn.ensemble import RandomForestRegressor
+from sklearn.svm import SVR
+from skops.io import dumps
+
+import gpukfl
+import gpukfl.runtime
+from gpukfl._archive import RefusedError, write_archive
+from gpukfl._foreign import _check_indices, bytes_of, made_of
+
+SPARE = 100 * 2**20  # bytes that any file may take beside four times its size
+X, Y = CASES["auto, own"][1], CASES["hkrr, one target"][2]
+
+
+def whole(header, members=()):
+    """Bytes of a file with a header, and members."""
+    return zipped([("header.json", header), *members])
+
+
+def many_members(n):
+    """Bytes of a file whose list names one member so many times."""
+    data = whole(b"{}")
+    start = data.index(b"PK\1\2")
+    end = data.index(b"PK\5\6")
+    entries = data[start:end] * n
+    record = struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 1, 1, len(entries), start, 78)
+    return with_checksum(data[:start] + entries + record + data[end + 22 :])
+
+
+FILES = {
+    "lists in JSON": whole(b"[" + b"[]," * 2_000_000 + b"1]"),
+    "dicts in JSON": whole(b"[" + b'{"a":1},' * 700_000 + b"1]"),
+    "texts in JSON": whole(b"[" + b'"ab",' * 2_000_000 + b"1]"),
+    "dicts of a header": whole(b'{"model":{' + b'"a":{},' * 700_000 + b'"b":1}}'),
+    "a list of members": many_members(200_000),
+    "an array that is empty and endless": whole(
+        b"{}", [("a.npy", b"\x93NUMPY\1\0v\0" + b"{'descr': '<f8', 'fortran_order': False, "
+         b"'shape': (0, 999999999999999999, 99), }".ljust(117) + b"\n")]
+    ),
+}  # fmt: skip
+
+
+def refused(load, path):
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match="expected a gpukfl model file, got"):
+            load(path)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("load", [gpukfl.load, gpukfl.runtime.load])
+@pytest.mark.parametrize("name", FILES)
+def test_no_file_takes_more_memory_than_its_size_allows(name, load, tmp_path):
+    path = tmp_path / "model"
+    path.write_bytes(FILES[name])
+    assert refused(load, path) <= 4 * len(FILES[name]) + SPARE
+
+
+# ---------------------------------------------------------------------- other libraries' members
+
+
+def rebuilt(data, change, method=zipfile.ZIP_STORED):
+    """An archive of skops with other members."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    members = change(members)
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", method) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return np.frombuffer(buffer.getvalue(), np.uint8)
+
+
+def npy(array):
+    buffer = io.BytesIO()
+    np.save(buffer, array)
+    return buffer.getvalue()
+
+
+def npz(**arrays):
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **arrays)
+    return buffer.getvalue()
+
+
+def named_often(members):
+    """An array of many bytes that the description names a thousand times."""
+    schema = json.loads(members["schema.json"])
+    array = {"__class__": "ndarray", "__module__": "numpy", "__loader__": "NdArrayNode"}
+    array |= {"type": "numpy", "file": "zeros.npy"}
+    schema["content"]["content"] |= {f"a{k}": array for k in range(1_000)}
+    return members | {
+        "schema.json": json.dumps(schema).encode(),
+        "zeros.npy": npy(np.zeros(2**17)),
+    }
+
+
+def endless(members):
+    """An array that tells of more numbers than there are."""
+    name = next(one for one in members if one.endswith(".npy"))
+    return members | {name: members[name].replace(b"'shape': (", b"'shape': (99999999999, ", 1)}
+
+
+def inner_archive(members):
+    """A sparse matrix of which a few bytes become many."""
+    schema = json.loads(members["schema.json"])
+    matrix = {"__class__": "csr_matrix", "__module__": "scipy.sparse", "type": "scipy"}
+    matrix |= {"__loader__": "SparseMatrixNode", "file": "zeros.npz"}
+    schema["content"]["content"]["coef_"] = matrix
+    return members | {
+        "schema.json": json.dumps(schema).encode(),
+        "zeros.npz": npz(data=np.zeros(2**24)),
+    }
+
+
+def no_members(members):
+    return {}
+
+
+def wide_schema(members):
+    return members | {"schema.json": b"[" + b"{}," * 1_000_000 + b"1]"}
+
+
+@pytest.mark.parametrize("change", [named_often, endless, inner_archive, wide_schema, no_members])
+def test_members_are_no_larger_than_their_bytes(change):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        data = rebuilt(bytes_of(SVR().fit(X, Y)), change)
+    tracemalloc.start()
+    try:
+        with pytest.raises(RefusedError):
+            made_of(data)
+        assert tracemalloc.get_traced_memory()[1] <= 4 * len(data) + SPARE
+    finally:
+        tracemalloc.stop()
+
+
+def test_compressed_members_of_a_member_are_refused():
+    data = rebuilt(bytes_of(SVR().fit(X, Y)), lambda members: members, zipfile.ZIP_DEFLATED)
+    with pytest.raises(RefusedError, match="compressed members"):
+        made_of(data)
+
+
+def machine(**changes):
+    """Bytes of a support vector machine some of whose arrays are others."""
+    found = SVR().fit(X, Y)
+    for name, change in changes.items():
+        setattr(found, name, change(getattr(found, name)))
+    return np.frombuffer(dumps(found), np.uint8)
+
+
+def test_a_support_vector_machine_comes_back():
+    rows = np.linspace(-1.0, 1.0, 30).reshape(10, 3)
+    expected = SVR().fit(X, Y).predict(rows)
+    np.testing.assert_array_equal(made_of(machine()).predict(rows), expected)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"_n_support": lambda x: x + 1_000_000},
+        {"support_vectors_": lambda x: x[:2]},
+        {"support_vectors_": lambda x: x[:, :1]},
+        {"_dual_coef_": lambda x: x[:, :1]},
+        {"support_": lambda x: x[:1]},
+        {"_intercept_": lambda x: x[:0]},
+        {"shape_fit_": lambda x: (*x[:1], 4)},
+    ],
+)
+def test_support_vector_machines_that_would_be_read_beyond_their_ends_are_refused(changes):
+    with pytest.raises(RefusedError, match="cannot be read"):
+        made_of(machine(**changes))
+
+
+def test_sparse_matrices_that_point_elsewhere_are_refused():
+    """Versions of skops differ in whether they trust them."""
+    found = SVR().fit(X, Y)
+    found.extra_ = [{"a": csr_matrix(np.eye(3)), "b": coo_matrix(np.eye(3))}]
+    _check_indices(found)
+    for name, place in (("a", "indices"), ("b", "row")):
+        matrix = found.extra_[0][name]
+        getattr(matrix, place)[1] = 10**6
+        with pytest.raises(ValueError, match=r"ind(ices|ex)"):
+            _check_indices(found)
+        getattr(matrix, place)[1] = 1
+
+
+def test_trees_of_others_are_for_pickle(tmp_path):
+    """scikit-learn follows their indices unchecked."""
+    trees = RandomForestRegressor(3, random_state=0).fit(X, Y)
+    with pytest.raises(TypeError, match=r"types that skops trusts, .* pickle keeps others"):
+        bytes_of(trees)
+    with pytest.raises(RefusedError, match="cannot be read"):
+        made_of(np.frombuffer(dumps(trees), np.uint8))
+
+
+# ---------------------------------------------------------------------- trees
+
+
+def endless_child(nodes):
+    nodes[0, 1] = 10**9
+
+
+def cycle(nodes):
+    nodes[0, 1] = 0
+
+
+def far_feature(nodes):
+    nodes[0, 0] = 10**9
+
+
+def feature_before_the_first(nodes):
+    nodes[0, 0] = -5
+
+
+def another_feature(nodes):
+    nodes[0, 0] = 100
+
+
+@pytest.mark.parametrize("load", [gpukfl.load, gpukfl.runtime.load])
+@pytest.mark.parametrize(
+    "change", [endless_child, cycle, far_feature, feature_before_the_first, another_feature]
+)
+def test_trees_that_lead_nowhere_are_refused(change, load, tmp_path):
+    header, arrays = parts_of(fitted("auto, both"))
+    name = next(one for one in arrays if one.endswith("values/nodes"))
+    arrays[name] = arrays[name].copy()
+    change(arrays[name])
+    with (tmp_path / "model").open("w+b") as file:
+        write_archive(file, header, arrays)
+    with pytest.raises(ValueError, match=r"expected a gpukfl model file.* trees with "):
+        load(tmp_path / "model")
+
+
+@pytest.mark.parametrize("load", [gpukfl.load, gpukfl.runtime.load])
+def test_an_intercept_of_another_shape_is_refused(load, tmp_path):
+    header, arrays = parts_of(fitted("auto, table"))
+    name = next((one for one in arrays if one.endswith("values/intercept")), None)
+    name = name or next(one for one in arrays if one.endswith("values/baseline"))
+    arrays[name] = np.concatenate([arrays[name], arrays[name]])
+    with (tmp_path / "model").open("w+b") as file:
+        write_archive(file, header, arrays)
+    with pytest.raises(ValueError, match="expected a gpukfl model file"):
+        load(tmp_path / "model")
