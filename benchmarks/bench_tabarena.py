@@ -1,9 +1,9 @@
 """Sets of TabArena by its three folds: `gpukfl.fit`, boosters and AutoGluon with their defaults.
 
-Root mean squared errors, and for classes one minus the area under the ROC curve, beside the figures
-that were published of TabFM, a foundation model with downloaded weights. The folds are
-scikit-learn's, shuffled by the seed 0, and not OpenML's own: ratios to published figures are good to
-two or three hundredths. AutoGluon takes part where it is installed.
+Root mean squared errors, and for classes one minus the area under the ROC curve, beside figures that
+were published of TabFM, a foundation model with downloaded weights. The folds are scikit-learn's,
+shuffled by the seed 0, and not OpenML's own: ratios to published figures are good to two or three
+hundredths. AutoGluon takes part where it is installed.
 """
 
 from __future__ import annotations
@@ -140,9 +140,7 @@ def error(model: Any, rows: pd.DataFrame, y: Any, classes: bool) -> float:
 def draw(args: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
     """Draw errors as multiples of those of `gpukfl.fit`, a row of points for each set."""
     plt = pictures()
-    means = pd.DataFrame(rows).pivot_table(
-        index="set", columns="model", values="error", sort=False
-    )
+    means = pd.DataFrame(rows).pivot_table(index="set", columns="model", values="error", sort=False)
     figure, ax = plt.subplots(figsize=(7.2, 0.5 * len(means) + 1.6))
     published = {} if args.smoke else TABFM
     means["TabFM, published"] = [published.get(name, np.nan) for name in means.index]
