@@ -130,8 +130,8 @@ def days_since(moments: np.ndarray, start: float = 0.0, /) -> np.ndarray:
 
 def _day_of(moments: np.ndarray) -> int:
     """How many units of its moments a day has."""
-    unit = np.timedelta64(1, np.datetime_data(moments.dtype)[0])
-    return int(np.timedelta64(1, "D") // unit)
+    unit = np.datetime_data(moments.dtype)[0]
+    return int(np.array(1, dtype="timedelta64[D]").astype(f"timedelta64[{unit}]").astype(np.int64))
 
 
 def part_of(moments: np.ndarray, part: str, /) -> np.ndarray:

@@ -137,7 +137,8 @@ def read_objects(column: Any, /) -> Values:
 def _numbers(array: np.ndarray) -> Values:
     import pandas as pd
 
-    return numbers_of_objects(np.where(pd.isna(array), None, array))
+    pairs = zip(array, pd.isna(array), strict=True)
+    return numbers_of_objects([None if gap else value for value, gap in pairs])
 
 
 def _booleans(array: np.ndarray) -> Values:
