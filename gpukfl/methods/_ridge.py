@@ -43,15 +43,16 @@ from gpukfl.operators import (
 )
 from gpukfl.solvers import ConjugateGradient, ConjugateGradientOnSums, NystromPreconditioner
 
-# Up to this many samples a dense Cholesky solve is faster than conjugate gradients; on a GPU up to
-# so many times as many, because every iteration is some ninety launches of 5 to 10 microseconds
-DIRECT_UP_TO, _TIMES_ON_GPU = 200, 15
+# Up to this many samples the solve is a dense Cholesky factor, on every place: fits of one data set
+# then differ by rounding alone
+DIRECT_UP_TO = 250
 # On a GPU a wait costs as much as two launches, and a step a dozen; up to so many elements of the
 # targets its kernels take less time than their launches
 _READ_TOGETHER, _QUICK = 6, 2**16
 _LONG = 40  # iterations of a solve from which a preconditioner may pay, ...
 _LONG_IN_PARTS = 25  # ... and where each of them is a pass over rows that lie in parts
 _TIGHT = 1e-4  # relative tolerance up to which it pays in any case
+_WORN = 2  # times the iterations of its first solve, from which a preconditioner is made anew
 _SKETCH_SHARE = 2  # products since the last sketch, per column of a new one
 
 
@@ -78,10 +79,11 @@ def _largest_norm(X: Array) -> Array:
 class RidgeSystem:
     """The ridge system of one data set, solved for one kernel after another.
 
-    Solves are plain until one is long; a tight one is long from the outset. From then on they are
-    preconditioned, by the kernel's own approximate inverse where it has one. Otherwise by a
-    randomised Nyström sketch, kept while it pays: it is made once as many products have been
-    spent as it would cost, and again when it has worn out.
+    Small systems are factored. Others are preconditioned by the kernel's own approximate inverse
+    where it has one: a loose solve takes that of an earlier kernel until it has worn out. A kernel
+    without one is solved plainly until a solve is long, then with a randomised Nyström sketch. The
+    sketch is made once as many products have been spent as it would cost, and again when it has
+    worn out.
     """
 
     Y: Array  # (n, t)
@@ -93,6 +95,7 @@ class RidgeSystem:
     n_products: int = 0
     _is_long: bool = False
     _sketch: NystromPreconditioner | None = None
+    _fewest: int = 0  # iterations of the first solve with the preconditioner that is kept
     _inverse: tuple[LinearOperator | None, Callable[[Array], Array] | None] = (None, None)
     _products_at_sketch: int = 0
     _coarse: tuple[LinearOperator | None, CholeskyFactor | None] = (None, None)
@@ -128,13 +131,12 @@ class RidgeSystem:
         if lies_in_parts(self.target) and isinstance(kernel, BinnedBrownianKernel):
             return self._solve_in_parts(kernel, start, rtol, enough)
         centered = CenteredKernel(kernel, self.root_weights)
-        quick = on_gpu(self.target) and kernel.is_formed_quickly
-        if kernel.n_samples <= DIRECT_UP_TO * (_TIMES_ON_GPU if quick else 1):
+        if kernel.n_samples <= DIRECT_UP_TO:
             solution = self._solve_directly(centered)
             if solution is not None:
                 return solution
         cg = ConjugateGradient(rtol, 0.0, self.max_iter, 1, self._read_every(kernel))
-        own = self._inverse_for(kernel) if self._is_long or rtol <= _TIGHT else None
+        own = self._inverse_near(kernel, rtol)
         shifted = replace(centered, shift=self.shift)
         solution = cg.solve(
             lambda V: shifted @ V,
@@ -146,7 +148,11 @@ class RidgeSystem:
         )
         self.n_products += solution.n_iter + (start is not None)
         self._is_long = self._is_long or solution.n_iter >= _LONG
-        if self._is_long and self._inverse_for(kernel) is None:
+        if own is not None and self._fewest and solution.n_iter > _WORN * self._fewest:
+            self._inverse, self._fewest = (None, None), 0
+        elif own is not None:
+            self._fewest = self._fewest or solution.n_iter
+        if self._is_long and own is None:
             self._consider_sketch(centered, solution)
         return solution
 
@@ -182,12 +188,25 @@ class RidgeSystem:
         is_small = kernel.n_samples * self.target.shape[1] <= _QUICK
         return _READ_TOGETHER if on_gpu(self.target) and is_small else 1
 
+    def _inverse_near(self, kernel: LinearOperator, rtol: float) -> Callable[[Array], Array] | None:
+        """Return the kernel's own preconditioner, or while it is good one of an earlier kernel.
+
+        Plain conjugate gradients amplify rounding from one step of a fit to the next, until fits
+        of the same data on two places part. Preconditioned ones end after few steps and do not.
+        """
+        if rtol > _TIGHT and self._inverse[1] is not None:
+            return self._inverse[1]
+        return self._inverse_for(kernel)
+
     def _inverse_for(self, kernel: LinearOperator) -> Callable[[Array], Array] | None:
         """Give the kernel's own preconditioner, kept for as long as the kernel is the same."""
         known, inverse = self._inverse
         if known is not kernel:
             self._inverse = None, None  # as large as the data: gone before the next is made
-            inverse = kernel.approximate_inverse(self.root_weights, self.shift)
+            try:
+                inverse = kernel.approximate_inverse(self.root_weights, self.shift)
+            except np.linalg.LinAlgError:  # conjugate gradients say more about what is wrong
+                inverse = None
             self._inverse = kernel, inverse
         return inverse
 

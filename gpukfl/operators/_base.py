@@ -47,11 +47,6 @@ class LinearOperator(ABC):
         product = self._matmat(as_columns(V))
         return array_namespace(V).reshape(product, V.shape)
 
-    @property
-    def is_formed_quickly(self) -> bool:
-        """Whether `dense` is quicker than products with unit vectors."""
-        return False
-
     def dense(self, reference: Array, /) -> Array:
         """Form the matrix beside `reference`, by products with unit vectors."""
         xp = array_namespace(reference)

@@ -66,11 +66,6 @@ class BrownianKernel(ParticleKernel):
     def _matmat(self, V: Array, /) -> Array:
         return ridge_sums(self.sorted, V) / self.n_particles
 
-    @property
-    def is_formed_quickly(self) -> bool:
-        """True: from the absolute differences of the projections."""
-        return True
-
     def dense(self, reference: Array, /) -> Array:
         """Form the matrix (n, n) beside `reference`, from the absolute differences; O(n² m)."""
         differences = absolute_differences(self.W.T @ self.X.T)

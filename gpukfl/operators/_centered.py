@@ -27,11 +27,6 @@ class CenteredKernel(LinearOperator):
         """Number of rows and columns."""
         return self.kernel.n_samples
 
-    @property
-    def is_formed_quickly(self) -> bool:
-        """Whether the kernel inside is."""
-        return self.kernel.is_formed_quickly
-
     def _matmat(self, V: Array, /) -> Array:
         s = self.root_weights
         if s is None:

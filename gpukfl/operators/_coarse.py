@@ -17,6 +17,7 @@ from gpukfl.operators._centered import center
 _RANKS = ((30_000, 400), (200_000, 800), (600_000, 1600))
 _MAX_RANK = 2400
 _MAX_CELLS = 128  # of one particle: the table of a pair then stays in cache
+_MIN_CELLS = 2
 _BLOCK = 256  # rows of a matrix that change together
 _SHARE_BITS = 4  # positions between knots; with more, float32 no longer sums their products exactly
 
@@ -37,8 +38,8 @@ class CoarseGrid:
         """
         m = ends[0].shape[0]
         rank = next((rank for below, rank in _RANKS if n < below), _MAX_RANK)
-        q = min(_MAX_CELLS, rank // m)
-        if q < 4 or n < 2 * m * q:
+        q = min(_MAX_CELLS, rank // m, n // (2 * m))
+        if q < _MIN_CELLS:
             return None
         xp = array_namespace(ends[0])
         width = (ends[1] - ends[0]) / q
