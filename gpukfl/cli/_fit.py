@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gpukfl._streams import tell
 from gpukfl.cli._files import check_writable, try_to_write
 from gpukfl.cli._held_out import check_fraction, score_name, split
 from gpukfl.cli._many_files import fit_files, is_many
@@ -41,8 +42,14 @@ def fit(options: argparse.Namespace) -> int:
     lines = [model.summary(), *said]
     write = functools.partial(model.report, scores=scores, **rows)
     outcomes.append(try_to_write("report", options.report, write))
-    print("\n".join([*lines, *(said for failed, said in outcomes if said and not failed)]))
+    done = [said for failed, said in outcomes if said and not failed]
     failures = [said for failed, said in outcomes if failed]
+    try:
+        tell("\n".join([*lines, *done]))
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        failures = [*done, *failures, str(error)]
     if failures:
         raise OSError("; ".join(failures))
     return 0

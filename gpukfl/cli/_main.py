@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import functools
-import os
 import sys
 import warnings
 from collections.abc import Sequence
 from typing import Any
 
+from gpukfl._streams import close_output, flush_output, open_standard_files, say
 from gpukfl.cli._options import parser
 
 _EXPECTED = (
@@ -24,21 +24,22 @@ _EXPECTED = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
+    open_standard_files()
     options = parser().parse_args(arguments)
     try:
         with warnings.catch_warnings():
             warnings.showwarning = functools.partial(_show_warning, set())
             status = options.run(options)
-            sys.stdout.flush()
+            flush_output()
             return status
     except BrokenPipeError:  # whoever reads the output has had enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        close_output()
         return 141
     except _EXPECTED as error:
-        print(f"gpukfl: {' '.join(_text(error).split())}", file=sys.stderr)
+        say(f"gpukfl: {' '.join(_text(error).split())}", sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("gpukfl: interrupted before there was a model", file=sys.stderr)
+        say("gpukfl: interrupted before there was a model", sys.stderr)
         return 130
 
 
@@ -52,5 +53,5 @@ def _text(error: Exception) -> str:
 def _show_warning(said: set[str], message: Warning | str, *_: Any, **__: Any) -> None:
     """Print what has not been said before, of another file or fit."""
     if str(message) not in said:
-        print(f"gpukfl: warning: {message}", file=sys.stderr)
+        say(f"gpukfl: warning: {message}", sys.stderr)
     said.add(str(message))
