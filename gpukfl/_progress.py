@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import threading
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import IO, Any, cast
 
+from gpukfl._streams import QuietStream, is_terminal
 from gpukfl.estimators._run import Report, is_reported, reported_to
 
 _PAUSE = 0.2  # seconds between two lines of a notebook
@@ -15,13 +17,13 @@ _PAUSE = 0.2  # seconds between two lines of a notebook
 
 def is_seen() -> bool:
     """Whether somebody looks on: at a terminal, or at a notebook."""
-    return sys.stderr.isatty() or _in_notebook()
+    return is_terminal(sys.stderr) or _in_notebook()
 
 
 @contextlib.contextmanager
 def progress(show: bool, /) -> Iterator[Report]:
     """Report of a step: a live line, which is gone in the end; or nothing."""
-    if not show:
+    if not show or not (_in_notebook() or _can_be_shown()):
         yield lambda *_: None
         return
     with _line_of_notebook() if _in_notebook() else _line_of_terminal() as say:
@@ -51,6 +53,19 @@ def _in_notebook() -> bool:
     return known is not None and hasattr(known.get_ipython(), "kernel")
 
 
+def _can_be_shown() -> bool:
+    """Whether there is a standard error, and a thread to write to it."""
+    if sys.stderr is None or getattr(sys.stderr, "closed", False):
+        return False
+    try:
+        thread = threading.Thread(target=lambda: None)
+        thread.start()
+    except RuntimeError:  # no more threads
+        return False
+    thread.join()
+    return True
+
+
 @contextlib.contextmanager
 def _line_of_terminal() -> Iterator[Any]:
     """Give what writes a line of standard error, where that is a terminal."""
@@ -60,7 +75,7 @@ def _line_of_terminal() -> Iterator[Any]:
     # Letters of stages, such as those of members, are no markup
     text = TextColumn("{task.description}", markup=False)
     columns = SpinnerColumn(), text, TimeElapsedColumn()
-    console = Console(stderr=True, force_jupyter=False)
+    console = Console(file=cast("IO[str]", QuietStream(sys.stderr)), force_jupyter=False)
     with Progress(*columns, console=console, transient=True) as bar:
         line = bar.add_task("starting", total=None)
         yield lambda text: bar.update(line, description=text)

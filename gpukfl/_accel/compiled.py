@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
@@ -17,19 +18,48 @@ def njit(*, cache: bool, **options: Any) -> Callable[[Callable[..., Any]], Any]:
     """Do what `numba.njit` does; with `cache`, keep the compiled code if there is a place for it.
 
     Numba itself refuses to define a function where neither the folder of the package nor the
-    home can be written to.
+    home can be written to, and fails where the disk is full.
     """
 
     def compiled(function: Callable[..., Any]) -> Any:
         if cache:
             try:
-                return numba.njit(cache=True, **options)(function)
+                return _keep_if_possible(numba.njit(cache=True, **options)(function))
             except RuntimeError as error:
                 if "no locator" not in str(error):
                     raise
         return numba.njit(**options)(function)  # anew in each process
 
     return compiled
+
+
+def _keep_if_possible(dispatcher: Any, /) -> Any:
+    """Let a function go without its cache where that cannot be read or written."""
+    if hasattr(dispatcher, "_cache"):  # Python's own function, where compiling is turned off
+        dispatcher._cache = _Cache(dispatcher._cache)
+    return dispatcher
+
+
+class _Cache:
+    """A cache of Numba's for compiled code; on a full disk each process compiles for itself."""
+
+    def __init__(self, cache: Any) -> None:
+        self._cache = cache
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__dict__["_cache"], name)
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Return what was compiled, or None."""
+        try:
+            return self._cache.load_overload(sig, target_context)
+        except OSError:
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep what was compiled, if there is room."""
+        with contextlib.suppress(OSError):
+            self._cache.save_overload(sig, data)
 
 
 def reads(twin: Callable[P, R], /) -> Callable[P, R]:

@@ -8,8 +8,10 @@ them taken for ever: the next call would hang. A `queue.SimpleQueue` is one step
 from __future__ import annotations
 
 import _thread
+import contextlib
 import contextvars
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from queue import SimpleQueue
 from typing import Any
@@ -45,9 +47,12 @@ class Pool:
         calls = list(zip(*arguments, strict=True))
         job = _Job(body)
         try:
-            while self._started < min(threads, len(calls)):
-                _thread.start_new_thread(self._work, ())
-                self._started += 1
+            with contextlib.suppress(RuntimeError):  # no more threads: those that there are do it
+                while self._started < min(threads, len(calls)):
+                    _thread.start_new_thread(self._work, ())
+                    self._started += 1
+            if not self._started:
+                return [contextvars.copy_context().run(body, *given) for given in calls]
             for k, given in enumerate(calls):
                 self._tasks.put(_Task(job, k, given, contextvars.copy_context()))
             ended = sorted((job.done.get() for _ in calls), key=lambda end: end[0])
@@ -59,6 +64,28 @@ class Pool:
         self._initializer()
         while True:
             self._tasks.get().run()  # held by no name, so that what waits keeps no array alive
+
+
+def map_in_threads(
+    threads: int, body: Callable[..., Any], /, *arguments: Iterable[Any]
+) -> Iterator[Any]:
+    """Call `body` on each of the arguments, in threads that end with it; results in order.
+
+    Where no more threads can be started, those that there are do the work, or this one.
+    """
+    calls = list(zip(*arguments, strict=True))
+    if threads == 1 or len(calls) < 2:
+        yield from (body(*given) for given in calls)
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        begun = []
+        with contextlib.suppress(RuntimeError):
+            for given in calls:
+                begun.append(pool.submit(body, *given))
+        for call in begun:
+            yield call.result()
+        for given in calls[len(begun) :]:
+            yield body(*given)
 
 
 @dataclass(eq=False)

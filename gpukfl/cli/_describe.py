@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gpukfl._columns import GAPS
+from gpukfl._streams import tell
 from gpukfl.cli._table import kinds_of, load
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def describe(options: argparse.Namespace) -> int:
     ]
     if loaded.y is not None:
         lines.append((loaded.target or "y", "target", "", _task(loaded.y)))
-    print(f"{len(loaded.X)} rows, {len(lines)} columns")
+    tell(f"{len(loaded.X)} rows, {len(lines)} columns")
     _print([("column", "kind", "missing", "why"), *lines])
     return 0
 
@@ -81,7 +82,7 @@ def _print(rows: list[tuple[Any, ...]]) -> None:
     widths = [min(max(map(len, column)), _WIDEST) for column in zip(*rows, strict=True)]
     for row in rows:
         cells = (cell.ljust(width) for cell, width in zip(row[:-1], widths, strict=False))
-        print("  ", *cells, row[-1], sep="  ")
+        tell("  ".join(["  ", *cells, row[-1]]))
 
 
 def _one_line(text: str) -> str:

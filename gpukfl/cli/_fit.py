@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gpukfl._streams import say, tell
 from gpukfl.cli._files import check_writable, try_to_write
 from gpukfl.cli._held_out import check_fraction, score_name, split
 from gpukfl.cli._many_files import fit_files, is_many
@@ -47,7 +48,7 @@ def fit(options: argparse.Namespace) -> int:
     if failures and not ended:
         raise OSError("; ".join(failures))
     for failure in failures:
-        print(f"gpukfl: {failure}", file=sys.stderr)
+        say(f"gpukfl: {failure}", sys.stderr)
     return ended
 
 
@@ -71,7 +72,7 @@ def _report(
         outcomes.append(outcome)
     said = [f"  test        {_measured(name, score)}" for name, score in scores.items()]
     lines = [model.summary(), *said]
-    print("\n".join([*lines, *(said for failed, said in outcomes if said and not failed)]))
+    tell("\n".join([*lines, *(said for failed, said in outcomes if said and not failed)]))
     return ended
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import functools
-import os
 import sys
 import warnings
 from collections.abc import Sequence
 from typing import Any
 
+from gpukfl._streams import close_output, flush_output, open_standard_files, say
 from gpukfl.cli._signals import ends_at_sigterm
 
 _EXPECTED = (
@@ -24,6 +24,7 @@ _EXPECTED = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
+    open_standard_files()
     try:
         from gpukfl.cli._options import parser  # seconds, in which Ctrl-C may come too
 
@@ -31,16 +32,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with ends_at_sigterm(), warnings.catch_warnings():
             warnings.showwarning = functools.partial(_show_warning, set())
             status = options.run(options)
-            sys.stdout.flush()
+            flush_output()
             return status
     except BrokenPipeError:  # whoever reads the output has had enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        close_output()
         return 141
     except _EXPECTED as error:
-        print(f"gpukfl: {' '.join(_text(error).split())}", file=sys.stderr)
+        say(f"gpukfl: {' '.join(_text(error).split())}", sys.stderr)
         return 2
     except KeyboardInterrupt as error:
-        print(f"gpukfl: interrupted; {str(error) or 'nothing was written'}", file=sys.stderr)
+        say(f"gpukfl: interrupted; {str(error) or 'nothing was written'}", sys.stderr)
         return 130
 
 
@@ -54,5 +55,5 @@ def _text(error: Exception) -> str:
 def _show_warning(said: set[str], message: Warning | str, *_: Any, **__: Any) -> None:
     """Print what has not been said before, of another file or fit."""
     if str(message) not in said:
-        print(f"gpukfl: warning: {message}", file=sys.stderr)
+        say(f"gpukfl: warning: {message}", sys.stderr)
     said.add(str(message))

@@ -94,6 +94,9 @@ def _writer(path: str | None) -> Callable[[Any], None]:
         If it says Parquet, and pyarrow is not installed.
     """
     if path is None:
+        if sys.stdout is None:
+            msg = "standard output is closed: expected --out for the predictions"
+            raise ValueError(msg)
         return lambda frame: frame.to_csv(sys.stdout, index=False)
     suffix = Path(path).suffix.lower()
     if suffix in (".parquet", ".pq"):

@@ -6,6 +6,7 @@ import argparse
 import json
 from pathlib import Path
 
+from gpukfl._streams import tell
 from gpukfl.cli._files import check_writable, try_to_write
 
 
@@ -20,7 +21,7 @@ def selftest(options: argparse.Namespace) -> int:
     found = report(full=options.full, n_timed=options.samples)
     text = json.dumps(found, indent=1)
     failed, told = try_to_write("report", options.out, lambda path: _write_text(path, text))
-    print(text)
+    tell(text)
     if failed:
         raise OSError(told)
     return {True: 0, False: 1, None: 2}[found["right"]]

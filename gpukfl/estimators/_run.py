@@ -15,6 +15,7 @@ from sklearn.utils import check_random_state
 
 from gpukfl._draws import draws_put_back
 from gpukfl._results import History
+from gpukfl._streams import say
 
 _NO_TIME = 1e-9  # seconds that are left when all are spent: less than any step takes
 _FURTHER = 4  # times as many say better how long all take
@@ -119,15 +120,15 @@ class Run:
     def note(self, message: str) -> None:
         """Say something of the fit, where it says anything."""
         if self._verbose:
-            print(message, file=sys.stderr)
+            say(message, sys.stderr)
 
     def tell(self, stage: str, k: int, history: History) -> None:
         """Say that step `k` of a stage is done."""
         if self._verbose:
-            print(
+            say(
                 f"{stage}: iteration {k + 1:4d}  objective {history.objective[-1]:.6g}  "
                 f"{history.seconds[-1]:.1f} s",
-                file=sys.stderr,
+                sys.stderr,
             )
         if self._report is not None:
             self._report(stage, k, history)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -98,6 +97,7 @@ class Holder:
         `edges` are the first rows of all parts there are, and the number of rows. What fails
         leaves values that nobody knows of, until they are freed.
         """
+        from gpukfl._accel.pool import map_in_threads
         from gpukfl._accel.threads import alone
 
         if missing := [part for part in parts if part not in self.values]:
@@ -109,14 +109,13 @@ class Holder:
                 return self._run_on(work, part, edges)
 
         known: Known[Any] = {}
-        with ThreadPoolExecutor(self.n_threads) as pool:
-            results = pool.map(one, parts) if self.n_threads > 1 else map(one, parts)
-            for part, (made, result, combine) in zip(parts, results, strict=True):
-                self.values[part].update(made)
-                self._free(part, work.replaced)
-                if result is not None:
-                    known[part, part + 1] = result
-                    add_in(known, part, len(edges) - 1, partial(_combined_by, combine))
+        results = map_in_threads(self.n_threads, one, parts)
+        for part, (made, result, combine) in zip(parts, results, strict=True):
+            self.values[part].update(made)
+            self._free(part, work.replaced)
+            if result is not None:
+                known[part, part + 1] = result
+                add_in(known, part, len(edges) - 1, partial(_combined_by, combine))
         return known
 
     def _run_on(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from gpukfl.partitioned._holder import Holder, Pass
@@ -40,6 +39,7 @@ class ThreadHolders:
 
     def run(self, work: Pass, freed: frozenset[int], /) -> Known[Any]:
         """Do a pass over all parts, and forget what was freed; give totals of consecutive parts."""
+        from gpukfl._accel.pool import map_in_threads
 
         def one(holder: Holder, parts: Sequence[int]) -> Known[Any]:
             holder.free(freed)
@@ -48,7 +48,6 @@ class ThreadHolders:
         if len(self.holders) == 1:
             return one(self.holders[0], self.parts[0])
         known: Known[Any] = {}
-        with ThreadPoolExecutor(len(self.holders)) as pool:
-            for found in pool.map(one, self.holders, self.parts):
-                known |= found
+        for found in map_in_threads(len(self.holders), one, self.holders, self.parts):
+            known |= found
         return known
