@@ -1,9 +1,9 @@
 """Sets of TabArena by its three folds: `gpukfl.fit`, boosters and AutoGluon with their defaults.
 
-Root mean squared errors, and for classes one minus the area under the ROC curve, beside figures that
-were published of TabFM, a foundation model with downloaded weights. The folds are scikit-learn's,
-shuffled by the seed 0, and not OpenML's own: ratios to published figures are good to two or three
-hundredths. AutoGluon takes part where it is installed.
+Root mean squared errors, and for classes one minus the area under the ROC curve, beside figures
+that were published of TabFM, a foundation model with downloaded weights. The folds are
+scikit-learn's, shuffled by the seed 0, and not OpenML's own: ratios to published figures are good
+to two or three hundredths. AutoGluon takes part where it is installed.
 """
 
 from __future__ import annotations
