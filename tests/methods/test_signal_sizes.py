@@ -78,7 +78,7 @@ def test_additive_sizes_scale_as_the_variable_and_the_squared_effect(c, seed, n)
         (ManhattanLaplace(2.0), lambda t: math.exp(-t / 2)),
         (InverseManhattan(), lambda t: 1 / (1 + t)),
     ],
-    ids=str,
+    ids=["default", "laplace", "inverse"],
 )
 def test_main_effect_size_is_the_least_product_over_orders(on, rng, kernel, h):
     X, effects = signal(on, rng)
