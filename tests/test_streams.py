@@ -70,6 +70,7 @@ def test_a_fit_goes_on_whatever_standard_error_is(monkeypatch, name, progress):
 
 
 @EVERY
+@pytest.mark.filterwarnings("ignore:BKerNN:sklearn.exceptions.ConvergenceWarning")
 def test_a_live_line_and_verbose_fits_are_written_as_far_as_possible(monkeypatch, name):
     monkeypatch.setattr(sys, "stderr", STREAMS[name]())
     with _progress.progress(True) as report:

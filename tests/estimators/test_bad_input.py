@@ -216,7 +216,7 @@ def test_samples_that_overflow_when_cast_are_reported(make):
 )
 def test_samples_that_overflow_when_standardised_are_reported(kind):
     with pytest.raises(ValueError, match="X overflows float64 when it is standardised"):
-        kind(scaling="standard").fit(1e200 * X, Y)
+        kind(scaling="standard").fit(1e200 * (1e107 * X), Y)
 
 
 @beside_the_error

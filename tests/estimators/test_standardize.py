@@ -2,13 +2,16 @@
 
 import inspect
 
+import numpy as np
 import pytest
 from brief import bkernn, hkrr, regfeal
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sklearn.base import is_classifier
 from sklearn.datasets import load_wine
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 
-from gpukfl import estimators
+from gpukfl import KernelRidgeRegressor, RKHSWeightingRegressor, estimators
 
 ESTIMATORS = [getattr(estimators, name) for name in estimators.__all__]
 # Cheap settings, with little or nothing to choose by hold-out
@@ -39,3 +42,18 @@ def test_classes_of_raw_wine_are_found(kind):
     model = kind(random_state=0, **FEW.get(kind.__name__, {}))
     folds = StratifiedKFold(3, shuffle=True, random_state=0)
     assert cross_val_score(model, X, y, cv=folds).mean() > 0.95
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    powers=st.lists(st.integers(-990, 990), min_size=3, max_size=3),
+    make=st.sampled_from([KernelRidgeRegressor, RKHSWeightingRegressor]),
+)
+def test_units_that_are_powers_of_two_change_no_prediction(powers, make):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 3))
+    units = np.ldexp(1.0, powers)
+    options = {"ridge": 1e-2, "scaling": "standard", "random_state": 0}
+    expected = make(**options).fit(X, X[:, 0]).predict(X)
+    found = make(**options).fit(units * X, X[:, 0]).predict(units * X)
+    np.testing.assert_array_equal(found, expected)

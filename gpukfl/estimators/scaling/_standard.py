@@ -117,7 +117,7 @@ def column_statistics(
         (squares,) = map(to_host, reduce_rows(rows.source, squares_around))
         spread = np.sqrt(squares / total) * unit
     if not np.isfinite(spread).all():
-        msg = "X overflows float64 when it is standardised: expected deviations below 1e150"
+        msg = "X overflows float64 when it is standardised: expected deviations below 1e306"
         raise ValueError(msg)
     varies = spread > 1e-12 * np.abs(mean)  # more than rounding, however small the unit is
     scale = np.where(varies, spread, 1.0)
@@ -128,8 +128,8 @@ def column_statistics(
 
 
 def _unit(limits: np.ndarray) -> np.ndarray:
-    """Powers of two (d,), which round nothing, in which squares of small columns do not vanish."""
-    return np.ldexp(1.0, np.frexp(np.minimum(limits[3] - limits[0], 1.0))[1])
+    """Powers of two (d,), which round nothing: squares of deviations then fit in float64."""
+    return np.ldexp(1.0, np.minimum(np.frexp(limits[3] - limits[0])[1], 1023))
 
 
 def _without(X: np.ndarray, beyond: np.ndarray) -> np.ndarray:
