@@ -75,7 +75,9 @@ _ATTRIBUTES = """
     dual_coef_ : array of shape (n_samples, n_targets)
         α at the final particles.
     intercept_ : array of shape (n_targets,)
-        c at the final particles.
+        Constant beside the shape functions, each of which is 0 at its smallest knot. The paper's c
+        goes with functions that are 0 where Wᵀx = 0: it is
+        ``intercept_ + shape_functions_.mean(zeros)``, with zeros of shape (n_particles, 1).
     feature_matrix_ : array of shape (n_features, n_features)
         WWᵀ/m: which directions matter.
     feature_importances_ : array of shape (n_features,)
