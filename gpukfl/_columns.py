@@ -247,14 +247,12 @@ def check_in_memory(X: Any, /) -> None:
 
 def is_reordered(X: Any, y: Any, /) -> bool:
     """Whether the index of `y` has the labels of that of `X`, in another order: of pandas alone."""
-    a, b = (_index_of(one) for one in (X, y))
-    if not (hasattr(a, "isin") and hasattr(b, "isin")) or len(a) != len(b) or a.equals(b):
+    if not all(hasattr(getattr(one, "index", None), "isin") for one in (X, y)):
+        return False
+    a, b = X.index, y.index
+    if len(a) != len(b) or a.equals(b):
         return False
     return bool(a.isin(b).all() and b.isin(a).all())
-
-
-def _index_of(data: Any) -> Any:
-    return getattr(data, "index", None)
 
 
 def reordering_text(name: str, /) -> str:
