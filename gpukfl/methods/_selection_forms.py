@@ -30,6 +30,8 @@ from gpukfl.methods._selection_objective import Point, SelectionObjective
 
 _WAITS_UP_TO = 4096  # samples whose gradient a GPU computes in the time of a few waits
 _RANK_FLOOR = 1e-10  # eigenvalues among the centres, relative to the largest, that are kept
+_FINER = 4  # times as many centres say how far the gradient is off
+_TINY = 1e-300
 
 
 class DenseSelection(SelectionObjective):
@@ -120,6 +122,21 @@ class FactoredSelection(SelectionObjective):
             "pivoted", kernel, Rows(Z, Z[:0, :]), self.n_centers, ridge=self.ridge, rng=self.rng
         )
         self._point = self._latest = None
+
+    def gradient_error(self, beta: np.ndarray, /) -> float:
+        """Estimate how far the gradient is off at `beta` (p,), relative to its norm.
+
+        It is compared with that through four times as many centres, in the variables whose weights
+        are not 0: O(n m²). Draws as `focus` does.
+        """
+        columns = np.flatnonzero(beta)
+        if not len(columns) or self.n_centers >= self.X.shape[0]:
+            return 0.0
+        given = self.kernel, self.X, self.Y, self.ridge, self.weights
+        finer = FactoredSelection(*given, n_centers=_FINER * self.n_centers, rng=self.rng)
+        finer.focus(beta)
+        here, there = (one.gradient(one.at(beta), columns) for one in (self, finer))
+        return float(np.linalg.norm(here - there) / max(np.linalg.norm(there), _TINY))
 
     def _evaluate(self, beta: np.ndarray, _: np.ndarray | None, /) -> Point:
         """Evaluate: O(n m²)."""

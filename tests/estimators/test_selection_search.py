@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from selection_cases import (
 )
 
 from gpukfl._places import resolve_place
+from gpukfl.estimators import KernelFeatureSelector
 from gpukfl.estimators._held_out import HeldOut
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples, Splits
@@ -322,3 +324,17 @@ def test_stability_of_classes_and_weights():
     model = classifier(n_subsamples=4, sparsity=1.0).fit(X, THREE, sample_weight=weights)
     assert found(model) == [2]
     assert model.selection_frequencies_[2] == 1.0
+
+
+@pytest.mark.parametrize(("ridge", "n_centers"), [(1e-4, 8), (1.0, 150)])
+def test_centres_that_are_too_few_for_the_ridge_are_warned_of(ridge, n_centers):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 3))
+    y = X[:, 0] + X[:, 1] ** 2 + 0.3 * rng.normal(size=200)
+    model = KernelFeatureSelector(ridge=ridge, n_centers=n_centers, random_state=0)
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        model.fit(X, y)
+    coarse = [str(one.message) for one in heard if "centres, by which" in str(one.message)]
+    assert len(coarse) == (n_centers == 8)
+    assert all("n_centers=32" in message for message in coarse)

@@ -447,3 +447,19 @@ class TestLandscape:
             assert abs(objective.gradient(objective.at(np.zeros(2)))[1]) < 1e-12 or not hidden
             slopes = objective.gradient(objective.at(np.asarray([0.6, 0.0])))
             assert (slopes[1] > 0) == hidden
+
+
+@pytest.mark.parametrize("ridge", [1e-1, 1e-2])
+def test_the_error_of_a_gradient_through_centres_is_estimated(rng, on_double, ridge):
+    X, beta = rng.standard_normal((300, 4)), np.asarray([0.5, 0.5, 0.0, 0.0])
+    y = X[:, :1] + X[:, 1:2] ** 2 + 0.3 * rng.standard_normal((300, 1))
+    given = ManhattanLaplace(), on_double.put(X), on_double.put(y - y.mean()), ridge
+    draws = np.random.RandomState(0)
+    few = FactoredSelection(*given, n_centers=32, rng=draws)
+    few.focus(beta)
+    exact, columns = DenseSelection(*given), np.arange(2)
+    there = exact.gradient(exact.at(beta), columns)
+    error = np.linalg.norm(few.gradient(few.at(beta), columns) - there) / np.linalg.norm(there)
+    assert 0.3 * error <= few.gradient_error(beta) <= 1.5 * error
+    assert few.gradient_error(np.zeros(4)) == 0.0  # where it is exact
+    assert FactoredSelection(*given, n_centers=300, rng=draws).gradient_error(beta) == 0.0

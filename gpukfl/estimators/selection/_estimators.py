@@ -36,7 +36,8 @@ _PARAMETERS = """
     n_centers : int, "auto" or "all", default="auto"
         "all" computes with the kernel matrix of all samples; a number with its pivoted Cholesky
         factor of that rank. "auto" is "all" up to 3000 samples, and 256 beyond, where variables
-        are selected on 100 000 samples at most; the prediction is fitted to all.
+        are selected on 100 000 samples at most; the prediction is fitted to all. A fit warns where
+        the gradient through so few centres is off by more than a quarter.
     error_control : "fdr", Knockoffs or Stability, optional
         "fdr" keeps variables that outweigh copies of themselves (model-X knockoffs), so that of
         those selected a tenth at most is false, on average;

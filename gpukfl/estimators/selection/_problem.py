@@ -65,6 +65,7 @@ RIDGES = tuple(10.0**-k for k in range(1, 15))  # of the last fit
 
 _DENSE_UP_TO = 3_000  # samples with which the exact form is the quicker one
 _CENTERS = 256
+_CHECKED_ROWS = 4_000  # on which the error of a gradient through centres is estimated
 _CENTERS_SHARE = 0.25  # of the memory that may be used, for the factors of the kernel
 _REFINE_ROWS = 1_000  # samples on which the weights of the last fit are learned
 _FIT_ROWS = 500  # samples on which they, and its kernel, are chosen
@@ -191,6 +192,20 @@ class SelectionProblem(Data):
         centers = _CENTERS if isinstance(wanted, str) else int(wanted)
         fitting = int(_CENTERS_SHARE * available_memory(self.reference) // (32 * n))
         return max(1, min(centers, fitting))
+
+    def gradient_error(self, objective: SelectionObjective, beta: np.ndarray, /) -> float:
+        """Estimate the relative error of an objective's gradient at `beta`, on some samples.
+
+        0 of an objective that sees all pairs of samples.
+        """
+        if not isinstance(objective, FactoredSelection):
+            return 0.0
+        with draws_put_back(self.rng):
+            X, Y, D = self._some(_CHECKED_ROWS)
+            given = self.kernel, X, Y, objective.ridge, D
+            coarse = FactoredSelection(*given, n_centers=objective.n_centers, rng=self.rng)
+            coarse.focus(beta)
+            return coarse.gradient_error(beta)
 
     def run(
         self,

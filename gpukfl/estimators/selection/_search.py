@@ -13,6 +13,7 @@ from gpukfl._array import Array, array_namespace
 from gpukfl._draws import drawn
 from gpukfl._places import Place
 from gpukfl._results import Status
+from gpukfl._warnings import warn
 from gpukfl.estimators._held_out import HeldOut
 from gpukfl.estimators._learner import Choice
 from gpukfl.estimators._run import Run
@@ -30,13 +31,20 @@ from gpukfl.estimators.selection._control import (
 )
 from gpukfl.estimators.selection._problem import SelectionProblem
 from gpukfl.estimators.selection._settings import DEFAULT_RIDGE, Path, Settings
-from gpukfl.methods import DenseSelection, Selection, largest_sparsity
+from gpukfl.methods import (
+    DenseSelection,
+    FactoredSelection,
+    Selection,
+    SelectionObjective,
+    largest_sparsity,
+)
 
 RIDGES = (0.1, 0.01, 0.001, 0.0001)
 
 _FEWEST_ROWS = 1_000  # that another selection is worth its time on
 _ROWS = 1_250  # rows that settings are chosen on, at most: the exact form is quick there
 _SHARE = 0.5  # of max_time after which the choice has ended
+_MOST_ERROR = 0.25  # of the gradient, before a fit warns that centres are few
 _LOWEST = 1e-3  # smallest γ of a path, relative to the largest
 _STOPPED = (Status.INTERRUPTED, Status.TIME_LIMIT)
 
@@ -271,8 +279,9 @@ class KernelSelection(Settings):
                 some = problem.part(np.sort(drawn(run.rng, problem.n, count)))
             elif problem.rows.partitioning is not None:
                 some = problem.part(np.arange(count))
+            objective = some.objective(ridge)
             found = some.run(
-                some.objective(ridge),
+                objective,
                 choice.setting.sparsity,
                 max_time=left,
                 watch=lambda k, history: run.tell("selection", k, history),
@@ -282,6 +291,8 @@ class KernelSelection(Settings):
             return self._in_want(problem, choice, Status.INTERRUPTED)
         if found.status in _STOPPED:
             return self._in_want(problem, choice, found.status, found)
+        if not run.is_over(SELECT_SHARE):
+            _warn_of_centers(some, objective, found)
         if count < wanted and found.status in QUIET:
             return replace(found, status=Status.TIME_LIMIT)
         return found
@@ -324,6 +335,20 @@ class KernelSelection(Settings):
             "beta": np.asarray([trial.learned[0].selection.beta for trial in mine]),
             "score": np.asarray([trial.score for trial in mine]),
         }
+
+
+def _warn_of_centers(
+    problem: SelectionProblem, objective: SelectionObjective, found: Selection
+) -> None:
+    """Warn where the kernel through centres is too coarse for the gradient of what was found."""
+    error = problem.gradient_error(objective, found.beta)
+    if error > _MOST_ERROR:
+        assert isinstance(objective, FactoredSelection)
+        warn(
+            f"variables were selected through {objective.n_centers} centres, by which the gradient "
+            f"is off by about {error:.0%} at the ridge {objective.ridge:.3g}: "
+            f"n_centers={4 * objective.n_centers} or a larger ridge is more exact"
+        )
 
 
 def n_selected(trial: Trial[Setting, Learned], /) -> float:
