@@ -15,6 +15,7 @@ from gpukfl._checks import check_choice, check_kind, check_number
 from gpukfl._given import complete, pair_rows, with_names, with_target
 from gpukfl._leakage import warn_target_leakage
 from gpukfl._model import Model
+from gpukfl._outliers import index_of, leave_out_outliers
 from gpukfl._parts_reader import of_all_rows, table_of_all
 from gpukfl._places import Backend
 from gpukfl._progress import is_seen
@@ -155,6 +156,10 @@ def fit(
         X, y, sample_weight = pair_rows(X, y, sample_weight)
         X, y, sample_weight = complete(with_names(X), y, sample_weight)
     target = read_target(y, task)
+    if whole is None and target.task == "regression":
+        labels = index_of(y, X)
+        X, kept, sample_weight = leave_out_outliers(X, target.y, sample_weight, labels=labels)
+        target = replace(target, y=kept)
     warn_target_leakage(X, target.y, classes=target.task == "classification")
     y_name = y_name or target_name(y) or "y"
     given = {"random_state": random_state, "backend": backend, "max_time": max_time, **options}
