@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -9,14 +10,16 @@ import numpy as np
 from gpukfl._array import as_columns, is_array, lies_in_parts, to_host
 from gpukfl._columns import as_frame, is_frame
 from gpukfl._given import taken
+from gpukfl._target import Target
 from gpukfl._warnings import warn
 
 _FEWEST = 20  # rows from which a target has a bulk
 _SHARE = 0.1  # of the rows that may be outliers
 _FAR = 1_000.0  # times the robust scale, that outliers are from the median by their own median
-_DECADES = 4.0  # that the distances of all outliers are beyond the bulk together, each at least 1
+_DECADES = 4.0  # that the outliers are beyond the bulk, summed over them; each at least 1
+_LIGHT, _LIGHT_DECADES = 20.0, 2.5  # of a bulk whose last row is within so many times the scale
 _BEYOND = 0.8  # share of the outliers that are so far from the bulk
-_SPREAD = 1e-6  # smallest scale, as a share of the median
+_ROUNDING = 1e-9  # share of the median that is no distance from it
 _NAMED = 5  # rows that a warning names
 
 
@@ -35,12 +38,13 @@ def find_outliers(y: np.ndarray, /) -> np.ndarray:
 
     Notes
     -----
-    With m the median and s the median of the distances from m that are not 0, the k rows farthest
-    from m are outliers where k is at most a tenth of the rows, their median distance is at least
-    1000 s, and a gap divides them from the bulk: four fifths of them are more than
-    10^max(1, 4/k) times as far from m as the bulk's last row. Heavy tails, Pareto's of index 1
-    among them, have more rows in the gap than beyond it. The rule is applied again to the rows
-    that are left until it finds none. O(n log n).
+    Let m be the median, and s the median of those distances from m that are more than rounding.
+    The k rows farthest from m are outliers where k is at most a tenth of the rows, their median
+    distance is at least 1000 s, and a gap divides them from the bulk: four fifths of them are more
+    than 10^max(1, 4/k) times as far from m as the bulk's last row, or 10^max(1, 2.5/k) times where
+    that row is within 20 s. Heavy tails, even Pareto's of index 1, have more rows in such a gap
+    than beyond it. The rule is applied again to the rows that are left until it finds none.
+    O(n log n).
     """
     found = np.zeros(len(y), dtype=bool)
     for column in np.asarray(y, dtype=np.float64).reshape(len(y), -1).T:
@@ -59,16 +63,17 @@ def _farthest(y: np.ndarray) -> np.ndarray:
         return none
     center = float(np.median(y))
     distances = np.abs(y - center)
-    if not distances.any():
+    apart = distances > _ROUNDING * abs(center)
+    if not apart.any():
         return none
-    scale = float(np.median(distances[distances > 0]))
-    scale = max(scale, _SPREAD * abs(center))
+    scale = float(np.median(distances[apart]))
     ordered = np.sort(distances)
     if ordered[-1] < _FAR * scale:
         return none
     count = np.arange(1, int(_SHARE * n) + 1)  # of outliers
     edge = np.maximum(ordered[n - count - 1], scale)  # of the bulk
-    gap = 10.0 ** np.maximum(_DECADES / count, 1.0)
+    decades = np.where(edge <= _LIGHT * scale, _LIGHT_DECADES, _DECADES)
+    gap = 10.0 ** np.maximum(decades / count, 1.0)
     beyond = (n - np.searchsorted(ordered, gap * edge, side="right")) / count
     middle = ordered[n - 1 - count // 2]
     fit = (beyond >= _BEYOND) & (middle >= _FAR * scale)
@@ -110,6 +115,51 @@ def leave_out_outliers(
     if sample_weight is not None and not np.isscalar(sample_weight):
         sample_weight = taken(sample_weight, kept)
     return taken(X, kept), taken(y, kept), sample_weight
+
+
+def leave_out_of_target(
+    X: Any, y: Any, sample_weight: Any, target: Target, /
+) -> tuple[Any, Any, Target]:
+    """Leave outliers out of rows, weights and a target that was read from `y`; none of classes.
+
+    Warns
+    -----
+    UserWarning
+        As `leave_out_outliers`, by the labels of the rows of `y` or `X`.
+    """
+    if target.task == "classification":
+        return X, sample_weight, target
+    labels = index_of(y, X)
+    X, kept, sample_weight = leave_out_outliers(X, target.y, sample_weight, labels=labels)
+    return X, sample_weight, replace(target, y=kept)
+
+
+@dataclass(frozen=True, eq=False)
+class Range:
+    """Targets that are no gross outliers, by rows that have none: their range, twice as wide.
+
+    Attributes
+    ----------
+    low, high : array (t,)
+        Its ends.
+    """
+
+    low: np.ndarray
+    high: np.ndarray
+
+    @classmethod
+    def of(cls, y: Any, /) -> Range:
+        """Return the range of targets (n,) or (n, t)."""
+        values = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
+        low, high = values.min(axis=0), values.max(axis=0)
+        slack = 0.5 * (high - low)
+        return cls(low - slack, high + slack)
+
+    def __call__(self, y: np.ndarray, /) -> np.ndarray:
+        """Return which rows (m,) are within the range in every target."""
+        values = np.asarray(y, dtype=np.float64).reshape(len(y), len(self.low))
+        within: np.ndarray = ((self.low <= values) & (values <= self.high)).all(axis=1)
+        return within
 
 
 def _numbers_of(y: Any) -> np.ndarray | None:
