@@ -156,10 +156,9 @@ class Range:
         return cls(low - slack, high + slack)
 
     def __call__(self, y: np.ndarray, /) -> np.ndarray:
-        """Return which rows (m,) are within the range in every target."""
+        """Return rows (m,) that are within the range in every target."""
         values = np.asarray(y, dtype=np.float64).reshape(len(y), len(self.low))
-        within: np.ndarray = ((self.low <= values) & (values <= self.high)).all(axis=1)
-        return within
+        return np.all((self.low <= values) & (values <= self.high), axis=1)
 
 
 def _numbers_of(y: Any) -> np.ndarray | None:
