@@ -15,6 +15,7 @@ from gpukfl._checks import check_choice, check_kind, check_number
 from gpukfl._given import complete, pair_rows, with_names, with_target
 from gpukfl._leakage import warn_target_leakage
 from gpukfl._model import Model
+from gpukfl._outliers import Range, leave_out_of_target
 from gpukfl._parts_reader import of_all_rows, table_of_all
 from gpukfl._places import Backend
 from gpukfl._progress import is_seen
@@ -154,7 +155,7 @@ def fit(
         _check_lengths(X, y, sample_weight)
         X, y, sample_weight = pair_rows(X, y, sample_weight)
         X, y, sample_weight = complete(with_names(X), y, sample_weight)
-    target = read_target(y, task)
+    X, sample_weight, target, whole = _target_of(X, y, sample_weight, task, whole)
     warn_target_leakage(X, target.y, classes=target.task == "classification")
     y_name = y_name or target_name(y) or "y"
     given = {"random_state": random_state, "backend": backend, "max_time": max_time, **options}
@@ -196,6 +197,17 @@ def fit(
         impute=impute,
         weighted=sample_weight is not None,
     )
+
+
+def _target_of(
+    X: Any, y: Any, sample_weight: Any, task: str, whole: Collections | None
+) -> tuple[Any, Any, Target, Collections | None]:
+    """Read the target, and leave gross outliers out: of the rows here, and of all rows."""
+    given = read_target(y, task)
+    X, sample_weight, target = leave_out_of_target(X, y, sample_weight, given)
+    if whole is not None and len(target.y) < len(given.y):
+        whole = whole.only(Range.of(target.y))
+    return X, sample_weight, target, whole
 
 
 def _of_whole(rows: Read, whole: Collections, target: Target) -> tuple[Read, Any]:

@@ -20,6 +20,7 @@ from gpukfl._compression import Compression
 from gpukfl._deployed import Deployed
 from gpukfl._given import complete, pair_rows, with_names, with_target
 from gpukfl._inferring import infer
+from gpukfl._outliers import leave_out_of_target
 from gpukfl._persistence import read
 from gpukfl._reader import Reader, rows_for, rows_of
 from gpukfl._registry import kept
@@ -167,6 +168,7 @@ class Model(AsEstimator, Deployed, Reported):
         X, y, sample_weight = pair_rows(X, y, sample_weight)
         X, y, sample_weight = complete(with_names(X), y, sample_weight)
         target = read_target(y, self.task)
+        X, sample_weight, target = leave_out_of_target(X, y, sample_weight, target)
         estimator = clone(self.estimator).set_params(**self._limit)
         rows = rows_for(estimator, X, target, sample_weight, self.columns, self.impute)
         estimator.fit(rows.X, target.y, sample_weight=sample_weight)

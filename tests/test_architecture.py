@@ -51,6 +51,7 @@ LAYER = {
     "_foreign": 0.5,
     "_columns": 0,
     "_given": 1.75,
+    "_outliers": 1.8,
     "_replacing": 0,
     "_saving": 0,
     "_source": 0,

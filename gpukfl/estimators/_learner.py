@@ -9,12 +9,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 import numpy as np
+from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from gpukfl._array import Array, is_host, library_of, lies_in_parts, on_gpu, to_host
 from gpukfl._checks import check_choice, check_number
 from gpukfl._given import pair_rows
+from gpukfl._outliers import leave_out_outliers
 from gpukfl._places import Backend, Place, resolve_place
 from gpukfl._results import History, Status
 from gpukfl._warnings import warn
@@ -295,6 +297,8 @@ class Learner(Constructed, HostPickled):
             self._checked()  # before anything is read
             return self.fit_collections(Collections.of(X, y, sample_weight))
         X, y, sample_weight = pair_rows(X, y, sample_weight)
+        if not is_classifier(self):
+            X, y, sample_weight = leave_out_outliers(X, y, sample_weight)
         devices = Backend.of(self.backend).devices
         if devices is not None:
             self._checked()

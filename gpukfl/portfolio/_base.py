@@ -24,6 +24,7 @@ from gpukfl._array import (
 from gpukfl._checks import check_choice, check_number, check_switch
 from gpukfl._columns import with_numbers
 from gpukfl._given import pair_rows, with_names
+from gpukfl._outliers import leave_out_outliers
 from gpukfl._parts_reader import table_of_all
 from gpukfl._places import Backend, resolve_place
 from gpukfl._reader import table_of
@@ -161,6 +162,8 @@ class AutoBase(KeptContest, Constructed, HostStored):
             self._checked()  # before anything is read
             return self.fit_collections(Collections.of(X, y, sample_weight))
         X, y, sample_weight = pair_rows(X, y, sample_weight)
+        if not is_classifier(self):
+            X, y, sample_weight = leave_out_outliers(X, y, sample_weight)
         return self._learn_from(with_names(X), y, sample_weight, None)
 
     def fit_collections(self, given: Collections, /, *, read: None = None) -> Self:  # noqa: ARG002
