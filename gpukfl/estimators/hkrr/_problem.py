@@ -239,7 +239,8 @@ class HyperKernelProblem(Data):
         hang on the order of the columns, and on rounding.
         """
         if k < self.d:
-            return beside(_principal_axes(to_host(sample), k), self.reference)
+            some = sample if self.d <= _MOST_GRADIENTS else _spaced(sample, _MOST_GRADIENTS)
+            return beside(_principal_axes(to_host(some), k), self.reference)
         if along is None or self.kernel.norm != "euclidean":
             return beside(np.eye(k), self.reference)
         basis = np.linalg.svd(to_host(along).astype(np.float64))[2]
@@ -253,7 +254,7 @@ class HyperKernelProblem(Data):
         kernel = self.kernel.stretched(typical)
         system = self.system(kernel, Z)
         alpha, _ = system.solve(system.path(RIDGES).best)
-        at = sample[: self._gradient_rows(), :]
+        at = _spaced(sample, self._gradient_rows())
         operator = KernelOperator(kernel, Rows(at, self.reference), Z)
         values, rows = map(to_host, principal_gradients(operator, alpha))
         if not values[0] > 0:
@@ -411,6 +412,11 @@ def placed_problem(
         msg = f"expected at most as many components as the {d} features, got {got}"
         raise ValueError(msg)
     return HyperKernelProblem(settings, samples, place, run.rng)
+
+
+def _spaced(sample: Array, at_most: int) -> Array:
+    """Return at most so many rows, evenly spaced: the order of rows may mean something."""
+    return sample[:: -(-sample.shape[0] // at_most), :]
 
 
 def _principal_axes(sample: np.ndarray, k: int) -> np.ndarray:
