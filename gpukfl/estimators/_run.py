@@ -20,6 +20,7 @@ from gpukfl._streams import say
 _NO_TIME = 1e-9  # seconds that are left when all are spent: less than any step takes
 _FURTHER = 4  # times as many say better how long all take
 _FEW = 300  # that there is time for in any case
+_SLOW = 0.02  # share of the time beyond which a fold that is placed leaves none for others
 
 Report = Callable[[str, int, History], None]  # of a stage, a step, and all steps of the stage
 _reports: ContextVar[Report | None] = ContextVar("gpukfl_reports", default=None)
@@ -85,6 +86,10 @@ class Run:
     def is_over(self, share: float = 1.0) -> bool:
         """Whether a share of the time is spent."""
         return self.left(share) == _NO_TIME
+
+    def is_slow(self, seconds: float, /) -> bool:
+        """Whether placing some rows took so long that there is time for few such fits."""
+        return self._max_time is not None and seconds > _SLOW * self._max_time
 
     def affordable(
         self,

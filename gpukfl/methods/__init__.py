@@ -11,6 +11,7 @@ from gpukfl.methods._agop import (
 from gpukfl.methods._average_gradients import (
     average_gradient_outer_product,
     principal_gradients,
+    right_singular_vectors,
 )
 from gpukfl.methods._bkernn import BKerNNFit, fit_bkernn
 from gpukfl.methods._centers import SELECTIONS, choose_centers, leverage_scores
@@ -239,6 +240,7 @@ __all__ = [
     "pruning_candidates",
     "pruning_penalty",
     "resized_map",
+    "right_singular_vectors",
     "scored_rows",
     "solve_by_conjugate_gradients",
     "solve_with_intercept",

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpukfl._array import Array, array_namespace, clipped, double_like, in_double
-from gpukfl.linalg import eigh, svd
+from gpukfl.linalg import eigh
 from gpukfl.operators import KernelOperator, mapped_back
+
+_RANK = 1e-10  # share of the largest eigenvalue, below which rounding makes the directions
 
 
 def average_gradient_outer_product(
@@ -66,8 +68,8 @@ def principal_gradients(
     Returns
     -------
     tuple of arrays, shapes (r,) and (r, d)
-        In float64, the largest first; r is d, or the number of gradients n t where features are
-        more: O(n q t (k + d) + n t d min(n t, d)).
+        In float64, the largest first; r is d, or at most the number of gradients n t where
+        features are more, without directions of rounding: O(n q t (k + d) + n t d min(n t, d)).
     """
     n, d = operator.shape[0], operator.Z.shape[1]
     if n * alpha.shape[1] >= d:
@@ -84,8 +86,30 @@ def principal_gradients(
         return [roots * slopes for slopes in found]
 
     operator.over_blocks(compute, lambda _start, _stop, found: parts.extend(found))
-    _, sizes, rows = svd(array_namespace(alpha).concat(parts, axis=0))
-    return sizes**2 / _weight(operator, weights), rows
+    values, rows = right_singular_vectors(array_namespace(alpha).concat(parts, axis=0))
+    return values / _weight(operator, weights), rows
+
+
+def right_singular_vectors(A: Array, /) -> tuple[Array, Array]:
+    """Squared singular values and right singular vectors of a wide matrix, by its Gram matrix.
+
+    Parameters
+    ----------
+    A : array, shape (n, d)
+        Wide, in float64.
+
+    Returns
+    -------
+    tuple of arrays, shapes (r,) and (r, d)
+        The largest first, without those below 1e-10 times the largest: O(n² (n + d)), a third of
+        the time of a singular value decomposition.
+    """
+    xp, (values, vectors) = array_namespace(A), eigh(A @ A.T)
+    values = clipped(xp.flip(values), low=0.0)
+    rank = max(int(xp.sum(xp.astype(values > _RANK * values[0], xp.int64))), 1)
+    values, rows = values[:rank], xp.flip(vectors, axis=1)[:, :rank].T @ A
+    lengths = xp.sqrt(values)[:, None]
+    return values, rows / xp.where(lengths > 0, lengths, xp.ones_like(lengths))
 
 
 def _gradients(operator: KernelOperator, alpha: Array, start: int, stop: int) -> Iterator[Array]:

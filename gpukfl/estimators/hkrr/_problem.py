@@ -37,6 +37,7 @@ from gpukfl.methods import (
     left_out_path,
     principal_gradients,
     resized_map,
+    right_singular_vectors,
     weight_of,
 )
 from gpukfl.operators import KernelOperator, mapped
@@ -50,6 +51,7 @@ _TYPICAL = 500  # centres whose distances say what is far
 _SHARPEST, _ROUNDED = 1e4, 0.1  # lengthscales in that, and the same in roots of the rounding
 TUNE_CENTERS = 200
 _GRADIENTS = 1000  # rows at which gradients show what matters
+_MOST_GRADIENTS = 1000  # of many features, at all targets: their directions take its third power
 # Of the last fit. With all of 6000 samples for centres it takes n³/3 operations, no more than with
 # 3000 of them; within training samples of four sets errors fell by up to 4 %
 _ALL_CENTERS, REFIT_CENTERS = 6_000, 2_000
@@ -201,7 +203,8 @@ class HyperKernelProblem(Data):
         They say in which directions the function varies. The map alone says too much of features
         along which it is smooth, or of which hardly a row tells: a lengthscale costs little there.
         """
-        index = drawn_of_weight(self.root_weights, self.n, _GRADIENTS, self.rng)
+        count = min(_GRADIENTS, self._gradient_rows())
+        index = drawn_of_weight(self.root_weights, self.n, count, self.rng)
         rows, s = self.rows.taken_with(index, self.root_weights)
         X, B = in_double(rows.whole()), in_double(model.B)
         operator = self.operator(Rows(X, X[:0, 0]), B, model.lengthscale, in_double(model.Z))
@@ -209,6 +212,10 @@ class HyperKernelProblem(Data):
         found = principal_gradients(operator, in_double(model.alpha), weights)
         squares, directions = map(to_host, found)
         return np.sqrt(squares)[:, None] * directions
+
+    def _gradient_rows(self) -> int:
+        """Return at how many rows there are gradients; all, where there are few features."""
+        return self.n if self.d <= _MOST_GRADIENTS else max(_MOST_GRADIENTS // self.Y.shape[1], 1)
 
     # ------------------------------------------------------------------ starting maps
 
@@ -232,7 +239,8 @@ class HyperKernelProblem(Data):
         hang on the order of the columns, and on rounding.
         """
         if k < self.d:
-            return beside(_principal_axes(to_host(sample), k), self.reference)
+            some = sample if self.d <= _MOST_GRADIENTS else _spaced(sample, _MOST_GRADIENTS)
+            return beside(_principal_axes(to_host(some), k), self.reference)
         if along is None or self.kernel.norm != "euclidean":
             return beside(np.eye(k), self.reference)
         basis = np.linalg.svd(to_host(along).astype(np.float64))[2]
@@ -246,7 +254,8 @@ class HyperKernelProblem(Data):
         kernel = self.kernel.stretched(typical)
         system = self.system(kernel, Z)
         alpha, _ = system.solve(system.path(RIDGES).best)
-        operator = KernelOperator(kernel, Rows(sample, self.reference), Z)
+        at = _spaced(sample, self._gradient_rows())
+        operator = KernelOperator(kernel, Rows(at, self.reference), Z)
         values, rows = map(to_host, principal_gradients(operator, alpha))
         if not values[0] > 0:
             return beside(np.eye(k, self.d), self.reference)
@@ -405,8 +414,16 @@ def placed_problem(
     return HyperKernelProblem(settings, samples, place, run.rng)
 
 
+def _spaced(sample: Array, at_most: int) -> Array:
+    """Return at most so many rows, evenly spaced: the order of rows may mean something."""
+    return sample[:: -(-sample.shape[0] // at_most), :]
+
+
 def _principal_axes(sample: np.ndarray, k: int) -> np.ndarray:
     centred = sample.astype(np.float64) - sample.mean(axis=0)
+    n, d = centred.shape
+    if n < d:
+        return _completed(right_singular_vectors(centred)[1], k)
     return _completed(np.linalg.svd(centred, full_matrices=False)[2], k)
 
 
