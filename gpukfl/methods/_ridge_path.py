@@ -11,7 +11,7 @@ import numpy as np
 
 Candidate = TypeVar("Candidate")
 Fold = np.ndarray  # host indices of the samples that are held out
-_FLAT = 1e-3  # share of a score below which two of them are the same
+_FLAT = 1e-4  # share of a score below which two of them are the same
 _FINALISTS = 4  # candidates that are worth a finer judge
 
 
@@ -49,7 +49,8 @@ class RidgePath:
 
         A path that is flat towards its edge has its lowest point there by rounding alone.
         """
-        return self.largest_good(tolerance) if self.at_edge else self.best
+        is_inside = min(self.ridges) < self.best < max(self.ridges)
+        return self.best if is_inside else self.largest_good(tolerance)
 
     @property
     def at_edge(self) -> bool:
