@@ -166,10 +166,14 @@ def mover(X: Array, dtype: str) -> Callable[[Array], Array]:
 
 
 def moved(x: Array, target: Array, /) -> Array:
-    """Move an array of any place to the library, dtype and device of another."""
-    if library_of(x) == library_of(target):
-        return array_namespace(target).asarray(x, **like(target))
-    return beside(to_host(x), target)
+    """Move an array of any place to the library, dtype and device of another.
+
+    What that dtype cannot hold becomes infinite, for `check_finite_result` to report.
+    """
+    with np.errstate(over="ignore"):
+        if library_of(x) == library_of(target):
+            return array_namespace(target).asarray(x, **like(target))
+        return beside(to_host(x), target)
 
 
 def dual_coefficients(alpha: Array, data: Data, there: Array, /) -> Array:

@@ -342,7 +342,9 @@ class Learner(Constructed, HostPickled):
         with few_threads(X, X.shape[0], backend.name):
             samples = self._read_targets(y, X, sample_weight)
             X, dtype = samples.X, backend.precision(X)
-            place = resolve_place(backend.name, X, dtype=dtype, work=method.work(*X.shape))
+            # Of so few rows rounding alone may decide a step, and float64 costs nothing
+            within = "float64" if X.shape[0] < method.splits.fewest else dtype
+            place = resolve_place(backend.name, X, dtype=within, work=method.work(*X.shape))
             place = trusted(place, X)
             problem = method.problem(samples, place, run)
             if problem.constant:

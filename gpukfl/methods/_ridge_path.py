@@ -11,6 +11,7 @@ import numpy as np
 
 Candidate = TypeVar("Candidate")
 Fold = np.ndarray  # host indices of the samples that are held out
+_FLAT = 1e-4  # share of a score below which two of them are the same
 _FINALISTS = 4  # candidates that are worth a finer judge
 
 
@@ -48,12 +49,18 @@ class RidgePath:
 
         A path that is flat towards its edge has its lowest point there by rounding alone.
         """
-        return self.largest_good(tolerance) if self.at_edge else self.best
+        is_inside = min(self.ridges) < self.best < max(self.ridges)
+        return self.best if is_inside else self.largest_good(tolerance)
 
     @property
     def at_edge(self) -> bool:
-        """Whether the best ridge is the smallest or the largest that was tried."""
-        return self.best in (min(self.ridges), max(self.ridges))
+        """Whether the smallest or the largest ridge that was tried is as good as the best.
+
+        On a path that is flat towards an edge rounding alone decides where its lowest point is.
+        """
+        scores = dict(zip(self.ridges, self._finite, strict=True))
+        at_edges = min(scores[min(self.ridges)], scores[max(self.ridges)])
+        return at_edges <= (1.0 + _FLAT) * self.lowest
 
     @property
     def brackets(self) -> bool:

@@ -15,6 +15,7 @@ from sklearn.multioutput import MultiOutputRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from gpukfl._array import Array, array_namespace, lies_in_parts
 from gpukfl._places import Backend
 from gpukfl.estimators import (
     BKerNNClassifier,
@@ -49,6 +50,7 @@ _WIDE = 300  # features above which eigenvalue problems of their number take mos
 _TURNED = AverageGradientOuterProduct(max_iter=5, structure="full", shrinkage=0.05)
 _STEPS_TIMES_FEATURES = 400_000  # of small trees
 _FEWEST_STEPS, _FASTEST = 20, 0.3  # iterations of trees, and their learning rate
+_LARGEST_TARGET, _LARGEST_FEATURE = 1e37, 1e140  # that members of other libraries can hold
 _RIDGES = tuple(10.0**k for k in range(-4, 5))
 _ASKED = ("fit", "get_params", "set_params", "__sklearn_tags__")  # of an estimator
 
@@ -73,6 +75,8 @@ class Task:
         Whether rows are of a table, of which trees take the codes.
     has_levels : bool
         Whether levels of some of its categories are seen by members that take them.
+    too_large : frozenset of str
+        Members of other libraries that numbers of this size overflow.
     """
 
     classes: bool
@@ -84,6 +88,7 @@ class Task:
     seed: int
     of_table: bool = False
     has_levels: bool = False
+    too_large: frozenset[str] = frozenset()
 
     @classmethod
     def of(
@@ -101,7 +106,24 @@ class Task:
         n, codes = len(samples), samples.classes
         rarest = n if codes is None else int(np.unique(codes, return_counts=True)[1].min())
         t = samples.Y.shape[1]
-        return cls(codes is not None, n, d, t, rarest, backend, seed, of_table, has_levels)
+        sizes = n, d, t, rarest
+        too_large = _overflowed(samples)
+        return cls(codes is not None, *sizes, backend, seed, of_table, has_levels, too_large)
+
+
+def _overflowed(samples: Samples) -> frozenset[str]:
+    """Name the members that overflow: trees hold targets in float32, and others square columns."""
+    names: frozenset[str] = frozenset()
+    if samples.classes is None and _is_beyond(samples.Y, _LARGEST_TARGET):
+        names |= {*BOOSTED}
+    return names | {"linear"} if _is_beyond(samples.X, _LARGEST_FEATURE) else names
+
+
+def _is_beyond(X: Array, limit: float) -> bool:
+    if lies_in_parts(X) or 0 in X.shape:
+        return False
+    xp = array_namespace(X)
+    return float(xp.max(X)) > limit or float(xp.min(X)) < -limit
 
 
 @dataclass(frozen=True)
@@ -302,7 +324,7 @@ def members_of(asked: Any, effort: str, task: Task, /, *, limited: bool = False)
     if asked is None or isinstance(asked, str):
         rank = EFFORTS.index(effort)
         rows = [row for row in CANDIDATES if EFFORTS.index(row.effort) <= rank]
-        rows = [row for row in rows if row.suits(task)]
+        rows = [row for row in rows if row.suits(task) and row.name not in task.too_large]
         if limited and task.n >= _MANY:
             rows = sorted(rows, key=lambda row: row.name not in _IN_HASTE)
         shown = () if asked is None else BOOSTED

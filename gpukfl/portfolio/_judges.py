@@ -129,10 +129,14 @@ class LogLoss(Judge):
 
 
 def target_scale(Y: np.ndarray, weights: np.ndarray | None, /) -> np.ndarray:
-    """Give weighted standard deviations (t,) of targets (n, t); 1 of those that do not vary.
+    """Return weighted standard deviations (t,) of targets (n, t).
 
-    The deviation of equal numbers may be their rounding, by which all errors would be large.
+    Of those that do not vary it is 1, or a power of 2 of their size where that is more: the
+    deviation of equal numbers may be their rounding, by which all errors would be large.
     """
+    # A power of 2 changes no digit, and squares of what it divides do not overflow
+    unit = np.ldexp(1.0, np.maximum(np.frexp(np.max(np.abs(Y), axis=0))[1] - 1, 0))
+    Y = Y / unit
     middle = np.average(Y, axis=0, weights=weights)
     scale = np.sqrt(np.average((Y - middle) ** 2, axis=0, weights=weights))
-    return np.where((np.ptp(Y, axis=0) > 0) & (scale > 0), scale, 1.0)
+    return unit * np.where((np.ptp(Y, axis=0) > 0) & (scale > 0), scale, 1.0)

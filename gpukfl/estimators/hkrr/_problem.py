@@ -11,7 +11,7 @@ from typing import Self
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, beside, epsilon, in_double, to_host
+from gpukfl._array import Array, array_namespace, beside, in_double, to_host
 from gpukfl._memory import available_memory
 from gpukfl._places import Place
 from gpukfl._results import History, Status
@@ -48,7 +48,8 @@ _STRETCHES = (0.5, 0.7, 1.0, 1.4)
 _WEAK = 0.03  # share of the first one that the last average gradients keep
 _LONGER = 1e-3  # share by which the first of some axes is longer than the last would be
 _TYPICAL = 500  # centres whose distances say what is far
-_SHARPEST, _ROUNDED = 1e4, 0.1  # lengthscales in that, and the same in roots of the rounding
+# Lengthscales in that: a tenth of a root of float32's rounding, in float64 too, so that they agree
+_SHARPEST = 0.1 / math.sqrt(np.finfo(np.float32).eps)
 TUNE_CENTERS = 200
 _GRADIENTS = 1000  # rows at which gradients show what matters
 _MOST_GRADIENTS = 1000  # of many features, at all targets: their directions take its third power
@@ -309,7 +310,7 @@ class HyperKernelProblem(Data):
         if self._typical is None:  # once: a GPU is waited for
             some = Z[: min(Z.shape[0], _TYPICAL), :]
             self._typical = median_distance(some, norm=self.kernel.norm)
-        return self._typical / min(_SHARPEST, _ROUNDED / math.sqrt(epsilon(Z)))
+        return self._typical / _SHARPEST
 
     def solved(self, model: Solved) -> Solved:
         """Solve with the rows of this problem at the map and the centres of a part's model."""

@@ -160,11 +160,12 @@ class SelectionBase(SelectedVariables, BoundedPredictions, SteppedLearner):
         beta = np.zeros(problem.p) if last is None else last.beta
         used, stretch = np.flatnonzero(beta), np.ones(0)
         self.intercept_ = there = back(problem.y_mean)
+        check_finite_result(there)
         self._keep_bounds(problem, back)
         self.kernel_, self.dual_coef_, self.centers_ = problem.kernel, None, None
         if last is not None:
             self.dual_coef_ = dual_coefficients(last.fit.alpha, problem, there)
-            check_finite_result(back(self.dual_coef_), there)
+            check_finite_result(back(self.dual_coef_))
             self.centers_, self.kernel_ = back(last.fit.Z), last.fit.kernel
             warn_of_solution(last.fit, problem)
             stretch = beta[used] ** (1.0 / problem.kernel.power)
