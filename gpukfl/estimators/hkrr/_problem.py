@@ -424,7 +424,7 @@ def _principal_axes(sample: np.ndarray, k: int) -> np.ndarray:
     centred = sample.astype(np.float64) - sample.mean(axis=0)
     n, d = centred.shape
     if n < d:
-        return _completed(right_singular_vectors(centred)[1], k)
+        return _completed(to_host(right_singular_vectors(centred)[1]), k)
     return _completed(np.linalg.svd(centred, full_matrices=False)[2], k)
 
 
