@@ -20,6 +20,7 @@ LAYER = {
     "_types": -1,
     "_warnings": 0,
     "_checks": 0,
+    "_streams": 0,
     "_memory": 1,
     "_results": 1,
     "_cuda": 1.5,

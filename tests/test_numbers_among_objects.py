@@ -75,7 +75,9 @@ FORMS = {
 
 
 def _lazy(frame):
-    return pytest.importorskip("dask.dataframe").from_pandas(frame, npartitions=1)
+    dask = pytest.importorskip("dask")
+    with dask.config.set({"dataframe.convert-string": False}):  # which makes text of truth values
+        return pytest.importorskip("dask.dataframe").from_pandas(frame, npartitions=1)
 
 
 def forms_of(name):

@@ -4,12 +4,14 @@ import _thread
 import io
 import sys
 import threading
+import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.exceptions import ConvergenceWarning
 
 import gpukfl
 from gpukfl import BKerNNRegressor, _progress
@@ -75,7 +77,9 @@ def test_a_live_line_and_verbose_fits_are_written_as_far_as_possible(monkeypatch
     monkeypatch.setattr(sys, "stderr", STREAMS[name]())
     with _progress.progress(True) as report:
         report("fit of R²", 0, History(objective=[0.5], seconds=[0.1]))
-    BKerNNRegressor(4, ridge=1e-2, optimizer=FEW_STEPS, verbose=True).fit(X, Y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        BKerNNRegressor(4, ridge=1e-2, optimizer=FEW_STEPS, verbose=True).fit(X, Y)
     say("R²", sys.stderr)
     assert is_terminal(sys.stderr) == (name == "full")
 

@@ -136,7 +136,8 @@ class FactoredSelection(SelectionObjective):
         finer = FactoredSelection(*given, n_centers=_FINER * self.n_centers, rng=self.rng)
         finer.focus(beta)
         here, there = (one.gradient(one.at(beta), columns) for one in (self, finer))
-        return float(np.linalg.norm(here - there) / max(np.linalg.norm(there), _TINY))
+        size = max(float(np.linalg.norm(there)), _TINY)
+        return float(np.linalg.norm(here - there)) / size
 
     def _evaluate(self, beta: np.ndarray, _: np.ndarray | None, /) -> Point:
         """Evaluate: O(n m²)."""

@@ -252,6 +252,10 @@ def _assembled(archive: Archive) -> Predictor:
     if not isinstance(about, dict) or not known or about.get("task") not in _TASKS:
         msg = f"whose model is not of {', '.join(_NAMES)}"
         raise RefusedError(msg)
+    names = about.get("feature_names")
+    if not isinstance(names, list) or not all(isinstance(n, str) for n in names):
+        msg = "whose names of features are not text"
+        raise RefusedError(msg)
     kind = _NAMES[about["method"]][_TASKS.index(about["task"])]
     try:
         e = parts_of(archive, kind, archive.header)

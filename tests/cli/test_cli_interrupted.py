@@ -75,7 +75,7 @@ def test_a_model_that_was_written_is_reported_as_written(capsys, csv, tmp_path, 
     def fail(*_, **__):
         raise error
 
-    monkeypatch.setattr(gpukfl.Model, "report", fail)
+    monkeypatch.setattr(gpukfl.Model, "_page", fail)
     paths = tmp_path / "m", tmp_path / "r.html"
     status, err = run(capsys, "fit", csv, *QUICK, "--out", paths[0], "--report", paths[1])
     assert status == (130 if isinstance(error, KeyboardInterrupt) else 2)

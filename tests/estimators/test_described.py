@@ -185,7 +185,7 @@ def test_every_target_is_drawn():
 
 def test_targets_of_a_frame_keep_their_names_and_units():
     pytest.importorskip("matplotlib")
-    both = pd.DataFrame({"far, high": 1000.0 * Y, "near": X[:, 2]})
+    both = pd.DataFrame({"far, high": 1000.0 * Y, "near": np.cos(3.0 * X[:, 2])})
     quick = bkernn(n_particles=8, max_iter=4, ridge=0.01)
     model = gpukfl.fit(X, both.rename(columns={"far, high": "far"}), method="bkernn", **quick)
     assert model.summary().startswith("BKerNNRegressor for far, near")

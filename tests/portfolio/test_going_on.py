@@ -47,7 +47,7 @@ def test_the_best_goes_on_with_all_rows_where_there_is_time(n_folds, data, monke
     model = regressor(n_folds=n_folds).fit(*data)
     first, last = scores(model)[OURS[0]], scores(model)[OURS[1]]
     assert went_on(model) == [OURS[1] if last > first else OURS[0]]
-    monkeypatch.setattr(_contest.Contest, "_go_on", lambda _: None)
+    monkeypatch.setattr(_contest.Contest, "_go_on", lambda *_: None)
     before = regressor(n_folds=n_folds).fit(*data)
     assert went_on(before) == []
     assert 1.0 - model.score(*data) < 0.5 * (1.0 - before.score(*data))
