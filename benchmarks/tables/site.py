@@ -103,7 +103,7 @@ def first_look(read: Read) -> str:
     rows = [
         [
             _shown(str(model)),
-            number(np.exp(ours[model].mean()) if model in ours else None, ".2f"),
+            _over(ours[model]) if model in ours else "–",
             number(times[model], ".2f"),
             *(
                 number(costs[key][model] if model in costs.index else None, form)
@@ -114,6 +114,13 @@ def first_look(read: Read) -> str:
     ]
     head = [f"{len(ours)} tables", f"{len(means)} TabArena sets", "seconds", "ms for a row"]
     return table(["errors", *head], rows)
+
+
+def _over(logs: pd.Series) -> str:
+    """Return a geometric mean, and of how many tables where they are not all."""
+    found = logs.dropna()
+    mean = number(np.exp(found.mean()), ".2f")
+    return mean if len(found) == len(logs) else f"{mean} (of {len(found)})"
 
 
 def _on_sets(record: dict[str, Any]) -> str:
