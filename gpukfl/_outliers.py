@@ -104,7 +104,7 @@ def leave_out_outliers(
     if weights is None:
         return X, y, sample_weight
     counted = np.flatnonzero(weights > 0)
-    rows = counted[find_outliers(values[counted])]
+    rows = counted[find_outliers(values[counted])] if len(counted) else counted
     if not len(rows):
         return X, y, sample_weight
     kept = np.setdiff1d(counted, rows)
@@ -165,10 +165,10 @@ def _numbers_of(y: Any) -> np.ndarray | None:
     """Targets (n, t) on the host; None of what is not finite numbers."""
     try:
         values = to_host(y) if is_array(y) else np.asarray(as_frame(y) if is_frame(y) else y)
-        if values.dtype.kind == "c" or values.ndim not in (1, 2):
+        if values.dtype.kind == "c" or values.ndim not in (1, 2) or not values.size:
             return None
         values = np.asarray(as_columns(values.astype(np.float64)))
-    except (AttributeError, TypeError, ValueError):  # which the checks of a fit tell
+    except (AttributeError, NotImplementedError, TypeError, ValueError):  # checks of a fit tell
         return None
     return values if np.isfinite(values).all() else None
 
@@ -180,14 +180,17 @@ def _weights_of(sample_weight: Any, n: int) -> np.ndarray | None:
     try:
         given = to_host(sample_weight) if is_array(sample_weight) else sample_weight
         weights = np.array(given, dtype=np.float64)
-    except (TypeError, ValueError):  # which the checks of a fit tell
+    except (NotImplementedError, TypeError, ValueError):  # which the checks of a fit tell
         return None
     weights = np.full(n, float(weights)) if weights.ndim == 0 else weights
     return weights if weights.shape == (n,) else None
 
 
 def _length_of(X: Any) -> int:
-    return int(X.shape[0]) if getattr(X, "shape", None) else len(X)
+    """Count the rows; -1 of what has none."""
+    if getattr(X, "shape", None):
+        return int(X.shape[0])
+    return len(X) if isinstance(X, (list, tuple)) else -1
 
 
 def index_of(*given: Any) -> Any:

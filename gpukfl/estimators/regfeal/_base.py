@@ -168,7 +168,7 @@ class RegFeaLBase(DirectionProfiles, Retraining, BoundedPredictions, SteppedLear
         self.eta_path_ = beside(np.stack([*fit.etas, eta]), there)
         in_units = fit.f_hat * to_host(problem.y_scale)[None, :]
         M = derivative_products(fit.indices.tuples, in_units)
-        self.feature_matrix_ = beside(fit.of_features(M), there)  # squares of units of y
+        self.feature_matrix_ = beside(fit.of_features(M), coef)
         # Where no feature was learned, or none varies, all directions weigh alike and none is one
         found = bool(M.any()) and bool(problem.rows.varying().any())
         roots = derivative_weights(eta, exponent, 0.5) * float(found)
