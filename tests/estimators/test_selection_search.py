@@ -199,14 +199,14 @@ def test_many_samples_are_factored_and_the_last_fit_takes_some(monkeypatch):
     monkeypatch.setattr(_selection_problem, "_FIT_ROWS", 40)
     weights = 1.0 + (X[:, 0] > 0)
     model = selector().fit(X, Y, sample_weight=weights)
-    assert (made, found(model)) == ([35, 35, 140], TRUE)  # two of them for the error
+    assert (made, found(model)) == ([35, 35, 140], TRUE)  # the last two for the error
     assert model.centers_.shape == (N, 2)
     assert model.score(NEW, Y_NEW) > 0.97
     monkeypatch.setattr(_selection_problem, "available_memory", lambda _: 32 * N * 4 * 20)
     selector().fit(X, Y)
-    assert made == [35, 20]  # as many as the memory holds
+    assert made[3:] == [20, 20, 80]  # as many as the memory holds
     selector(n_centers="all").fit(X, Y)
-    assert made == [35, 20]
+    assert len(made) == 6
 
 
 @pytest.mark.parametrize(("sparsity", "kept"), [(0.03, TRUE), (1e9, [])])
