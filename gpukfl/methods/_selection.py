@@ -120,7 +120,7 @@ class FeatureSelection:
         -----
         Only variables with weight, or whose derivative says that weight helps, take part in the
         steps; the derivatives of all are looked at whenever those have converged. Budget on a GPU,
-        an iteration: 200 launches, 8 waits, 26 uploads of 15 kB, 126 MB read and written, for 400
+        an iteration: 210 launches, 8 waits, 26 uploads of 15 kB, 126 MB read and written, for 400
         samples and seven evaluations.
         """
         begun = time.perf_counter()

@@ -102,7 +102,7 @@ def test_bkernn(rng, knots):
         model = gpukfl.BKerNNRegressor(50, optimizer=optimizer, **settings).fit(X, y)
         return len(model.history_.objective)
 
-    assert_within(run, 4, 6, fit_bkernn, of=0.7 if knots is None else 0.25)
+    assert_within(run, 4, 6, fit_bkernn, of=0.5)
 
 
 def test_hkrr(rng):
