@@ -92,7 +92,9 @@ def first_look(read: Read) -> str:
     """Return the table of the README: errors, seconds of a fit, milliseconds of a row."""
     others, drawn, arena = map(read, _FIRST_LOOK_IN)
     kinds = [errors(of["rows"], classes=c) for of in (others, drawn) for c in (False, True)]
-    ours = pd.concat([np.log(one).sub(np.log(one[OURS]), axis=0) for one in kinds])
+    # A small run has no classes
+    logs = [np.log(one) for one in kinds if len(one)]
+    ours = pd.concat([one.sub(one[OURS], axis=0) for one in logs])
     frame = _frame(arena)
     means = frame.pivot_table(index="set", columns="model", values="error", sort=False)
     published = pd.DataFrame(arena["published"]).reindex(means.index)
