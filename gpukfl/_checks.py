@@ -92,6 +92,29 @@ class Stepping(Protocol):
         """Seconds."""
 
 
+def check_counts(**counts: int) -> None:
+    """Raise ValueError unless every number is at least 1."""
+    for name, value in counts.items():
+        if not value >= 1:
+            msg = f"expected {name} of at least 1, got {value}"
+            raise ValueError(msg)
+
+
+def check_delta(delta: float) -> None:
+    """Raise ValueError unless a probability is between 0 and 1."""
+    if not 0.0 < delta < 1.0:
+        msg = f"expected delta between 0 and 1, got {delta}"
+        raise ValueError(msg)
+
+
+def check_positive(**sizes: float) -> None:
+    """Raise ValueError unless every number is positive and finite."""
+    for name, value in sizes.items():
+        if not 0.0 < value < math.inf:
+            msg = f"expected a positive, finite {name}, got {value}"
+            raise ValueError(msg)
+
+
 def check_steps(optimizer: Stepping, /) -> None:
     """Raise TypeError or ValueError unless an optimiser's limits are numbers as they should be."""
     check_number("max_iter", optimizer.max_iter, kind=numbers.Integral, low=0)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from gpukfl._checks import check_choice
+from gpukfl._checks import check_choice, check_counts, check_delta
 
 
 def gaussian_complexity(
@@ -49,7 +49,7 @@ def gaussian_complexity(
     .. [1] Follain and Bach, "Enhanced Feature Learning via Regularisation", arXiv:2407.17280.
     """
     check_choice("sphere", sphere, ("l2", "l1"))
-    _check_counts(n=n, d=d)
+    check_counts(n=n, d=d)
     _check_sizes(mean_norm=mean_norm, mean_squared_maximum=mean_squared_maximum)
     spread = math.log(2.0 * d) ** 0.25 if sphere == "l1" else 1.0
     free_of_dimension = 3.0 * spread * mean_squared_maximum**0.25 / n ** (1.0 / 6.0)
@@ -96,8 +96,8 @@ def guaranteed_ridge(
     ----------
     .. [1] Follain and Bach, "Enhanced Feature Learning via Regularisation", arXiv:2407.17280.
     """
-    _check_counts(n=n)
-    _check_delta(delta)
+    check_counts(n=n)
+    check_delta(delta)
     _check_sizes(complexity=complexity, lipschitz=lipschitz, variance_proxy=variance_proxy)
     tail = math.sqrt(-variance_proxy * math.log(delta) / n)
     return lipschitz * (12.0 * (1.0 / math.sqrt(n) + complexity) + 288.0 * tail)
@@ -143,8 +143,8 @@ def guaranteed_strength(
     .. [1] Follain and Bach, "Nonparametric Linear Feature Learning in Regression Through
        Regularisation", arXiv:2307.12754.
     """
-    _check_counts(n=n, d=d)
-    _check_delta(delta)
+    check_counts(n=n, d=d)
+    check_delta(delta)
     _check_sizes(radius=radius, lipschitz=lipschitz)
     if not 0.0 < degree_decay < 1.0:
         msg = f"expected degree_decay between 0 and 1, got {degree_decay}"
@@ -195,7 +195,7 @@ def sufficient_centers(
     .. [1] Huang, Labarrière, De Vito, Poggio and Rosasco, "Learning Multi-Index Models with
        Hyper-Kernel Ridge Regression", 2025.
     """
-    _check_delta(delta)
+    check_delta(delta)
     for name, value in (("ridge", ridge), ("largest", largest)):
         if not 0.0 < value < math.inf:
             msg = f"expected a positive, finite {name}, got {value}"
@@ -209,19 +209,6 @@ def sufficient_centers(
         msg = f"expected a number of centres within float64, got ridge {ridge}"
         raise ValueError(msg)
     return max(math.ceil(wanted), 1)
-
-
-def _check_counts(**counts: int) -> None:
-    for name, value in counts.items():
-        if not value >= 1:
-            msg = f"expected {name} of at least 1, got {value}"
-            raise ValueError(msg)
-
-
-def _check_delta(delta: float) -> None:
-    if not 0.0 < delta < 1.0:
-        msg = f"expected delta between 0 and 1, got {delta}"
-        raise ValueError(msg)
 
 
 def _check_sizes(**sizes: float) -> None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import math
 
+from gpukfl._checks import check_counts, check_delta, check_positive
+
 _WEIGHTS = math.pi**2 / 3.0 - 1.0  # sum of (1 + |j|)^-2 over all integers j
 _LEAST = -64  # no smaller power of 2 is tried, so that a norm of 0 has a radius
 
@@ -72,7 +74,7 @@ def doubling(log_norm: float, delta: float) -> tuple[float, float]:
     ValueError
         If the norm is not finite or δ is out of its range.
     """
-    _check_delta(delta)
+    check_delta(delta)
     if not log_norm < math.inf:
         msg = f"expected the logarithm of a finite norm, got {log_norm}"
         raise ValueError(msg)
@@ -191,10 +193,10 @@ def convergence_gap(
     The loss is ρθ-Lipschitz in the weighting. The paper's third term says ρ, which is less where
     θ is above 1 (it is not for Table 1): there the term has ρθ.
     """
-    _check_count("n", n)
-    _check_count("n_steps", n_steps)
+    check_counts(n=n)
+    check_counts(n_steps=n_steps)
     _check_sizes(radius=radius, rho=rho, theta=theta, kappa=kappa)
-    _check_positive(ridge=ridge)
+    check_positive(ridge=ridge)
     slope = rho * max(theta, 1.0)
     step = rho * kappa + ridge * radius
     # Products, not powers: those raise where they are beyond float64
@@ -233,9 +235,9 @@ def convergence_ridge(n: int, radius: float, rho: float) -> float:
     ValueError
         If a number is out of its range.
     """
-    _check_count("n", n)
+    check_counts(n=n)
     _check_sizes(rho=rho)
-    _check_positive(radius=radius)
+    check_positive(radius=radius)
     return rho / radius * math.sqrt(8.0 / n)
 
 
@@ -273,8 +275,8 @@ def pruning_penalty(
     ValueError
         If a number is out of its range.
     """
-    _check_count("n_parameters", n_parameters)
-    _check_positive(tolerance=tolerance, rho=rho, theta=theta, coefficient_sum=coefficient_sum)
+    check_counts(n_parameters=n_parameters)
+    check_positive(tolerance=tolerance, rho=rho, theta=theta, coefficient_sum=coefficient_sum)
     # Logarithms: coefficients may be as large as θ is small, and both far from 1
     log_penalty = 2.0 * (math.log(tolerance) - math.log(rho) - math.log(theta))
     log_penalty -= math.log(12.0 * n_parameters) + math.log(coefficient_sum)
@@ -285,28 +287,9 @@ def pruning_penalty(
 
 
 def _check(n: int, delta: float, **sizes: float) -> None:
-    _check_count("n", n)
-    _check_delta(delta)
+    check_counts(n=n)
+    check_delta(delta)
     _check_sizes(**sizes)
-
-
-def _check_count(name: str, value: int) -> None:
-    if not value >= 1:
-        msg = f"expected {name} of at least 1, got {value}"
-        raise ValueError(msg)
-
-
-def _check_delta(delta: float) -> None:
-    if not 0.0 < delta < 1.0:
-        msg = f"expected delta between 0 and 1, got {delta}"
-        raise ValueError(msg)
-
-
-def _check_positive(**sizes: float) -> None:
-    for name, value in sizes.items():
-        if not 0.0 < value < math.inf:
-            msg = f"expected a positive, finite {name}, got {value}"
-            raise ValueError(msg)
 
 
 def _check_sizes(**sizes: float) -> None:
