@@ -103,8 +103,9 @@ def _warn_of_padded(texts: dict[str, Words], reading: Reading) -> None:
     if some:
         shown = listed(f"{texts[name].padded!r} in {name}" for name in some)
         warn(
-            f"digits that begin with a zero are text: {shown}. kinds={{{some[0]!r}: 'numeric'}} "
-            f"(on the command line --columns {some[0]}=numeric) reads numbers"
+            f"digits that begin with a zero are text: {shown}. load_frame(..., "
+            f"kinds={{{some[0]!r}: 'numeric'}}) reads numbers, as does --columns {some[0]}=numeric on "
+            "the command line"
         )
 
 

@@ -275,7 +275,7 @@ def _label(name: str, values: Values) -> Column:
         if others is None:
             return _date(Column(name, "date", "dates, written as text"), values)
         if others:
-            reads = f"columns={{{name!r}: 'date'}} reads dates"
+            reads = f"columns={{{name!r}: 'date'}} reads these, and leaves others missing"
             warn(f"column {name!r} is not taken for dates, as {others}: {reads}")
     else:
         _warn_of_others(name, values.labels, unit, decimal)

@@ -178,7 +178,7 @@ def test_only_digits_after_a_zero_make_codes(tmp_path, values, kept):
 
 
 def test_the_zeros_of_codes_are_said(tmp_path):
-    said = r"text: '020' in a\. kinds={'a': 'numeric'} \(on the command line --columns a=numeric\)"
+    said = r"text: '020' in a\. load_frame\(\.\.\., kinds={'a': 'numeric'}\) reads numbers"
     with pytest.warns(UserWarning, match=said):
         column(tmp_path, ["105", "020"])
 
