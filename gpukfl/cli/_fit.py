@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gpukfl._results import Status
 from gpukfl._streams import say, tell
 from gpukfl.cli._files import check_writable, try_to_write
 from gpukfl.cli._held_out import check_fraction, score_name, split
@@ -83,6 +84,8 @@ def _add_inference(
 
     Returns the exit status of the stop, 0 without one, and how it ended as `try_to_write` does.
     """
+    if getattr(model.estimator, "status_", "") == Status.INTERRUPTED.name:
+        return INTERRUPTED, (True, f"the fit was interrupted: {path} has no inference")
     inference, failure = None, ""
     with stopped_by_signals() as stop:
         try:

@@ -104,8 +104,8 @@ def _warn_of_padded(texts: dict[str, Words], reading: Reading) -> None:
         shown = listed(f"{texts[name].padded!r} in {name}" for name in some)
         warn(
             f"digits that begin with a zero are text: {shown}. load_frame(..., "
-            f"kinds={{{some[0]!r}: 'numeric'}}) reads numbers, as does --columns {some[0]}=numeric on "
-            "the command line"
+            f"kinds={{{some[0]!r}: 'numeric'}}) reads numbers, as does --columns {some[0]}=numeric "
+            "on the command line"
         )
 
 

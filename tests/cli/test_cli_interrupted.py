@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 import gpukfl
+from gpukfl import _fit
 from gpukfl._replacing import replacing
 from gpukfl.cli import main
 from gpukfl.cli._signals import ends_at_sigterm
@@ -129,3 +130,22 @@ def test_files_are_whole_where_they_cannot_be_named_later(tmp_path, monkeypatch)
         file.write(b"all of a model")
     assert (tmp_path / "m").read_bytes() == b"all of a model"
     assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_fit_that_was_interrupted_is_not_followed_by_inference(
+    capsys, csv, tmp_path, monkeypatch
+):
+    fit = _fit.fit
+
+    def interrupted(*given, **options):
+        model = fit(*given, **options)
+        model.estimator.status_ = "INTERRUPTED"
+        return model
+
+    monkeypatch.setattr(_fit, "fit", interrupted)
+    monkeypatch.setattr(gpukfl.Model, "inference", None)  # is not called
+    path = tmp_path / "r.html"
+    status, err = run(capsys, "fit", csv, *QUICK, "--report", path, "--inference")
+    assert status == 130
+    assert f"the fit was interrupted: {path} has no inference" in err
+    assert path.stat().st_size > 0
