@@ -1,15 +1,22 @@
-"""Estimators of other libraries in model files: as bytes of skops, of types that are trusted."""
+"""Estimators of other libraries in model files: as bytes of skops, of types that are trusted.
+
+Boosted trees inside them are tables, which are checked when they are read.
+"""
 
 from __future__ import annotations
 
+import copy
 import io
 import json
+import types
 import zipfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_classifier
+from sklearn.utils.validation import validate_data
 
 from gpukfl._archive import (
     RefusedError,
@@ -18,6 +25,7 @@ from gpukfl._archive import (
     check_members,
     refusals,
 )
+from gpukfl.prediction import ArrayModel, Forest, array_model
 
 _SCHEMA = "schema.json"
 _LARGEST_SCHEMA = 2**21  # bytes: skops makes an object of each of its lists and dicts
@@ -30,6 +38,99 @@ class Foreign:
     array: Any
 
 
+class _TreesOfTable(BaseEstimator):
+    """Boosted trees of scikit-learn as a checked table; `fit` changes nothing.
+
+    Parameters
+    ----------
+    model : ArrayModel
+        Of a `Forest`.
+    """
+
+    def __init__(self, model: ArrayModel) -> None:
+        self.model = model
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:  # noqa: ARG002
+        """Return itself, as a `sklearn.frozen.FrozenEstimator` does."""
+        return self
+
+    @property
+    def n_features_in_(self) -> int:
+        """Number of columns of rows."""
+        return self.model.n_features_in_
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Predict at rows (n, d)."""
+        return self.model.predict(self._rows(X))
+
+    def _rows(self, X: Any) -> np.ndarray:
+        """Check rows as scikit-learn's trees do."""
+        return validate_data(self, X, dtype=np.float64, ensure_all_finite=False, reset=False)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def __sklearn_clone__(self) -> Any:
+        return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        trees = self.model.values
+        table = {field.name: getattr(trees, field.name) for field in fields(Forest)}
+        return {"table": table, "labels": self.model.classes_}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take the table of a state.
+
+        Raises
+        ------
+        ValueError
+            If some row would not reach a leaf of each tree.
+        """
+        labels = state["labels"] if is_classifier(self) else None
+        self.model = ArrayModel(Forest(**state["table"]), labels, labels is None)
+        self.model.check()
+
+
+class TreesOfTableRegressor(RegressorMixin, _TreesOfTable):
+    """Boosted trees that predict one target."""
+
+
+class TreesOfTableClassifier(ClassifierMixin, _TreesOfTable):
+    """Boosted trees that predict classes."""
+
+    @property
+    def classes_(self) -> np.ndarray | None:
+        """Labels (k,)."""
+        return self.model.classes_
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Probabilities (n, k) of the classes at rows (n, d)."""
+        return self.model.predict_proba(self._rows(X))
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Scores (n, k) of the classes at rows (n, d); of two classes (n,), of the second."""
+        trees: Any = self.model.values
+        found = np.asarray(trees.raw(self._rows(X)))
+        return found[:, 0] if found.shape[1] == 1 else found
+
+
+_OWN = [f"{__name__}.{kind.__name__}" for kind in (TreesOfTableRegressor, TreesOfTableClassifier)]
+
+
+def _with_tables(estimator: Any) -> Any:
+    """Return a copy of an estimator whose boosted trees are tables; itself without any."""
+    from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+
+    kinds = HistGradientBoostingClassifier, HistGradientBoostingRegressor
+    made: dict[int, Any] = {}
+    for one in _parts_of(estimator):
+        found = array_model(one) if isinstance(one, kinds) else None
+        if found is not None:
+            of_classes = found.classes_ is not None
+            made[id(one)] = (TreesOfTableClassifier if of_classes else TreesOfTableRegressor)(found)
+    return copy.deepcopy(estimator, made) if made else estimator
+
+
 def bytes_of(estimator: Any, /) -> bytes:
     """Return the bytes of a fitted estimator.
 
@@ -40,8 +141,8 @@ def bytes_of(estimator: Any, /) -> bytes:
     """
     from skops.io import dumps, get_untrusted_types
 
-    data = dumps(estimator)
-    unknown = get_untrusted_types(data=data)
+    data = dumps(_with_tables(estimator))
+    unknown = [kind for kind in get_untrusted_types(data=data) if kind not in _OWN]
     if unknown:
         msg = (
             f"expected members of types that skops trusts, got {type(estimator).__name__} with "
@@ -71,7 +172,7 @@ def made_of(data: np.ndarray, /) -> Any:
         raise RefusedError(msg)
     try:
         _check(data.data)
-        found = load(io.BytesIO(data.data), trusted=[])
+        found = load(io.BytesIO(data.data), trusted=_OWN)
         _check_indices(found)
     except RefusedError:
         raise
@@ -139,6 +240,15 @@ def _check_indices(found: Any) -> None:
     from scipy.sparse import issparse
     from sklearn.svm._base import BaseLibSVM
 
+    for one in _parts_of(found):
+        if issparse(one):
+            _check_sparse(one)
+        elif isinstance(one, BaseLibSVM):
+            _check_support(one)
+
+
+def _parts_of(found: Any) -> Iterator[Any]:
+    """Yield an object, and all that it holds."""
     seen: set[int] = set()
     todo = [found]
     while todo:
@@ -146,18 +256,15 @@ def _check_indices(found: Any) -> None:
         if id(one) in seen:
             continue
         seen.add(id(one))
+        yield one
         if isinstance(one, (list, tuple, set)):
             todo += one
         elif isinstance(one, dict):
             todo += one.values()
-        elif issparse(one):
-            _check_sparse(one)
-        else:
-            if isinstance(one, BaseLibSVM):
-                _check_support(one)
-            if isinstance(one, np.ndarray) and one.dtype == object:
-                todo += one.tolist()
-            todo += vars(one).values() if hasattr(one, "__dict__") else []
+        elif isinstance(one, np.ndarray) and one.dtype == object:
+            todo += one.ravel().tolist()
+        elif not isinstance(one, (type, types.ModuleType, types.FunctionType)):
+            todo += getattr(one, "__dict__", {}).values()
 
 
 def _check_sparse(matrix: Any) -> None:

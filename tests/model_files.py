@@ -122,6 +122,7 @@ CASES["auto, own"] = (  # members of the user's
             ("machine", make_pipeline(StandardScaler(), SVC(probability=True, random_state=0))),
             ("sparse", SGDClassifier(loss="log_loss", random_state=0)),
             ("boosted", HistGradientBoostingClassifier(max_iter=5, categorical_features=[2])),
+            ("piped", make_pipeline(StandardScaler(), HistGradientBoostingClassifier(max_iter=5))),
             "linear",
         ],
         "n_folds": 2,

@@ -2,6 +2,7 @@
 
 import io
 import json
+import pickle
 import struct
 import tracemalloc
 import warnings
@@ -11,7 +12,16 @@ import numpy as np
 import pytest
 from model_files import CASES, fitted, parts_of, with_checksum, zipped
 from scipy.sparse import coo_matrix, csr_matrix
-from sklearn.ensemble import RandomForestRegressor
+from sklearn.base import clone, is_classifier
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.ensemble import (
+    BaggingRegressor,
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+    RandomForestRegressor,
+)
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVR
 from skops.io import dumps
 
@@ -209,6 +219,117 @@ def test_trees_of_others_are_for_pickle(tmp_path):
 
 
 # ---------------------------------------------------------------------- trees
+
+
+BOOSTED = {"max_iter": 3, "min_samples_leaf": 3}
+TARGETS = {"values": Y, "two": X[:, 0] > 0, "three": np.searchsorted([-0.4, 0.4], X[:, 0])}
+
+
+def piped(last, y):
+    return make_pipeline(StandardScaler(), last).fit(X, y)
+
+
+@pytest.mark.parametrize("y", TARGETS)
+def test_trees_inside_a_pipeline_are_tables(y):
+    kind = HistGradientBoostingRegressor if y == "values" else HistGradientBoostingClassifier
+    expected = piped(kind(**BOOSTED), TARGETS[y])
+    data = bytes_of(expected)
+    assert b"TreePredictor" not in data
+    assert b"TreePredictor" in dumps(expected)
+    found = made_of(np.frombuffer(data, np.uint8))
+    for again in (found, pickle.loads(pickle.dumps(found))):
+        for name in ("predict", "predict_proba", "decision_function", "score"):
+            assert hasattr(again, name) == hasattr(expected, name)
+            if hasattr(again, name):
+                of = (X, TARGETS[y]) if name == "score" else (X,)
+                one, other = getattr(again, name)(*of), getattr(expected, name)(*of)
+                np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-14)
+    assert clone(found)[-1].fit(X, Y) is found[-1]
+    again = made_of(np.frombuffer(bytes_of(found), np.uint8))
+    np.testing.assert_array_equal(again.predict(X), found.predict(X))
+    assert is_classifier(found) == is_classifier(expected)
+    with pytest.raises(ValueError, match="2 features"):
+        found[-1].predict(X[:, :2])
+
+
+@pytest.mark.parametrize(
+    "member",
+    [
+        make_pipeline(StandardScaler(), HistGradientBoostingRegressor(**BOOSTED)),
+        TransformedTargetRegressor(HistGradientBoostingRegressor(**BOOSTED)),
+        BaggingRegressor(HistGradientBoostingRegressor(**BOOSTED), n_estimators=2),
+    ],
+)
+def test_a_blend_whose_members_hold_trees_comes_back(member, tmp_path):
+    model = gpukfl.fit(X, Y, members=[("own", member)], n_folds=2, progress=False)
+    expected = model.predict(X)
+    for _ in range(2):
+        model.save(tmp_path / "model")
+        model = gpukfl.load(tmp_path / "model")
+        np.testing.assert_allclose(model.predict(X), expected, rtol=1e-12)
+    with pytest.raises(ValueError, match="expected members that are kernel methods"):
+        gpukfl.runtime.load(tmp_path / "model")
+
+
+def test_trees_of_scikit_learn_inside_a_file_are_refused():
+    data = dumps(piped(HistGradientBoostingRegressor(**BOOSTED), Y))
+    with pytest.raises(RefusedError, match="cannot be read"):
+        made_of(np.frombuffer(data, np.uint8))
+
+
+def replaced(**arrays):
+    """Change arrays of a table in an archive of skops."""
+
+    def change(members):
+        schema = json.loads(members["schema.json"])
+        table = next(one for one in dicts_in(schema) if {*arrays} <= {*one})
+        for name, new in arrays.items():
+            file = table[name]["file"]
+            old = np.load(io.BytesIO(members[file]))
+            members[file] = npy(new(old.copy()))
+        return members
+
+    return change
+
+
+def dicts_in(node):
+    if isinstance(node, dict):
+        yield node
+        node = list(node.values())
+    if isinstance(node, list):
+        for one in node:
+            yield from dicts_in(one)
+
+
+def with_first(column, value):
+    def change(nodes):
+        nodes[0, column] = value
+        return nodes
+
+    return change
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"nodes": with_first(1, 10**9)},
+        {"nodes": with_first(1, 0)},
+        {"nodes": with_first(0, -5)},
+        {"nodes": with_first(0, 100)},
+        {"nodes": lambda x: x[:0]},
+        {"nodes": lambda x: x.astype(np.int64)},
+        {"numbers": lambda x: x[:3]},
+        {"trees": lambda x: x + 10**6},
+        {"baseline": lambda x: x * np.nan},
+        {"starts": lambda x: x[:2]},
+        {"starts": lambda x: x[0]},
+    ],
+)
+def test_tables_inside_a_pipeline_are_checked(changes):
+    data = bytes_of(piped(HistGradientBoostingRegressor(**BOOSTED), Y))
+    assert made_of(rebuilt(data, replaced(nodes=lambda x: x))).predict(X).shape == Y.shape
+    with pytest.raises(RefusedError, match="cannot be read"):
+        made_of(rebuilt(data, replaced(**changes)))
 
 
 def endless_child(nodes):

@@ -152,13 +152,17 @@ class Forest:
 
     def __call__(self, X: Array, /) -> Array:
         """Evaluate at rows (n, d): values, or probabilities of classes."""
+        raw = self.raw(X)
+        if self.link == "log":
+            return array_namespace(raw).exp(raw)
+        return proba(raw, len(self.baseline)) if self.link == "probabilities" else raw
+
+    def raw(self, X: Array, /) -> Array:
+        """Sum the leaves at rows (n, d): values (n, t) before the link."""
         if X.shape[1] != self.n_features:
             msg = f"expected rows of {self.n_features} columns, got {X.shape[1]}"
             raise ValueError(msg)
-        sums = self._sums_compiled(X) if has_compiled(X) else self.sums(X)
-        if self.link == "log":
-            return array_namespace(sums).exp(sums)
-        return proba(sums, len(self.baseline)) if self.link == "probabilities" else sums
+        return self._sums_compiled(X) if has_compiled(X) else self.sums(X)
 
     def _sums_compiled(self, X: np.ndarray) -> np.ndarray:
         from gpukfl._accel.cpu_trees import sum_leaves
