@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import BinaryIO
 
+from gpukfl._replacing import replacing
 from gpukfl.cli._signals import finished_before_ctrl_c
 
 PARQUET = (".parquet", ".pq")
@@ -69,6 +71,13 @@ def try_to_write(what: str, path: str | None, write: Callable[[str], None], /) -
         msg = f"{what} {done} to {path}"
         raise KeyboardInterrupt(msg) from error
     return False, f"{what} written to {path}"
+
+
+def write_whole(path: str, write: Callable[[BinaryIO], object], /) -> None:
+    """Write a file that is there whole or not at all; a device or a pipe as it is."""
+    target = Path(path)
+    with target.open("wb") if target.exists() and not target.is_file() else replacing(path) as file:
+        write(file)
 
 
 def _identity(path: str) -> tuple[int, int] | None:

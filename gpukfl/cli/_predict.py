@@ -14,14 +14,15 @@ import numpy as np
 from gpukfl._places import is_installed
 from gpukfl._target import parts_of_name, target_names
 from gpukfl._warnings import warn
-from gpukfl.cli._files import TABLES, check_writable, files_of, try_to_write
+from gpukfl.cli._files import TABLES, check_writable, files_of, try_to_write, write_whole
 from gpukfl.datasets._names import check_columns, listed
 from gpukfl.datasets._notation import MISSING
 
 if TYPE_CHECKING:
     from gpukfl._model import Model
 
-_CSV = re.compile(r"\.csv(\.(gz|bz2|xz|zip))?$", re.IGNORECASE)  # pandas packs by the name
+_CSV = re.compile(r"\.csv(\.(gz|bz2|xz|zip))?$", re.IGNORECASE)
+_PACKED = {".gz": "gzip", ".bz2": "bz2", ".xz": "xz", ".zip": "zip"}
 
 
 def predict(options: argparse.Namespace) -> int:
@@ -103,11 +104,18 @@ def _writer(path: str | None) -> Callable[[Any], None]:
         if not is_installed("pyarrow"):
             msg = f"writing {suffix} needs pyarrow: `pip install 'gpukfl[parquet]'`"
             raise ImportError(msg)
-        return lambda frame: frame.to_parquet(path, engine="pyarrow", index=False)
+        return lambda frame: write_whole(
+            path, lambda file: frame.to_parquet(file, engine="pyarrow", index=False)
+        )
     if suffix and _CSV.search(path) is None:
         msg = f"expected a file .csv, .csv.gz or .parquet for --out, got {path}"
         raise ValueError(msg)
-    return lambda frame: frame.to_csv(path, index=False)
+    packed: dict[str, Any] = {"method": _PACKED.get(suffix)}
+    if suffix == ".zip":
+        packed["archive_name"] = Path(path).stem
+    return lambda frame: write_whole(
+        path, lambda file: frame.to_csv(file, mode="wb", index=False, compression=packed)
+    )
 
 
 def _numbers(frame: Any, model: Model) -> Any:

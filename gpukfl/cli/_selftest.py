@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
-from pathlib import Path
 
 from gpukfl._streams import tell
-from gpukfl.cli._files import check_writable, try_to_write
+from gpukfl.cli._files import check_writable, try_to_write, write_whole
 
 
 def selftest(options: argparse.Namespace) -> int:
@@ -20,12 +19,11 @@ def selftest(options: argparse.Namespace) -> int:
     check_writable("--out", options.out, source="")
     found = report(full=options.full, n_timed=options.samples)
     text = json.dumps(found, indent=1)
-    failed, told = try_to_write("report", options.out, lambda path: _write_text(path, text))
+    page = f"{text}\n".encode()
+    failed, told = try_to_write(
+        "report", options.out, lambda path: write_whole(path, lambda file: file.write(page))
+    )
     tell(text)
     if failed:
         raise OSError(told)
     return {True: 0, False: 1, None: 2}[found["right"]]
-
-
-def _write_text(path: str, text: str) -> None:
-    Path(path).write_text(text + "\n", encoding="utf-8")

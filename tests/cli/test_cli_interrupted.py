@@ -71,6 +71,56 @@ def test_a_model_is_written_before_ctrl_c_ends(capsys, csv, tmp_path, monkeypatc
         assert gpukfl.load(path).target_name == "price"
 
 
+@pytest.mark.skipif(
+    threading.current_thread() is not threading.main_thread(), reason="signals come elsewhere"
+)
+@pytest.mark.parametrize("numbers", [[signal.SIGINT], 2 * [signal.SIGINT], [signal.SIGTERM]])
+@pytest.mark.parametrize("name", ["p.csv", "p.csv.gz", "p.csv.zip", "p.parquet"])
+def test_predictions_are_written_whole_or_not_at_all(
+    capsys, csv, tmp_path, monkeypatch, name, numbers
+):
+    model, path = tmp_path / "m", tmp_path / name
+    assert run(capsys, "fit", csv, *QUICK, "--out", model)[0] == 0
+    before = path.write_bytes(b"what was there before")
+    of_name = {"p.csv": "csv", "p.parquet": "parquet"}.get(name, "csv")
+    write = getattr(pd.DataFrame, f"to_{of_name}")
+
+    def half(frame, file, **options):
+        write(frame, file, **options)
+        file.flush()
+        for number in numbers:
+            os.kill(os.getpid(), number)
+
+    monkeypatch.setattr(pd.DataFrame, f"to_{of_name}", half)
+    if numbers == [signal.SIGTERM]:
+        with pytest.raises(SystemExit):
+            main(["predict", str(model), csv, "--out", str(path)])
+        done = False
+    else:
+        status, err = run(capsys, "predict", model, csv, "--out", path)
+        done = len(numbers) == 1
+        said = "written" if done else "not written"
+        assert (status, err) == (130, f"gpukfl: interrupted; predictions {said} to {path}\n")
+    assert sorted(one.name for one in tmp_path.iterdir()) == sorted(["houses.csv", "m", name])
+    if done:
+        read = pd.read_parquet if of_name == "parquet" else pd.read_csv
+        assert read(path).shape == (40, 1)
+    else:
+        assert path.stat().st_size == before
+
+
+def test_predictions_go_to_a_pipe(capsys, csv, tmp_path):
+    model, pipe = tmp_path / "m", tmp_path / "pipe"
+    assert run(capsys, "fit", csv, *QUICK, "--out", model)[0] == 0
+    os.mkfifo(pipe)
+    read = []
+    reader = threading.Thread(target=lambda: read.append(pipe.read_text()))
+    reader.start()
+    assert run(capsys, "predict", model, csv, "--out", pipe)[0] == 0
+    reader.join()
+    assert len(read[0].splitlines()) == 41
+
+
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), MemoryError("too large"), KeyError("k")])
 def test_a_model_that_was_written_is_reported_as_written(capsys, csv, tmp_path, monkeypatch, error):
     def fail(*_, **__):
