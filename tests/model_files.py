@@ -2,6 +2,7 @@
 
 import functools
 import io
+import struct
 import warnings
 import zipfile
 
@@ -192,3 +193,34 @@ def zipped(members, **options):
         for name, content in members:
             archive.writestr(name, content)
     return with_checksum(buffer.getvalue())
+
+
+# ---------------------------------------------------------------------- made to take memory
+
+
+def whole(header, members=()):
+    """Bytes of a file with a header, and members."""
+    return zipped([("header.json", header), *members])
+
+
+def many_members(n):
+    """Bytes of a file whose list names one member so many times."""
+    data = whole(b"{}")
+    start = data.index(b"PK\1\2")
+    end = data.index(b"PK\5\6")
+    entries = data[start:end] * n
+    record = struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 1, 1, len(entries), start, 78)
+    return with_checksum(data[:start] + entries + record + data[end + 22 :])
+
+
+HOSTILE = {
+    "lists in JSON": whole(b"[" + b"[]," * 2_000_000 + b"1]"),
+    "dicts in JSON": whole(b"[" + b'{"a":1},' * 700_000 + b"1]"),
+    "texts in JSON": whole(b"[" + b'"ab",' * 2_000_000 + b"1]"),
+    "dicts of a header": whole(b'{"model":{' + b'"a":{},' * 700_000 + b'"b":1}}'),
+    "a list of members": many_members(200_000),
+    "an array that is empty and endless": whole(
+        b"{}", [("a.npy", b"\x93NUMPY\1\0v\0" + b"{'descr': '<f8', 'fortran_order': False, "
+         b"'shape': (0, 999999999999999999, 99), }".ljust(117) + b"\n")]
+    ),
+}  # fmt: skip

@@ -9,15 +9,18 @@ import json
 import os
 import pathlib
 import struct
+import subprocess
+import sys
 import tempfile
 import warnings
 import zipfile
+import zlib
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from model_files import SMALL, data_of, fitted, opened, saved_bytes, with_checksum, zipped
+from model_files import HOSTILE, SMALL, data_of, fitted, opened, saved_bytes, with_checksum, zipped
 
 import gpukfl
 import gpukfl.runtime
@@ -381,3 +384,45 @@ def test_changed_members_are_refused_or_work(data):
 @given(data=st.data())
 def test_many_changed_members_are_refused_or_work(data):
     check_changed(data.draw)
+
+
+# ---------------------------------------------------------------------- in a process of their own
+
+
+def changed_files(folder, n):
+    """Write unchanged files, files that are made to take memory, and n that are changed."""
+    for name in KINDS:
+        (folder / f"{name};").write_bytes(saved_bytes(name))
+    for what, data in HOSTILE.items():
+        (folder / f"{KINDS[0]};{what}").write_bytes(data)
+
+    @settings(max_examples=n, deadline=None, derandomize=True, suppress_health_check=[*HealthCheck])
+    @given(data=st.data())
+    def write(data):
+        name = data.draw(st.sampled_from(KINDS))
+        made = changed_members(data.draw, name)
+        (folder / f"{name};{zlib.crc32(made)}").write_bytes(made)
+
+    write()
+
+
+def read_in_limits(folder):
+    """Read files in another process; return its exit status, and what it says of each."""
+    here = pathlib.Path(__file__).parent
+    environment = os.environ | {"MALLOC_ARENA_MAX": "1", "OMP_NUM_THREADS": "1"}
+    environment["PYTHONPATH"] = os.pathsep.join([str(here.parent), str(here)])
+    command = [sys.executable, "-X", "faulthandler", str(here / "load_in_limits.py"), str(folder)]
+    ended = subprocess.run(
+        command, capture_output=True, text=True, env=environment, timeout=1_000, check=False
+    )
+    return ended.returncode, ended.stdout.splitlines(), ended.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of memory are those of Linux")
+def test_no_file_ends_the_process_hangs_or_takes_much_memory(tmp_path):
+    changed_files(tmp_path, 500)
+    status, lines, errors = read_in_limits(tmp_path)
+    wrong = [line for line in lines if not line.endswith(" right")]
+    assert (status, wrong) == (0, []), errors[-3_000:]
+    assert len(lines) == 2 * len([*tmp_path.iterdir()])
