@@ -12,6 +12,7 @@ from gpukfl._columns import as_frame, is_frame
 from gpukfl._given import taken
 from gpukfl._target import Target
 from gpukfl._warnings import warn
+from gpukfl.partitioned import Collections
 
 _FEWEST = 20  # rows from which a target has a bulk
 _SHARE = 0.1  # of the rows that may be outliers
@@ -132,6 +133,19 @@ def leave_out_of_target(
     labels = index_of(y, X)
     X, kept, sample_weight = leave_out_outliers(X, target.y, sample_weight, labels=labels)
     return X, sample_weight, replace(target, y=kept)
+
+
+def leave_out_of_collections(given: Collections, count: int, /) -> Collections:
+    """Leave outliers out of partitions, by the targets of at most `count` rows.
+
+    Warns
+    -----
+    UserWarning
+        As `leave_out_outliers`, of these rows.
+    """
+    some, y, _ = replace(given, X=given.y, weights=None).sample(np.random.RandomState(0), count)
+    _, kept, _ = leave_out_outliers(some, y, None)
+    return given if len(kept) == len(y) else given.only(Range.of(kept))
 
 
 @dataclass(frozen=True, eq=False)

@@ -49,7 +49,7 @@ LAYER = {
     "_progress": 10.1,
     "portfolio": 10.5,
     "_archive": 0,
-    "_foreign": 0.5,
+    "_foreign": 9.5,
     "_columns": 0,
     "_given": 1.75,
     "_outliers": 1.8,

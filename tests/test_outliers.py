@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import gpukfl
 from gpukfl._outliers import find_outliers
-from gpukfl.estimators import BKerNNRegressor
+from gpukfl.estimators import BKerNNRegressor, KernelRidgeRegressor
 from gpukfl.portfolio import AutoRegressor
 
 N, N_TEST = 300, 600
@@ -131,6 +131,39 @@ def test_partitions_leave_them_out_too():
         model = gpukfl.fit(dd.from_pandas(frame, 4), "y", members=["linear"], effort="quick")
     assert model.n_samples == 196
     assert model.score(frame[["a", "b", "c"]].drop(rows), y[np.setdiff1d(range(200), rows)]) > 0.9
+
+
+@pytest.mark.parametrize("few", [True, False])
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        KernelRidgeRegressor(n_centers=40, random_state=0),
+        AutoRegressor(["laplace"], n_folds=2, random_state=0),
+    ],
+)
+def test_estimators_leave_them_out_of_partitions(estimator, few, monkeypatch):
+    dd = pytest.importorskip("dask.dataframe")
+    if not few:  # rows stay where they are
+        for module in ("estimators._dask", "estimators._learner", "portfolio._base"):
+            monkeypatch.setattr(f"gpukfl.{module}.SAMPLE", 150)
+            if module != "estimators._dask":
+                monkeypatch.setattr(f"gpukfl.{module}.FEWEST", 150)
+    X, y = _data(6, 200)
+    spoiled, rows = _spoiled(y, 0.03, 1e5, 1.0, 2)
+    frame = pd.DataFrame(X, columns=list("abc"), index=np.arange(1_000, 1_200))
+    parts = dd.from_pandas(frame.assign(y=spoiled), 4)
+    with pytest.warns(UserWarning, match=WHAT) as caught:
+        found = estimator.fit(parts[list("abc")], parts["y"]).predict(frame)
+    said = [str(one.message) for one in caught if WHAT in str(one.message)]
+    assert len(said) == 1
+    assert f"{len(rows)} of 200 rows" in said[0] if few else "of 150 rows" in said[0]
+    labels = said[0].split("Rows ")[1].split(" are left out")[0].removesuffix(", ...").split(", ")
+    assert {*map(int, labels)} <= {*rows}
+    kept = dd.from_pandas(frame.assign(y=y).drop(index=rows + 1_000), 4)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", WHAT)
+        expected = estimator.fit(kept[list("abc")], kept["y"]).predict(frame)
+    np.testing.assert_allclose(found, expected, rtol=0.0, atol=1e-6 if few else 1.0)
 
 
 TAILS = {

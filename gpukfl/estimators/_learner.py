@@ -16,14 +16,14 @@ from sklearn.utils.validation import check_is_fitted
 from gpukfl._array import Array, is_host, library_of, lies_in_parts, on_gpu, to_host
 from gpukfl._checks import check_choice, check_number
 from gpukfl._given import pair_rows
-from gpukfl._outliers import leave_out_outliers
+from gpukfl._outliers import leave_out_of_collections, leave_out_outliers
 from gpukfl._places import Backend, Place, resolve_place
 from gpukfl._results import History, Status
 from gpukfl._warnings import warn
 from gpukfl.estimators._base import HostPickled, finite
 from gpukfl.estimators._calibration import Calibration, HeldOutScores
 from gpukfl.estimators._constructor import Constructed
-from gpukfl.estimators._dask import any_dask, fit_collections
+from gpukfl.estimators._dask import FEWEST, SAMPLE, any_dask, fit_collections
 from gpukfl.estimators._data import Data, mover
 from gpukfl.estimators._declared import (
     SCORE,
@@ -301,7 +301,10 @@ class Learner(Constructed, HostPickled):
         """Fit; the door of regressors and classifiers alike."""
         if any_dask(X, y, sample_weight):
             self._checked()  # before anything is read
-            return self.fit_collections(Collections.of(X, y, sample_weight))
+            given = Collections.of(X, y, sample_weight)
+            if not is_classifier(self):
+                given = leave_out_of_collections(given, max(SAMPLE, FEWEST))
+            return self.fit_collections(given)
         X, y, sample_weight = pair_rows(X, y, sample_weight)
         if not is_classifier(self):
             X, y, sample_weight = leave_out_outliers(X, y, sample_weight)

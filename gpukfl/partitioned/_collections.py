@@ -144,7 +144,10 @@ class Collections:
         return sum(self.lengths)
 
     def sample(self, rng: np.random.RandomState, count: int, /) -> tuple[Any, Any, Any]:
-        """Bring some rows here, in their order: X as its partitions are, y, and weights or None."""
+        """Bring some rows here, in their order: X as its partitions are, y, and weights or None.
+
+        Labels of frames and series are the numbers of rows.
+        """
         from dask import delayed
 
         n = self.n_rows
@@ -160,7 +163,11 @@ class Collections:
             msg = "Found array with 0 sample(s) while a minimum of 2 is required."
             raise ValueError(msg)
         X, y, weights = zip(*computed(*found), strict=True)
-        return _joined(X), _joined(y), None if self.weights is None else _joined(weights)
+        return (
+            _joined(X, index),
+            _joined(y, index),
+            None if self.weights is None else _joined(weights, index),
+        )
 
     def parts(self) -> list[list[int]]:
         """Put neighbouring partitions together to parts that are worth a task; none is empty.
@@ -294,12 +301,12 @@ def _has_target(y: np.ndarray) -> np.ndarray:
     return ~(missing.any(axis=1) if missing.ndim > 1 else missing)
 
 
-def _joined(blocks: Sequence[Any]) -> Any:
+def _joined(blocks: Sequence[Any], labels: np.ndarray) -> Any:
     if is_array(blocks[0]):
         return np.concatenate([to_host(block) for block in blocks])
     import pandas as pd
 
-    return pd.concat(blocks, ignore_index=True)
+    return pd.concat(blocks, ignore_index=True).set_axis(labels)
 
 
 def _format(given: Collections, read: Read) -> tuple[int, np.dtype[Any]]:

@@ -24,7 +24,7 @@ from gpukfl._array import (
 from gpukfl._checks import check_choice, check_number, check_switch
 from gpukfl._columns import with_numbers
 from gpukfl._given import pair_rows, with_names
-from gpukfl._outliers import leave_out_outliers
+from gpukfl._outliers import Range, leave_out_outliers
 from gpukfl._parts_reader import table_of_all
 from gpukfl._places import Backend, resolve_place
 from gpukfl._reader import table_of
@@ -173,6 +173,10 @@ class AutoBase(KeptContest, Constructed, HostStored):
         if not is_all:
             check_places(client_of(self), Backend.of(self.backend).name)
         rows = given.sample(check_random_state(self.random_state), max(SAMPLE, FEWEST))
+        if not is_classifier(self):
+            n, rows = len(rows[1]), leave_out_outliers(*rows)
+            if len(rows[1]) < n:
+                given = given.only(Range.of(rows[1]))
         return self._learn_from(*rows, None if is_all else given)
 
     def _learn_from(self, X: Any, y: Any, sample_weight: Any, whole: Collections | None) -> Self:
