@@ -245,22 +245,41 @@ def check_in_memory(X: Any, /) -> None:
             raise TypeError(msg)
 
 
-def is_reordered(X: Any, y: Any, /) -> bool:
-    """Whether the index of `y` has the labels of that of `X`, in another order: of pandas alone."""
+def index_difference(X: Any, y: Any, name: str, /) -> str:
+    """Return what to warn of where the index of y shares labels with that of X, but differs.
+
+    The empty string where nothing is wrong, and for what is not pandas. Labels that count rows from
+    0 or 1 say nothing, unless others are a part of such a count.
+    """
     if not all(hasattr(getattr(one, "index", None), "isin") for one in (X, y)):
-        return False
+        return ""
     a, b = X.index, y.index
     if len(a) != len(b) or a.equals(b):
-        return False
-    return bool(a.isin(b).all() and b.isin(a).all())
-
-
-def reordering_text(name: str, /) -> str:
-    """Say what to do where targets or weights are in another order than rows."""
+        return ""
+    shared = b.isin(a)
+    if shared.all() and a.isin(b).all():
+        return (
+            f"{name} has the index labels of X in another order: rows are paired by position. "
+            f"{name}.loc[X.index] pairs them by label"
+        )
+    counts, ranges = [_counts_rows(one) for one in (a, b)], [_is_range(one) for one in (a, b)]
+    if not shared.any() or all(counts) or (any(counts) and not all(ranges)):
+        return ""
     return (
-        f"{name} has the index labels of X in another order: rows are paired by position. "
-        f"{name}.loc[X.index] pairs them by label"
+        f"{name} has {shared.sum()} of the {len(a)} index labels of X, and others: rows are paired "
+        f"by position. X.join({name}, how='inner') pairs them by label, and reset_index(drop=True) "
+        "of both says that positions are right"
     )
+
+
+def _is_range(labels: Any) -> bool:
+    """Whether labels follow each other in steps of 1."""
+    return labels.dtype.kind in "iu" and bool((labels[1:] - labels[:-1] == 1).all())
+
+
+def _counts_rows(labels: Any) -> bool:
+    """Whether labels are 0, 1, ... or 1, 2, ..."""
+    return _is_range(labels) and labels[0] in (0, 1)
 
 
 def check_no_series(X: Any, /) -> None:

@@ -13,9 +13,8 @@ from gpukfl._array import is_array, is_host, lies_in_parts, take, to_host
 from gpukfl._columns import (
     as_frame,
     framed,
+    index_difference,
     is_frame,
-    is_reordered,
-    reordering_text,
     with_text_names,
 )
 from gpukfl._warnings import warn
@@ -141,12 +140,14 @@ def pair_rows(X: Any, y: Any, sample_weight: Any, /) -> tuple[Any, Any, Any]:
     Warns
     -----
     UserWarning
-        Of targets or weights whose index has the labels of X in another order.
+        Of targets or weights whose index has labels of X in other rows.
     """
-    if is_reordered(X, y):
-        warn(reordering_text("y"))
-    if is_reordered(X, sample_weight):
-        warn(reordering_text("sample_weight"))
+    difference = index_difference(X, y, "y")
+    if difference:
+        warn(difference)
+    difference = index_difference(X, sample_weight, "sample_weight")
+    if difference:
+        warn(difference)
         sample_weight = sample_weight.to_numpy()  # nobody warns again
     return _drop_unweighted(X, y, sample_weight)
 

@@ -318,7 +318,10 @@ class Model(AsEstimator, Deployed, Reported):
 
     def _of_blend(self, name: str) -> Any:
         if self.method != "auto":
-            msg = f"expected a model of method 'auto', got one of method {self.method!r}"
+            msg = (
+                f"{name} is for blends, got a model of method {self.method!r}: "
+                f"gpukfl.fit(..., members=[{self.method!r}]) fits a blend of it"
+            )
             raise TypeError(msg)
         if not hasattr(self.estimator, name):
             other = "predict_interval" if name == "predict_set" else "predict_set"

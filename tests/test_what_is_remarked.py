@@ -183,6 +183,42 @@ def test_orders_in_partitions_are_warned_of():
         KernelRidgeRegressor(ridge=0.1).fit(lazy[["a", "b"]], y)
 
 
+DATES = pd.date_range("2024-01-01", periods=50)
+
+
+@pytest.mark.parametrize(
+    ("of_x", "of_y", "shared"),
+    [
+        (range(40), range(5, 45), 35),
+        (range(10, 50), range(40), 30),
+        (range(1, 80, 2), range(0, 120, 3), 13),
+        (DATES[:40], DATES[10:], 30),
+        (list("abcdefghij" * 4), list("bcdefghijk" * 4), 36),
+    ],
+)
+def test_indexes_that_overlap_are_warned_of(of_x, of_y, shared):
+    X, y = FRAME[["a", "b"]].set_axis(of_x), FRAME["c"].set_axis(of_y)
+    said = _fit(X, y, sample_weight=y.abs())[1]
+    for name in ("y", "sample_weight"):
+        words = f"{name} has {shared} of the 40 index labels of X, and others"
+        assert sum(one.startswith(words) for one in said) == 1
+
+
+@pytest.mark.parametrize(
+    ("of_x", "of_y"),
+    [
+        (range(40), range(100, 140)),  # none is shared
+        (range(40), range(1, 41)),  # as two programs count
+        (range(40), np.random.default_rng(0).permutation(200)[:40]),  # after a split and a scaler
+        (np.random.default_rng(0).permutation(200)[:40], range(40)),
+        (range(40), DATES[:40]),
+    ],
+)
+def test_labels_that_count_rows_say_nothing(of_x, of_y):
+    X, y = FRAME[["a", "b"]].set_axis(of_x), FRAME["c"].set_axis(of_y)
+    assert _fit(X, y, sample_weight=y.abs())[1] == []
+
+
 @pytest.mark.parametrize("y", [FRAME["c"], FRAME["c"].set_axis(range(1, 41)), FRAME[["c"]]])
 def test_the_same_order_and_other_labels_are_silent(y):
     assert _fit(FRAME[["a", "b"]], y)[1] == []

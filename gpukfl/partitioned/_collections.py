@@ -6,6 +6,7 @@ import contextlib
 import functools
 import itertools
 import tempfile
+from collections import ChainMap
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from gpukfl._array import is_array, library_of, to_host
-from gpukfl._columns import is_reordered, reordering_text
+from gpukfl._columns import index_difference
 from gpukfl._draws import drawn
 from gpukfl._memory import available_memory
 from gpukfl._warnings import warn
@@ -107,9 +108,9 @@ class Collections:
         of_weights = None
         if weights is not None:
             of_weights = _beside("sample_weight", weights, lengths, len(parts))
-        sizes, counted, gaps, reordered = _looked_at(lengths or parts, of_y, of_weights)
-        for name in reordered:
-            warn(reordering_text(name))
+        sizes, counted, gaps, differences = _looked_at(lengths or parts, of_y, of_weights)
+        for difference in differences.values():
+            warn(difference)
         found = cls(parts, of_y, of_weights, sizes, n_targets, names)
         if gaps and gaps == counted:
             msg = f"expected a target in some rows, got NaN or None in all {gaps}"
@@ -358,10 +359,10 @@ def _of_each(of: Callable[[Any], Any], parts: Sequence[Any]) -> list[Any]:
 
 def _looked_at(
     rows: Sequence[Any], y: Sequence[Any], weights: Sequence[Any] | None
-) -> tuple[list[int], int, int, list[str]]:
+) -> tuple[list[int], int, int, dict[str, str]]:
     """Count the rows of each partition, and of all those with a weight, and without a target.
 
-    Names, too, what has the index of the rows in another order.
+    Says, too, by name, how the index of targets or weights differs from that of the rows.
     """
     from dask import delayed
 
@@ -370,9 +371,9 @@ def _looked_at(
     if not all(isinstance(x, np.ndarray) for parts in beside for x in parts):
         look = delayed(_look, pure=False)
     looks = [look(*one) for one in zip(range(len(rows)), rows, *beside, strict=True)]
-    sizes, counted, gaps, reordered, kinds = zip(*computed(*looks), strict=True)
+    sizes, counted, gaps, differences, kinds = zip(*computed(*looks), strict=True)
     _check_one_kind(kinds)
-    return list(sizes), sum(counted), sum(gaps), sorted(set().union(*reordered))
+    return list(sizes), sum(counted), sum(gaps), dict(ChainMap(*differences))
 
 
 def _check_one_kind(kinds: Sequence[str | None]) -> None:
@@ -389,7 +390,7 @@ def _check_one_kind(kinds: Sequence[str | None]) -> None:
 
 def _look(
     number: int, rows: Any, y: Any, weights: Any = None
-) -> tuple[int, int, int, list[str], str | None]:
+) -> tuple[int, int, int, dict[str, str], str | None]:
     n = int(rows) if isinstance(rows, Integral) else len(rows)
     with partition_named(number):
         for name, x in (("targets", y), ("sample weights", weights)):
@@ -400,9 +401,10 @@ def _look(
     weighted = np.broadcast_to(_has_weight(weights), n)
     gaps = weighted & ~_has_target(host)
     pairs = ("y", y), ("sample_weight", weights)
-    reordered = [name for name, x in pairs if is_reordered(rows, x)]
+    found = {name: index_difference(rows, x, name) for name, x in pairs}
+    differences = {name: text for name, text in found.items() if text}
     kind = kind_of_targets(host)
-    return n, int(np.count_nonzero(weighted)), int(np.count_nonzero(gaps)), reordered, kind
+    return n, int(np.count_nonzero(weighted)), int(np.count_nonzero(gaps)), differences, kind
 
 
 def _partitions(x: Any) -> list[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
@@ -21,7 +22,7 @@ from gpukfl._columns import (
 )
 from gpukfl.tables._frame import Frame
 from gpukfl.tables._moments import as_moments
-from gpukfl.tables._numerals import text_of
+from gpukfl.tables._numerals import mixed_note, text_of
 from gpukfl.tables._values import (
     BOOLEANS,
     DATES,
@@ -230,9 +231,9 @@ def _times(kept: list[Any]) -> Values:
 
 
 def _other(kept: list[Any]) -> Values:
-    kinds = sorted({type(value).__name__ for value in kept if value is not None})
-    note = f"values of type {', '.join(kinds[:5])}, which are taken as text"
-    return _text([None if value is None else text_of(value) for value in kept], note)
+    found = _text([None if value is None else text_of(value) for value in kept])
+    kinds = {type(value).__name__ for value in kept if value is not None}
+    return replace(found, note=mixed_note(found.labels, kinds))
 
 
 _BY_SORT: dict[str, Callable[[list[Any]], Values]] = {

@@ -24,6 +24,7 @@ from gpukfl.tables._dates import (
 )
 from gpukfl.tables._numerals import (
     CLOCK,
+    are_padded,
     is_gap,
     notation_of,
     numbers_of,
@@ -341,7 +342,15 @@ def _words(name: str, values: Values) -> Column:
                 some = f"values such as {values.labels[0]!r} are read as no numbers"
                 warn(f"column {name!r} is left out, as {some}, and are others in every row")
             return Column(name, "identifier", "another word in every row")
-    return Column(name, "category", f"text of {u} values", values.levels(MOST_LEVELS))
+    reason = f"text of {u} values"
+    if _are_padded_numbers(values.labels[:_SEEN]):
+        reason += ", digits that begin with a zero"
+    return Column(name, "category", reason, values.levels(MOST_LEVELS))
+
+
+def _are_padded_numbers(labels: np.ndarray) -> bool:
+    """Whether labels would be numbers, but for zeros at their beginning."""
+    return are_padded(labels) and not np.isnan(numbers_of(labels)).any()
 
 
 _GUESSES: dict[str, Callable[[str, Values], Column]] = {

@@ -133,6 +133,13 @@ def read_in_two_ways(labels: np.ndarray, unit: str, decimal: str, /) -> str:
     return str(marked[0])
 
 
+def mixed_note(labels: np.ndarray, types: Iterable[str], /) -> str:
+    """Return what to warn of where a column has values of several types; "" of numbers."""
+    if read_as_numbers(labels, *notation_of(labels)):
+        return ""
+    return f"values of type {', '.join(sorted(types)[:5])}, which are taken as text"
+
+
 def are_padded(labels: Iterable[str], /) -> bool:
     """Whether some labels begin with a zero before other digits, as codes do."""
     return any(_PADDED.match(label.strip()) for label in labels)

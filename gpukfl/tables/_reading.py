@@ -13,7 +13,7 @@ from gpukfl._columns import WHOLE, values_in
 from gpukfl._memory import release_arrow
 from gpukfl.tables import _values
 from gpukfl.tables._moments import as_moments
-from gpukfl.tables._numerals import read_as_numbers, text_of
+from gpukfl.tables._numerals import mixed_note, text_of
 from gpukfl.tables._values import (
     BOOLEANS,
     LABELS,
@@ -190,12 +190,9 @@ def _as_text(array: np.ndarray) -> Values:
 def _mixed(array: np.ndarray) -> Values:
     import pandas as pd
 
-    kinds = sorted({type(value).__name__ for value in array[~pd.isna(array)]})
     found = _as_text(array)
-    if read_as_numbers(found.labels, ""):  # beside words for gaps
-        return found
-    note = f"values of type {', '.join(kinds[:5])}, which are taken as text"
-    return Values(LABELS, found.data, found.labels, note=note)
+    kinds = {type(value).__name__ for value in array[~pd.isna(array)]}
+    return replace(found, note=mixed_note(found.labels, kinds))
 
 
 _OBJECTS: dict[str, Callable[[np.ndarray], Values]] = {

@@ -120,7 +120,7 @@ BAD = {
     "intervals of classes": (lambda folder: ["class", folder, "--interval", "0.9"], "predict_set"),
     "intervals of one method": (
         lambda folder: ["single", folder / NAMES[0], "--interval", "0.9"],
-        "expected a model of method 'auto'",
+        "predict_interval is for blends, got a model of method",
     ),
     "a coverage": (lambda folder: ["y", folder, "--interval", "1.5"], "expected coverage to be"),
     "a file that is read": (

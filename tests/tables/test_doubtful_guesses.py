@@ -1,6 +1,7 @@
 """Guesses that only some values support: the column stays what it is, and a warning says so."""
 
 import warnings
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,7 @@ from table_cases import column, makers
 
 from gpukfl.runtime._columns import values_of
 from gpukfl.tables import Table
+from gpukfl.tables._reading import read_objects
 
 SEASONS = [f"{year}-{(year + 1) % 100:02d}" for year in range(2003, 2018)]
 quick = settings(max_examples=20, deadline=None)
@@ -143,3 +145,37 @@ def test_codes_keep_the_zeros_before_them(numbers, blank):
     found = column([*codes * 3, "105"])
     assert found.kind == "category"
     assert set(found.levels) == {*codes, "105"}
+
+
+# ---------------------------------------------------------------------- values of several types
+
+
+@quick
+@given(
+    rest=st.lists(
+        st.sampled_from([7, 2.5, Decimal(3), "8", " 9.5 ", "1,000", None, np.nan, pd.NA, pd.NaT]),
+        min_size=5,
+    ),
+    word=st.sampled_from(["", "tall"]),
+)
+def test_text_is_warned_of_where_it_is_no_number(rest, word):
+    """By a table and by its reader without pandas."""
+    values = [pd.NA, "12", 11, 12.5, *rest, *([word] if word else [])]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        notes = [read_objects(np.array(values, dtype=object)).note, values_of(values).note]
+    assert caught == []
+    assert [("taken as text" in note) for note in notes] == [bool(word)] * 2
+
+
+def test_numbers_with_units_among_numbers_are_no_text():
+    values = [12, "13 kg", "14 kg", 15.5] * 10
+    assert read_objects(np.array(values, dtype=object)).note == ""
+    assert values_of(values).note == ""
+
+
+def test_codes_that_begin_with_a_zero_say_why_they_are_words():
+    found = column([f"{k % 37:04d}" for k in range(200)])
+    assert found.kind == "category"
+    assert found.reason == "text of 37 values, digits that begin with a zero"
+    assert "zero" not in column([f"0x{k % 37:04d}" for k in range(200)]).reason
