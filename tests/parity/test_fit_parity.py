@@ -5,7 +5,7 @@ import pytest
 from agreement import assert_agrees
 from brief import bkernn, hkrr, regfeal
 from drawn import examples, problems
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import gpukfl
@@ -27,10 +27,15 @@ FIXED = {
     ),
 }
 # Parameters drawn close together have nearly dependent features: coefficients of 10⁴ that cancel
-# HKRR: of repeated columns rounding decides a step, and with it the fifth digit of predictions
+# HKRR: rounding moves steps that are nearly as good; of repeated columns it decides them
 # BKerNN: steps of few rows carry rounding on, and so do calibrated probabilities
-ULPS = dict.fromkeys(FIXED, 1e6) | {"bkernn": 1e9, "rkhs_weighting": 1e9, "hkrr": 1e12}
+ULPS = dict.fromkeys(FIXED, 1e6) | {"bkernn": 1e9, "rkhs_weighting": 1e9, "hkrr": 1e9}
 some_rows = problems(fewest=6, rows=30, columns=4, targets=2)
+
+
+def is_decided(method, problem):
+    """Whether the data decide every step of a method."""
+    return method != "hkrr" or problem.flaw != "repeated columns"
 
 
 def fitted(problem, method, y, **options):
@@ -56,6 +61,7 @@ def fitted(problem, method, y, **options):
 @given(some_rows)
 @examples(3)
 def test_regression(on_double, method, problem):
+    assume(is_decided(method, problem))
     call, operands = fitted(problem, method, None, **FIXED[method])
     assert_agrees(on_double, call, *operands, layout=problem.layout, ulps=ULPS[method], scale=1.0)
 
@@ -64,6 +70,7 @@ def test_regression(on_double, method, problem):
 @given(some_rows, st.integers(2, 3))
 @examples(3)
 def test_classification(on_double, method, problem, k):
+    assume(is_decided(method, problem))
     labels = np.argsort(np.argsort(problem.Y[:, 0])) * k // len(problem.Y)
     call, operands = fitted(problem, method, labels, task="classification", **FIXED[method])
     assert_agrees(on_double, call, *operands, layout=problem.layout, ulps=ULPS[method], scale=1.0)
