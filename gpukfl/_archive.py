@@ -48,7 +48,7 @@ _ARRAY_HEADER = re.compile(
     rb"\{'descr': '([<|][biufUS]\d{1,9})', 'fortran_order': False, "
     rb"'shape': \(((?:\d{1,18}, )*\d{0,18},?)\), \} *\n"
 )
-_UNREADABLE = (  # what zipfile and json raise
+_UNREADABLE = (  # what zipfile, zlib and json raise
     zipfile.BadZipFile,
     EOFError,
     NotImplementedError,
@@ -57,6 +57,7 @@ _UNREADABLE = (  # what zipfile and json raise
     TypeError,
     ValueError,
     struct.error,
+    zlib.error,
 )
 FAULTS = (  # of parts that do not fit together, when they are used
     *(ArithmeticError, AssertionError, AttributeError, LookupError),
@@ -312,7 +313,7 @@ def _is_of_version_1(file: BinaryIO) -> bool:
         file.seek(0)
         with zipfile.ZipFile(file) as archive, archive.open("header.npy") as stream:
             start = stream.read(_LARGEST_ARRAY_HEADER)
-    except (*_UNREADABLE, zlib.error, KeyError, OSError):
+    except (*_UNREADABLE, KeyError, OSError):
         return False
     return '"format": "gpukfl-model", "version": 1'.encode("utf-32-le") in start
 
