@@ -1,8 +1,9 @@
 """The container of a model file: JSON and arrays in a zip archive, checked before they are read.
 
-Members are stored as they are: numbers hardly compress, and nothing can be larger than its file.
-The file ends with the SHA-256 of every byte before, so that a changed one is found before anything
-is parsed. Array headers are read by a strict pattern, and nothing in a file is executed.
+Arrays are deflated where that saves something: centres are rows of a table, whose columns have few
+different values. A file that would hold more than a few times its own size is refused. It ends with
+the SHA-256 of every byte before, so that a changed one is found before anything is parsed. Array
+headers are read by a strict pattern, and nothing in a file is executed.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-FORMAT, VERSION = "gpukfl-model", 10
+FORMAT, VERSION = "gpukfl-model", 11
+_READABLE = (10, VERSION)  # the same, with arrays as they are
 HEADER = "header.json"
 LARGEST_HEADER = 2**25  # bytes: names of a million features
 DEEPEST = 200  # lists and objects inside one another in the header
@@ -37,13 +39,16 @@ _END = struct.Struct("<4s4H2LH")  # the record at the end of an archive
 _MEMORY_OF_MEMBERS = 16  # bytes for each of the list of members
 _MEMORY_OF_VALUE = 100  # bytes for a list, a dict or a text in JSON, and what is made of it
 _SPARE = 2**26  # bytes that a small file may take
+_MOST_TIMES = 3  # bytes of members for each of a file, beside the spare ones
+_LEVEL = 1  # of deflation: higher ones take three times as long and save a tenth more
+_WORTH_DEFLATING = 2**12  # bytes
 _MAGIC = b"\x93NUMPY\x01\x00"
 _LARGEST_ARRAY_HEADER = 1024  # bytes: 32 dimensions
 _ARRAY_HEADER = re.compile(
     rb"\{'descr': '([<|][biufUS]\d{1,9})', 'fortran_order': False, "
     rb"'shape': \(((?:\d{1,18}, )*\d{0,18},?)\), \} *\n"
 )
-_UNREADABLE = (  # what zipfile and json raise
+_UNREADABLE = (  # what zipfile, zlib and json raise
     zipfile.BadZipFile,
     EOFError,
     NotImplementedError,
@@ -52,6 +57,7 @@ _UNREADABLE = (  # what zipfile and json raise
     TypeError,
     ValueError,
     struct.error,
+    zlib.error,
 )
 FAULTS = (  # of parts that do not fit together, when they are used
     *(ArithmeticError, AssertionError, AttributeError, LookupError),
@@ -79,13 +85,18 @@ class Stored:
 
 def write_archive(file: BinaryIO, header: bytes, arrays: dict[str, np.ndarray], /) -> None:
     """Write JSON and arrays to a file that can be read back, with the checksum at its end."""
-    with zipfile.ZipFile(file, "w") as archive:
+    with zipfile.ZipFile(file, "w", compresslevel=_LEVEL) as archive:
         archive.comment = _LABEL + b"0" * _DIGEST
         _add(archive, HEADER, memoryview(header))
+        saved = 0
         for name, array in arrays.items():
             flat = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<")).reshape(-1)
-            start = _array_header(flat.dtype, array.shape)
-            _add(archive, f"{name}.npy", start, flat.view(np.uint8).data)
+            start, data = _array_header(flat.dtype, array.shape), flat.view(np.uint8).data
+            # Readers believe so much of so small a file, whatever this array deflates to
+            believed = saved + len(data) <= (_MOST_TIMES - 1) * file.tell() + _SPARE
+            deflated = believed and len(data) >= _WORTH_DEFLATING
+            member = _add(archive, f"{name}.npy", start, data, deflated=deflated)
+            saved += member.file_size - member.compress_size
     length = file.seek(0, os.SEEK_END) - _DIGEST
     digest = _sha256(file, length)
     file.seek(length)
@@ -99,13 +110,18 @@ def _array_header(dtype: np.dtype, shape: tuple[int, ...]) -> memoryview:
     return buffer.getbuffer()
 
 
-def _add(archive: zipfile.ZipFile, name: str, *parts: memoryview) -> None:
+def _add(
+    archive: zipfile.ZipFile, name: str, *parts: memoryview, deflated: bool = False
+) -> zipfile.ZipInfo:
     member = zipfile.ZipInfo(name)  # with a fixed date: equal models are equal files
+    if deflated:
+        member.compress_type = zipfile.ZIP_DEFLATED
     member.file_size = sum(len(part) for part in parts)
     with archive.open(member, "w") as out:
         for part in parts:
             for start in range(0, len(part), _CHUNK):
                 out.write(part[start : start + _CHUNK])
+    return member
 
 
 def _sha256(file: BinaryIO, length: int) -> bytes:
@@ -144,7 +160,7 @@ class Archive:
             }
 
     def _members(self, size: int) -> dict[str, zipfile.ZipInfo]:
-        members = check_members(self._zip, size)
+        members = check_members(self._zip, size, deflated=True)
         if HEADER not in members or not all(n == HEADER or n.endswith(".npy") for n in members):
             msg = f"whose members are not {HEADER} and arrays"
             raise RefusedError(msg)
@@ -184,26 +200,38 @@ class Archive:
             while chunk := stream.read(_CHUNK):
                 space[done : done + len(chunk)] = chunk
                 done += len(chunk)
+        if done != len(space):
+            msg = f"in which {stored.member.filename} ends early"
+            raise RefusedError(msg)
         return array.astype(stored.dtype.newbyteorder("="), copy=False)
 
 
-def check_members(archive: zipfile.ZipFile, size: int, /) -> dict[str, zipfile.ZipInfo]:
-    """Return the members of an archive of `size` bytes by name, which are stored as they are.
+def check_members(
+    archive: zipfile.ZipFile, size: int, /, *, deflated: bool = False
+) -> dict[str, zipfile.ZipInfo]:
+    """Return the members of an archive of `size` bytes by name, stored as they are or `deflated`.
 
     Raises
     ------
     RefusedError
-        If some are compressed, encrypted, of one name, or lie on each other.
+        If some are encrypted, of one name, lie on each other, are compressed in another way, or
+        are far larger than the archive.
     """
     found = archive.infolist()
     members = {member.filename: member for member in found}
     if len(members) < len(found):
         msg = "which holds two members of one name"
         raise RefusedError(msg)
-    packed = [m for m in found if m.compress_type != zipfile.ZIP_STORED or m.flag_bits & 1]
-    packed += [m for m in found if m.file_size != m.compress_size]
-    if packed or sum(member.file_size for member in found) > size:
-        msg = "which holds compressed members: expected them as they are"
+    known = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) if deflated else (zipfile.ZIP_STORED,)
+    stored = [m for m in found if m.compress_type == zipfile.ZIP_STORED]
+    packed = [m for m in found if m.compress_type not in known or m.flag_bits & 1]
+    packed += [m for m in stored if m.file_size != m.compress_size]
+    if packed or sum(member.compress_size for member in found) > size:
+        expected = "stored or deflated" if deflated else "as they are"
+        msg = f"which holds compressed members: expected them {expected}"
+        raise RefusedError(msg)
+    if sum(member.file_size for member in found) > _MOST_TIMES * size + _SPARE:
+        msg = "whose members are far larger than the file"
         raise RefusedError(msg)
     return members
 
@@ -285,7 +313,7 @@ def _is_of_version_1(file: BinaryIO) -> bool:
         file.seek(0)
         with zipfile.ZipFile(file) as archive, archive.open("header.npy") as stream:
             start = stream.read(_LARGEST_ARRAY_HEADER)
-    except (*_UNREADABLE, zlib.error, KeyError, OSError):
+    except (*_UNREADABLE, KeyError, OSError):
         return False
     return '"format": "gpukfl-model", "version": 1'.encode("utf-32-le") in start
 
@@ -316,12 +344,12 @@ def deepest(text: bytes, /) -> int:
 
 
 def check_version(header: dict[str, Any], /) -> None:
-    """Raise RefusedError unless a header is of a model of this version."""
+    """Raise RefusedError unless a header is of a model of a version that is read."""
     version = header.get("version")
     if header.get("format") != FORMAT or not isinstance(version, int):
         msg = "which is something else"
         raise RefusedError(msg)
-    if version != VERSION:
+    if version not in _READABLE:
         advice = "upgrade gpukfl" if version > VERSION else "fit and save the model again"
         msg = f"which is of version {version}: expected version {VERSION}; {advice}"
         raise RefusedError(msg)

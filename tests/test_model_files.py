@@ -6,18 +6,22 @@ import os
 import resource
 import signal
 import stat
+import struct
 import subprocess
 import sys
 import tracemalloc
 import zipfile
+import zlib
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from model_files import CASES, SMALL, data_of, fitted, parts_of, saved_bytes, with_checksum, zipped
 
 import gpukfl
 from gpukfl import _archive, _replacing
-from gpukfl._archive import VERSION, write_archive
+from gpukfl._archive import VERSION, Archive, RefusedError, write_archive
 from gpukfl._registry import METHODS, TASKS
 from gpukfl.estimators._attributes import SOMETIMES, declared
 
@@ -151,14 +155,95 @@ def test_a_file_of_the_same_members_is_read(members, path):
     np.testing.assert_array_equal(gpukfl.load(path).predict(data), expected)
 
 
-def test_compressed_members_are_refused_before_they_are_read(members, path):
+@pytest.mark.parametrize(
+    ("compression", "told"),
+    [
+        (zipfile.ZIP_DEFLATED, "whose members are far larger than the file"),
+        (zipfile.ZIP_BZIP2, "which holds compressed members: expected them stored or deflated"),
+    ],
+)
+def test_files_that_grow_too_much_are_refused_before_they_are_read(
+    members, path, compression, told
+):
     huge = [*members, ("fitted/huge.npy", bytes(2**27))]
-    data = zipped(huge, compression=zipfile.ZIP_DEFLATED)
+    data = zipped(huge, compression=compression)
     tracemalloc.start()
-    refuse(path, data, "which holds compressed members")
+    refuse(path, data, told)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 2**22
+
+
+def test_a_file_of_deflated_members_is_read(members, path):
+    path.write_bytes(zipped(members, compression=zipfile.ZIP_DEFLATED))
+    data = data_of("bkernn, two classes")
+    expected = fitted("bkernn, two classes").predict(data)
+    np.testing.assert_array_equal(gpukfl.load(path).predict(data), expected)
+
+
+@pytest.mark.parametrize("missing", [1000, 4000])
+def test_a_deflated_array_that_ends_early_is_refused(path, missing):
+    array = np.concatenate([np.zeros(9_000), np.random.default_rng(0).random(1_000)])
+    with path.open("w+b") as file:
+        write_archive(file, b"{}", {"x": array})
+    data = bytearray(path.read_bytes())
+    with zipfile.ZipFile(path) as archive:
+        member = archive.getinfo("x.npy")
+        content = archive.read(member)
+    assert member.compress_size < member.file_size // 5
+    short = content[: len(content) - missing]
+    packer = zlib.compressobj(1, zlib.DEFLATED, -15)
+    packed, crc = packer.compress(short) + packer.flush(), zlib.crc32(short)
+    start = member.header_offset + 30 + len("x.npy")
+    packed = packed.ljust(member.compress_size, b"\0")
+    assert len(packed) == member.compress_size
+    data[start : start + len(packed)] = packed
+    data = data.replace(struct.pack("<L", member.CRC), struct.pack("<L", crc))
+    path.write_bytes(with_checksum(bytes(data)))
+    with path.open("rb") as file:
+        archive = Archive(file)
+        with pytest.raises(RefusedError, match="ends early"):
+            archive.read(archive.arrays["x"])
+
+
+@given(
+    sizes=st.lists(st.sampled_from([0, 10, 2**12, 2**18]), max_size=4),
+    random=st.booleans(),
+)
+def test_arrays_come_back_from_a_file_that_is_smaller(sizes, random, tmp_path_factory):
+    rng = np.random.default_rng(0)
+    arrays = {
+        f"x{k}": rng.random(size) if random else rng.integers(0, 3, size) + 0.5
+        for k, size in enumerate(sizes)
+    }
+    path = tmp_path_factory.mktemp("files") / "archive"
+    with path.open("w+b") as file:
+        write_archive(file, b"{}", arrays)
+    with path.open("rb") as file:
+        archive = Archive(file)
+        for name, array in arrays.items():
+            np.testing.assert_array_equal(archive.read(archive.arrays[name]), array)
+    total = sum(array.nbytes for array in arrays.values())
+    assert path.stat().st_size <= (total if random else total // 4) + 2**16
+
+
+def test_no_file_is_written_that_is_refused_for_its_size(path, monkeypatch):
+    monkeypatch.setattr(_archive, "_SPARE", 2**12)
+    arrays = {f"x{k}": np.zeros(2**16) for k in range(4)}
+    with path.open("w+b") as file:
+        write_archive(file, b"{}", arrays)
+    with path.open("rb") as file:
+        archive = Archive(file)
+        for name, array in arrays.items():
+            np.testing.assert_array_equal(archive.read(archive.arrays[name]), array)
+
+
+def test_a_file_of_the_version_before_is_read(members, path):
+    header = json.loads(members[0][1])
+    assert header["version"] == VERSION
+    older = json.dumps(header | {"version": 10}).encode()
+    path.write_bytes(zipped([("header.json", older), *members[1:]]))
+    gpukfl.load(path)
 
 
 def test_two_members_of_one_name_are_refused(members, path):
