@@ -19,6 +19,7 @@ from gpukfl._array import (
 from gpukfl._results import Solution, Status
 from gpukfl.linalg import column_dots, conjugate_direction, conjugate_step, dots_together, record
 
+_HARMLESS = 3  # steps after which rounding has not yet grown
 _BLOCK = 2**16  # elements of directions that are kept together, ...
 _FEWEST = 8  # ... or so many directions
 
@@ -202,7 +203,7 @@ class _KeptDirections:
 
     def make_conjugate(self, p: Array) -> Array:
         """Subtract from `p` what is not conjugate to the directions that are kept."""
-        if not self._blocks:
+        if len(self._blocks) < 2 and self._count <= _HARMLESS:
             return p
         xp = array_namespace(p)
         moved = as_columns(p).T[:, :, None]  # (t, n, 1)
