@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -172,15 +173,15 @@ class CoarseInverse:
 
 
 def _rounded(x: Array, size: Array, /) -> Array:
-    """Round `x` to `_ROUND_BITS` bits of the power of two above `size`.
+    """Round `x` to `_ROUND_BITS` bits of the power of two below `size`.
 
     The positions of samples among few knots are in coarse steps. Particles that differ by rounding
     alone must give the same positions: else two fits of the same data part.
     """
     xp = array_namespace(x)
     size = xp.where(size > 0, size, xp.ones_like(size))
-    step = 2.0 ** (xp.ceil(xp.log2(size)) - _ROUND_BITS)
-    return xp.round(x / step) * step
+    step = 2.0 ** (xp.floor(xp.log(size) / math.log(2.0)) - _ROUND_BITS)
+    return xp.floor(x / step + 0.5) * step
 
 
 def _positions(rows: Rows, W: Array, grid: CoarseGrid) -> list[Positions]:
