@@ -11,6 +11,7 @@ With weights :math:`s_i^2` of sum N the dual coefficients are :math:`\alpha = D_
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -46,10 +47,13 @@ from gpukfl.solvers import ConjugateGradient, ConjugateGradientOnSums, NystromPr
 # Up to this many samples the solve is a dense Cholesky factor, on every place: fits of one data set
 # then differ by rounding alone
 DIRECT_UP_TO = 250
+# Directions of a solve that are kept, so that rounding does not grow; and elements of all of them
+_KEPT, _KEPT_ELEMENTS = 64, 2**25
 # On a GPU a wait costs as much as two launches, and a step a dozen; up to so many elements of the
 # targets its kernels take less time than their launches
 _READ_TOGETHER, _QUICK = 6, 2**16
-_LONG = 40  # iterations of a solve from which a preconditioner may pay, ...
+_MANY = 1000  # samples from which a preconditioner pays, and before: ...
+_LONG = 40  # iterations of a solve from which one may pay, ...
 _LONG_IN_PARTS = 25  # ... and where each of them is a pass over rows that lie in parts
 _TIGHT = 1e-4  # relative tolerance up to which it pays in any case
 _WORN = 2  # times the iterations of its first solve, from which a preconditioner is made anew
@@ -79,11 +83,14 @@ def _largest_norm(X: Array) -> Array:
 class RidgeSystem:
     """The ridge system of one data set, solved for one kernel after another.
 
-    Small systems are factored. Others are preconditioned by the kernel's own approximate inverse
-    where it has one: a loose solve takes that of an earlier kernel until it has worn out. A kernel
-    without one is solved plainly until a solve is long, then with a randomised Nyström sketch. The
-    sketch is made once as many products have been spent as it would cost, and again when it has
-    worn out.
+    Small systems are factored. Of others, solves are plain until one is long; a tight one is long
+    from the outset, and so are those of many samples. From then on they are preconditioned by the
+    kernel's own approximate inverse where it has one: a loose solve takes that of an earlier
+    kernel until it has worn out. Otherwise by a randomised Nyström sketch, which is made once as
+    many products have been spent as it would cost, and again when it has worn out.
+
+    All choices hang on sizes and counts, and directions of conjugate gradients are kept: fits of
+    the same data on two places differ by rounding alone.
     """
 
     Y: Array  # (n, t)
@@ -135,8 +142,10 @@ class RidgeSystem:
             solution = self._solve_directly(centered)
             if solution is not None:
                 return solution
-        cg = ConjugateGradient(rtol, 0.0, self.max_iter, 1, self._read_every(kernel))
-        own = self._inverse_near(kernel, rtol)
+        kept = min(_KEPT, _KEPT_ELEMENTS // math.prod(self.target.shape))
+        cg = ConjugateGradient(rtol, 0.0, self.max_iter, 1, self._read_every(kernel), kept)
+        pays = kernel.n_samples >= _MANY or self._is_long or rtol <= _TIGHT
+        own = self._inverse_near(kernel, rtol, start) if pays else None
         shifted = replace(centered, shift=self.shift)
         solution = cg.solve(
             lambda V: shifted @ V,
@@ -152,7 +161,7 @@ class RidgeSystem:
             self._inverse, self._fewest = (None, None), 0
         elif own is not None:
             self._fewest = self._fewest or solution.n_iter
-        if self._is_long and own is None:
+        if self._is_long and own is None and self._inverse_near(kernel, rtol, start) is None:
             self._consider_sketch(centered, solution)
         return solution
 
@@ -188,13 +197,14 @@ class RidgeSystem:
         is_small = kernel.n_samples * self.target.shape[1] <= _QUICK
         return _READ_TOGETHER if on_gpu(self.target) and is_small else 1
 
-    def _inverse_near(self, kernel: LinearOperator, rtol: float) -> Callable[[Array], Array] | None:
+    def _inverse_near(
+        self, kernel: LinearOperator, rtol: float, start: Array | None
+    ) -> Callable[[Array], Array] | None:
         """Return the kernel's own preconditioner, or while it is good one of an earlier kernel.
 
-        Plain conjugate gradients amplify rounding from one step of a fit to the next, until fits
-        of the same data on two places part. Preconditioned ones end after few steps and do not.
+        A solve that begins from nothing is of another kernel altogether.
         """
-        if rtol > _TIGHT and self._inverse[1] is not None:
+        if rtol > _TIGHT and start is not None and self._inverse[1] is not None:
             return self._inverse[1]
         return self._inverse_for(kernel)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -11,7 +12,6 @@ from gpukfl._memory import MAX_ELEMENTS
 from gpukfl._passes import lowest, reduce_rows
 from gpukfl._rows import Rows
 from gpukfl.linalg import CholeskyFactor, Positions, bin_sums, interpolate_bins, pair_sums
-from gpukfl.operators._centered import center
 
 # Cells over all particles: what the Cholesky factor costs, against products with n samples
 _RANKS = ((30_000, 400), (200_000, 800), (600_000, 1600))
@@ -19,6 +19,7 @@ _MAX_RANK = 2400
 _MAX_CELLS = 128  # of one particle: the table of a pair then stays in cache
 _MIN_CELLS = 2
 _BLOCK = 256  # rows of a matrix that change together
+_ROUND_BITS = 12  # of particles and ends of knots, before positions are taken of them
 _SHARE_BITS = 4  # positions between knots; with more, float32 no longer sums their products exactly
 
 
@@ -63,6 +64,26 @@ class CoarseGrid:
         del pairs, sums  # as large as the gram matrix
         return self.factor_of(gram, margins, total, shift)
 
+    def centered_inverse(self, pairs: Array, total: float, shift: float, /) -> Array:
+        r"""Give :math:`C (\mu G^{-1} + B^\top B)^{-1} C^\top`, of order m (q + 1), from `pairs`.
+
+        C takes from knot values, of which the first ones are 0, the mean over the samples. What
+        it makes of sums is then centred, and sums need not be of a centred vector.
+        """
+        xp, m, q = array_namespace(pairs), self.width.shape[0], self.n_cells
+        size = m * (q + 1)
+        margins = xp.sum(xp.reshape(pairs, (m, q + 1, size))[0, :, :], axis=0)
+        inner = self.factor(pairs, total, shift).inverse()
+        wide = xp.zeros((m, q + 1, m, q + 1), **like(pairs))
+        wide[:, 1:, :, 1:] = xp.reshape(inner, (m, q, m, q))
+        matrix = xp.reshape(wide, (size, size))
+        # A constant is the same value, over m, at all knots
+        mean = margins / (total * m)
+        on_mean = matrix @ mean
+        matrix -= on_mean[:, None] - 0.5 * xp.sum(mean * on_mean)
+        matrix -= on_mean[None, :] - 0.5 * xp.sum(mean * on_mean)
+        return matrix
+
     def factor_of(
         self, gram: Array, margins: Array, total: float, shift: float, /
     ) -> CholeskyFactor:
@@ -103,8 +124,7 @@ class CoarseInverse:
     """
 
     at: list[Positions]  # among the knots: (m, n), in parts that CuPy computes with
-    grid: CoarseGrid
-    inner: CholeskyFactor  # of mu G^-1 + B'B, order m q
+    matrix: Array  # (m (q + 1), m (q + 1)): what makes knot values of sums, centred on both sides
     shift: float  # mu
     root_weights: Array | None  # (n, 1)
 
@@ -124,27 +144,44 @@ class CoarseInverse:
         `ends` are the first and the last knot of each particle, float64 (m,).
         """
         n = rows.shape[0]
-        grid = CoarseGrid.of(n, ends)
+        low, high = ends
+        span = high - low
+        grid = CoarseGrid.of(n, (_rounded(low, span), _rounded(high, span)))
         if grid is None:
             return None
+        xp = array_namespace(W)
+        W = _rounded(W, xp.max(xp.abs(W), axis=0))
         at = _positions(rows, W, grid)
         weights = None if root_weights is None else root_weights**2
         pairs = _pair_sums(at, weights)
         total = float(n) if weights is None else float(sample_sums(weights)[0])
-        return cls(at, grid, grid.factor(pairs, total, shift), shift, root_weights)
+        return cls(at, grid.centered_inverse(pairs, total, shift), shift, root_weights)
 
     def __call__(self, r: Array, /) -> Array:
         """Apply to `r` (n,) or (n, t)."""
-        xp, s = array_namespace(r), self.root_weights
-        r0 = center(as_columns(r), s)
-        spread = r0 if s is None else s * r0
+        xp, s, columns = array_namespace(r), self.root_weights, as_columns(r)
+        spread = columns if s is None else s * columns
         parts = [bin_sums(here, spread[a:b, :]) for a, b, here in _numbered(self.at)]
-        levels = self.grid.levels(self.inner, sum(parts[1:], start=parts[0]))
+        sums = sum(parts[1:], start=parts[0])
+        levels = self.matrix @ xp.reshape(sums, (self.matrix.shape[0], -1))
+        levels = xp.reshape(levels, sums.shape)
         inside = xp.concat([interpolate_bins(here, levels) for here in self.at], axis=0)
         if s is not None:
             inside = s * inside
-        inside = center(xp.astype(inside, r.dtype), s)
-        return (r - xp.reshape(inside, r.shape)) / self.shift
+        inside = xp.reshape(xp.astype(inside, r.dtype, copy=False), r.shape)
+        return (r - inside) / self.shift
+
+
+def _rounded(x: Array, size: Array, /) -> Array:
+    """Round `x` to `_ROUND_BITS` bits of the power of two below `size`.
+
+    The positions of samples among few knots are in coarse steps. Particles that differ by rounding
+    alone must give the same positions: else two fits of the same data part.
+    """
+    xp = array_namespace(x)
+    size = xp.where(size > 0, size, xp.ones_like(size))
+    step = 2.0 ** (xp.floor(xp.log(size) / math.log(2.0)) - _ROUND_BITS)
+    return xp.floor(x / step + 0.5) * step
 
 
 def _positions(rows: Rows, W: Array, grid: CoarseGrid) -> list[Positions]:

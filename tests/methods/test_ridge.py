@@ -184,7 +184,8 @@ def test_the_residual_is_the_true_one_also_where_the_condition_is_bad(on, rng, m
 def test_a_long_solve_makes_a_sketch_that_shortens_the_next(on, rng, monkeypatch):
     monkeypatch.setattr(_ridge, "DIRECT_UP_TO", 0)
     ridge = Ridge(on, rng, n=300, case=EUCLIDEAN, ridge=1e-5)
-    ridge.system.rank = 20
+    monkeypatch.setattr(_ridge, "_LONG", 30)
+    ridge.system.rank = 18
     first = ridge.system.solve(ridge.kernel, rtol=1e-4)
     second = ridge.system.solve(ridge.kernel, rtol=1e-4)
     assert first.status is second.status is Status.CONVERGED
@@ -248,10 +249,13 @@ def test_loose_solves_keep_a_preconditioner_until_it_has_worn_out(on, rng, monke
 
     monkeypatch.setattr(type(ridge.kernel), "approximate_inverse", counted)
     other = replace(ridge.kernel)
-    ridge.system.solve(ridge.kernel, rtol=1e-3)
-    ridge.system.solve(other, rtol=1e-3)
+    first = ridge.system.solve(ridge.kernel, rtol=1e-3)
+    near = first.x * 0.5
+    ridge.system.solve(other, rtol=1e-3, start=near)
     assert len(made) == 1
     monkeypatch.setattr(_ridge, "_WORN", 0)
-    ridge.system.solve(other, rtol=1e-3)  # the last with that of the first kernel
-    ridge.system.solve(other, rtol=1e-3)
+    ridge.system.solve(other, rtol=1e-3, start=near)  # the last with that of the first kernel
+    ridge.system.solve(other, rtol=1e-3, start=near)
     assert len(made) == 2
+    ridge.system.solve(ridge.kernel, rtol=1e-3)  # from nothing
+    assert len(made) == 3

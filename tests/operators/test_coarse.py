@@ -1,5 +1,7 @@
 """The preconditioner is the inverse it claims to be."""
 
+from dataclasses import replace
+
 import numpy as np
 import oracles
 import pytest
@@ -33,7 +35,8 @@ def dense_inverse(on, inverse, p, *, weighted=False, shift=SHIFT, outside=0):
     s = p.s if weighted else np.ones_like(p.s)
     A = np.sort(p.W.T @ p.X.T, axis=1)
     q = inverse.at[0].n_knots - 1
-    width = (A[:, -1 - outside] - A[:, outside]) / q
+    low, high = A[:, outside], A[:, -1 - outside]
+    width = (_coarse._rounded(high, high - low) - _coarse._rounded(low, high - low)) / q
     codes = np.concatenate([on.host(part.codes) for part in inverse.at], axis=1)
     B = oracles.interpolation(codes, inverse.at[0].shift, q + 1)
     knots = np.abs(oracles.gaps(np.arange(q + 1.0)[None, :]))
@@ -96,9 +99,16 @@ def test_positions_are_projections_in_parts_of_a_cell(on, rng, cells):
     low, high = np.min(A, axis=1, keepdims=True), np.max(A, axis=1, keepdims=True)
     exact = np.floor((A - low) / (high - low) * 40 * 16)
     wrong = np.abs(on.host(at.codes) - exact)
-    # A projection on the edge of a part may go to either side
+    # Particles are rounded first: a projection near the edge of a part may go to either side
     assert np.max(wrong) <= 1.0
-    assert np.mean(wrong) <= 0.01
+    assert np.mean(wrong) <= 0.2
+
+
+def test_particles_that_differ_by_rounding_have_the_same_inverse(on, rng, cells):
+    p = Problem.draw(on, rng, n=300, m=2)
+    codes = on.host(build(on, p).at[0].codes)
+    moved = replace(p, W=(1.0 + 2.0 * on.eps) * p.W)
+    np.testing.assert_array_equal(on.host(build(on, moved).at[0].codes), codes)
 
 
 def test_knots_leave_out_the_farthest_projections(on_double, rng, cells, monkeypatch):

@@ -78,3 +78,15 @@ def test_classification(on_double, method, problem, k):
 
 def test_every_method_is_tried():
     assert set(FIXED) == {name for name, row in METHODS.items() if row.single}
+
+
+@pytest.mark.parametrize("n", [300, 1100])
+def test_rounding_of_the_data_does_not_grow_in_a_fit_of_bkernn(rng, n):
+    X = rng.standard_normal((n, 4))
+    y = np.abs(X[:, 0] + X[:, 1]) + 0.1 * rng.standard_normal(n)
+    options = bkernn(n_particles=20, max_iter=8)
+    first, second = (
+        gpukfl.BKerNNRegressor(random_state=0, **options).fit(factor * X, y).predict(X)
+        for factor in (1.0, 1.0 + 1e-13)
+    )
+    assert np.max(np.abs(first - second)) <= 1e-7 * np.std(y)

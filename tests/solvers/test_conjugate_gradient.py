@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gpukfl._results import Status
-from gpukfl.solvers import ConjugateGradient
+from gpukfl.solvers import ConjugateGradient, _cg
 
 N = 30
 
@@ -262,3 +262,29 @@ def test_reading_several_checks_together_changes_nothing(on, rng, settings, read
 def test_wrong_settings_are_named(wrong, text):
     with pytest.raises(ValueError, match=text):
         ConjugateGradient(**wrong)
+
+
+@pytest.mark.parametrize("t", [None, 2])
+@pytest.mark.parametrize("n_kept", [3, 30, 300])
+def test_kept_directions_give_the_same_solution(on_double, rng, t, n_kept, monkeypatch):
+    on = on_double
+    monkeypatch.setattr(_cg, "_FEWEST", 2)
+    monkeypatch.setattr(_cg, "_BLOCK", 1)
+    A, b = positive_definite(on, rng), rng.standard_normal(N if t is None else (N, t))
+    solution = ConjugateGradient(rtol=1e-10, n_kept=n_kept).solve(multiply(on, A), on.put(b))
+    assert solution.status is Status.CONVERGED
+    on.assert_close(solution.x, np.linalg.solve(A, b), ulps=1e6)
+
+
+def test_rounding_does_not_grow_where_directions_are_kept(on_double, rng):
+    """A loose solve of a problem that differs in its last digits ends at nearly the same point."""
+    on = on_double
+    Q, _ = np.linalg.qr(rng.standard_normal((300, 300)))
+    values = np.concatenate([np.geomspace(1e3, 10.0, 8), rng.uniform(0.3, 1.0, 292)])
+    A, b = (Q * values) @ Q.T, rng.standard_normal(300)
+    solver = ConjugateGradient(rtol=1e-3, check_every=1, n_kept=64)
+    x, moved = (
+        on.host(solver.solve(multiply(on, change * A), on.put(b)).x)
+        for change in (1.0, 1.0 + 1e-13)
+    )
+    assert np.linalg.norm(x - moved) <= 1e-11 * np.linalg.norm(x)  # without them 1e-6
