@@ -22,7 +22,6 @@ _HASTE = 5e-3  # seconds a row below which many rows have no time for folds
 _SHARE, _MOST_HELD_OUT = 0.2, 20_000  # of the rows, that are held out once
 FEWEST = 2  # rows that are split at all
 FEW = 4  # rows below which a fold leaves too few to fit
-_OF_A_CLASS = 2  # rows of some, of which trees that are stopped early need one to judge
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,17 +52,6 @@ class Fold:
     def on_host(self) -> Fold:
         """The same in NumPy, for members that know no other library."""
         return Fold(hosted(self.inside), hosted(self.outside))
-
-
-def some_rows(samples: Samples, count: int, rng: np.random.RandomState, /) -> np.ndarray:
-    """Draw indices of some rows, and of two of each class where it has them, in their order."""
-    drawn, codes = rng.choice(len(samples), count, replace=False), samples.classes
-    if codes is not None:
-        counts = np.bincount(codes[drawn], minlength=int(codes.max()) + 1)
-        rare = np.flatnonzero(counts < _OF_A_CLASS)
-        found = [np.flatnonzero(codes == k)[:_OF_A_CLASS] for k in rare]
-        drawn = np.union1d(drawn, np.concatenate([drawn[:0], *found]))
-    return np.sort(drawn)
 
 
 def hosted(samples: Samples, /) -> Samples:
