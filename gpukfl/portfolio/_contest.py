@@ -426,15 +426,17 @@ class Contest:
         most = min(_PROBED, n // _FURTHER)
         if clock.limit is None:
             return None, None, clock
-        pace = self._pace(member, clock)
+        longest = clock
+        if member.keeps_time and not any(one.member.keeps_time for one in self.finished):
+            longest = Clock(self.run.left(SHARE))  # those that follow take longer
+        pace = self._pace(member, longest)
         if pace is not None:
             all_rows = n <= _PROBED
             first = n if all_rows else min(_FIRST_PROBED, most)
             share = 1.0 / len(self.folds) if all_rows else _PROBE_SHARE
             least = pace.seconds(replace(pace.full, rows=first))
-            left = self.run.left(SHARE) or clock.left
-            if member.keeps_time and share * clock.left < least <= share * left:
-                clock = Clock(left)  # those that follow take longer
+            if least > share * clock.left:
+                clock = longest
             if least > share * clock.left:
                 return self._cut(entry, pace, clock)
         if most < _FEWEST_PROBED:
