@@ -234,10 +234,8 @@ class AutoBase(KeptContest, Constructed, HostStored):
         """
         n, count = len(samples), self._n_classes
         asked, quick = self.n_folds, self.effort == "quick"
-        sizes = samples.X.shape
-        n_folds = (
-            n_folds_of(*sizes, self.max_time, quick=quick) if isinstance(asked, str) else asked
-        )
+        if isinstance(asked, str):
+            asked = n_folds_of(*samples.X.shape, self.max_time, quick=quick)
         n_folds = 1 if once else int(asked)
         folds = split(samples, run.rng, n_folds)
         self.floor_ = 0.5 / (n + max(count, 1))
