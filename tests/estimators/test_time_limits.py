@@ -18,7 +18,7 @@ from gpukfl import (
     RegFeaLRegressor,
     RKHSWeightingRegressor,
 )
-from gpukfl.estimators import _learner, _pace
+from gpukfl.estimators import _learner, _pace, _run
 from gpukfl.estimators._run import Run
 from gpukfl.estimators.bkernn._search import BKerNN
 from gpukfl.estimators.hkrr import _agop, _search
@@ -117,6 +117,7 @@ class Dear:
         patched.setattr(BKerNN, "problem", problem)
         patched.setattr("time.perf_counter", self.clock)
         patched.setattr(_learner, "_QUICK_ELEMENTS", 0)
+        patched.setattr(_run, "_ELEMENTS_PER_SECOND", 0.02 / each)
         patched.setattr(_pace, "_LEAST_ROWS", 10)
         patched.setattr(_pace, "_ROWS", 20)
 
