@@ -97,7 +97,9 @@ def fit(
         Seconds for everything, checked between steps. Tuning takes at most half; a final fit
         that is cut off keeps its best step and gives a ConvergenceWarning. Members of a blend are
         timed on few rows, columns and steps before they are begun; what is too slow for all is
-        given fewer rows or steps, or is left out.
+        given fewer rows or steps, or is left out. A single method takes as many rows as there is
+        time for, with a warning. Folds of more than 100 000 numbers for each second of the limit
+        are tuned on one fold.
     random_state : int, default=0
         Draws splits and first particles.
     sample_weight : array of shape (n_samples,), optional

@@ -126,7 +126,7 @@ def test_hkrr_in_no_time_is_still_a_model():
         model = hkrr(X, Y, n_components="auto", ridge="tune", max_time=1e-6)
     assert model.estimator.status_ == "TIME_LIMIT"
     assert len(model.tuning) == 1
-    assert "time limit" in model.summary()
+    assert "shortened by max_time" in model.summary()
     assert np.all(np.isfinite(model.predict(X)))
 
 

@@ -148,7 +148,7 @@ def test_no_time_is_still_a_model():
     with pytest.warns(ConvergenceWarning, match="max_time was reached first"):
         model = fit(X, Y, strength="auto", max_time=1e-6)
     assert model.estimator.status_ == "TIME_LIMIT"
-    assert "time limit" in model.summary()
+    assert "shortened by max_time" in model.summary()
     assert np.all(np.isfinite(model.predict(X)))
 
 

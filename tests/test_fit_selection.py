@@ -137,7 +137,7 @@ def test_no_time_is_still_a_model():
         model = fit(X, Y, ridge="tune", sparsity="tune", max_time=1e-6)
     assert model.estimator.status_ == "TIME_LIMIT"
     assert len(model.tuning) == 2
-    assert "time limit" in model.summary()
+    assert "shortened by max_time" in model.summary()
     assert np.all(np.isfinite(model.predict(X)))
 
 

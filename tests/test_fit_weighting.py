@@ -150,7 +150,7 @@ def test_rows_that_were_not_seen_are_told_of():
     ):
         model = fit(X, Y, ridge=1e-2, max_time=1e-6)
     assert model.n_samples < N
-    assert "time limit" in model.summary()
+    assert "shortened by max_time" in model.summary()
 
 
 def test_an_interruption_gives_a_model_and_a_warning(monkeypatch):

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from gpukfl._array import Array
 from gpukfl._inferring import infer
+from gpukfl._results import Status
 from gpukfl._saving import save
 from gpukfl._source import imports_of
 from gpukfl._target import target_names
@@ -224,4 +225,6 @@ def task_text(estimator: Any, kind: str = "", /) -> str:
 
 def ended_text(status: str, /) -> str:
     """Say how a fit ended."""
+    if status == Status.TIME_LIMIT.name:  # perhaps before all of it was spent
+        return "shortened by max_time"
     return status.lower().replace("_", " ")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
@@ -9,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 import numpy as np
-from sklearn.base import is_classifier
+from sklearn.base import clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
@@ -19,7 +20,7 @@ from gpukfl._given import pair_rows
 from gpukfl._outliers import leave_out_of_collections, leave_out_outliers
 from gpukfl._places import Backend, Place, resolve_place
 from gpukfl._results import History, Status
-from gpukfl._warnings import warn
+from gpukfl._warnings import collected, warn
 from gpukfl.estimators._base import HostPickled, finite
 from gpukfl.estimators._calibration import Calibration, HeldOutScores
 from gpukfl.estimators._constructor import Constructed
@@ -37,7 +38,8 @@ from gpukfl.estimators._declared import (
     Whole,
 )
 from gpukfl.estimators._held_out import HeldOut
-from gpukfl.estimators._run import Run
+from gpukfl.estimators._pace import Pace, Size, work_of
+from gpukfl.estimators._run import Run, reported_to, unheard
 from gpukfl.estimators._samples import Samples, Splits
 from gpukfl.estimators._search import Fold, Learned, Search, Setting, Trial
 from gpukfl.estimators._several_gpus import fit_on_devices
@@ -54,6 +56,10 @@ Fitted_co = TypeVar("Fitted_co", covariant=True)  # what the last fit gives
 _CALIBRATED_FROM = 20  # rows: fewer say little of probabilities
 _CALIBRATION_ROWS = 5_000  # of which some are held out where no search has held out any
 _CALIBRATION_JUDGES = 300  # of few rows, in as many folds as that takes
+_NO_TIME = 1e-3  # seconds, of a fit that does no more than it must
+_QUICK_ELEMENTS = 50_000  # of X, up to which a fit that does no more than it must is no matter
+_LEAST_SHARE = 0.5  # of the time that is left, for what a fit must do
+_BEYOND_SHARE, _BEYOND_SECONDS = 0.2, 0.7  # of the limit, or of a second, that it may take longer
 
 
 @dataclass
@@ -182,10 +188,9 @@ def held_out_folds(
     """
     folds = []
     for inside, outside in samples.splits(run.again(), splits):
-        begun = time.perf_counter()
         part = method.problem(inside, place, run)
         folds.append(method.fold(part, HeldOut.of(part, outside)))
-        if run.is_slow(time.perf_counter() - begun):
+        if not run.has_time_for_folds(math.prod(inside.X.shape)):
             break
     return folds
 
@@ -317,7 +322,7 @@ class Learner(Constructed, HostPickled):
         return self
 
     def _fit_plainly(self, X: Any, y: Any, sample_weight: Any) -> None:
-        self.fitted_as(X, y, sample_weight, None)
+        self.fitted_as(X, y, sample_weight, None, paced=True)
 
     def fit_collections(self, given: Collections, /, *, read: Read | None = None) -> Self:
         """Fit to Dask collections; `read` makes rows of a partition that is no array of numbers."""
@@ -334,16 +339,20 @@ class Learner(Constructed, HostPickled):
         /,
         *,
         deviations: bool = True,
+        paced: bool = False,
     ) -> Precedent[Any]:
         """Fit with the setting of another fit, or with one that is searched for; give it.
 
         `fit` is this without a precedent; on an error it leaves the estimator as it was besides.
-        Without `deviations` what only `return_std` needs is not computed.
+        Without `deviations` what only `return_std` needs is not computed. A fit that is `paced`
+        takes as many samples as there is time for.
         """
         method, run, backend = self._checked(), Run.of(self), Backend.of(self.backend)
         X = validate_samples(self, X, reset=True, min_samples=2)
         with few_threads(X, X.shape[0], backend.name):
-            samples = self._read_targets(y, X, sample_weight)
+            samples = everyone = self._read_targets(y, X, sample_weight)
+            if paced:
+                samples = self._affordable(everyone, run)
             X, dtype = samples.X, backend.precision(X)
             # Of so few rows rounding alone may decide a step, and float64 costs nothing
             within = "float64" if X.shape[0] < method.splits.fewest else dtype
@@ -364,6 +373,8 @@ class Learner(Constructed, HostPickled):
             self.scaling_ = problem.rows.scaling
             self._n_samples = int(problem.rows.shape[0])
             self._keep(problem, fitted, choice, mover(X, dtype))
+            if len(samples) < len(everyone) and self.status_ != Status.INTERRUPTED.name:
+                self.status_ = Status.TIME_LIMIT.name
             if deviations:
                 self._keep_deviations(fitted, mover(X, dtype))
             self._keep_rows_together()
@@ -377,6 +388,50 @@ class Learner(Constructed, HostPickled):
         if self.scaling is None and not lies_in_parts(X):
             warn_of_units(X, unit_free=self._unit_free)
         return Precedent(choice.setting, getattr(self, "calibration_", None))
+
+    def _affordable(self, samples: Samples, run: Run) -> Samples:
+        """Draw as many samples as there is time for, and reserve the least that a fit takes."""
+        left, (n, d) = run.left(), samples.X.shape
+        if left is None or n * d <= _QUICK_ELEMENTS or lies_in_parts(samples.X):
+            return samples
+        pace = self._pace(samples, run)
+        if pace is None:
+            return samples
+        left = run.left()
+        assert left is not None
+        rows = max(pace.affordable_rows(_LEAST_SHARE * left), min(n, pace.size.rows))
+        if rows < n:
+            warn(
+                f"max_time is too short for {n} rows of {d} columns: the model is fitted to {rows} "
+                "of them, drawn at random; a larger max_time uses more"
+            )
+        least = pace.seconds(replace(pace.full, rows=rows))
+        run.reserve(max(least - max(_BEYOND_SHARE * left, _BEYOND_SECONDS), 0.0))
+        return samples.draw(rows, run.again())
+
+    def _pace(self, samples: Samples, run: Run) -> Pace | None:
+        """Time fits of few rows and columns that end at once; None where few do not suit it."""
+        own = self.get_params(deep=False)
+        given = {"max_time": _NO_TIME} | ({"verbose": 0} if "verbose" in own else {})
+
+        def timed(size: Size) -> float:
+            few = samples.draw(size.rows, run.again())
+            y = few.Y if few.classes is None else few.classes
+            y = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
+            model, begun = clone(self).set_params(**given), time.perf_counter()
+            with collected(), reported_to(unheard):
+                model.fitted_as(few.X[:, : size.columns], y, few.weights, None, deviations=False)
+            if model.status_ == Status.INTERRUPTED.name:
+                raise KeyboardInterrupt
+            return time.perf_counter() - begun
+
+        def left() -> float:
+            return run.left() or _NO_TIME
+
+        try:
+            return Pace.measured(Size(*samples.X.shape), work_of, timed, left)
+        except Exception:  # few rows or columns may not suit it
+            return None
 
     def _keep_deviations(self, fitted: Any, back: Callable[[Array], Array], /) -> None:
         """Keep what only `return_std` needs, which nobody asks a member of a blend for."""

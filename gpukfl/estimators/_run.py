@@ -20,7 +20,7 @@ from gpukfl._streams import say
 _NO_TIME = 1e-9  # seconds that are left when all are spent: less than any step takes
 _FURTHER = 4  # times as many say better how long all take
 _FEW = 300  # that there is time for in any case
-_SLOW = 0.02  # share of the time beyond which a fold that is placed leaves none for others
+_ELEMENTS_PER_SECOND = 100_000  # of the limit: more in a fold leave no time for other folds
 
 Report = Callable[[str, int, History], None]  # of a stage, a step, and all steps of the stage
 _reports: ContextVar[Report | None] = ContextVar("gpukfl_reports", default=None)
@@ -38,7 +38,7 @@ def reported_to(report: Report, /) -> Iterator[None]:
 
 def current_report() -> Report:
     """Give whom fits that begin here tell of their steps."""
-    return _reports.get() or _unheard
+    return _reports.get() or unheard
 
 
 def is_reported() -> bool:
@@ -46,7 +46,7 @@ def is_reported() -> bool:
     return _reports.get() is not None
 
 
-def _unheard(stage: str, k: int, history: History) -> None:
+def unheard(stage: str, k: int, history: History) -> None:
     """Hear of a step, and do nothing."""
 
 
@@ -87,9 +87,18 @@ class Run:
         """Whether a share of the time is spent."""
         return self.left(share) == _NO_TIME
 
-    def is_slow(self, seconds: float, /) -> bool:
-        """Whether placing some rows took so long that there is time for few such fits."""
-        return self._max_time is not None and seconds > _SLOW * self._max_time
+    def has_time_for_folds(self, n_elements: int, /) -> bool:
+        """Whether rows of so many elements leave time for fits to more than one fold.
+
+        By the number of elements alone: whether a limit binds does not change with the load of a
+        machine.
+        """
+        return self._max_time is None or n_elements <= _ELEMENTS_PER_SECOND * self._max_time
+
+    def reserve(self, seconds: float, /) -> None:
+        """Shorten the limit, for work at the end that nothing stops."""
+        if self._max_time is not None:
+            self._max_time = max(self._max_time - seconds, _NO_TIME)
 
     def affordable(
         self,

@@ -23,6 +23,7 @@ from gpukfl.estimators._validation import validate_weights
 from gpukfl.methods import FOLDS_BELOW, N_FOLDS
 
 _WEIGHT_BITS = 33  # of a weight's mantissa
+_OF_A_CLASS = 2  # samples, of which trees that are stopped early need one to judge
 
 
 @dataclass(frozen=True)
@@ -124,6 +125,19 @@ class Samples:
         """Those at host indices, or a slice of a memory map, as they are."""
         X, Y, weights = take_together(rows, self.X, self.Y, self.weights)
         return Samples(X, Y, None if weights is None else to_host(weights), self.labels)
+
+    def draw(self, count: int, rng: np.random.RandomState, /) -> Samples:
+        """Draw some samples, and two of each class where it has them, in their order."""
+        n, codes = len(self), self.classes
+        if count >= n:
+            return self
+        rows = rng.choice(n, count, replace=False)
+        if codes is not None:
+            counts = np.bincount(codes[rows], minlength=int(codes.max()) + 1)
+            rare = np.flatnonzero(counts < _OF_A_CLASS)
+            found = [np.flatnonzero(codes == k)[:_OF_A_CLASS] for k in rare]
+            rows = np.union1d(rows, np.concatenate([rows[:0], *found]))
+        return self.taken(np.sort(rows))
 
     def splits(self, rng: np.random.RandomState, how: Splits, /) -> list[tuple[Samples, Samples]]:
         """Give samples to fit and samples held out.

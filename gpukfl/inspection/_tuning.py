@@ -34,6 +34,8 @@ class Tuning(Panel):
         Other keys that tell settings apart.
     cut_short : bool
         Whether there was no time for more.
+    untried : tuple of str
+        Names of what there was no time to try.
     of : str
         What there was a choice of: a "setting", or a "member" of a blend, which is the chosen trial
         and none of them.
@@ -45,6 +47,7 @@ class Tuning(Panel):
     along: str = "ridge"
     beside: tuple[str, ...] = ()
     cut_short: bool = False
+    untried: tuple[str, ...] = ()
     of: str = "setting"
 
     @property
@@ -70,9 +73,15 @@ class Tuning(Panel):
         if not self.found_nothing:
             return ""
         least = "the mean" if self.score == "R²" else "the shares of the classes"
+        short = ""
+        if self.untried:
+            short = f"max_time was too short to try {', '.join(self.untried)}; "
+        elif self.cut_short:
+            short = "max_time was too short for a complete search; "
         return (
-            f"nothing was found that predicts: the hold-out {self.score} is {self.shown_score}, "
-            f"no better than {least}; importances mean nothing"
+            f"nothing was found that predicts{' in this time' if short else ''}: the hold-out "
+            f"{self.score} is {self.shown_score}, no better than {least}; {short}"
+            "importances mean nothing"
         )
 
     @property

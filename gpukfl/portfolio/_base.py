@@ -238,8 +238,9 @@ class AutoBase(KeptContest, Constructed, HostStored):
         """
         n, count = len(samples), self._n_classes
         asked, quick = self.n_folds, self.effort == "quick"
-        n_folds = n_folds_of(n, self.max_time, quick=quick) if isinstance(asked, str) else asked
-        n_folds = 1 if once else int(n_folds)
+        if isinstance(asked, str):
+            asked = n_folds_of(*samples.X.shape, self.max_time, quick=quick)
+        n_folds = 1 if once else int(asked)
         folds = split(samples, run.rng, n_folds)
         self.floor_ = 0.5 / (n + max(count, 1))
         judge, transform = judge_of(folds, samples, count), self.target_transform_

@@ -90,6 +90,11 @@ class Task:
     has_levels: bool = False
     too_large: frozenset[str] = frozenset()
 
+    @property
+    def is_wide(self) -> bool:
+        """Whether columns are many, and more than rows."""
+        return self.d > max(self.n, _WIDE)
+
     @classmethod
     def of(
         cls,
@@ -150,6 +155,8 @@ class Candidate:
     at_once_from : int
         Rows from which fits of a method of ours to several folds are quicker at once: where they
         are fewer, threads wait for the interpreter more than they compute.
+    wide_effort : str
+        The least effort with which it is tried on a wide table; `effort` where it is empty.
     """
 
     name: str
@@ -160,6 +167,13 @@ class Candidate:
     like: str = ""
     sees: str = NUMBERS
     at_once_from: int = 300
+    wide_effort: str = ""
+
+    def is_tried(self, effort: str, task: Task, /) -> bool:
+        """Whether it is tried with an effort."""
+        least = self.wide_effort if self.wide_effort and task.is_wide else self.effort
+        known = EFFORTS.index(least) <= EFFORTS.index(effort)
+        return known and self.suits(task) and self.name not in task.too_large
 
 
 def _ours(regressor: type, classifier: type, /, **options: Any) -> Callable[[Task], Any]:
@@ -305,11 +319,14 @@ CANDIDATES = (
         "selection",
         _ours(KernelFeatureSelector, KernelFeatureSelectorClassifier),
         "thorough",
+        # It alone finds few columns among thousands, and a fit takes less than one of trees
+        wide_effort="quick",
     ),
 )
 NAMES = tuple(row.name for row in CANDIDATES)
 # Which make the most of many rows and a short time
 _IN_HASTE = ("linear", TREES, "evidence_levels", "bkernn", "hkrr")
+_WIDE_IN_HASTE = ("linear", "selection")
 
 
 def members_of(asked: Any, effort: str, task: Task, /, *, limited: bool = False) -> list[Member]:
@@ -318,15 +335,14 @@ def members_of(asked: Any, effort: str, task: Task, /, *, limited: bool = False)
     What is named is tried to the end; of the others those that are clearly behind are left.
 
     Trees are always among them; with "kernels", or where they are not asked for, they are shown
-    beside the others and enter no blend. Where time is `limited` and rows are many, those of which
-    something comes soonest are first.
+    beside the others and enter no blend. Where time is `limited` and rows are many, or columns more
+    than rows, those of which something comes soonest are first.
     """
     if asked is None or isinstance(asked, str):
-        rank = EFFORTS.index(effort)
-        rows = [row for row in CANDIDATES if EFFORTS.index(row.effort) <= rank]
-        rows = [row for row in rows if row.suits(task) and row.name not in task.too_large]
-        if limited and task.n >= _MANY:
-            rows = sorted(rows, key=lambda row: row.name not in _IN_HASTE)
+        rows = [row for row in CANDIDATES if row.is_tried(effort, task)]
+        if limited and (task.is_wide or task.n >= _MANY):
+            first = _WIDE_IN_HASTE if task.is_wide else _IN_HASTE
+            rows = sorted(rows, key=lambda row: row.name not in first)
         shown = () if asked is None else BOOSTED
         return [_member(row, task, blended=row.name not in shown) for row in rows]
     found = []

@@ -13,6 +13,7 @@ import numpy as np
 from gpukfl._array import to_host
 from gpukfl._warnings import collected, warn
 from gpukfl.estimators._learner import Precedent
+from gpukfl.estimators._pace import Pace, Size
 from gpukfl.estimators._run import Report, Run, current_report
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._search import is_behind
@@ -20,10 +21,10 @@ from gpukfl.portfolio._at_once import at_once, fits_at_once
 from gpukfl.portfolio._blend import blend_weights
 from gpukfl.portfolio._entry import Entry, FoldFit, is_interrupted
 from gpukfl.portfolio._evaluators import evaluator_of, of_all_classes
-from gpukfl.portfolio._folds import Fold, some_rows
+from gpukfl.portfolio._fewer_steps import is_cut, steps_of, with_steps, work_of
+from gpukfl.portfolio._folds import Fold
 from gpukfl.portfolio._judges import Judge, LogLoss
 from gpukfl.portfolio._members import Member
-from gpukfl.portfolio._pace import Pace, Size, is_cut, steps_of, with_steps, work_of
 from gpukfl.portfolio._temperature import temperature_of
 from gpukfl.portfolio._transforms import residual_quantiles
 from gpukfl.portfolio._twins import twin_of
@@ -45,6 +46,8 @@ _PATIENCE = 4.0  # times the limit that may be expected of members that keep to 
 _TRIED, _TRIED_FROM, _HOPELESS = 20_000, 400_000, 2.0
 _SEARCHING = 2  # times as long as another fit is the first one, which searches
 _TOO_SLOW = "not begun: too slow for the time left"
+_TOO_LATE = "not begun: no time is left"
+UNTRIED = _TOO_SLOW, _TOO_LATE  # notes of members that there was no time to try
 _PROBE_SHARE = 0.3  # of a member's time, for a fit that says how many rows there is time for
 
 
@@ -239,7 +242,7 @@ class Contest:
         """Say why a member is not begun; empty where it is."""
         if self.finished and self._is_late(member):
             self.cut_short = True
-            return "not begun: no time is left"
+            return _TOO_LATE
         if member.reference:
             return ""
         if self._is_of_no_use(member.like):
@@ -331,8 +334,8 @@ class Contest:
         """Fit a member to a fold, or to so many of its rows."""
         data = fold.seen_by(member)
         inside = data.inside
-        if rows is not None and rows < len(inside):
-            inside = inside.taken(some_rows(inside, rows, self.run.again()))
+        if rows is not None:
+            inside = inside.draw(rows, self.run.again())
         model, precedent = member.fitted(inside, precedent, limit)
         return FoldFit(model, precedent, self.outputs(model, data.outside))
 
@@ -423,12 +426,18 @@ class Contest:
         most = min(_PROBED, n // _FURTHER)
         if clock.limit is None:
             return None, None, clock
-        pace = self._pace(member, clock)
+        longest = clock
+        if member.keeps_time and not any(one.member.keeps_time for one in self.finished):
+            longest = Clock(self.run.left(SHARE))  # those that follow take longer
+        pace = self._pace(member, longest)
         if pace is not None:
             all_rows = n <= _PROBED
             first = n if all_rows else min(_FIRST_PROBED, most)
             share = 1.0 / len(self.folds) if all_rows else _PROBE_SHARE
-            if pace.seconds(replace(pace.full, rows=first)) > share * clock.left:
+            least = pace.seconds(replace(pace.full, rows=first))
+            if least > share * clock.left:
+                clock = longest
+            if least > share * clock.left:
                 return self._cut(entry, pace, clock)
         if most < _FEWEST_PROBED:
             return None, None, clock
@@ -462,9 +471,7 @@ class Contest:
 
         def timed(size: Size) -> float:
             few = replace(member, estimator=with_steps(member.estimator, size.steps))
-            some = inside
-            if size.rows < n:
-                some = some.taken(some_rows(inside, size.rows, self.run.again()))
+            some = inside.draw(size.rows, self.run.again())
             some = replace(some, X=some.X[:, : size.columns])
             start = time.perf_counter()
             with collected():  # what it warns of is not of a fit that stays

@@ -24,7 +24,7 @@ from gpukfl.inspection import (
     ResidualPlot,
     Tuning,
 )
-from gpukfl.portfolio._contest import SETTLED
+from gpukfl.portfolio._contest import SETTLED, UNTRIED
 from gpukfl.portfolio._importances import together
 from gpukfl.tables._facts import data_facts
 
@@ -87,6 +87,7 @@ def describe(e: Any, names: Names, /) -> Description:
             _SCORES[is_classifier(e)],
             along="member",
             cut_short=e.tuning_cut_short_,
+            untried=tuple(t["member"] for t in e.tuning_ if t["note"] in UNTRIED),
             of="member",
         ),
     )

@@ -18,11 +18,11 @@ MANY, _FOLDS_BELOW = 2_000, 20_000
 _MOST_FOLDS, _FEW_FOLDS, _HASTY_FOLDS = 8, 5, 3
 _QUICK_FOLDS, _FEW_QUICK_FOLDS = 4, 2
 HALF_ENOUGH = 1_000  # rows from which half of them are enough to fit, where it is quick
+_WIDE = 300  # columns up to which a row takes a member about as long
 _HASTE = 5e-3  # seconds a row below which many rows have no time for folds
 _SHARE, _MOST_HELD_OUT = 0.2, 20_000  # of the rows, that are held out once
 FEWEST = 2  # rows that are split at all
 FEW = 4  # rows below which a fold leaves too few to fit
-_OF_A_CLASS = 2  # rows of some, of which trees that are stopped early need one to judge
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,37 +55,29 @@ class Fold:
         return Fold(hosted(self.inside), hosted(self.outside))
 
 
-def some_rows(samples: Samples, count: int, rng: np.random.RandomState, /) -> np.ndarray:
-    """Draw indices of some rows, and of two of each class where it has them, in their order."""
-    drawn, codes = rng.choice(len(samples), count, replace=False), samples.classes
-    if codes is not None:
-        counts = np.bincount(codes[drawn], minlength=int(codes.max()) + 1)
-        rare = np.flatnonzero(counts < _OF_A_CLASS)
-        found = [np.flatnonzero(codes == k)[:_OF_A_CLASS] for k in rare]
-        drawn = np.union1d(drawn, np.concatenate([drawn[:0], *found]))
-    return np.sort(drawn)
-
-
 def hosted(samples: Samples, /) -> Samples:
     """Give samples as NumPy arrays."""
     X, Y = to_host(samples.X), to_host(samples.Y)
     return Samples(np.asarray(X), Y, samples.weights, samples.labels)
 
 
-def n_folds_of(n: int, /, max_time: float | None = None, *, quick: bool = False) -> int:
+def n_folds_of(n: int, d: int = 1, /, max_time: float | None = None, *, quick: bool = False) -> int:
     """Say how many folds rows are split into; 1 is one held-out part.
 
-    They are fewer where there is little time: more members, fitted to as many rows, say more. One
+    They are fewer where there is little time: more members, fitted to as many rows, say more. Rows
+    of many columns take longer in proportion. One
     part takes longer than two folds, of 2000 to 4000 rows: to learn a metric of four fifths of the
     rows takes four times as long as of a half.
     """
-    each = math.inf if max_time is None else max_time / n
+    each = math.inf if max_time is None else max_time / n / max(d / _WIDE, 1.0)
     if n >= _FOLDS_BELOW or (n >= MANY and each < _HASTE):
         return 1
     if quick and n >= HALF_ENOUGH:
         return _FEW_QUICK_FOLDS
     if n >= MANY:
         return _FEW_FOLDS
+    if d > _WIDE and each < _HASTE / 4.0:
+        return _FEW_QUICK_FOLDS
     if each < 2.0 * _HASTE:
         return _HASTY_FOLDS
     return _QUICK_FOLDS if quick else _MOST_FOLDS

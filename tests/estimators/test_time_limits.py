@@ -1,19 +1,26 @@
 """A limit that leaves time for all changes nothing; where time is short there are few centres."""
 
+import warnings
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from brief import bkernn, hkrr
+from fit_cases import Clock
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from gpukfl import (
+    BKerNNClassifier,
     BKerNNRegressor,
     HKRRRegressor,
     KernelFeatureSelector,
     RegFeaLRegressor,
     RKHSWeightingRegressor,
 )
+from gpukfl.estimators import _learner, _pace, _run
 from gpukfl.estimators._run import Run
+from gpukfl.estimators.bkernn._search import BKerNN
 from gpukfl.estimators.hkrr import _agop, _search
 from gpukfl.estimators.selection import _problem
 
@@ -92,3 +99,65 @@ def test_all_rows_are_centres_or_few_are(monkeypatch, seconds, low, high):
     at = SimpleNamespace(lengthscale=1.0, B=None)
     found = _search.affordable_refit(problem, at, Run(seconds, 0, 0), 6000)
     assert low <= found <= high
+
+
+# ---------------------------------------------------------------------- as many rows as fit
+
+
+class Dear:
+    """Placing takes so long, and for each element of X, on a clock of its own."""
+
+    def __init__(self, patched, each):
+        self.clock, place = Clock(1e-6), BKerNN.problem
+
+        def problem(method, samples, on, run):
+            self.clock.now += 0.01 + each * samples.X.shape[0] * samples.X.shape[1]
+            return place(method, samples, on, run)
+
+        patched.setattr(BKerNN, "problem", problem)
+        patched.setattr("time.perf_counter", self.clock)
+        patched.setattr(_learner, "_QUICK_ELEMENTS", 0)
+        patched.setattr(_run, "_ELEMENTS_PER_SECOND", 0.02 / each)
+        patched.setattr(_pace, "_LEAST_ROWS", 10)
+        patched.setattr(_pace, "_ROWS", 20)
+
+
+@settings(max_examples=8, deadline=None)
+@given(
+    n=st.integers(600, 1500),
+    d=st.integers(2, 5),
+    classes=st.sampled_from([0, 2, 4]),
+    limit=st.floats(1.0, 20.0),
+    wanted=st.floats(0.01, 3.0),
+)
+def test_a_fit_takes_as_many_rows_as_there_is_time_for(n, d, classes, limit, wanted):
+    rng = np.random.default_rng(n)
+    A = rng.standard_normal((n, d))
+    y = np.arange(n) % classes if classes else np.sin(A[:, 0])
+    kind = BKerNNClassifier if classes else BKerNNRegressor
+    model = kind(**bkernn(max_iter=1, ridge=0.01, n_particles=4), random_state=0, max_time=limit)
+    with pytest.MonkeyPatch.context() as patched, warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        dear = Dear(patched, wanted * limit / (n * d))  # all rows take so many limits
+        model.fit(A, y)
+    assert dear.clock.now <= max(1.3 * limit, limit + 1.0)
+    fewer = [str(one.message) for one in warned if "max_time is too short for" in str(one.message)]
+    assert len(fewer) == (model._n_samples < n)
+    if fewer:
+        assert wanted > 0.3
+        assert f"fitted to {model._n_samples} of them" in fewer[0]
+        assert model.status_ == "TIME_LIMIT"
+    else:
+        assert wanted < 1.0
+    assert np.isfinite(model.predict(A)).all()
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("name", MODELS)
+def test_small_fits_that_say_how_long_all_take_change_nothing(monkeypatch, name):
+    monkeypatch.setattr(_learner, "_QUICK_ELEMENTS", 0)
+    free, limited = (
+        MODELS[name].set_params(max_time=limit, random_state=0).fit(X[:80], Y[:80]).predict(X)
+        for limit in (None, AMPLE)
+    )
+    np.testing.assert_array_equal(limited, free)

@@ -14,11 +14,12 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVR
 
 from gpukfl import BKerNNRegressor
+from gpukfl.estimators._pace import Pace, Size
 from gpukfl.estimators._samples import Samples
+from gpukfl.portfolio._fewer_steps import is_cut, steps_of, with_steps, work_of
 from gpukfl.portfolio._importances import permutation_importances
 from gpukfl.portfolio._judges import SquaredError
 from gpukfl.portfolio._members import Member
-from gpukfl.portfolio._pace import Pace, Size, is_cut, steps_of, with_steps, work_of
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::sklearn.exceptions.ConvergenceWarning", "ignore:.*time is left:UserWarning"

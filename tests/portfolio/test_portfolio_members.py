@@ -220,7 +220,15 @@ def test_of_many_rows_some_are_fitted_where_time_is_short(monkeypatch):
     ],
 )
 def test_folds_are_fewer_where_time_is_short(n, max_time, n_folds):
-    assert n_folds_of(n, max_time) == n_folds
+    assert n_folds_of(n, 1, max_time) == n_folds
+
+
+@pytest.mark.parametrize(
+    ("n", "d", "max_time", "n_folds"),
+    [(400, 3_000, None, 8), (400, 3_000, 41.0, 8), (400, 3_000, 10.0, 3), (400, 3_000, 3.0, 2)],
+)
+def test_rows_of_many_columns_have_fewer_folds(n, d, max_time, n_folds):
+    assert n_folds_of(n, d, max_time) == n_folds
 
 
 @pytest.mark.parametrize(
@@ -228,7 +236,7 @@ def test_folds_are_fewer_where_time_is_short(n, max_time, n_folds):
     [(400, None, 4), (999, None, 4), (1_000, None, 2), (20_000, None, 1), (400, 3.9, 3)],
 )
 def test_folds_are_fewer_where_it_is_quick(n, max_time, n_folds):
-    assert n_folds_of(n, max_time, quick=True) == n_folds
+    assert n_folds_of(n, 1, max_time, quick=True) == n_folds
 
 
 def test_members_that_time_cuts_off_are_said(monkeypatch):

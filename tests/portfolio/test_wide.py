@@ -16,8 +16,10 @@ from gpukfl.estimators import (
     RKHSWeightingClassifier,
     RKHSWeightingRegressor,
 )
+from gpukfl.estimators._pace import Pace, Size, work_of
 from gpukfl.portfolio import _importances
-from gpukfl.portfolio._candidates import Task, _trees
+from gpukfl.portfolio._candidates import Task, _trees, members_of
+from gpukfl.portfolio._contest import Contest
 from gpukfl.portfolio._importances import groups_of
 
 N, D = 40, 600
@@ -116,3 +118,56 @@ def test_trees_of_many_features_take_fewer_steps():
     assert (few.max_iter, few.learning_rate) == (100, 0.1)
     assert (many.max_iter, many.learning_rate) == (50, 0.2)
     assert (most.max_iter, most.learning_rate) == (20, 0.3)
+
+
+# ---------------------------------------------------------------------- feature selection
+
+
+@given(n=st.integers(20, 3_000), d=st.integers(1, 5_000), classes=st.booleans())
+@settings(derandomize=True, max_examples=40, deadline=None)
+def test_selection_is_tried_where_columns_are_more_than_rows(n, d, classes):
+    task = Task(classes, n, d, 1, n, "numpy", 0)
+    for effort in ("quick", "normal"):
+        free, limited = (
+            [member.name for member in members_of(None, effort, task, limited=limited)]
+            for limited in (False, True)
+        )
+        wide = d > n and d > 300
+        assert ("selection" in free) == wide
+        assert sorted(free) == sorted(limited)
+        assert (limited[:2] == ["linear", "selection"]) == wide
+    assert "selection" in [member.name for member in members_of(None, "thorough", task)]
+
+
+def slow_members(monkeypatch, each):
+    """Let the least that members of ours take be so many seconds, which nothing measures."""
+
+    def paced(contest, member, clock):
+        least = each if member.keeps_time else 0.0
+        inside = contest.folds[0].inside
+        full = Size(*inside.X.shape)
+        return Pace(full, work_of, full, least, 0.0)
+
+    monkeypatch.setattr(Contest, "_pace", paced)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore::UserWarning")
+@pytest.mark.parametrize(("each", "begun"), [(100.0, True), (1000.0, False)])
+def test_the_first_member_of_ours_may_take_all_that_is_left(monkeypatch, each, begun):
+    slow_members(monkeypatch, each)  # a quarter of 900 s is no time for two folds of 100 s each
+    names = ["linear", "selection", "agop", "hkrr", "bkernn"]
+    model = AutoRegressor(names, max_time=900.0, n_folds=2, random_state=0).fit(X[:, :6], Y)
+    notes = {trial["member"]: trial["note"] for trial in model.tuning_}
+    assert (notes["selection"] == "") == begun
+    late = "not begun: too slow for the time left"
+    assert begun or (notes["selection"], notes["bkernn"]) == (late, late)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore::UserWarning")
+def test_a_summary_names_what_there_was_no_time_to_try(monkeypatch):
+    slow_members(monkeypatch, 1000.0)
+    noise = np.random.default_rng(5).standard_normal(N)
+    model = AutoRegressor(["linear", "agop"], max_time=900.0, n_folds=2, random_state=0)
+    words = " ".join(model.fit(X[:, :6], noise).summary().split())
+    assert "nothing was found that predicts in this time" in words
+    assert "max_time was too short to try agop; importances mean nothing" in words
