@@ -255,6 +255,7 @@ class Learner(Constructed, HostPickled):
     }
     _values: ClassVar[tuple[type, ...]] = ()  # frozen values that parameters and attributes may be
     client: ClassVar[Any] = None  # of a Dask cluster; an instance may have its own
+    status_: str
     _finds_nothing: ClassVar[str] = "learns no features"  # of a constant target
 
     @abstractmethod

@@ -239,7 +239,7 @@ class AutoBase(KeptContest, Constructed, HostStored):
         n, count = len(samples), self._n_classes
         asked, quick = self.n_folds, self.effort == "quick"
         if isinstance(asked, str):
-            asked = n_folds_of(*samples.X.shape, self.max_time, quick=quick)
+            asked = n_folds_of(n, samples.X.shape[1], self.max_time, quick=quick)
         n_folds = 1 if once else int(asked)
         folds = split(samples, run.rng, n_folds)
         self.floor_ = 0.5 / (n + max(count, 1))
