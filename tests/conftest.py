@@ -7,7 +7,8 @@ read-only NumPy in float64 and array-api-strict in float32 show what every place
 and CuPy are looked at once. `--every-place` asks for all of them.
 
 A test marked `pairs` runs where every two values of its parameters, places among them, meet: three
-that count only together are looked for with `--every-place`.
+that count only together are looked for with `--every-place`. One marked `each` runs until every
+value of each parameter has occurred, with places where torch is missing first.
 """
 
 from __future__ import annotations
@@ -209,39 +210,52 @@ def _values(item: pytest.Item) -> list[tuple]:
     ]
 
 
-def _fewest(items: list[pytest.Item]) -> list[pytest.Item]:
-    """Few of the tests in which every two values meet that meet in any; the first where many do."""
-    pairs = {item: set(itertools.combinations(_values(item), 2)) for item in items}
-    missing, kept = set().union(*pairs.values()), []
-    while missing:
-        best = max(items, key=lambda item: len(pairs[item] & missing))
-        missing -= pairs[best]
-        kept.append(best)
+def _fewest(items: list[pytest.Item], size: int) -> list[pytest.Item]:
+    """Few of the tests in which every `size` values meet that meet in any.
+
+    The first where many do, and single values where torch is missing before those where it is not.
+    """
+    met = {item: set(itertools.combinations(_values(item), size)) for item in items}
+    without = [item for item in items if size > 1 or not _needs_torch(item)]
+    kept = []
+    for among in (without, items):
+        missing = set().union(*(met[item] for item in among))
+        missing -= set().union(*(met[item] for item in kept))
+        while missing:
+            best = max(among, key=lambda item: len(met[item] & missing))
+            missing -= met[best]
+            kept.append(best)
     return kept or items
 
 
-def _leave_pairs(items: list[pytest.Item], config: pytest.Config) -> None:
-    """Leave of each test marked `pairs` the combinations that it needs."""
+def _leave_few(items: list[pytest.Item], config: pytest.Config) -> None:
+    """Leave of each test marked `pairs` or `each` the combinations that it needs."""
     marked = defaultdict(list)
     for item in items:
-        if item.get_closest_marker("pairs"):
-            marked[item.parent, item.originalname].append(item)
+        for size, name in ((1, "each"), (2, "pairs")):
+            if item.get_closest_marker(name):
+                marked[item.parent, item.originalname, size].append(item)
     dropped = set()
-    for combinations in marked.values():
-        dropped |= set(combinations) - set(_fewest(combinations))
+    for (*_, size), combinations in marked.items():
+        dropped |= set(combinations) - set(_fewest(combinations, size))
     items[:] = [item for item in items if item not in dropped]
     config.hook.pytest_deselected(items=list(dropped))
+
+
+def _needs_torch(item: pytest.Item) -> bool:
+    """Whether a test asks for torch, or runs on a place of it."""
+    parameters = getattr(getattr(item, "callspec", None), "params", {}).values()
+    return "torch" in getattr(item, "fixturenames", ()) or any(
+        isinstance(value, Place) and value.package == "torch" for value in parameters
+    )
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Config) -> None:
     """Leave what pairs need, and mark what needs torch, and is skipped without it."""
     if not config.getoption("every_place"):
-        _leave_pairs(items, config)
+        _leave_few(items, config)
     for item in items:
-        parameters = getattr(getattr(item, "callspec", None), "params", {}).values()
-        if "torch" in getattr(item, "fixturenames", ()) or any(
-            isinstance(value, Place) and value.package == "torch" for value in parameters
-        ):
+        if _needs_torch(item):
             item.add_marker(pytest.mark.torch)
 
 

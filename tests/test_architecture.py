@@ -1,6 +1,7 @@
 """The layering, the array rules and the weight of an import, as tests."""
 
 import ast
+import functools
 import graphlib
 import pathlib
 import re
@@ -178,10 +179,13 @@ CREATION = {"zeros", "ones", "empty", "full", "eye", "arange", "linspace"}
 HEAVY = ("torch", "cupy", "numba", "sklearn", "pandas", "matplotlib")
 
 
+@functools.cache
 def modules():
-    for path in sorted(SRC.rglob("*.py")):
-        inside = path.relative_to(SRC)
-        yield inside.with_suffix("").parts[0], inside.as_posix(), ast.parse(path.read_text())
+    """Names, paths and trees of all modules; no test changes them."""
+    inside = [(path.relative_to(SRC), path.read_text()) for path in sorted(SRC.rglob("*.py"))]
+    return [
+        (path.with_suffix("").parts[0], path.as_posix(), ast.parse(text)) for path, text in inside
+    ]
 
 
 def imported(tree):

@@ -70,6 +70,7 @@ def test_a_blend_predicts_clean_rows_and_covers_them(share, factor, sign, seed):
     assert np.abs(below.mean(axis=0) - [0.25, 0.75]).max() < 0.12
 
 
+@pytest.mark.pairs
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("several", [False, True])
 @pytest.mark.parametrize(

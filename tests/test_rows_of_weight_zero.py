@@ -110,6 +110,7 @@ def test_of_what_is_asked_of_a_model():
     assert str(other) == str(one)
 
 
+@pytest.mark.pairs
 @pytest.mark.parametrize("classes", [False, True])
 @pytest.mark.parametrize("many", [False, True])
 @pytest.mark.parametrize("options", [SINGLE, QUICK], ids=["single", "blend"])

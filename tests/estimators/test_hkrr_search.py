@@ -322,6 +322,7 @@ def test_verbose_prints_a_line_a_step_to_stderr(capfd):
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("seed", [1, 2, 11])
 def test_lengthscales_are_not_those_by_which_distances_are_rounding(dtype, seed):

@@ -191,6 +191,7 @@ def test_a_smaller_exponent_has_fewer_directions():
 # ---------------------------------------------------------------------- weights and symmetries
 
 
+@pytest.mark.each
 @both
 @pytest.mark.parametrize(
     "options",
