@@ -326,6 +326,34 @@ def warning_again(on):
     library.set_warn_always(False)
 
 
+LOW = (  # folders whose tests know no blend
+    *("accel", "cupy_standin", "datasets", "instantiations", "kernels", "knockoffs", "linalg"),
+    *("methods", "mutants", "operators", "parity", "penalties", "solvers"),
+)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _trees_of_few_steps(request):
+    """Let boosted trees take as few steps as of many features, or they take most of the time."""
+    paths = [item.path for item in request.session.items]
+    if all(TESTS in path.parents and path.relative_to(TESTS).parts[0] in LOW for path in paths):
+        yield
+        return
+    from gpukfl.portfolio import _candidates
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(_candidates, "_STEPS_TIMES_FEATURES", 0)
+        yield
+
+
+@pytest.fixture
+def all_steps(monkeypatch):
+    """Let boosted trees take all their steps."""
+    from gpukfl.portfolio import _candidates
+
+    monkeypatch.setattr(_candidates, "_STEPS_TIMES_FEATURES", 400_000)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _cache_of_the_tests(tmp_path_factory):
     """Keep what a GPU's self-test finds, or a planted fault, out of the user's folder."""

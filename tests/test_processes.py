@@ -21,15 +21,11 @@ AT_ONCE = [
     "weighting, lasso",
     "weighting, sfgd, classes",
     "bkernn, early stopping",
-    "bkernn, classes",
     "hkrr, classes",
     "selection",
     "regfeal",
     "kernel ridge, cg",
-    "kernel ridge, classes",
     "brownian kernel ridge",
-    "fit, bkernn",
-    "fit, bkernn, classes",
 ]
 
 

@@ -65,6 +65,7 @@ BAD_X = [
 ]
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("make", [*MAKERS, *CLASSIFIERS])
 @pytest.mark.parametrize(("bad", "error", "match"), BAD_X)
 def test_bad_samples_are_named(make, bad, error, match):
@@ -84,7 +85,7 @@ BAD_DEVICE_X = [
 ]
 
 
-@pytest.mark.pairs
+@pytest.mark.each
 @pytest.mark.parametrize("make", MAKERS)
 @pytest.mark.parametrize(("bad", "match"), BAD_DEVICE_X)
 def test_bad_samples_are_named_everywhere(on_double, make, bad, match):
@@ -105,6 +106,7 @@ BAD_Y = [
 ]
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("make", MAKERS)
 @pytest.mark.parametrize(("bad", "match"), BAD_Y)
 def test_bad_targets_are_named(make, bad, match):
@@ -129,6 +131,7 @@ def test_bad_targets_are_named_everywhere(on_double, make, bad, match):
         make().fit(on_double.put(X), on_double.put(bad))
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("make", CLASSIFIERS)
 @pytest.mark.parametrize(
     ("bad", "match"),
@@ -176,6 +179,7 @@ BAD_WEIGHTS = [
 ]
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("make", MAKERS)
 @pytest.mark.parametrize(("bad", "match"), BAD_WEIGHTS)
 def test_bad_weights_are_named(make, bad, match):

@@ -55,6 +55,7 @@ def test_a_monotone_map_of_a_feature_changes_no_prediction_from_its_scores(make)
     np.testing.assert_allclose(found, expected, atol=1e-3)
 
 
+@pytest.mark.each
 @every
 @pytest.mark.parametrize("scaling", ["standard", "robust", "quantile"])
 def test_missing_values_are_refused(make, scaling):

@@ -321,8 +321,9 @@ def test_rare_classes_are_among_the_rows_that_say_how_long_all_take(rng):
             assert classifier(**options).fit(rows, labels).score(rows, labels) > 0.5
 
 
-def test_what_is_named_is_tried_to_the_end(rng):
-    rows = rng.standard_normal((2_400, 2))
+def test_what_is_named_is_tried_to_the_end(rng, monkeypatch):
+    monkeypatch.setattr(_candidates, "_MANY", 200)
+    rows = rng.standard_normal((200, 2))
     members = ["linear", "trees", "deep_trees"]
     model = regressor(members=members, n_folds=2).fit(rows, rows[:, 0])
     assert notes(model) == dict.fromkeys([*members, "blend"], "")
