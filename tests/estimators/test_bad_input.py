@@ -195,7 +195,7 @@ def test_samples_that_overflow_float32_are_reported(make):
 
 
 @pytest.mark.parametrize(
-    "kind", [BKerNNRegressor, HKRRRegressor, functools.partial(RegFeaLRegressor, 30)]
+    "kind", [BKerNNRegressor, HKRRRegressor, functools.partial(RegFeaLRegressor, 30, degrees=0.3)]
 )
 @pytest.mark.parametrize(("dtype", "scale"), [("float64", 1e-160), ("float32", 1e-25)])
 def test_samples_whose_squares_vanish_are_reported(kind, dtype, scale):

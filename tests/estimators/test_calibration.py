@@ -33,14 +33,14 @@ CLASSIFIERS = {
     "weighting": gpukfl.RKHSWeightingClassifier(100, instantiation="stumps", random_state=0),
     "regfeal": gpukfl.RegFeaLClassifier(300, strength=0.1, degrees=0.1, random_state=0),
 }
-SIGNAL = RNG.standard_normal((300, 2))
-LABELS = np.where(SIGNAL[:, 0] + 0.5 * RNG.standard_normal(300) > 1.0, "rare", "usual")
+SIGNAL = RNG.standard_normal((150, 2))
+LABELS = np.where(SIGNAL[:, 0] + 0.5 * RNG.standard_normal(150) > 1.0, "rare", "usual")
 
 
 @pytest.fixture(scope="module")
 def cancer():
     X, y = load_breast_cancer(return_X_y=True)
-    return X[:398], y[:398], X[398:], y[398:]
+    return X[:250], y[:250], X[250:], y[250:]
 
 
 @pytest.mark.parametrize("name", CLASSIFIERS)
