@@ -128,6 +128,7 @@ for arguments in ["--help"], ["fit", "--help"], ["predict", "--help"]:
 """
 
 
+@pytest.mark.slow
 def test_everything_works_without_docstrings_and_raises_no_warning():
     printed = run(EVERY, "-OO", "-W", "error")
     assert "RKHSWeightingRegressor for y" in printed
@@ -156,6 +157,7 @@ for work in [fit, *(lambda c=CASES[n]: c.predict(c.fit(c.new())) for n in sys.ar
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 def test_a_forked_process_fits_and_predicts_as_its_parent_did():
     code = FORKED.replace("sys.argv[1:]", repr(AT_ONCE))
