@@ -2,7 +2,8 @@
 
 Code that names array libraries is tested on every library in both precisions, and on NumPy's arrays
 that may be written to in one of them, on those that may not in the other: Numba would compile its
-code for each anew, where twins did not see them alike. The rest cannot know where it runs: there
+code for each anew, where twins did not see them alike. Models that move between libraries are seen
+on NumPy in both precisions, on the others in one. The rest cannot know where it runs: there
 read-only NumPy in float64 and array-api-strict in float32 show what every place would, and torch
 and CuPy are looked at once. `--every-place` asks for all of them.
 
@@ -153,11 +154,9 @@ def _figures_are_closed():
 
 
 def _knows_libraries(path: Path) -> bool:
-    """Whether a file tests code that names array libraries, or that moves data between them."""
+    """Whether a file tests code that names array libraries."""
     inside = path.relative_to(TESTS)
-    return inside.parts[0] in ("accel", "linalg", "parity", inside.name) or inside.stem.endswith(
-        "_places"
-    )
+    return inside.parts[0] in ("accel", "linalg", "parity", inside.name)
 
 
 def _is_most(place: Place, precisions: tuple[str, ...]) -> bool:
@@ -165,6 +164,13 @@ def _is_most(place: Place, precisions: tuple[str, ...]) -> bool:
     if place.package == "numpy" and len(precisions) > 1:
         return place.writeable == (place.dtype_name == precisions[-1])
     return True
+
+
+def _is_some(place: Place, precisions: tuple[str, ...]) -> bool:
+    """Whether a place is among those for models that are moved between libraries."""
+    return (
+        _is_most(place, precisions) if place.package == "numpy" else _is_enough(place, precisions)
+    )
 
 
 def _is_enough(place: Place, precisions: tuple[str, ...]) -> bool:
@@ -186,7 +192,11 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run a test that takes `on` or `on_double` on the places that its file calls for."""
     asked = metafunc.config.getoption("every_place")
-    chosen = _is_most if _knows_libraries(metafunc.definition.path) else _is_enough
+    chosen = _is_enough
+    if _knows_libraries(metafunc.definition.path):
+        chosen = _is_most
+    elif metafunc.definition.path.stem.endswith("_places"):
+        chosen = _is_some
     cupy_device = metafunc.config.getoption("cupy_device")
     for name, precisions in [("on", ("float32", "float64")), ("on_double", ("float64",))]:
         if name in metafunc.fixturenames:

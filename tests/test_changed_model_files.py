@@ -183,6 +183,7 @@ def parts(name, path):
     return header, arrays
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_changed_bytes_are_refused(name, tmp_path):
     path, rng = tmp_path / "model", np.random.default_rng(1)

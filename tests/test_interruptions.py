@@ -140,6 +140,7 @@ def test_an_interrupted_fit_says_so_or_leaves_the_estimator_as_it_was(name, ctrl
         np.testing.assert_array_equal(case.predict(case.fit(case.new())), expected)
 
 
+@pytest.mark.slow
 @cases
 def test_an_interrupted_prediction_raises_and_changes_nothing(name, ctrl_c):
     case, model = CASES[name], fitted(name)

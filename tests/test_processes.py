@@ -165,6 +165,7 @@ def test_a_forked_process_fits_and_predicts_as_its_parent_did():
     assert printed.split() == ["0"] * (1 + len(AT_ONCE))
 
 
+@pytest.mark.slow
 def test_a_spawned_process_fits_as_its_parent_does():
     from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import get_context
@@ -177,6 +178,7 @@ def test_a_spawned_process_fits_as_its_parent_does():
     np.testing.assert_array_equal(there.predict(X), estimator.fit(X, Y).predict(X))
 
 
+@pytest.mark.slow
 def test_it_works_where_nothing_can_be_written(tmp_path):
     shutil.copytree(
         pathlib.Path(gpukfl.__file__).parent,

@@ -248,6 +248,7 @@ def test_it_is_fitted_on_every_place(on):
     assert math.isclose(actual.fdr_, expected.fdr_)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:no variable was selected")
 @pytest.mark.parametrize("law", ["rare ones", "mostly zeros"])
 def test_rare_values_without_an_effect_are_seldom_found(law):
@@ -261,6 +262,7 @@ def test_rare_values_without_an_effect_are_seldom_found(law):
     assert false <= 1
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:no variable was selected")
 def test_three_classes_without_an_effect_are_seldom_found():
     rng, wrong = np.random.default_rng(2), 0

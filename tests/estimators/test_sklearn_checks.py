@@ -47,6 +47,10 @@ ESTIMATORS = [
     RegFeaLClassifier(30, **REGFEAL),
     RegFeaLRegressor(30, **{**REGFEAL, "retrain": "kernel_ridge"}),
 ]
+SLOW = (  # whose regressors are checked quickly, and the variant of one
+    *("BKerNNClassifier", "HKRRClassifier", "KernelFeatureSelectorClassifier"),
+    "RegFeaLClassifier",
+)
 EQUIVALENCE = "check_sample_weight_equivalence_on_dense_data"
 HELD_OUT = (
     "held-out samples, which choose a ridge at the edge of the grid or calibrate probabilities, "
@@ -86,6 +90,8 @@ def cases():
             if not all(is_there(*place) for place in places_of(check)):
                 continue
             marks = [pytest.mark.torch for library, _ in places_of(check) if library == "torch"]
+            if type(estimator).__name__ in SLOW or estimator is ESTIMATORS[-1]:
+                marks.append(pytest.mark.slow)
             name = getattr(check, "func", check).__name__
             expected = EXPECTED_FAILURES.get(type(estimator).__name__, {})
             if getattr(estimator, "retrain", None) == "kernel_ridge":

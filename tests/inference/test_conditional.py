@@ -127,6 +127,7 @@ def test_drawn_levels_have_their_probabilities():
 # ---------------------------------------------------------------------- p-values
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.0, 0.8])
 def test_p_values_are_uniform_where_nothing_matters(share):
     found = []
@@ -140,6 +141,7 @@ def test_p_values_are_uniform_where_nothing_matters(share):
     assert kstest(found, "uniform").pvalue >= 0.01
 
 
+@pytest.mark.slow
 def test_a_model_that_misses_the_others_has_uniform_p_values():
     """Without what others say of the errors nearly all p-values would be large, or all small."""
     found = []

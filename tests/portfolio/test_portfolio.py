@@ -326,7 +326,8 @@ def test_importances_that_there_is_no_time_for_are_said_to_be_missing(monkeypatc
 
 
 @pytest.mark.parametrize(
-    ("make", "y", "refit"), [(regressor, Y, False), (regressor, Y, "both"), (classifier, THREE, True)]
+    ("make", "y", "refit"),
+    [(regressor, Y, False), (regressor, Y, "both"), (classifier, THREE, True)],
 )
 @pytest.mark.filterwarnings("ignore:BKerNNClassifier after 200 iterations")  # of jumps in labels
 def test_a_small_model_imitates_the_blend(make, y, refit):
