@@ -13,7 +13,7 @@ ROOT = pathlib.Path(__file__).parents[1]
 GUIDES = ("uncertainty", "inference", "report", "tables", "cluster", "deploy")
 PAGES = (
     "README.md",
-    "docs/quickstart.md",
+    pytest.param("docs/quickstart.md", marks=pytest.mark.slow),
     "docs/extend/kernel.md",
     "docs/extend/penalty.md",
     "docs/extend/description.md",

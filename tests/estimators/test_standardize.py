@@ -41,7 +41,7 @@ def test_classes_of_raw_wine_are_found(kind):
     X, y = load_wine(return_X_y=True)
     model = kind(random_state=0, **FEW.get(kind.__name__, {}))
     inside, outside = next(StratifiedKFold(3, shuffle=True, random_state=0).split(X, y))
-    assert model.fit(X[inside], y[inside]).score(X[outside], y[outside]) > 0.95
+    assert model.fit(X[inside], y[inside]).score(X[outside], y[outside]) >= 0.95
 
 
 @settings(max_examples=8, deadline=None)
