@@ -40,7 +40,7 @@ LABELS = np.where(SIGNAL[:, 0] + 0.5 * RNG.standard_normal(150) > 1.0, "rare", "
 @pytest.fixture(scope="module")
 def cancer():
     X, y = load_breast_cancer(return_X_y=True)
-    return X[:250], y[:250], X[250:], y[250:]
+    return X[:398], y[:398], X[398:], y[398:]
 
 
 @pytest.mark.parametrize("name", CLASSIFIERS)

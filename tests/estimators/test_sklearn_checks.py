@@ -38,7 +38,7 @@ ESTIMATORS = [
     KernelRidgeRegressor(random_state=0),
     KernelRidgeClassifier(random_state=0),
     HKRRRegressor(1, **hkrr(**HKRR)),
-    HKRRClassifier(2, **hkrr(**{**HKRR, "max_iter": 10})),
+    HKRRClassifier(2, **hkrr(**{**HKRR, "max_iter": 30})),
     KernelFeatureSelector(ridge=1e-2, **SELECTION),
     KernelFeatureSelectorClassifier(ridge=1e-2, **SELECTION),
     RKHSWeightingRegressor(30, instantiation="gaussian_sign", random_state=0),
