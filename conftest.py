@@ -50,6 +50,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Name our own marker, and put the stand-in in CuPy's place before any test is collected."""
     pairs = "pairs: every two values of its parameters meet, in as few combinations as will do"
     config.addinivalue_line("markers", pairs)
+    each = "each: every value of each of its parameters occurs, in as few combinations as will do"
+    config.addinivalue_line("markers", each)
     if config.getoption("cupy_standin"):
         sys.path.insert(0, str(Path(__file__).parent / "tests" / "cupy_standin"))
         importlib.import_module("placing").put()

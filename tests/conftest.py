@@ -2,12 +2,14 @@
 
 Code that names array libraries is tested on every library in both precisions, and on NumPy's arrays
 that may be written to in one of them, on those that may not in the other: Numba would compile its
-code for each anew, where twins did not see them alike. The rest cannot know where it runs: there
+code for each anew, where twins did not see them alike. Models that move between libraries are seen
+on NumPy in both precisions, on the others in one. The rest cannot know where it runs: there
 read-only NumPy in float64 and array-api-strict in float32 show what every place would, and torch
 and CuPy are looked at once. `--every-place` asks for all of them.
 
 A test marked `pairs` runs where every two values of its parameters, places among them, meet: three
-that count only together are looked for with `--every-place`.
+that count only together are looked for with `--every-place`. One marked `each` runs until every
+value of each parameter has occurred, with places where torch is missing first.
 """
 
 from __future__ import annotations
@@ -152,11 +154,9 @@ def _figures_are_closed():
 
 
 def _knows_libraries(path: Path) -> bool:
-    """Whether a file tests code that names array libraries, or that moves data between them."""
+    """Whether a file tests code that names array libraries."""
     inside = path.relative_to(TESTS)
-    return inside.parts[0] in ("accel", "linalg", "parity", inside.name) or inside.stem.endswith(
-        "_places"
-    )
+    return inside.parts[0] in ("accel", "linalg", "parity", inside.name)
 
 
 def _is_most(place: Place, precisions: tuple[str, ...]) -> bool:
@@ -164,6 +164,13 @@ def _is_most(place: Place, precisions: tuple[str, ...]) -> bool:
     if place.package == "numpy" and len(precisions) > 1:
         return place.writeable == (place.dtype_name == precisions[-1])
     return True
+
+
+def _is_some(place: Place, precisions: tuple[str, ...]) -> bool:
+    """Whether a place is among those for models that are moved between libraries."""
+    return (
+        _is_most(place, precisions) if place.package == "numpy" else _is_enough(place, precisions)
+    )
 
 
 def _is_enough(place: Place, precisions: tuple[str, ...]) -> bool:
@@ -185,7 +192,11 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run a test that takes `on` or `on_double` on the places that its file calls for."""
     asked = metafunc.config.getoption("every_place")
-    chosen = _is_most if _knows_libraries(metafunc.definition.path) else _is_enough
+    chosen = _is_enough
+    if _knows_libraries(metafunc.definition.path):
+        chosen = _is_most
+    elif metafunc.definition.path.stem.endswith("_places"):
+        chosen = _is_some
     cupy_device = metafunc.config.getoption("cupy_device")
     for name, precisions in [("on", ("float32", "float64")), ("on_double", ("float64",))]:
         if name in metafunc.fixturenames:
@@ -209,39 +220,52 @@ def _values(item: pytest.Item) -> list[tuple]:
     ]
 
 
-def _fewest(items: list[pytest.Item]) -> list[pytest.Item]:
-    """Few of the tests in which every two values meet that meet in any; the first where many do."""
-    pairs = {item: set(itertools.combinations(_values(item), 2)) for item in items}
-    missing, kept = set().union(*pairs.values()), []
-    while missing:
-        best = max(items, key=lambda item: len(pairs[item] & missing))
-        missing -= pairs[best]
-        kept.append(best)
+def _fewest(items: list[pytest.Item], size: int) -> list[pytest.Item]:
+    """Few of the tests in which every `size` values meet that meet in any.
+
+    The first where many do, and single values where torch is missing before those where it is not.
+    """
+    met = {item: set(itertools.combinations(_values(item), size)) for item in items}
+    without = [item for item in items if size > 1 or not _needs_torch(item)]
+    kept = []
+    for among in (without, items):
+        missing = set().union(*(met[item] for item in among))
+        missing -= set().union(*(met[item] for item in kept))
+        while missing:
+            best = max(among, key=lambda item: len(met[item] & missing))
+            missing -= met[best]
+            kept.append(best)
     return kept or items
 
 
-def _leave_pairs(items: list[pytest.Item], config: pytest.Config) -> None:
-    """Leave of each test marked `pairs` the combinations that it needs."""
+def _leave_few(items: list[pytest.Item], config: pytest.Config) -> None:
+    """Leave of each test marked `pairs` or `each` the combinations that it needs."""
     marked = defaultdict(list)
     for item in items:
-        if item.get_closest_marker("pairs"):
-            marked[item.parent, item.originalname].append(item)
+        for size, name in ((1, "each"), (2, "pairs")):
+            if item.get_closest_marker(name):
+                marked[item.parent, item.originalname, size].append(item)
     dropped = set()
-    for combinations in marked.values():
-        dropped |= set(combinations) - set(_fewest(combinations))
+    for (*_, size), combinations in marked.items():
+        dropped |= set(combinations) - set(_fewest(combinations, size))
     items[:] = [item for item in items if item not in dropped]
     config.hook.pytest_deselected(items=list(dropped))
+
+
+def _needs_torch(item: pytest.Item) -> bool:
+    """Whether a test asks for torch, or runs on a place of it."""
+    parameters = getattr(getattr(item, "callspec", None), "params", {}).values()
+    return "torch" in getattr(item, "fixturenames", ()) or any(
+        isinstance(value, Place) and value.package == "torch" for value in parameters
+    )
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Config) -> None:
     """Leave what pairs need, and mark what needs torch, and is skipped without it."""
     if not config.getoption("every_place"):
-        _leave_pairs(items, config)
+        _leave_few(items, config)
     for item in items:
-        parameters = getattr(getattr(item, "callspec", None), "params", {}).values()
-        if "torch" in getattr(item, "fixturenames", ()) or any(
-            isinstance(value, Place) and value.package == "torch" for value in parameters
-        ):
+        if _needs_torch(item):
             item.add_marker(pytest.mark.torch)
 
 
@@ -310,6 +334,34 @@ def warning_again(on):
     library.set_warn_always(True)
     yield
     library.set_warn_always(False)
+
+
+LOW = (  # folders whose tests know no blend
+    *("accel", "cupy_standin", "datasets", "instantiations", "kernels", "knockoffs", "linalg"),
+    *("methods", "mutants", "operators", "parity", "penalties", "solvers"),
+)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _trees_of_few_steps(request):
+    """Let boosted trees take as few steps as of many features, or they take most of the time."""
+    paths = [item.path for item in request.session.items]
+    if all(TESTS in path.parents and path.relative_to(TESTS).parts[0] in LOW for path in paths):
+        yield
+        return
+    from gpukfl.portfolio import _candidates
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(_candidates, "_STEPS_TIMES_FEATURES", 0)
+        yield
+
+
+@pytest.fixture
+def all_steps(monkeypatch):
+    """Let boosted trees take all their steps."""
+    from gpukfl.portfolio import _candidates
+
+    monkeypatch.setattr(_candidates, "_STEPS_TIMES_FEATURES", 400_000)
 
 
 @pytest.fixture(scope="session", autouse=True)

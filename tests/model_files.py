@@ -62,10 +62,7 @@ EVERYWHERE = {
     "three classes": (X, THREE, {}),
     "object labels": (FRAME, THREE.astype(object), {}),
     "constant": (X, CONSTANT, {}),
-    "float32": (X.astype("float32"), Y, {}),
-    "as it is": (X, Y, {"scaling": None}),
-    "robust": (X, Y, {"scaling": "robust"}),
-    "quantile": (X, Y, {"scaling": "quantile"}),
+    "as it is": (X.astype("float32"), Y, {"scaling": None}),
     "table": (TABLE, THREE, {}),
 }
 KERNEL = 2.0 * Matern52(0.5) * Brownian() + Gaussian() + 0.1 * Linear()
@@ -73,10 +70,12 @@ OF_ONE = {
     "bkernn": {
         "tuned": (X, Y, {"ridge": "tune"}),
         "binned": (X, Y, {"knots": 32}),
+        "robust": (X, Y, {"scaling": "robust"}),
         "early stopping": (X, Y, {"early_stopping": True}),
         "W = 0": (X, Y, {"ridge": 1e6}),
     },
     "hkrr": {
+        "quantile": (X, Y, {"scaling": "quantile"}),
         "tuned": (X, Y, hkrr(ridge="tune", n_components="auto", max_iter=2)),
         "kernels": (X, Y, {"kernel": KERNEL}),
         "mixture": (X, Y, {"kernel": GaussianMixture(rates=(0.1, 3.0))}),

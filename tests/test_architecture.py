@@ -1,6 +1,7 @@
 """The layering, the array rules and the weight of an import, as tests."""
 
 import ast
+import functools
 import graphlib
 import pathlib
 import re
@@ -178,10 +179,13 @@ CREATION = {"zeros", "ones", "empty", "full", "eye", "arange", "linspace"}
 HEAVY = ("torch", "cupy", "numba", "sklearn", "pandas", "matplotlib")
 
 
+@functools.cache
 def modules():
-    for path in sorted(SRC.rglob("*.py")):
-        inside = path.relative_to(SRC)
-        yield inside.with_suffix("").parts[0], inside.as_posix(), ast.parse(path.read_text())
+    """Names, paths and trees of all modules; no test changes them."""
+    inside = [(path.relative_to(SRC), path.read_text()) for path in sorted(SRC.rglob("*.py"))]
+    return [
+        (path.with_suffix("").parts[0], path.as_posix(), ast.parse(text)) for path, text in inside
+    ]
 
 
 def imported(tree):
@@ -295,7 +299,10 @@ def test_every_warning_points_at_the_caller():
 def test_what_needs_torch_takes_the_fixture():
     """So that the marker `torch`, by which these tests run alone, is on each of them."""
     for path in sorted(TESTS.rglob("*.py")):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        if "torch" not in text:
+            continue
+        tree = ast.parse(text)
         skips = {
             ast.unparse(node.args[0])
             for node in ast.walk(tree)

@@ -46,6 +46,7 @@ def test_a_smaller_model_is_as_good_as_was_asked(name, tmp_path):
     np.testing.assert_allclose(light.predict(ROWS), small.predict(ROWS), rtol=0, atol=1e-10)
 
 
+@pytest.mark.each
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("method", ["bkernn", "hkrr", "rkhs_weighting", "regfeal"])
 def test_a_model_stays_on_its_place(on_double, method):

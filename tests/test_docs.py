@@ -10,18 +10,14 @@ import sys
 import pytest
 
 ROOT = pathlib.Path(__file__).parents[1]
+GUIDES = ("uncertainty", "inference", "report", "tables", "cluster", "deploy")
 PAGES = (
     "README.md",
-    "docs/quickstart.md",
+    pytest.param("docs/quickstart.md", marks=pytest.mark.slow),
     "docs/extend/kernel.md",
     "docs/extend/penalty.md",
     "docs/extend/description.md",
-    "docs/guide/uncertainty.md",
-    "docs/guide/inference.md",
-    "docs/guide/report.md",
-    "docs/guide/tables.md",
-    "docs/guide/cluster.md",
-    "docs/guide/deploy.md",
+    *(pytest.param(f"docs/guide/{name}.md", marks=pytest.mark.slow) for name in GUIDES),
 )
 MAIN_JOB = 'python -m pip install ".[plot]" && gpukfl fit diabetes --report report.html'
 TESTS = 'python -m pip install ".[test]" && python -m pytest'

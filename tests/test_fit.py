@@ -63,6 +63,7 @@ def test_torch_stays_torch(monkeypatch, y, ridge, torch):
     assert model.score(here, torch.asarray(y)) == pytest.approx(fit(X, y, ridge=ridge).score(X, y))
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("ridge", [0.01, "tune"])
 @pytest.mark.parametrize("y", [Y, (X[:, 0] > 0).astype(int)], ids=["regression", "classification"])
 def test_arrays_of_a_device_are_data(monkeypatch, on_double, y, ridge):

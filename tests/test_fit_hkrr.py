@@ -198,7 +198,7 @@ def test_the_summary_of_hkrr_says_what_was_done(hkrr_models):
         assert expected in text
 
 
-@pytest.mark.parametrize("kind", HKRR_KINDS)
+@pytest.mark.parametrize("kind", ["regression", "two classes", "no steps", "constant"])
 def test_every_model_of_hkrr_is_drawn_and_reported(hkrr_models, kind, tmp_path):
     pytest.importorskip("matplotlib")
     model = hkrr_models[kind]

@@ -43,6 +43,7 @@ def classes(rng):
     return X, np.digitize(y, [99.3, 100.7])
 
 
+@pytest.mark.each
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.filterwarnings("ignore::UserWarning")

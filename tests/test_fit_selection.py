@@ -208,7 +208,9 @@ def test_the_summary_says_what_was_done(models):
     assert "0 of 4 variables in 0 rounds, then the mean" in models["nothing"].summary()
 
 
-@pytest.mark.parametrize("kind", CASES)
+@pytest.mark.parametrize(
+    "kind", ["regression", "path", "two classes", "one variable", "nothing", "constant"]
+)
 def test_every_model_is_drawn_and_reported(models, kind, tmp_path):
     pytest.importorskip("matplotlib")
     model = models[kind]

@@ -21,15 +21,11 @@ AT_ONCE = [
     "weighting, lasso",
     "weighting, sfgd, classes",
     "bkernn, early stopping",
-    "bkernn, classes",
     "hkrr, classes",
     "selection",
     "regfeal",
     "kernel ridge, cg",
-    "kernel ridge, classes",
     "brownian kernel ridge",
-    "fit, bkernn",
-    "fit, bkernn, classes",
 ]
 
 
@@ -132,6 +128,7 @@ for arguments in ["--help"], ["fit", "--help"], ["predict", "--help"]:
 """
 
 
+@pytest.mark.slow
 def test_everything_works_without_docstrings_and_raises_no_warning():
     printed = run(EVERY, "-OO", "-W", "error")
     assert "RKHSWeightingRegressor for y" in printed
@@ -160,6 +157,7 @@ for work in [fit, *(lambda c=CASES[n]: c.predict(c.fit(c.new())) for n in sys.ar
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 def test_a_forked_process_fits_and_predicts_as_its_parent_did():
     code = FORKED.replace("sys.argv[1:]", repr(AT_ONCE))
@@ -167,6 +165,7 @@ def test_a_forked_process_fits_and_predicts_as_its_parent_did():
     assert printed.split() == ["0"] * (1 + len(AT_ONCE))
 
 
+@pytest.mark.slow
 def test_a_spawned_process_fits_as_its_parent_does():
     from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import get_context
@@ -179,6 +178,7 @@ def test_a_spawned_process_fits_as_its_parent_does():
     np.testing.assert_array_equal(there.predict(X), estimator.fit(X, Y).predict(X))
 
 
+@pytest.mark.slow
 def test_it_works_where_nothing_can_be_written(tmp_path):
     shutil.copytree(
         pathlib.Path(gpukfl.__file__).parent,

@@ -73,6 +73,7 @@ def test_of_a_classification_of_arrays(model, drawn):
     assert_array_equal(found.predict_proba(X), expected)
 
 
+@pytest.mark.each
 @settings(max_examples=3)
 @given(drawn=additions(range(len(STRANGE))), label=st.sampled_from(["high", "other"]))
 @pytest.mark.parametrize("options", [SINGLE, QUICK], ids=["single", "blend"])
@@ -110,6 +111,7 @@ def test_of_what_is_asked_of_a_model():
     assert str(other) == str(one)
 
 
+@pytest.mark.pairs
 @pytest.mark.parametrize("classes", [False, True])
 @pytest.mark.parametrize("many", [False, True])
 @pytest.mark.parametrize("options", [SINGLE, QUICK], ids=["single", "blend"])

@@ -64,7 +64,7 @@ def compile_by_nvrtc(version: int, source: str, options: tuple[str, ...]) -> tup
     return cubin, log
 
 
-@pytest.mark.pairs
+@pytest.mark.each
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize(("kernels", "name"), SOURCES)

@@ -125,6 +125,7 @@ def twin(V, columns):
     return cuda_differences.factored_difference_sums(V, columns.order, columns.gaps)
 
 
+@pytest.mark.pairs
 @shapes
 @dtypes
 @pytest.mark.parametrize("m", [0, 1, 3, 9])

@@ -59,6 +59,7 @@ def assert_close(actual, expected, dtype, scale):
     assert np.all(np.abs(actual - expected) <= 4 * np.finfo(dtype).eps * scale)
 
 
+@pytest.mark.pairs
 @shapes
 @dtypes
 @pytest.mark.parametrize("norm", NORMS)

@@ -134,8 +134,7 @@ def test_an_inference_that_fails_costs_neither_model_nor_report(capsys, csv, tmp
     assert "What may be concluded" not in report.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("parts", [0, 1])
+@pytest.mark.parametrize(("number", "parts"), [(signal.SIGINT, 0), (signal.SIGTERM, 1)])
 def test_a_signal_during_inference_leaves_a_report_with_what_is_done(
     capsys, csv, tmp_path, monkeypatch, number, parts
 ):

@@ -26,6 +26,7 @@ def marked(number, group, point):
     return f"{number:,.3f}".replace(",", "G").replace(".", point).replace("G", group)
 
 
+@pytest.mark.pairs
 @pytest.mark.parametrize(
     ("group", "point"),
     [(",", "."), (".", ","), (" ", ","), (" ", "."), ("'", "."), ("\u00a0", ","), ("\u202f", ",")],

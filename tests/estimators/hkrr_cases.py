@@ -17,7 +17,7 @@ Y2 = np.stack([Y, 5.0 - 3.0 * (X @ DIRECTION)[:, 0]], axis=1)
 TWO = X[:, 0] * X[:, 1]  # of two directions
 LABELS = np.array(["low", "mid", "high"])[np.searchsorted([-0.4, 0.4], (X @ DIRECTION)[:, 0])]
 OPTIMIZERS = ["lbfgs", "varpro", "agd"]
-FEW = {"n_components": 1, "ridge": 1e-5, "n_starts": 2, "max_iter": 30}
+FEW = {"n_components": 1, "ridge": 1e-5, "n_starts": 1, "max_iter": 20}
 FEW |= {"scaling": None, "random_state": 0}
 
 

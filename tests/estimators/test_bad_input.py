@@ -1,5 +1,6 @@
 """Bad data is named, with what was expected and what came, and leaves a fitted model as it was."""
 
+import functools
 import re
 
 import numpy as np
@@ -64,6 +65,7 @@ BAD_X = [
 ]
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("make", [*MAKERS, *CLASSIFIERS])
 @pytest.mark.parametrize(("bad", "error", "match"), BAD_X)
 def test_bad_samples_are_named(make, bad, error, match):
@@ -83,7 +85,7 @@ BAD_DEVICE_X = [
 ]
 
 
-@pytest.mark.pairs
+@pytest.mark.each
 @pytest.mark.parametrize("make", MAKERS)
 @pytest.mark.parametrize(("bad", "match"), BAD_DEVICE_X)
 def test_bad_samples_are_named_everywhere(on_double, make, bad, match):
@@ -104,6 +106,7 @@ BAD_Y = [
 ]
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("make", MAKERS)
 @pytest.mark.parametrize(("bad", "match"), BAD_Y)
 def test_bad_targets_are_named(make, bad, match):
@@ -128,6 +131,7 @@ def test_bad_targets_are_named_everywhere(on_double, make, bad, match):
         make().fit(on_double.put(X), on_double.put(bad))
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("make", CLASSIFIERS)
 @pytest.mark.parametrize(
     ("bad", "match"),
@@ -153,6 +157,7 @@ def test_missing_labels_are_named(make, missing):
         make().fit(X, labels)
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("make", CLASSIFIERS)
 @pytest.mark.parametrize("dtype", [bool, int, float])
 def test_objects_that_are_numbers_are_labels(make, dtype):
@@ -174,6 +179,7 @@ BAD_WEIGHTS = [
 ]
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("make", MAKERS)
 @pytest.mark.parametrize(("bad", "match"), BAD_WEIGHTS)
 def test_bad_weights_are_named(make, bad, match):
@@ -188,7 +194,9 @@ def test_samples_that_overflow_float32_are_reported(make):
         make().fit(np.asarray(1e30 * X, dtype=np.float32), Y)
 
 
-@pytest.mark.parametrize("kind", [BKerNNRegressor, HKRRRegressor, RegFeaLRegressor])
+@pytest.mark.parametrize(
+    "kind", [BKerNNRegressor, HKRRRegressor, functools.partial(RegFeaLRegressor, 30, degrees=0.3)]
+)
 @pytest.mark.parametrize(("dtype", "scale"), [("float64", 1e-160), ("float32", 1e-25)])
 def test_samples_whose_squares_vanish_are_reported(kind, dtype, scale):
     with pytest.raises(ValueError, match=f"X vanishes in .*{dtype}: expected .*; standardise"):
@@ -327,6 +335,7 @@ FAILURES = {
 }
 
 
+@pytest.mark.pairs
 @beside_the_error
 @pytest.mark.parametrize("how", FAILURES)
 @pytest.mark.parametrize("make", MAKERS)

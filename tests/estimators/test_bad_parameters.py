@@ -279,6 +279,7 @@ def test_what_is_no_instantiation_is_named(value):
         weighting(instantiation=value).fit(X, Y)
 
 
+@pytest.mark.pairs
 @pytest.mark.parametrize("kind", [GaussianSign, Stumps])
 @pytest.mark.parametrize("name", ["sigma", "gamma"])
 @pytest.mark.parametrize("value", [0.0, -1.0, float("nan"), float("inf")])

@@ -189,6 +189,7 @@ def test_early_stopping_stops():
     assert model.n_iter_ == int(np.argmax(model.history_.validation_score)) + 1 + 5
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("make", [regressor, classifier])
 def test_early_stopping_on_every_place(on, make):
     y = on.put(Y if make is regressor else LABELS[3])
@@ -329,6 +330,7 @@ ODD = {
 }
 
 
+@pytest.mark.pairs
 @pytest.mark.parametrize("m", [1, 3, 90])
 @pytest.mark.parametrize("kind", ODD)
 def test_odd_data_give_the_dense_formula(on_double, kind, m):
@@ -344,6 +346,7 @@ def test_odd_data_give_the_dense_formula(on_double, kind, m):
     np.testing.assert_allclose(actual, expected, atol=1e-7 * max(1.0, np.abs(expected).max()))
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("options", [{"scaling": "standard"}, {"knots": 16}, {"knots": 2}])
 @pytest.mark.parametrize("kind", ODD)
 def test_odd_data_with_other_options(kind, options):
@@ -360,6 +363,7 @@ def test_units_of_the_samples_change_nothing_when_standardised():
     np.testing.assert_allclose(tiny, plain, atol=1e-6)
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("penalty", ["concave_feature", "concave_variable", "tune"])
 @pytest.mark.parametrize("columns", ["one", "a constant", "twice"])
 def test_samples_on_a_line_are_not_interpolated(penalty, columns):

@@ -23,6 +23,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 # ---------------------------------------------------------------------- every place
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("y", [Y, Y2], ids=["one target", "two targets"])
 def test_results_live_where_the_data_live(on, y):
     model = regressor().fit(on.put(X), on.put(y))
@@ -70,6 +71,7 @@ def test_inputs_are_left_unchanged(on):
     np.testing.assert_array_equal(on.host(targets), on.rounded(Y))
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("k", LABELS)
 def test_classes_on_every_place(on, k):
     labels = LABELS[k]
@@ -220,6 +222,7 @@ def test_a_memory_map_is_checked_to_its_end(tmp_path):
         regressor(knots=64).fit(samples, Y)
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("tolerance", [1e-1, 1e-2, 1e-3])
 def test_thinning_keeps_its_tolerance(on_double, tolerance):
     many = np.random.default_rng(0).uniform(-1, 1, (200, D))
@@ -236,6 +239,7 @@ def test_thinning_keeps_its_tolerance(on_double, tolerance):
 # ---------------------------------------------------------------------- copies and files
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("make", [regressor, classifier, BrownianKernelRidge])
 def test_a_pickle_is_a_numpy_model_with_the_same_predictions(on, make):
     y = LABELS[3] if make is classifier else on.put(Y)

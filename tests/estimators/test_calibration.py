@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import toy_method
-from brief import bkernn, hkrr
+from brief import bkernn, hkrr, selection
 from scipy.optimize import minimize
 from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.linear_model import LogisticRegression
@@ -23,16 +23,18 @@ pytestmark = [
 RNG = np.random.default_rng(0)
 CLASSIFIERS = {
     "kernel ridge": gpukfl.KernelRidgeClassifier(random_state=0),
-    "bkernn": gpukfl.BKerNNClassifier(**bkernn(n_particles=20, max_iter=20, random_state=0)),
+    "bkernn": gpukfl.BKerNNClassifier(**bkernn(n_particles=20, max_iter=5, random_state=0)),
     "hkrr": gpukfl.HKRRClassifier(
         random_state=0, **hkrr(n_components=2, ridge=1e-3, n_starts=1, max_iter=5)
     ),
-    "selection": gpukfl.KernelFeatureSelectorClassifier(ridge=1e-3, random_state=0),
-    "weighting": gpukfl.RKHSWeightingClassifier(200, instantiation="stumps", random_state=0),
-    "regfeal": gpukfl.RegFeaLClassifier(500, strength=0.1, degrees=0.1, random_state=0),
+    "selection": gpukfl.KernelFeatureSelectorClassifier(
+        ridge=1e-3, random_state=0, **selection(n_permutations=9)
+    ),
+    "weighting": gpukfl.RKHSWeightingClassifier(100, instantiation="stumps", random_state=0),
+    "regfeal": gpukfl.RegFeaLClassifier(300, strength=0.1, degrees=0.1, random_state=0),
 }
-SIGNAL = RNG.standard_normal((300, 2))
-LABELS = np.where(SIGNAL[:, 0] + 0.5 * RNG.standard_normal(300) > 1.0, "rare", "usual")
+SIGNAL = RNG.standard_normal((150, 2))
+LABELS = np.where(SIGNAL[:, 0] + 0.5 * RNG.standard_normal(150) > 1.0, "rare", "usual")
 
 
 @pytest.fixture(scope="module")

@@ -77,7 +77,7 @@ def test_an_estimator_does_what_a_model_does(fitted, case):
 def test_an_estimator_is_drawn_and_reported_whole(fitted, case, tmp_path):
     pytest.importorskip("matplotlib")
     estimator = fitted[case]
-    estimator.plot(figsize=(9.0, 9.0)).draw_without_rendering()
+    assert estimator.plot(figsize=(9.0, 9.0)).get_figwidth() == 9.0
     estimator.report(tmp_path / "report.html")
     assert "<svg" in (tmp_path / "report.html").read_text(encoding="utf-8")
 

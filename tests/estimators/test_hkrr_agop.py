@@ -59,7 +59,7 @@ def test_it_beats_the_kernel_without_a_map():
     assert regressor().fit(X, y).score(NEW, new) > without.score(NEW, new) + 0.05
 
 
-@pytest.mark.parametrize("kernel", ["laplace", "gaussian", "manhattan_laplace", Gaussian(2.0)])
+@pytest.mark.parametrize("kernel", ["laplace", "manhattan_laplace", Gaussian(2.0)])
 def test_the_lengthscale_is_chosen_by_left_out_rows(kernel):
     model = regressor(kernel=kernel).fit(X, Y)
     scores = [trial["score"] for trial in model.tuning_]

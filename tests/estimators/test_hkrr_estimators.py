@@ -210,6 +210,7 @@ def fitted_in_float64(dtype, optimizer):
     return few_steps(optimizer).fit(*(one.astype(dtype).astype(np.float64) for one in (X, Y2)))
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_every_place_finds_the_same_function(on, optimizer):
     model = few_steps(optimizer).fit(on.put(X), on.put(Y2))
@@ -325,6 +326,7 @@ def from_a_map(make, samples, y, weights=None, **options):
     return model.fit(samples, y, sample_weight=weights)
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("make", [regressor, classifier])
 @pytest.mark.parametrize("options", FIXED, ids=str)
 def test_weights_are_repeated_rows_where_nothing_is_drawn(monkeypatch, make, options):
@@ -406,6 +408,7 @@ ODD = {
 }
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("optimizer", ["lbfgs", "varpro"])
 @pytest.mark.parametrize("kind", ODD)
 def test_odd_data_are_fitted(kind, optimizer):
@@ -527,6 +530,7 @@ def test_a_random_state_repeats_the_fit():
         assert {**one, "seconds": None} == {**other, "seconds": None}
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("make", [regressor, classifier])
 def test_a_pickle_is_a_numpy_model_with_the_same_predictions(on, make):
     model = make(max_iter=3).fit(on.put(X), LABELS if make is classifier else on.put(Y))

@@ -403,6 +403,7 @@ def test_of_many_rows_a_map_goes_on_from_that_of_another_fit(monkeypatch):
 # ---------------------------------------------------------------------- what does not vary
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("criterion", ["evidence", "loo"])
 @pytest.mark.parametrize("structure", ["diagonal", "low_rank", "full"])
 @pytest.mark.filterwarnings("ignore:HKRRRegressor after 100 iterations")

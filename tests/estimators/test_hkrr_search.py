@@ -168,7 +168,7 @@ def test_an_interruption_of_the_last_fit_keeps_the_model_of_the_optimisation(mon
 def test_an_early_interruption_gives_a_plain_model(monkeypatch, name, after):
     interrupt(monkeypatch, HyperKernelProblem, name, after)
     with pytest.warns(ConvergenceWarning, match="interrupted"):
-        model = regressor(n_components="auto", ridge="auto").fit(X, Y)
+        model = regressor(n_components="auto", ridge="auto", n_starts=2).fit(X, Y)
     assert (model.status_, model.n_iter_) == ("INTERRUPTED", 0)
     assert len(model.tuning_) == 0
     np.testing.assert_allclose(model.predict(NEW), formula(model, NEW)[:, 0], atol=1e-6)
@@ -322,6 +322,7 @@ def test_verbose_prints_a_line_a_step_to_stderr(capfd):
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("seed", [1, 2, 11])
 def test_lengthscales_are_not_those_by_which_distances_are_rounding(dtype, seed):

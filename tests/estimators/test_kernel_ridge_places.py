@@ -78,6 +78,7 @@ def test_a_memory_map_is_its_array(tmp_path, options):
     np.testing.assert_array_equal(model.predict(on_disk), expected.predict(np.array(on_disk)))
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("options", [CENTERS, {**CENTERS, "solver": "falkon", "max_iter": 3}])
 @pytest.mark.parametrize("selection", ["uniform", "leverage"])
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

@@ -83,6 +83,7 @@ def fit(data, y):
     return gpukfl.fit(data, y, method="bkernn", **SMALL)
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("kind", NO_SAMPLES)
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_what_is_no_matrix_is_refused(name, kind):
@@ -112,6 +113,7 @@ def test_dates_of_a_frame_are_no_numbers(columns):
             KernelRidgeRegressor().fit(given, Y)
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("kind", NO_TARGETS)
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_what_are_no_targets_is_refused(name, kind):

@@ -47,6 +47,7 @@ Y_NOISY = Y + 0.5 * np.random.default_rng(2).standard_normal(N)
 # ---------------------------------------------------------------------- retraining
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("y", [Y, Y2], ids=["one target", "two targets"])
 @pytest.mark.parametrize(
@@ -111,6 +112,7 @@ def errors_of_numbers(monkeypatch, errors):
     errors_of_directions(monkeypatch, error)
 
 
+@pytest.mark.each
 @pytest.mark.parametrize(
     ("errors", "number"),
     [

@@ -191,6 +191,7 @@ def test_a_smaller_exponent_has_fewer_directions():
 # ---------------------------------------------------------------------- weights and symmetries
 
 
+@pytest.mark.each
 @both
 @pytest.mark.parametrize(
     "options",
@@ -355,7 +356,7 @@ ODD = {
 }
 
 
-@pytest.mark.pairs
+@pytest.mark.each
 @pytest.mark.filterwarnings("ignore:a degree decay:UserWarning")
 @pytest.mark.parametrize("selection", ["features", "variables"])
 @pytest.mark.parametrize("options", [{}, {"retrain": "kernel_ridge"}, {"max_degree": 2}], ids=str)

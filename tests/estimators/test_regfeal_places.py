@@ -51,7 +51,7 @@ def fitted_in_float64(dtype, n_random_features, retrain):
     return few_steps(n_random_features, retrain).fit(*data)
 
 
-@pytest.mark.pairs
+@pytest.mark.each
 @pytest.mark.parametrize("retrain", [None, "kernel_ridge"])
 @pytest.mark.parametrize("n_random_features", [60, 150])
 def test_every_place_learns_the_same(on, retrain, n_random_features):
@@ -162,7 +162,7 @@ def test_memory_changes_rounding_only(n_random_features):
 # ---------------------------------------------------------------------- copies
 
 
-@pytest.mark.pairs
+@pytest.mark.each
 @both
 @pytest.mark.parametrize("retrain", [None, "kernel_ridge", Ridge()], ids=str)
 def test_a_pickle_is_a_numpy_model_with_the_same_predictions(on, make, retrain):

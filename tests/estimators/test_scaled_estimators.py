@@ -15,6 +15,7 @@ pytestmark = [
 ]
 
 
+@pytest.mark.each
 @every
 @pytest.mark.parametrize("scaling", ["robust", "quantile"])
 def test_a_wild_row_is_predicted_for_and_changes_no_other(make, scaling):
@@ -34,6 +35,7 @@ def test_heavy_tails_are_bounded_by_default_but_in_two_methods(make, request):
     assert isinstance(make().fit(heavy, Y[:120]).scaling_, kind)
 
 
+@pytest.mark.each
 @every
 @pytest.mark.parametrize("scaling", ["robust", "quantile"])
 def test_units_of_features_change_no_prediction(make, scaling):
@@ -53,6 +55,7 @@ def test_a_monotone_map_of_a_feature_changes_no_prediction_from_its_scores(make)
     np.testing.assert_allclose(found, expected, atol=1e-3)
 
 
+@pytest.mark.each
 @every
 @pytest.mark.parametrize("scaling", ["standard", "robust", "quantile"])
 def test_missing_values_are_refused(make, scaling):

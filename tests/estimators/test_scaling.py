@@ -206,6 +206,7 @@ def test_units_do_not_make_tails(scale):
     assert not _heavy(np.linspace(-scale, scale, N)[:, None])
 
 
+@pytest.mark.pairs
 @pytest.mark.parametrize("wild", [1e6, -1e6, 1e300])
 @pytest.mark.parametrize(("n", "count"), [(51, 1), (80, 1), (99, 1), (101, 2), (400, 5), (400, 7)])
 @pytest.mark.parametrize("weighted", [False, True])

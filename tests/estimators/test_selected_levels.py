@@ -12,6 +12,7 @@ X = RNG.standard_normal((N, P))
 Y = X[:, 1] + X[:, 3] ** 2 + 0.2 * RNG.standard_normal(N)
 
 
+@pytest.mark.each
 @pytest.mark.parametrize(
     "control", [None, Knockoffs(draws=2), Stability(10)], ids=["none", "knockoffs", "stability"]
 )

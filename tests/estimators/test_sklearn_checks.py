@@ -1,4 +1,4 @@
-"""Every check of scikit-learn's own suite; only those for a GPU that is not there are skipped."""
+"""Every check of scikit-learn's own suite but those for a device that is not there."""
 
 import pytest
 from brief import bkernn, hkrr, regfeal
@@ -39,14 +39,18 @@ ESTIMATORS = [
     KernelRidgeClassifier(random_state=0),
     HKRRRegressor(1, **hkrr(**HKRR)),
     HKRRClassifier(2, **hkrr(**{**HKRR, "max_iter": 30})),
-    KernelFeatureSelector(**SELECTION),
-    KernelFeatureSelectorClassifier(**SELECTION),
+    KernelFeatureSelector(ridge=1e-2, **SELECTION),
+    KernelFeatureSelectorClassifier(ridge=1e-2, **SELECTION),
     RKHSWeightingRegressor(30, instantiation="gaussian_sign", random_state=0),
     RKHSWeightingClassifier(30, instantiation=Stumps(), random_state=0),
     RegFeaLRegressor(30, **REGFEAL),
     RegFeaLClassifier(30, **REGFEAL),
     RegFeaLRegressor(30, **{**REGFEAL, "retrain": "kernel_ridge"}),
 ]
+SLOW = (  # whose regressors are checked quickly, and the variant of one
+    *("BKerNNClassifier", "HKRRClassifier", "KernelFeatureSelectorClassifier"),
+    "RegFeaLClassifier",
+)
 EQUIVALENCE = "check_sample_weight_equivalence_on_dense_data"
 HELD_OUT = (
     "held-out samples, which choose a ridge at the edge of the grid or calibrate probabilities, "
@@ -71,24 +75,23 @@ def places_of(check):
     return places + [tuple(keywords[name])[:2] for name in PAIRS if name in keywords]
 
 
-def missing_gpu(check):
-    """Say which device a check needs and this machine lacks."""
-    for library, device in places_of(check):
-        if library == "cupy" and not cupy_is_usable():
-            return "needs a GPU that CuPy can use"
-        if library == "torch" and device == "cuda" and not torch_cuda_is_usable():
-            return "needs a GPU that torch can use"
-        if library == "torch" and device in ("mps", "xpu"):
-            return f"needs an {device} device"
-    return None
+def is_there(library, device):
+    """Whether this machine has the device; CPUs count as there for every library."""
+    if library == "cupy":
+        return cupy_is_usable()
+    if library == "torch" and device == "cuda":
+        return torch_cuda_is_usable()
+    return device not in ("mps", "xpu")
 
 
 def cases():
     for estimator in ESTIMATORS:
         for model, check in estimator_checks_generator(estimator):
-            reason = missing_gpu(check)
-            marks = [pytest.mark.skip(reason)] if reason else []
-            marks += [pytest.mark.torch for library, _ in places_of(check) if library == "torch"]
+            if not all(is_there(*place) for place in places_of(check)):
+                continue
+            marks = [pytest.mark.torch for library, _ in places_of(check) if library == "torch"]
+            if type(estimator).__name__ in SLOW or estimator is ESTIMATORS[-1]:
+                marks.append(pytest.mark.slow)
             name = getattr(check, "func", check).__name__
             expected = EXPECTED_FAILURES.get(type(estimator).__name__, {})
             if getattr(estimator, "retrain", None) == "kernel_ridge":

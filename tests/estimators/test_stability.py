@@ -79,6 +79,7 @@ def test_it_ends_after_a_half_when_it_is_late(asked, whole):
     assert mean == pytest.approx(1.0 + 1 / len(calls))
 
 
+@pytest.mark.pairs
 @pytest.mark.parametrize("mean", [0.5, 3.0, 20.0])
 @pytest.mark.parametrize("p", [1, 10, 1000])
 @pytest.mark.parametrize("max_false", [0.1, 1.0, 5])

@@ -15,7 +15,7 @@ UNITS = {
 }
 
 
-@pytest.mark.pairs
+@pytest.mark.each
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("unit", UNITS)
 @pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)

@@ -48,6 +48,7 @@ pytestmark = quiet
 # ---------------------------------------------------------------------- weights and symmetries
 
 
+@pytest.mark.pairs
 @pytest.mark.parametrize("make", [regressor, classifier])
 @pytest.mark.parametrize("learner", ["least_squares", "lasso"])
 @pytest.mark.parametrize("options", [{}, {"instantiation": GAUSSIAN}, {"scaling": None}], ids=str)
@@ -111,6 +112,7 @@ ODD = {
 }
 
 
+@pytest.mark.each
 @learners
 @pytest.mark.parametrize("kind", ODD)
 def test_odd_data_are_fitted(kind, learner):
@@ -172,6 +174,7 @@ def test_a_singular_matrix_beyond_the_usual_jitter_is_warned_of():
     assert model.jitter_ > 1e-9
 
 
+@pytest.mark.each
 @learners
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_high_dimension_neither_underflows_nor_overflows(learner, dtype):

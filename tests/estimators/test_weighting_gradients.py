@@ -81,6 +81,7 @@ def test_of_many_columns_those_that_do_not_vary_are_left_out(data, monkeypatch):
     assert importances[0] != pytest.approx(importances[3], rel=1e-3)
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("instantiation", [SIGNS, Stumps()], ids=["signs", "stumps"])
 @pytest.mark.parametrize("method", ["rkhs_weighting", "regfeal"])
 def test_where_no_column_varies_nothing_is_important(rng, method, instantiation):

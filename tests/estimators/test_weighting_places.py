@@ -79,6 +79,7 @@ def test_every_place_finds_the_same(on, learner, instantiation):
     )
 
 
+@pytest.mark.each
 @learners
 def test_everything_is_chosen_on_every_place(on, learner):
     options = {"learner": learner, "ridge": "auto", "instantiation": "stumps", "n_parameters": 4}
@@ -88,7 +89,7 @@ def test_everything_is_chosen_on_every_place(on, learner):
     assert model.n_parameters_ <= 4
 
 
-@pytest.mark.pairs
+@pytest.mark.each
 @learners
 @pytest.mark.parametrize("y", [LABELS, THREE], ids=["two", "three"])
 def test_classes_on_every_place(on, learner, y):
@@ -158,6 +159,7 @@ def test_another_backend_gives_back_the_library_of_the_data(learner):
     np.testing.assert_allclose(model.predict(NEW), expected, atol=1e-5)
 
 
+@pytest.mark.each
 @learners
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_memory_map_is_its_array(tmp_path, learner, dtype):

@@ -39,6 +39,7 @@ def one_hot(seed):
     return (X - X.mean(axis=0)) / X.std(axis=0), y + 0.5 * y.std() * rng.standard_normal(n)
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("instantiation", [Stumps(1.0, 1.0), Stumps(1.0, 0.3), GaussianSign(1, 3)])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_listed_scores_are_those_of_refits(monkeypatch, instantiation, seed):

@@ -127,23 +127,25 @@ def test_drawn_levels_have_their_probabilities():
 # ---------------------------------------------------------------------- p-values
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.0, 0.8])
 def test_p_values_are_uniform_where_nothing_matters(share):
     found = []
-    for seed in range(150):
+    for seed in range(80):
         rng = np.random.default_rng(seed)
-        X = correlated(160, 3, rng, share)
-        y = X[:, 0] + rng.standard_normal(160)
-        model = Ridge(5.0).fit(X[:80], y[:80])
-        one = importance(model, X[80:], y[80:], groups=[[1]], random_state=seed)
+        X = correlated(120, 3, rng, share)
+        y = X[:, 0] + rng.standard_normal(120)
+        model = Ridge(5.0).fit(X[:60], y[:60])
+        one = importance(model, X[60:], y[60:], groups=[[1]], random_state=seed)
         found.append(one.p_values[0])
     assert kstest(found, "uniform").pvalue >= 0.01
 
 
+@pytest.mark.slow
 def test_a_model_that_misses_the_others_has_uniform_p_values():
     """Without what others say of the errors nearly all p-values would be large, or all small."""
     found = []
-    for seed in range(40):
+    for seed in range(25):
         rng = np.random.default_rng(seed)
         X = rng.standard_normal((120, 2))
         X[:, 1] += np.sin(2 * X[:, 0])

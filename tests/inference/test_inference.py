@@ -136,6 +136,7 @@ def test_a_blend_is_asked_by_its_leading_member():
     assert "the member of the blend's own curve" in labels
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("labels", [["low", "mid", "high"], ["no", "yes"], [1, 2, 5]])
 @pytest.mark.parametrize("table", [False, True])
 def test_a_blend_of_classes_is_asked_by_their_labels(labels, table):

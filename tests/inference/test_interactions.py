@@ -242,6 +242,7 @@ def test_classes():
     assert interactions(model, X[250:], y[250:]).selected_at(0.05) == ["x0 × x1"]
 
 
+@pytest.mark.slow
 def test_p_values_of_classes_are_uniform_where_nothing_interacts():
     """Log-odds that are cut off would look like interactions of features that add up."""
     found = []
@@ -263,6 +264,7 @@ def test_several_targets_share_interactions():
     assert interactions(model, X[200:], Y[200:]).selected_at(0.05) == ["x0 × x1", "x2 × x3"]
 
 
+@pytest.mark.slow
 def test_p_values_are_uniform_where_nothing_interacts():
     """The model overfits every pair; errors grow with the features."""
     found = []

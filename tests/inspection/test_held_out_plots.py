@@ -48,6 +48,7 @@ def classes(rng, n=4000, k=3, sharp=1.0):
     return Description(name="a model", panels=(panel,))
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("t", [1, 2, 4, 8])
 @pytest.mark.parametrize("ends", [False, True])
 def test_every_picture_is_drawn_without_a_warning(rng, t, ends):

@@ -64,6 +64,7 @@ def test_sign_features_of_zero_are_zero_and_lengths_do_not_matter(on, rng):
         on.assert_close(features.shapes(on.put(size * x)), expected, ulps=10)
 
 
+@pytest.mark.pairs
 @pytest.mark.parametrize("n", [784, 3000])
 @pytest.mark.parametrize("kind", [GaussianSign, Stumps])
 def test_nothing_vanishes_in_high_dimension(on, rng, kind, n):

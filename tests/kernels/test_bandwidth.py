@@ -67,6 +67,7 @@ def test_half_of_the_mass_may_end_between_two_distances(on):
     assert actual == pytest.approx(np.median(gaps), rel=10 * on.eps)
 
 
+@pytest.mark.pairs
 @norms
 @pytest.mark.parametrize("dtype", ["int64", "int8", "uint8"])
 def test_distances_of_integers_are_no_integers(on, rng, norm, metric, dtype):

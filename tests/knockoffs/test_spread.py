@@ -28,6 +28,7 @@ def loss(s, correlation, copies):
     return np.trace(np.linalg.inv(D)) + copies * np.sum(1.0 / s)
 
 
+@pytest.mark.pairs
 @pytest.mark.parametrize("copies", [1, 2, 10])
 @pytest.mark.parametrize("spread", [equicorrelated, least_reconstructable])
 def test_copies_exist(correlation, copies, spread):

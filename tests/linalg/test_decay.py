@@ -53,6 +53,7 @@ def test_of_a_number_that_is_not_rounded_no_digit_is_lost():
     assert np.max(np.abs(decay(a) / expected - 1.0)) <= 2.0**-52
 
 
+@pytest.mark.pairs
 @polynomials
 @ways
 @pytest.mark.parametrize("shape", [(), (0,), (1,), (7, 0), (513,), (3, 400), (2, 3, 301)], ids=str)

@@ -105,6 +105,7 @@ def test_principal_gradients_are_those_of_the_outer_product(on, rng, weighted, d
     )
 
 
+@pytest.mark.each
 @kernels
 def test_gradients_of_a_fit_are_its_difference_quotients(on_double, rng, kernel):
     on = on_double

@@ -110,7 +110,7 @@ def test_targets_that_are_0_say_nothing(on, rng, name):
     np.testing.assert_allclose(found.metric, expected.metric, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.pairs
+@pytest.mark.each
 @criteria
 @kernels
 @weighted
@@ -184,7 +184,7 @@ def test_the_order_of_samples_and_inputs_are_left_alone(on, rng, name):
 # ---------------------------------------------------------------------- through centres
 
 
-@pytest.mark.pairs
+@pytest.mark.each
 @kernels
 @weighted
 def test_the_gradients_of_the_bound_are_those_of_its_values(on_double, rng, case, weighted):

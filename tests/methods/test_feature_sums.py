@@ -241,6 +241,7 @@ def test_an_interruption_before_any_row_is_raised(on, rng, monkeypatch):
 # ---------------------------------------------------------------------- least squares
 
 
+@pytest.mark.pairs
 @weighted
 @pytest.mark.parametrize("t", [1, 3])
 def test_least_squares_solve_the_normal_equations(on, rng, weighted, t):

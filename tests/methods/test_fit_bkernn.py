@@ -81,6 +81,7 @@ def reference_place(request):
     return Place("numpy", "cpu", "float64")
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("n_knots", [None, 64])
 @pytest.mark.parametrize("penalty", [Basic(), Variable(), Feature(), ConcaveVariable()], ids=str)
 def test_every_place_learns_the_same_particles(on, rng, reference_place, penalty, n_knots):
@@ -98,6 +99,7 @@ def test_every_place_learns_the_same_particles(on, rng, reference_place, penalty
     assert fit.history.objective == pytest.approx(expected.history.objective, rel=slack)
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("step_size", ["auto", 5.0])
 def test_objective_falls_to_that_of_the_returned_model(on, rng, weighted, step_size):

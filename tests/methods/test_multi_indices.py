@@ -76,6 +76,7 @@ def features(tuples, X):
 # ---------------------------------------------------------------------- unbiasedness
 
 
+@pytest.mark.each
 @laws
 @etas
 def test_squared_scales_are_the_kernels_weights_on_average(eta, law):

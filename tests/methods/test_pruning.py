@@ -151,6 +151,7 @@ def kept(model):
     return [one["n_parameters"] for one in model.pruning_]
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("learner", ["least_squares", "lasso", "optimal_step", "sfgd"])
 @pytest.mark.parametrize("rule", PRUNING_RULES)
 def test_every_rule_prunes_within_its_tolerance(rule, learner):

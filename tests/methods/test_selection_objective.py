@@ -230,6 +230,7 @@ def test_several_permutations_are_those_one_by_one(on, rng, case, form, beta):
     np.testing.assert_allclose(found, each, atol=1e-13)  # products of more columns round otherwise
 
 
+@pytest.mark.pairs
 @both
 @forms
 def test_derivatives_that_are_read_with_the_value_are_those_of_a_gradient(on, rng, case, form):
@@ -356,6 +357,7 @@ def test_integer_weights_are_repeated_samples(on, rng, case):
         assert_gradient(few.gradient(one), many.gradient(other), slack(on))
 
 
+@pytest.mark.pairs
 @both
 @forms
 def test_weights_count_relative_to_their_sum(on, rng, case, form):

@@ -19,6 +19,7 @@ def product(on, kernel, V):
     return oracles.centered(on.host(kernel @ on.put(V)))
 
 
+@pytest.mark.pairs
 @pytest.mark.parametrize("n_knots", [2, 17])
 @pytest.mark.parametrize("tied", [False, True])
 def test_product_is_that_of_interpolated_grid_kernels(on, rng, n_knots, tied):

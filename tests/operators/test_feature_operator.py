@@ -140,6 +140,7 @@ def test_the_common_scale_is_that_of_the_constants(on, rng, instantiation):
         assert scale == 0.0
 
 
+@pytest.mark.pairs
 @pytest.mark.parametrize("count", [1, 50])
 @pytest.mark.parametrize("instantiation", [GaussianSign(1.0, 1.0), Stumps(1.0, 1.0)], ids=str)
 def test_entries_are_moderate_in_high_dimension(on, rng, instantiation, count):

@@ -68,7 +68,7 @@ def test_regression(on_double, method, problem):
 
 @pytest.mark.parametrize("method", FIXED)
 @given(some_rows, st.integers(2, 3))
-@examples(3)
+@examples(2)
 def test_classification(on_double, method, problem, k):
     assume(is_decided(method, problem))
     labels = np.argsort(np.argsort(problem.Y[:, 0])) * k // len(problem.Y)

@@ -24,6 +24,7 @@ def test_values_and_derivatives(on, case, problem):
     assert_agrees(on, call, problem.X, problem.new, P, layout=problem.layout, scale=scale)
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("case", KERNEL_CASES, ids=str)
 def test_numpy_numbers_as_settings_keep_the_precision(on, case):
     kernel = of_numpy_numbers(case.kernel)

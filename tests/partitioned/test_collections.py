@@ -69,6 +69,7 @@ def arrays(X, y):
 # ---------------------------------------------------------------------- rows that go together
 
 
+@pytest.mark.pairs
 @WHERE
 @pytest.mark.parametrize("what", ["y", "sample_weight"])
 @pytest.mark.parametrize("shorter", [True, False])

@@ -98,6 +98,7 @@ def test_large_strength_gives_exactly_zero(on, rng, penalty):
         on.assert_close(penalty.prox(on.put(W), 1e6), np.zeros_like(W), ulps=0)
 
 
+@pytest.mark.pairs
 @penalties
 @pytest.mark.parametrize("strength", STRENGTHS)
 def test_zero_stays_exactly_zero(on, penalty, strength):

@@ -98,8 +98,7 @@ FRAME = pd.DataFrame(GAPPY, columns=["a", "b", "c"]).assign(
 MEMBERS = {"members": ["linear", "trees", "shallow_trees", "agop", "laplace"], "n_folds": 3}
 
 
-@pytest.mark.parametrize("y", [Y, THREE])
-@pytest.mark.parametrize("rows", [X, FRAME])
+@pytest.mark.parametrize(("rows", "y"), [(X, THREE), (FRAME, Y)])
 @pytest.mark.filterwarnings("ignore")
 def test_rows_by_themselves_are_predicted_as_together(rows, y):
     model = gpukfl.fit(rows, y, random_state=0, progress=False, **MEMBERS)

@@ -68,11 +68,15 @@ def member_of(name, n):
 
 
 @pytest.mark.parametrize(
-    ("kind", "dtype"),
-    [("one", "float32"), ("one", "float64"), ("two", "float64"), ("classes", "float64")],
+    ("kind", "dtype", "member"),
+    [
+        ("one", "float32", "manhattan_laplace"),
+        ("two", "float64", "agop"),
+        ("classes", "float64", "manhattan_laplace"),
+    ],
 )
 def test_fits_at_once_are_those_that_come_one_after_the_other(
-    kind, dtype, rows, target, threads, widths
+    kind, dtype, member, rows, target, threads, widths
 ):
     data = rows.astype(dtype)
     y = {"one": target, "two": np.stack([target, -(target**2)], axis=1), "classes": target > 0}[
@@ -82,7 +86,7 @@ def test_fits_at_once_are_those_that_come_one_after_the_other(
     found = []
     for count in (1, 3, 3):
         threads(count)
-        model = make(members=OURS[:2], n_folds=3, refit="both", random_state=0).fit(data, y)
+        model = make(members=[member], n_folds=3, refit="both", random_state=0).fit(data, y)
         found.append(model.predict_proba(data) if kind == "classes" else model.predict(data))
     assert max(widths) == 2
     assert_array_equal(found[1], found[2])

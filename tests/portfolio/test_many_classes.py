@@ -40,6 +40,7 @@ def test_parts_of_predictions_are_mixed_as_these_are(rng, judged):
     np.testing.assert_allclose(judge.losses_of(mixed), whole, rtol=1e-13)
 
 
+@pytest.mark.usefixtures("all_steps")
 @pytest.mark.parametrize(("classes", "steps"), [(2, 200), (10, 200), (50, 120), (100, 100)])
 def test_trees_take_fewer_steps_where_each_is_many(classes, steps):
     task = Task(True, 1_000, 5, classes if classes > 2 else 1, 10, "auto", 0)

@@ -131,6 +131,7 @@ def test_a_limit_is_kept_whatever_a_step_takes(n, d, classes, limit, each):
     assert np.isfinite(model.predict(X)).all()
 
 
+@pytest.mark.usefixtures("all_steps")
 def test_trees_have_as_many_steps_as_there_is_time_for(monkeypatch, rng):
     X = rng.standard_normal((240, 4))
     y = np.where(np.abs(X[:, 0]) > 0.7, 3.0, 0.0) + 0.1 * rng.standard_normal(240)
@@ -143,7 +144,7 @@ def test_trees_have_as_many_steps_as_there_is_time_for(monkeypatch, rng):
 
 
 def test_a_limit_that_leaves_time_for_all_changes_nothing(rng):
-    X = rng.standard_normal((900, 5))
+    X = rng.standard_normal((300, 5))
     y = np.sin(X[:, 0]) + X[:, 1] ** 2
     options = {"members": ["linear", "trees", "manhattan_laplace"], "n_folds": 2}
     free, limited = (regressor(max_time=limit, **options).fit(X, y) for limit in (None, 1e4))

@@ -10,7 +10,7 @@ import gpukfl
 from gpukfl._archive import Archive, RefusedError
 from gpukfl._foreign import bytes_of, made_of
 
-OPTIONS = {"members": ["linear", "trees", "laplace", "bkernn"], "n_folds": 3}
+OPTIONS = {"members": ["linear", "trees", "laplace", "bkernn"], "n_folds": 2}
 TARGETS = {
     "one target": Y,
     "two targets": np.stack([Y, X[:, 2]], axis=1),

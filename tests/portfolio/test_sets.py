@@ -76,6 +76,7 @@ def test_scores_are_the_definition():
     np.testing.assert_allclose(threshold, [0.7, 0.5])
 
 
+@pytest.mark.pairs
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("seed", [None, 0])
 @pytest.mark.parametrize("coverage", [0.5, 0.8, 0.95])

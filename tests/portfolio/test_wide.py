@@ -113,6 +113,7 @@ def test_shuffles_do_not_depend_on_how_many_are_predicted_at_once(monkeypatch):
     np.testing.assert_allclose(one, other, rtol=1e-9)
 
 
+@pytest.mark.usefixtures("all_steps")
 def test_trees_of_many_features_take_fewer_steps():
     few, many, most = (_trees(Task(False, N, d, 1, N, "numpy", 0)) for d in (100, 8_000, 10**6))
     assert (few.max_iter, few.learning_rate) == (100, 0.1)

@@ -229,6 +229,7 @@ def test_the_caller_decides_when_it_is_enough(on, rng):
     assert len(asked) == 4
 
 
+@pytest.mark.pairs
 @pytest.mark.parametrize("read_every", [2, 5, 1000])
 @pytest.mark.parametrize("settings", [{}, {"rtol": 0.0, "max_iter": 7}, {"rtol": 0.05}])
 def test_reading_several_checks_together_changes_nothing(on, rng, settings, read_every):

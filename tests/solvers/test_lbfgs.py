@@ -149,6 +149,7 @@ def test_a_wrong_gradient_stalls_where_it_began(on, rng, start):
     on.assert_close(found.x, on.host(start), ulps=0)
 
 
+@pytest.mark.pairs
 @pytest.mark.parametrize("wrong", [np.nan, np.inf])
 @pytest.mark.parametrize("part", ["value", "gradient"])
 def test_a_start_that_is_not_finite_is_an_error(on, start, wrong, part):

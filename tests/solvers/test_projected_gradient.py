@@ -179,6 +179,7 @@ def edges(p, radius):
     }
 
 
+@pytest.mark.pairs
 @sizes
 @radii
 @pytest.mark.parametrize("start", ["zero", "inside", "corner", "face"])

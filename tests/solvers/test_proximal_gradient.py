@@ -66,6 +66,7 @@ class Problem:
         return solver.minimize(*given, watch=watch, learned=learned)
 
 
+@pytest.mark.pairs
 @steps
 @pytest.mark.parametrize("penalty", [Variable(), Feature(), ConcaveVariable()], ids=str)
 def test_identity_quadratic_is_minimised_by_the_prox_of_its_target(on, rng, penalty, step_size):
@@ -89,6 +90,7 @@ def test_minimum_is_that_of_a_long_plain_iteration(on_double, rng):
     assert problem.objective(trace.W) <= problem.objective(W) * (1 + 1e-11)
 
 
+@pytest.mark.pairs
 @steps
 @pytest.mark.parametrize("penalty", [Variable(), ConcaveVariable(concavity=20.0)], ids=str)
 def test_objective_never_rises_and_is_recorded(on, rng, penalty, step_size):

@@ -82,6 +82,7 @@ def assert_consistent(on, toy, found):
         assert found.value == history.objective[-1]
 
 
+@pytest.mark.pairs
 @solvers
 @starts
 def test_values_fall_until_a_stationary_point(on, kind, start):
@@ -111,6 +112,7 @@ def test_the_best_alpha_is_where_variable_projection_starts_and_ends(on):
     assert toy.points[0] == (-1.5, 2.25)
 
 
+@pytest.mark.pairs
 @solvers
 @pytest.mark.parametrize("delta", [0.8, 1.0])
 def test_every_accepted_step_satisfies_armijo(on_double, kind, delta, monkeypatch):
@@ -250,6 +252,7 @@ def test_the_watcher_ends_the_descent(on, kind):
     assert seen == [0, 1, 2]
 
 
+@pytest.mark.pairs
 @solvers
 @pytest.mark.parametrize("where", ["value", "gradient_B", "watch"])
 def test_interruptions_keep_the_last_point(on, kind, where):
@@ -291,6 +294,7 @@ def test_flat_starts_have_converged(on, kind):
     assert run(on, kind, toy=toy)[1].status is Status.CONVERGED
 
 
+@pytest.mark.pairs
 @solvers
 @pytest.mark.parametrize("wrong", [math.nan, math.inf])
 def test_a_start_that_is_not_finite_is_an_error(on, kind, wrong):
