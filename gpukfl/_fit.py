@@ -12,6 +12,7 @@ import numpy as np
 
 from gpukfl._array import to_host
 from gpukfl._checks import check_choice, check_kind, check_number
+from gpukfl._columns import check_container
 from gpukfl._given import complete, pair_rows, with_names, with_target
 from gpukfl._leakage import warn_target_leakage
 from gpukfl._model import Model
@@ -28,7 +29,6 @@ from gpukfl.estimators._dask import SAMPLE, any_dask, sample_of
 from gpukfl.estimators._described import feature_names
 from gpukfl.estimators._run import reported_to
 from gpukfl.estimators._threads import few_threads
-from gpukfl.estimators._validation import check_container
 from gpukfl.partitioned import Collections
 from gpukfl.penalties import PENALTIES, Penalty
 from gpukfl.tables import IMPUTE

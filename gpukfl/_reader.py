@@ -13,16 +13,18 @@ from sklearn.utils import check_random_state
 from gpukfl._array import to_host
 from gpukfl._columns import (
     check_no_series,
+    check_size,
     framed,
     is_frame,
     is_numeric,
     numeric_frame,
+    parts_of_name,
     with_text_names,
 )
-from gpukfl._target import Target, parts_of_name
+from gpukfl._target import Target
 from gpukfl._warnings import warn
 from gpukfl.estimators._declared import Declared, Record
-from gpukfl.estimators._validation import check_size, validate_weights
+from gpukfl.estimators._validation import validate_weights
 from gpukfl.inspection import Description, Importances
 from gpukfl.tables import Coded, Column, Encoding, Table
 from gpukfl.tables._imputation import Imputation

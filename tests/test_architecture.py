@@ -50,7 +50,7 @@ LAYER = {
     "portfolio": 10.5,
     "_archive": 0,
     "_foreign": 0.5,
-    "_columns": 0,
+    "_columns": 0.5,
     "_given": 1.75,
     "_outliers": 1.8,
     "_replacing": 0,

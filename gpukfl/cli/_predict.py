@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gpukfl._columns import parts_of_name
 from gpukfl._places import is_installed
-from gpukfl._target import parts_of_name, target_names
+from gpukfl._target import target_names
 from gpukfl._warnings import warn
 from gpukfl.cli._files import TABLES, check_writable, files_of, try_to_write
 from gpukfl.datasets._names import check_columns, listed

@@ -22,7 +22,7 @@ from gpukfl._array import (
     to_host,
 )
 from gpukfl._checks import check_choice, check_number, check_switch
-from gpukfl._columns import with_numbers
+from gpukfl._columns import check_size, with_numbers
 from gpukfl._given import pair_rows, with_names
 from gpukfl._outliers import leave_out_outliers
 from gpukfl._parts_reader import table_of_all
@@ -38,7 +38,7 @@ from gpukfl.estimators._described import feature_names
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._threads import few_threads
-from gpukfl.estimators._validation import check_size, validate_samples
+from gpukfl.estimators._validation import validate_samples
 from gpukfl.inspection import Description, Names
 from gpukfl.partitioned import Collections, check_places
 from gpukfl.portfolio._attributes import ATTRIBUTES, TRIED, VALUES

@@ -11,8 +11,7 @@ import numpy as np
 
 from gpukfl.tables import _values
 from gpukfl.tables._column import LEVELLED, Column
-from gpukfl.tables._frame import read_column, told_of
-from gpukfl.tables._frames import frame_of
+from gpukfl.tables._frame import frame_of, read_column, told_of
 from gpukfl.tables._guess import CONSTANT, MOST_LEVELS, ONE_VALUE, in_their_order
 from gpukfl.tables._levels import share_of_single
 from gpukfl.tables._table import Table

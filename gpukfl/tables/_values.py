@@ -12,7 +12,7 @@ import numpy as np
 from gpukfl._accel.trust import only_numpy
 from gpukfl._columns import WHOLE
 from gpukfl.tables._dates import dates_of, days_since
-from gpukfl.tables._moments import MOMENT, as_moments, with_nanoseconds
+from gpukfl.tables._moments import MOMENT, with_nanoseconds
 from gpukfl.tables._numerals import numbers_of, text_of, whole_numbers_of
 from gpukfl.tables._zones import in_zone, known_zone, zone_of
 
@@ -193,20 +193,6 @@ def seconds_of(time: Any, /) -> float:
     return float(whole + time.microsecond * 1e-6)
 
 
-def dates(array: np.ndarray, zone: str = "", /) -> Values:
-    """Take dates, also as objects with gaps of any sort; with a zone they are of Greenwich."""
-    import pandas as pd
-
-    if array.dtype.kind == "O":
-        pairs = zip(array, pd.isna(array), strict=True)
-        return Values(
-            DATES,
-            moments_of_objects([None if gap else value for value, gap in pairs]),
-            zones=(zone,) if zone else (),
-        )
-    return Values(DATES, as_moments(array), zones=(zone,) if zone else ())
-
-
 def moments_of_objects(times: Sequence[Any], /) -> np.ndarray:
     """Make dates (n,) of Python's, of NumPy's or of pandas', None for missing ones."""
     beyond = np.array([_nanoseconds_of(time) for time in times], dtype=np.int64)
@@ -267,36 +253,38 @@ def _numbered(data: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return index, found
 
 
-def labels(array: Any, /, note: str = "") -> Values:
-    """Take text (n,); blank text is missing."""
+def labels(array: Any, /) -> Values:
+    """Take text (n,) of pandas; blank text is missing."""
     import pandas as pd
 
     index, found = pd.factorize(array)
-    return labelled(np.asarray(index), map(str, found), note)
+    return labelled(np.asarray(index), map(str, found))
 
 
-def labels_of_parts(parts: Iterable[np.ndarray], n: int, /) -> Values:
-    """Take text of n rows that comes in parts; blank text is missing."""
-    import pandas as pd
-
+def labels_of_parts(parts: Iterable[Sequence[Any] | np.ndarray], n: int, /) -> Values:
+    """Take text of n rows that comes in parts; blank text, and what is no text, is missing."""
     places: dict[str, int] = {}
     index, at = np.empty(n, dtype=np.int64), 0
     for part in parts:
-        own, found = pd.factorize(part)
-        known = [places.setdefault(str(text), len(places)) for text in found]
-        index[at : at + len(part)] = np.array([*known, -1])[own]
-        at += len(part)
+        listed = part.tolist() if isinstance(part, np.ndarray) else part
+        own = {
+            word: places.setdefault(str(word), len(places)) if isinstance(word, str) else -1
+            for word in dict.fromkeys(listed)
+        }
+        stop = at + len(listed)
+        index[at:stop] = np.fromiter(map(own.__getitem__, listed), np.int64, len(listed))
+        at = stop
     return labelled(index, places)
 
 
-def labelled(index: np.ndarray, words: Iterable[str], note: str = "", /) -> Values:
+def labelled(index: np.ndarray, words: Iterable[str], /) -> Values:
     """Take indices (n,) of text, -1 for none; blank text is missing."""
     known = texts(words)
     blank = np.fromiter((not text or text.isspace() for text in known), bool, len(known))
     if blank.any():
         kept = np.append(np.where(blank, -1, np.cumsum(~blank) - 1), -1)
         index, known = kept[index], known[~blank]
-    return Values(LABELS, index, known, note=note)
+    return Values(LABELS, index, known)
 
 
 def texts(found: Iterable[str], /) -> np.ndarray:

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from table_cases import column, makers
 
-from gpukfl.runtime._columns import values_of
 from gpukfl.tables import Table
+from gpukfl.tables._reading import read_values
 
 SEASONS = [f"{year}-{(year + 1) % 100:02d}" for year in range(2003, 2018)]
 quick = settings(max_examples=20, deadline=None)
@@ -93,7 +93,7 @@ def test_no_group_of_thousands_begins_with_a_zero(thousandths):
     expected = np.array(thousandths) / 1000
     for mark in (",", "'", "\u202f"):
         marked = np.array([text.replace(",", mark) for text in texts], dtype=object)
-        assert np.isnan(values_of(marked).as_numbers()).all()
+        assert np.isnan(read_values(marked).as_numbers()).all()
     values = [*texts, "1,234"]  # which could be more than a thousand
     found = Table.of(pd.DataFrame({"a": values}))
     if found.columns[0].kind == "numeric":  # and no code, nor the same

@@ -1,4 +1,4 @@
-"""Rows of a table as codes, of which services ask for a single one: a dict of Python's values.
+"""Rows that services ask for one at a time, a dict of Python's values, as codes of a table.
 
 A column of one value takes as many steps as one of thousands. What becomes of a value is kept for
 the next row that has it, unless it is a number that is its own code.
@@ -7,56 +7,58 @@ the next row that has it, unless it is a number that is its own code.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, time, timedelta
 from typing import Any
 
 import numpy as np
 
+from gpukfl._columns import parts_of_name
 from gpukfl._warnings import collected, warn
-from gpukfl.runtime._columns import frame_of, values_of
-from gpukfl.tables import Table
 from gpukfl.tables._codes import Coder
+from gpukfl.tables._column import Column
 from gpukfl.tables._frame import told_of
+from gpukfl.tables._reading import read_objects
 
+# What calls a function for each column that is used, and gives its codes and times between dates
+WithTimes = Callable[[Callable[[int, Coder], Sequence[float]]], Iterable[Any]]
 # Of which equal values of one type have the same codes
 _KEPT = (str, int, float, date, time, timedelta, type(None))
 _MOST, _LONGEST = 2**12, 200  # values that are kept, and characters of one
 
 
-class TableRows:
-    """What makes codes of rows.
+class RowCoder:
+    """Codes one row of a table.
 
     Parameters
     ----------
-    table : Table
-        What its columns are.
-    target : str
-        A column that rows may have besides.
+    columns : sequence of Column
+        Of the table.
+    named : bool
+        Whether it has names; rows of one without are not taken.
+    with_times : callable
+        `Table.with_times`.
     """
 
-    def __init__(self, table: Table, target: str, /) -> None:
-        self._table, self._target = table, target
-        self._names = {column.name for column in table.columns}
-        self._used = {column.name for column in table.columns if column.used}
+    def __init__(self, columns: Sequence[Column], named: bool, with_times: WithTimes, /) -> None:
+        self._named, self._with_times = named, with_times
+        self._names = {column.name for column in columns}
+        self._used = {column.name for column in columns if column.used}
         self._seen: dict[Any, tuple[list[float], list[str]]] = {}
 
-    def __call__(self, X: Any, /) -> np.ndarray:
-        """Give codes (n, c)."""
-        if not self._is_plain_row(X):
-            return self._table.codes(frame_of(X, self._target, self._names))
-        row = X[0]
-        codes = self._table.with_times(lambda _, coder: self._codes(coder, row[coder.column.name]))
-        return np.array([list(codes)], dtype=np.float64)
-
-    def _is_plain_row(self, X: Any) -> bool:
-        """Whether it is a list of one dict, of which there is nothing to say."""
-        if not (self._table.named and isinstance(X, (list, tuple)) and len(X) == 1):
+    def takes(self, X: Any, besides: str, /) -> bool:
+        """Whether `X` is a list of one dict, of which there is nothing to say."""
+        if not (self._named and isinstance(X, (list, tuple)) and len(X) == 1):
             return False
         row = X[0]
         if not (isinstance(row, dict) and self._used <= row.keys()):
             return False
-        return row.keys() <= self._names or row.keys() - self._names == {self._target}
+        return row.keys() <= self._names or row.keys() - self._names <= parts_of_name(besides)
+
+    def __call__(self, row: Mapping[str, Any], /) -> np.ndarray:
+        """Return the codes (1, c) of a row."""
+        codes = self._with_times(lambda _, coder: self._codes(coder, row[coder.column.name]))
+        return np.array([list(codes)], dtype=np.float64)
 
     def _codes(self, coder: Coder, value: Any) -> Sequence[float]:
         if isinstance(value, (int, float)):
@@ -88,8 +90,8 @@ def _is_kept(value: Any) -> bool:
 
 
 def _coded(coder: Coder, value: Any) -> tuple[list[float], list[str]]:
-    """Give the codes of a column of one value, and what is warned of."""
+    """Return the codes of a column of one value, and what is warned of."""
     with collected() as told:
         with told_of(coder.column.name):
-            values = values_of([value])
+            values = read_objects([value])
         return [float(codes[0]) for codes in coder(iter([values]), 1)], told
