@@ -15,8 +15,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from gpukfl._array import Array, is_host, library_of, lies_in_parts, on_gpu, to_host
 from gpukfl._checks import check_choice, check_number
-from gpukfl._given import pair_rows
-from gpukfl._outliers import leave_out_outliers
 from gpukfl._places import Backend, Place, resolve_place
 from gpukfl._results import History, Status
 from gpukfl._warnings import warn
@@ -47,6 +45,7 @@ from gpukfl.estimators.scaling import WORDS
 from gpukfl.estimators.scaling._units import warn_of_units
 from gpukfl.partitioned import Collections, Read
 from gpukfl.selftest import trusted
+from gpukfl.tables._training import read_arrays
 
 Problem = TypeVar("Problem", bound=Data)
 Fitted_co = TypeVar("Fitted_co", covariant=True)  # what the last fit gives
@@ -302,9 +301,10 @@ class Learner(Constructed, HostPickled):
         if any_dask(X, y, sample_weight):
             self._checked()  # before anything is read
             return self.fit_collections(Collections.of(X, y, sample_weight))
-        X, y, sample_weight = pair_rows(X, y, sample_weight)
-        if not is_classifier(self):
-            X, y, sample_weight = leave_out_outliers(X, y, sample_weight)
+        data = read_arrays(X, y, sample_weight, classes=is_classifier(self))
+        return self._fit_rows(data.X, data.y, data.sample_weight)
+
+    def _fit_rows(self, X: Any, y: Any, sample_weight: Any) -> Self:
         devices = Backend.of(self.backend).devices
         if devices is not None:
             self._checked()

@@ -6,7 +6,6 @@ import numbers
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -23,16 +22,12 @@ from gpukfl._array import (
 )
 from gpukfl._checks import check_choice, check_number, check_switch
 from gpukfl._columns import check_size, with_numbers
-from gpukfl._given import pair_rows, with_names
-from gpukfl._outliers import leave_out_outliers
-from gpukfl._parts_reader import table_of_all
 from gpukfl._places import Backend, resolve_place
-from gpukfl._reader import table_of
 from gpukfl._results import Status
 from gpukfl._warnings import keep, warn
 from gpukfl.estimators._base import HostStored
 from gpukfl.estimators._constructor import Constructed
-from gpukfl.estimators._dask import FEWEST, SAMPLE, any_dask, client_of
+from gpukfl.estimators._dask import any_dask, client_of
 from gpukfl.estimators._declared import Declared, Number, Rule, Switch, Text, Whole
 from gpukfl.estimators._described import feature_names
 from gpukfl.estimators._run import Run
@@ -56,7 +51,6 @@ from gpukfl.portfolio._distilled import Distilled, distil
 from gpukfl.portfolio._encodings import Encodings
 from gpukfl.portfolio._entry import is_limited
 from gpukfl.portfolio._folds import judge_of, n_folds_of, split
-from gpukfl.portfolio._gaps import without_gaps
 from gpukfl.portfolio._in_parts import fitted_to_all
 from gpukfl.portfolio._kept import KeptContest
 from gpukfl.portfolio._leaderboard import frame_of
@@ -66,9 +60,13 @@ from gpukfl.portfolio._transforms import TRANSFORMS, counted, transform_of
 from gpukfl.prediction import (
     LogTransform,
     RankTransform,
+    medians_of,
 )
 from gpukfl.selftest import trusted
 from gpukfl.tables import IMPUTE, Table
+from gpukfl.tables._gaps import without_gaps
+from gpukfl.tables._schema import infer_schema
+from gpukfl.tables._training import FEWEST, SAMPLE, read_arrays
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -161,10 +159,11 @@ class AutoBase(KeptContest, Constructed, HostStored):
         if any_dask(X, y, sample_weight):
             self._checked()  # before anything is read
             return self.fit_collections(Collections.of(X, y, sample_weight))
-        X, y, sample_weight = pair_rows(X, y, sample_weight)
-        if not is_classifier(self):
-            X, y, sample_weight = leave_out_outliers(X, y, sample_weight)
-        return self._learn_from(with_names(X), y, sample_weight, None)
+        data = read_arrays(X, y, sample_weight, classes=is_classifier(self), named=True)
+        return self._fit_rows(data.X, data.y, data.sample_weight)
+
+    def _fit_rows(self, X: Any, y: Any, sample_weight: Any) -> Self:
+        return self._learn_from(X, y, sample_weight, None)
 
     def fit_collections(self, given: Collections, /, *, read: None = None) -> Self:  # noqa: ARG002
         """Fit to Dask collections: choose on some rows, and fit our members to all."""
@@ -179,8 +178,7 @@ class AutoBase(KeptContest, Constructed, HostStored):
         """Fit to rows that are here; `whole` are all where these are some of them."""
         self._checked()
         run, backend = Run.of(self), Backend.of(self.backend)
-        tables = table_of if whole is None else partial(table_of_all, whole)
-        table = tables(X, self.columns)
+        table = infer_schema(X, self.columns, whole)
         X = self._read(X, table)
         with few_threads(X, X.shape[0], backend.name):
             samples = self._read_targets(y, X, sample_weight)
@@ -325,7 +323,9 @@ class AutoBase(KeptContest, Constructed, HostStored):
             with np.errstate(invalid="ignore"):  # of sums of infinite numbers, which may be gaps
                 return validate_samples(self, X, reset=False, method=method)
         except ValueError:  # perhaps of gaps: complete rows are looked at once
-            X = without_gaps(X, self.out_of_fold_, feature_names(self))
+            kept = self.out_of_fold_
+            names = feature_names(self)
+            X = without_gaps(X, lambda: medians_of(kept.rows, kept.weights), names)
         return validate_samples(self, X, reset=False, method=method)
 
     @property

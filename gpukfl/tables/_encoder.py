@@ -10,10 +10,10 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from gpukfl._array import is_array, to_host
-from gpukfl._target import read_target
 from gpukfl._warnings import collected
 from gpukfl.tables._encoding import Encoding
 from gpukfl.tables._table import Table
+from gpukfl.tables._target import read_target
 
 _MANY = 500_000  # rows above which the result is of float32, unless somebody says otherwise
 

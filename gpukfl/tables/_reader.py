@@ -1,19 +1,18 @@
-"""Frames in: what of them is a table, and what makes numbers of its columns for one estimator."""
+"""Rows of tables as numbers for one estimator: those of a fit, of a partition, and new ones."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.utils import check_random_state
 
-from gpukfl._array import to_host
+from gpukfl._array import is_array, to_host
 from gpukfl._columns import (
     check_no_series,
-    check_size,
     framed,
     is_frame,
     is_numeric,
@@ -21,74 +20,23 @@ from gpukfl._columns import (
     parts_of_name,
     with_text_names,
 )
-from gpukfl._target import Target
 from gpukfl._warnings import warn
 from gpukfl.estimators._declared import Declared, Record
 from gpukfl.estimators._validation import validate_weights
 from gpukfl.inspection import Description, Importances
-from gpukfl.tables import Coded, Column, Encoding, Table
+from gpukfl.partitioned import Collections, Read, partition_named
+from gpukfl.tables._column import Coded, Column
+from gpukfl.tables._encoding import Encoding
 from gpukfl.tables._imputation import Imputation
-from gpukfl.tables._lookups import Lookup
+from gpukfl.tables._level_sums import LevelSums
+from gpukfl.tables._lookups import FOLDS, Lookup, lookup_of, rows_of
+from gpukfl.tables._schema import columns_text, infer_schema, sum_partitions
 from gpukfl.tables._sound import fits
+from gpukfl.tables._table import Table
+from gpukfl.tables._training import SAMPLE, Dataset
 
 TABLE_VALUES = (Table, Column, Coded, Encoding, Lookup, Imputation)  # records of model files
-_FEWEST = 2  # rows of a fit
-_NAMED = 10  # columns that are left out and said
-
-
-def table_of(
-    X: Any, columns: Mapping[str, str] | None = None, /, *, whole: bool = True
-) -> Table | None:
-    """Say what the columns of a frame are; None of arrays, and of complete columns of numbers.
-
-    Of some rows, not the `whole`, it may be a table that is of no use. Arrays of NumPy are tables
-    where `columns` names some of theirs, x0, x1, ...
-
-    Raises
-    ------
-    TypeError, ValueError
-        As `Table.of`, if `columns` says something of an array of another library, or no column is
-        of use; and where a whole frame has no column, or less than two rows.
-    """
-    if not is_frame(X):
-        return _of_rows(X, columns, whole) if columns else None
-    if whole:
-        check_size(X.shape, _FEWEST)
-    if not columns and is_numeric(X):
-        return None
-    table = Table.of(X, columns=columns, whole=whole)
-    return of_use(table) if whole else table
-
-
-def _of_rows(X: Any, columns: Mapping[str, str], whole: bool) -> Table:
-    """Say what the columns x0, x1, ... of an array or a list of rows are."""
-    if not whole or not isinstance(X, (np.ndarray, list, tuple)):
-        kind = type(X).__name__ if whole else "one in parts"
-        msg = f"expected a frame, or an array of NumPy, where columns are named, got {kind}"
-        raise TypeError(msg)
-    table = replace(Table.of(X, columns=columns), named=True)
-    check_size((len(X), len(table.columns)), _FEWEST)
-    return of_use(table)
-
-
-def of_use(table: Table, /) -> Table:
-    """Give a table; raise ValueError if nothing can be predicted by it."""
-    if not table.coded:
-        msg = f"expected a column to predict by, got none: {columns_text(table)}"
-        raise ValueError(msg)
-    return table
-
-
-def columns_text(table: Table, /) -> str:
-    """Say what columns were taken for: how many of each kind, and why some are left out."""
-    used = {one.source for one in table.coded}
-    kinds = Counter(column.kind for k, column in enumerate(table.columns) if k in used)
-    said = [f"{count} {kind}" for kind, count in kinds.most_common()]
-    left = [f"{one.name} ({one.reason})" for k, one in enumerate(table.columns) if k not in used]
-    if left:
-        more = f" and {len(left) - _NAMED} more" if len(left) > _NAMED else ""
-        said.append(f"left out {', '.join(left[:_NAMED])}{more}")
-    return ", ".join(said)
+_NAMED = 10  # columns that a message names
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,9 +89,12 @@ class Reader:
         )
         return cls(table, encoding), rows
 
-    def __call__(self, X: Any, /) -> np.ndarray:
-        """Give the rows (m, d) of a frame, or of an array with the same columns."""
-        return self.encoding.transform(self.table.codes(X))
+    def __call__(self, X: Any, besides: str = "", /) -> np.ndarray:
+        """Return the rows (m, d) of a frame, or of an array with the same columns.
+
+        The target's column may be `besides`.
+        """
+        return self.encoding.transform(self.table.codes(X, besides=besides))
 
     def by_column(self, importances: np.ndarray, /) -> np.ndarray:
         """Sum up the importances (d,) of all that was made of each column: (c,)."""
@@ -182,8 +133,11 @@ class Reader:
         return [column.name for column in self.table.columns]
 
 
+# ---------------------------------------------------------------------- rows of a fit
+
+
 @dataclass(frozen=True, eq=False)
-class Read:
+class Encoded:
     """Rows as an estimator takes them.
 
     Attributes
@@ -193,55 +147,143 @@ class Read:
     names : list of str or None
         Names of the columns of a frame.
     reader : Reader or None
-        What made rows of it; None where the estimator takes it as it is.
+        What makes rows of new data; None where the estimator takes them as they are.
+    of_partition : callable or None
+        What makes rows of a partition, for the fit.
     """
 
     X: Any
     names: list[str] | None = None
     reader: Reader | None = None
+    of_partition: Read | None = None
 
 
-def rows_for(
-    estimator: Any,
-    X: Any,
-    target: Target,
-    sample_weight: Any,
-    columns: Mapping[str, str] | None,
-    impute: str,
-    /,
-    *,
-    tables: Callable[[Any, Any], Table | None] = table_of,
-) -> Read:
+def encode_training_data(
+    estimator: Any, data: Dataset, columns: Mapping[str, str] | None, impute: str, /
+) -> Encoded:
     """Make rows for a fit of an estimator, unless it reads tables itself.
-
-    ``tables(X, columns)`` says what the columns are.
 
     Raises
     ------
     TypeError, ValueError
-        As `Table.of`.
+        As `infer_schema`.
     """
+    X, many = data.X, data.everything
+    if many is not None and many.n_rows <= SAMPLE:
+        many = None
     parameters = estimator.get_params(deep=False)
-    if "columns" in parameters and (columns or (is_frame(X) and not is_numeric(X))):
-        return Read(X)
-    table = tables(X, columns)
+    if "columns" in parameters:
+        if columns or (is_frame(X) and not is_numeric(X)):
+            return Encoded(X)
+        many = None
+    table = infer_schema(X, columns, many)
     if table is None:
         X = numeric_frame(X)
-        return Read(X, [str(c) for c in X.columns] if hasattr(X, "columns") else None)
+        return Encoded(X, [str(c) for c in X.columns] if hasattr(X, "columns") else None)
     rng = check_random_state(parameters["random_state"])
+    y, classes = to_host(data.y), data.task == "classification"
     reader, rows = Reader.learned(
         table,
         X,
-        to_host(target.y),
-        validate_weights(sample_weight, X),
-        classes=target.task == "classification",
+        y,
+        validate_weights(data.sample_weight, X),
+        classes=classes,
         impute=impute,
         seed=int(rng.randint(2**31 - 1)),
     )
-    return Read(rows, reader.names, reader)
+    if many is None:
+        return Encoded(rows, reader.names, reader, reader)
+    reader, of_partition = fit_level_statistics(reader, many, np.unique(y) if classes else None)
+    return Encoded(rows, reader.names, reader, of_partition)
 
 
-def rows_of(estimator: Any, reader: Reader | None, X: Any, target: str, /) -> Any:
+@dataclass(frozen=True, eq=False)
+class PartsReader:
+    """What makes rows for a fit of the columns of a partition.
+
+    Attributes
+    ----------
+    table : Table
+        What the columns are.
+    by_fold : tuple of Encoding
+        One for each fold, with means of targets by the rows of the others.
+    """
+
+    table: Table
+    by_fold: tuple[Encoding, ...]
+
+    def __call__(self, X: Any, /) -> np.ndarray:
+        """Give the rows (m, d) of a frame."""
+        codes = self.table.codes(X)
+        rows, fold = np.empty((len(codes), self.by_fold[0].n_features)), _folds(len(codes))
+        for k, encoding in enumerate(self.by_fold):
+            rows[fold == k] = encoding.transform(codes[fold == k])
+        return rows
+
+
+def fit_level_statistics(
+    reader: Reader, given: Collections, classes: np.ndarray | None, /
+) -> tuple[Reader, PartsReader]:
+    """Take statistics of levels over all rows: for new rows, and for those of the fit.
+
+    Parameters
+    ----------
+    reader : Reader
+        Learned on some of the rows: what the columns and their levels are, and medians.
+    given : Collections
+        All rows.
+    classes : array or None
+        Labels that the targets are of; None of numbers.
+    """
+    table, encoding = reader.table, reader.encoding
+    levelled = [one for one in encoding.coded if one.levels]
+    if not levelled:
+        return reader, PartsReader(table, (encoding,) * FOLDS)
+    weights = given.weights or [None] * len(given.lengths)
+    sums = sum_partitions(given, partial(_sums_in, table, classes), given.y, weights)
+    both = list(zip(levelled, sums, strict=True))
+
+    def learned(without: int | None) -> Encoding:
+        found = tuple(lookup_of(one, of, without=without) for one, of in both)
+        return replace(encoding, lookups=found)
+
+    by_fold = tuple(learned(k) for k in range(FOLDS))
+    return replace(reader, encoding=learned(None)), PartsReader(table, by_fold)
+
+
+def _sums_in(
+    table: Table, classes: np.ndarray | None, number: int, X: Any, y: Any, weights: Any
+) -> list[LevelSums]:
+    """Sum over a partition: for each column of levels."""
+    with partition_named(number):
+        codes, Y = table.codes(X), _targets(y, classes)
+    w = None if weights is None else np.asarray(weights, dtype=np.float64)
+    fold, found = _folds(len(codes)), []
+    for j, one in enumerate(table.coded):
+        if one.levels:
+            size = one.levels + 2
+            found.append(LevelSums.of(rows_of(codes[:, j], size), size, Y, w, fold, FOLDS))
+    return found
+
+
+def _folds(n: int) -> np.ndarray:
+    """Folds (n,) of the rows of a partition, one after the other."""
+    return np.arange(n) % FOLDS
+
+
+def _targets(y: Any, classes: np.ndarray | None) -> np.ndarray:
+    """Targets (n, t), or indicators of classes, of two the second's alone."""
+    host = np.asarray(to_host(y) if is_array(y) else y)
+    if classes is None:
+        return host.astype(np.float64).reshape(len(host), -1)
+    shown = classes if len(classes) > 2 else classes[1:]
+    return (host.reshape(-1, 1) == shown).astype(np.float64)
+
+
+# ---------------------------------------------------------------------- new rows
+
+
+def read_new_rows(estimator: Any, reader: Reader | None, X: Any, target: str, /) -> Any:
     """Make rows for predictions of a fitted estimator; the target may be among the columns.
 
     Raises
@@ -249,18 +291,27 @@ def rows_of(estimator: Any, reader: Reader | None, X: Any, target: str, /) -> An
     ValueError
         If columns are missing, or hold what those of the fit did not.
     """
+    if reader is not None:
+        return reader(X, target)
     check_no_series(X)
+    encodings = getattr(estimator, "encodings_", None)
+    if encodings is not None and _is_one_dict(X):
+        left_out = parts_of_name(target).difference(estimator.feature_names_in_)
+        return [{name: value for name, value in X[0].items() if name not in left_out}]
     X = framed(X)
     if not is_frame(X):
-        return X if reader is None else reader(X)
-    known = getattr(estimator, "feature_names_in_", None) if reader is None else reader.names
+        return X
+    known = getattr(estimator, "feature_names_in_", None)
     X = with_text_names(X)
     X = X if known is None else _without(X, target, list(known))
-    if reader is not None:
-        return reader(X)
-    if getattr(estimator, "encodings_", None) is not None:
+    if encodings is not None:
         return X
     return numeric_frame(_in_order(X, known), gaps=takes_gaps(estimator))
+
+
+def _is_one_dict(X: Any) -> bool:
+    """Whether it is a row as services ask for it, which is read without pandas."""
+    return isinstance(X, list) and len(X) == 1 and isinstance(X[0], dict)
 
 
 def takes_gaps(estimator: Any, /) -> bool:

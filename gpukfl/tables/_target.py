@@ -100,8 +100,8 @@ def target_name(y: Any, /) -> str | None:
     return None if name in (None, "") else str(name)
 
 
-def in_order(y: Any, target: str, /) -> Any:
-    """Give targets in the order of a model's, where both have the same names.
+def order_targets(y: Any, target: str, /) -> Any:
+    """Return targets in the order of a model's, where both have the same names.
 
     Raises
     ------

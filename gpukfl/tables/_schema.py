@@ -1,0 +1,137 @@
+"""What the columns of data are, by all rows, also where these lie in partitions."""
+
+from __future__ import annotations
+
+import operator
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, NoReturn
+
+import numpy as np
+
+from gpukfl._columns import check_size, is_frame, is_numeric
+from gpukfl.partitioned import Collections, computed, partition_named
+from gpukfl.tables._counts import ColumnCounts, counts_of
+from gpukfl.tables._table import Table
+
+_FEWEST = 2  # rows of a fit
+_NAMED = 10  # columns that are left out and said
+
+
+def infer_schema(
+    X: Any, columns: Mapping[str, str] | None = None, everything: Collections | None = None, /
+) -> Table | None:
+    """Say what the columns of a frame are; None of arrays, and of complete columns of numbers.
+
+    Parameters
+    ----------
+    X : frame, array or list of rows
+        All rows, or some of `everything`, which say of what kind columns are. Arrays of NumPy are
+        tables where `columns` names some of theirs, x0, x1, ...
+    columns : mapping of str to str, optional
+        Kinds of columns, by name, where they are not to be guessed.
+    everything : Collections, optional
+        All rows, by which gaps and levels are counted.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `Table.of`, if `columns` says something of an array of another library, or no column is
+        of use; where a whole frame has no column, or less than two rows; and if a partition does
+        not hold what it should.
+    """
+    if everything is not None:
+        return _of_everything(everything, X, columns)
+    if not is_frame(X):
+        return _of_rows(X, columns) if columns else None
+    check_size(X.shape, _FEWEST)
+    if not columns and is_numeric(X):
+        return None
+    return of_use(Table.of(X, columns=columns))
+
+
+def _of_rows(X: Any, columns: Mapping[str, str]) -> Table:
+    """Say what the columns x0, x1, ... of an array or a list of rows are."""
+    if not isinstance(X, (np.ndarray, list, tuple)):
+        _refuse_columns(type(X).__name__)
+    table = replace(Table.of(X, columns=columns), named=True)
+    check_size((len(X), len(table.columns)), _FEWEST)
+    return of_use(table)
+
+
+def _refuse_columns(kind: str) -> NoReturn:
+    msg = f"expected a frame, or an array of NumPy, where columns are named, got {kind}"
+    raise TypeError(msg)
+
+
+def _of_everything(
+    everything: Collections, X: Any, columns: Mapping[str, str] | None
+) -> Table | None:
+    """Say what columns are by some rows, and count their gaps and levels in all."""
+    if everything.names is None:
+        if columns:
+            _refuse_columns("one in parts")
+        return None
+    if not columns and is_numeric(X) and _are_complete(everything):
+        return None
+    table = Table.of(X, columns=columns, whole=False)
+    counts = sum_partitions(everything, partial(_counts_in, table))
+    told = tuple(one.told(column) for one, column in zip(counts, table.columns, strict=True))
+    table = of_use(replace(table, columns=told))
+    table.tell_of_empty()
+    return table
+
+
+def _are_complete(given: Collections) -> bool:
+    """Whether columns of numbers have no gap in any partition."""
+    from dask import delayed
+
+    return all(computed(*(delayed(is_numeric, pure=False)(X) for X in given.X)))
+
+
+def _counts_in(table: Table, number: int, X: Any) -> list[ColumnCounts]:
+    with partition_named(number):
+        return counts_of(table, X)
+
+
+def sum_partitions(given: Collections, of: Any, /, *beside: Sequence[Any]) -> list[Any]:
+    """Add up lists ``of(number, X, *beside)`` of all partitions, two by two."""
+    from dask import delayed
+
+    # One object of the graph: arguments would be looked through for collections in every task
+    work, numbered = delayed(of, pure=False), range(len(given.lengths))
+    found = [
+        work(*partition)
+        for n, *partition in zip(given.lengths, numbered, given.X, *beside, strict=True)
+        if n
+    ]
+    while len(found) > 1:
+        pairs = [found[k : k + 2] for k in range(0, len(found), 2)]
+        found = [delayed(_added, pure=False)(*pair) if pair[1:] else pair[0] for pair in pairs]
+    return list(computed(*found)[0])
+
+
+def _added(a: list[Any], b: list[Any]) -> list[Any]:
+    return list(map(operator.add, a, b))
+
+
+def of_use(table: Table, /) -> Table:
+    """Give a table; raise ValueError if nothing can be predicted by it."""
+    if not table.coded:
+        msg = f"expected a column to predict by, got none: {columns_text(table)}"
+        raise ValueError(msg)
+    return table
+
+
+def columns_text(table: Table, /) -> str:
+    """Say what columns were taken for: how many of each kind, and why some are left out."""
+    used = {one.source for one in table.coded}
+    kinds = Counter(column.kind for k, column in enumerate(table.columns) if k in used)
+    said = [f"{count} {kind}" for kind, count in kinds.most_common()]
+    left = [f"{one.name} ({one.reason})" for k, one in enumerate(table.columns) if k not in used]
+    if left:
+        more = f" and {len(left) - _NAMED} more" if len(left) > _NAMED else ""
+        said.append(f"left out {', '.join(left[:_NAMED])}{more}")
+    return ", ".join(said)
