@@ -54,13 +54,11 @@ def as_frame(X: Any, /) -> Any:
     """
     if not is_frame(X):
         return X.to_pandas() if type(X).__module__.startswith("pyarrow") else X
-    names = getattr(X, "column_names", None)
-    names = X.columns if names is None else names
     import pandas as pd
 
     if isinstance(X, pd.DataFrame):
         return with_text_names(X)
-    return pd.DataFrame({name: values_in(X[name]) for name in names})
+    return pd.DataFrame({name: values_in(X[name]) for name in column_names(X)})
 
 
 def values_in(values: Any, /) -> np.ndarray:
@@ -220,10 +218,15 @@ def parts_of_name(target: str, /) -> set[str]:
 
 def with_text_names(X: Any, /) -> Any:
     """Name the columns of a frame by text: pandas takes names of any kind."""
-    names = getattr(X, "column_names", X.columns)  # the columns of pyarrow's are arrays
+    names = column_names(X)
     if all(isinstance(name, str) for name in names):
         return X
     return X.set_axis([str(name) for name in names], axis=1)
+
+
+def column_names(X: Any, /) -> list[Any]:
+    """Names of the columns of a frame, which may be no text; none of anything else."""
+    return list(getattr(X, "column_names", getattr(X, "columns", ())))  # pyarrow's, or others'
 
 
 def is_frame(X: Any, /) -> bool:
@@ -288,7 +291,7 @@ def check_container(name: str, x: Any, /, *, labels: bool = False) -> None:
     if kind == "V" or (kind in "mM" and not labels):
         msg = f"expected numbers for {name}, got {x.dtype}"
         raise ValueError(msg)
-    columns = list(getattr(x, "column_names", getattr(x, "columns", ())))  # pyarrow's, or others'
+    columns = column_names(x)
     if len(set(columns)) < len(columns):
         twice = sorted({str(c) for c in columns if columns.count(c) > 1})
         msg = f"expected columns of different names in {name}, got {', '.join(twice[:10])} twice"

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from gpukfl._array import is_array, to_host
-from gpukfl._columns import check_in_memory, check_no_series, parts_of_name
+from gpukfl._columns import check_in_memory, check_no_series, column_names, parts_of_name
 from gpukfl.tables._reading import read_in_blocks, read_values
 from gpukfl.tables._values import Values
 
@@ -66,7 +66,7 @@ def frame_of(X: Any, /, *, besides: str = "", known: Iterable[str] = ()) -> Fram
         keys, n = list(columns), _rows_in(columns)
     elif hasattr(X, "column_names") or hasattr(X, "columns"):
         named, n = True, len(X)
-        keys = list(getattr(X, "column_names", X.columns))  # the columns of pyarrow's are arrays
+        keys = column_names(X)
     else:
         columns, named = _rows_of(X).T, False
         keys, n = list(range(len(columns))), columns.shape[1]

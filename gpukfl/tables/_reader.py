@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 from gpukfl._array import is_array, to_host
 from gpukfl._columns import (
     check_no_series,
+    column_names,
     framed,
     is_frame,
     is_numeric,
@@ -322,7 +323,7 @@ def takes_gaps(estimator: Any, /) -> bool:
 def _without(X: Any, target: str, known: list[str]) -> Any:
     """Leave the target, or the columns of several, out of a frame."""
     unknown = parts_of_name(target).difference(known)
-    held = [name for name in getattr(X, "column_names", X.columns) if name in unknown]
+    held = [name for name in column_names(X) if name in unknown]
     if not held:
         return X
     import narwhals as nw
@@ -332,7 +333,7 @@ def _without(X: Any, target: str, known: list[str]) -> Any:
 
 def _in_order(X: Any, names: Sequence[str] | None) -> Any:
     """Columns of a frame in the order of a fit."""
-    given = list(getattr(X, "column_names", X.columns))
+    given = column_names(X)
     if names is None or given == list(names):
         return X
     lacking = [name for name in names if name not in given]

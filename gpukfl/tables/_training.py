@@ -15,6 +15,7 @@ from gpukfl._array import as_columns, is_array, is_host, lies_in_parts, take, to
 from gpukfl._columns import (
     as_frame,
     check_container,
+    column_names,
     framed,
     is_frame,
     is_reordered,
@@ -218,9 +219,9 @@ def split_target(X: Any, y: Any, /) -> tuple[Any, Any, str | None]:
     """
     X, lazy = framed(X), is_dask(X)
     in_memory = not lazy and is_frame(X)
-    y = _as_text(y, getattr(X, "column_names", getattr(X, "columns", ())))
+    y = _as_text(y, column_names(X))
     X = with_text_names(X) if in_memory else X
-    columns = list(getattr(X, "column_names", getattr(X, "columns", ())))
+    columns = column_names(X)
     wanted = _names_in(y, set(map(str, columns)), len(X) if in_memory else None)
     if not wanted:
         return X, y, None
@@ -429,7 +430,9 @@ def drop_outliers(data: Dataset, labels: Any = None, /) -> Dataset:
     warn(outliers_text(values, rows, kept, labels))
     if isinstance(data.X, np.memmap):
         weights[rows] = 0.0
-        return replace(data, sample_weight=weights, n_dropped={_OUTLYING: len(rows)})
+        return replace(
+            data, sample_weight=weights, n_dropped={**data.n_dropped, _OUTLYING: len(rows)}
+        )
     return data.take(kept, n, _OUTLYING)
 
 
