@@ -18,8 +18,7 @@ from gpukfl.estimators._described import feature_names
 from gpukfl.estimators._validation import validate_weights
 from gpukfl.inference._learned_kernels import LearnedKernel, kernel_of
 from gpukfl.portfolio._base import AutoBase
-from gpukfl.tables._categories import Category, categories_of
-from gpukfl.tables._encoding import Encoding
+from gpukfl.tables._encoding import Category, Encoding, categories_of
 from gpukfl.tables._seen import NUMBERS
 from gpukfl.tables._target import host_target, target_names
 from gpukfl.tables._training import read_test_data

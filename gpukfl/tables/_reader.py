@@ -27,12 +27,10 @@ from gpukfl.estimators._validation import validate_weights
 from gpukfl.inspection import Description, Importances
 from gpukfl.partitioned import Collections, Read, partition_named
 from gpukfl.tables._column import Coded, Column
-from gpukfl.tables._encoding import Encoding
+from gpukfl.tables._encoding import Encoding, fits
 from gpukfl.tables._imputation import Imputation
-from gpukfl.tables._level_sums import LevelSums
-from gpukfl.tables._lookups import FOLDS, Lookup, lookup_of, rows_of
+from gpukfl.tables._lookups import FOLDS, LevelSums, Lookup, lookup_of, rows_of
 from gpukfl.tables._schema import columns_text, infer_schema, sum_partitions
-from gpukfl.tables._sound import fits
 from gpukfl.tables._table import Table
 from gpukfl.tables._training import SAMPLE, Dataset
 

@@ -14,7 +14,7 @@ import numpy as np
 from gpukfl._accel.trust import only_numpy
 from gpukfl._columns import WHOLE, NotANumberError, array_of, is_gap, numbers_in, values_in
 from gpukfl._memory import release_arrow
-from gpukfl.tables._moments import as_moments
+from gpukfl.tables._dates import as_moments, known_zone
 from gpukfl.tables._numerals import read_as_numbers, text_of
 from gpukfl.tables._values import (
     BOOLEANS,
@@ -33,7 +33,6 @@ from gpukfl.tables._values import (
     seconds_of,
     texts,
 )
-from gpukfl.tables._zones import known_zone
 
 _ROWS = 2**14  # of text that are read at once
 # Names of types of text: of pandas, polars and Arrow

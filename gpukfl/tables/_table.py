@@ -11,7 +11,7 @@ import numpy as np
 
 from gpukfl._columns import check_container, check_in_memory, check_no_series
 from gpukfl._warnings import warn
-from gpukfl.tables._codes import Coder, coded_of, with_times_between
+from gpukfl.tables._codes import Coder, RowCoder, coded_of, with_times_between
 from gpukfl.tables._column import KINDS, LEVELLED, TOLD, Coded, Column, Listed
 from gpukfl.tables._frame import (
     Frame,
@@ -24,7 +24,6 @@ from gpukfl.tables._frame import (
 )
 from gpukfl.tables._levels import share_of_single
 from gpukfl.tables._reading import release_text
-from gpukfl.tables._rows import RowCoder
 
 
 @dataclass(frozen=True)
@@ -68,8 +67,7 @@ class Table(Listed):
             If the frame cannot be read, has no row or no column, or `columns` names one that is
             not there or a kind that its values are not of.
         """
-        from gpukfl.tables._duplicates import Duplicates
-        from gpukfl.tables._guess import guess, of_kind
+        from gpukfl.tables._guess import Duplicates, guess, of_kind
 
         _check_container(frame)
         given, told = frame_of(frame), dict(columns or {})

@@ -11,10 +11,16 @@ import numpy as np
 
 from gpukfl._accel.trust import only_numpy
 from gpukfl._columns import WHOLE
-from gpukfl.tables._dates import dates_of, days_since
-from gpukfl.tables._moments import MOMENT, with_nanoseconds
+from gpukfl.tables._dates import (
+    MOMENT,
+    dates_of,
+    days_since,
+    in_zone,
+    known_zone,
+    with_nanoseconds,
+    zone_of,
+)
 from gpukfl.tables._numerals import numbers_of, text_of, whole_numbers_of
-from gpukfl.tables._zones import in_zone, known_zone, zone_of
 
 NUMBERS, BOOLEANS, DATES, DURATIONS, LABELS = "numbers", "booleans", "dates", "durations", "labels"
 

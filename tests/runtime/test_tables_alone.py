@@ -27,8 +27,8 @@ from gpukfl._warnings import collected
 from gpukfl.tables import Table
 from gpukfl.tables._dates import dates_of
 from gpukfl.tables._frame import frame_of
-from gpukfl.tables._hashed import murmur3, shares_of
 from gpukfl.tables._reading import read_values
+from gpukfl.tables._text import murmur3, shares_of
 
 DAY = datetime.datetime(2021, 3, 4, 10, 5, 6, 7)
 MODELS = {
@@ -223,7 +223,7 @@ def test_rows_that_are_not_plain_are_read_as_tables(light):
 
 
 def test_few_values_are_kept(light, monkeypatch):
-    monkeypatch.setattr("gpukfl.tables._rows._MOST", 30)
+    monkeypatch.setattr("gpukfl.tables._codes._MOST", 30)
     light._table._coder_of_rows._seen.clear()
     rows = OTHERS.to_dict("records")
     for k, row in enumerate([*rows, {**rows[0], "note": "x" * 1000}]):
@@ -247,7 +247,7 @@ def test_a_known_row_takes_few_calls(light):
 
 
 def test_threads_read_rows_together(light, monkeypatch):
-    monkeypatch.setattr("gpukfl.tables._rows._MOST", 5)
+    monkeypatch.setattr("gpukfl.tables._codes._MOST", 5)
     rows = [[row] for row in OTHERS.to_dict("records")] * 5
     expected = [light.predict(row) for row in rows]
     with ThreadPoolExecutor(4) as pool:

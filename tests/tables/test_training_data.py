@@ -49,6 +49,7 @@ def test_a_judgement_keeps_outliers(given):
     assert data.target_name == "price"
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")
 def test_a_dict_is_predicted_as_a_frame_is():
     frame = pd.DataFrame(COLUMNS).dropna().drop(index=7)
     rows = frame.to_dict("records")
