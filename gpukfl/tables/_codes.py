@@ -100,7 +100,7 @@ class Coder:
         return self._coded == self._number
 
     def __call__(self, blocks: Iterator[Values], n: int, /) -> Iterator[np.ndarray]:
-        """Give columns of codes (n,): those of `coded_of`, without times since other dates."""
+        """Return columns of codes (n,): those of `coded_of`, without times since other dates."""
         coded = self._coded
         first = next(blocks)
         if len(first.data) == n:
@@ -144,7 +144,7 @@ class Coder:
         return other
 
     def _numbers_of(self, values: Values) -> np.ndarray:
-        """Give numbers (n,), NaN where there is none; of times only where the fit saw some."""
+        """Return numbers (n,), NaN where there is none; of times only where the fit saw some."""
         column = self.column
         known = column.kind == "duration" and values.form == _values.DURATIONS
         if values.form in _TIMES and not known and column.reason != TOLD_SO:
@@ -181,7 +181,7 @@ class Coder:
         return Levels(self.column)
 
     def _indices(self, values: Values, other: float) -> np.ndarray:
-        """Give indices of levels (n,), and what stands for another one."""
+        """Return indices of levels (n,), and what stands for another one."""
         found = self._levels.places(values)
         return np.where(found < 0, other, found)
 

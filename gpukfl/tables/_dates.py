@@ -81,12 +81,12 @@ def with_nanoseconds(moments: np.ndarray, beyond: np.ndarray, /) -> np.ndarray:
 
 
 def local(label: str, /) -> str:
-    """Give a date in text without how far its time is from that of Greenwich."""
+    """Return a date in text without how far its time is from that of Greenwich."""
     return _OFFSET.sub(r"\1", label.strip())
 
 
 def zone_in(label: str, /) -> str:
-    """Give how far the time of a date in text is from that of Greenwich; "" if it does not say."""
+    """Return how far the time of a date in text is from Greenwich; "" if it does not say."""
     found = _OFFSET.search(label.strip())
     return found[2] if found else ""
 
@@ -158,7 +158,7 @@ def offset_of(zone: str, /) -> np.timedelta64 | None:
 
 
 def zone_at(minutes: int, /) -> str:
-    """Give the name of the zone that is so far ahead of Greenwich."""
+    """Return the name of the zone that is so far ahead of Greenwich."""
     if minutes == 0:
         return GREENWICH
     hours, rest = divmod(abs(minutes), 60)
@@ -166,7 +166,7 @@ def zone_at(minutes: int, /) -> str:
 
 
 def known_zone(zone: str | tzinfo, /) -> str:
-    """Give the name of a zone; "" where nobody knows it."""
+    """Return the name of a zone; "" where nobody knows it."""
     fixed = None if isinstance(zone, str) else zone.utcoffset(None)
     if fixed is not None:
         return "" if fixed % _MINUTE else zone_at(fixed // _MINUTE)
@@ -178,7 +178,7 @@ def known_zone(zone: str | tzinfo, /) -> str:
 
 
 def zone_of(zones: Iterable[str], /) -> str:
-    """Give the zone in which all local times are: theirs, or that of Greenwich of several."""
+    """Return the zone in which all local times are: theirs, or that of Greenwich of several."""
     kept = tuple(zones)
     return kept[0] if len(kept) == 1 else (GREENWICH if kept else "")
 
@@ -273,7 +273,7 @@ def _doubt(found: list[re.Match[str]], odd: np.ndarray, said: str) -> str:
 
 
 def zones_of(labels: np.ndarray, /) -> tuple[str, ...]:
-    """Give the different zones of dates in text, without those that do not say theirs."""
+    """Return the different zones of dates in text, without those that do not say theirs."""
     offsets = (offset_of(zone_in(label)) for label in labels)
     minutes = {int(one.astype("timedelta64[m]").astype(int)) for one in offsets if one is not None}
     return tuple(map(zone_at, sorted(minutes)))
@@ -328,7 +328,7 @@ def _day_of(moments: np.ndarray) -> int:
 
 
 def part_of(moments: np.ndarray, part: str, /) -> np.ndarray:
-    """Give a part (n,) of dates (n,) as numbers, NaN for none."""
+    """Return a part (n,) of dates (n,) as numbers, NaN for none."""
     return _in_blocks(_PARTS[part], moments)
 
 

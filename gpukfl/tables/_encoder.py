@@ -188,7 +188,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return self.encoding_.transform_columns(columns, n, self.dtype_)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Give the names of the columns that `transform` makes.
+        """Return the names of the columns that `transform` makes.
 
         Parameters
         ----------

@@ -46,7 +46,7 @@ class Category:
     levels: tuple[str, ...]
 
     def examples(self, X: np.ndarray, /) -> tuple[np.ndarray, tuple[str, ...]]:
-        """Give what `columns` are of each level that encoded rows have, (g, c), and their names."""
+        """Return what `columns` are of each level in encoded rows, (g, c), and their names."""
         marks = X[:, self.marks]
         level = np.where(marks.any(axis=1), marks.argmax(axis=1), len(self.marks))
         present = np.unique(level)
@@ -60,7 +60,7 @@ class Category:
 
 
 def categories_of(encoding: Encoding, /) -> tuple[Category, ...]:
-    """Give the categories whose levels have columns."""
+    """Return the categories whose levels have columns."""
     outputs, sources = encoding.outputs, np.asarray(encoding.sources, dtype=np.int64)
     codes = np.array([one.column for one in outputs], dtype=np.int64)
     found = []

@@ -83,7 +83,7 @@ class Duplicates:
         self._first: dict[bytes, str] = {}
 
     def first_of(self, column: Column, values: Values, /) -> str:
-        """Give the name of the first column that says the same: its own if none came before."""
+        """Return the name of the first column that says the same: its own if none came before."""
         told = self._first.setdefault(_digest(column, values), column.name)
         if column.kind == "code":  # says more than its levels do
             self._first.setdefault(_partition(values), column.name)
@@ -104,7 +104,7 @@ def _digest(column: Column, values: Values) -> bytes:
 
 
 def _meant(column: Column, values: Values) -> np.ndarray:
-    """Give what a column says (n,), however it is written."""
+    """Return what a column says (n,), however it is written."""
     if column.kind in ("ordered", "text"):
         return values.as_labels().data
     if column.kind == "date":

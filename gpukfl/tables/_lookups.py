@@ -152,7 +152,7 @@ def learn_lookup(
 
 
 def lookup_of(coded: Coded, sums: LevelSums, /, *, without: int | None = None) -> Lookup:
-    """Give what stands for the levels of a column, whose means may leave out a fold."""
+    """Return what stands for the levels of a column, whose means may leave out a fold."""
     if coded.levels <= FEW:
         return _one_hot(coded, sums.total)
     frequencies, t = np.log1p(sums.total)[:, None], sums.targets.shape[2]
@@ -172,7 +172,7 @@ def _one_hot(coded: Coded, mass: np.ndarray) -> Lookup:
 
 
 def _folds(n: int, random_state: int) -> np.ndarray:
-    """Give the fold (n,) of each row, as `KFold` draws it, whose splits take four times as much."""
+    """Return the fold (n,) of each row, as `KFold` draws it, in a quarter of its time."""
     from sklearn.utils import check_random_state
 
     order, fold = np.arange(n), np.empty(n, dtype=np.int8)

@@ -101,7 +101,7 @@ class Reader:
         return np.bincount(sources, weights=importances, minlength=len(self.names))
 
     def told(self, description: Description, /) -> Description:
-        """Give what an estimator says of itself in terms of the columns of the frame."""
+        """Return what an estimator says of itself in terms of the columns of the frame."""
         panels = tuple(
             self._joined(panel) if isinstance(panel, Importances) else panel
             for panel in description.panels
@@ -114,7 +114,7 @@ class Reader:
         )
 
     def _joined(self, panel: Importances) -> Importances:
-        """Give importances of columns, of which each says what its parts have."""
+        """Return importances of columns, of which each says what its parts have."""
         parts: list[dict[str, float]] = [{} for _ in self.names]
         made = zip(self.encoding.sources, panel.features, panel.values.tolist(), strict=True)
         for source, name, value in made:
@@ -212,7 +212,7 @@ class PartsReader:
     by_fold: tuple[Encoding, ...]
 
     def __call__(self, X: Any, /) -> np.ndarray:
-        """Give the rows (m, d) of a frame."""
+        """Return the rows (m, d) of a frame."""
         codes = self.table.codes(X)
         rows, fold = np.empty((len(codes), self.by_fold[0].n_features)), _folds(len(codes))
         for k, encoding in enumerate(self.by_fold):

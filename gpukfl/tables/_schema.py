@@ -77,7 +77,7 @@ class ColumnCounts:
         )
 
     def told(self, column: Column, /) -> Column:
-        """Give what a column is, of which some rows have said it, by the counts of all."""
+        """Return what a column is, of which some rows have said it, by the counts of all."""
         column = replace(column, missing=self.missing / self.rows)
         if column.kind in ("constant", "empty") or column.reason == ONE_VALUE:
             column = self._varied(column)
@@ -124,7 +124,7 @@ def _few(levels: dict[str, int]) -> dict[str, int]:
 
 
 def _most(levels: dict[str, int], at_most: int) -> tuple[str, ...]:
-    """Give levels, the most frequent first, ties by name."""
+    """Return levels, the most frequent first, ties by name."""
     chosen = heapq.nsmallest(at_most, levels.items(), key=lambda one: (-one[1], one[0]))
     return tuple(level for level, _ in chosen)
 
@@ -227,7 +227,7 @@ def _added(a: list[Any], b: list[Any]) -> list[Any]:
 
 
 def of_use(table: Table, /) -> Table:
-    """Give a table; raise ValueError if nothing can be predicted by it."""
+    """Return a table; raise ValueError if nothing can be predicted by it."""
     if not table.coded:
         msg = f"expected a column to predict by, got none: {columns_text(table)}"
         raise ValueError(msg)

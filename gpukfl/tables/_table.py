@@ -160,7 +160,7 @@ class Table(Listed):
         return codes
 
     def code_columns(self, frame: Any, /) -> tuple[int, Iterator[np.ndarray]]:
-        """Give the columns of `codes` one after the other.
+        """Return the columns of `codes` one after the other.
 
         Parameters
         ----------
@@ -191,7 +191,7 @@ class Table(Listed):
         return self.with_times(codes)
 
     def with_times(self, coded: Callable[[int, Coder], Iterable[Any]], /) -> Iterator[Any]:
-        """Give codes of all columns, and the times between dates.
+        """Return codes of all columns, and the times between dates.
 
         Parameters
         ----------
@@ -253,7 +253,7 @@ class Table(Listed):
         return {k: index[self.columns[k].name] for k in used}
 
     def described(self) -> Any:
-        """Give a frame of what each column is taken for: column, kind, reason, missing, levels."""
+        """Return a frame of what columns are taken for: column, kind, reason, missing, levels."""
         import pandas as pd
 
         rows = [(c.name, c.kind, c.reason, c.missing, len(c.levels)) for c in self.columns]

@@ -20,7 +20,7 @@ _COMPONENTS = 3
 
 
 def shares_of(texts: np.ndarray, components: np.ndarray, /) -> np.ndarray:
-    """Give what texts (n,) have in directions (k, n_hashes): counts of unit length, (n, k).
+    """Return what texts (n,) have in directions (k, n_hashes): counts of unit length, (n, k).
 
     Sums are in the order of sparse products, to the last bit: trees may split between texts that
     differ in nothing else.
@@ -100,7 +100,7 @@ def components_of(texts: np.ndarray, /) -> np.ndarray | None:
 
 
 def text_parts(texts: np.ndarray, components: np.ndarray | None, /) -> np.ndarray:
-    """Give the lengths, and the shares in the directions: (n, 1 + k)."""
+    """Return the lengths, and the shares in the directions: (n, 1 + k)."""
     lengths = np.array([len(text) for text in texts], dtype=np.float64)
     if components is None:
         return lengths[:, None]

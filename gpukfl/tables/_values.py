@@ -76,7 +76,7 @@ class Values:
         return np.isnat(self.data) if self.form == DATES else np.isnan(self.data)
 
     def as_numbers(self, unit: str = "", decimal: str = ".", /) -> np.ndarray:
-        """Give numbers (n,), NaN where there is none; of dates days since 1970."""
+        """Return numbers (n,), NaN where there is none; of dates days since 1970."""
         if self.form == DATES:
             return days_since(self.as_dates(None))
         if self.form != LABELS:
@@ -93,7 +93,7 @@ class Values:
         return Values(NUMBERS, data, exact=exact)
 
     def as_dates(self, day_first: bool | None, zone: str = "", /) -> np.ndarray:
-        """Give dates (n,), NaT where there is none; labels with months first unless days are.
+        """Return dates (n,), NaT where there is none; labels with months first unless days are.
 
         In local time: that of a zone where one is given and theirs are known, else their own.
         """
@@ -105,7 +105,7 @@ class Values:
         return np.append(found, np.datetime64("NaT", "us"))[labels.data]
 
     def as_labels(self) -> Values:
-        """Give the same as labels."""
+        """Return the same as labels."""
         if self.form == LABELS:
             return self
         if self.exact is None:
@@ -121,7 +121,7 @@ class Values:
         return Values(LABELS, np.asarray(index), texts(map(text_of, found.tolist())))
 
     def levels(self, at_most: int, /) -> tuple[str, ...]:
-        """Give labels, the most frequent first, ties by name."""
+        """Return labels, the most frequent first, ties by name."""
         labels, counts = self._counted()
         order = np.lexsort((labels.astype(str), -counts))
         return tuple(labels[order[: min(at_most, np.count_nonzero(counts))]].tolist())
@@ -194,7 +194,7 @@ def durations(array: np.ndarray, /) -> Values:
 
 
 def seconds_of(time: Any, /) -> float:
-    """Give a time of the day in seconds."""
+    """Return a time of the day in seconds."""
     whole = time.hour * 3600 + time.minute * 60 + time.second
     return float(whole + time.microsecond * 1e-6)
 
@@ -224,7 +224,7 @@ def _seconds_in(span: Any) -> float:
 
 
 def moments_and_zones(times: Iterable[Any], /) -> tuple[list[Any], tuple[str, ...]]:
-    """Give Python's dates without zones, and these, sorted.
+    """Return Python's dates without zones, and these, sorted.
 
     Of Greenwich if all zones are known, else local ones, as of those that have none.
     """
@@ -238,7 +238,7 @@ def moments_and_zones(times: Iterable[Any], /) -> tuple[list[Any], tuple[str, ..
 
 
 def _at(time: Any, zone: Any) -> Any:
-    """Give a local time without its zone, or the time of Greenwich, if need be by a zone."""
+    """Return a local time without its zone, or the time of Greenwich, if need be by a zone."""
     if not isinstance(time, datetime) or time != time:  # days, and gaps  # noqa: PLR0124
         return time
     if zone is not None:
@@ -247,7 +247,7 @@ def _at(time: Any, zone: Any) -> Any:
 
 
 def _numbered(data: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Give numbers (n,) of different values, -1 of those that are missing, and the values."""
+    """Return numbers (n,) of different values, -1 of those that are missing, and the values."""
     if not only_numpy():
         import pandas as pd
 
