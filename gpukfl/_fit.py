@@ -154,7 +154,7 @@ def fit(
     with progress_to(show) as report, threads, reported_to(report):
         rows = encode_training_data(estimator, data, columns, impute)
         if data.everything is None:
-            estimator.fit_read(rows.X, data.y, data.sample_weight)
+            estimator._fit_read(rows.X, data.y, data.sample_weight)
         else:
             estimator.fit_collections(data.everything, read=rows.of_partition)
     estimator.set_params(max_time=None)

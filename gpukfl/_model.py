@@ -168,7 +168,7 @@ class Model(AsEstimator, Deployed, Reported):
         data = read_training_data(X, y, sample_weight, task=self.task)
         estimator = clone(self.estimator).set_params(**self._limit)
         rows = encode_training_data(estimator, data, self.columns, self.impute)
-        estimator.fit_read(rows.X, data.y, data.sample_weight)
+        estimator._fit_read(rows.X, data.y, data.sample_weight)
         self.estimator = estimator.set_params(**dict.fromkeys(self._limit))
         self.n_samples, self.reader = estimator._n_samples, rows.reader
         self.feature_names = rows.names or list(feature_names(estimator))

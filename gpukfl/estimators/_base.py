@@ -243,7 +243,7 @@ class HostStored(DescribedEstimator, BaseEstimator):
     @unchanged_on_error
     @warnings_kept
     @on_its_device
-    def fit_read(self, X: Any, y: Any, sample_weight: Any) -> Self:
+    def _fit_read(self, X: Any, y: Any, sample_weight: Any) -> Self:
         """Fit as `fit` does, to rows and targets that `gpukfl.tables` has read."""
         return self._fit_rows(X, y, sample_weight)
 
