@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import numbers
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
 import numpy as np
+
+from gpukfl._array import is_array, odd_storage
 
 # Words that stand for no value among numbers and dates, in a file and in a frame
 GAPS = frozenset(
@@ -18,6 +21,7 @@ GAPS = frozenset(
         *("not available", "#n/a", "#div/0!", "#value!", "#ref!", "#name?", "#num!", "#null!"),
     }
 )
+SEVERAL = ", "  # between the names of several targets
 WHOLE = 2.0**53  # up to which float64 tells whole numbers apart
 _NO_VALUES = ("NAType", "NaTType")  # what pandas has for no value
 _NOT_EQUAL = (float, np.floating, Decimal, np.datetime64, np.timedelta64)  # gaps are not themselves
@@ -50,13 +54,11 @@ def as_frame(X: Any, /) -> Any:
     """
     if not is_frame(X):
         return X.to_pandas() if type(X).__module__.startswith("pyarrow") else X
-    names = getattr(X, "column_names", None)
-    names = X.columns if names is None else names
     import pandas as pd
 
     if isinstance(X, pd.DataFrame):
         return with_text_names(X)
-    return pd.DataFrame({name: values_in(X[name]) for name in names})
+    return pd.DataFrame({name: values_in(X[name]) for name in column_names(X)})
 
 
 def values_in(values: Any, /) -> np.ndarray:
@@ -209,12 +211,22 @@ def _check_no_time(value: Any) -> None:
         raise ValueError(msg)
 
 
+def parts_of_name(target: str, /) -> set[str]:
+    """Columns that the name of a target may stand for: "height, width" are two."""
+    return {target, *target.split(SEVERAL)}
+
+
 def with_text_names(X: Any, /) -> Any:
     """Name the columns of a frame by text: pandas takes names of any kind."""
-    names = getattr(X, "column_names", X.columns)  # the columns of pyarrow's are arrays
+    names = column_names(X)
     if all(isinstance(name, str) for name in names):
         return X
     return X.set_axis([str(name) for name in names], axis=1)
+
+
+def column_names(X: Any, /) -> list[Any]:
+    """Names of the columns of a frame, which may be no text; none of anything else."""
+    return list(getattr(X, "column_names", getattr(X, "columns", ())))  # pyarrow's, or others'
 
 
 def is_frame(X: Any, /) -> bool:
@@ -243,6 +255,72 @@ def check_in_memory(X: Any, /) -> None:
                 "dask.dataframe takes what memory does not hold"
             )
             raise TypeError(msg)
+
+
+def check_container(name: str, x: Any, /, *, labels: bool = False) -> None:
+    """Raise TypeError or ValueError for what is no array, frame or list of finite length."""
+    stored = odd_storage(x)
+    if _is_sparse(x) or (stored is not None and "sparse" in stored):
+        msg = (
+            "Sparse data was passed: expected a dense array or frame, got "
+            f"{stored or type(x).__name__} for {name}; "
+            f"{name}.{'to_dense' if stored else 'toarray'}() makes one if it fits in memory"
+        )
+        raise TypeError(msg)
+    wanted = f"expected an array{', a frame' if name == 'X' else ''} or a list for {name}, got"
+    if stored is not None:
+        msg = f"{wanted} a {stored}"
+        raise TypeError(msg)
+    if isinstance(x, (numbers.Number, str, bytes)) or getattr(x, "shape", None) == ():
+        msg = "Expected 2D array, got scalar array instead: " if name == "X" else ""
+        named = (
+            ": gpukfl.fit takes the name of a column" if name == "y" and isinstance(x, str) else ""
+        )
+        raise ValueError(msg + f"{wanted} one value{named}")
+    listed = hasattr(x, "__len__") and hasattr(x, "__getitem__")
+    if not (x is None or listed or is_array(x) or hasattr(x, "__array__")):
+        msg = f"{wanted} {type(x).__name__}"
+        raise TypeError(msg)
+    if isinstance(x, dict):
+        msg = f"{wanted} dict: pandas.DataFrame makes a frame of it"
+        raise TypeError(msg)
+    if np.ma.isMaskedArray(x) and np.ma.is_masked(x):  # pandas's have a mask too
+        msg = f"{wanted} a masked array with masked values: fill them, or leave out their rows"
+        raise ValueError(msg)
+    kind = getattr(getattr(x, "dtype", None), "kind", "f")
+    if kind == "V" or (kind in "mM" and not labels):
+        msg = f"expected numbers for {name}, got {x.dtype}"
+        raise ValueError(msg)
+    columns = column_names(x)
+    if len(set(columns)) < len(columns):
+        twice = sorted({str(c) for c in columns if columns.count(c) > 1})
+        msg = f"expected columns of different names in {name}, got {', '.join(twice[:10])} twice"
+        raise ValueError(msg)
+
+
+def _is_sparse(x: Any) -> bool:
+    """Whether it is sparse of SciPy, which is imported then."""
+    if "scipy.sparse" not in sys.modules:
+        return False
+    from scipy import sparse
+
+    return bool(sparse.issparse(x))
+
+
+def check_size(shape: tuple[int, ...], min_samples: int, /) -> None:
+    """Raise ValueError unless there are so many rows, and a column."""
+    if shape[0] < min_samples:
+        msg = (
+            f"Found array with {shape[0]} sample(s) (shape={tuple(shape)}) while a minimum of "
+            f"{min_samples} is required."
+        )
+        raise ValueError(msg)
+    if shape[1] < 1:
+        msg = (
+            f"Found array with 0 feature(s) (shape={tuple(shape)}) while a minimum of 1 is "
+            "required."
+        )
+        raise ValueError(msg)
 
 
 def index_difference(X: Any, y: Any, name: str, /) -> str:

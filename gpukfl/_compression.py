@@ -12,11 +12,11 @@ from sklearn.base import is_classifier
 from sklearn.metrics import accuracy_score, r2_score
 
 from gpukfl._array import Array, beside, take, to_host
-from gpukfl._target import truth_of
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._validation import validate_weights
 from gpukfl.methods import ShapeFunctions
 from gpukfl.operators import mapped
+from gpukfl.tables._target import truth_of
 
 _HALVINGS = 14  # of the error of shape functions
 _MOST = 4_000  # centres among which the best are looked for

@@ -12,10 +12,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from gpukfl._checks import check_number
 from gpukfl._compression import compressed, measured_again, own_score
-from gpukfl._given import taken, with_target
 from gpukfl._persistence import write
-from gpukfl._reader import Reader
-from gpukfl._target import in_order
+from gpukfl.tables._reader import Reader
+from gpukfl.tables._target import order_targets
+from gpukfl.tables._training import split_target, take_rows
 
 
 class Deployed:
@@ -130,8 +130,8 @@ class Deployed:
         if X is None:
             n_rows, score = len(self.estimator.out_of_fold_.truth), own_score
         else:
-            X, y, _ = with_target(X, y)
-            y = in_order(y, self.target_name)
+            X, y, _ = split_target(X, y)
+            y = order_targets(y, self.target_name)
             n_rows = y.shape[0] if hasattr(y, "shape") else len(y)
             score = self._score_at(X, y, sample_weight)
         estimator, what = compressed(self.estimator, float(tolerance), n_rows, score)
@@ -144,7 +144,7 @@ class Deployed:
         """Give what scores an estimator in place of the model's at some of the rows."""
 
         def score(estimator: Any, rows: np.ndarray) -> float:
-            some = [None if one is None else taken(one, rows) for one in (X, y, weights)]
+            some = [None if one is None else take_rows(one, rows) for one in (X, y, weights)]
             return self._with(estimator=estimator).score(*some)
 
         return score

@@ -4,34 +4,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import replace
-from functools import partial
 from typing import Any
 
-import numpy as np
-
-from gpukfl._array import to_host
 from gpukfl._checks import check_choice, check_kind, check_number
-from gpukfl._given import complete, pair_rows, with_names, with_target
-from gpukfl._leakage import warn_target_leakage
 from gpukfl._model import Model
-from gpukfl._outliers import Range, leave_out_of_target
-from gpukfl._parts_reader import of_all_rows, table_of_all
 from gpukfl._places import Backend
 from gpukfl._progress import is_seen
 from gpukfl._progress import progress as progress_to
-from gpukfl._reader import Read, rows_for, table_of
 from gpukfl._registry import METHODS, TASKS, check_options
-from gpukfl._target import Target, read_target, target_name
 from gpukfl._warnings import warnings_kept
-from gpukfl.estimators._dask import SAMPLE, any_dask, sample_of
 from gpukfl.estimators._described import feature_names
 from gpukfl.estimators._run import reported_to
 from gpukfl.estimators._threads import few_threads
-from gpukfl.estimators._validation import check_container
-from gpukfl.partitioned import Collections
 from gpukfl.penalties import PENALTIES, Penalty
 from gpukfl.tables import IMPUTE
+from gpukfl.tables._leakage import warn_target_leakage
+from gpukfl.tables._reader import encode_training_data
+from gpukfl.tables._training import read_training_data
 
 
 @warnings_kept
@@ -148,18 +137,8 @@ def fit(
     begun = time.perf_counter()
     _check(method, task, ridge, scaling, penalty, max_time)
     _check_given(columns, impute, progress, sample_weight)
-    X, y, y_name = with_target(X, y)
-    lazy = any_dask(X, y, sample_weight)
-    whole = Collections.of(X, y, sample_weight) if lazy else None
-    if whole is not None:  # some rows say what the columns are
-        X, y, sample_weight = sample_of(whole, random_state)
-    else:
-        _check_lengths(X, y, sample_weight)
-        X, y, sample_weight = pair_rows(X, y, sample_weight)
-        X, y, sample_weight = complete(with_names(X), y, sample_weight)
-    X, sample_weight, target, whole = _target_of(X, y, sample_weight, task, whole)
-    warn_target_leakage(X, target.y, classes=target.task == "classification")
-    y_name = y_name or target_name(y) or "y"
+    data = read_training_data(X, y, sample_weight, task=task, random_state=random_state)
+    warn_target_leakage(data.X, data.y, classes=data.task == "classification")
     given = {"random_state": random_state, "backend": backend, "max_time": max_time, **options}
     row = METHODS[method]
     if row.single:
@@ -169,28 +148,26 @@ def fit(
         given |= {"penalty": penalty}
     if not row.single:
         given |= {"columns": columns, "impute": impute}
-    check_options(method, target.task, given)
-    estimator = row.of(target.task)(**given)
+    check_options(method, data.task, given)
+    estimator = row.of(data.task)(**given)
     show = is_seen() if progress is None else progress
     where = Backend.of(backend).name
-    with progress_to(show) as report, few_threads(X, _length_of(X), where), reported_to(report):
-        many = whole if whole is not None and whole.n_rows > SAMPLE else None
-        tables = partial(table_of_all, many) if many and row.single else table_of
-        rows = rows_for(estimator, X, target, sample_weight, columns, impute, tables=tables)
-        if whole is not None:
-            rows, read = _of_whole(rows, many, target) if many else (rows, rows.reader)
-            estimator.fit_collections(whole, read=read)
+    threads = few_threads(data.X, len(data), where)
+    with progress_to(show) as report, threads, reported_to(report):
+        rows = encode_training_data(estimator, data, columns, impute)
+        if data.everything is None:
+            estimator._fit_read(rows.X, data.y, data.sample_weight)
         else:
-            estimator.fit(rows.X, target.y, sample_weight=sample_weight)
+            estimator.fit_collections(data.everything, read=rows.of_partition)
     estimator.set_params(max_time=None)
     return Model(
         estimator=estimator,
         method=method,
-        task=target.task,
+        task=data.task,
         n_samples=estimator._n_samples,
         feature_names=rows.names or list(feature_names(estimator)),
-        target_name=y_name,
-        target_kind=target.kind,
+        target_name=data.target_name or "y",
+        target_kind=data.kind,
         tuning=estimator.tuning_,
         seconds=time.perf_counter() - begun,
         max_time=max_time,
@@ -199,26 +176,6 @@ def fit(
         impute=impute,
         weighted=sample_weight is not None,
     )
-
-
-def _target_of(
-    X: Any, y: Any, sample_weight: Any, task: str, whole: Collections | None
-) -> tuple[Any, Any, Target, Collections | None]:
-    """Read the target, and leave gross outliers out: of the rows here, and of all rows."""
-    given = read_target(y, task)
-    X, sample_weight, target = leave_out_of_target(X, y, sample_weight, given)
-    if whole is not None and len(target.y) < len(given.y):
-        whole = whole.only(Range.of(target.y))
-    return X, sample_weight, target, whole
-
-
-def _of_whole(rows: Read, whole: Collections, target: Target) -> tuple[Read, Any]:
-    """Say what makes rows of new data, and what of each partition."""
-    if rows.reader is None:
-        return rows, None
-    classes = np.unique(to_host(target.y)) if target.task == "classification" else None
-    reader, read = of_all_rows(rows.reader, whole, classes)
-    return replace(rows, reader=reader), read
 
 
 def _check(method: str, task: str, ridge: Any, scaling: Any, penalty: Any, max_time: Any) -> None:
@@ -253,26 +210,3 @@ def _check_given(columns: Any, impute: Any, progress: Any, sample_weight: Any) -
     if isinstance(sample_weight, str):
         msg = f"expected weights of the rows as sample_weight, got the text {sample_weight!r}"
         raise TypeError(msg)
-
-
-def _check_lengths(X: Any, y: Any, sample_weight: Any) -> None:
-    """Refuse, before anything is split, what no estimator takes."""
-    check_container("X", X)
-    check_container("y", y, labels=True)
-    if X is None or y is None:
-        msg = f"expected X and y, got None for the {'data X' if X is None else 'target y'}"
-        raise ValueError(msg)
-    sizes = [_length_of(X), _length_of(y)]
-    if sample_weight is not None and not np.isscalar(sample_weight):
-        sizes.append(_length_of(sample_weight))
-    if len(set(sizes)) > 1:
-        msg = (
-            "Found input variables with inconsistent numbers of samples: expected as many targets "
-            f"and weights as rows, got {sizes}"
-        )
-        raise ValueError(msg)
-
-
-def _length_of(x: Any, /) -> int:
-    """Count the rows of an array, a frame or a list."""
-    return int(x.shape[0]) if hasattr(x, "shape") and x.shape else len(x)

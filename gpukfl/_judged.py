@@ -12,9 +12,7 @@ from sklearn.base import is_classifier
 from gpukfl._accel.limits import one_blas_thread
 from gpukfl._array import as_columns, to_host
 from gpukfl._columns import is_frame
-from gpukfl._given import complete, taken, with_names, with_target
 from gpukfl._shown_errors import Pairs, with_errors
-from gpukfl._target import in_order, read_target, target_names
 from gpukfl.estimators._samples import Samples
 from gpukfl.inspection import (
     Compared,
@@ -31,6 +29,8 @@ from gpukfl.portfolio._judges import Judge, LogLoss, SquaredError, target_scale
 from gpukfl.portfolio._members import Member
 from gpukfl.tables import TableEncoder
 from gpukfl.tables._facts import data_facts
+from gpukfl.tables._target import read_target, target_names
+from gpukfl.tables._training import read_test_data, take_rows
 
 _SIMPLE = {"linear": "linear model", TREES: "boosted trees"}
 _MOST = 20_000  # rows that simple models are fitted to
@@ -81,9 +81,8 @@ class Given:
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
             msg = f"expected {name} to be a pair (X, y), got {type(pair).__name__}"
             raise TypeError(msg)
-        X, y, _ = with_target(*pair)
-        X, y, _ = complete(with_names(X), in_order(y, model.target_name), None)
-        y = to_host(read_target(y, model.task).y)
+        data = read_test_data(*pair, target=model.target_name)
+        X, y = data.X, to_host(read_target(data.y, model.task).y)
         if len(y) != len(X) or not len(y):
             msg = f"expected {name} with as many targets as rows, got {len(y)} and {len(X)}"
             raise ValueError(msg)
@@ -96,7 +95,7 @@ class Given:
             msg = f"expected {name} of the classes {classes} of the fit, got {y[0]!r}"
             raise ValueError(msg)
         if not known.all():
-            X = taken(X, np.flatnonzero(known))
+            X = take_rows(X, np.flatnonzero(known))
         return cls(X, found[known].astype(np.float64), int(np.sum(~known)))
 
 
@@ -271,7 +270,7 @@ def _numbers(
     kinds = {one.name: one.kind for one in model.table.columns if one.used}
     encoder = TableEncoder(columns=kinds if is_frame(both[0]) else None, random_state=0)
     encoder.set_output(transform="default")  # whatever is set for all
-    return encoder.fit_transform(taken(both[0], rows), y), encoder.transform(both[1])
+    return encoder.fit_transform(take_rows(both[0], rows), y), encoder.transform(both[1])
 
 
 def _plain(model: Any, X: Any) -> Any:

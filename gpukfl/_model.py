@@ -16,20 +16,20 @@ from sklearn.utils.validation import check_is_fitted
 from gpukfl._array import Array, to_host
 from gpukfl._as_estimator import AsEstimator
 from gpukfl._checks import check_number
+from gpukfl._columns import check_in_memory
 from gpukfl._compression import Compression
 from gpukfl._deployed import Deployed
-from gpukfl._given import complete, pair_rows, with_names, with_target
 from gpukfl._inferring import infer
-from gpukfl._outliers import leave_out_of_target
 from gpukfl._persistence import read
-from gpukfl._reader import Reader, rows_for, rows_of
 from gpukfl._registry import kept
 from gpukfl._reported import Reported
-from gpukfl._target import host_target, in_order, read_target, target_name
 from gpukfl._warnings import warnings_kept
 from gpukfl.estimators._dask import by_partition
 from gpukfl.estimators._described import feature_names
 from gpukfl.tables import Table
+from gpukfl.tables._reader import Reader, encode_training_data, read_new_rows
+from gpukfl.tables._target import host_target
+from gpukfl.tables._training import read_test_data, read_training_data
 
 _NOT_SAVED = ("estimator", "max_time", "columns", "impute", "compression", "weighted")
 
@@ -164,19 +164,16 @@ class Model(AsEstimator, Deployed, Reported):
             If the data are not as described.
         """
         begun = time.perf_counter()
-        X, y, y_name = with_target(X, y)
-        X, y, sample_weight = pair_rows(X, y, sample_weight)
-        X, y, sample_weight = complete(with_names(X), y, sample_weight)
-        target = read_target(y, self.task)
-        X, sample_weight, target = leave_out_of_target(X, y, sample_weight, target)
+        check_in_memory(X)
+        data = read_training_data(X, y, sample_weight, task=self.task)
         estimator = clone(self.estimator).set_params(**self._limit)
-        rows = rows_for(estimator, X, target, sample_weight, self.columns, self.impute)
-        estimator.fit(rows.X, target.y, sample_weight=sample_weight)
+        rows = encode_training_data(estimator, data, self.columns, self.impute)
+        estimator._fit_read(rows.X, data.y, data.sample_weight)
         self.estimator = estimator.set_params(**dict.fromkeys(self._limit))
         self.n_samples, self.reader = estimator._n_samples, rows.reader
         self.feature_names = rows.names or list(feature_names(estimator))
-        self.target_name = y_name or target_name(y) or self.target_name
-        self.target_kind, self.weighted = target.kind, sample_weight is not None
+        self.target_name = data.target_name or self.target_name
+        self.target_kind, self.weighted = data.kind, sample_weight is not None
         self.tuning, self.seconds = estimator.tuning_, time.perf_counter() - begun
         self.__post_init__()
         return self
@@ -210,7 +207,7 @@ class Model(AsEstimator, Deployed, Reported):
     def _rows(self, X: Any) -> Any:
         """Make rows for the estimator of `X`."""
         check_is_fitted(self.estimator)
-        return rows_of(self.estimator, self.reader, X, self.target_name)
+        return read_new_rows(self.estimator, self.reader, X, self.target_name)
 
     @by_partition
     def predict(self, X: Any) -> Array:
@@ -334,10 +331,9 @@ class Model(AsEstimator, Deployed, Reported):
 
         `y` may name a column of X; rows without a target are left out, with a warning.
         """
-        X, y, _ = with_target(X, y)
-        X, y, sample_weight = pair_rows(X, y, sample_weight)
-        X, y, sample_weight = complete(X, in_order(y, self.target_name), sample_weight)
-        return self.estimator.score(self._rows(X), host_target(y), sample_weight=sample_weight)
+        data = read_test_data(X, y, sample_weight, target=self.target_name, named=False)
+        rows, truth = self._rows(data.X), host_target(data.y)
+        return self.estimator.score(rows, truth, sample_weight=data.sample_weight)
 
     @property
     def feature_importances_(self) -> np.ndarray:

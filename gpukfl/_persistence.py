@@ -29,7 +29,6 @@ from gpukfl._archive import (
 from gpukfl._array import Array, is_array, to_host
 from gpukfl._foreign import Foreign, bytes_of, made_of
 from gpukfl._places import Backend
-from gpukfl._reader import TABLE_VALUES, Reader
 from gpukfl._registry import TASKS, kept
 from gpukfl._replacing import replacing
 from gpukfl._results import History
@@ -54,6 +53,7 @@ from gpukfl.methods import ShapeFunctions
 from gpukfl.portfolio._attributes import VALUES
 from gpukfl.portfolio._base import AutoBase
 from gpukfl.prediction import ArrayModel, ConstantValues, Forest, LinearValues, array_model
+from gpukfl.tables._reader import TABLE_VALUES, Reader
 
 _KERNELS = (*KERNELS.values(), Sum, Product, Scaled)
 _INSTANTIATIONS = (*INSTANTIATIONS.values(), RandomKitchenSinks)

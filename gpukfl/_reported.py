@@ -11,12 +11,12 @@ from typing import Any
 
 from gpukfl._call import call_of
 from gpukfl._judged import judged, scores_of
-from gpukfl._reader import Reader
 from gpukfl._registry import METHODS
 from gpukfl.estimators._described import task_text
 from gpukfl.inspection import Description, Inferred, Shown, write_report
 from gpukfl.tables import Table
 from gpukfl.tables._facts import data_facts
+from gpukfl.tables._reader import Reader
 
 
 class Reported(Shown):

@@ -11,9 +11,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import gpukfl
-from gpukfl._outliers import find_outliers
 from gpukfl.estimators import BKerNNRegressor, KernelRidgeRegressor
 from gpukfl.portfolio import AutoRegressor
+from gpukfl.tables._outliers import find_outliers
 
 N, N_TEST = 300, 600
 WHAT = "y has gross outliers"

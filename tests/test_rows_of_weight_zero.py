@@ -133,9 +133,10 @@ def test_of_dask_collections(options, many, classes, drawn):
         with pytest.MonkeyPatch.context() as patch:
             if many:
                 patch.setattr("gpukfl.estimators._dask.SAMPLE", 40)
-                patch.setattr("gpukfl.estimators._dask.FEWEST", 40)
+                patch.setattr("gpukfl.tables._training.SAMPLE", 40)
+                patch.setattr("gpukfl.tables._training.FEWEST", 40)
                 patch.setattr("gpukfl.portfolio._base.SAMPLE", 40)
-                patch.setattr("gpukfl._fit.SAMPLE", 40)
+                patch.setattr("gpukfl.tables._reader.SAMPLE", 40)
             X = lazy[list(TABLE)]
             return gpukfl.fit(X, lazy["y"], sample_weight=lazy["w"], **options)
 

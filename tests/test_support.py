@@ -150,6 +150,7 @@ def test_cupy(row, tmp_path):
 @rows
 def test_dask(row, tmp_path, monkeypatch):
     monkeypatch.setattr("gpukfl.estimators._dask.SAMPLE", 10)  # so that rows stay where they are
+    monkeypatch.setattr("gpukfl.tables._training.SAMPLE", 10)
     check(row, "dask", data_by(in_two_parts), tmp_path)
 
 

@@ -8,8 +8,8 @@ from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
 
 import gpukfl
-from gpukfl._given import with_target
 from gpukfl.portfolio import Encodings
+from gpukfl.tables._training import split_target
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
@@ -229,30 +229,30 @@ LIBRARIES = {
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_a_list_of_names_takes_several_columns_out(library):
     frame = LIBRARIES[library]({name: np.arange(5.0) + k for k, name in enumerate("abcd")})
-    X, y, name = with_target(frame, ["d", "a"])
+    X, y, name = split_target(frame, ["d", "a"])
     shown = [list(getattr(found, "column_names", found.columns)) for found in (X, y)]
     assert (shown, name) == ([["b", "c"], ["d", "a"]], None)
     assert np.asarray(y)[0].tolist() == [3.0, 0.0]
     for names in (np.array(["d", "a"]), pd.Index(["d", "a"])):
-        assert np.asarray(with_target(frame, names)[1])[0].tolist() == [3.0, 0.0]
+        assert np.asarray(split_target(frame, names)[1])[0].tolist() == [3.0, 0.0]
     with pytest.raises(ValueError, match="one column of X, got 'e': 0 of a, b, c, d"):
-        with_target(frame, ["d", "e"])
+        split_target(frame, ["d", "e"])
 
 
 def test_a_number_may_be_the_name_of_a_column():
     frame = FRAME[["size", "size", "price"]].set_axis([7, 8, 9], axis=1)
-    assert with_target(frame, 9)[2] == "9"
-    assert list(map(str, with_target(frame, ["9", "8"])[1])) == ["9", "8"]
+    assert split_target(frame, 9)[2] == "9"
+    assert list(map(str, split_target(frame, ["9", "8"])[1])) == ["9", "8"]
     assert single(frame, 9).target_name == "9"
     for y in (5, [7, 8, 9]):  # no column, and a value for each row
-        assert with_target(frame[:3], y)[1] is y
+        assert split_target(frame[:3], y)[1] is y
 
 
 def test_labels_that_are_names_of_columns_are_labels():
     for y in (["size", "key_id"] * 2, ["size", "size", "key_id"], [0, 1, 1]):
-        assert with_target(FRAME[:4], y)[1] is y
+        assert split_target(FRAME[:4], y)[1] is y
     numbered = pd.DataFrame(np.zeros((5, 4)))
-    assert with_target(numbered, [1, 0])[1] == [1, 0]
+    assert split_target(numbered, [1, 0])[1] == [1, 0]
 
 
 # ---------------------------------------------------------------------- missing targets

@@ -39,7 +39,7 @@ def describe(options: argparse.Namespace) -> int:
 
 def _task(y: np.ndarray) -> str:
     """Say what a fit takes the target for, or why it does not take it."""
-    from gpukfl._target import read_target
+    from gpukfl.tables._target import read_target
 
     try:
         target = read_target(y)

@@ -20,7 +20,7 @@ from gpukfl.cli._table import kinds_of, load
 
 if TYPE_CHECKING:
     from gpukfl._model import Model
-    from gpukfl._target import Target
+    from gpukfl.tables._target import Target
 
 
 def fit(options: argparse.Namespace) -> int:
@@ -151,7 +151,7 @@ def _fitted(
 
 def _read(options: argparse.Namespace) -> tuple[Any, Target, str]:
     """Features, target, and the target's name; the target is judged by all rows."""
-    from gpukfl._target import read_target
+    from gpukfl.tables._target import read_target
 
     table = load(options)
     if table.y is None:

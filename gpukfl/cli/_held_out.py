@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from gpukfl._target import Target
+    from gpukfl.tables._target import Target
 
 _FEWEST = 2  # different rows that a fit takes
 

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gpukfl._columns import parts_of_name
 from gpukfl._places import is_installed
-from gpukfl._target import parts_of_name, target_names
 from gpukfl._warnings import warn
 from gpukfl.cli._files import TABLES, check_writable, files_of, try_to_write, write_whole
 from gpukfl.datasets._names import check_columns, listed
 from gpukfl.datasets._notation import MISSING
+from gpukfl.tables._target import target_names
 
 if TYPE_CHECKING:
     from gpukfl._model import Model
@@ -121,7 +122,7 @@ def _writer(path: str | None) -> Callable[[Any], None]:
 def _numbers(frame: Any, model: Model) -> Any:
     """Columns of a model that was fitted to complete numbers, in its order."""
     from gpukfl._columns import numeric_frame
-    from gpukfl._reader import takes_gaps
+    from gpukfl.tables._reader import takes_gaps
 
     names = model.feature_names
     check_columns(names, frame.columns, f"the columns {listed(names)}, got none called ")

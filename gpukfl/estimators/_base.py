@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
@@ -234,6 +235,17 @@ class HostStored(DescribedEstimator, BaseEstimator):
         except NotFittedError:
             return diagram
         return diagram + card(self.describe())
+
+    @abstractmethod
+    def _fit_rows(self, X: Any, y: Any, sample_weight: Any) -> Self:
+        """Fit to rows that were read."""
+
+    @unchanged_on_error
+    @warnings_kept
+    @on_its_device
+    def _fit_read(self, X: Any, y: Any, sample_weight: Any) -> Self:
+        """Fit as `fit` does, to rows and targets that `gpukfl.tables` has read."""
+        return self._fit_rows(X, y, sample_weight)
 
     def to_host(self) -> Any:
         """Give a copy that works on NumPy arrays, wherever this model was fitted."""

@@ -9,14 +9,10 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import is_classifier
-from sklearn.utils import check_random_state
 
 from gpukfl._places import Backend
 from gpukfl.partitioned import Collections, Read, in_parts, is_dask
-
-SAMPLE = 50_000  # rows that come here, at most: so many are fitted here
-
-FEWEST = 1_000  # rows by which columns are looked at
+from gpukfl.tables._training import SAMPLE
 
 
 def client_of(estimator: Any, /) -> Any:
@@ -151,8 +147,3 @@ def _framed(found: np.ndarray, index: Any) -> Any:
     if found.ndim > 2:
         found = found.reshape(len(found), int(np.prod(found.shape[1:])))
     return (pd.Series if found.ndim == 1 else pd.DataFrame)(found, index=index)
-
-
-def sample_of(given: Collections, random_state: Any, /) -> tuple[Any, Any, Any]:
-    """Bring some rows of collections here, by which it is said what their columns are."""
-    return given.sample(check_random_state(random_state), max(SAMPLE, FEWEST))

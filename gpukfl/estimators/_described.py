@@ -16,8 +16,8 @@ from gpukfl._inferring import infer
 from gpukfl._results import Status
 from gpukfl._saving import save
 from gpukfl._source import imports_of
-from gpukfl._target import target_names
 from gpukfl.inspection import Description, Names, Shown, Tuning
+from gpukfl.tables._target import target_names
 
 SCORES = {True: "explained Brier score", False: "R²"}  # of classifiers, and of regressors
 

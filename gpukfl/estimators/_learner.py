@@ -16,15 +16,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from gpukfl._array import Array, is_host, library_of, lies_in_parts, on_gpu, to_host
 from gpukfl._checks import check_choice, check_number
-from gpukfl._given import pair_rows
-from gpukfl._outliers import leave_out_of_collections, leave_out_outliers
 from gpukfl._places import Backend, Place, resolve_place
 from gpukfl._results import History, Status
 from gpukfl._warnings import collected, warn
 from gpukfl.estimators._base import HostPickled, finite
 from gpukfl.estimators._calibration import Calibration, HeldOutScores
 from gpukfl.estimators._constructor import Constructed
-from gpukfl.estimators._dask import FEWEST, SAMPLE, any_dask, fit_collections
+from gpukfl.estimators._dask import any_dask, fit_collections
 from gpukfl.estimators._data import Data, mover
 from gpukfl.estimators._declared import (
     SCORE,
@@ -49,6 +47,7 @@ from gpukfl.estimators.scaling import WORDS
 from gpukfl.estimators.scaling._units import warn_of_units
 from gpukfl.partitioned import Collections, Read
 from gpukfl.selftest import trusted
+from gpukfl.tables._training import drop_outliers_of_parts, read_arrays
 
 Problem = TypeVar("Problem", bound=Data)
 Fitted_co = TypeVar("Fitted_co", covariant=True)  # what the last fit gives
@@ -307,13 +306,14 @@ class Learner(Constructed, HostPickled):
         """Fit; the door of regressors and classifiers alike."""
         if any_dask(X, y, sample_weight):
             self._checked()  # before anything is read
-            given = Collections.of(X, y, sample_weight)
+            everything = Collections.of(X, y, sample_weight)
             if not is_classifier(self):
-                given = leave_out_of_collections(given, max(SAMPLE, FEWEST))
-            return self.fit_collections(given)
-        X, y, sample_weight = pair_rows(X, y, sample_weight)
-        if not is_classifier(self):
-            X, y, sample_weight = leave_out_outliers(X, y, sample_weight)
+                everything = drop_outliers_of_parts(everything)
+            return self.fit_collections(everything)
+        data = read_arrays(X, y, sample_weight, classes=is_classifier(self))
+        return self._fit_rows(data.X, data.y, data.sample_weight)
+
+    def _fit_rows(self, X: Any, y: Any, sample_weight: Any) -> Self:
         devices = Backend.of(self.backend).devices
         if devices is not None:
             self._checked()

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     check_array,
@@ -29,10 +28,16 @@ from gpukfl._array import (
     is_torch,
     library_of,
     lies_in_parts,
-    odd_storage,
     to_host,
 )
-from gpukfl._columns import check_no_dates, holds_float32, kind_of_objects, with_numbers
+from gpukfl._columns import (
+    check_container,
+    check_no_dates,
+    check_size,
+    holds_float32,
+    kind_of_objects,
+    with_numbers,
+)
 
 _FLOATS = ("float32", "float64")
 _NO_NUMBERS = ("could not convert", "float() argument", "setting an array element")  # NumPy's words
@@ -116,47 +121,6 @@ def _validate_parts(estimator: Any, X: Array, min_samples: int) -> Array:
     return X
 
 
-def check_container(name: str, x: Any, /, *, labels: bool = False) -> None:
-    """Raise TypeError or ValueError for what is no array, frame or list of finite length."""
-    stored = odd_storage(x)
-    if sparse.issparse(x) or (stored is not None and "sparse" in stored):
-        msg = (
-            "Sparse data was passed: expected a dense array or frame, got "
-            f"{stored or type(x).__name__} for {name}; "
-            f"{name}.{'to_dense' if stored else 'toarray'}() makes one if it fits in memory"
-        )
-        raise TypeError(msg)
-    wanted = f"expected an array{', a frame' if name == 'X' else ''} or a list for {name}, got"
-    if stored is not None:
-        msg = f"{wanted} a {stored}"
-        raise TypeError(msg)
-    if isinstance(x, (numbers.Number, str, bytes)) or getattr(x, "shape", None) == ():
-        msg = "Expected 2D array, got scalar array instead: " if name == "X" else ""
-        named = (
-            ": gpukfl.fit takes the name of a column" if name == "y" and isinstance(x, str) else ""
-        )
-        raise ValueError(msg + f"{wanted} one value{named}")
-    listed = hasattr(x, "__len__") and hasattr(x, "__getitem__")
-    if not (x is None or listed or is_array(x) or hasattr(x, "__array__")):
-        msg = f"{wanted} {type(x).__name__}"
-        raise TypeError(msg)
-    if isinstance(x, dict):
-        msg = f"{wanted} dict: pandas.DataFrame makes a frame of it"
-        raise TypeError(msg)
-    if np.ma.isMaskedArray(x) and np.ma.is_masked(x):  # pandas's have a mask too
-        msg = f"{wanted} a masked array with masked values: fill them, or leave out their rows"
-        raise ValueError(msg)
-    kind = getattr(getattr(x, "dtype", None), "kind", "f")
-    if kind == "V" or (kind in "mM" and not labels):
-        msg = f"expected numbers for {name}, got {x.dtype}"
-        raise ValueError(msg)
-    columns = list(getattr(x, "column_names", getattr(x, "columns", ())))  # pyarrow's, or others'
-    if len(set(columns)) < len(columns):
-        twice = sorted({str(c) for c in columns if columns.count(c) > 1})
-        msg = f"expected columns of different names in {name}, got {', '.join(twice[:10])} twice"
-        raise ValueError(msg)
-
-
 @contextlib.contextmanager
 def _numbers_of(name: str) -> Iterator[None]:
     """Say which argument NumPy could not make numbers of."""
@@ -207,22 +171,6 @@ def _validate_device_array(estimator: Any, X: Array, *, reset: bool, min_samples
         )
         raise ValueError(msg)
     return X
-
-
-def check_size(shape: tuple[int, ...], min_samples: int, /) -> None:
-    """Raise ValueError unless there are so many rows, and a column."""
-    if shape[0] < min_samples:
-        msg = (
-            f"Found array with {shape[0]} sample(s) (shape={tuple(shape)}) while a minimum of "
-            f"{min_samples} is required."
-        )
-        raise ValueError(msg)
-    if shape[1] < 1:
-        msg = (
-            f"Found array with 0 feature(s) (shape={tuple(shape)}) while a minimum of 1 is "
-            "required."
-        )
-        raise ValueError(msg)
 
 
 def _check_finite(x: Array, name: str) -> None:

@@ -12,13 +12,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from gpukfl._array import beside, is_array, to_host
 from gpukfl._columns import is_frame, numeric_frame
-from gpukfl._given import complete, pair_rows, with_names, with_target
-from gpukfl._target import in_order, truth_of
 from gpukfl.estimators._described import feature_names
 from gpukfl.estimators._validation import validate_weights
 from gpukfl.portfolio._base import AutoBase
 from gpukfl.portfolio._judges import Judge, LogLoss, SquaredError, target_scale
 from gpukfl.prediction import mixed
+from gpukfl.tables._target import truth_of
+from gpukfl.tables._training import read_test_data
 
 Predict = Callable[[np.ndarray], np.ndarray]  # rows (m, c) -> predictions (m, t)
 _FEWEST = 4  # rows of which anything is said
@@ -127,12 +127,9 @@ def asked_of(model: Any, X: Any, y: Any, sample_weight: Any = None, /) -> Asked:
 
 
 def _of_rows(model: Any, estimator: Any, X: Any, y: Any, sample_weight: Any) -> Asked:
-    X, y, _ = with_target(X, y)
-    y = in_order(y, str(getattr(model, "target_name", "y")))
-    X, y, sample_weight = pair_rows(X, y, sample_weight)
-    X, y, sample_weight = complete(with_names(X), y, sample_weight)
-    if hasattr(model, "reader"):
-        X = model._rows(X)
+    name = str(getattr(model, "target_name", "y"))
+    data = read_test_data(X, y, sample_weight, target=name)
+    X = model._rows(data.X) if hasattr(model, "reader") else data.X
     predict, rows, names = _doors(estimator, X)
     n_columns = rows.shape[1]
     sources: Sequence[int] = range(n_columns)
@@ -141,11 +138,11 @@ def _of_rows(model: Any, estimator: Any, X: Any, y: Any, sample_weight: Any) -> 
         names, sources = tuple(reader.names), reader.encoding.sources
     elif isinstance(estimator, AutoBase):
         names, sources = feature_names(estimator), estimator._sources
-    truth = truth_of(estimator, y)
+    truth = truth_of(estimator, data.y)
     if len(truth) != len(rows):
         msg = f"expected a target for each of {len(rows)} rows, got {len(truth)}"
         raise ValueError(msg)
-    weights = validate_weights(sample_weight, rows)
+    weights = validate_weights(data.sample_weight, rows)
     weights = np.ones(len(rows)) if weights is None else weights
     kept = np.flatnonzero(weights > 0)
     judge = _judge(estimator, truth[kept], weights[kept])

@@ -24,7 +24,7 @@ from gpukfl.inference._shuffled import moved
 from gpukfl.inference._stepwise import each_of
 from gpukfl.inference._subject import Subject
 from gpukfl.linalg import host_eigh
-from gpukfl.tables._categories import Category
+from gpukfl.tables._encoding import Category
 
 KINDS = ("partial_dependence", "accumulated_effects", "profiles")
 _FEATURES, _DIRECTIONS = 6, 3  # that are shown unless others are named

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpukfl.inspection import direction_name
-from gpukfl.tables._categories import Category
+from gpukfl.tables._encoding import Category
 
 TAIL = 0.02  # of the rows beyond either end of a curve
 _AT_ONCE = 2_000  # points at which a function is asked, so that kernels with all rows fit memory

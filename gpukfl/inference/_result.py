@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from sklearn.exceptions import ConvergenceWarning
 
 from gpukfl._checks import check_kind
-from gpukfl._given import complete, with_names, with_target
 from gpukfl._progress import shown
 from gpukfl._warnings import warn
 from gpukfl.inference._band_results import Bands
@@ -24,6 +23,7 @@ from gpukfl.inference._subspace import subspace
 from gpukfl.inference._subspace_results import Subspace
 from gpukfl.inspection import Description, Panel, Shown, text_card
 from gpukfl.inspection._markup import clean
+from gpukfl.tables._training import Dataset, drop_missing_targets, split_target
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -209,8 +209,8 @@ def infer(
     check_kind("progress", progress, (bool, type(None)))
     subject = Subject.of(model, X, y, sample_weight)
     # Interactions of rows that the model has seen are asked for without the target
-    rows, truth, named = with_target(X, y)
-    rows, truth, weights = complete(with_names(rows), truth, sample_weight)
+    rows, truth, named = split_target(X, y)
+    data = drop_missing_targets(Dataset(rows, truth, sample_weight), named=True)
     asked: dict[str, Callable[[], Any]] = {
         "bands": lambda: bands(
             model, X, y, features=features, coverage=coverage, held_out=held_out, **options
@@ -221,9 +221,9 @@ def infer(
     if held_out:
         asked["importance"] = lambda: conditional_importance(model, X, y, **options)
     if len(subject.names) > 1:
-        options_of_pairs = {**options, "sample_weight": weights}
+        options_of_pairs = {**options, "sample_weight": data.sample_weight}
         asked["interactions"] = lambda: interactions(
-            model, rows, truth if held_out else None, **options_of_pairs
+            model, data.X, data.y if held_out else None, **options_of_pairs
         )
     with shown(progress):
         parts, unfinished = _until_stopped(asked)

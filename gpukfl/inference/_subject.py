@@ -13,16 +13,15 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from gpukfl._array import is_array, to_host
 from gpukfl._columns import is_frame, numeric_frame
-from gpukfl._given import complete, pair_rows, with_names, with_target
 from gpukfl._results import Status
-from gpukfl._target import host_target, in_order, target_names
 from gpukfl.estimators._described import feature_names
 from gpukfl.estimators._validation import validate_weights
 from gpukfl.inference._learned_kernels import LearnedKernel, kernel_of
 from gpukfl.portfolio._base import AutoBase
-from gpukfl.tables._categories import Category, categories_of
-from gpukfl.tables._encoding import Encoding
+from gpukfl.tables._encoding import Category, Encoding, categories_of
 from gpukfl.tables._seen import NUMBERS
+from gpukfl.tables._target import host_target, target_names
+from gpukfl.tables._training import read_test_data
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,14 +139,12 @@ class Subject:
         if y is None:
             msg = "expected targets y, or the name of their column in X, got None"
             raise ValueError(msg)
-        X, y, target = with_target(X, y)
-        name = target or str(getattr(model, "target_name", "y"))
-        y = in_order(y, name)
-        X, y, sample_weight = pair_rows(X, y, sample_weight)
-        X, y, sample_weight = complete(with_names(X), y, sample_weight)
-        rows = _rows_of(model, estimator, X)
-        y = _targets(estimator, host_target(y), len(rows.X))
-        weights = validate_weights(sample_weight, rows.X)
+        name = str(getattr(model, "target_name", "y"))
+        data = read_test_data(X, y, sample_weight, target=name)
+        name = data.target_name or name
+        rows = _rows_of(model, estimator, data.X)
+        y = _targets(estimator, host_target(data.y), len(rows.X))
+        weights = validate_weights(data.sample_weight, rows.X)
         weights = np.ones(len(rows.X)) if weights is None else weights / np.mean(weights)
         outputs = _outputs(estimator, y, name)
         if rows.asked is not estimator:

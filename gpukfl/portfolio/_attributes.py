@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from gpukfl._array import Array
-from gpukfl._reader import TABLE_VALUES
 from gpukfl.estimators._declared import (
     DOUBLE,
     FLOAT,
@@ -30,6 +29,7 @@ from gpukfl.portfolio._residuals import Residuals
 from gpukfl.portfolio._sets import ClassScores
 from gpukfl.portfolio._spread import Spread
 from gpukfl.prediction import TargetTransform
+from gpukfl.tables._reader import TABLE_VALUES
 from gpukfl.tables._seen import NUMBERS, VIEWS
 
 

@@ -6,7 +6,6 @@ import numbers
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -22,23 +21,19 @@ from gpukfl._array import (
     to_host,
 )
 from gpukfl._checks import check_choice, check_number, check_switch
-from gpukfl._columns import with_numbers
-from gpukfl._given import pair_rows, with_names
-from gpukfl._outliers import Range, leave_out_outliers
-from gpukfl._parts_reader import table_of_all
+from gpukfl._columns import check_size, with_numbers
 from gpukfl._places import Backend, resolve_place
-from gpukfl._reader import table_of
 from gpukfl._results import Status
 from gpukfl._warnings import keep, warn
 from gpukfl.estimators._base import HostStored
 from gpukfl.estimators._constructor import Constructed
-from gpukfl.estimators._dask import FEWEST, SAMPLE, any_dask, client_of
+from gpukfl.estimators._dask import any_dask, client_of
 from gpukfl.estimators._declared import Declared, Number, Rule, Switch, Text, Whole
 from gpukfl.estimators._described import feature_names
 from gpukfl.estimators._run import Run
 from gpukfl.estimators._samples import Samples
 from gpukfl.estimators._threads import few_threads
-from gpukfl.estimators._validation import check_size, validate_samples
+from gpukfl.estimators._validation import validate_samples
 from gpukfl.inspection import Description, Names
 from gpukfl.partitioned import Collections, check_places
 from gpukfl.portfolio._attributes import ATTRIBUTES, TRIED, VALUES
@@ -56,7 +51,6 @@ from gpukfl.portfolio._distilled import Distilled, distil
 from gpukfl.portfolio._encodings import Encodings
 from gpukfl.portfolio._entry import is_limited
 from gpukfl.portfolio._folds import judge_of, n_folds_of, split
-from gpukfl.portfolio._gaps import without_gaps
 from gpukfl.portfolio._in_parts import fitted_to_all
 from gpukfl.portfolio._kept import KeptContest
 from gpukfl.portfolio._leaderboard import frame_of
@@ -66,9 +60,14 @@ from gpukfl.portfolio._transforms import TRANSFORMS, counted, transform_of
 from gpukfl.prediction import (
     LogTransform,
     RankTransform,
+    medians_of,
 )
 from gpukfl.selftest import trusted
 from gpukfl.tables import IMPUTE, Table
+from gpukfl.tables._gaps import without_gaps
+from gpukfl.tables._outliers import Range
+from gpukfl.tables._schema import infer_schema
+from gpukfl.tables._training import FEWEST, SAMPLE, Dataset, drop_outliers, read_arrays
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -161,10 +160,11 @@ class AutoBase(KeptContest, Constructed, HostStored):
         if any_dask(X, y, sample_weight):
             self._checked()  # before anything is read
             return self.fit_collections(Collections.of(X, y, sample_weight))
-        X, y, sample_weight = pair_rows(X, y, sample_weight)
-        if not is_classifier(self):
-            X, y, sample_weight = leave_out_outliers(X, y, sample_weight)
-        return self._learn_from(with_names(X), y, sample_weight, None)
+        data = read_arrays(X, y, sample_weight, classes=is_classifier(self), named=True)
+        return self._fit_rows(data.X, data.y, data.sample_weight)
+
+    def _fit_rows(self, X: Any, y: Any, sample_weight: Any) -> Self:
+        return self._learn_from(X, y, sample_weight, None)
 
     def fit_collections(self, given: Collections, /, *, read: None = None) -> Self:  # noqa: ARG002
         """Fit to Dask collections: choose on some rows, and fit our members to all."""
@@ -174,17 +174,17 @@ class AutoBase(KeptContest, Constructed, HostStored):
             check_places(client_of(self), Backend.of(self.backend).name)
         rows = given.sample(check_random_state(self.random_state), max(SAMPLE, FEWEST))
         if not is_classifier(self):
-            n, rows = len(rows[1]), leave_out_outliers(*rows)
-            if len(rows[1]) < n:
-                given = given.only(Range.of(rows[1]))
+            data = drop_outliers(Dataset(*rows))
+            if len(data.y) < len(rows[1]):
+                given = given.only(Range.of(data.y))
+            rows = data.X, data.y, data.sample_weight
         return self._learn_from(*rows, None if is_all else given)
 
     def _learn_from(self, X: Any, y: Any, sample_weight: Any, whole: Collections | None) -> Self:
         """Fit to rows that are here; `whole` are all where these are some of them."""
         self._checked()
         run, backend = Run.of(self), Backend.of(self.backend)
-        tables = table_of if whole is None else partial(table_of_all, whole)
-        table = tables(X, self.columns)
+        table = infer_schema(X, self.columns, whole)
         X = self._read(X, table)
         with few_threads(X, X.shape[0], backend.name):
             samples = self._read_targets(y, X, sample_weight)
@@ -330,7 +330,9 @@ class AutoBase(KeptContest, Constructed, HostStored):
             with np.errstate(invalid="ignore"):  # of sums of infinite numbers, which may be gaps
                 return validate_samples(self, X, reset=False, method=method)
         except ValueError:  # perhaps of gaps: complete rows are looked at once
-            X = without_gaps(X, self.out_of_fold_, feature_names(self))
+            kept = self.out_of_fold_
+            names = feature_names(self)
+            X = without_gaps(X, lambda: medians_of(kept.rows, kept.weights), names)
         return validate_samples(self, X, reset=False, method=method)
 
     @property

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 
-from gpukfl._reader import columns_text
 from gpukfl.estimators._described import ended_text
 from gpukfl.inspection import (
     Compared,
@@ -27,6 +26,7 @@ from gpukfl.inspection import (
 from gpukfl.portfolio._contest import SETTLED, UNTRIED
 from gpukfl.portfolio._importances import together
 from gpukfl.tables._facts import data_facts
+from gpukfl.tables._schema import columns_text
 
 _COVERAGE = 0.9  # of the intervals that are drawn
 _NOTE = (

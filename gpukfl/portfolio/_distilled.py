@@ -10,13 +10,13 @@ from sklearn.base import clone, is_classifier
 from sklearn.dummy import DummyClassifier
 
 from gpukfl._array import Array, array_namespace, device_of, take, to_host
-from gpukfl._reader import Reader
 from gpukfl.estimators._run import Run
 from gpukfl.portfolio._candidates import CANDIDATES, NAMES, Task
 from gpukfl.portfolio._evaluators import evaluator_of, of_all_classes
 from gpukfl.portfolio._judges import Judge, LogLoss, SquaredError, target_scale
 from gpukfl.portfolio._members import Member
 from gpukfl.prediction import mixed
+from gpukfl.tables._reader import Reader
 
 _SHARE = 5  # a fifth of the rows judges, where there is one fold
 _FEWEST = 4  # rows, of which some judge

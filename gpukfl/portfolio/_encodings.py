@@ -15,6 +15,7 @@ from gpukfl.estimators._samples import Samples
 from gpukfl.portfolio._folds import Fold
 from gpukfl.portfolio._members import Member
 from gpukfl.tables import IMPUTE, Encoding, Table
+from gpukfl.tables._encoding import fits
 from gpukfl.tables._seen import (
     CODES,
     LEVELS,
@@ -25,7 +26,6 @@ from gpukfl.tables._seen import (
     with_gaps,
     with_levels,
 )
-from gpukfl.tables._sound import fits
 
 
 @dataclass(frozen=True, eq=False)

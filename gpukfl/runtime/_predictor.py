@@ -20,15 +20,14 @@ from gpukfl.prediction import (
     served,
     served_foreign,
 )
-from gpukfl.runtime._columns import frame_of, is_named
 from gpukfl.runtime._joined import joined
 from gpukfl.runtime._reading import Parts, decoded, kind_of, parts_of
-from gpukfl.runtime._table_rows import TableRows
 from gpukfl.tables import Encoding, Table
-from gpukfl.tables._frame import Frame, listed
+from gpukfl.tables._encoding import fits
+from gpukfl.tables._frame import Frame, frame_of, is_named, listed
 from gpukfl.tables._gaps import filled
+from gpukfl.tables._reading import read_numbers
 from gpukfl.tables._seen import are_levels
-from gpukfl.tables._sound import fits
 
 _AT_ONCE = 2**18  # elements of a block of rows: a few arrays of so many stay in a cache
 _NAMES = {  # of the estimators of methods and tasks
@@ -80,7 +79,7 @@ class Predictor:
         medians: np.ndarray | None = None,
     ) -> None:
         self._served, self._encoding, self._medians = model, encoding, medians
-        self._read = None if table is None else TableRows(table, about["target_name"])
+        self._table = table
         self.method: str = about["method"]
         self.task: str = about["task"]
         self.feature_names: list[str] = about["feature_names"]
@@ -153,7 +152,16 @@ class Predictor:
 
     def _rows(self, X: Any) -> np.ndarray:
         """Give rows of numbers, or the codes of a table."""
-        return self._numbers(X) if self._read is None else self._read(X)
+        if self._table is None:
+            return self._numbers(X)
+        if not (isinstance(X, list) and len(X) == 1):  # a dict a row has a quick way
+            names = [column.name for column in self._table.columns]
+            X = frame_of(X, besides=self.target_name, known=names)
+        codes = self._table.codes(X, besides=self.target_name)
+        if not len(codes):
+            msg = "expected columns of one length and a row at least, got no row"
+            raise ValueError(msg)
+        return codes
 
     def _encoded(self, rows: np.ndarray) -> np.ndarray:
         return rows if self._encoding is None else self._encoding.transform(rows)
@@ -197,7 +205,7 @@ class Predictor:
 
     def _stacked(self, X: Any) -> np.ndarray:
         """Give columns of numbers in the order of the fit."""
-        frame = frame_of(X, self.target_name, self.feature_names, plain=True)
+        frame = frame_of(X, besides=self.target_name, known=self.feature_names)
         lacking = [name for name in self.feature_names if name not in frame.names]
         if lacking:
             msg = f"expected columns {listed(lacking)}, which are missing"
@@ -289,7 +297,7 @@ def _table_of(e: Parts, read: Any, archive: Archive) -> tuple[Table | None, Enco
 
 def _numbers_of(frame: Frame, k: int) -> np.ndarray:
     try:
-        return frame.read(k).data
+        return read_numbers(frame.column(k)).data
     except NotANumberError as error:
         msg = f"expected columns of numbers, got {error.value!r} in {frame.names[k]}"
         raise ValueError(msg) from None

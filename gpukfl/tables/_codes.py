@@ -1,21 +1,26 @@
-"""From the values of a column to its codes."""
+"""From the values of a column to its codes, and from one row that a service asks for."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import date, time, timedelta
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
-from gpukfl._warnings import warn
+from gpukfl._columns import parts_of_name
+from gpukfl._warnings import collected, warn
 from gpukfl.tables import _values
 from gpukfl.tables._column import TOLD_SO, Coded, Column
 from gpukfl.tables._dates import PERIODS, days_since, order_of, part_of, zones_of
 from gpukfl.tables._frame import told_of
 from gpukfl.tables._levels import Levels
 from gpukfl.tables._numerals import SIGNS, is_gap, notation_of, text_of
+from gpukfl.tables._reading import read_objects
 from gpukfl.tables._text import text_parts
 from gpukfl.tables._values import Values
 
@@ -23,6 +28,9 @@ _NAMED = 32  # levels that are told by name
 _TIMES = (_values.DATES, _values.DURATIONS)
 _TRUTH = {"true": 1.0, "yes": 1.0, "false": 0.0, "no": 0.0}
 _DATES = 4  # columns of dates up to which the times between all of them are taken
+# Of which equal values of one type have the same codes
+_KEPT = (str, int, float, date, time, timedelta, type(None))
+_MOST, _LONGEST = 2**12, 200  # values that are kept, and characters of one
 
 
 def coded_of(column: Column, source: int, /) -> list[Coded]:
@@ -92,7 +100,7 @@ class Coder:
         return self._coded == self._number
 
     def __call__(self, blocks: Iterator[Values], n: int, /) -> Iterator[np.ndarray]:
-        """Give columns of codes (n,): those of `coded_of`, without times since other dates."""
+        """Return columns of codes (n,): those of `coded_of`, without times since other dates."""
         coded = self._coded
         first = next(blocks)
         if len(first.data) == n:
@@ -136,7 +144,7 @@ class Coder:
         return other
 
     def _numbers_of(self, values: Values) -> np.ndarray:
-        """Give numbers (n,), NaN where there is none; of times only where the fit saw some."""
+        """Return numbers (n,), NaN where there is none; of times only where the fit saw some."""
         column = self.column
         known = column.kind == "duration" and values.form == _values.DURATIONS
         if values.form in _TIMES and not known and column.reason != TOLD_SO:
@@ -173,7 +181,7 @@ class Coder:
         return Levels(self.column)
 
     def _indices(self, values: Values, other: float) -> np.ndarray:
-        """Give indices of levels (n,), and what stands for another one."""
+        """Return indices of levels (n,), and what stands for another one."""
         found = self._levels.places(values)
         return np.where(found < 0, other, found)
 
@@ -216,3 +224,75 @@ class Coder:
         parts = text_parts(named.labels, self.column.components)
         gap = np.full((1, parts.shape[1]), np.nan)
         yield from np.concatenate([parts, gap])[named.data].T
+
+
+class RowCoder:
+    """Codes one row of a table.
+
+    Parameters
+    ----------
+    columns : sequence of Column
+        Of the table.
+    named : bool
+        Whether it has names; rows of one without are not taken.
+    with_times : callable
+        `Table.with_times`.
+    """
+
+    def __init__(
+        self, columns: Sequence[Column], named: bool, with_times: Callable[[Any], Iterable[Any]], /
+    ) -> None:
+        self._named, self._with_times = named, with_times
+        self._names = {column.name for column in columns}
+        self._used = {column.name for column in columns if column.used}
+        self._seen: dict[Any, tuple[list[float], list[str]]] = {}
+
+    def takes(self, X: Any, besides: str, /) -> bool:
+        """Whether `X` is a list of one dict, of which there is nothing to say."""
+        if not (self._named and isinstance(X, (list, tuple)) and len(X) == 1):
+            return False
+        row = X[0]
+        if not (isinstance(row, dict) and self._used <= row.keys()):
+            return False
+        return row.keys() <= self._names or row.keys() - self._names <= parts_of_name(besides)
+
+    def __call__(self, row: Mapping[str, Any], /) -> np.ndarray:
+        """Return the codes (1, c) of a row."""
+        codes = self._with_times(lambda _, coder: self._codes(coder, row[coder.column.name]))
+        return np.array([list(codes)], dtype=np.float64)
+
+    def _codes(self, coder: Coder, value: Any) -> Sequence[float]:
+        if isinstance(value, (int, float)):
+            if coder.keeps_numbers:
+                return (value if math.isfinite(value) else math.nan,)
+            value = None if math.isnan(value) else value
+        codes, told = self._kept(coder, value) if _is_kept(value) else _coded(coder, value)
+        for message in told:
+            warn(message)
+        return codes
+
+    def _kept(self, coder: Coder, value: Any) -> tuple[list[float], list[str]]:
+        """Look a value up, or code it and keep what was found."""
+        key = coder.column.name, type(value), value
+        found = self._seen.get(key)
+        if found is None:
+            found = _coded(coder, value)
+            if len(self._seen) >= _MOST:
+                self._seen.clear()
+            self._seen[key] = found
+        return found
+
+
+def _is_kept(value: Any) -> bool:
+    """Whether a value may be kept; those of several time zones are equal, and not their codes."""
+    if not isinstance(value, _KEPT) or getattr(value, "tzinfo", None) is not None:
+        return False
+    return not isinstance(value, str) or len(value) <= _LONGEST
+
+
+def _coded(coder: Coder, value: Any) -> tuple[list[float], list[str]]:
+    """Return the codes of a column of one value, and what is warned of."""
+    with collected() as told:
+        with told_of(coder.column.name):
+            values = read_objects([value])
+        return [float(codes[0]) for codes in coder(iter([values]), 1)], told

@@ -1,17 +1,50 @@
-"""Dates in text, and the parts of dates."""
+"""Dates in text, moments and time zones, read with NumPy and the standard library alone."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime, timedelta, tzinfo
+from functools import lru_cache
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
 
 from gpukfl._accel.trust import only_numpy
-from gpukfl.tables._moments import as_moments, local, moments_of, zone_in
 from gpukfl.tables._numerals import is_gap
-from gpukfl.tables._zones import in_zone, offset_of, zone_at
 
+MOMENT = "datetime64[us]"
+_FINE, _FINER = "datetime64[ns]", ("ns", "ps", "fs", "as")
+_NANOSECONDS = 1000  # of a microsecond
+_FIRST, _LAST = np.datetime64("1678-01-01", "us"), np.datetime64("2262-01-01", "us")
+_OFFSET = re.compile(r"(:\d\d(?:\.\d+)?) ?(Z|(?:UTC|GMT)?[-+]\d{1,2}(?::?\d\d)?|UTC|GMT)$")
+_BEYOND = re.compile(r":\d\d\.\d{6}(\d{1,3})\d*$")  # nanoseconds
+_MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
+_NAMED_MONTH = (
+    r"(?P<month>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?"
+    r"|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\.?"
+)
+_CLOCK = (
+    r"(?:[T ]+(?P<hour>\d{1,2}):(?P<minute>\d\d)(?::(?P<second>\d\d)(?:\.(?P<part>\d+))?)?"
+    r"(?: ?(?P<half>[ap])m)?)?"
+)
+_FORMS = tuple(
+    re.compile(form + _CLOCK, re.IGNORECASE | re.ASCII)
+    for form in (
+        r"(?P<year>\d{4})(?P<sep>[-/.])(?P<month>\d{1,2})(?:(?P=sep)(?P<day>\d{1,2}))?",
+        r"(?P<year>(?:19|20)\d\d)(?P<month>\d\d)(?P<day>\d\d)",
+        r"(?P<first>\d{1,2})(?P<sep>[-/.])(?P<then>\d{1,2})(?P=sep)(?P<year>\d{4})",
+        rf"(?P<day>\d{{1,2}})[- ]{_NAMED_MONTH}[- ](?P<year>\d{{4}})",
+        rf"{_NAMED_MONTH} (?P<day>\d{{1,2}}),? (?P<year>\d{{4}})",
+        rf"{_NAMED_MONTH}[- ](?P<year>\d{{4}})",
+    )
+)
+GREENWICH = "UTC"
+_FIXED = re.compile(r"(?:UTC|GMT)?([-+])(\d{1,2})(?::?(\d\d))?", re.IGNORECASE)
+_MINUTE = timedelta(minutes=1)
+_QUARTER = np.timedelta64(15, "m")  # clocks are changed at such times
+# Offsets before and after are those of these days; Python's dates end not far beyond
+_FIRST_DAY, _LAST_DAY = np.datetime64("1000-01-01", "D"), np.datetime64("9000-01-01", "D")
 PERIODS = {"month": 12.0, "day": 31.0, "weekday": 7.0, "hour": 24.0}
 _DAY = 86_400_000_000  # microseconds
 _MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
@@ -26,6 +59,166 @@ _YEAR_AND_MONTH = re.compile(r"(\d{4})[-/](\d\d)")
 _SEASONS = 3  # different values from which a year and the next one are no month by chance
 _ROWS = 2**15  # dates that numbers are made of at once
 _SEEN = 1000  # labels that are looked at before all are
+
+
+def as_moments(times: np.ndarray, /) -> np.ndarray:
+    """Return dates (n,) in microseconds, or in nanoseconds where some have a part of one."""
+    if np.datetime_data(times.dtype)[0] not in _FINER:
+        return times.astype(MOMENT)
+    fine = times.astype(_FINE)
+    parts = fine.view(np.int64) % _NANOSECONDS != 0
+    return fine if (parts & ~np.isnat(fine)).any() else fine.astype(MOMENT)
+
+
+def with_nanoseconds(moments: np.ndarray, beyond: np.ndarray, /) -> np.ndarray:
+    """Add nanoseconds (n,), of each microsecond at most 999, to dates (n,) in microseconds."""
+    if not beyond.any():
+        return moments
+    known = moments[~np.isnat(moments)]
+    if not ((known >= _FIRST) & (known <= _LAST)).all():  # those that nanoseconds do not reach
+        return moments
+    return moments.astype(_FINE) + beyond.astype("timedelta64[ns]")
+
+
+def local(label: str, /) -> str:
+    """Return a date in text without how far its time is from that of Greenwich."""
+    return _OFFSET.sub(r"\1", label.strip())
+
+
+def zone_in(label: str, /) -> str:
+    """Return how far the time of a date in text is from Greenwich; "" if it does not say."""
+    found = _OFFSET.search(label.strip())
+    return found[2] if found else ""
+
+
+def moments_of(labels: np.ndarray, day_first: bool, /) -> np.ndarray:
+    """Read labels (k,) as dates in local time; NaT of those that stand for no value.
+
+    Raises
+    ------
+    ValueError
+        If one is neither.
+    """
+    found = [None if is_gap(label) else _moment_of(label, day_first) for label in labels]
+    parts = (_BEYOND.search(local(label)) for label in labels)
+    beyond = np.array([int(f"{part[1]:0<3}") if part else 0 for part in parts], dtype=np.int64)
+    return with_nanoseconds(np.array(found, dtype=MOMENT), beyond)
+
+
+def _moment_of(label: str, day_first: bool) -> datetime:
+    text = local(label)
+    for form in _FORMS:
+        match = form.fullmatch(text)
+        if match is not None:
+            try:
+                return _made(match.groupdict(), day_first)
+            except ValueError:
+                break
+    msg = f"expected dates such as 2020-01-31 or 2020-01-31 18:30:00, got {label!r}"
+    raise ValueError(msg)
+
+
+def _made(parts: dict[str, str | None], day_first: bool) -> datetime:
+    if parts.get("first"):
+        month, day = _ordered(int(parts["first"] or 0), int(parts["then"] or 0), day_first)
+    else:
+        month, day = _month(parts["month"] or ""), int(parts.get("day") or 1)
+    hour, minute, second = (int(parts[name] or 0) for name in ("hour", "minute", "second"))
+    if parts["half"]:
+        if not 1 <= hour <= 12:
+            msg = f"expected an hour of half a day, got {hour}"
+            raise ValueError(msg)
+        hour = hour % 12 + 12 * (parts["half"].lower() == "p")
+    micro = int(f"{parts['part'] or '':0<6}"[:6])
+    return datetime(int(parts["year"] or 0), month, day, hour, minute, second) + timedelta(
+        microseconds=micro
+    )
+
+
+def _ordered(first: int, then: int, day_first: bool) -> tuple[int, int]:
+    """Month and day, of which one that exceeds 12 is the day."""
+    month, day = (then, first) if day_first else (first, then)
+    return (month, day) if month <= 12 else (day, month)
+
+
+def _month(text: str) -> int:
+    return int(text) if text.isdigit() else 1 + _MONTHS.index(text[:3].lower())
+
+
+@lru_cache(maxsize=256)
+def offset_of(zone: str, /) -> np.timedelta64 | None:
+    """How far the local time of a zone such as UTC or +09:30 is ahead; None of one with a name."""
+    if zone.upper() in ("Z", "UTC", "GMT"):
+        return np.timedelta64(0, "us")
+    found = _FIXED.fullmatch(zone)
+    if found is None:
+        return None
+    minutes = int(found[2]) * 60 + int(found[3] or 0)
+    return np.timedelta64(minutes if found[1] == "+" else -minutes, "m").astype("timedelta64[us]")
+
+
+def zone_at(minutes: int, /) -> str:
+    """Return the name of the zone that is so far ahead of Greenwich."""
+    if minutes == 0:
+        return GREENWICH
+    hours, rest = divmod(abs(minutes), 60)
+    return f"{'-' if minutes < 0 else '+'}{hours:02d}:{rest:02d}"
+
+
+def known_zone(zone: str | tzinfo, /) -> str:
+    """Return the name of a zone; "" where nobody knows it."""
+    fixed = None if isinstance(zone, str) else zone.utcoffset(None)
+    if fixed is not None:
+        return "" if fixed % _MINUTE else zone_at(fixed // _MINUTE)
+    name = str(zone)
+    try:
+        return name if offset_of(name) is not None or ZoneInfo(name) else ""
+    except (ZoneInfoNotFoundError, ValueError):  # of what cannot be a name
+        return ""
+
+
+def zone_of(zones: Iterable[str], /) -> str:
+    """Return the zone in which all local times are: theirs, or that of Greenwich of several."""
+    kept = tuple(zones)
+    return kept[0] if len(kept) == 1 else (GREENWICH if kept else "")
+
+
+def in_zone(moments: np.ndarray, zone: str, /) -> np.ndarray:
+    """Local times (n,) in a zone of moments (n,) that are times of Greenwich; NaT stays.
+
+    Raises
+    ------
+    ZoneInfoNotFoundError
+        If this machine does not know the zone.
+    """
+    fixed = offset_of(zone)
+    if fixed is not None:
+        return moments + fixed
+    known = ~np.isnat(moments)
+    kept = moments[known]
+    days, place = np.unique(kept.astype("datetime64[D]"), return_inverse=True)
+    ahead = _ahead(days, zone)
+    changes = (ahead != _ahead(days + 1, zone))[place]
+    ahead = ahead[place]
+    quarters = kept[changes].astype("datetime64[m]")
+    quarters, place = np.unique(
+        quarters - (quarters - np.datetime64(0, "m")) % _QUARTER, return_inverse=True
+    )
+    ahead[changes] = _ahead(quarters, zone)[place]
+    found = moments.copy()
+    found[known] = kept + ahead
+    return found
+
+
+def _ahead(times: np.ndarray, zone: str) -> np.ndarray:
+    """How far local time (n,) is ahead at times of Greenwich."""
+    info, listed = ZoneInfo(zone), np.clip(times, _FIRST_DAY, _LAST_DAY).astype(MOMENT).tolist()
+    offsets = [_offset(time.replace(tzinfo=UTC), info) for time in listed]
+    return np.array(offsets, dtype="timedelta64[us]")
+
+
+def _offset(time: datetime, zone: ZoneInfo) -> object:
+    return time.astimezone(zone).utcoffset()
 
 
 def read_as_dates(labels: np.ndarray, /) -> bool:
@@ -80,7 +273,7 @@ def _doubt(found: list[re.Match[str]], odd: np.ndarray, said: str) -> str:
 
 
 def zones_of(labels: np.ndarray, /) -> tuple[str, ...]:
-    """Give the different zones of dates in text, without those that do not say theirs."""
+    """Return the different zones of dates in text, without those that do not say theirs."""
     offsets = (offset_of(zone_in(label)) for label in labels)
     minutes = {int(one.astype("timedelta64[m]").astype(int)) for one in offsets if one is not None}
     return tuple(map(zone_at, sorted(minutes)))
@@ -135,7 +328,7 @@ def _day_of(moments: np.ndarray) -> int:
 
 
 def part_of(moments: np.ndarray, part: str, /) -> np.ndarray:
-    """Give a part (n,) of dates (n,) as numbers, NaN for none."""
+    """Return a part (n,) of dates (n,) as numbers, NaN for none."""
     return _in_blocks(_PARTS[part], moments)
 
 

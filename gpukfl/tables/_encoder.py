@@ -10,10 +10,10 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from gpukfl._array import is_array, to_host
-from gpukfl._target import read_target
 from gpukfl._warnings import collected
 from gpukfl.tables._encoding import Encoding
 from gpukfl.tables._table import Table
+from gpukfl.tables._target import read_target
 
 _MANY = 500_000  # rows above which the result is of float32, unless somebody says otherwise
 
@@ -188,7 +188,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return self.encoding_.transform_columns(columns, n, self.dtype_)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Give the names of the columns that `transform` makes.
+        """Return the names of the columns that `transform` makes.
 
         Parameters
         ----------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cached_property
 from typing import Any, Self
 
@@ -17,10 +17,88 @@ from gpukfl.tables._column import Coded, Listed
 from gpukfl.tables._imputation import Imputation, learn_imputation
 from gpukfl.tables._layout import Groups, Output, groups_of, one_by_one, places_of, waves
 from gpukfl.tables._lookups import Lookup, columns_of, learn_lookup, width_of
+from gpukfl.tables._table import Table
 
 IMPUTE = ("median", "model")
 _ROWS = 2**15  # encoded at a time
 _COARSE = 1e-4  # of the extent of numbers, which rounding should not exceed
+
+
+@dataclass(frozen=True, eq=False)
+class Category:
+    """A category of few levels, of which each has a column.
+
+    Attributes
+    ----------
+    name : str
+        Of the table's column.
+    columns : tuple of int
+        All columns of numbers that are made of it.
+    marks : tuple of int
+        Those of the levels.
+    levels : tuple of str
+        What each of these marks.
+    """
+
+    name: str
+    columns: tuple[int, ...]
+    marks: tuple[int, ...]
+    levels: tuple[str, ...]
+
+    def examples(self, X: np.ndarray, /) -> tuple[np.ndarray, tuple[str, ...]]:
+        """Return what `columns` are of each level in encoded rows, (g, c), and their names."""
+        marks = X[:, self.marks]
+        level = np.where(marks.any(axis=1), marks.argmax(axis=1), len(self.marks))
+        present = np.unique(level)
+        names = [(*self.levels, "another")[k] for k in present]  # that the fit has not seen
+        # All rows of a level are alike, but for numbers that stand for missing ones
+        found = np.stack([np.median(X[level == k][:, self.columns], axis=0) for k in present])
+        if len(self.columns) > len(self.marks):  # led by the number, which missing ones have not
+            order = np.lexsort([found[:, 0], np.array(names) == "missing"])
+            found, names = found[order], [names[k] for k in order]
+        return found, tuple(names)
+
+
+def categories_of(encoding: Encoding, /) -> tuple[Category, ...]:
+    """Return the categories whose levels have columns."""
+    outputs, sources = encoding.outputs, np.asarray(encoding.sources, dtype=np.int64)
+    codes = np.array([one.column for one in outputs], dtype=np.int64)
+    found = []
+    for j, coded in enumerate(encoding.coded):
+        marks = np.flatnonzero(codes == j)
+        if not coded.levels or not all(outputs[k].weighed for k in marks):
+            continue
+        # A number that is a category too has a column of numbers beside, which goes with the level
+        columns = np.flatnonzero(sources == coded.source)
+        levels = [*coded.labels, *["missing"] * coded.gaps]
+        found.append(
+            Category(coded.name, tuple(columns.tolist()), tuple(marks.tolist()), tuple(levels))
+        )
+    return tuple(found)
+
+
+def fits(table: Table, encoding: Encoding, /) -> bool:
+    """Whether an encoding, of which a file may say anything, is one of a table's codes."""
+    try:
+        if not (_is_finite(table) and _is_finite(encoding)):
+            return False
+        if tuple(encoding.coded) != tuple(table.coded):
+            return False
+        levels = np.array([float(one.levels) for one in table.coded])
+        probes = np.stack([levels, np.full_like(levels, np.nan)])
+        found = encoding.transform(probes)
+    except (TypeError, ValueError, LookupError, AttributeError):
+        return False
+    return found.shape == (2, encoding.n_features) and bool(np.isfinite(found).all())
+
+
+def _is_finite(value: Any) -> bool:
+    """Whether all arrays inside a value are finite, of float64."""
+    if isinstance(value, np.ndarray):
+        return value.dtype == np.float64 and bool(np.isfinite(value).all())
+    if isinstance(value, tuple):
+        return all(map(_is_finite, value))
+    return not is_dataclass(value) or all(_is_finite(getattr(value, f.name)) for f in fields(value))
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
-from gpukfl._array import Array, array_namespace, beside, to_host
+from gpukfl._array import Array, array_namespace, beside, is_array, lies_in_parts, to_host
+from gpukfl._columns import holds_float32, is_frame, numeric_frame
 from gpukfl._warnings import warn
 from gpukfl.tables._frame import listed
 
@@ -21,3 +23,28 @@ def filled(X: Array, medians: np.ndarray, names: Sequence[str], /) -> Array:
     where = listed([names[j] for j in lacking.tolist()])
     warn(f"X has gaps in {where}, where the rows of the fit had none: their medians stand for them")
     return xp.where(known, X, beside(medians, X)[None, :])
+
+
+def without_gaps(X: Any, medians: Callable[[], np.ndarray], names: Sequence[str], /) -> Any:
+    """Return rows (m, d) of numbers with medians of the fit for their gaps; warns of these.
+
+    What medians cannot mend, and what is too large to be copied, stays what it is.
+
+    Raises
+    ------
+    ValueError
+        If columns of a frame hold anything but numbers; names them.
+    """
+    if is_frame(X):
+        frame = numeric_frame(X, gaps=True)
+        values = frame.to_numpy(np.float32 if holds_float32(frame) else np.float64)
+        if values.shape[1] != len(names):
+            return X
+        whole = filled(values, medians(), names)
+        return type(frame)(whole, index=frame.index, columns=frame.columns)
+    in_memory = is_array(X) and not isinstance(X, np.memmap) and not lies_in_parts(X)
+    if not in_memory or X.ndim != 2 or X.shape[1] != len(names):
+        return X
+    if not array_namespace(X).isdtype(X.dtype, "real floating"):
+        return X
+    return filled(X, medians(), names)

@@ -36,11 +36,11 @@ class Imputation(Listed):
     model: estimators.KernelRidgeRegressor
 
     def __call__(self, X: np.ndarray, /) -> np.ndarray:
-        """Give what stands for the missing numbers (n,) of encoded rows (n, d)."""
+        """Return what stands for the missing numbers (n,) of encoded rows (n, d)."""
         return np.asarray(self.model.predict(X[:, self.inputs]))
 
     def recorded(self, X: Array, /) -> Array:
-        """Give the same (n, 1) for all rows (n, d) of arrays that only record what is done."""
+        """Return the same (n, 1) for all rows (n, d) of arrays that only record what is done."""
         values = function_of(type(self.model).__name__, self.model.to_host())
         return values.placed(array_namespace(X).asarray)(columns_of(X, list(self.inputs)))
 

@@ -56,7 +56,7 @@ def groups_of(coded: Sequence[Coded], /) -> Groups:
 
 
 def places_of(coded: Sequence[Coded], widths: Sequence[int], /) -> list[list[int]]:
-    """Give the columns of numbers of each column of codes; `widths` are those of levels.
+    """Return the columns of numbers of each column of codes; `widths` are those of levels.
 
     A number comes before its indicator, a sine before its cosine.
     """
@@ -72,7 +72,7 @@ def places_of(coded: Sequence[Coded], widths: Sequence[int], /) -> list[list[int
 def one_by_one(
     columns: Iterable[np.ndarray], coded: Sequence[Coded]
 ) -> Iterator[tuple[int, np.ndarray, Coded]]:
-    """Give columns by their numbers, and hold none while the next is made, as `zip` does.
+    """Return columns by their numbers, and hold none while the next is made, as `zip` does.
 
     Raises ValueError if there are more or fewer than are coded.
     """

@@ -53,7 +53,7 @@ class Levels:
         self._place = {level: k for k, level in enumerate(column.levels)}
 
     def places(self, values: Values, /) -> np.ndarray:
-        """Give places of levels (n,), -1 of other values, and NaN where there is none.
+        """Return places of levels (n,), -1 of other values, and NaN where there is none.
 
         A number that is no level stands for the one level that is the same number, and a truth
         value for the one that is the same word.
@@ -69,7 +69,7 @@ class Levels:
         return np.append(found, np.nan)[named.data]
 
     def _same(self, form: str, labels: np.ndarray) -> np.ndarray:
-        """Give places (k,) of levels that say the same as labels, -1 where none does."""
+        """Return places (k,) of levels that say the same as labels, -1 where none does."""
         found = np.full(len(labels), -1.0)
         for k, label in enumerate(labels):
             text = label.strip()

@@ -1,4 +1,4 @@
-"""What stands for each level of a column: tables of scikit-learn's encoders."""
+"""What stands for levels of categories: indicators, or frequencies and means of targets."""
 
 from __future__ import annotations
 
@@ -9,11 +9,75 @@ import numpy as np
 
 from gpukfl._array import Array, array_namespace, beside, index_like, is_host
 from gpukfl.tables._column import Coded, Listed
-from gpukfl.tables._level_sums import LevelSums
 
+_SMOOTH = 10.0  # rows that the mean of all counts for
 FEW = 8  # levels up to which each has a column
 FOLDS = 5
 _LEAST = 1e-300  # that is divided by, where all weights are 0
+
+
+@dataclass(frozen=True, eq=False)
+class LevelSums:
+    """Sums over rows by fold and level.
+
+    Attributes
+    ----------
+    rows : array, shape (folds,)
+        How many there are.
+    mass : array, shape (folds, size)
+        Sums of their weights.
+    targets : array, shape (folds, size, t)
+        Sums of their targets times weights.
+    """
+
+    rows: np.ndarray
+    mass: np.ndarray
+    targets: np.ndarray
+
+    @classmethod
+    def of(
+        cls,
+        levels: np.ndarray,
+        size: int,
+        Y: np.ndarray | None,
+        weights: np.ndarray | None,
+        fold: np.ndarray,
+        n_folds: int,
+        /,
+    ) -> LevelSums:
+        """Sum over rows: levels 0, ..., size - 1 (n,), targets (n, t), weights and folds (n,)."""
+        place, count = fold * np.int64(size) + levels, n_folds * size
+        mass = np.bincount(place, weights, count).reshape(n_folds, size)
+        sums = [
+            np.bincount(place, y if weights is None else weights * y, count).reshape(n_folds, size)
+            for y in (() if Y is None else Y.T)
+        ]
+        targets = np.stack(sums, axis=2) if sums else np.zeros((n_folds, size, 0))
+        return cls(np.bincount(fold, minlength=n_folds), mass.astype(np.float64), targets)
+
+    def __add__(self, other: LevelSums, /) -> LevelSums:
+        return LevelSums(
+            self.rows + other.rows, self.mass + other.mass, self.targets + other.targets
+        )
+
+    @property
+    def total(self) -> np.ndarray:
+        """Weights (size,) of the levels in all folds, which sum to the number of rows."""
+        mass = self.mass.sum(axis=0)
+        return mass * (self.rows.sum() / max(mass.sum(), _LEAST))
+
+    def means(self, without: int | None = None, /) -> np.ndarray:
+        r"""Means (size, t) of the targets by level, over all folds or all but one.
+
+        .. math:: \frac{\sum w y + s\,\overline{w y}}{\sum w + s\,\bar w}
+
+        with sums over the rows of a level, and means over all rows.
+        """
+        chosen = np.arange(len(self.rows)) != (-1 if without is None else without)
+        n = max(self.rows[chosen].sum(), 1)
+        mass, targets = self.mass[chosen].sum(axis=0), self.targets[chosen].sum(axis=0)
+        top = targets + _SMOOTH / n * targets.sum(axis=0)
+        return top / np.maximum(mass + _SMOOTH / n * mass.sum(), _LEAST)[:, None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +152,7 @@ def learn_lookup(
 
 
 def lookup_of(coded: Coded, sums: LevelSums, /, *, without: int | None = None) -> Lookup:
-    """Give what stands for the levels of a column, whose means may leave out a fold."""
+    """Return what stands for the levels of a column, whose means may leave out a fold."""
     if coded.levels <= FEW:
         return _one_hot(coded, sums.total)
     frequencies, t = np.log1p(sums.total)[:, None], sums.targets.shape[2]
@@ -108,7 +172,7 @@ def _one_hot(coded: Coded, mass: np.ndarray) -> Lookup:
 
 
 def _folds(n: int, random_state: int) -> np.ndarray:
-    """Give the fold (n,) of each row, as `KFold` draws it, whose splits take four times as much."""
+    """Return the fold (n,) of each row, as `KFold` draws it, in a quarter of its time."""
     from sklearn.utils import check_random_state
 
     order, fold = np.arange(n), np.empty(n, dtype=np.int8)

@@ -88,7 +88,7 @@ def _with_points(labels: np.ndarray, decimal: str) -> Any:
 
 
 def _parsed(label: str) -> tuple[float, str]:
-    """Give a number, and the currency or unit that it is written with; of times seconds."""
+    """Return a number, and the currency or unit that it is written with; of times seconds."""
     time = _TIME.fullmatch(label.strip())
     if time is not None:
         hours = int(time[1] or 0) * 24 + int(time[2])
@@ -103,7 +103,7 @@ def _parsed(label: str) -> tuple[float, str]:
 
 
 def notation_of(labels: np.ndarray, first: str = ".", /) -> tuple[str, str]:
-    """Give the first unit among labels, "" if there is none, and their decimal mark.
+    """Return the first unit among labels, "" if there is none, and their decimal mark.
 
     It is the `first` one unless some have the other, as numbers of all of them need it.
     """

@@ -1,70 +1,94 @@
-"""Columns of any library as values."""
+"""Columns of any library as values, read with NumPy alone where nothing else is there."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
 from typing import Any
 
-import narwhals as nw
 import numpy as np
 
-from gpukfl._columns import WHOLE, values_in
+from gpukfl._accel.trust import only_numpy
+from gpukfl._columns import WHOLE, NotANumberError, array_of, is_gap, numbers_in, values_in
 from gpukfl._memory import release_arrow
-from gpukfl.tables import _values
-from gpukfl.tables._moments import as_moments
+from gpukfl.tables._dates import as_moments, known_zone
 from gpukfl.tables._numerals import mixed_note, text_of
 from gpukfl.tables._values import (
     BOOLEANS,
+    DATES,
+    DURATIONS,
     LABELS,
     Values,
+    durations,
+    durations_of_objects,
     labels,
     labels_of_parts,
+    moments_and_zones,
+    moments_of_objects,
     numbers,
     numbers_of_objects,
+    seconds_of,
     texts,
 )
-from gpukfl.tables._zones import known_zone
 
 _ROWS = 2**14  # of text that are read at once
+# Names of types of text: of pandas, polars and Arrow
+_TEXT = re.compile(r"(large_)?(str|string|string_view)(\[.*\])?", re.IGNORECASE)
+_CATEGORIES = ("Categorical", "Enum", "dictionary<")  # of polars and Arrow
+_WIDE = ("Int128", "UInt128")  # of polars, not of NumPy
+_SORTS: tuple[tuple[str, tuple[type, ...]], ...] = (
+    ("text", (str,)),
+    ("boolean", (bool, np.bool_)),
+    ("duration", (timedelta, np.timedelta64)),  # which NumPy counts among integers
+    ("number", (int, float, np.integer, np.floating)),
+    ("decimal", (Decimal,)),
+    ("date", (datetime, date, np.datetime64)),
+    ("time", (time,)),
+    ("complex", (complex, np.complexfloating)),
+)
+_NEVER_GAPS = {str, int, bool, type(None)}  # but for None itself
 
 
-def read_series(series: nw.Series[Any], /) -> Values:
-    """Read one column of a frame."""
-    native = series.to_native()
-    known = getattr(native, "dtype", None)
-    if isinstance(known, np.dtype) and known.kind in "iufO":  # of pandas, as it lies
-        return read_objects(native) if known.kind == "O" else numbers(native.to_numpy())
-    dtype = series.dtype
-    if dtype.is_numeric():
-        return _of_numbers(series)
-    if dtype == nw.Boolean:
-        return numbers(series.cast(nw.Float64).to_numpy(), BOOLEANS)
-    if isinstance(dtype, (nw.Enum, nw.Categorical)):
-        return _categories(series, native)
-    read = next((read for known, read in _READERS.items() if dtype == known), None)
-    return read(series) if read else read_objects(native)
+def read_values(column: Any, /) -> Values:
+    """Read a column (n,): a list, an array, or a column of pandas, polars or Arrow.
+
+    Raises
+    ------
+    ValueError
+        If it holds complex numbers, or is an array of more dimensions.
+    """
+    if isinstance(column, (list, tuple)):
+        return read_objects(column)
+    dtype = getattr(column, "dtype", None)
+    if isinstance(dtype, np.dtype):  # of NumPy, and of pandas
+        return _read_array(np.asarray(column))
+    name, read = _type_of(column), _read_others
+    if name == "category":
+        read = _read_categories_of_pandas
+    elif name.startswith(_CATEGORIES):
+        read = _read_categories
+    elif _TEXT.fullmatch(name):
+        read = _read_text
+    elif _zone_of(column):
+        read = _read_moments
+    elif hasattr(column, "iloc") and getattr(dtype, "kind", "O") in "iufb":
+        read = _read_masked
+    return read(column)
 
 
-def _of_numbers(series: nw.Series[Any]) -> Values:
-    """Read numbers of a frame's own type, which may have missing values beside integers."""
-    ends = () if series.dtype.is_float() else (series.min(), series.max())
-    missing = series.is_null().to_list() if ends else []
-    if not all(missing) and max(abs(int(end)) for end in ends) >= WHOLE:
-        pairs = zip(series.to_list(), missing, strict=True)
-        return numbers_of_objects([None if gap else value for value, gap in pairs])
-    return numbers(series.cast(nw.Float64).to_numpy())
-
-
-def read_in_blocks(series: nw.Series[Any], /) -> Iterator[Values]:
+def read_in_blocks(column: Any, /) -> Iterator[Values]:
     """Read text in parts, for the memory that different ones take; all else at once.
 
     Objects say what they are only together.
     """
-    text = series.dtype == nw.String and not _holds_objects(series)
-    size = _ROWS if text else max(len(series), 1)
-    for start in range(0, max(len(series), 1), size):
-        yield read_series(series[start : start + size])
+    if not _TEXT.fullmatch(_type_of(column)):
+        yield read_values(column)
+        return
+    for part in _parts(column):
+        yield read_values(part)
 
 
 def release_text(n_rows: int, /) -> None:
@@ -76,139 +100,199 @@ def release_text(n_rows: int, /) -> None:
         release_arrow()
 
 
-def _holds_objects(series: nw.Series[Any]) -> bool:
-    return str(getattr(series.to_native(), "dtype", "")) == "object"
+def read_numbers(column: Any, /) -> Values:
+    """Read a column (n,) of numbers, as models of numbers read theirs.
+
+    Raises
+    ------
+    NotANumberError
+        If a value is neither a number nor missing.
+    """
+    array = array_of(column) if hasattr(column, "__array__") else texts(column)
+    is_category = str(getattr(column, "dtype", "")) == "category"
+    if array.ndim == 1 and array.dtype.kind in "mM" and np.isnat(array).all():
+        return numbers(np.full(len(array), np.nan))
+    if array.ndim == 1 and array.dtype.kind in "biuf" and not is_category:
+        return numbers(array)
+    if array.ndim != 1 or array.dtype.kind not in "OUST" or is_category:
+        raise NotANumberError(next(iter(column), None))
+    return numbers(numbers_in(array))
 
 
-def _read_text(series: nw.Series[Any]) -> Values:
-    """Read text, that of Arrow in parts: objects of all rows would take much memory."""
-    if series.implementation.is_pandas_like():
-        return labels(series.to_native())
-    n = len(series)
-    return labels_of_parts(
-        (series[start : start + _ROWS].to_numpy() for start in range(0, n, _ROWS)), n
-    )
+# ---------------------------------------------------------------------- columns of libraries
 
 
-def _moments(series: nw.Series[Any]) -> Values:
-    zone = known_zone(getattr(series.dtype, "time_zone", None) or "")
-    local = series.dt.convert_time_zone("UTC") if zone else series
-    return _values.dates(local.dt.replace_time_zone(None).to_numpy(), zone)
+def _type_of(column: Any) -> str:
+    """Name the type of a column of pandas, polars or Arrow, as they do."""
+    dtype = getattr(column, "dtype", None)
+    return str(getattr(column, "type", "") if dtype is None else dtype)
 
 
-_READERS: dict[Any, Callable[[nw.Series[Any]], Values]] = {
-    nw.String: _read_text,
-    nw.Date: lambda series: _values.dates(series.to_numpy()),
-    nw.Datetime: _moments,
-    nw.Duration: lambda series: _values.durations(series.to_numpy()),
-}
+def _zone_of(column: Any) -> str:
+    """Name the time zone of a column; "" of one without any."""
+    of_arrow = getattr(getattr(column, "type", None), "tz", None)
+    dtype = getattr(column, "dtype", None)
+    return str(getattr(dtype, "tz", None) or getattr(dtype, "time_zone", None) or of_arrow or "")
 
 
-def _categories(series: nw.Series[Any], native: Any) -> Values:
-    """Read a categorical column, in the order of its levels where they have one."""
-    if hasattr(native, "cat") and hasattr(native.cat, "codes"):
-        known = texts(map(text_of, native.cat.categories.tolist()))
-        index = native.cat.codes.to_numpy().astype(np.int64)
-        return Values(LABELS, index, known, declared=True, ordered=bool(native.cat.ordered))
-    found = _read_text(series.cast(nw.String))
-    dtype = series.dtype
-    if not isinstance(dtype, nw.Enum):
+def _parts(column: Any) -> Iterator[Any]:
+    rows = getattr(column, "iloc", column)
+    for start in range(0, max(len(column), 1), _ROWS):
+        yield rows[start : start + _ROWS]
+
+
+def _read_array(array: np.ndarray) -> Values:
+    if array.ndim != 1:
+        msg = f"expected values of one dimension, got shape {array.shape}"
+        raise ValueError(msg)
+    if array.dtype.kind == "c":
+        raise ValueError(_NO_REAL_NUMBERS)
+    make = _BY_DTYPE.get(array.dtype.kind)
+    return read_objects(array) if make is None else make(array)
+
+
+def _read_text(column: Any) -> Values:
+    """Read text, that of polars and Arrow in parts: objects of all rows would take much memory."""
+    if hasattr(column, "iloc") and not only_numpy():
+        return labels(column)
+    return labels_of_parts(map(np.asarray, _parts(column)), len(column))
+
+
+def _read_categories_of_pandas(column: Any) -> Values:
+    known = texts(map(text_of, column.cat.categories.tolist()))
+    index, ordered = np.asarray(column.cat.codes).astype(np.int64), bool(column.cat.ordered)
+    return Values(LABELS, index, known, declared=True, ordered=ordered)
+
+
+def _read_categories(column: Any) -> Values:
+    """Read a categorical column of polars or Arrow, in the order of its levels if it has one."""
+    of_arrow, of_pandas = hasattr(column, "to_pylist"), hasattr(column, "iloc")
+    cast = column.astype if of_pandas else column.cast
+    found = _read_text(cast("string" if of_arrow or of_pandas else str))
+    if not _type_of(column).startswith("Enum"):
         return replace(found, declared=True)
-    known = texts(dtype.categories)
+    known = texts(column.dtype.categories)
     place = {label: k for k, label in enumerate(known)}
     index = np.array([*(place[label] for label in found.labels), -1], dtype=np.int64)
     return Values(LABELS, index[found.data], known, declared=True, ordered=True)
 
 
-def read_objects(column: Any, /) -> Values:
-    """Read text and other Python objects (n,), or what narwhals does not know."""
-    from pandas.api.types import infer_dtype
+def _read_moments(column: Any) -> Values:
+    """Read times of a zone: those of Greenwich, and local ones where nobody knows the zone."""
+    known = known_zone(_zone_of(column))
+    if hasattr(column, "iloc"):
+        there = column.dt.tz_convert("UTC") if known else column
+        array = there.dt.tz_localize(None).to_numpy()
+    elif known:
+        array = np.asarray(column)  # of polars and Arrow, which give times of Greenwich
+    elif hasattr(column, "dt"):
+        array = column.dt.replace_time_zone(None).to_numpy()
+    else:
+        from pyarrow.compute import local_timestamp
 
-    array = values_in(column)
-    if array.dtype.kind in "iufb":
-        return numbers(array)
-    inferred = "complex" if array.dtype.kind == "c" else infer_dtype(array, skipna=True)
-    if inferred == "complex":
-        msg = "Complex data not supported: expected real numbers"
-        raise ValueError(msg)
-    return _OBJECTS.get(inferred, _mixed)(array.astype(object))
-
-
-def _numbers(array: np.ndarray) -> Values:
-    import pandas as pd
-
-    pairs = zip(array, pd.isna(array), strict=True)
-    return numbers_of_objects([None if gap else value for value, gap in pairs])
+        array = np.asarray(local_timestamp(column))
+    return Values(DATES, as_moments(array), zones=(known,) if known else ())
 
 
-def _booleans(array: np.ndarray) -> Values:
-    return numbers(_numbers(array).data, BOOLEANS)
+def _read_masked(column: Any) -> Values:
+    """Read numbers of a type of pandas' own, which may have missing values beside integers."""
+    data, kind = column.to_numpy(dtype=np.float64, na_value=np.nan), column.dtype.kind
+    if kind in "iu" and (np.abs(data) >= WHOLE).any():
+        return read_objects(column.tolist())
+    return numbers(data, BOOLEANS) if kind == "b" else numbers(data)
 
 
-def _dates(array: np.ndarray) -> Values:
-    """Read dates; those that pandas cannot hold are missing, with a note."""
-    import pandas as pd
-
-    times, zones = _values.moments_and_zones(array)
-    found = pd.to_datetime(pd.Series(times, dtype=object), errors="coerce").to_numpy()
-    lost = int(np.count_nonzero(np.isnat(found) & ~pd.isna(array)))
-    note = f"{lost} dates that are out of range, which are taken for missing" if lost else ""
-    return Values(_values.DATES, as_moments(found), note=note, zones=zones)
+def _read_others(column: Any) -> Values:
+    """Read what NumPy makes an array of; whole numbers that it would round are objects."""
+    array = values_in(list(column) if _type_of(column) in _WIDE else column)
+    if array.dtype.kind == "f" and (np.abs(array) >= WHOLE).any():
+        return read_objects(column.to_pylist() if hasattr(column, "to_pylist") else list(column))
+    return _read_array(array)
 
 
-def _durations(array: np.ndarray) -> Values:
-    import pandas as pd
-
-    return _values.durations(pd.to_timedelta(pd.Series(array)).to_numpy())
+# ---------------------------------------------------------------------- Python's values
 
 
-def _times(array: np.ndarray) -> Values:
-    """Read times of the day, in seconds."""
-    import pandas as pd
+def read_objects(values: Sequence[Any] | np.ndarray, /) -> Values:
+    """Read Python's values (n,) by what they are, apart from gaps.
 
-    seconds = np.full(len(array), np.nan)
-    for k in np.flatnonzero(~pd.isna(array)).tolist():
-        seconds[k] = _values.seconds_of(array[k])
-    return Values(_values.DURATIONS, seconds)
+    Raises
+    ------
+    ValueError
+        If they are complex numbers.
+    """
+    kept = values.tolist() if isinstance(values, np.ndarray) else list(values)
+    kinds = set(map(type, kept))
+    if not kinds <= _NEVER_GAPS:
+        kept = [None if is_gap(value) else value for value in kept]
+        kinds = set(map(type, kept))
+    sorts = set(map(_sort_of, kinds - {type(None)}))
+    sort = sorts.pop() if len(sorts) == 1 else ("other" if sorts else "text")
+    return _BY_SORT[sort](kept)
 
 
-def _periods(array: np.ndarray) -> Values:
-    import pandas as pd
+def _sort_of(kind: type) -> str:
+    found = (sort for sort, kinds in _SORTS if issubclass(kind, kinds))
+    of_pandas = "period" if hasattr(kind, "to_timestamp") else "interval"
+    return next(found, of_pandas if kind.__name__ in ("Period", "Interval") else "other")
 
-    return _values.dates(pd.PeriodIndex(array).to_timestamp().to_numpy())
+
+def _booleans(kept: list[Any]) -> Values:
+    if set(map(type, kept)) <= {bool, type(None)}:
+        return numbers(np.array(kept, dtype=np.float64), BOOLEANS)
+    return numbers_of_objects(kept, BOOLEANS)
 
 
-def _as_text(array: np.ndarray) -> Values:
+def _text(kept: list[Any]) -> Values:
+    return labels_of_parts([kept], len(kept))
+
+
+def _dates(kept: list[Any]) -> Values:
+    times, zones = moments_and_zones(kept)
+    return Values(DATES, moments_of_objects(times), zones=zones)
+
+
+def _periods(kept: list[Any]) -> Values:
+    return _dates([None if value is None else value.to_timestamp() for value in kept])
+
+
+def _times(kept: list[Any]) -> Values:
+    seconds = [np.nan if value is None else seconds_of(value) for value in kept]
+    return Values(DURATIONS, np.array(seconds, dtype=np.float64))
+
+
+def _complex(_: list[Any]) -> Values:
+    raise ValueError(_NO_REAL_NUMBERS)
+
+
+def _as_text(kept: list[Any]) -> Values:
     """Read objects as what Python prints."""
-    import pandas as pd
-
-    gaps = pd.isna(array)
-    pairs = zip(array, gaps, strict=True)
-    return labels(np.array([None if gap else text_of(v) for v, gap in pairs], dtype=object))
+    return _text([None if value is None else text_of(value) for value in kept])
 
 
-def _mixed(array: np.ndarray) -> Values:
-    import pandas as pd
-
-    found = _as_text(array)
-    kinds = {type(value).__name__ for value in array[~pd.isna(array)]}
+def _other(kept: list[Any]) -> Values:
+    found = _as_text(kept)
+    kinds = {type(value).__name__ for value in kept if value is not None}
     return replace(found, note=mixed_note(found.labels, kinds))
 
 
-_OBJECTS: dict[str, Callable[[np.ndarray], Values]] = {
-    "string": labels,
-    "empty": labels,
-    "integer": _numbers,
-    "floating": _numbers,
-    "mixed-integer-float": _numbers,
-    "decimal": _numbers,
+_NO_REAL_NUMBERS = "Complex data not supported: expected real numbers"
+_BY_DTYPE: dict[str, Callable[[np.ndarray], Values]] = {
+    **dict.fromkeys("iuf", numbers),
+    "b": lambda array: numbers(array, BOOLEANS),
+    "M": lambda array: Values(DATES, as_moments(array)),
+    "m": durations,
+}
+_BY_SORT: dict[str, Callable[[list[Any]], Values]] = {
+    "text": _text,
     "boolean": _booleans,
-    "datetime": _dates,
-    "datetime64": _dates,
+    "number": numbers_of_objects,
+    "decimal": numbers_of_objects,
     "date": _dates,
-    "timedelta": _durations,
-    "timedelta64": _durations,
     "time": _times,
+    "duration": durations_of_objects,
     "period": _periods,
     "interval": _as_text,
+    "complex": _complex,
+    "other": _other,
 }

@@ -100,7 +100,7 @@ class Seen:
         self._made: dict[tuple[int, str], Any] = {}
 
     def by(self, k: int, view: str, /) -> Any:
-        """Give the rows to a model of fold k: encoded, as trees take them, or with levels."""
+        """Return the rows to a model of fold k: encoded, as trees take them, or with levels."""
         if self._by_fold is None:
             return self._X
         if (k, view) not in self._made:

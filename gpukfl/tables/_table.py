@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 
+from gpukfl._columns import check_container, check_in_memory, check_no_series
 from gpukfl._warnings import warn
-from gpukfl.tables._codes import Coder, coded_of, with_times_between
+from gpukfl.tables._codes import Coder, RowCoder, coded_of, with_times_between
 from gpukfl.tables._column import KINDS, LEVELLED, TOLD, Coded, Column, Listed
-from gpukfl.tables._frame import Frame, listed, read_blocks, read_column, read_whole
+from gpukfl.tables._frame import (
+    Frame,
+    check_any,
+    frame_of,
+    listed,
+    read_blocks,
+    read_column,
+    read_whole,
+)
 from gpukfl.tables._levels import share_of_single
+from gpukfl.tables._reading import release_text
 
 
 @dataclass(frozen=True)
@@ -57,11 +67,9 @@ class Table(Listed):
             If the frame cannot be read, has no row or no column, or `columns` names one that is
             not there or a kind that its values are not of.
         """
-        from gpukfl.tables._duplicates import Duplicates
-        from gpukfl.tables._frames import check_any, frame_of
-        from gpukfl.tables._guess import guess, of_kind
-        from gpukfl.tables._reading import release_text
+        from gpukfl.tables._guess import Duplicates, guess, of_kind
 
+        _check_container(frame)
         given, told = frame_of(frame), dict(columns or {})
         _check_told(told, given)
         check_any(given)
@@ -106,17 +114,30 @@ class Table(Listed):
         """Whether all columns are complete numbers, so that codes are the values themselves."""
         return all(column.kind == "numeric" and column.missing == 0 for column in self.columns)
 
+    def _frame_of(self, X: Any, besides: str = "") -> Frame:
+        _check_container(X)
+        return frame_of(X, besides=besides, known=[column.name for column in self.columns])
+
+    @cached_property
+    def _coder_of_rows(self) -> RowCoder:
+        return RowCoder(self.columns, self.named, self.with_times)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {one.name: getattr(self, one.name) for one in fields(self)}  # nothing that is kept
+
     @cached_property
     def _coders(self) -> list[tuple[int, Coder]]:
         return [(k, Coder(column)) for k, column in enumerate(self.columns) if column.used]
 
-    def codes(self, frame: Any, /) -> np.ndarray:
+    def codes(self, frame: Any, /, *, besides: str = "") -> np.ndarray:
         """Turn rows into numbers.
 
         Parameters
         ----------
-        frame : frame, array or list of rows, shape (n, d)
+        frame : frame, array or list of rows or of dicts, shape (n, d)
             Columns in any order where they have names.
+        besides : str
+            The name of a target, whose column rows may have besides.
 
         Returns
         -------
@@ -128,6 +149,10 @@ class Table(Listed):
         TypeError, ValueError
             If the frame cannot be read, or columns are missing; names them.
         """
+        if self._coder_of_rows.takes(frame, besides):
+            return self._coder_of_rows(frame[0])
+        if not isinstance(frame, Frame):
+            frame = self._frame_of(frame, besides)
         n, columns = self.code_columns(frame)
         codes = np.empty((n, len(self.coded)))
         for at, column in enumerate(columns):
@@ -135,7 +160,7 @@ class Table(Listed):
         return codes
 
     def code_columns(self, frame: Any, /) -> tuple[int, Iterator[np.ndarray]]:
-        """Give the columns of `codes` one after the other.
+        """Return the columns of `codes` one after the other.
 
         Parameters
         ----------
@@ -152,10 +177,8 @@ class Table(Listed):
         TypeError, ValueError
             As of `codes`; of columns when they are asked for.
         """
-        if not isinstance(frame, Frame):  # which the runtime makes with NumPy alone
-            from gpukfl.tables._frames import frame_of
-
-            frame = frame_of(frame)
+        if not isinstance(frame, Frame):
+            frame = self._frame_of(frame)
         return frame.n_rows, self._coded_by(frame)
 
     def _coded_by(self, given: Frame) -> Iterator[np.ndarray]:
@@ -168,7 +191,7 @@ class Table(Listed):
         return self.with_times(codes)
 
     def with_times(self, coded: Callable[[int, Coder], Iterable[Any]], /) -> Iterator[Any]:
-        """Give codes of all columns, and the times between dates.
+        """Return codes of all columns, and the times between dates.
 
         Parameters
         ----------
@@ -230,7 +253,7 @@ class Table(Listed):
         return {k: index[self.columns[k].name] for k in used}
 
     def described(self) -> Any:
-        """Give a frame of what each column is taken for: column, kind, reason, missing, levels."""
+        """Return a frame of what columns are taken for: column, kind, reason, missing, levels."""
         import pandas as pd
 
         rows = [(c.name, c.kind, c.reason, c.missing, len(c.levels)) for c in self.columns]
@@ -250,6 +273,13 @@ class Table(Listed):
         told = [", ".join(f"{count} {kind}" for kind, count in counts.items())]
         left = [c for c in self.columns if not c.used]
         return told + [f"{c.name} is left out: {c.reason}" for c in left]
+
+
+def _check_container(X: Any) -> None:
+    """Raise what `frame_of` does, and for dicts of columns and structured arrays."""
+    check_in_memory(X)
+    check_no_series(X)
+    check_container("X", X)
 
 
 def _tell_of_infinite(counts: dict[str, int], n: int) -> None:

@@ -11,10 +11,16 @@ import numpy as np
 
 from gpukfl._accel.trust import only_numpy
 from gpukfl._columns import WHOLE
-from gpukfl.tables._dates import dates_of, days_since
-from gpukfl.tables._moments import MOMENT, as_moments, with_nanoseconds
+from gpukfl.tables._dates import (
+    MOMENT,
+    dates_of,
+    days_since,
+    in_zone,
+    known_zone,
+    with_nanoseconds,
+    zone_of,
+)
 from gpukfl.tables._numerals import numbers_of, text_of, whole_numbers_of
-from gpukfl.tables._zones import in_zone, known_zone, zone_of
 
 NUMBERS, BOOLEANS, DATES, DURATIONS, LABELS = "numbers", "booleans", "dates", "durations", "labels"
 
@@ -70,7 +76,7 @@ class Values:
         return np.isnat(self.data) if self.form == DATES else np.isnan(self.data)
 
     def as_numbers(self, unit: str = "", decimal: str = ".", /) -> np.ndarray:
-        """Give numbers (n,), NaN where there is none; of dates days since 1970."""
+        """Return numbers (n,), NaN where there is none; of dates days since 1970."""
         if self.form == DATES:
             return days_since(self.as_dates(None))
         if self.form != LABELS:
@@ -87,7 +93,7 @@ class Values:
         return Values(NUMBERS, data, exact=exact)
 
     def as_dates(self, day_first: bool | None, zone: str = "", /) -> np.ndarray:
-        """Give dates (n,), NaT where there is none; labels with months first unless days are.
+        """Return dates (n,), NaT where there is none; labels with months first unless days are.
 
         In local time: that of a zone where one is given and theirs are known, else their own.
         """
@@ -99,7 +105,7 @@ class Values:
         return np.append(found, np.datetime64("NaT", "us"))[labels.data]
 
     def as_labels(self) -> Values:
-        """Give the same as labels."""
+        """Return the same as labels."""
         if self.form == LABELS:
             return self
         if self.exact is None:
@@ -115,7 +121,7 @@ class Values:
         return Values(LABELS, np.asarray(index), texts(map(text_of, found.tolist())))
 
     def levels(self, at_most: int, /) -> tuple[str, ...]:
-        """Give labels, the most frequent first, ties by name."""
+        """Return labels, the most frequent first, ties by name."""
         labels, counts = self._counted()
         order = np.lexsort((labels.astype(str), -counts))
         return tuple(labels[order[: min(at_most, np.count_nonzero(counts))]].tolist())
@@ -188,23 +194,9 @@ def durations(array: np.ndarray, /) -> Values:
 
 
 def seconds_of(time: Any, /) -> float:
-    """Give a time of the day in seconds."""
+    """Return a time of the day in seconds."""
     whole = time.hour * 3600 + time.minute * 60 + time.second
     return float(whole + time.microsecond * 1e-6)
-
-
-def dates(array: np.ndarray, zone: str = "", /) -> Values:
-    """Take dates, also as objects with gaps of any sort; with a zone they are of Greenwich."""
-    import pandas as pd
-
-    if array.dtype.kind == "O":
-        pairs = zip(array, pd.isna(array), strict=True)
-        return Values(
-            DATES,
-            moments_of_objects([None if gap else value for value, gap in pairs]),
-            zones=(zone,) if zone else (),
-        )
-    return Values(DATES, as_moments(array), zones=(zone,) if zone else ())
 
 
 def moments_of_objects(times: Sequence[Any], /) -> np.ndarray:
@@ -232,7 +224,7 @@ def _seconds_in(span: Any) -> float:
 
 
 def moments_and_zones(times: Iterable[Any], /) -> tuple[list[Any], tuple[str, ...]]:
-    """Give Python's dates without zones, and these, sorted.
+    """Return Python's dates without zones, and these, sorted.
 
     Of Greenwich if all zones are known, else local ones, as of those that have none.
     """
@@ -246,7 +238,7 @@ def moments_and_zones(times: Iterable[Any], /) -> tuple[list[Any], tuple[str, ..
 
 
 def _at(time: Any, zone: Any) -> Any:
-    """Give a local time without its zone, or the time of Greenwich, if need be by a zone."""
+    """Return a local time without its zone, or the time of Greenwich, if need be by a zone."""
     if not isinstance(time, datetime) or time != time:  # days, and gaps  # noqa: PLR0124
         return time
     if zone is not None:
@@ -255,7 +247,7 @@ def _at(time: Any, zone: Any) -> Any:
 
 
 def _numbered(data: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Give numbers (n,) of different values, -1 of those that are missing, and the values."""
+    """Return numbers (n,) of different values, -1 of those that are missing, and the values."""
     if not only_numpy():
         import pandas as pd
 
@@ -267,36 +259,38 @@ def _numbered(data: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return index, found
 
 
-def labels(array: Any, /, note: str = "") -> Values:
-    """Take text (n,); blank text is missing."""
+def labels(array: Any, /) -> Values:
+    """Take text (n,) of pandas; blank text is missing."""
     import pandas as pd
 
     index, found = pd.factorize(array)
-    return labelled(np.asarray(index), map(str, found), note)
+    return labelled(np.asarray(index), map(str, found))
 
 
-def labels_of_parts(parts: Iterable[np.ndarray], n: int, /) -> Values:
-    """Take text of n rows that comes in parts; blank text is missing."""
-    import pandas as pd
-
+def labels_of_parts(parts: Iterable[Sequence[Any] | np.ndarray], n: int, /) -> Values:
+    """Take text of n rows that comes in parts; blank text, and what is no text, is missing."""
     places: dict[str, int] = {}
     index, at = np.empty(n, dtype=np.int64), 0
     for part in parts:
-        own, found = pd.factorize(part)
-        known = [places.setdefault(str(text), len(places)) for text in found]
-        index[at : at + len(part)] = np.array([*known, -1])[own]
-        at += len(part)
+        listed = part.tolist() if isinstance(part, np.ndarray) else part
+        own = {
+            word: places.setdefault(str(word), len(places)) if isinstance(word, str) else -1
+            for word in dict.fromkeys(listed)
+        }
+        stop = at + len(listed)
+        index[at:stop] = np.fromiter(map(own.__getitem__, listed), np.int64, len(listed))
+        at = stop
     return labelled(index, places)
 
 
-def labelled(index: np.ndarray, words: Iterable[str], note: str = "", /) -> Values:
+def labelled(index: np.ndarray, words: Iterable[str], /) -> Values:
     """Take indices (n,) of text, -1 for none; blank text is missing."""
     known = texts(words)
     blank = np.fromiter((not text or text.isspace() for text in known), bool, len(known))
     if blank.any():
         kept = np.append(np.where(blank, -1, np.cumsum(~blank) - 1), -1)
         index, known = kept[index], known[~blank]
-    return Values(LABELS, index, known, note=note)
+    return Values(LABELS, index, known)
 
 
 def texts(found: Iterable[str], /) -> np.ndarray:

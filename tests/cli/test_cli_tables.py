@@ -11,9 +11,9 @@ import pandas as pd
 import pytest
 
 import gpukfl
-from gpukfl._target import read_target
 from gpukfl.cli import main
 from gpukfl.cli._held_out import split
+from gpukfl.tables._target import read_target
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 

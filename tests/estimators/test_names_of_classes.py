@@ -14,10 +14,10 @@ from gpukfl import (
     RegFeaLClassifier,
     RKHSWeightingClassifier,
 )
-from gpukfl._target import read_target
 from gpukfl.cli._held_out import split
 from gpukfl.estimators._samples import Samples, by_appearance
 from gpukfl.methods import Reweighting
+from gpukfl.tables._target import read_target
 
 MAKE = {
     "kernel_ridge": lambda: KernelRidgeClassifier(random_state=0),

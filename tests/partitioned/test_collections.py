@@ -42,8 +42,9 @@ def in_parts(monkeypatch):
 
 def fitted_where_they_lie(monkeypatch, sample):
     monkeypatch.setattr("gpukfl.estimators._dask.SAMPLE", sample)
+    monkeypatch.setattr("gpukfl.tables._training.SAMPLE", sample)
     monkeypatch.setattr("gpukfl.portfolio._base.SAMPLE", sample)
-    monkeypatch.setattr("gpukfl._fit.SAMPLE", sample)
+    monkeypatch.setattr("gpukfl.tables._reader.SAMPLE", sample)
 
 
 @pytest.fixture(scope="module")

@@ -41,6 +41,7 @@ def many_rows():
     """Rows as many as the tests have are fitted where they lie."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("gpukfl.estimators._dask.SAMPLE", 0)
+        patch.setattr("gpukfl.tables._training.SAMPLE", 0)
         patch.setattr("gpukfl.portfolio._base.SAMPLE", 0)
         yield
 
@@ -332,6 +333,7 @@ def test_the_client_is_no_part_of_a_copy(client, lazy):
 
 def test_few_rows_are_fitted_here(client, data, lazy, monkeypatch):
     monkeypatch.setattr("gpukfl.estimators._dask.SAMPLE", N)
+    monkeypatch.setattr("gpukfl.tables._training.SAMPLE", N)
     np.testing.assert_array_equal(
         model(client).fit(*lazy).predict(data[0]), model().fit(*data).predict(data[0])
     )
@@ -358,8 +360,8 @@ def test_tables_are_encoded_where_they_lie(client, data):
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_levels_of_a_table_are_told_by_all_rows(client, data, monkeypatch):
     pd = pytest.importorskip("pandas")
-    monkeypatch.setattr("gpukfl.estimators._dask.FEWEST", 200)
-    monkeypatch.setattr("gpukfl._fit.SAMPLE", 0)
+    monkeypatch.setattr("gpukfl.tables._training.FEWEST", 200)
+    monkeypatch.setattr("gpukfl.tables._reader.SAMPLE", 0)
     frame = pd.DataFrame(data[0], columns=list("abcd"), copy=True)
     frame["group"] = [f"g{k}" for k in np.random.default_rng(3).integers(15, size=N)]
     frame["y"] = data[1]
@@ -385,9 +387,10 @@ def with_late_rows(data):
 @pytest.fixture
 def first_rows(monkeypatch):
     """Let the first 200 rows say what columns are."""
-    monkeypatch.setattr("gpukfl.estimators._dask.FEWEST", 200)
+    monkeypatch.setattr("gpukfl.tables._training.FEWEST", 200)
     monkeypatch.setattr("gpukfl.estimators._dask.SAMPLE", 0)
-    monkeypatch.setattr("gpukfl._fit.SAMPLE", 0)
+    monkeypatch.setattr("gpukfl.tables._training.SAMPLE", 0)
+    monkeypatch.setattr("gpukfl.tables._reader.SAMPLE", 0)
     monkeypatch.setattr("gpukfl.portfolio._base.FEWEST", 200)
     monkeypatch.setattr("gpukfl.portfolio._base.SAMPLE", 0)
     monkeypatch.setattr("gpukfl.partitioned._collections.drawn", lambda _, __, k: np.arange(k))

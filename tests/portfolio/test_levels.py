@@ -169,8 +169,9 @@ def test_reports_name_levels(model):
 
 
 def test_members_of_collections_see_levels_too(monkeypatch, model):
-    monkeypatch.setattr("gpukfl.estimators._dask.FEWEST", 350)
+    monkeypatch.setattr("gpukfl.tables._training.FEWEST", 350)
     monkeypatch.setattr("gpukfl.estimators._dask.SAMPLE", 0)
+    monkeypatch.setattr("gpukfl.tables._training.SAMPLE", 0)
     monkeypatch.setattr("gpukfl.portfolio._base.FEWEST", 330)
     monkeypatch.setattr("gpukfl.portfolio._base.SAMPLE", 0)
     lazy = dd.from_pandas(FRAME[INSIDE].assign(y=Y[INSIDE]), npartitions=2)

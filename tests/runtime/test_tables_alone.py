@@ -24,11 +24,11 @@ import gpukfl
 from gpukfl import runtime
 from gpukfl._accel.trust import numpy_alone
 from gpukfl._warnings import collected
-from gpukfl.runtime._columns import frame_of, values_of
 from gpukfl.tables import Table
 from gpukfl.tables._dates import dates_of
-from gpukfl.tables._hashed import murmur3, shares_of
-from gpukfl.tables._reading import read_objects
+from gpukfl.tables._frame import frame_of
+from gpukfl.tables._reading import read_values
+from gpukfl.tables._text import murmur3, shares_of
 
 DAY = datetime.datetime(2021, 3, 4, 10, 5, 6, 7)
 MODELS = {
@@ -184,9 +184,11 @@ def told(rows, code):
 
 
 def as_a_table(light, rows):
-    table = light._read._table
+    table = light._table
     names = [column.name for column in table.columns]
-    return told(rows, lambda given: table.codes(frame_of(given, light.target_name, names)))
+    return told(
+        rows, lambda given: table.codes(frame_of(given, besides=light.target_name, known=names))
+    )
 
 
 @pytest.mark.parametrize("sort", ODD)
@@ -221,13 +223,13 @@ def test_rows_that_are_not_plain_are_read_as_tables(light):
 
 
 def test_few_values_are_kept(light, monkeypatch):
-    monkeypatch.setattr("gpukfl.runtime._table_rows._MOST", 30)
-    light._read._seen.clear()
+    monkeypatch.setattr("gpukfl.tables._codes._MOST", 30)
+    light._table._coder_of_rows._seen.clear()
     rows = OTHERS.to_dict("records")
     for k, row in enumerate([*rows, {**rows[0], "note": "x" * 1000}]):
         np.testing.assert_array_equal(light._rows([row]), as_a_table(light, [row])[0], str(k))
-        assert 0 < len(light._read._seen) <= 30
-    assert not any(len(str(key)) > 999 for key in light._read._seen)
+        assert 0 < len(light._table._coder_of_rows._seen) <= 30
+    assert not any(len(str(key)) > 999 for key in light._table._coder_of_rows._seen)
 
 
 def test_a_known_row_takes_few_calls(light):
@@ -245,7 +247,7 @@ def test_a_known_row_takes_few_calls(light):
 
 
 def test_threads_read_rows_together(light, monkeypatch):
-    monkeypatch.setattr("gpukfl.runtime._table_rows._MOST", 5)
+    monkeypatch.setattr("gpukfl.tables._codes._MOST", 5)
     rows = [[row] for row in OTHERS.to_dict("records")] * 5
     expected = [light.predict(row) for row in rows]
     with ThreadPoolExecutor(4) as pool:
@@ -276,10 +278,10 @@ VALUES = {
 def test_values_are_read_as_by_the_package(name):
     values = np.empty(len(VALUES[name]), dtype=object)
     values[:] = VALUES[name]
-    expected = read_objects(values)
+    expected = read_values(values)
     with numpy_alone():
         for given_as in (VALUES[name], values, pd.Series(values)):
-            found = values_of(given_as)
+            found = read_values(given_as)
             assert (found.form, found.note) == (expected.form, expected.note)
             np.testing.assert_array_equal(found.missing, expected.missing)
             kept = found.as_labels().data >= 0
@@ -292,11 +294,14 @@ def test_values_are_read_as_by_the_package(name):
 
 def test_arrays_are_read_as_they_are():
     with numpy_alone():
-        assert values_of(np.array([True, False])).form == "booleans"
-        assert values_of(np.array(["2021-03-04", "NaT"], "M8[D]")).missing.tolist() == [False, True]
-        assert values_of(np.array([1, "NaT"], "m8[s]")).data[0] == 1.0
-        assert values_of(np.array(["a", ""])).data.tolist() == [0, -1]
-        assert values_of(np.array([1, 2], np.int8)).data.dtype == np.float64
+        assert read_values(np.array([True, False])).form == "booleans"
+        assert read_values(np.array(["2021-03-04", "NaT"], "M8[D]")).missing.tolist() == [
+            False,
+            True,
+        ]
+        assert read_values(np.array([1, "NaT"], "m8[s]")).data[0] == 1.0
+        assert read_values(np.array(["a", ""])).data.tolist() == [0, -1]
+        assert read_values(np.array([1, 2], np.int8)).data.dtype == np.float64
 
 
 @given(st.binary(max_size=40))
@@ -343,11 +348,11 @@ def test_dates_in_text_are_those_of_pandas(day_first):
     "rows", [["05/03/2021", "25/03/2021", "inf"], ["05/03/2021", "<NA>"], ["05/25/2021"]]
 )
 def test_the_order_of_days_and_months_is_found_as_by_the_package(light, rows):
-    built = Table((next(c for c in light._read._table.columns if c.name == "built"),))
+    built = Table((next(c for c in light._table.columns if c.name == "built"),))
     with collected() as warned:
         expected = built.codes(pd.DataFrame({"built": rows}))
     with numpy_alone(), collected() as told:
-        found = built.codes(frame_of({"built": rows}, "", {"built"}))
+        found = built.codes(frame_of({"built": rows}))
     np.testing.assert_array_equal(found, expected)
     assert told == warned
 
@@ -361,13 +366,13 @@ def test_what_is_no_table_is_refused(light):
     for rows, told in (
         (short, "expected columns colour, which are missing"),
         ({**row, "width": [1.0, 2.0]}, "expected columns of one length"),
-        ({**row, "width": [1j]}, "column 'width': expected real numbers"),
+        ({**row, "width": [1j]}, "column 'width': .*expected real numbers"),
         ({**row, "width": np.ones((1, 2))}, "column 'width': expected values of one dimension"),
         ({**row, "left": ["some day"]}, "column 'left': expected dates such as 2020-01-31"),
         ({**row, "left": ["2021-13-40"]}, "column 'left': expected dates such as"),
-        ([], "expected a table of rows and columns|expected columns of one length"),
+        ([], "Expected 2D array, got 1D array"),
         ([[1.0, 2.0], [3.0]], "expected rows of the same length"),
-        (np.ones(3), "expected a table of rows and columns"),
+        (np.ones(3), "Expected 2D array, got 1D array"),
         (np.ones((2, 3)), "X has 3 features"),
         (pd.concat([FRAME, FRAME], axis=1), "two called 'length'"),
     ):

@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from table_cases import column, makers
 
-from gpukfl.runtime._columns import values_of
 from gpukfl.tables import Table
-from gpukfl.tables._reading import read_objects
+from gpukfl.tables._reading import read_values
 
 SEASONS = [f"{year}-{(year + 1) % 100:02d}" for year in range(2003, 2018)]
 quick = settings(max_examples=20, deadline=None)
@@ -95,7 +94,7 @@ def test_no_group_of_thousands_begins_with_a_zero(thousandths):
     expected = np.array(thousandths) / 1000
     for mark in (",", "'", "\u202f"):
         marked = np.array([text.replace(",", mark) for text in texts], dtype=object)
-        assert np.isnan(values_of(marked).as_numbers()).all()
+        assert np.isnan(read_values(marked).as_numbers()).all()
     values = [*texts, "1,234"]  # which could be more than a thousand
     found = Table.of(pd.DataFrame({"a": values}))
     if found.columns[0].kind == "numeric":  # and no code, nor the same
@@ -163,15 +162,15 @@ def test_text_is_warned_of_where_it_is_no_number(rest, word):
     values = [pd.NA, "12", 11, 12.5, *rest, *([word] if word else [])]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        notes = [read_objects(np.array(values, dtype=object)).note, values_of(values).note]
+        notes = [read_values(np.array(values, dtype=object)).note, read_values(values).note]
     assert caught == []
     assert [("taken as text" in note) for note in notes] == [bool(word)] * 2
 
 
 def test_numbers_with_units_among_numbers_are_no_text():
     values = [12, "13 kg", "14 kg", 15.5] * 10
-    assert read_objects(np.array(values, dtype=object)).note == ""
-    assert values_of(values).note == ""
+    assert read_values(np.array(values, dtype=object)).note == ""
+    assert read_values(values).note == ""
 
 
 def test_codes_that_begin_with_a_zero_say_why_they_are_words():

@@ -9,8 +9,8 @@ from table_cases import makers
 
 from gpukfl._accel.trust import numpy_alone
 from gpukfl._warnings import collected
-from gpukfl.runtime._columns import frame_of
 from gpukfl.tables import Table
+from gpukfl.tables._frame import frame_of
 
 ZIPS = ["00501", "10115", "20095"] * 20
 
@@ -24,7 +24,7 @@ def both(table, later, name="zip"):
     with collected() as told:
         found = table.codes(pd.DataFrame({name: later}))
     with numpy_alone(), collected() as alone:
-        again = table.codes(frame_of({name: list(later)}, "", {name}))
+        again = table.codes(frame_of({name: list(later)}))
     np.testing.assert_array_equal(again, found)
     assert alone == told
     return found[:, -1], told

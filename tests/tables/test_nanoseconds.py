@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 import gpukfl
 from gpukfl._accel.trust import numpy_alone
-from gpukfl.runtime._columns import frame_of
 from gpukfl.tables import Table
+from gpukfl.tables._frame import frame_of
 
 BEGIN = np.datetime64("2024-03-05T06:07:08.123456789", "ns")
 DAY = 86_400 * 10**9
@@ -57,7 +57,7 @@ def test_nanoseconds_are_in_the_codes(make, kind, offsets):
     codes = table.codes(X)[:, 0] * (DAY if kind == "date" else 10**9)
     np.testing.assert_allclose(codes - codes[0], np.array(offsets) - offsets[0], atol=0.01)
     with numpy_alone():
-        found = table.codes(frame_of(X, "y", ["a"]))
+        found = table.codes(frame_of(X))
     np.testing.assert_array_equal(found, table.codes(X))
     micro = (BEGIN + times).astype("datetime64[us]") if kind == "date" else times.astype("m8[us]")
     later = table.codes(pd.DataFrame({"a": micro}))[:, 0] * (DAY if kind == "date" else 10**9)

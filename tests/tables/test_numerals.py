@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from gpukfl.runtime._columns import values_of
 from gpukfl.tables import Table
+from gpukfl.tables._reading import read_values
 
 NUMBERS = np.round(np.random.default_rng(0).uniform(1.0, 9000.0, 60), 2)
 WITH_POINTS = [f"{x:,.2f}" for x in NUMBERS]  # 5,733.02
@@ -33,7 +33,7 @@ def test_numbers_are_read_however_groups_and_decimals_are_marked(name):
     assert column.decimal == ("," if "commas" in name else ".")
     np.testing.assert_array_equal(codes, NUMBERS)
     np.testing.assert_array_equal(table.codes(pd.DataFrame({"amount": NUMBERS}))[:, 0], NUMBERS)
-    alone = values_of(WRITTEN[name]).as_numbers(column.unit, column.decimal)
+    alone = read_values(WRITTEN[name]).as_numbers(column.unit, column.decimal)
     np.testing.assert_array_equal(alone, NUMBERS)
 
 

@@ -12,8 +12,8 @@ from table_cases import MAKERS, column
 import gpukfl
 from gpukfl._accel.trust import numpy_alone
 from gpukfl._columns import is_numeric
-from gpukfl.runtime._columns import frame_of
 from gpukfl.tables import Table
+from gpukfl.tables._frame import frame_of
 
 IDS = [10**18 + 17 * k for k in range(6)]
 far = st.lists(
@@ -40,7 +40,7 @@ WITH_MISSING = {name: make for name, make in FRAMES.items() if name != "pandas"}
 
 def alone(table, X):
     with numpy_alone():
-        return table.codes(frame_of(X, "y", [c.name for c in table.columns]))
+        return table.codes(frame_of(X))
 
 
 @pytest.mark.parametrize("make", FRAMES.values(), ids=list(FRAMES))

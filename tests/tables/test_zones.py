@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 from dateutil.tz import gettz, tzoffset
 
-from gpukfl.runtime._columns import values_of
 from gpukfl.tables import Table
-from gpukfl.tables._zones import in_zone, known_zone, offset_of
+from gpukfl.tables._dates import in_zone, known_zone, offset_of
+from gpukfl.tables._reading import read_values
 
 N = 60
 UTC = pd.Series(pd.date_range("2024-01-01", periods=N, freq="80h", tz="UTC")).dt.as_unit("us")
@@ -67,7 +67,7 @@ def test_moments_are_the_same_however_they_are_written(name):
         read = pytest.importorskip("pyarrow").table({"when": column})
     np.testing.assert_array_equal(table.codes(read), expected)
     listed = column if name in ("polars", "arrow") else list(column)
-    values = values_of(listed)  # with NumPy alone
+    values = read_values(listed)  # with NumPy alone
     np.testing.assert_array_equal(
         values.as_dates(None, "Europe/Berlin"), LOCAL.dt.tz_localize(None).to_numpy()
     )

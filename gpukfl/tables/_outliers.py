@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-
-from gpukfl._array import as_columns, is_array, lies_in_parts, to_host
-from gpukfl._columns import as_frame, is_frame
-from gpukfl._given import taken
-from gpukfl._target import Target
-from gpukfl._warnings import warn
-from gpukfl.partitioned import Collections
 
 _FEWEST = 20  # rows from which a target has a bulk
 _SHARE = 0.1  # of the rows that may be outliers
@@ -84,70 +77,6 @@ def _farthest(y: np.ndarray) -> np.ndarray:
     return distances > edge[best]
 
 
-def leave_out_outliers(
-    X: Any, y: Any, sample_weight: Any, /, *, labels: Any = None
-) -> tuple[Any, Any, Any]:
-    """Leave out rows with a gross outlier in numeric targets, with a warning that names them.
-
-    The warning has `labels` of the rows, by default those of the index of `y` or `X`, or positions.
-    Rows of a memory map get weight 0. Targets that lie in parts, and what the checks of a fit will
-    refuse, are left as they are.
-
-    Warns
-    -----
-    UserWarning
-        Of rows that `find_outliers` finds among those of positive weight.
-    """
-    values = _numbers_of(y)
-    if values is None or lies_in_parts(X) or len(values) != _length_of(X):
-        return X, y, sample_weight
-    weights = _weights_of(sample_weight, len(values))
-    if weights is None:
-        return X, y, sample_weight
-    counted = np.flatnonzero(weights > 0)
-    rows = counted[find_outliers(values[counted])] if len(counted) else counted
-    if not len(rows):
-        return X, y, sample_weight
-    kept = np.setdiff1d(counted, rows)
-    warn(_text(values, rows, kept, index_of(y, X) if labels is None else labels))
-    if isinstance(X, np.memmap):
-        weights[rows] = 0.0
-        return X, y, weights
-    if sample_weight is not None and not np.isscalar(sample_weight):
-        sample_weight = taken(sample_weight, kept)
-    return taken(X, kept), taken(y, kept), sample_weight
-
-
-def leave_out_of_target(
-    X: Any, y: Any, sample_weight: Any, target: Target, /
-) -> tuple[Any, Any, Target]:
-    """Leave outliers out of rows, weights and a target that was read from `y`; none of classes.
-
-    Warns
-    -----
-    UserWarning
-        As `leave_out_outliers`, by the labels of the rows of `y` or `X`.
-    """
-    if target.task == "classification":
-        return X, sample_weight, target
-    labels = index_of(y, X)
-    X, kept, sample_weight = leave_out_outliers(X, target.y, sample_weight, labels=labels)
-    return X, sample_weight, replace(target, y=kept)
-
-
-def leave_out_of_collections(given: Collections, count: int, /) -> Collections:
-    """Leave outliers out of partitions, by the targets of at most `count` rows.
-
-    Warns
-    -----
-    UserWarning
-        As `leave_out_outliers`, of these rows.
-    """
-    some, y, _ = replace(given, X=given.y, weights=None).sample(np.random.RandomState(0), count)
-    _, kept, _ = leave_out_outliers(some, y, None)
-    return given if len(kept) == len(y) else given.only(Range.of(kept))
-
-
 @dataclass(frozen=True, eq=False)
 class Range:
     """Targets that are no gross outliers, by rows that have none: their range, twice as wide.
@@ -175,48 +104,8 @@ class Range:
         return np.all((self.low <= values) & (values <= self.high), axis=1)
 
 
-def _numbers_of(y: Any) -> np.ndarray | None:
-    """Targets (n, t) on the host; None of what is not finite numbers."""
-    try:
-        values = to_host(y) if is_array(y) else np.asarray(as_frame(y) if is_frame(y) else y)
-        if values.dtype.kind == "c" or values.ndim not in (1, 2) or not values.size:
-            return None
-        values = np.asarray(as_columns(values.astype(np.float64)))
-    except (AttributeError, NotImplementedError, TypeError, ValueError):  # checks of a fit tell
-        return None
-    return values if np.isfinite(values).all() else None
-
-
-def _weights_of(sample_weight: Any, n: int) -> np.ndarray | None:
-    """Weights (n,) on the host; None of what is no weights."""
-    if sample_weight is None:
-        return np.ones(n)
-    try:
-        given = to_host(sample_weight) if is_array(sample_weight) else sample_weight
-        weights = np.array(given, dtype=np.float64)
-    except (NotImplementedError, TypeError, ValueError):  # which the checks of a fit tell
-        return None
-    weights = np.full(n, float(weights)) if weights.ndim == 0 else weights
-    return weights if weights.shape == (n,) else None
-
-
-def _length_of(X: Any) -> int:
-    """Count the rows; -1 of what has none."""
-    if getattr(X, "shape", None):
-        return int(X.shape[0])
-    return len(X) if isinstance(X, (list, tuple)) else -1
-
-
-def index_of(*given: Any) -> Any:
-    """Labels of rows by the first that has an index; None where none has."""
-    for one in given:
-        labels = getattr(one, "index", None)
-        if labels is not None and not callable(labels):
-            return labels
-    return None
-
-
-def _text(values: np.ndarray, rows: np.ndarray, kept: np.ndarray, labels: Any) -> str:
+def outliers_text(values: np.ndarray, rows: np.ndarray, kept: np.ndarray, labels: Any, /) -> str:
+    """Say which targets (n, t) are left out, by the labels of their rows."""
     names = [str(row if labels is None else labels[row]) for row in rows[:_NAMED]]
     names += ["..."] if len(rows) > _NAMED else []
     column = int(np.argmax([find_outliers(one[np.r_[kept, rows]]).sum() for one in values.T]))

@@ -11,14 +11,13 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from gpukfl._array import as_columns, is_array, is_host, to_host
-from gpukfl._columns import as_frame, kind_of_objects, reads_as_date, reads_as_number
+from gpukfl._columns import SEVERAL, as_frame, kind_of_objects, reads_as_date, reads_as_number
 from gpukfl._warnings import warn
 
 _DOUBTFUL = 20  # different integers up to which they may be classes or counts
 _FEW = 10  # classes that integers make without a doubt, if they count up from 0 ...
 _FEWEST = 3  # ... and each has so many rows ...
 _FILLED = 0.25  # ... and this part of an equal share
-_SEVERAL = ", "  # between the names of several targets
 
 _SYMBOLS = re.compile(r"[\s$€£¥%,'()]")
 _KINDS = {
@@ -96,18 +95,13 @@ def target_name(y: Any, /) -> str | None:
         return None
     frame = as_frame(y)
     if hasattr(frame, "columns"):
-        return _SEVERAL.join(map(str, frame.columns)) or None
+        return SEVERAL.join(map(str, frame.columns)) or None
     name = getattr(y, "name", None)
     return None if name in (None, "") else str(name)
 
 
-def parts_of_name(target: str, /) -> set[str]:
-    """Columns that the name of a target may stand for."""
-    return {target, *target.split(_SEVERAL)}
-
-
-def in_order(y: Any, target: str, /) -> Any:
-    """Give targets in the order of a model's, where both have the same names.
+def order_targets(y: Any, target: str, /) -> Any:
+    """Return targets in the order of a model's, where both have the same names.
 
     Raises
     ------
@@ -115,11 +109,11 @@ def in_order(y: Any, target: str, /) -> Any:
         If a frame has targets of other names than the model.
     """
     given = [] if is_array(y) else [str(name) for name in getattr(as_frame(y), "columns", ())]
-    wanted = target.split(_SEVERAL)
+    wanted = target.split(SEVERAL)
     if given == wanted or len(given) != len(wanted) or len(given) < 2:
         return y
     if set(given) != set(wanted):
-        msg = f"expected the targets {target}, got {_SEVERAL.join(given)}"
+        msg = f"expected the targets {target}, got {SEVERAL.join(given)}"
         raise ValueError(msg)
     frame = as_frame(y)
     return frame[[frame.columns[given.index(name)] for name in wanted]]
@@ -129,7 +123,7 @@ def target_names(target: str, count: int, /) -> tuple[str, ...]:
     """Names of the targets that one name stands for: "height, width", or "y" for y 0, y 1, ..."""
     if count == 1:
         return (target,)
-    named = tuple(target.split(_SEVERAL))
+    named = tuple(target.split(SEVERAL))
     if len(named) == count:
         return named
     return tuple(f"{target} {k}" for k in range(count))

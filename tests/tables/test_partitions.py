@@ -6,12 +6,11 @@ import warnings
 import numpy as np
 import pytest
 
-from gpukfl._parts_reader import of_all_rows, table_of_all
-from gpukfl._reader import Reader
 from gpukfl.partitioned import Collections
 from gpukfl.tables import Table
-from gpukfl.tables._counts import counts_of
 from gpukfl.tables._lookups import FOLDS
+from gpukfl.tables._reader import Reader, fit_level_statistics
+from gpukfl.tables._schema import counts_of, infer_schema
 
 dask = pytest.importorskip("dask")
 pd = pytest.importorskip("pandas")
@@ -44,7 +43,7 @@ def readers(frame, y, weights=None, classes=None):
     first, _ = Reader.learned(Table.of(frame[:SOME]), frame[:SOME], y[:SOME], some, **given)
     parts = None if weights is None else cut(weights)
     whole = Collections(cut(frame), cut(y), parts, LENGTHS, None, list(frame.columns))
-    return first, *of_all_rows(first, whole, classes)
+    return first, *fit_level_statistics(first, whole, classes)
 
 
 def columns(reader, name):
@@ -118,7 +117,7 @@ def test_a_partition_without_a_column_is_named(frame):
     parts[2] = dask.delayed(frame[["x", "few"]][70:101])
     whole = Collections(parts, cut(np.zeros(N)), None, LENGTHS, None)
     with pytest.raises(ValueError, match=r"partition 2: .*street"):
-        of_all_rows(first, whole, None)
+        fit_level_statistics(first, whole, None)
 
 
 # ---------------------------------------------------------------------- gaps and levels of all rows
@@ -131,7 +130,7 @@ def told_by_all(frame, lengths=LENGTHS, columns=None):
     edges = np.cumsum([0, *lengths])
     pieces = [dask.delayed(frame[a:b]) for a, b in itertools.pairwise(edges)]
     whole = Collections(pieces, [], None, lengths, None, list(frame.columns))
-    return table_of_all(whole, frame[:SOME], columns)
+    return infer_schema(frame[:SOME], columns, whole)
 
 
 def said(table):
@@ -210,7 +209,7 @@ def test_a_level_that_no_first_row_has_is_told_by_its_own_rows(frame):
     given = {"classes": False, "impute": "median", "seed": 0}
     first, _ = Reader.learned(table, frame[:SOME], y[:SOME], None, **given)
     whole = Collections(cut(frame), cut(y * 1.0), None, LENGTHS, None, list(frame.columns))
-    reader, _ = of_all_rows(first, whole, None)
+    reader, _ = fit_level_statistics(first, whole, None)
     found = reader(frame)[-1, columns(reader, "street")]
     rows = (frame["street"] == "late").to_numpy()
     expected = mean_of(y * 1.0, np.ones(N), rows, np.ones(N, dtype=bool))
@@ -218,7 +217,7 @@ def test_a_level_that_no_first_row_has_is_told_by_its_own_rows(frame):
 
 
 def test_of_very_many_levels_the_most_frequent_are_kept(monkeypatch):
-    monkeypatch.setattr("gpukfl.tables._counts._KEPT", 20)
+    monkeypatch.setattr("gpukfl.tables._schema._KEPT", 20)
     names = [f"n{k:04}" for k in range(500)]
     rng = np.random.default_rng(5)
     blocks = [["often"] * 9 + ["also"] * 5 + rng.choice(names, 60).tolist() for _ in range(8)]
@@ -245,4 +244,4 @@ def test_a_column_that_a_partition_lacks_is_said(frame):
     pieces[3] = dask.delayed(frame[["x", "few"]][101:])
     whole = Collections(pieces, [], None, LENGTHS, None, list(frame.columns))
     with pytest.raises(ValueError, match=r"partition 3: .*street"):
-        table_of_all(whole, frame[:SOME])
+        infer_schema(frame[:SOME], None, whole)

@@ -1,0 +1,346 @@
+"""Rows of tables as numbers for one estimator: those of a fit, of a partition, and new ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from gpukfl._array import is_array, to_host
+from gpukfl._columns import (
+    check_no_series,
+    column_names,
+    framed,
+    is_frame,
+    is_numeric,
+    numeric_frame,
+    parts_of_name,
+    with_text_names,
+)
+from gpukfl._warnings import warn
+from gpukfl.estimators._declared import Declared, Record
+from gpukfl.estimators._validation import validate_weights
+from gpukfl.inspection import Description, Importances
+from gpukfl.partitioned import Collections, Read, partition_named
+from gpukfl.tables._column import Coded, Column
+from gpukfl.tables._encoding import Encoding, fits
+from gpukfl.tables._imputation import Imputation
+from gpukfl.tables._lookups import FOLDS, LevelSums, Lookup, lookup_of, rows_of
+from gpukfl.tables._schema import columns_text, infer_schema, sum_partitions
+from gpukfl.tables._table import Table
+from gpukfl.tables._training import SAMPLE, Dataset
+
+TABLE_VALUES = (Table, Column, Coded, Encoding, Lookup, Imputation)  # records of model files
+_NAMED = 10  # columns that a message names
+
+
+@dataclass(frozen=True, eq=False)
+class Reader:
+    """What makes rows for an estimator of the columns of a frame.
+
+    Attributes
+    ----------
+    table : Table
+        What the columns are.
+    encoding : Encoding
+        Learned on the rows of the fit.
+    """
+
+    table: Table
+    encoding: Encoding
+    fields: ClassVar[Mapping[str, Declared]] = {
+        "table": Record(Table),
+        "encoding": Record(Encoding),
+    }
+
+    @classmethod
+    def learned(
+        cls,
+        table: Table,
+        X: Any,
+        y: np.ndarray,
+        weights: np.ndarray | None,
+        /,
+        *,
+        classes: bool,
+        impute: str,
+        seed: int,
+    ) -> tuple[Self, np.ndarray]:
+        """Learn from the rows of a fit, with targets or labels; give these rows too."""
+        n_classes = 0
+        if classes:
+            labels, y = np.unique(y, return_inverse=True)
+            n_classes = len(labels)
+        n, columns = table.code_columns(X)
+        encoding, rows = Encoding.learn_columns(
+            columns,
+            table.coded,
+            y,
+            n=n,
+            n_classes=n_classes,
+            impute=impute,
+            weights=weights,
+            random_state=seed,
+        )
+        return cls(table, encoding), rows
+
+    def __call__(self, X: Any, besides: str = "", /) -> np.ndarray:
+        """Return the rows (m, d) of a frame, or of an array with the same columns.
+
+        The target's column may be `besides`.
+        """
+        return self.encoding.transform(self.table.codes(X, besides=besides))
+
+    def by_column(self, importances: np.ndarray, /) -> np.ndarray:
+        """Sum up the importances (d,) of all that was made of each column: (c,)."""
+        sources = np.asarray(self.encoding.sources, dtype=np.int64)
+        return np.bincount(sources, weights=importances, minlength=len(self.names))
+
+    def told(self, description: Description, /) -> Description:
+        """Return what an estimator says of itself in terms of the columns of the frame."""
+        panels = tuple(
+            self._joined(panel) if isinstance(panel, Importances) else panel
+            for panel in description.panels
+        )
+        return replace(
+            description,
+            columns=columns_text(self.table),
+            n_features=len(self.names),
+            panels=panels,
+        )
+
+    def _joined(self, panel: Importances) -> Importances:
+        """Return importances of columns, of which each says what its parts have."""
+        parts: list[dict[str, float]] = [{} for _ in self.names]
+        made = zip(self.encoding.sources, panel.features, panel.values.tolist(), strict=True)
+        for source, name, value in made:
+            parts[source][name] = value
+        values = self.by_column(panel.values)
+        return Importances(tuple(self.names), values, panel.unit, parts=tuple(parts))
+
+    def is_sound(self, n_features: int, /) -> bool:
+        """Whether it is such as `learned` makes it, for an estimator of so many features."""
+        return fits(self.table, self.encoding) and self.encoding.n_features == n_features
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the columns of the frame."""
+        return [column.name for column in self.table.columns]
+
+
+# ---------------------------------------------------------------------- rows of a fit
+
+
+@dataclass(frozen=True, eq=False)
+class Encoded:
+    """Rows as an estimator takes them.
+
+    Attributes
+    ----------
+    X : array or frame
+        What to fit to.
+    names : list of str or None
+        Names of the columns of a frame.
+    reader : Reader or None
+        What makes rows of new data; None where the estimator takes them as they are.
+    of_partition : callable or None
+        What makes rows of a partition, for the fit.
+    """
+
+    X: Any
+    names: list[str] | None = None
+    reader: Reader | None = None
+    of_partition: Read | None = None
+
+
+def encode_training_data(
+    estimator: Any, data: Dataset, columns: Mapping[str, str] | None, impute: str, /
+) -> Encoded:
+    """Make rows for a fit of an estimator, unless it reads tables itself.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `infer_schema`.
+    """
+    X, many = data.X, data.everything
+    if many is not None and many.n_rows <= SAMPLE:
+        many = None
+    parameters = estimator.get_params(deep=False)
+    if "columns" in parameters:
+        if columns or (is_frame(X) and not is_numeric(X)):
+            return Encoded(X)
+        many = None
+    table = infer_schema(X, columns, many)
+    if table is None:
+        X = numeric_frame(X)
+        return Encoded(X, [str(c) for c in X.columns] if hasattr(X, "columns") else None)
+    rng = check_random_state(parameters["random_state"])
+    y, classes = to_host(data.y), data.task == "classification"
+    reader, rows = Reader.learned(
+        table,
+        X,
+        y,
+        validate_weights(data.sample_weight, X),
+        classes=classes,
+        impute=impute,
+        seed=int(rng.randint(2**31 - 1)),
+    )
+    if many is None:
+        return Encoded(rows, reader.names, reader, reader)
+    reader, of_partition = fit_level_statistics(reader, many, np.unique(y) if classes else None)
+    return Encoded(rows, reader.names, reader, of_partition)
+
+
+@dataclass(frozen=True, eq=False)
+class PartsReader:
+    """What makes rows for a fit of the columns of a partition.
+
+    Attributes
+    ----------
+    table : Table
+        What the columns are.
+    by_fold : tuple of Encoding
+        One for each fold, with means of targets by the rows of the others.
+    """
+
+    table: Table
+    by_fold: tuple[Encoding, ...]
+
+    def __call__(self, X: Any, /) -> np.ndarray:
+        """Return the rows (m, d) of a frame."""
+        codes = self.table.codes(X)
+        rows, fold = np.empty((len(codes), self.by_fold[0].n_features)), _folds(len(codes))
+        for k, encoding in enumerate(self.by_fold):
+            rows[fold == k] = encoding.transform(codes[fold == k])
+        return rows
+
+
+def fit_level_statistics(
+    reader: Reader, given: Collections, classes: np.ndarray | None, /
+) -> tuple[Reader, PartsReader]:
+    """Take statistics of levels over all rows: for new rows, and for those of the fit.
+
+    Parameters
+    ----------
+    reader : Reader
+        Learned on some of the rows: what the columns and their levels are, and medians.
+    given : Collections
+        All rows.
+    classes : array or None
+        Labels that the targets are of; None of numbers.
+    """
+    table, encoding = reader.table, reader.encoding
+    levelled = [one for one in encoding.coded if one.levels]
+    if not levelled:
+        return reader, PartsReader(table, (encoding,) * FOLDS)
+    weights = given.weights or [None] * len(given.lengths)
+    sums = sum_partitions(given, partial(_sums_in, table, classes), given.y, weights)
+    both = list(zip(levelled, sums, strict=True))
+
+    def learned(without: int | None) -> Encoding:
+        found = tuple(lookup_of(one, of, without=without) for one, of in both)
+        return replace(encoding, lookups=found)
+
+    by_fold = tuple(learned(k) for k in range(FOLDS))
+    return replace(reader, encoding=learned(None)), PartsReader(table, by_fold)
+
+
+def _sums_in(
+    table: Table, classes: np.ndarray | None, number: int, X: Any, y: Any, weights: Any
+) -> list[LevelSums]:
+    """Sum over a partition: for each column of levels."""
+    with partition_named(number):
+        codes, Y = table.codes(X), _targets(y, classes)
+    w = None if weights is None else np.asarray(weights, dtype=np.float64)
+    fold, found = _folds(len(codes)), []
+    for j, one in enumerate(table.coded):
+        if one.levels:
+            size = one.levels + 2
+            found.append(LevelSums.of(rows_of(codes[:, j], size), size, Y, w, fold, FOLDS))
+    return found
+
+
+def _folds(n: int) -> np.ndarray:
+    """Folds (n,) of the rows of a partition, one after the other."""
+    return np.arange(n) % FOLDS
+
+
+def _targets(y: Any, classes: np.ndarray | None) -> np.ndarray:
+    """Targets (n, t), or indicators of classes, of two the second's alone."""
+    host = np.asarray(to_host(y) if is_array(y) else y)
+    if classes is None:
+        return host.astype(np.float64).reshape(len(host), -1)
+    shown = classes if len(classes) > 2 else classes[1:]
+    return (host.reshape(-1, 1) == shown).astype(np.float64)
+
+
+# ---------------------------------------------------------------------- new rows
+
+
+def read_new_rows(estimator: Any, reader: Reader | None, X: Any, target: str, /) -> Any:
+    """Make rows for predictions of a fitted estimator; the target may be among the columns.
+
+    Raises
+    ------
+    ValueError
+        If columns are missing, or hold what those of the fit did not.
+    """
+    if reader is not None:
+        return reader(X, target)
+    check_no_series(X)
+    encodings = getattr(estimator, "encodings_", None)
+    if encodings is not None and _is_one_dict(X):
+        left_out = parts_of_name(target).difference(estimator.feature_names_in_)
+        return [{name: value for name, value in X[0].items() if name not in left_out}]
+    X = framed(X)
+    if not is_frame(X):
+        return X
+    known = getattr(estimator, "feature_names_in_", None)
+    X = with_text_names(X)
+    X = X if known is None else _without(X, target, list(known))
+    if encodings is not None:
+        return X
+    return numeric_frame(_in_order(X, known), gaps=takes_gaps(estimator))
+
+
+def _is_one_dict(X: Any) -> bool:
+    """Whether it is a row as services ask for it, which is read without pandas."""
+    return isinstance(X, list) and len(X) == 1 and isinstance(X[0], dict)
+
+
+def takes_gaps(estimator: Any, /) -> bool:
+    """Whether new rows may have gaps: blends have an encoding, or medians, for them."""
+    return hasattr(estimator, "encodings_")
+
+
+def _without(X: Any, target: str, known: list[str]) -> Any:
+    """Leave the target, or the columns of several, out of a frame."""
+    unknown = parts_of_name(target).difference(known)
+    held = [name for name in column_names(X) if name in unknown]
+    if not held:
+        return X
+    import narwhals as nw
+
+    return nw.from_native(X, eager_only=True).drop(held).to_native()
+
+
+def _in_order(X: Any, names: Sequence[str] | None) -> Any:
+    """Columns of a frame in the order of a fit."""
+    given = column_names(X)
+    if names is None or given == list(names):
+        return X
+    lacking = [name for name in names if name not in given]
+    if lacking:
+        msg = f"expected columns {', '.join(lacking[:_NAMED])}, which are missing"
+        raise ValueError(msg)
+    new = [name for name in given if name not in names]
+    if new:
+        warn(f"columns that the fit did not have are ignored: {', '.join(new[:_NAMED])}")
+    import narwhals as nw
+
+    return nw.from_native(X, eager_only=True).select(*names).to_native()

@@ -1,0 +1,479 @@
+"""Rows, targets and weights as they are given, read once: for a fit, and for a judgement."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from numbers import Integral
+from os import PathLike
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from gpukfl._array import as_columns, is_array, is_host, lies_in_parts, take, to_host
+from gpukfl._columns import (
+    as_frame,
+    check_container,
+    column_names,
+    framed,
+    index_difference,
+    is_frame,
+    with_text_names,
+)
+from gpukfl._warnings import warn
+from gpukfl.partitioned import Collections, is_dask
+from gpukfl.tables._outliers import Range, find_outliers, outliers_text
+from gpukfl.tables._target import order_targets, read_target, target_name
+
+SAMPLE = 50_000  # rows of collections that come here, at most: so many are fitted here
+FEWEST = 1_000  # rows by which columns are looked at
+_NAMED = 20  # columns that a message names
+_WEIGHTLESS, _TARGETLESS, _OUTLYING = "of weight 0", "without a target", "with a gross outlier"
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Rows with targets and weights.
+
+    Attributes
+    ----------
+    X : array, frame or list
+        Rows (n, d).
+    y : array, series, frame or list
+        Targets or labels (n,) or (n, t); of `read_training_data` an array.
+    sample_weight : array or None
+        Weights (n,).
+    target_name : str or None
+        Name of the target, where the data say it; of several "height, width".
+    task : str
+        "regression" or "classification"; "" where nobody asked.
+    kind : str
+        What the targets are: floats, integers, booleans, categories or text.
+    n_dropped : dict of str to int
+        How many rows were left out, by the reason.
+    everything : Collections or None
+        All rows, where these are some of those of Dask collections.
+    """
+
+    X: Any
+    y: Any
+    sample_weight: Any = None
+    target_name: str | None = None
+    task: str = ""
+    kind: str = ""
+    n_dropped: Mapping[str, int] = field(default_factory=dict)
+    everything: Collections | None = None
+
+    def __len__(self) -> int:
+        return _length(self.X)
+
+    def take(self, rows: np.ndarray, n: int, why: str, /) -> Dataset:
+        """Return some of the n rows, of which the others are left out."""
+        weights = self.sample_weight
+        if weights is not None and not np.isscalar(weights):
+            weights = take_rows(weights, rows)
+        X, y = take_rows(self.X, rows), take_rows(self.y, rows)
+        dropped = {**self.n_dropped, why: n - len(rows)}
+        return replace(self, X=X, y=y, sample_weight=weights, n_dropped=dropped)
+
+
+def read_training_data(
+    X: Any, y: Any, sample_weight: Any = None, /, *, task: str = "auto", random_state: Any = None
+) -> Dataset:
+    """Read what a model is fitted to.
+
+    Parameters
+    ----------
+    X : array, frame, list, list of dicts, or Dask collection
+        Rows.
+    y : str, list of str, array, series or frame
+        Targets, or names of their columns in `X`.
+    sample_weight : array, optional
+        Weights. Rows of weight 0 decide nothing: neither kinds of columns nor classes.
+    task : {"auto", "regression", "classification"}, default="auto"
+        What to take the target for.
+    random_state : int, RandomState or None
+        Draws the rows of collections that are brought here.
+
+    Returns
+    -------
+    Dataset
+        Without rows of weight 0, rows without a target, and gross outliers of numeric targets.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If rows, targets or weights are not as described, or no row has a target.
+
+    Warns
+    -----
+    UserWarning
+        Of targets or weights in another order than the rows, of rows that are left out, and of
+        targets that may be something else.
+    """
+    X, y, name = split_target(X, y)
+    if any(map(is_dask, (X, y, sample_weight))):
+        everything = Collections.of(X, y, sample_weight)
+        some = everything.sample(check_random_state(random_state), max(SAMPLE, FEWEST))
+        data = Dataset(*some, everything=everything)  # which say what the columns are
+    else:
+        _check_lengths(X, y, sample_weight)
+        data = drop_missing_targets(pair_rows(Dataset(X, y, sample_weight)), named=True)
+    labels, target = index_of(data.y, data.X), read_target(data.y, task)
+    name = name or target_name(data.y)
+    data = replace(data, y=target.y, target_name=name, task=target.task, kind=target.kind)
+    if target.task == "classification":
+        return data
+    data = drop_outliers(data, labels)
+    if data.everything is not None and len(data.y) < len(target.y):
+        return replace(data, everything=data.everything.only(Range.of(data.y)))
+    return data
+
+
+def read_arrays(
+    X: Any, y: Any, sample_weight: Any = None, /, *, classes: bool, named: bool = False
+) -> Dataset:
+    """Read what an estimator is fitted to: numbers for X, and targets or labels as they are.
+
+    Parameters
+    ----------
+    X, y, sample_weight : array, frame, series or list
+        In memory.
+    classes : bool
+        Whether targets are classes, which have no outliers.
+    named : bool
+        Whether rows with gaps or text become a frame, as of `name_columns`.
+
+    Returns
+    -------
+    Dataset
+        Without rows of weight 0, and gross outliers of numeric targets. What is no number is left
+        to the checks of the estimator.
+    """
+    data = pair_rows(Dataset(X, y, sample_weight))
+    data = data if classes else drop_outliers(data)
+    return replace(data, X=name_columns(data.X)) if named else data
+
+
+def read_test_data(
+    X: Any, y: Any, sample_weight: Any = None, /, *, target: str, named: bool = True
+) -> Dataset:
+    """Read rows with targets by which a fitted model is judged.
+
+    Parameters
+    ----------
+    X, y, sample_weight
+        As of `read_training_data`, in memory.
+    target : str
+        Name of the model's target; of several targets with these names `y` gets their order.
+    named : bool
+        Whether rows with gaps or text become a frame, as of `name_columns`.
+
+    Returns
+    -------
+    Dataset
+        Without rows of weight 0, and rows without a target.
+    """
+    X, y, name = split_target(X, y)
+    data = pair_rows(Dataset(X, order_targets(y, name or target), sample_weight, name))
+    return drop_missing_targets(data, named=named)
+
+
+def _check_lengths(X: Any, y: Any, sample_weight: Any) -> None:
+    """Refuse, before anything is split, what no estimator takes."""
+    check_container("X", X)
+    check_container("y", y, labels=True)
+    if X is None or y is None:
+        msg = f"expected X and y, got None for the {'data X' if X is None else 'target y'}"
+        raise ValueError(msg)
+    sizes = [_length(X), _length(y)]
+    if sample_weight is not None and not np.isscalar(sample_weight):
+        sizes.append(_length(sample_weight))
+    if len(set(sizes)) > 1:
+        msg = (
+            "Found input variables with inconsistent numbers of samples: expected as many targets "
+            f"and weights as rows, got {sizes}"
+        )
+        raise ValueError(msg)
+
+
+def _length(x: Any, /) -> int:
+    """Count the rows of an array, a frame or a list."""
+    return int(x.shape[0]) if hasattr(x, "shape") and x.shape else len(x)
+
+
+def split_target(X: Any, y: Any, /) -> tuple[Any, Any, str | None]:
+    """Take the columns that `y` names out of a frame: the others, the target, and its name.
+
+    One name gives a series, and a list of them a frame, which has its names itself. What is no
+    name is the target itself.
+
+    Raises
+    ------
+    TypeError
+        If there is a name, and `X` is no frame, or if a frame is not in memory.
+    ValueError
+        If no column, or more than one, has it.
+    """
+    X, lazy = framed(X), is_dask(X)
+    in_memory = not lazy and is_frame(X)
+    y = _as_text(y, column_names(X))
+    X = with_text_names(X) if in_memory else X
+    columns = column_names(X)
+    wanted = _names_in(y, set(map(str, columns)), len(X) if in_memory else None)
+    if not wanted:
+        return X, y, None
+    if not (in_memory or lazy):
+        msg = f"expected a frame with a column {y!r} for X, got {type(X).__name__}"
+        if isinstance(X, (str, PathLike)):
+            msg += ": pandas.read_csv makes a frame of a file"
+        raise TypeError(msg)
+    _check_once(wanted, [str(column) for column in columns])
+    chosen: Any = [next(column for column in columns if str(column) == name) for name in wanted]
+    one = isinstance(y, (str, Integral))
+    chosen, name = (chosen[0], wanted[0]) if one else (chosen, None)
+    if lazy:
+        return X.drop(columns=chosen), X[chosen], name
+    import narwhals as nw
+
+    frame = nw.from_native(X, eager_only=True)
+    return frame.drop(chosen).to_native(), frame[chosen].to_native(), name
+
+
+def _as_text(y: Any, columns: Iterable[Any]) -> Any:
+    """Write names of columns that are no text, such as tuples and times, as columns are named."""
+    odd = [name for name in columns if not isinstance(name, str)]
+
+    def text(name: Any) -> Any:
+        is_one = isinstance(name, tuple) or not (name is None or hasattr(name, "__len__"))
+        return str(name) if is_one and name in odd else name
+
+    named = text(y) if odd else y
+    listed = odd and isinstance(named, (list, tuple)) and isinstance(next(iter(named), 0), tuple)
+    return list(map(text, named)) if listed else named
+
+
+def _names_in(y: Any, known: set[str], n_rows: int | None) -> list[str]:
+    """Names that `y` gives, or a list of them; none where it holds a value for each row."""
+    if isinstance(y, str) or (isinstance(y, Integral) and str(y) in known):
+        return [str(y)]
+    is_row = isinstance(y, np.ndarray) and y.ndim == 1
+    listed = is_row or isinstance(y, (list, tuple)) or hasattr(y, "get_indexer")  # an index
+    if not listed or not 0 < len(y) <= len(known) or len(y) == n_rows:
+        return []
+    names = [name for name in y if isinstance(name, str)]
+    is_each = len(names) == len(y) == len(set(names))
+    return names if is_each and not known.isdisjoint(names) else []
+
+
+def _check_once(wanted: list[str], names: list[str]) -> None:
+    for name in wanted:
+        count = names.count(name)
+        if count != 1:
+            shown = ", ".join(names[:_NAMED]) + (", ..." if len(names) > _NAMED else "")
+            msg = f"expected y to name one column of X, got {name!r}: {count} of {shown}"
+            raise ValueError(msg)
+
+
+def name_columns(X: Any, /) -> Any:
+    """Make a frame of host rows with gaps or text, x0, x1, ... for names; leave all others.
+
+    Infinity is a gap. Of a list of dicts it makes a frame with their names.
+    """
+    X = framed(X)
+    if isinstance(X, np.memmap) or np.ma.isMaskedArray(X):
+        return X
+    rows = _objects(X) if isinstance(X, (list, tuple)) else X
+    if not isinstance(rows, np.ndarray) or rows.ndim != 2 or _are_complete_numbers(rows):
+        return X
+    import pandas as pd
+
+    return pd.DataFrame(rows, columns=[f"x{k}" for k in range(rows.shape[1])]).infer_objects()
+
+
+def _are_complete_numbers(rows: np.ndarray) -> bool:
+    """Whether they are, all of them finite, or something that is neither numbers nor text."""
+    if rows.dtype.kind not in "fOU":
+        return True
+    try:
+        numbers = rows if rows.dtype.kind == "f" else rows.astype(np.float64)
+    except (TypeError, ValueError):
+        return False
+    return bool(np.isfinite(numbers).all())
+
+
+def _objects(rows: Any) -> np.ndarray:
+    """Make an array (n, d) of rows of one length, and an empty one of others."""
+    try:
+        return np.asarray(rows, dtype=object)
+    except ValueError:
+        return np.empty(0)
+
+
+def pair_rows(data: Dataset, /) -> Dataset:
+    """Pair rows with targets and weights by position, and drop rows of weight 0.
+
+    So these decide nothing: neither kinds of columns nor classes. Memory maps are left as they are,
+    and so is what the checks of a fit will refuse.
+
+    Warns
+    -----
+    UserWarning
+        Of targets or weights whose index has labels of X in other rows.
+    """
+    difference = index_difference(data.X, data.y, "y")
+    if difference:
+        warn(difference)
+    difference = index_difference(data.X, data.sample_weight, "sample_weight")
+    if difference:
+        warn(difference)
+        data = replace(data, sample_weight=data.sample_weight.to_numpy())  # nobody warns again
+    if data.sample_weight is None or isinstance(data.X, np.memmap) or lies_in_parts(data.X):
+        return data
+    weights = weights_on_host(data.sample_weight)
+    if weights is None:
+        return data
+    rows, n, beside = np.flatnonzero(weights), weights.size, (data.X, data.y)
+    is_each = weights.ndim == 1 and all(hasattr(x, "__len__") and len(x) == n for x in beside)
+    return data.take(rows, n, _WEIGHTLESS) if is_each and 2 <= len(rows) < n else data
+
+
+def weights_on_host(sample_weight: Any, /) -> np.ndarray | None:
+    """Weights on the host, in float64; None of what is no weights, which a fit refuses."""
+    try:
+        given = to_host(sample_weight) if is_array(sample_weight) else sample_weight
+        return np.array(given, dtype=np.float64)
+    except (NotImplementedError, TypeError, ValueError):
+        return None
+
+
+def drop_missing_targets(data: Dataset, /, *, named: bool = False) -> Dataset:
+    """Leave out rows whose target is missing, with a warning that counts them.
+
+    Memory maps, and targets on a device, are left as they are. Rows with gaps or text become a
+    frame where columns are to be `named`.
+
+    Raises
+    ------
+    ValueError
+        If no row has a target.
+    """
+    X = name_columns(data.X) if named else data.X
+    data = replace(data, X=X, y=data.y if is_frame(data.y) else as_frame(data.y))
+    missing = None if isinstance(X, np.memmap) else _missing_of(data.y)
+    if missing is None or not missing.any():
+        return data
+    n, count = len(missing), int(missing.sum())
+    if count == n:
+        msg = f"expected a target in some rows, got NaN or None in all {n}"
+        raise ValueError(msg)
+    warn(f"y is missing in {count} of {n} rows, which are left out", UserWarning)
+    return data.take(np.flatnonzero(~missing), n, _TARGETLESS)
+
+
+def _missing_of(y: Any) -> np.ndarray | None:
+    """Which rows have no target (n,); None where there cannot be one."""
+    from pandas import isna
+
+    if is_array(y):
+        if not is_host(y) or y.dtype.kind not in "fOmM" or y.ndim not in (1, 2):
+            return None
+        found = isna(y)
+    elif is_frame(y):
+        found = as_frame(y).isna().to_numpy()
+    elif hasattr(y, "to_numpy") or isinstance(y, (list, tuple)):
+        found = isna(np.asarray(y.to_numpy() if hasattr(y, "to_numpy") else y, dtype=object))
+    else:
+        return None
+    return found.any(axis=1) if found.ndim == 2 else found
+
+
+def take_rows(x: Any, rows: np.ndarray, /) -> Any:
+    """Take rows of data of any kind."""
+    from pandas.api.extensions import ExtensionArray
+    from sklearn.utils import _safe_indexing
+
+    if isinstance(x, ExtensionArray):  # such as the values of a series, which indices take too
+        return x.take(rows)
+    return take(x, rows) if is_array(x) else _safe_indexing(x, rows)
+
+
+# ---------------------------------------------------------------------- outliers
+
+
+def drop_outliers(data: Dataset, labels: Any = None, /) -> Dataset:
+    """Leave out rows with a gross outlier in numeric targets, with a warning that names them.
+
+    The warning has `labels` of the rows, by default those of the index of `y` or `X`, or positions.
+    Rows of a memory map get weight 0. Targets that lie in parts, and what the checks of a fit will
+    refuse, are left as they are.
+
+    Warns
+    -----
+    UserWarning
+        Of rows that `find_outliers` finds among those of positive weight.
+    """
+    values = numbers_of_targets(data.y)
+    if values is None or lies_in_parts(data.X) or len(values) != _rows_in(data.X):
+        return data
+    n = len(values)
+    weights = np.ones(n) if data.sample_weight is None else weights_on_host(data.sample_weight)
+    weights = np.full(n, float(weights)) if weights is not None and not weights.ndim else weights
+    if weights is None or weights.shape != (n,):
+        return data
+    counted = np.flatnonzero(weights > 0)
+    rows = counted[find_outliers(values[counted])] if len(counted) else counted
+    if not len(rows):
+        return data
+    kept = np.setdiff1d(counted, rows)
+    labels = index_of(data.y, data.X) if labels is None else labels
+    warn(outliers_text(values, rows, kept, labels))
+    if isinstance(data.X, np.memmap):
+        weights[rows] = 0.0
+        return replace(
+            data, sample_weight=weights, n_dropped={**data.n_dropped, _OUTLYING: len(rows)}
+        )
+    return data.take(kept, n, _OUTLYING)
+
+
+def drop_outliers_of_parts(everything: Collections, /) -> Collections:
+    """Leave gross outliers of numeric targets out of partitions, by the targets of some rows.
+
+    Warns
+    -----
+    UserWarning
+        As `drop_outliers`, of these rows.
+    """
+    targets = replace(everything, X=everything.y, weights=None)
+    X, y, _ = targets.sample(np.random.RandomState(0), max(SAMPLE, FEWEST))
+    kept = drop_outliers(Dataset(X, y))
+    return everything if len(kept.y) == len(y) else everything.only(Range.of(kept.y))
+
+
+def numbers_of_targets(y: Any, /) -> np.ndarray | None:
+    """Targets (n, t) on the host; None of what is not finite numbers."""
+    try:
+        values = to_host(y) if is_array(y) else np.asarray(as_frame(y) if is_frame(y) else y)
+        if values.dtype.kind == "c" or values.ndim not in (1, 2) or not values.size:
+            return None
+        values = np.asarray(as_columns(values.astype(np.float64)))
+    except (AttributeError, NotImplementedError, TypeError, ValueError):  # checks of a fit tell
+        return None
+    return values if np.isfinite(values).all() else None
+
+
+def _rows_in(X: Any) -> int:
+    """Count the rows; -1 of what has none."""
+    if getattr(X, "shape", None):
+        return int(X.shape[0])
+    return len(X) if isinstance(X, (list, tuple)) else -1
+
+
+def index_of(*given: Any) -> Any:
+    """Labels of rows by the first that has an index; None where none has."""
+    for one in given:
+        labels = getattr(one, "index", None)
+        if labels is not None and not callable(labels):
+            return labels
+    return None
