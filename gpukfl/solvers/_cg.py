@@ -166,7 +166,9 @@ class ConjugateGradient:
             Ap = A(p)
             curvature = column_dots(p, Ap)
             kept.add(p, Ap, curvature)
-            x, r, worst = conjugate_step(x, r, p, Ap, rz, curvature, worst)
+            # Where all directions are used up, p is what rounding leaves of z
+            along = column_dots(r, p) if kept.corrects else rz
+            x, r, worst = conjugate_step(x, r, p, Ap, along, curvature, worst)
             z = r if precondition is None else precondition(r)
             rz_old = rz
             rz, *asked = log.sums(x, r, z) if self._checks(k + 1) else [column_dots(r, z)]
@@ -182,7 +184,7 @@ class _KeptDirections:
 
     def __init__(self, at_most: int) -> None:
         self._room, self._count = at_most, 0  # _count in the last block
-        self._blocks: list[tuple[Array, Array]] = []  # p and A p / p'A p, (t, directions, n)
+        self._blocks: list[tuple[Array, Array]] = []  # p and A p, of p'A p = 1: (t, directions, n)
 
     def add(self, p: Array, Ap: Array, curvature: Array) -> None:
         """Keep a direction, while there is room."""
@@ -194,16 +196,23 @@ class _KeptDirections:
             shape = (t, min(max(_BLOCK // (n * t), _FEWEST), self._room), n)
             self._blocks.append((xp.empty(shape, **like(p)), xp.empty(shape, **like(p))))
             self._count = 0
-        size = xp.where(curvature > 0, curvature, xp.full_like(curvature, math.inf))
-        scaled = Ap / xp.astype(size, p.dtype, copy=False)
+        # A direction whose length nothing holds is kept as 0
+        held = curvature > float(xp.finfo(p.dtype).smallest_normal)
+        size = xp.sqrt(xp.where(held, curvature, xp.full_like(curvature, math.inf)))
+        size = xp.astype(size, p.dtype, copy=False)
         directions, products = self._blocks[-1]
-        directions[:, self._count, :] = p.T
-        products[:, self._count, :] = scaled.T
+        directions[:, self._count, :] = (p / size).T
+        products[:, self._count, :] = (Ap / size).T
         self._room, self._count = self._room - 1, self._count + 1
+
+    @property
+    def corrects(self) -> bool:
+        """Whether there are so many directions that rounding among them matters."""
+        return len(self._blocks) > 1 or self._count > _HARMLESS
 
     def make_conjugate(self, p: Array) -> Array:
         """Subtract from `p` what is not conjugate to the directions that are kept."""
-        if len(self._blocks) < 2 and self._count <= _HARMLESS:
+        if not self.corrects:
             return p
         xp = array_namespace(p)
         moved = as_columns(p).T[:, :, None]  # (t, n, 1)

@@ -29,7 +29,8 @@ FIXED = {
 # Parameters drawn close together have nearly dependent features: coefficients of 10⁴ that cancel
 # HKRR: rounding moves steps that are nearly as good; of repeated columns it decides them
 # BKerNN: steps of few rows carry rounding on, and so do calibrated probabilities
-ULPS = dict.fromkeys(FIXED, 1e6) | {"bkernn": 1e9, "rkhs_weighting": 1e9, "hkrr": 1e9}
+# Selection: its steps end where they no longer gain, to within a tolerance
+ULPS = {"bkernn": 1e9, "hkrr": 1e9, "selection": 1e8, "rkhs_weighting": 1e9, "regfeal": 1e6}
 some_rows = problems(fewest=6, rows=30, columns=4, targets=2)
 
 
